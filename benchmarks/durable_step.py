@@ -1,0 +1,114 @@
+"""What a durable step costs on this machine, beside the bare SQLite insert that it cannot be cheaper than.
+
+    uv run python benchmarks/durable_step.py
+
+Chains of ten no-op steps, from the message that wakes the run to its end, start and end included; the floor is one
+300-byte record per commit on the same disk with the same synchronous setting, in the same run, taken in turns.
+"""
+
+from __future__ import annotations
+
+import random
+import sys
+import tempfile
+from functools import partial
+from pathlib import Path
+from statistics import median
+from time import perf_counter, process_time
+
+from floor import bare_insert
+
+from stepwell.definition.compiler import compile_definition, compile_document
+from stepwell.definition.expressions import compile_expression
+from stepwell.definition.graph import Graph
+from stepwell.local.blobs import MemoryBlobs
+from stepwell.local.clocks import RealClock
+from stepwell.local.database import Database
+from stepwell.local.sqlite_queue import SqliteQueue
+from stepwell.local.sqlite_store import SqliteStore
+from stepwell.local.wiring import new_id
+from stepwell.runtime.assembly import Assembly, assemble
+from stepwell.runtime.catalog import Catalog
+from stepwell.runtime.dispatch import dispatch
+from stepwell.runtime.driving import run_now
+from stepwell.runtime.ports import Lane, Ports
+from stepwell.runtime.service import Start
+from stepwell.runtime.steps.executor import FunctionSteps
+from stepwell.runtime.worker import Unlimited
+
+STEPS, RUNS, ROUNDS = 10, 50, 7
+STEP_CODE = "def nothing():\n    return None\n"
+
+
+def chain_graph(steps: int) -> Graph:
+    """A timeline of no-op steps."""
+    lines = "".join(f"  - {{name: s{number}, run: python:noop.nothing}}\n" for number in range(steps))
+    graph = compile_definition(f"workflow: chain\ntimeline:\n{lines}").graph
+    if graph is None:
+        raise SystemExit("the benchmark's own workflow does not compile")
+    return graph
+
+
+def open_parts(folder: Path, synchronous: str) -> tuple[Assembly, SqliteQueue]:
+    """A Stepwell on a database in this folder."""
+    (folder / "noop.py").write_text(STEP_CODE)
+    clock = RealClock()
+    database = Database(folder / "chain.db", synchronous=synchronous)
+    inbox = SqliteQueue(database, clock)
+    parts = assemble(
+        Ports(SqliteStore(database), inbox, inbox, MemoryBlobs(), clock),
+        Catalog(partial(compile_document, trusted=True), [chain_graph(STEPS)]),
+        FunctionSteps(folder, clock),
+        compile_expression=compile_expression,
+        new_id=new_id,
+        jitter=random.random,
+    )
+    return parts, inbox
+
+
+def run_chains(parts: Assembly, inbox: SqliteQueue, runs: int) -> tuple[float, float]:
+    """(wall_ms, cpu_ms) of one step, the share of start and end included."""
+    wall, cpu = perf_counter(), process_time()
+    for _ in range(runs):
+        started = run_now(parts.service.start(Start("chain")))
+        while delivery := inbox.receive(tuple(Lane), parts.ports.clock.now_ms(), 60_000):
+            run_now(dispatch(parts, delivery.lane, delivery.message, Unlimited()))
+            inbox.delete(delivery)
+        if not run_now(parts.service.header(started.header.run_id)).status.terminal:
+            raise SystemExit("a chain did not end")
+    steps = runs * STEPS
+    return (perf_counter() - wall) * 1000 / steps, (process_time() - cpu) * 1000 / steps
+
+
+def measure(synchronous: str) -> tuple[float, float]:
+    """Prints a row and returns the ratios (wall, cpu): medians over rounds in which floor and chain take turns."""
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        parts, inbox = open_parts(folder, synchronous)
+        run_chains(parts, inbox, 5)
+        floors, chains = [], []
+        for number in range(ROUNDS):
+            floors.append(bare_insert(folder / f"floor{number}.db", synchronous, RUNS * STEPS))
+            chains.append(run_chains(parts, inbox, RUNS))
+    (floor_wall, floor_cpu), (wall, cpu) = _medians(floors), _medians(chains)
+    print(
+        f"{synchronous:8} {floor_wall:10.3f} {wall:10.3f} {wall / floor_wall:8.2f}"
+        f" {floor_cpu:12.3f} {cpu:10.3f} {cpu / floor_cpu:8.2f}"
+    )
+    return wall / floor_wall, cpu / floor_cpu
+
+
+def _medians(pairs: list[tuple[float, float]]) -> tuple[float, float]:
+    return median(pair[0] for pair in pairs), median(pair[1] for pair in pairs)
+
+
+def main() -> int:
+    print(f"chains of {STEPS} steps, medians of {ROUNDS} rounds of {RUNS} runs; milliseconds per step")
+    print("sync     floor wall  step wall    ratio    floor cpu   step cpu    ratio")
+    for synchronous in ("FULL", "NORMAL"):
+        measure(synchronous)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

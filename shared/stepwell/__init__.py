@@ -1,0 +1,18 @@
+"""Stepwell: durable workflows on AWS, serverless, in Python. What step code imports; standard library only."""
+
+from stepwell.definition.authoring import Retry, fail, sleep, step, wait_for_approval, wait_for_event
+from stepwell.errors import Blocked, External, Invalid, StepError, Transient
+
+__all__ = [
+    "Blocked",
+    "External",
+    "Invalid",
+    "Retry",
+    "StepError",
+    "Transient",
+    "fail",
+    "sleep",
+    "step",
+    "wait_for_approval",
+    "wait_for_event",
+]

@@ -1,0 +1,1 @@
+"""The HTTP API: routes, what they accept, and what they answer. Decides nothing about runs."""

@@ -1,0 +1,112 @@
+"""Pictures of a workflow, coloured by what happened in a run: Mermaid, Graphviz and SVG. Pure functions.
+
+What goes into a picture is decided in `drawing_shape`; here and in `drawing_svg` it is written down. Names and
+conditions are the users' text: each format is escaped so that it can say nothing but itself.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from stepwell.api.drawing_shape import MARKS, Line, Shape, outline, picture
+from stepwell.api.drawing_svg import FILLS, render
+from stepwell.definition.graph import Graph
+
+__all__ = ["dot", "mermaid", "outline", "svg"]
+
+_MERMAID_PLAIN = frozenset(" _-.,/=+*?!'")
+_MERMAID_SHAPES = {"start": ("((", "))"), "end": ("([", "])"), "fail": ("([", "])"), "wait": ("(", ")")}
+_DOT_SHAPES = {"start": "circle", "end": "oval", "fail": "oval", "wait": "box", "step": "box", "route": "diamond"}
+
+
+def svg(graph: Graph, states: Mapping[str, str]) -> str:
+    """A picture to look at; `states` has the status of each node that the run has touched."""
+    return render(picture(graph, states))
+
+
+def mermaid(graph: Graph, states: Mapping[str, str]) -> str:
+    """A flowchart for Markdown pages."""
+    drawn = picture(graph, states)
+    lines = ["flowchart TD"]
+    lines += [f"    {_mermaid_shape(shape)}" for shape in drawn.shapes]
+    lines += [f"    {_mermaid_line(line)}" for line in drawn.lines]
+    for status in sorted({_look(shape) for shape in drawn.shapes} - {""}):
+        ground, border, ink = FILLS[status]
+        members = ",".join(shape.id for shape in drawn.shapes if _look(shape) == status)
+        lines += [
+            f"    classDef {status} fill:{ground},stroke:{border},color:{ink}",
+            f"    class {members} {status}",
+        ]
+    return "\n".join(lines) + "\n"
+
+
+def dot(graph: Graph, states: Mapping[str, str]) -> str:
+    """For Graphviz."""
+    drawn = picture(graph, states)
+    lines = [
+        f"digraph {_dot_text(drawn.name)} {{",
+        "    rankdir=TB",
+        '    node [fontname="sans-serif", fontsize=11, style=filled]',
+        '    edge [fontname="sans-serif", fontsize=9, color="#848d97"]',
+    ]
+    lines += [f"    {_dot_shape(shape)}" for shape in drawn.shapes]
+    lines += [f"    {_dot_line(line)}" for line in drawn.lines]
+    return "\n".join([*lines, "}"]) + "\n"
+
+
+def _look(shape: Shape) -> str:
+    """The end of a run that failed looks like a failed node."""
+    return "failed" if shape.kind == "fail" else shape.status
+
+
+def _words(shape: Shape) -> list[str]:
+    mark = f"{MARKS[shape.status]} " if shape.status else "✗ " if shape.kind == "fail" else ""
+    return [mark + shape.name, *([shape.detail] if shape.detail else [])]
+
+
+def _mermaid_shape(shape: Shape) -> str:
+    opening, closing = _MERMAID_SHAPES.get(shape.kind, ("[", "]"))
+    return f'{shape.id}{opening}"{_mermaid_text(_words(shape))}"{closing}'
+
+
+def _mermaid_line(line: Line) -> str:
+    label = f'|"{_mermaid_text(line.labels)}"|' if line.labels else ""
+    return f"{line.source} {'-.->' if line.error else '-->'}{label} {line.target}"
+
+
+def _mermaid_text(texts: list[str] | tuple[str, ...]) -> str:
+    return "<br/>".join("".join(map(_mermaid_character, text)) for text in texts)
+
+
+def _mermaid_character(character: str) -> str:
+    """What is not plain becomes a character code: no quote, tag, directive or comment can come out of a name."""
+    if character.isalnum() or character in _MERMAID_PLAIN:
+        return character
+    return f"#{ord(character)};" if character.isprintable() else "#65533;"
+
+
+def _dot_shape(shape: Shape) -> str:
+    ground, border, ink = FILLS[_look(shape)]
+    style = "filled,rounded" if shape.kind == "wait" else "filled,dashed" if shape.status == "skipped" else "filled"
+    return (
+        f"{shape.id} [label={_dot_text(*_words(shape))}, shape={_DOT_SHAPES[shape.kind]}, "
+        f'style="{style}", fillcolor="{ground}", color="{border}", fontcolor="{ink}"]'
+    )
+
+
+def _dot_line(line: Line) -> str:
+    attributes = [f"label={_dot_text(*line.labels)}"] if line.labels else []
+    attributes += ["style=dashed", 'color="#d1495b"'] if line.error else []
+    options = f" [{', '.join(attributes)}]" if attributes else ""
+    return f"{line.source} -> {line.target}{options}"
+
+
+def _dot_text(*texts: str) -> str:
+    """A quoted string. Graphviz reads escapes (`\\N` is a node's name) and HTML entities in it."""
+    return '"' + "\\n".join("".join(map(_dot_character, text)) for text in texts) + '"'
+
+
+def _dot_character(character: str) -> str:
+    if character in '\\"':
+        return f"\\{character}"
+    return "&amp;" if character == "&" else character if character.isprintable() else "\ufffd"

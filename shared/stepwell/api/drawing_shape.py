@@ -1,0 +1,168 @@
+"""What a picture of a workflow shows, before any format: shapes, lines between them, and their words.
+
+Shapes have ids of our own (`n0`, `f1`), so that no name that a user chose can mean something to a format.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import TypeAlias
+
+from stepwell.definition.durations import show_duration
+from stepwell.definition.graph import END, Graph, Json, Node, Rule, Wait
+
+LABEL_CHARACTERS = 38  # of a condition on a line; what is longer is cut, the whole is in the tooltip
+LABEL_LINES = 3
+NAME_CHARACTERS = 32
+STATUSES = ("completed", "running", "waiting", "failed", "skipped", "cancelled")
+MARKS = {"completed": "✓", "running": "●", "waiting": "◔", "failed": "✗", "skipped": "↷", "cancelled": "⊘"}
+
+_LIMIT = " (max "
+_START_ID, _END_ID = "s", "e"
+_Ends: TypeAlias = tuple[str, str]
+
+
+@dataclass(frozen=True, slots=True)
+class Shape:
+    """A node, or one of the places where a run begins and ends. `status` is empty for what the run has not touched."""
+
+    id: str
+    kind: str  # start | step | wait | route | end | fail
+    title: str
+    detail: str = ""
+    status: str = ""
+
+    @property
+    def name(self) -> str:
+        """The title, as long as a picture can hold."""
+        return shorten(self.title, NAME_CHARACTERS)
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """All the rules that lead from one shape to another; dashed when it is an error that takes them."""
+
+    source: str
+    target: str
+    conditions: tuple[str, ...] = ()
+    error: bool = False
+
+    @property
+    def labels(self) -> tuple[str, ...]:
+        """The conditions, as long and as many as a picture can hold."""
+        shown = tuple(_label(text) for text in self.conditions[:LABEL_LINES])
+        hidden = len(self.conditions) - LABEL_LINES
+        return (*shown[:-1], f"{shorten(shown[-1], LABEL_CHARACTERS - 10)} +{hidden} more") if hidden > 0 else shown
+
+
+@dataclass(frozen=True, slots=True)
+class Picture:
+    """Shapes from the start to the end, in the order of the definition."""
+
+    name: str
+    shapes: tuple[Shape, ...]
+    lines: tuple[Line, ...]
+
+
+def picture(graph: Graph, states: Mapping[str, str]) -> Picture:
+    """Everything that will be drawn. `passed`, of a node without code, is drawn as completed; a status
+    that is not one of `STATUSES` as untouched.
+    """
+    ids = {name: f"n{index}" for index, name in enumerate(graph.nodes)}
+    nodes = [_node_shape(node, ids[name], states.get(name, "")) for name, node in graph.nodes.items()]
+    failures: dict[_Ends, Shape] = {}
+    lines = [Line(_START_ID, ids[graph.start])]
+    for name, node in graph.nodes.items():
+        lines.extend(_merged(_node_lines(node, ids[name], ids, failures)))
+    ends = [Shape(_END_ID, "end", "end")] if any(line.target == _END_ID for line in lines) else []
+    shapes = (Shape(_START_ID, "start", "start"), *nodes, *failures.values(), *ends)
+    return Picture(graph.name, shapes, tuple(lines))
+
+
+def outline(graph: Graph, states: Mapping[str, str]) -> dict[str, Json]:
+    """The same as plain JSON, for programs that draw on their own."""
+    drawn = picture(graph, states)
+    return {
+        "workflow": drawn.name,
+        "nodes": [
+            {"id": shape.id, "kind": shape.kind, "name": shape.title, "detail": shape.detail, "status": shape.status}
+            for shape in drawn.shapes
+        ],
+        "edges": [
+            {"from": line.source, "to": line.target, "conditions": list(line.conditions), "error": line.error}
+            for line in drawn.lines
+        ],
+    }
+
+
+def shorten(text: str, characters: int) -> str:
+    """One line of at most so many characters."""
+    line = " ".join(text.split())
+    return line if len(line) <= characters else line[: characters - 1].rstrip() + "…"
+
+
+def _label(condition: str) -> str:
+    """A condition cut to its length, and how often it may be taken whole."""
+    text, limit, most = condition.rpartition(_LIMIT)
+    return shorten(text, LABEL_CHARACTERS - 8) + limit + most if limit else shorten(condition, LABEL_CHARACTERS)
+
+
+def _node_shape(node: Node, shape_id: str, status: str) -> Shape:
+    known = "completed" if status == "passed" else status if status in STATUSES else ""
+    if node.wait is not None:
+        return Shape(shape_id, "wait", node.name, _wait_words(node.wait), known)
+    if node.step is not None:
+        return Shape(shape_id, "step", node.name, node.step.run, known)
+    return Shape(shape_id, "route", node.name, "", known)
+
+
+def _wait_words(wait: Wait) -> str:
+    if wait.kind == "any":
+        return "first of " + ", ".join(_wait_words(arm) for arm in wait.arms)
+    what = f"event {wait.event}" if wait.kind == "event" and wait.event else wait.kind
+    if wait.timeout is not None:
+        return f"{what} {wait.timeout.text}"
+    if wait.timeout_ms is None:
+        return what
+    return f"{what}{' ' if wait.kind in {'delay', 'sleep'} else ', at most '}{show_duration(wait.timeout_ms)}"
+
+
+def _node_lines(
+    node: Node, source: str, ids: Mapping[str, str], failures: dict[_Ends, Shape]
+) -> Iterator[tuple[_Ends, str, bool]]:
+    """((from, to), condition, error) for each rule that leads somewhere; `continue` leads nowhere."""
+    if not node.rules:
+        yield (source, _END_ID), "", False
+    conditional = False
+    for rule in node.rules:
+        if rule.fail is not None:
+            key = (source, rule.fail)
+            failures.setdefault(key, Shape(f"f{len(failures)}", "fail", rule.fail))
+            yield (source, failures[key].id), _condition(rule, conditional), True
+        elif rule.to is not None:
+            target = _END_ID if rule.to == END else ids.get(rule.to)
+            if target is not None:  # a definition with an unknown target can still be looked at
+                yield (source, target), _condition(rule, conditional), rule.when is not None and rule.when.reads_error
+        conditional = conditional or (rule.stage == "transition" and rule.when is not None)
+
+
+def _condition(rule: Rule, conditional: bool) -> str:
+    """The rule in words. A transition without a condition, after others that have one, is the `otherwise`."""
+    text = rule.when.text.strip() if rule.when is not None else ""
+    if text.startswith("{{") and text.endswith("}}"):
+        text = text[2:-2].strip()
+    if not text and rule.stage == "transition" and conditional:
+        text = "otherwise"
+    if rule.max_uses is None:
+        return text
+    return f"{text}{_LIMIT}{rule.max_uses})".strip()
+
+
+def _merged(rules: Iterator[tuple[_Ends, str, bool]]) -> Iterator[Line]:
+    """One line where several rules lead to the same place; errors keep a line of their own."""
+    conditions: dict[tuple[_Ends, bool], list[str]] = {}
+    for ends, condition, error in rules:
+        conditions.setdefault((ends, error), []).extend([condition] if condition else [])
+    for ((source, target), error), texts in conditions.items():
+        yield Line(source, target, tuple(texts), error)

@@ -1,0 +1,149 @@
+"""Why a run is where it is: what it waits for since when, what will wake it and when, and what happened last."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from typing_extensions import TypedDict
+
+from stepwell.api.views import current_steps, phase_of, status_of, summary_of
+from stepwell.definition.graph import Json
+from stepwell.engine.decide import deadline_ms
+from stepwell.engine.history import Entry, entry_json
+from stepwell.engine.names import iso
+from stepwell.engine.records import Arm, Parked, RetryAt, Status
+from stepwell.runtime.logbook import Standing
+
+
+class Waker(TypedDict):
+    """Something that will, or can, move the run on."""
+
+    what: str  # timer | event | call | queue | deadline
+    at: str | None
+    detail: str
+
+
+class Explanation(TypedDict):
+    """Why a run is where it is. `nothing_can_wake_it` is never true but by a defect."""
+
+    run_id: str
+    status: str
+    phase: str
+    why: str
+    waiting_for: str | None
+    waiting_since: str | None
+    current_steps: list[str]
+    wakers: list[Waker]
+    next_retry_at: str | None
+    in_queue: bool
+    deadline: str | None
+    last_entry: dict[str, Json] | None
+    nothing_can_wake_it: bool
+
+
+@dataclass(frozen=True, slots=True)
+class _Why:
+    """The part of the explanation that depends on the status."""
+
+    text: str
+    wakers: tuple[Waker, ...] = ()
+    since_ms: int = 0
+    kind: str = ""
+    retry_ms: int = 0
+    in_queue: bool = False
+
+
+def explain(at: Standing, now_ms: int, last: Entry | None) -> Explanation:
+    """The explanation of a run as its log has it now."""
+    status = status_of(at)
+    why = _why(at, status, now_ms)
+    limit_ms = None if at.token.ended else deadline_ms(at.graph, at.run, at.token)
+    wakers = list(why.wakers)
+    if limit_ms is not None:
+        wakers.append(Waker(what="deadline", at=iso(limit_ms), detail="the run's own timeout ends it"))
+    return Explanation(
+        run_id=at.run_id,
+        status=status.value,
+        phase=phase_of(at).value,
+        why=why.text,
+        waiting_for=why.kind or None,
+        waiting_since=iso(why.since_ms) if why.since_ms else None,
+        current_steps=current_steps(at),
+        wakers=wakers,
+        next_retry_at=iso(why.retry_ms) if why.retry_ms else None,
+        in_queue=why.in_queue,
+        deadline=iso(limit_ms) if limit_ms is not None else None,
+        last_entry=entry_json(last) if last else None,
+        nothing_can_wake_it=not wakers and not status.terminal,
+    )
+
+
+def _why(at: Standing, status: Status, now_ms: int) -> _Why:
+    token, header = at.token, at.header
+    if token.ended:
+        ended = iso(token.last.at_ms) if token.last else "?"
+        return _Why(f"It ended at {ended}: {summary_of(at)}.")
+    if status is Status.WAITING and token.parked is not None:
+        return _parked(at, token.parked, now_ms)
+    if status is Status.IDLE:
+        call = Waker(what="call", at=None, detail=f"POST /runs/{at.run_id}/start starts it, /cancel ends it")
+        return _Why("It was created and not started.", (call,), header.created_ms)
+    if status is Status.PENDING and header.start_at_ms > now_ms:
+        at_text = iso(header.start_at_ms)
+        timer = Waker(what="timer", at=at_text, detail="its start is due then")
+        return _Why(f"It is to start at {at_text}, not before.", (timer,), header.created_ms)
+    if status is Status.PENDING:
+        since_ms = token.last.at_ms if token.last else max(header.created_ms, header.start_at_ms)
+        return _Why("It is in the queue: the next free worker picks it up.", (_QUEUE,), since_ms, in_queue=True)
+    return _running(at, now_ms)
+
+
+def _running(at: Standing, now_ms: int) -> _Why:
+    token = at.token
+    node = token.node or at.graph.start
+    since_ms = token.last.at_ms if token.last else at.header.started_ms
+    retry = token.last.next if token.last else None
+    if isinstance(retry, RetryAt) and retry.at_ms > now_ms:
+        failed = f" after {token.error.type}: {token.error.message}" if token.error else ""
+        text = f"Attempt {token.attempt + 1} of {node} is due at {iso(retry.at_ms)}{failed}."
+        timer = Waker(what="timer", at=iso(retry.at_ms), detail="the backoff of its retry is over then")
+        return _Why(text, (timer,), since_ms, retry_ms=retry.at_ms)
+    text = f"A worker has it, or will in a moment: {node}, attempt {token.attempt + 1}, since {iso(since_ms)}."
+    return _Why(text, (_QUEUE,), since_ms, in_queue=True)
+
+
+_QUEUE = Waker(
+    what="queue", at=None, detail="its wake is in the queue or with a worker; a worker that dies is replaced"
+)
+
+
+def _parked(at: Standing, parked: Parked, now_ms: int) -> _Why:
+    wakers = [waker for arm in parked.arms for waker in _of_arm(at, arm)]
+    text = f"It waits at {at.token.node} for {_what(parked)} since {iso(parked.since_ms)}"
+    if parked.until_ms is not None:
+        ends = "the wait times out" if parked.timer_arm is None else "the time it waits for is over"
+        wakers.append(Waker(what="timer", at=iso(parked.until_ms), detail=ends + " then"))
+        late = " (overdue: the sweeper wakes it)" if parked.until_ms < now_ms else ""
+        text += f", until {iso(parked.until_ms)}{late}"
+    if not wakers:
+        text += "; nothing can wake it, which is a defect"
+    return _Why(text + ".", tuple(wakers), parked.since_ms, parked.kind)
+
+
+def _what(parked: Parked) -> str:
+    names = dict.fromkeys(topic.name for arm in parked.arms for topic in arm.topics)
+    return f"{parked.kind} {', '.join(names)}" if names else parked.kind
+
+
+def _of_arm(at: Standing, arm: Arm) -> list[Waker]:
+    if arm.kind == "approval":
+        detail = f"POST /runs/{at.run_id}/approve or /reject by whoever decides"
+        return [Waker(what="call", at=None, detail=detail)]
+    wakers = []
+    for topic in arm.topics:
+        whom = f"sent to this run (POST /runs/{at.run_id}/events)" if topic.key.startswith("@") else "sent to anybody"
+        if topic.key.startswith("="):
+            whom = f"with key {topic.key[1:]!r}"
+        match = f" that satisfies {arm.match}" if arm.match else ""
+        wakers.append(Waker(what="event", at=None, detail=f"an event {topic.name} {whom}{match}"))
+    return wakers

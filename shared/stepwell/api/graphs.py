@@ -1,0 +1,107 @@
+"""Workflows as the API shows them: nodes and edges, and for a run what became of each node."""
+
+from __future__ import annotations
+
+from typing_extensions import TypedDict
+
+from stepwell.api.views import current_steps, status_of
+from stepwell.definition.graph import END, Graph, Json, Node, Rule
+from stepwell.engine.records import Status
+from stepwell.runtime.logbook import Standing
+
+
+class NodeView(TypedDict):
+    """A node: `kind` is step, wait or route."""
+
+    name: str
+    kind: str
+    run: str | None
+    wait: str | None
+    terminal: bool
+
+
+EdgeView = TypedDict(
+    "EdgeView", {"id": str, "from": str, "to": str | None, "stage": str, "when": str | None, "fail": str | None}
+)
+
+
+class WorkflowSummary(TypedDict):
+    """A workflow in the list."""
+
+    name: str
+    version: str
+    format: str
+    description: str
+    nodes: int
+    links: dict[str, str]
+
+
+class GraphView(TypedDict):
+    """Nodes and edges."""
+
+    start: str
+    nodes: list[NodeView]
+    edges: list[EdgeView]
+
+
+class WorkflowView(WorkflowSummary):
+    """A workflow: the graph that runs execute, and the definition it was compiled from."""
+
+    graph: GraphView
+    timeout_seconds: float | None
+    document: dict[str, Json]
+
+
+def workflow_summary(graph: Graph) -> WorkflowSummary:
+    return WorkflowSummary(
+        name=graph.name,
+        version=graph.version,
+        format=graph.format,
+        description=graph.description,
+        nodes=len(graph.nodes),
+        links={"self": f"/workflows/{graph.name}", "runs": f"/runs?workflow={graph.name}"},
+    )
+
+
+def workflow_view(graph: Graph) -> WorkflowView:
+    return WorkflowView(
+        **workflow_summary(graph),
+        graph=graph_view(graph),
+        timeout_seconds=None if graph.timeout_ms is None else graph.timeout_ms / 1000,
+        document=dict(graph.document),
+    )
+
+
+def graph_view(graph: Graph) -> GraphView:
+    """The graph; `to` is `end` for an edge that ends the run, null for one that fails it or lets the next decide."""
+    return GraphView(
+        start=graph.start,
+        nodes=[_node(node) for node in graph.nodes.values()],
+        edges=[_edge(node, rule) for node in graph.nodes.values() for rule in node.rules],
+    )
+
+
+def node_states(at: Standing) -> dict[str, str]:
+    """What became of each node that the run has touched: its step's status, or `passed` for a node without one."""
+    states = {name: "passed" for name in at.token.visits if name != at.token.node or at.token.ended}
+    states |= {name: step.status for name, step in at.token.steps.items()}
+    for name in current_steps(at):
+        states[name] = "waiting" if status_of(at) is Status.WAITING else "running"
+    return states
+
+
+def _node(node: Node) -> NodeView:
+    return NodeView(
+        name=node.name,
+        kind="step" if node.step else "wait" if node.wait else "route",
+        run=node.step.run if node.step else None,
+        wait=node.wait.kind if node.wait else None,
+        terminal=not node.rules or any(rule.to == END for rule in node.rules),
+    )
+
+
+def _edge(node: Node, rule: Rule) -> EdgeView:
+    when = rule.when.text if rule.when else None
+    return EdgeView(
+        {"id": rule.id, "from": node.name, "to": rule.to, "stage": rule.stage, "when": when, "fail": rule.fail}
+    )

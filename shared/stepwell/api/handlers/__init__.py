@@ -1,0 +1,1 @@
+"""What each route does: read the call, ask the service, show the answer."""

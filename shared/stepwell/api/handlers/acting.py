@@ -1,0 +1,117 @@
+"""Acting on runs: ending them, answering their approvals, sending events."""
+
+from __future__ import annotations
+
+from stepwell.api.exchange import Answer, Call, Route
+from stepwell.api.handlers.starting import shown
+from stepwell.api.requests import ApproveBody, EndBody, EventBody, NoQuery, RejectBody, RunEventBody
+from stepwell.api.views import status_of
+
+
+async def cancel_run(call: Call) -> Answer:
+    call.asked(NoQuery)
+    body = call.body(EndBody)
+    done = await call.parts.service.cancel(call.path["run_id"], body.reason, body.by)
+    return await _ended(call, "cancelled", done)
+
+
+async def terminate_run(call: Call) -> Answer:
+    call.asked(NoQuery)
+    body = call.body(EndBody)
+    done = await call.parts.service.terminate(call.path["run_id"], body.reason, body.by)
+    return await _ended(call, "terminated", done)
+
+
+async def _ended(call: Call, word: str, done: bool) -> Answer:
+    run_id = call.path["run_id"]
+    at = await call.parts.service.standing(run_id)
+    return Answer(200, {"run_id": run_id, word: done, "status": status_of(at).value})
+
+
+async def approve(call: Call) -> Answer:
+    call.asked(NoQuery)
+    body = call.body(ApproveBody)
+    await call.parts.service.approve(call.path["run_id"], body.data, body.by, body.wait)
+    return await shown(call, call.path["run_id"], 200)
+
+
+async def reject(call: Call) -> Answer:
+    call.asked(NoQuery)
+    body = call.body(RejectBody)
+    await call.parts.service.reject(call.path["run_id"], body.reason, body.by, body.wait)
+    return await shown(call, call.path["run_id"], 200)
+
+
+async def send_run_event(call: Call) -> Answer:
+    call.asked(NoQuery)
+    body = call.body(RunEventBody)
+    run_id = call.path["run_id"]
+    event_id = await call.parts.service.send_event(body.name, body.payload, run_id=run_id, event_id=body.id)
+    return Answer(202, {"event_id": event_id})
+
+
+async def send_event(call: Call) -> Answer:
+    call.asked(NoQuery)
+    body = call.body(EventBody)
+    event_id = await call.parts.service.send_event(body.name, body.payload, key=body.key, event_id=body.id)
+    return Answer(202, {"event_id": event_id})
+
+
+_RUN = {404: "no such run"}
+
+ACTING_ROUTES = (
+    Route(
+        "POST",
+        "/runs/{run_id}/cancel",
+        cancel_run,
+        "Cancel a run",
+        {200: "`cancelled` says whether this call did it; false when it had ended already", **_RUN},
+        "EndedView",
+        EndBody,
+    ),
+    Route(
+        "POST",
+        "/runs/{run_id}/terminate",
+        terminate_run,
+        "End a run now, without compensation",
+        {200: "`terminated` says whether this call did it", **_RUN},
+        "EndedView",
+        EndBody,
+    ),
+    Route(
+        "POST",
+        "/runs/{run_id}/approve",
+        approve,
+        "Give the approval that a run waits for",
+        {200: "it is given", 409: "no approval is waited for", **_RUN},
+        "RunView",
+        ApproveBody,
+    ),
+    Route(
+        "POST",
+        "/runs/{run_id}/reject",
+        reject,
+        "Refuse the approval that a run waits for",
+        {200: "it is refused", 409: "no approval is waited for", **_RUN},
+        "RunView",
+        RejectBody,
+    ),
+    Route(
+        "POST",
+        "/runs/{run_id}/events",
+        send_run_event,
+        "Send an event to one run",
+        {202: "it is on its way", 409: "the run has ended", **_RUN},
+        "SentView",
+        RunEventBody,
+    ),
+    Route(
+        "POST",
+        "/events",
+        send_event,
+        "Send an event to whoever waits for its name and key, now or later",
+        {202: "it is on its way"},
+        "SentView",
+        EventBody,
+    ),
+)

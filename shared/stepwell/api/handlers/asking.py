@@ -1,0 +1,169 @@
+"""Asking about runs: lists, one run, its history, result, explanation and picture."""
+
+from __future__ import annotations
+
+import math
+
+from stepwell.api import drawing
+from stepwell.api.exchange import Answer, Call, Route
+from stepwell.api.explain import explain
+from stepwell.api.graphs import graph_view, node_states
+from stepwell.api.histories import last_entry, read_history
+from stepwell.api.problems import problem
+from stepwell.api.requests import (
+    GraphQueryString,
+    HistoryQueryString,
+    NoQuery,
+    RunQueryString,
+    RunsQueryString,
+    WaitQuery,
+)
+from stepwell.api.views import error_of, error_view, links, run_summary, run_view, status_of, summary_of
+from stepwell.api.vocabulary import in_words_of
+from stepwell.definition.graph import Json
+from stepwell.engine.history import entry_json
+from stepwell.engine.records import Status
+from stepwell.errors import InvalidInput
+from stepwell.runtime.ports import RunQuery
+
+_MEDIA = {"svg": "image/svg+xml", "mermaid": "text/plain; charset=utf-8", "dot": "text/plain; charset=utf-8"}
+
+
+async def list_runs(call: Call) -> Answer:
+    asked = call.asked(RunsQueryString)
+    query = RunQuery(
+        workflow=asked.workflow,
+        statuses=frozenset(asked.status),
+        tag=_tag(asked.tag),
+        since_ms=asked.since or 0,
+        waiting_for=asked.waiting_for,
+        overdue_at_ms=call.parts.ports.clock.now_ms() if asked.overdue else None,
+        limit=asked.limit,
+        cursor=asked.cursor,
+    )
+    page = await call.parts.service.runs(query)
+    return paged([run_summary(header) for header in page.headers], page.next_cursor)
+
+
+async def get_run(call: Call) -> Answer:
+    words = call.asked(RunQueryString).as_
+    at = await call.parts.service.standing(call.path["run_id"])
+    view = run_view(at, call.parts.ports.clock.now_ms())
+    return Answer(200, in_words_of(words, view) if words else view)
+
+
+async def get_history(call: Call) -> Answer:
+    asked = call.asked(HistoryQueryString)
+    if asked.after and asked.cursor:
+        raise InvalidInput("`after` and `cursor` say the same; send one", code="two_cursors")
+    page = await read_history(call.parts.service, call.path["run_id"], asked.after or asked.cursor, asked.limit)
+    return paged([entry_json(entry) for entry in page.entries], page.entries[-1].id if page.more else "")
+
+
+async def get_result(call: Call) -> Answer:
+    """The output of a run that has one; while it runs, that it does; its error when it ended with none."""
+    run_id, wait = call.path["run_id"], call.asked(WaitQuery).wait
+    service = call.parts.service
+    if wait > 0:
+        await service.wait_for_end(run_id, math.ceil(wait * 1000))
+    at = await service.standing(run_id)
+    status = status_of(at)
+    told: dict[str, Json] = {"run_id": run_id, "status": status.value}
+    if status is Status.COMPLETED:
+        return Answer(200, {**told, "result": at.token.result})
+    if not status.terminal:
+        return Answer(202, {**told, "result": None, "links": links(run_id)}, headers={"Retry-After": "1"})
+    more = {"run_id": run_id, "run_status": status.value, "error": error_view(error_of(at.token))}
+    return problem(409, f"run_{status.value}", summary_of(at) or status.value, more=more)
+
+
+async def get_explanation(call: Call) -> Answer:
+    call.asked(NoQuery)
+    service = call.parts.service
+    at = await service.standing(call.path["run_id"])
+    last = await last_entry(service, at.run_id, at.token.slot)
+    return Answer(200, explain(at, call.parts.ports.clock.now_ms(), last))
+
+
+async def get_graph(call: Call) -> Answer:
+    """The run's graph with what became of each node."""
+    form = call.asked(GraphQueryString).format
+    at = await call.parts.service.standing(call.path["run_id"])
+    states = node_states(at)
+    if form == "json":
+        return Answer(200, {**graph_view(at.graph), "states": states})
+    draw = {"svg": drawing.svg, "mermaid": drawing.mermaid, "dot": drawing.dot}[form]
+    return Answer(200, draw(at.graph, states), _MEDIA[form])
+
+
+def paged(items: list[Json], next_cursor: str) -> Answer:
+    """A page of a list."""
+    return Answer(200, {"items": items, "next_cursor": next_cursor or None})
+
+
+def _tag(text: str) -> tuple[str, str] | None:
+    if not text:
+        return None
+    name, found, value = text.partition("=")
+    if not found:
+        name, found, value = text.partition(":")
+    if not found or not name:
+        raise InvalidInput(f"{text[:80]!r} is no tag to look for", code="bad_tag", hint="tag=name=value")
+    return name, value
+
+
+_RUN = {404: "no such run"}
+
+ASKING_ROUTES = (
+    Route("GET", "/runs", list_runs, "List runs, newest first", {200: "a page"}, "RunPage", query=RunsQueryString),
+    Route(
+        "GET",
+        "/runs/{run_id}",
+        get_run,
+        "Show a run",
+        {200: "the run as its log has it", **_RUN},
+        "RunView",
+        query=RunQueryString,
+    ),
+    Route(
+        "GET",
+        "/runs/{run_id}/history",
+        get_history,
+        "What happened, oldest first",
+        {200: "a page", **_RUN},
+        "HistoryPage",
+        query=HistoryQueryString,
+    ),
+    Route(
+        "GET",
+        "/runs/{run_id}/result",
+        get_result,
+        "The output of a run",
+        {
+            200: "it completed with it",
+            202: "it has not ended yet",
+            409: "it ended without one: `error` says why",
+            **_RUN,
+        },
+        "ResultView",
+        query=WaitQuery,
+    ),
+    Route(
+        "GET",
+        "/runs/{run_id}/explain",
+        get_explanation,
+        "Why a run is where it is",
+        {200: "what it waits for and what will wake it", **_RUN},
+        "Explanation",
+    ),
+    Route(
+        "GET",
+        "/runs/{run_id}/graph",
+        get_graph,
+        "The workflow's graph, coloured by what happened",
+        {200: "the picture, or nodes, edges and states as JSON", **_RUN},
+        "RunGraph",
+        query=GraphQueryString,
+        media="image/svg+xml",
+    ),
+)

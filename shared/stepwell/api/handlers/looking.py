@@ -1,0 +1,77 @@
+"""Looking at the whole: workflows, numbers, health, and the OpenAPI document."""
+
+from __future__ import annotations
+
+from importlib.metadata import PackageNotFoundError, version
+
+from stepwell.api.exchange import Answer, Call, Route
+from stepwell.api.graphs import workflow_summary, workflow_view
+from stepwell.api.handlers.asking import paged
+from stepwell.api.requests import NoQuery
+from stepwell.api.stats import stats_view
+from stepwell.errors import PortError
+from stepwell.limits import PAGE_ITEMS_MAX
+from stepwell.runtime.ports import RunQuery
+
+
+async def list_workflows(call: Call) -> Answer:
+    call.asked(NoQuery)
+    current = call.parts.catalog.current
+    return paged([workflow_summary(current[name]) for name in sorted(current)], "")
+
+
+async def get_workflow(call: Call) -> Answer:
+    call.asked(NoQuery)
+    return Answer(200, workflow_view(call.parts.catalog.named(call.path["name"])))
+
+
+async def get_stats(call: Call) -> Answer:
+    call.asked(NoQuery)
+    now_ms = call.parts.ports.clock.now_ms()
+    overdue = await call.parts.service.runs(RunQuery(overdue_at_ms=now_ms, limit=PAGE_ITEMS_MAX))
+    rows = await call.parts.ports.store.stats()
+    return Answer(200, stats_view(rows, len(overdue.headers), now_ms))  # of the overdue, a page at most is counted
+
+
+async def get_health(call: Call) -> Answer:
+    """Whether the store answers. Nothing of what is stored is looked at."""
+    call.asked(NoQuery)
+    try:
+        await call.parts.ports.store.get_definition("health")
+    except PortError as error:
+        return Answer(503, _health("unavailable", error.message), headers={"Retry-After": "1"})
+    return Answer(200, _health("ok", "reached"))
+
+
+def _health(status: str, store: str) -> dict[str, object]:
+    return {"status": status, "version": installed_version(), "dependencies": {"store": store}}
+
+
+def installed_version() -> str:
+    """The version of this package; `unknown` where it runs from a folder of sources."""
+    try:
+        return version("stepwell")
+    except PackageNotFoundError:
+        return "unknown"
+
+
+LOOKING_ROUTES = (
+    Route("GET", "/workflows", list_workflows, "List the workflows deployed", {200: "all of them"}, "WorkflowPage"),
+    Route(
+        "GET",
+        "/workflows/{name}",
+        get_workflow,
+        "Show a workflow, with its graph and its hash",
+        {200: "the version that is deployed", 404: "no such workflow"},
+        "WorkflowView",
+    ),
+    Route("GET", "/stats", get_stats, "Numbers over all runs", {200: "the numbers"}, "StatsView"),
+    Route(
+        "GET",
+        "/health",
+        get_health,
+        "Whether the API can do its work",
+        {200: "it can", 503: "a dependency does not answer"},
+        "HealthView",
+    ),
+)

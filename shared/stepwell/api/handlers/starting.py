@@ -1,0 +1,95 @@
+"""Starting runs."""
+
+from __future__ import annotations
+
+import math
+
+from stepwell.api.exchange import Answer, Call, Route
+from stepwell.api.requests import NoQuery, StartBody, StartIdleBody, WaitQuery
+from stepwell.api.views import run_view
+from stepwell.errors import InvalidInput
+from stepwell.limits import KEY_CHARACTERS, YEAR_MS
+from stepwell.runtime.admission import check_run_id
+from stepwell.runtime.service import Start
+
+KEY_HEADER = "idempotency-key"
+
+
+async def start_run(call: Call) -> Answer:
+    """Creates a run, or finds the one that the same key or id made; waits for its end if asked to."""
+    wait = call.asked(WaitQuery).wait
+    body = call.body(StartBody)
+    _check(body, call.parts.ports.clock.now_ms())
+    service = call.parts.service
+    request = Start(
+        workflow=call.path["name"],
+        input=body.input,
+        run_id=body.run_id or "",
+        key=_key(call),
+        tags=body.tags or {},
+        priority=body.priority,
+        start_at_ms=body.start_at or 0,
+        create_only=body.create_only,
+    )
+    started = await service.start(request)
+    run_id = started.header.run_id
+    if wait > 0 and not body.create_only:
+        await service.wait_for_end(run_id, math.ceil(wait * 1000))
+    return await shown(call, run_id, 201 if started.created else 200)
+
+
+async def start_idle_run(call: Call) -> Answer:
+    call.asked(NoQuery)
+    await call.parts.service.start_idle(call.path["run_id"], call.body(StartIdleBody).by)
+    return await shown(call, call.path["run_id"], 200)
+
+
+async def shown(call: Call, run_id: str, status: int) -> Answer:
+    """The run as it is now."""
+    at = await call.parts.service.standing(run_id)
+    view = run_view(at, call.parts.ports.clock.now_ms())
+    headers = {"Location": view["links"]["self"]} if status == 201 else {}
+    return Answer(status, view, headers=headers)
+
+
+def _check(body: StartBody, now_ms: int) -> None:
+    if body.run_id is not None:
+        check_run_id(body.run_id)  # here too: to the service, an empty one is none
+    if body.start_at is not None and body.start_at > now_ms + YEAR_MS:
+        raise InvalidInput("start_at is more than a year ahead", code="too_far_ahead")
+
+
+def _key(call: Call) -> str:
+    key = call.headers.get(KEY_HEADER, "").strip()
+    if len(key) > KEY_CHARACTERS:
+        raise InvalidInput(f"the Idempotency-Key has more than {KEY_CHARACTERS} characters", code="bad_key")
+    return key
+
+
+STARTING_ROUTES = (
+    Route(
+        "POST",
+        "/workflows/{name}/runs",
+        start_run,
+        "Start a run",
+        {
+            201: "the run was created",
+            200: "the run that the same key or id made before",
+            404: "no such workflow",
+            409: "the key or id was used with another body",
+        },
+        shape="RunView",
+        body=StartBody,
+        query=WaitQuery,
+        headers={"Idempotency-Key": "the same key and body start one run, however often they are sent"},
+    ),
+    Route(
+        "POST",
+        "/runs/{run_id}/start",
+        start_idle_run,
+        "Start an idle run",
+        {200: "it is started", 404: "no such run", 409: "it is not idle"},
+        shape="RunView",
+        body=StartIdleBody,
+    ),
+)

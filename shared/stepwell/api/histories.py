@@ -1,0 +1,67 @@
+"""Reading a run's history page by page: the log is folded from its start, so each entry is told as it happened."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from dataclasses import dataclass
+
+from stepwell.engine.history import Entry, narrate, opening, place_of, under_way
+from stepwell.engine.records import RunInfo
+from stepwell.engine.token import Token, apply
+from stepwell.errors import InvalidInput
+from stepwell.limits import PAGE_ITEMS_MAX
+from stepwell.runtime.logbook import run_info
+from stepwell.runtime.service import Service
+
+_BEFORE_ALL = (-2, 0)
+
+
+@dataclass(frozen=True, slots=True)
+class HistoryPage:
+    """Some entries, oldest first, and whether there are more."""
+
+    entries: tuple[Entry, ...]
+    more: bool
+
+
+async def read_history(service: Service, run_id: str, after: str, limit: int) -> HistoryPage:
+    """The entries that follow the one with the id `after`. Raises NotFound, InvalidInput."""
+    place = place_of(after) if after else _BEFORE_ALL
+    if place is None:
+        raise InvalidInput(f"{after[:80]!r} is no entry's id", code="bad_cursor",
+                           hint="pass the `id` of the last entry that is known, or next_cursor")  # fmt: skip
+    found: list[Entry] = []
+    async for entry in _entries(service, run_id, place):
+        if len(found) == limit:
+            return HistoryPage(tuple(found), True)
+        found.append(entry)
+    return HistoryPage(tuple(found), False)
+
+
+async def last_entry(service: Service, run_id: str, slot: int) -> Entry | None:
+    """The newest entry that the record in `slot`, or what preceded it, tells."""
+    newest = None
+    async for entry in _entries(service, run_id, (slot, -1)):
+        newest = entry
+    return newest
+
+
+async def _entries(service: Service, run_id: str, after: tuple[int, int]) -> AsyncIterator[Entry]:
+    run = run_info(await service.header(run_id))
+    token = Token()
+    for entry in opening(token, run):
+        if (place_of(entry.id) or after) > after:
+            yield entry
+    while records := await service.records(run_id, token.slot, PAGE_ITEMS_MAX):
+        for record in records:
+            before, token = token, apply(token, record)
+            if record.slot >= after[0]:
+                for entry in narrate(record, before, token, run):
+                    if (place_of(entry.id) or after) > after:
+                        yield entry
+    for entry in _still_to_come(token, run, after):
+        yield entry
+
+
+def _still_to_come(token: Token, run: RunInfo, after: tuple[int, int]) -> list[Entry]:
+    return [entry for entry in under_way(token, run) if (place_of(entry.id) or after) > after]

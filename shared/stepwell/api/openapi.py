@@ -1,0 +1,221 @@
+"""The OpenAPI 3.1 document, generated from the route table, the request models and the shapes of the answers."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from typing import Any
+
+from pydantic import BaseModel, TypeAdapter
+from typing_extensions import TypedDict
+
+from stepwell.api.exchange import JSON_TYPE, Route
+from stepwell.api.explain import Explanation
+from stepwell.api.graphs import GraphView, WorkflowSummary, WorkflowView
+from stepwell.api.problems import PROBLEM_TYPE
+from stepwell.api.requests import NAME_PATTERN, RUN_ID_PATTERN
+from stepwell.api.stats import StatsView
+from stepwell.api.views import RunSummary, RunView
+from stepwell.definition.graph import Json
+
+Schema = dict[str, Any]
+
+EntryView = TypedDict(
+    "EntryView",
+    {
+        "id": str,
+        "at": str,
+        "type": str,
+        "token": str,
+        "step": str | None,
+        "attempt": int | None,
+        "from": str | None,
+        "to": str | None,
+        "trigger": str | None,
+        "by": str | None,
+        "data": Json,
+    },
+)
+
+
+class RunPage(TypedDict):
+    items: list[RunSummary]
+    next_cursor: str | None
+
+
+class HistoryPage(TypedDict):
+    items: list[EntryView]
+    next_cursor: str | None
+
+
+class WorkflowPage(TypedDict):
+    items: list[WorkflowSummary]
+    next_cursor: str | None
+
+
+class ResultView(TypedDict):
+    run_id: str
+    status: str
+    result: Json
+
+
+class EndedView(TypedDict, total=False):
+    run_id: str
+    status: str
+    cancelled: bool
+    terminated: bool
+
+
+class SentView(TypedDict):
+    event_id: str
+
+
+class HealthView(TypedDict):
+    status: str
+    version: str
+    dependencies: dict[str, str]
+
+
+class RunGraph(GraphView):
+    states: dict[str, str]
+
+
+class FieldProblem(TypedDict):
+    path: str
+    message: str
+
+
+class ProblemView(TypedDict):
+    """RFC 9457: `code`, which `type` ends with, is stable; programs match on it."""
+
+    type: str
+    code: str
+    title: str
+    status: int
+    detail: str
+    hint: str | None
+    errors: list[FieldProblem]
+
+
+_SHAPES: tuple[Any, ...] = (
+    RunView,
+    RunPage,
+    HistoryPage,
+    ResultView,
+    EndedView,
+    SentView,
+    Explanation,
+    RunGraph,
+    WorkflowPage,
+    WorkflowView,
+    StatsView,
+    HealthView,
+    ProblemView,
+)
+_REF = "#/components/schemas/{model}"
+_PATTERNS = {"run_id": RUN_ID_PATTERN, "name": NAME_PATTERN}
+_EVERY_ROUTE = {422: "what was sent is wrong: `errors` says where", 503: "the store or queue did not answer"}
+_EVERY_BODY = {400: "the body is not JSON", 413: "the body is too large"}
+
+
+def document(routes: Iterable[Route], version: str) -> Schema:
+    """The whole document."""
+    schemas: Schema = {}
+    for shape in _SHAPES:
+        _collect(TypeAdapter(shape).json_schema(ref_template=_REF), shape.__name__, schemas)
+    paths: Schema = {}
+    for route in routes:
+        paths.setdefault(route.path, {})[route.method.lower()] = _operation(route, schemas)
+    return {
+        "openapi": "3.1.0",
+        "info": {"title": "Stepwell", "version": version, "description": "Durable workflows: start, watch, answer."},
+        "paths": paths,
+        "components": {"schemas": dict(sorted(schemas.items()))},
+    }
+
+
+def _collect(schema: Schema, name: str, schemas: Schema) -> None:
+    """A schema and the ones it refers to, side by side."""
+    for inner, found in schema.pop("$defs", {}).items():
+        schemas[inner] = found
+    schemas[name] = schema
+
+
+def _operation(route: Route, schemas: Schema) -> Schema:
+    operation: Schema = {
+        "operationId": route.handle.__name__,
+        "summary": route.summary,
+        "parameters": [*_path_parameters(route), *_query_parameters(route.query), *_header_parameters(route)],
+        "responses": _responses(route),
+    }
+    if route.body is not None:
+        _collect(route.body.model_json_schema(ref_template=_REF), route.body.__name__, schemas)
+        content = {JSON_TYPE: {"schema": {"$ref": _REF.format(model=route.body.__name__)}}}
+        operation["requestBody"] = {"content": content, "required": bool(_required(route.body))}
+    return operation
+
+
+def _required(model: type[BaseModel]) -> list[str]:
+    return [name for name, info in model.model_fields.items() if info.is_required()]
+
+
+def _path_parameters(route: Route) -> list[Schema]:
+    names = re.findall(r"\{(\w+)\}", route.path)
+    return [
+        {
+            "name": name,
+            "in": "path",
+            "required": True,
+            "schema": {"type": "string", "pattern": _PATTERNS.get(name, "^[^/]+$")},
+        }
+        for name in names
+    ]
+
+
+def _query_parameters(model: type[BaseModel] | None) -> list[Schema]:
+    if model is None:
+        return []
+    schema = model.model_json_schema(ref_template=_REF)
+    inlined = schema.get("$defs", {})
+    return [
+        {
+            "name": name,
+            "in": "query",
+            "required": False,
+            "description": part.pop("description", ""),
+            "schema": _inline(part, inlined),
+        }
+        for name, part in schema["properties"].items()
+    ]
+
+
+def _inline(part: Schema, definitions: Schema) -> Schema:
+    """A parameter's schema with its one enum written out: parameters are short, and refer to nothing."""
+    if isinstance(items := part.get("items"), dict) and "$ref" in items:
+        return {**part, "items": definitions[items["$ref"].rpartition("/")[2]]}
+    return part
+
+
+def _header_parameters(route: Route) -> list[Schema]:
+    return [
+        {"name": name, "in": "header", "required": False, "description": text, "schema": {"type": "string"}}
+        for name, text in route.headers.items()
+    ]
+
+
+def _responses(route: Route) -> Schema:
+    answers = {**_EVERY_ROUTE, **(_EVERY_BODY if route.body else {}), **route.answers}
+    return {str(status): _response(route, status, text) for status, text in sorted(answers.items())}
+
+
+def _response(route: Route, status: int, text: str) -> Schema:
+    if status < 300:
+        content: Schema = {JSON_TYPE: {"schema": {"$ref": _REF.format(model=route.shape)}}} if route.shape else {}
+        if route.media != JSON_TYPE:
+            content[route.media] = {"schema": {"type": "string"}}
+            content["text/plain"] = {"schema": {"type": "string"}}
+    elif route.shape == "HealthView":
+        content = {JSON_TYPE: {"schema": {"$ref": _REF.format(model=route.shape)}}}
+    else:
+        content = {PROBLEM_TYPE: {"schema": {"$ref": _REF.format(model="ProblemView")}}}
+    return {"description": text, "content": content}

@@ -1,0 +1,71 @@
+"""Errors as answers: RFC 9457 problem details with a stable type, and nothing of the inside in them."""
+
+from __future__ import annotations
+
+import logging
+import secrets
+from collections.abc import Mapping
+from http import HTTPStatus
+
+from stepwell.api.exchange import Answer
+from stepwell.definition.graph import Json
+from stepwell.errors import Conflict, InvalidInput, NotFound, PortError, UserError
+
+log = logging.getLogger("stepwell.api")
+
+PROBLEM_TYPE = "application/problem+json"
+RETRY_AFTER_SECONDS = 1
+
+_BY_CODE = {"body_too_large": 413, "bad_json": 400, "unknown_route": 404, "method_not_allowed": 405, "bad_query": 422}
+_BY_CLASS: tuple[tuple[type[UserError], int], ...] = ((NotFound, 404), (Conflict, 409), (InvalidInput, 422))
+
+
+def problem_answer(error: Exception) -> Answer:
+    """The answer for any exception. What is not the caller's fault is logged, under an id where it is a defect."""
+    if isinstance(error, UserError):
+        return refused(error)
+    if isinstance(error, PortError):
+        log.warning("%s: %s", error.code, error)
+        return problem(503, error.code, "the store or queue did not answer; what was asked may or may not be done",
+                       hint="send the same again: with the same run_id or Idempotency-Key it is done once",
+                       headers={"Retry-After": str(RETRY_AFTER_SECONDS)})  # fmt: skip
+    error_id = secrets.token_hex(8)
+    log.error("error %s", error_id, exc_info=error)
+    return problem(500, "internal_error", f"something went wrong on this side; the log has it under {error_id}",
+                   more={"error_id": error_id})  # fmt: skip
+
+
+def refused(error: UserError, more: Mapping[str, Json] | None = None) -> Answer:
+    """What the caller can mend."""
+    errors = [{"path": problem.path, "message": problem.message} for problem in error.problems]
+    return problem(
+        _status_of(error), error.code, error.message, hint=error.hint, more={**(more or {}), "errors": errors}
+    )
+
+
+def problem(
+    status: int,
+    code: str,
+    detail: str,
+    *,
+    hint: str | None = None,
+    headers: Mapping[str, str] | None = None,
+    more: Mapping[str, Json] | None = None,
+) -> Answer:
+    """A problem document; `more` are members of its own type."""
+    body = {
+        "type": f"urn:stepwell:{code}",
+        "code": code,
+        "title": code.replace("_", " ").capitalize() or HTTPStatus(status).phrase,
+        "status": status,
+        "detail": detail,
+        "hint": hint,
+        "errors": [],
+        **(more or {}),
+    }
+    return Answer(status, body, PROBLEM_TYPE, headers or {})
+
+
+def _status_of(error: UserError) -> int:
+    by_class = next((status for kind, status in _BY_CLASS if isinstance(error, kind)), 400)
+    return _BY_CODE.get(error.code, by_class)

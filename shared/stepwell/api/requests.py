@@ -1,0 +1,263 @@
+"""What callers may send: bodies and query strings as strict models, and JSON read with nothing let through."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import json
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from typing import Annotated, Any, TypeVar
+from urllib.parse import parse_qsl
+
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, WithJsonSchema
+
+from stepwell.definition.graph import Json
+from stepwell.engine.records import Status
+from stepwell.errors import InvalidInput, Problem, UserError
+from stepwell.limits import (
+    BODY_BYTES,
+    JSON_DEPTH,
+    KEY_CHARACTERS,
+    NAME_CHARACTERS,
+    PAGE_ITEMS,
+    PAGE_ITEMS_MAX,
+    WAIT_ANSWER_SECONDS,
+)
+from stepwell.runtime.admission import check_json
+
+M = TypeVar("M", bound=BaseModel)
+
+QUERY_FIELDS = 100  # of one query string
+REASON_CHARACTERS = 4_000
+PRIORITY = 1_000_000  # the greatest, either way
+
+
+def _instant_ms(value: object) -> object:
+    """RFC 3339 with its offset, as milliseconds."""
+    if value is None:
+        return None
+    if not isinstance(value, str):
+        raise ValueError("a time is text: 2030-01-31T09:00:00Z")
+    try:
+        moment = datetime.fromisoformat(value)
+        if moment.tzinfo is None:
+            raise ValueError
+        return max(int(moment.astimezone(UTC).timestamp() * 1000), 0)
+    except (ValueError, OverflowError):
+        raise ValueError("not a time with its offset: 2030-01-31T09:00:00Z") from None
+
+
+def _several(value: object) -> object:
+    """status=running&status=waiting, or status=running,waiting."""
+    given = value if isinstance(value, list) else [value]
+    return [part.strip() for one in given for part in str(one).split(",") if part.strip()]
+
+
+InstantMs = Annotated[
+    int | None, BeforeValidator(_instant_ms), WithJsonSchema({"type": ["string", "null"], "format": "date-time"})
+]
+# What admission accepts, said in the document too; admission is who refuses.
+NAME_PATTERN = f"^[A-Za-z0-9][A-Za-z0-9._:-]{{0,{NAME_CHARACTERS - 1}}}$"
+RUN_ID_PATTERN = f"^[A-Za-z0-9][A-Za-z0-9_-]{{0,{NAME_CHARACTERS - 1}}}$"
+ENTRY_PATTERN = r"^([0-9][0-9/.]*@-?[0-9]{1,9}\.[0-9]{1,9})?$"
+PRINTABLE: dict[str, Any] = {"pattern": "^[ -~]*$", "maxLength": KEY_CHARACTERS}
+VOCABULARIES = ("timeline", "agent", "session", "dag")
+
+By = Annotated[str, Field(max_length=KEY_CHARACTERS, description="who does it, for the history")]
+Reason = Annotated[str, Field(max_length=REASON_CHARACTERS)]
+
+
+class Body(BaseModel):
+    """A request's body: exact types, and no field that nobody reads."""
+
+    model_config = ConfigDict(strict=True, extra="forbid")
+
+
+class Query(BaseModel):
+    """A request's query string: text that reads as the field's type."""
+
+    model_config = ConfigDict(extra="forbid")
+
+
+class StartBody(Body):
+    input: Any = Field(default_factory=dict, description="what the run works on; checked against the input_schema")
+    run_id: str | None = Field(
+        None,
+        description="the run's id; a repeated start with it gets the first run",
+        json_schema_extra={"pattern": RUN_ID_PATTERN},
+    )
+    tags: dict[str, str] | None = None
+    priority: int | None = Field(None, ge=-PRIORITY, le=PRIORITY)
+    start_at: InstantMs = Field(None, description="not before this time")
+    create_only: bool = Field(False, description="leave the run idle until POST /runs/{run_id}/start")
+
+
+class StartIdleBody(Body):
+    by: By = ""
+
+
+class EndBody(Body):
+    reason: Reason = ""
+    by: By = ""
+
+
+class ApproveBody(Body):
+    data: Any = Field(None, description="becomes part of the approval's result")
+    by: By = ""
+    wait: str = Field("", description="the node of the approval that is meant")
+
+
+class RejectBody(Body):
+    reason: Reason = ""
+    by: By = ""
+    wait: str = Field("", description="the node of the approval that is meant")
+
+
+class RunEventBody(Body):
+    name: str = Field(json_schema_extra={"pattern": NAME_PATTERN})
+    payload: Any = None
+    id: str = Field(
+        "",
+        description="an event of the same id is taken once; without one, an id is made",
+        json_schema_extra=PRINTABLE,
+    )
+
+
+class EventBody(RunEventBody):
+    key: str = Field("", description="whom it concerns; waits name the same key", json_schema_extra=PRINTABLE)
+
+
+class WaitQuery(Query):
+    wait: float = Field(
+        0, ge=0, le=WAIT_ANSWER_SECONDS, allow_inf_nan=False, description="seconds to wait for the run's end"
+    )
+
+
+class RunQueryString(Query):
+    as_: str = Field(
+        "", alias="as", description="the words of a format", json_schema_extra={"enum": ["", *VOCABULARIES]}
+    )
+
+
+class RunsQueryString(Query):
+    workflow: str = ""
+    status: Annotated[list[Status], BeforeValidator(_several)] = Field(default_factory=list)
+    tag: str = Field("", description="name=value", json_schema_extra={"pattern": "^([^=:]+=.*)?$"})
+    since: InstantMs = Field(None, description="created at or after this time")
+    waiting_for: str = Field("", description="the kind of the wait: approval, event, sleep, …")
+    overdue: bool = Field(False, description="only runs whose wait should have ended by now")
+    limit: int = Field(PAGE_ITEMS, ge=1, le=PAGE_ITEMS_MAX)
+    cursor: str = Field("", description="next_cursor of the page before")
+
+
+class HistoryQueryString(Query):
+    after: str = Field(
+        "", description="the id of the last entry that is known", json_schema_extra={"pattern": ENTRY_PATTERN}
+    )
+    cursor: str = Field(
+        "",
+        description="next_cursor of the page before: the same as `after`",
+        json_schema_extra={"pattern": ENTRY_PATTERN},
+    )
+    limit: int = Field(PAGE_ITEMS, ge=1, le=PAGE_ITEMS_MAX)
+
+
+class GraphQueryString(Query):
+    format: str = Field("svg", pattern="^(svg|mermaid|dot|json)$")
+
+
+class NoQuery(Query):
+    """A route without a query string."""
+
+
+def body_bytes(body: str | None, is_base64: bool) -> bytes:
+    """The body as it was sent. Raises UserError for one that is too large or not base64 though it says so."""
+    text = body or ""
+    if len(text) > BODY_BYTES * 2:
+        raise too_large()
+    if not is_base64:
+        return text.encode(errors="surrogatepass")
+    try:
+        return base64.b64decode(text, validate=True)
+    except (binascii.Error, ValueError) as error:
+        raise _bad_json("the body is said to be base64 and is not") from error
+
+
+def too_large() -> UserError:
+    """The refusal of a body over the limit."""
+    return UserError(f"the body has more than {BODY_BYTES} bytes", code="body_too_large",
+                     hint="put what is large elsewhere and send a reference to it")  # fmt: skip
+
+
+def read_json(raw: bytes) -> Json:
+    """The body's JSON; an empty body is an empty object. Raises UserError: too large, not JSON, not storable."""
+    if len(raw) > BODY_BYTES:
+        raise too_large()
+    if not raw.strip():
+        return {}
+    try:
+        value = json.loads(raw.decode(), parse_constant=_refuse_constant, object_pairs_hook=_unique)
+    except RecursionError as error:
+        raise InvalidInput(f"the body is nested deeper than {JSON_DEPTH} levels", code="too_deep") from error
+    except ValueError as error:  # of the text's encoding too
+        raise _bad_json(f"the body is not JSON: {error}") from error
+    check_json(value, "body")
+    return value
+
+
+def parse_body(raw: bytes, model: type[M]) -> M:
+    """Raises UserError with each mistake and its path."""
+    return _validated(model, read_json(raw), "body")
+
+
+def parse_query(query: str, model: type[M]) -> M:
+    """Raises UserError with each mistake. A repeated name is a list."""
+    try:
+        pairs = parse_qsl(query, keep_blank_values=True, max_num_fields=QUERY_FIELDS, errors="strict")
+    except ValueError as error:
+        raise InvalidInput(f"the query string cannot be read: {error}", code="bad_query") from error
+    found: dict[str, Any] = {}
+    for name, value in pairs:
+        found[name] = value if name not in found else [*_as_list(found[name]), value]
+    return _validated(model, found, "query string")
+
+
+def _as_list(value: Json) -> list[Json]:
+    return value if isinstance(value, list) else [value]
+
+
+def _validated(model: type[M], value: Json, what: str) -> M:
+    try:
+        return model.model_validate(value)
+    except ValidationError as error:
+        found = error.errors(include_url=False, include_context=False, include_input=False)
+        problems = tuple(Problem(one["type"], _plain(one["msg"]), path=_pointer(one["loc"])) for one in found)
+        told = "; ".join(f"{problem.path or what}: {problem.message}" for problem in problems[:3])
+        raise InvalidInput(f"the {what} is wrong: {told}", problems=problems) from error
+
+
+def _plain(message: str) -> str:
+    return message.removeprefix("Value error, ").replace("valid dictionary or instance of", "JSON object for")
+
+
+def _pointer(place: tuple[int | str, ...]) -> str:
+    return "".join("/" + str(part).replace("~", "~0").replace("/", "~1") for part in place)
+
+
+def _refuse_constant(name: str) -> Json:
+    raise ValueError(f"{name} is no JSON value; use null")
+
+
+def _unique(pairs: list[tuple[str, Json]]) -> Mapping[str, Json]:
+    """An object whose name comes twice means two things: readers disagree about which counts."""
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        names = [name for name, _ in pairs]
+        twice = next(name for name in names if names.count(name) > 1)
+        raise ValueError(f"the name {twice[:80]!r} comes twice in one object")
+    return found
+
+
+def _bad_json(message: str) -> UserError:
+    return UserError(message, code="bad_json", hint="send JSON in UTF-8")

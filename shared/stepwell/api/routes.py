@@ -1,0 +1,123 @@
+"""The API as a whole: one table of routes, and the resolver that serves it behind an API Gateway HTTP API.
+
+Every answer, an unknown route's and a defect's too, is made here from an Answer, so each error is a problem document.
+"""
+
+from __future__ import annotations
+
+import functools
+import json
+import re
+from collections.abc import Callable, Iterable
+from typing import Any
+from urllib.parse import unquote
+
+from aws_lambda_powertools.event_handler import APIGatewayHttpResolver, Response
+from aws_lambda_powertools.event_handler.exceptions import NotFoundError
+from aws_lambda_powertools.utilities.data_classes import APIGatewayProxyEventV2
+
+from stepwell.api.exchange import Answer, Call, Route
+from stepwell.api.handlers.acting import ACTING_ROUTES
+from stepwell.api.handlers.asking import ASKING_ROUTES
+from stepwell.api.handlers.looking import LOOKING_ROUTES, installed_version
+from stepwell.api.handlers.starting import STARTING_ROUTES
+from stepwell.api.openapi import document
+from stepwell.api.problems import problem, problem_answer
+from stepwell.api.requests import body_bytes
+from stepwell.runtime.assembly import Assembly
+from stepwell.runtime.driving import run_now
+
+ROUTES: tuple[Route, ...] = (*STARTING_ROUTES, *ASKING_ROUTES, *ACTING_ROUTES, *LOOKING_ROUTES)
+
+_PARAMETER = re.compile(r"\{(\w+)\}")
+_encode = json.JSONEncoder(separators=(",", ":"), ensure_ascii=False).encode
+
+
+class Resolver(APIGatewayHttpResolver):
+    """Powertools keeps the event under way in an attribute of a class. Here each resolver has its own, so that
+    the dev server can answer in many threads, with a resolver for each."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._event: dict[str, Any] = {}
+
+    @property
+    def current_event(self) -> APIGatewayProxyEventV2:  # type: ignore[override]  # read-only here: see above
+        return APIGatewayProxyEventV2(self._event)
+
+    def resolve(self, event: Any, context: Any) -> dict[str, Any]:
+        self._event = event
+        return super().resolve(event, context)
+
+
+def create_app(parts: Assembly, more: Iterable[Route] = ()) -> APIGatewayHttpResolver:
+    """The resolver over these parts: what a Lambda's handler and the dev server hand their events to."""
+    routes = (*ROUTES, *more)
+    app = Resolver()
+    table = [*routes, _openapi_route(routes)]
+    for route in table:
+        rule = _PARAMETER.sub(r"<\1>", route.path)
+        methods = ["GET", "HEAD"] if route.method == "GET" else [route.method]
+        app.route(rule, method=methods)(_endpoint(app, parts, route))
+    patterns = [(re.compile(_PARAMETER.sub("[^/]+", route.path)), route.method) for route in table]
+    app.exception_handler(NotFoundError)(functools.partial(_no_route, app, patterns))
+    return app
+
+
+def _endpoint(app: Resolver, parts: Assembly, route: Route) -> Callable[..., Response[str]]:
+    def endpoint(**path: str) -> Response[str]:
+        event = app.current_event
+        try:
+            call = Call(
+                parts,
+                {name: unquote(value) for name, value in path.items()},
+                event.raw_event.get("rawQueryString") or "",
+                {name.lower(): value for name, value in (event.raw_event.get("headers") or {}).items()},
+                body_bytes(event.raw_event.get("body"), bool(event.raw_event.get("isBase64Encoded"))),
+            )
+            answer = run_now(_handled(call, route))
+        except Exception as error:  # the outermost: whatever it is, it is logged, and the caller gets a problem
+            answer = problem_answer(error)
+        return _response(answer, event.http_method)
+
+    return endpoint
+
+
+async def _handled(call: Call, route: Route) -> Answer:
+    return await route.handle(call)
+
+
+def _no_route(app: Resolver, patterns: list[tuple[re.Pattern[str], str]], error: NotFoundError) -> Response[str]:
+    """Another method of a known path, or no path at all."""
+    method, path = app.current_event.http_method, app.current_event.path
+    known = sorted({allowed for pattern, allowed in patterns if pattern.fullmatch(path)})
+    allow = ", ".join([*known, *(["HEAD"] if "GET" in known else []), "OPTIONS"])
+    if not known or method in known:  # a known path holds a character here that no path may
+        answer = problem(404, "unknown_route", f"nothing is at {path[:200]!r}", hint="GET /openapi.json lists what is")
+    elif method == "OPTIONS":
+        answer = Answer(204, "", headers={"Allow": allow})
+    else:
+        answer = problem(405, "method_not_allowed", f"{method} is not served here", headers={"Allow": allow})
+    return _response(answer, method)
+
+
+def _openapi_route(routes: tuple[Route, ...]) -> Route:
+    made: dict[str, Any] = {}
+
+    async def get_openapi(call: Call) -> Answer:
+        """Generated at the first request: a cold start need not pay for it."""
+        if not made:
+            made.update(document(routes, installed_version()))
+        return Answer(200, made)
+
+    return Route("GET", "/openapi.json", get_openapi, "This document", {200: "OpenAPI 3.1"})
+
+
+def _response(answer: Answer, method: str) -> Response[str]:
+    text = answer.body if isinstance(answer.body, str) else _encode(answer.body)
+    return Response(
+        status_code=answer.status,
+        content_type=answer.content_type if answer.status != 204 else None,
+        headers=dict(answer.headers),
+        body="" if method == "HEAD" else text,
+    )

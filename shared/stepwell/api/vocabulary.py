@@ -1,0 +1,79 @@
+"""One status, five vocabularies: `?as=` shows a run in a format's own words. The table is the rule."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from stepwell.api.requests import VOCABULARIES
+from stepwell.api.views import RunView
+from stepwell.engine.records import Status
+from stepwell.errors import InvalidInput
+
+SAME = "*"  # the phase itself
+
+# waiting: what the wait is for decides; `rest` is the last column. `idle` exists in the dag format alone.
+_TABLE = """
+status                timeline                  agent      session    dag
+idle                  idle                      idle       idle       idle
+pending               initializing              PENDING    Running    queued
+running               *                         RUNNING    Running    executing
+waiting.delay         sleeping                  WAITING    Suspended  executing
+waiting.sleep         sleeping                  WAITING    Suspended  executing
+waiting.approval      waiting_for_approval      WAITING    Suspended  blocked
+waiting.children      waiting_for_subworkflows  WAITING    Suspended  executing
+waiting.rest          executing_step            WAITING    Suspended  blocked
+paused                *                         RUNNING    Suspended  blocked
+compensating          executing_step            RUNNING    Running    compensating
+completed             completed                 COMPLETED  Succeeded  completed
+compensated           failed                    FAILED     Failed     completed
+failed                failed                    FAILED     Failed     failed
+timed_out             failed                    TIMEOUT    Failed     failed
+cancelled             failed                    CANCELLED  Cancelled  failed
+"""
+
+
+def _rows(text: str) -> dict[tuple[str, str], str]:
+    (_, *formats), *rows = [line.split() for line in text.strip().splitlines()]
+    return {(status, name): word for status, *words in rows for name, word in zip(formats, words, strict=True)}
+
+
+WORDS = _rows(_TABLE)
+
+
+def in_words_of(vocabulary: str, view: RunView) -> dict[str, Any]:
+    """The run's view with the status, and what goes with it, in this vocabulary. Raises InvalidInput."""
+    if vocabulary not in VOCABULARIES:
+        raise InvalidInput(f"{vocabulary[:40]!r} is no vocabulary", code="unknown_vocabulary",
+                           hint=f"as={' | '.join(VOCABULARIES)}")  # fmt: skip
+    word = WORDS[_row_of(view), vocabulary]
+    shown: dict[str, Any] = {**view, "status": view["phase"] if word == SAME else word}
+    return {**shown, **_OWN[vocabulary](view)}
+
+
+def _row_of(view: RunView) -> str:
+    if view["status"] != Status.WAITING.value:
+        return view["status"]
+    row = f"waiting.{view['waiting_for']}"
+    return row if (row, VOCABULARIES[0]) in WORDS else "waiting.rest"
+
+
+def _agent(view: RunView) -> dict[str, Any]:
+    error = view["error"] if view["ended_at"] else None
+    return {
+        "waitingFor": view["waiting_for"],
+        "variables": view["state"],
+        "completed_at": view["ended_at"],
+        "error_message": error["message"] if error else None,
+        "failed_action_id": (error["step"] or None) if error else None,
+    }
+
+
+def _dag(view: RunView) -> dict[str, Any]:
+    return {"outcome": "rollback" if view["status"] == Status.COMPENSATED.value else view["outcome"]}
+
+
+def _nothing(view: RunView) -> dict[str, Any]:
+    return {}
+
+
+_OWN = {"timeline": _nothing, "agent": _agent, "session": _nothing, "dag": _dag}

@@ -1,0 +1,1 @@
+"""The command line: a client of the HTTP API, and the tools that work on a folder of workflows."""

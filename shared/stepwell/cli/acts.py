@@ -1,0 +1,89 @@
+"""The commands that tell a run something: events, approvals, its end."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+import typer
+
+from stepwell.cli.arguments import AsJson, By, Reason, RunId, Url, read_json
+from stepwell.cli.connect import connect, person
+from stepwell.cli.refusals import JsonObject
+from stepwell.cli.screen import console, print_json
+from stepwell.cli.words import printable
+
+Step = Annotated[
+    str,
+    typer.Option("--step", metavar="NAME", show_default=False, help="Which approval, where the run waits for several."),
+]
+
+
+def event(
+    name: Annotated[str, typer.Argument(metavar="NAME", help="The event's name.", show_default=False)],
+    key: Annotated[str, typer.Option("--key", metavar="KEY", show_default=False, help="Whom it concerns.")] = "",
+    payload: Annotated[
+        str, typer.Option("--payload", "-i", metavar="FILE|JSON", show_default=False, help="What it says; - for stdin.")
+    ] = "",
+    event_id: Annotated[
+        str, typer.Option("--id", metavar="ID", show_default=False, help="An id: sent twice, it counts once.")
+    ] = "",
+    run_id: Annotated[str, typer.Option("--run", metavar="RUN", show_default=False, help="For this run alone.")] = "",
+    as_json: AsJson = False,
+    url: Url = "",
+) -> None:
+    """Send an event to whoever waits for it, now or later."""
+    if run_id and key:
+        raise typer.BadParameter("an event for one run has no key", param_hint="--key")
+    body: dict[str, Any] = {"name": name, "payload": read_json(payload, "--payload") if payload else None}
+    body |= {"key": key} if key else {}
+    body |= {"id": event_id} if event_id else {}
+    with connect(url) as client:
+        answer = client.send_event(body, run_id)
+    _report(answer, as_json, f"sent {name}{f' for {key}' if key else ''}{f' to {run_id}' if run_id else ''}")
+
+
+def approve(
+    run_id: RunId,
+    data: Annotated[
+        str, typer.Option("--data", "-i", metavar="FILE|JSON", show_default=False, help="Goes with the answer.")
+    ] = "",
+    by: By = "",
+    step: Step = "",
+    as_json: AsJson = False,
+    url: Url = "",
+) -> None:
+    """Approve what a run waits for."""
+    body: dict[str, Any] = {"data": read_json(data, "--data") if data else None, "by": person(by)}
+    _act(run_id, "approve", body | ({"wait": step} if step else {}), as_json, url, "approved")
+
+
+def reject(
+    run_id: RunId, reason: Reason = "", by: By = "", step: Step = "", as_json: AsJson = False, url: Url = ""
+) -> None:
+    """Reject what a run waits for."""
+    body = {"reason": reason, "by": person(by)}
+    _act(run_id, "reject", body | ({"wait": step} if step else {}), as_json, url, "rejected")
+
+
+def cancel(run_id: RunId, reason: Reason = "", by: By = "", as_json: AsJson = False, url: Url = "") -> None:
+    """Cancel a run. Nothing happens to one that has ended."""
+    _act(run_id, "cancel", {"reason": reason, "by": person(by)}, as_json, url, "cancelled")
+
+
+def terminate(run_id: RunId, reason: Reason = "", by: By = "", as_json: AsJson = False, url: Url = "") -> None:
+    """End a run now, without compensation."""
+    _act(run_id, "terminate", {"reason": reason, "by": person(by)}, as_json, url, "terminated")
+
+
+def _act(run_id: str, action: str, body: JsonObject, as_json: bool, url: str, told: str) -> None:
+    with connect(url) as client:
+        answer = client.act(run_id, action, body)
+    happened = answer.get(told, True)  # `cancelled` and `terminated` are answered false for a run that had ended
+    _report(answer, as_json, f"{told} {run_id}" if happened else f"{run_id} had ended before")
+
+
+def _report(answer: JsonObject, as_json: bool, told: str) -> None:
+    if as_json:
+        print_json(answer)
+    else:
+        console().print(printable(told))

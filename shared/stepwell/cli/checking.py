@@ -1,0 +1,97 @@
+"""`stepwell check`: every problem of definition files and folders, with the line it is on."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import asdict
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from stepwell.cli.folders import default_folder
+from stepwell.cli.screen import console, print_json
+from stepwell.cli.words import printable
+from stepwell.errors import NotFound, Problem, UserError
+
+FOUND_ERRORS = 1  # exit status
+
+
+def check(
+    paths: Annotated[
+        list[Path] | None,
+        typer.Argument(metavar="FILE|FOLDER", show_default=False, help="Else `workflows/`, or this folder."),
+    ] = None,
+    strict: Annotated[bool, typer.Option("--strict", help="Warnings count as errors.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print the problems as JSON and nothing else.")] = False,
+) -> None:
+    """Check definitions: files, or a folder with its functions."""
+    problems: list[Problem] = []
+    workflows = 0
+    for path in paths or [default_folder()]:
+        count, found = check_path(path)
+        problems += found
+        workflows += count
+    errors = sum(problem.severity == "error" for problem in problems)
+    if as_json:
+        print_json([asdict(problem) for problem in problems])
+    else:
+        print_problems(problems)
+        told = [(workflows, "workflow"), (errors, "error"), (len(problems) - errors, "warning")]
+        style = "red" if errors else "yellow" if problems else "green"
+        console().print(", ".join(f"{count} {word}{'' if count == 1 else 's'}" for count, word in told), style=style)
+    if errors or (strict and problems):
+        raise typer.Exit(FOUND_ERRORS)
+
+
+def check_path(path: Path) -> tuple[int, Sequence[Problem]]:
+    """How many definitions a file or folder has, and their problems."""
+    if path.is_dir():
+        from stepwell.runtime.folder import check_folder, definition_files  # noqa: PLC0415 - with the compiler
+
+        return len(definition_files(path)), check_folder(path)
+    from stepwell.definition.compiler import compile_definition  # noqa: PLC0415 - 100 ms
+
+    return 1, compile_definition(read_definition(path), str(path)).problems
+
+
+def read_definition(path: Path) -> str:
+    """The text of a definition file. Raises UserError."""
+    try:
+        return path.read_text(encoding="utf-8")
+    except FileNotFoundError as error:
+        raise NotFound(f"there is no file or folder {str(path)!r}", code="no_such_file") from error
+    except (OSError, UnicodeDecodeError) as error:
+        raise UserError(f"{path} cannot be read: {error}", code="unreadable") from error
+
+
+def print_problems(problems: Sequence[Problem], *, stderr: bool = False) -> None:
+    """Each with its place, the line it is on with a caret under it, and what to do."""
+    from rich.text import Text  # noqa: PLC0415 - with the console
+
+    out = console(stderr=stderr)
+    for problem in problems:
+        place = ":".join(str(part) for part in (problem.file, problem.line, problem.column) if part)
+        line = Text(printable(f"{place}: " if place else ""), style="bold")
+        line.append(f"{problem.severity} ", style="bold red" if problem.severity == "error" else "bold yellow")
+        line.append(printable(f"{problem.message} [{problem.code}]"), style="not bold")
+        out.print(line, soft_wrap=True)
+        for excerpt in _excerpt(problem):
+            out.print(Text(excerpt), style="dim", soft_wrap=True)
+        if problem.hint:
+            out.print(Text(printable(f"  hint: {problem.hint}")), style="cyan", soft_wrap=True)
+
+
+def _excerpt(problem: Problem) -> list[str]:
+    """The line and a caret under its column; nothing when the place is not known."""
+    if not problem.file or not problem.line:
+        return []
+    try:
+        lines = Path(problem.file).read_text(encoding="utf-8").splitlines()
+    except (OSError, UnicodeDecodeError):
+        return []
+    if problem.line > len(lines):
+        return []
+    number, text = f"{problem.line:>5} | ", printable(lines[problem.line - 1].replace("\t", " "))
+    caret = [" " * (len(number) + problem.column - 1) + "^"] if problem.column else []
+    return [number + text, *caret]

@@ -1,0 +1,133 @@
+"""A thin client of the HTTP API: one method per call, JSON in and out, problems as exceptions."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from types import TracebackType
+from typing import Any
+from urllib.parse import quote, urlsplit
+
+import httpx
+
+from stepwell.cli.refusals import ApiProblem, JsonObject, Unreachable
+from stepwell.errors import UserError
+from stepwell.limits import PAGE_ITEMS_MAX, WAIT_ANSWER_SECONDS
+
+CONNECT_SECONDS = 5.0
+ANSWER_SECONDS = WAIT_ANSWER_SECONDS + 10.0
+LOOPBACK = frozenset({"127.0.0.1", "localhost", "::1"})
+
+
+class Client:
+    """The API at a URL. Use it in a `with`."""
+
+    def __init__(self, url: str) -> None:
+        parts = urlsplit(url)
+        if parts.scheme not in {"http", "https"} or not parts.hostname:
+            raise UserError(f"{url!r} is not the URL of an API", code="bad_url", hint="such as http://127.0.0.1:8787")
+        self.url = url.rstrip("/")
+        self.local = parts.hostname in LOOPBACK
+        timeout = httpx.Timeout(ANSWER_SECONDS, connect=CONNECT_SECONDS)
+        # A proxy of the environment cannot reach this machine's own loopback.
+        self._http = httpx.Client(base_url=self.url, timeout=timeout, trust_env=not self.local)
+
+    def __enter__(self) -> Client:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._http.close()
+
+    def start(self, workflow: str, body: Mapping[str, Any], key: str = "") -> tuple[JsonObject, bool]:
+        """The run, and whether this call made it: a repeated key or id answers the first run."""
+        headers = {"Idempotency-Key": key} if key else {}
+        answer = self._send("POST", f"/workflows/{_part(workflow)}/runs", json=body, headers=headers)
+        return self._object(answer), answer.status_code == httpx.codes.CREATED
+
+    def workflow(self, name: str) -> JsonObject:
+        return self._object(self._send("GET", f"/workflows/{_part(name)}"))
+
+    def runs(self, filters: Mapping[str, Any]) -> JsonObject:
+        return self._object(self._send("GET", "/runs", params=filters))
+
+    def run(self, run_id: str) -> JsonObject:
+        return self._object(self._send("GET", f"/runs/{_part(run_id)}"))
+
+    def wait_for_end(self, run_id: str, seconds: float) -> None:
+        """Returns when the run has ended, or the time is up; whichever it was, and how it ended, `run` tells."""
+        answer = self._http_send("GET", f"/runs/{_part(run_id)}/result", params={"wait": seconds})
+        if answer.status_code != httpx.codes.CONFLICT:  # the run ended with an error
+            self._checked(answer)
+
+    def history(self, run_id: str, after: str = "") -> Iterator[JsonObject]:
+        """The entries after this one, page by page."""
+        filters: JsonObject = {"limit": PAGE_ITEMS_MAX, **({"after": after} if after else {})}
+        while True:
+            page = self._object(self._send("GET", f"/runs/{_part(run_id)}/history", params=filters))
+            yield from page.get("items", ())
+            if not page.get("next_cursor"):
+                return
+            filters = {"limit": PAGE_ITEMS_MAX, "cursor": page["next_cursor"]}
+
+    def explain(self, run_id: str) -> JsonObject:
+        return self._object(self._send("GET", f"/runs/{_part(run_id)}/explain"))
+
+    def run_graph(self, run_id: str, form: str) -> str:
+        return self._send("GET", f"/runs/{_part(run_id)}/graph", params={"format": form}).text
+
+    def act(self, run_id: str, action: str, body: Mapping[str, Any]) -> JsonObject:
+        """cancel, terminate, approve, reject."""
+        return self._object(self._send("POST", f"/runs/{_part(run_id)}/{action}", json=body))
+
+    def send_event(self, event: Mapping[str, Any], run_id: str = "") -> JsonObject:
+        """To one run alone, or to whoever waits for its name and key."""
+        path = f"/runs/{_part(run_id)}/events" if run_id else "/events"
+        return self._object(self._send("POST", path, json=event))
+
+    def stats(self) -> JsonObject:
+        return self._object(self._send("GET", "/stats"))
+
+    def _send(self, method: str, path: str, **more: Any) -> httpx.Response:
+        return self._checked(self._http_send(method, path, **more))
+
+    def _http_send(self, method: str, path: str, **more: Any) -> httpx.Response:
+        try:
+            return self._http.request(method, path, **more)
+        except httpx.TimeoutException as error:
+            raise Unreachable(f"{self.url} did not answer in time", hint=self._hint()) from error
+        except (httpx.HTTPError, httpx.InvalidURL) as error:
+            raise Unreachable(f"no server answers at {self.url}: {error}", hint=self._hint()) from error
+
+    def _checked(self, answer: httpx.Response) -> httpx.Response:
+        if answer.is_success:
+            return answer
+        try:
+            problem = answer.json()
+        except ValueError:
+            problem = None
+        if isinstance(problem, dict) and ("title" in problem or "detail" in problem):
+            raise ApiProblem(answer.status_code, problem)
+        raise self._stranger(answer)
+
+    def _object(self, answer: httpx.Response) -> JsonObject:
+        try:
+            value = answer.json()
+        except ValueError as error:
+            raise self._stranger(answer) from error
+        if not isinstance(value, dict):
+            raise self._stranger(answer)
+        return value
+
+    def _stranger(self, answer: httpx.Response) -> Unreachable:
+        message = f"what answers at {self.url} is no Stepwell API: {answer.status_code} to {answer.request.url.path}"
+        return Unreachable(message, code="not_stepwell", hint="look at --url or STEPWELL_URL")
+
+    def _hint(self) -> str:
+        return "start it with: stepwell dev" if self.local else "look at --url or STEPWELL_URL"
+
+
+def _part(text: str) -> str:
+    """A name as one segment of a path; a name of dots alone would be taken for a place in the path."""
+    quoted = quote(text, safe="")
+    return quoted.replace(".", "%2E") if not text.strip(".") else quoted

@@ -1,0 +1,138 @@
+"""The commands for writing workflows: a new project, a server, the schema, a picture."""
+
+from __future__ import annotations
+
+import json
+import shlex
+from enum import StrEnum
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from stepwell.cli.arguments import Url
+from stepwell.cli.checking import print_problems, read_definition
+from stepwell.cli.connect import connect
+from stepwell.cli.folders import DEFINITIONS, default_folder, write_project
+from stepwell.cli.screen import console, print_json
+from stepwell.errors import NotFound, StepwellError, UserError
+from stepwell.settings import DEFAULT_PORT, read_settings
+
+if TYPE_CHECKING:
+    from stepwell.definition.graph import Graph
+
+
+class Form(StrEnum):
+    """What a picture can be written as."""
+
+    MERMAID = "mermaid"
+    DOT = "dot"
+    SVG = "svg"
+
+
+def dev(
+    folder: Annotated[
+        Path | None,
+        typer.Argument(metavar="FOLDER", show_default=False, help="Of workflows; else `workflows/`, or this folder."),
+    ] = None,
+    data: Annotated[
+        Path | None, typer.Option("--data", metavar="DIR", show_default=False, help="Where runs are kept: .stepwell")
+    ] = None,
+    port: Annotated[int, typer.Option("--port", min=0, max=65535, help="0: any that is free.")] = DEFAULT_PORT,
+    reload: Annotated[bool, typer.Option("--reload/--no-reload", help="Follow changes of the folder.")] = True,
+) -> None:
+    """Run everything on this machine: API, console, worker, timers."""
+    chosen = folder or default_folder()
+    if not chosen.is_dir():
+        hint = "make one with: stepwell init DIR"
+        raise NotFound(f"there is no folder {str(chosen)!r}", code="no_such_folder", hint=hint)
+    try:
+        from stepwell.local.dev import serve  # noqa: PLC0415 - a server, only for this command
+    except ModuleNotFoundError as error:
+        if (error.name or "").startswith("stepwell"):
+            raise
+        message = f"the local server needs {error.name}, which is not installed"
+        raise StepwellError(message, code="not_installed", hint='pip install "stepwell[local]"') from error
+    raise typer.Exit(serve(chosen, data or read_settings().data_dir, port, reload=reload))
+
+
+def init(
+    folder: Annotated[Path, typer.Argument(metavar="DIR", show_default=False, help="A new or empty folder.")],
+    as_json: Annotated[bool, typer.Option("--json", help="Print what was written as JSON.")] = False,
+) -> None:
+    """Write a small project to start from."""
+    written = write_project(folder)
+    order = json.dumps({"order_id": "A-1", "amount": 120})
+    commands = [f"cd {shlex.quote(str(folder))}", "stepwell dev", f"stepwell run order-review -i '{order}' --watch"]
+    if as_json:
+        print_json({"folder": str(folder), "files": [path.as_posix() for path in written], "next": commands})
+        return
+    out = console()
+    for path in written:
+        out.print(f"wrote {path.as_posix()}", style="dim")
+    out.print("\nnext, the last one in a second terminal:")
+    for command in commands:
+        out.print(f"  {command}", style="bold", soft_wrap=True)
+
+
+def schema() -> None:
+    """Print the JSON Schema of definitions, for editors."""
+    from stepwell.definition.models import json_schema  # noqa: PLC0415 - pydantic: 100 ms
+
+    print_json(json_schema())
+
+
+def graph(
+    target: Annotated[
+        str, typer.Argument(metavar="FILE|WORKFLOW", show_default=False, help="A definition, or what is deployed.")
+    ] = "",
+    run_id: Annotated[
+        str, typer.Option("--run", metavar="RUN", show_default=False, help="A run, coloured by what happened.")
+    ] = "",
+    form: Annotated[Form, typer.Option("--format", help="What to write.")] = Form.MERMAID,
+    output: Annotated[
+        Path | None, typer.Option("--output", "-o", metavar="FILE", show_default=False, help="Else to the screen.")
+    ] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print nodes and edges as JSON.")] = False,
+    url: Url = "",
+) -> None:
+    """Draw a workflow, from a file or as deployed; or a run."""
+    if bool(target) == bool(run_id):
+        raise typer.BadParameter(
+            "name a definition file or a workflow, or a run with --run", param_hint="FILE|WORKFLOW"
+        )
+    if run_id:
+        with connect(url) as client:
+            text = client.run_graph(run_id, "json" if as_json else form.value)
+    else:
+        text = _drawn(_graph_of(target, url), form, as_json)
+    if output is None:
+        typer.echo(text, nl=not text.endswith("\n"))
+        return
+    try:
+        output.write_text(text, encoding="utf-8")
+    except OSError as error:
+        raise UserError(f"{output} cannot be written: {error}", code="unwritable") from error
+
+
+def _graph_of(target: str, url: str) -> Graph:
+    from stepwell.definition.compiler import compile_definition, compile_document  # noqa: PLC0415 - 100 ms
+
+    path = Path(target)
+    if path.is_file() or path.suffix in DEFINITIONS:
+        compiled = compile_definition(read_definition(path), str(path))
+        if compiled.graph is None:
+            print_problems(compiled.errors, stderr=True)
+            raise UserError(f"{target} cannot be drawn before that is mended", code="bad_definition")
+        return compiled.graph
+    with connect(url) as client:
+        return compile_document(client.workflow(target)["document"], trusted=True)
+
+
+def _drawn(graph: Graph, form: Form, as_json: bool) -> str:
+    from stepwell.api import drawing  # noqa: PLC0415 - only for this command
+
+    if as_json:
+        return json.dumps(drawing.outline(graph, {}), indent=2)
+    draw = {Form.MERMAID: drawing.mermaid, Form.DOT: drawing.dot, Form.SVG: drawing.svg}[form]
+    return draw(graph, {})

@@ -1,0 +1,40 @@
+"""Workflow folders and new projects: what `dev`, `check` and `init` do with the disk."""
+
+from __future__ import annotations
+
+from importlib.resources import files
+from pathlib import Path
+from string import Template
+
+from stepwell.errors import UserError
+
+DEFINITIONS = (".yaml", ".yml", ".json")
+TEMPLATES = {  # file of the new project: its template
+    "README.md": "README.md.tmpl",
+    ".gitignore": "gitignore.tmpl",
+    "workflows/order-review.yaml": "order-review.yaml.tmpl",
+    "workflows/steps.py": "steps.py.tmpl",
+    "tests/test_order_review.py": "test_order_review.py.tmpl",
+}
+
+
+def default_folder() -> Path:
+    """`workflows/` where there is one, else here."""
+    return Path("workflows") if Path("workflows").is_dir() else Path()
+
+
+def write_project(folder: Path) -> list[Path]:
+    """A small project that works. Raises UserError for a folder that has something in it."""
+    if folder.exists() and not folder.is_dir():
+        raise UserError(f"{str(folder)!r} is a file", code="not_a_folder", hint="name a folder that is new or empty")
+    if folder.is_dir() and any(folder.iterdir()):
+        raise UserError(f"{str(folder)!r} is not empty", code="folder_not_empty", hint="name one that is new or empty")
+    templates = files("stepwell.cli").joinpath("templates")
+    written: list[Path] = []
+    for name, template in TEMPLATES.items():
+        path = folder / name
+        text = templates.joinpath(template).read_text(encoding="utf-8")
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(Template(text).substitute(project=folder.resolve().name), encoding="utf-8")
+        written.append(path)
+    return written

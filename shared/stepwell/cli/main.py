@@ -1,0 +1,80 @@
+"""The entry point: the commands, and what becomes of their errors.
+
+Exit status: 0 done, 1 the run failed (or a definition has errors), 2 wrong usage, a refusal, or nobody there,
+130 interrupted.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from importlib.metadata import PackageNotFoundError, version
+from typing import Annotated, Any, TextIO
+
+import typer
+from typer.core import TyperGroup
+
+from stepwell.cli import acts, checking, develop, runs
+from stepwell.cli.screen import print_error
+from stepwell.errors import StepwellError
+
+WRONG_USAGE, INTERRUPTED = 2, 130  # exit statuses
+
+
+class Commands(TyperGroup):
+    """All commands: an error of ours is told to the person, not thrown at them."""
+
+    def invoke(self, ctx: Any) -> Any:
+        """Runs the command that was named."""
+        try:
+            return super().invoke(ctx)
+        except StepwellError as error:
+            print_error(error)
+            raise typer.Exit(WRONG_USAGE) from error
+        except KeyboardInterrupt:  # the end of a watch, say: nothing failed
+            raise typer.Exit(INTERRUPTED) from None
+
+
+app = typer.Typer(
+    name="stepwell", cls=Commands, no_args_is_help=True, pretty_exceptions_enable=False, rich_markup_mode=None
+)
+COMMANDS: tuple[Callable[..., None], ...] = (  # in the order of the help
+    *(develop.init, develop.dev, checking.check, develop.graph, develop.schema),
+    *(runs.run, runs.runs, runs.show, runs.history, runs.watch, runs.explain, runs.stats),
+    *(acts.event, acts.approve, acts.reject, acts.cancel, acts.terminate),
+)
+for command in COMMANDS:
+    app.command()(command)
+
+
+def print_version(wanted: bool) -> None:
+    """For `--version`."""
+    if wanted:
+        try:
+            typer.echo(version("stepwell"))
+        except PackageNotFoundError:
+            typer.echo("not installed")
+        raise typer.Exit
+
+
+@app.callback()
+def stepwell(
+    show_version: Annotated[
+        bool, typer.Option("--version", callback=print_version, is_eager=True, help="Show the version.")
+    ] = False,
+) -> None:
+    """Durable workflows on AWS, in Python."""
+
+
+def main() -> None:
+    """What `stepwell` runs."""
+    for stream in (sys.stdout, sys.stderr):
+        _forgive(stream)
+    app()
+
+
+def _forgive(stream: TextIO) -> None:
+    """A terminal that has no ✓ shows ?, and the command goes on."""
+    reconfigure = getattr(stream, "reconfigure", None)
+    if reconfigure is not None:
+        reconfigure(errors="replace")

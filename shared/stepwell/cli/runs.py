@@ -1,0 +1,182 @@
+"""The commands that start runs and look at them."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import Annotated, Any
+
+import typer
+
+from stepwell.cli.arguments import AsJson, RunId, Url, read_json, read_pairs, read_since
+from stepwell.cli.connect import connect
+from stepwell.cli.refusals import JsonObject
+from stepwell.cli.screen import console, print_json
+from stepwell.cli.watch import follow, has_ended, wait_until_ended
+from stepwell.limits import PAGE_ITEMS
+
+RUN_FAILED = 1  # exit status
+
+
+def run(
+    workflow: Annotated[str, typer.Argument(metavar="WORKFLOW", help="The name of a workflow.", show_default=False)],
+    given: Annotated[
+        str,
+        typer.Option("--input", "-i", metavar="FILE|JSON", show_default=False, help="What it works on; - for stdin."),
+    ] = "",
+    run_id: Annotated[str, typer.Option("--id", metavar="ID", show_default=False, help="An id of your own.")] = "",
+    key: Annotated[
+        str, typer.Option("--key", metavar="KEY", show_default=False, help="Idempotency key: twice starts one run.")
+    ] = "",
+    tag: Annotated[
+        list[str] | None, typer.Option("--tag", metavar="NAME=VALUE", show_default=False, help="May be repeated.")
+    ] = None,
+    watch_it: Annotated[bool, typer.Option("--watch", "-w", help="Show what it does until it has ended.")] = False,
+    wait: Annotated[bool, typer.Option("--wait", help="Wait until it has ended, then show it.")] = False,
+    as_json: AsJson = False,
+    url: Url = "",
+) -> None:
+    """Start a run of a workflow. With --watch or --wait, the exit status is 1 unless it completed."""
+    body: dict[str, Any] = {"input": read_json(given, "-i") if given else {}}
+    body |= {"run_id": run_id} if run_id else {}
+    body |= {"tags": read_pairs(tag, "--tag")} if tag else {}
+    with connect(url) as client:
+        started, is_new = client.start(workflow, body, key)
+        started_id = str(started.get("run_id"))
+        if watch_it and not as_json:
+            _exit_like(follow(client, started_id, console()))
+        elif wait or watch_it:
+            ended = wait_until_ended(client, started_id)
+            _show(ended, as_json)
+            _exit_like(ended)
+        elif as_json:
+            print_json(started)
+        else:
+            told = "started" if is_new else "was started before:"
+            console().print(f"{told} {started_id} ({workflow}), {started.get('status')}")
+            console().print(f"look at it: stepwell watch {started_id}", style="dim")
+
+
+def runs(
+    workflow: Annotated[str, typer.Option("--workflow", metavar="NAME", show_default=False)] = "",
+    status: Annotated[
+        list[str] | None,
+        typer.Option("--status", metavar="STATUS", show_default=False, help="waiting, failed, …; may be repeated."),
+    ] = None,
+    tag: Annotated[str, typer.Option("--tag", metavar="NAME=VALUE", show_default=False)] = "",
+    since: Annotated[
+        str, typer.Option("--since", metavar="TIME", show_default=False, help="Created since 2h, 7d, or a time.")
+    ] = "",
+    waiting_for: Annotated[
+        str, typer.Option("--waiting-for", metavar="KIND", show_default=False, help="approval, event, sleep, …")
+    ] = "",
+    overdue: Annotated[bool, typer.Option("--overdue", help="Only what should have gone on by now.")] = False,
+    limit: Annotated[int, typer.Option("--limit", min=1, max=500, help="How many at most.")] = PAGE_ITEMS,
+    cursor: Annotated[str, typer.Option("--cursor", show_default=False, help="Go on from the page before.")] = "",
+    as_json: AsJson = False,
+    url: Url = "",
+) -> None:
+    """List runs, newest first."""
+    if tag:
+        read_pairs([tag], "--tag")
+    filters: dict[str, Any] = {
+        "workflow": workflow,
+        "status": status or [],
+        "tag": tag,
+        "since": read_since(since) if since else "",
+        "waiting_for": waiting_for,
+        "overdue": "true" if overdue else "",
+        "limit": limit,
+        "cursor": cursor,
+    }
+    with connect(url) as client:
+        page = client.runs({name: value for name, value in filters.items() if value})
+    if as_json:
+        print_json(page)
+        return
+    from stepwell.cli.render import runs_table  # noqa: PLC0415 - rich
+
+    items = page.get("items") or []
+    if not items:
+        typer.echo("no runs", err=True)
+        return
+    console().print(runs_table(items, datetime.now(UTC)))
+    if page.get("next_cursor"):
+        typer.echo(f"there are more: --cursor {page['next_cursor']}", err=True)
+
+
+def show(run_id: RunId, as_json: AsJson = False, url: Url = "") -> None:
+    """Show a run: where it stands, its steps, how it ended."""
+    with connect(url) as client:
+        found = client.run(run_id)
+    _show(found, as_json)
+
+
+def history(
+    run_id: RunId,
+    after: Annotated[
+        str, typer.Option("--after", metavar="ID", show_default=False, help="Only what came after this entry.")
+    ] = "",
+    as_json: AsJson = False,
+    url: Url = "",
+) -> None:
+    """Show what happened in a run, oldest first."""
+    with connect(url) as client:
+        entries = client.history(run_id, after)
+        if as_json:
+            print_json({"items": list(entries), "next_cursor": None})
+            return
+        from stepwell.cli.render import history_line  # noqa: PLC0415 - rich
+
+        out, now = console(), datetime.now(UTC)
+        for entry in entries:
+            out.print(history_line(entry, now), soft_wrap=True)
+
+
+def watch(run_id: RunId, as_json: AsJson = False, url: Url = "") -> None:
+    """Follow a run until it has ended. The exit status is 1 unless it completed. With --json: the ended run."""
+    with connect(url) as client:
+        if as_json:
+            found = wait_until_ended(client, run_id)
+            print_json(found)
+        else:
+            found = follow(client, run_id, console())
+    _exit_like(found)
+
+
+def explain(run_id: RunId, as_json: AsJson = False, url: Url = "") -> None:
+    """Tell why a run is where it is, and what will wake it."""
+    with connect(url) as client:
+        found = client.explain(run_id)
+    if as_json:
+        print_json(found)
+        return
+    from stepwell.cli.render import explain_view  # noqa: PLC0415 - rich
+
+    console().print(explain_view(found, datetime.now(UTC)))
+
+
+def stats(as_json: AsJson = False, url: Url = "") -> None:
+    """Count runs by status, workflow and wait."""
+    with connect(url) as client:
+        found = client.stats()
+    if as_json:
+        print_json(found)
+        return
+    from stepwell.cli.render import stats_view  # noqa: PLC0415 - rich
+
+    console().print(stats_view(found))
+
+
+def _show(found: JsonObject, as_json: bool) -> None:
+    if as_json:
+        print_json(found)
+        return
+    from stepwell.cli.render import run_view  # noqa: PLC0415 - rich
+
+    console().print(run_view(found, datetime.now(UTC)))
+
+
+def _exit_like(ended: JsonObject) -> None:
+    """A script wants to know whether the run did what it was for."""
+    if has_ended(ended) and ended.get("status") != "completed":
+        raise typer.Exit(RUN_FAILED)

@@ -1,0 +1,62 @@
+"""Where output goes: tables and colours to a person, JSON to a program, errors to stderr."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import sys
+from typing import TYPE_CHECKING, Any
+
+import typer
+
+from stepwell.cli.refusals import ApiProblem
+from stepwell.cli.words import printable
+from stepwell.errors import StepwellError, UserError
+from stepwell.settings import read_settings
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+PIPE_COLUMNS = 160  # of a table that goes to a file or a program, unless COLUMNS says otherwise
+
+
+def console(*, stderr: bool = False) -> Console:
+    """Output for people. What is printed is data: no markup, no emoji, no guessed highlights."""
+    from rich.console import Console  # noqa: PLC0415 - 100 ms that `--help` and `--json` do without
+
+    stream = sys.stderr if stderr else sys.stdout
+    width = None if stream.isatty() else shutil.get_terminal_size((PIPE_COLUMNS, 50)).columns
+    return Console(
+        stderr=stderr,
+        highlight=False,
+        markup=False,
+        emoji=False,
+        width=width,
+        no_color=read_settings().no_color or None,
+    )
+
+
+def print_json(value: Any) -> None:
+    """In ASCII, so that no terminal's encoding can spoil it."""
+    typer.echo(json.dumps(value, indent=2))
+
+
+def print_error(error: StepwellError) -> None:
+    """What is wrong, where, what to do, and the code to search for; on stderr."""
+    typer.echo(f"error: {printable(_headline(error))} [{printable(error.code)}]", err=True)
+    for path, message in _details(error):
+        typer.echo(f"  {printable(path)}{': ' if path else ''}{printable(message)}", err=True)
+    if error.hint:
+        typer.echo(f"  hint: {printable(str(error.hint))}", err=True)
+
+
+def _headline(error: StepwellError) -> str:
+    if isinstance(error, ApiProblem) and error.title and error.title != error.message:
+        return f"{error.title}: {error.message}"
+    return error.message
+
+
+def _details(error: StepwellError) -> list[tuple[str, str]]:
+    if isinstance(error, ApiProblem):
+        return error.errors
+    return [(one.path, one.message) for one in error.problems] if isinstance(error, UserError) else []

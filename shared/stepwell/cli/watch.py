@@ -1,0 +1,100 @@
+"""Following a run to its end: a live view in a terminal, lines of history where there is none."""
+
+from __future__ import annotations
+
+import time
+from collections import deque
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING
+
+from stepwell.cli.refusals import JsonObject, Unreachable
+from stepwell.limits import WAIT_ANSWER_SECONDS
+
+if TYPE_CHECKING:
+    from rich.console import Console, Group
+
+    from stepwell.cli.client import Client
+
+ENDED = frozenset({"completed", "compensated", "failed", "timed_out", "cancelled"})
+POLL_SECONDS = 0.5
+LOST_SECONDS = 30.0  # a dev server that reloads is away for a moment
+LAST_LINES = 8
+
+
+def has_ended(run: JsonObject) -> bool:
+    return run.get("status") in ENDED
+
+
+def wait_until_ended(client: Client, run_id: str) -> JsonObject:
+    """The run when it has ended. The server holds each call, so this asks a few times a minute."""
+    while True:
+        client.wait_for_end(run_id, WAIT_ANSWER_SECONDS)
+        run = client.run(run_id)
+        if has_ended(run):
+            return run
+        time.sleep(POLL_SECONDS)
+
+
+def follow(client: Client, run_id: str, console: Console) -> JsonObject:
+    """Shows the run until it has ended, and gives it."""
+    return _live(client, run_id, console) if console.is_terminal else _lines(client, run_id, console)
+
+
+def _live(client: Client, run_id: str, console: Console) -> JsonObject:
+    from rich.live import Live  # noqa: PLC0415 - with the console
+
+    last: deque[JsonObject] = deque(maxlen=LAST_LINES)
+    run: JsonObject = {}
+    with Live(console=console, auto_refresh=False, vertical_overflow="crop") as live:
+        for run, news in _changes(client, run_id):
+            last.extend(entry for entry in news if entry.get("type") != "phase.changed")  # the picture shows the phase
+            live.update(_picture(run, last), refresh=True)
+    return run
+
+
+def _picture(run: JsonObject, last: deque[JsonObject]) -> Group:
+    from rich.console import Group  # noqa: PLC0415 - with the console
+    from rich.text import Text  # noqa: PLC0415
+
+    from stepwell.cli.render import history_line, run_view  # noqa: PLC0415
+
+    now = datetime.now(UTC)
+    lines = [history_line(entry, now) for entry in last]
+    for line in lines:
+        line.no_wrap, line.overflow = True, "ellipsis"
+    return Group(run_view(run, now), Text(""), *lines)
+
+
+def _lines(client: Client, run_id: str, console: Console) -> JsonObject:
+    from stepwell.cli.render import history_line, run_view  # noqa: PLC0415 - with the console
+
+    last: JsonObject = {}
+    for run, news in _changes(client, run_id):
+        last = run
+        for entry in news:
+            console.print(history_line(entry, datetime.now(UTC)), soft_wrap=True)
+    console.print()
+    console.print(run_view(last, datetime.now(UTC)))
+    return last
+
+
+def _changes(client: Client, run_id: str) -> Iterator[tuple[JsonObject, list[JsonObject]]]:
+    """The run and what its history has that is new, until the run has ended."""
+    after, lost_at = "", 0.0
+    while True:
+        try:
+            run = client.run(run_id)  # before its history, so that the last entries are not missed
+            news = list(client.history(run_id, after))
+        except Unreachable:
+            lost_at = lost_at or time.monotonic()
+            if not after or time.monotonic() - lost_at > LOST_SECONDS:
+                raise
+            time.sleep(POLL_SECONDS)
+            continue
+        lost_at = 0.0
+        after = str(news[-1]["id"]) if news else after
+        yield run, news
+        if has_ended(run):
+            return
+        time.sleep(POLL_SECONDS)

@@ -1,0 +1,1 @@
+"""Formats to graph, checks, expressions. No I/O; import the module you need."""

@@ -1,0 +1,208 @@
+"""What step code says about itself: `@step` and its defaults, and the directives a step may return. No dependencies."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, Literal, TypeVar, overload
+
+from stepwell.definition import graph
+from stepwell.definition.durations import parse_duration, show_duration
+from stepwell.definition.graph import Json
+from stepwell.definition.text import NAME, NAME_HINT, closest
+from stepwell.errors import DefinitionError
+from stepwell.limits import KEY_CHARACTERS, NAME_CHARACTERS, WAIT_TIMEOUTS_MS
+
+Duration = str | int | float
+Function = TypeVar("Function", bound=Callable[..., Any])
+
+BACKOFFS = ("constant", "linear", "exponential")
+JITTERS = ("none", "full")
+_SPELLINGS = {"maxRetries": "max_retries", "initialDelay": "initial_delay", "maxDelay": "max_delay"}
+
+
+@dataclass(frozen=True, slots=True)
+class Retry:
+    """How a failed attempt is tried again: `on` names the error categories and error types that are."""
+
+    max_retries: int = 3
+    backoff: str = "exponential"
+    initial_delay: Duration = "1s"
+    max_delay: Duration = "60s"
+    jitter: str = "none"
+    on: tuple[str, ...] = ("transient",)
+
+    def __post_init__(self) -> None:
+        if isinstance(self.max_retries, bool) or not isinstance(self.max_retries, int) or self.max_retries < 0:
+            raise _bad(f"`max_retries` must be a whole number of 0 or more, not {self.max_retries!r}")
+        _one_of("backoff", self.backoff, BACKOFFS)
+        _one_of("jitter", self.jitter, JITTERS)
+        if isinstance(self.on, str) or not all(isinstance(name, str) for name in self.on):
+            raise _bad(f"`on` must be a list of names, not {self.on!r}", 'on=("transient", "timeout")')
+        self.policy()
+
+    def policy(self) -> graph.Retry:
+        """The same in the engine's terms."""
+        return graph.Retry(
+            max_retries=self.max_retries,
+            backoff=self.backoff,
+            initial_delay_ms=parse_duration(self.initial_delay),
+            max_delay_ms=parse_duration(self.max_delay),
+            jitter=self.jitter,
+            on=frozenset(self.on),
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class StepDefaults:
+    """What `@step` attaches to a function as `__stepwell__`. None: not said; a definition overrides all of it."""
+
+    name: str | None = None
+    retry: graph.Retry | None = None
+    timeout_ms: int | None = None
+    at_most_once: bool | None = None
+    pool: str | None = None
+
+
+@overload
+def step(function: Function, /) -> Function: ...
+
+
+@overload
+def step(
+    *,
+    name: str | None = None,
+    retry: Retry | Mapping[str, Any] | None = None,
+    timeout: Duration | None = None,
+    at_most_once: bool | None = None,
+    pool: str | None = None,
+) -> Callable[[Function], Function]: ...
+
+
+def step(
+    function: Function | None = None,
+    /,
+    *,
+    name: str | None = None,
+    retry: Retry | Mapping[str, Any] | None = None,
+    timeout: Duration | None = None,
+    at_most_once: bool | None = None,
+    pool: str | None = None,
+) -> Function | Callable[[Function], Function]:
+    """Marks a function as a step and gives its defaults; the function itself stays as it is. Usable bare: `@step`."""
+    if function is not None and not callable(function):
+        raise _bad(f"@step takes a function, not {function!r}", "name it by keyword: @step(name=…)")
+    if at_most_once is not None and not isinstance(at_most_once, bool):
+        raise _bad(f"`at_most_once` must be True or False, not {at_most_once!r}")
+    defaults = StepDefaults(
+        name=None if name is None else _name("name", name),
+        retry=None if retry is None else _retry(retry).policy(),
+        timeout_ms=None if timeout is None else parse_duration(timeout),
+        at_most_once=at_most_once,
+        pool=None if pool is None else _name("pool", pool),
+    )
+
+    def attach(target: Function) -> Function:
+        target.__stepwell__ = defaults  # type: ignore[attr-defined]
+        return target
+
+    return attach if function is None else attach(function)
+
+
+@dataclass(frozen=True, slots=True)
+class Directive:
+    """What a step returns instead of an output: pause, then go on (`next`) or run again (`again`); or fail."""
+
+    kind: Literal["sleep", "approval", "event", "fail"]
+    name: str | None = None  # the event's
+    key: str | None = None
+    data: Json = None
+    timeout_ms: int | None = None
+    result: Json = None
+    then: str = "next"  # next | again
+    reason: str | None = None
+    type: str | None = None  # of the approval, or of the error
+
+
+def sleep(seconds: Duration, result: Json = None, then: str = "next") -> Directive:
+    """Pauses the run; a number is seconds, `2h` is fine too."""
+    return Directive("sleep", timeout_ms=_timeout("sleep", seconds), result=result, then=_then(then))
+
+
+def wait_for_approval(
+    type: str | None = None,  # noqa: A002 - the word the definitions use
+    data: Json = None,
+    timeout: Duration | None = None,
+    result: Json = None,
+    then: str = "next",
+) -> Directive:
+    """Pauses until a person approves or rejects."""
+    kind = None if type is None else _name("type", type)
+    return Directive(
+        "approval", type=kind, data=data, timeout_ms=_timeout("approval", timeout), result=result, then=_then(then)
+    )
+
+
+def wait_for_event(
+    name: str, key: str | None = None, timeout: Duration | None = None, result: Json = None, then: str = "next"
+) -> Directive:
+    """Pauses until an event of this name, and key, arrives."""
+    if key is not None and not (isinstance(key, str) and 0 < len(key) <= KEY_CHARACTERS):
+        raise _bad(f"`key` must be text of 1 to {KEY_CHARACTERS} characters", code="bad_key")
+    event = _name("name", name)
+    return Directive(
+        "event", name=event, key=key, timeout_ms=_timeout("event", timeout), result=result, then=_then(then)
+    )
+
+
+def fail(reason: str, type: str = "failed", data: Json = None) -> Directive:  # noqa: A002 - as in error.type
+    """Fails the step with an error of this type, which rules can match, without a traceback."""
+    if not isinstance(reason, str):
+        raise _bad(f"`reason` must be text, not {reason!r}")
+    return Directive("fail", reason=reason, type=_name("type", type), data=data)
+
+
+def _timeout(kind: str, value: Duration | None) -> int | None:
+    default, longest = WAIT_TIMEOUTS_MS[kind]
+    if value is None and default is not None:
+        return default
+    timeout_ms = parse_duration(value)
+    if timeout_ms > longest:
+        message = f"{show_duration(timeout_ms)} is over the maximum of a wait for `{kind}`"
+        raise _bad(message, f"at most {show_duration(longest)}", code="timeout_too_long")
+    return timeout_ms
+
+
+def _then(then: str) -> str:
+    return _one_of("then", then, ("next", "again"))
+
+
+def _retry(retry: Retry | Mapping[str, Any]) -> Retry:
+    if isinstance(retry, Retry):
+        return retry
+    if not isinstance(retry, Mapping):
+        raise _bad(f"`retry` must be a Retry or a dict, not {retry!r}", "retry=Retry(3)")
+    given = {_SPELLINGS.get(key, key): value for key, value in retry.items()}
+    known = Retry.__dataclass_fields__
+    for key in given:
+        if key not in known:
+            raise _bad(f"a retry policy has no {key!r}", closest(str(key), known))
+    if isinstance(given.get("on"), (list, set, frozenset)):
+        given["on"] = tuple(given["on"])
+    return Retry(**given)
+
+
+def _one_of(key: str, value: str, known: tuple[str, ...]) -> str:
+    if value not in known:
+        raise _bad(f"`{key}` must be {' or '.join(known)}, not {value!r}", closest(str(value), known))
+    return value
+
+
+def _name(key: str, value: str) -> str:
+    if not isinstance(value, str) or not NAME.fullmatch(value) or len(value) > NAME_CHARACTERS:
+        raise _bad(f"`{key}` cannot be {value!r}", NAME_HINT, code="bad_name")
+    return value
+
+
+def _bad(message: str, hint: str = "", code: str = "bad_step") -> DefinitionError:
+    return DefinitionError(message, code=code, hint=hint or None)

@@ -1,0 +1,117 @@
+"""Checks on the compiled graph as a whole, and the lint: warnings that never stop anything."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from stepwell.definition.common import Context
+from stepwell.definition.graph import END, Node, Rule
+from stepwell.definition.text import closest, pointer_part
+
+MANY_STEPS = 10
+
+
+def check_graph(context: Context, nodes: Mapping[str, Node], start: str, paths: Mapping[str, str]) -> None:
+    """What makes a graph senseless. Its targets exist: it is called only when nothing else is wrong."""
+    _check_steps_read(context, nodes)
+    following = {name: _following(node) for name, node in nodes.items()}
+    reached = _reached(following, [start])
+    for name in nodes:
+        if name not in reached:
+            hint = f"lead a rule to it, or remove it; the run starts at `{start}`"
+            context.add("unreachable", f"nothing leads to `{name}`", paths[name], hint)
+    _check_way_out(context, nodes, following, reached, paths)
+
+
+def _check_steps_read(context: Context, nodes: Mapping[str, Node]) -> None:
+    for name, path in context.steps_read:
+        if name not in nodes:
+            context.add("unknown_step", f"`steps.{name}` names no node", path, closest(name, nodes))
+
+
+def _check_way_out(
+    context: Context,
+    nodes: Mapping[str, Node],
+    following: Mapping[str, set[str]],
+    reached: set[str],
+    paths: Mapping[str, str],
+) -> None:
+    ends = [name for name, node in nodes.items() if _may_end(node)]
+    leading: dict[str, set[str]] = {name: set() for name in nodes}
+    for name, targets in following.items():
+        for target in targets & leading.keys():
+            leading[target].add(name)
+    free = _reached(leading, ends)
+    caught = [name for name in nodes if name in reached and name not in free]
+    if caught:
+        message = f"a run that comes to {', '.join(f'`{name}`' for name in caught[:5])} can never end"
+        context.add("no_way_out", message, paths[caught[0]], "add a rule that leaves the loop")
+
+
+def _taken(node: Node) -> list[Rule]:
+    """The rules that can be taken: none behind one that always is."""
+    taken = []
+    for rule in node.rules:
+        taken.append(rule)
+        if _always(rule):
+            break
+    return taken
+
+
+def _always(rule: Rule) -> bool:
+    return rule.when is None and rule.max_uses is None and (rule.to is not None or rule.fail is not None)
+
+
+def _following(node: Node) -> set[str]:
+    return {rule.to for rule in _taken(node) if rule.to is not None and rule.to != END}
+
+
+def _may_end(node: Node) -> bool:
+    return not node.rules or any(rule.to == END or rule.fail is not None for rule in _taken(node))
+
+
+def _reached(edges: Mapping[str, set[str]], starts: list[str]) -> set[str]:
+    reached = set(starts)
+    waiting = list(starts)
+    while waiting:
+        for name in edges.get(waiting.pop(), ()):
+            if name not in reached:
+                reached.add(name)
+                waiting.append(name)
+    return reached
+
+
+def lint(context: Context, nodes: Mapping[str, Node], paths: Mapping[str, str]) -> None:
+    steps = [node for node in nodes.values() if node.step is not None]
+    for node in steps:
+        if node.step is not None and node.step.timeout_ms is None:
+            hint = "add timeout: 30s; without one it is the function's own, or 5 minutes"
+            _warn(context, "step_without_timeout", f"the step `{node.name}` has no timeout", paths[node.name], hint)
+    if len(steps) > MANY_STEPS:
+        message = f"{len(steps)} steps in one workflow"
+        _warn(context, "many_steps", message, "", f"more than {MANY_STEPS} are hard to follow: split it")
+    for node in nodes.values():
+        _lint_rules(context, node, paths[node.name])
+
+
+def _lint_rules(context: Context, node: Node, path: str) -> None:
+    transitions = [rule for rule in node.rules if rule.stage == "transition"]
+    if transitions and not any(_always(rule) for rule in transitions):
+        hint = "add a last transition without `when`, or the run fails with no_matching_transition"
+        _warn(context, "no_default_transition", f"`{node.name}` has no default transition", path, hint)
+    taken = {rule.id for rule in _taken(node)}
+    for rule in node.rules:
+        if rule.stage != "next" and rule.id not in taken:
+            _warn(
+                context, "rule_never_taken", f"{rule.id} stands behind a rule that always applies", _place(rule, path)
+            )
+
+
+def _place(rule: Rule, path: str) -> str:
+    """`charge.branch[2]` stands at `…/branch/2`, `…transitions[0]` at `…/transitions/0`."""
+    stage, _, number = rule.id.rpartition(".")[2].rstrip("]").partition("[")
+    return f"{path}/{pointer_part(stage)}/{number}"
+
+
+def _warn(context: Context, code: str, message: str, path: str, hint: str = "") -> None:
+    context.add(code, message, path, hint, severity="warning")

@@ -1,0 +1,157 @@
+"""What the compilers of all formats share: the list of problems, expressions, durations, steps and names."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import replace
+
+from stepwell.definition.durations import parse_duration
+from stepwell.definition.expressions import compile_expression, compile_template, steps_read, template_errors
+from stepwell.definition.graph import END, Expression, Json, Retry, Schema, Step
+from stepwell.definition.text import NAME, NAME_HINT
+from stepwell.errors import DefinitionError, ExpressionError, Problem, UserError
+from stepwell.limits import NAME_CHARACTERS
+
+_PYTHON = re.compile(r"python:[A-Za-z_]\w*(\.[A-Za-z_]\w*)+")
+_SCHEMES = {
+    "workflow": "a sub-workflow",
+    "lambda": "a Lambda step",
+    "http": "an HTTP step",
+    "https": "an HTTP step",
+} | {
+    "agent": "a registered agent",
+    "action": "a registered action",
+}
+STEP_KEYS = ("input", "timeout", "retry", "at_most_once", "pool", "on_failure")
+
+
+class Context:
+    """One compilation: collects problems and remembers which nodes the expressions speak of."""
+
+    def __init__(self) -> None:
+        self.problems: list[Problem] = []
+        self.steps_read: list[tuple[str, str]] = []  # a node's name, and where an expression reads it
+
+    def add(self, code: str, message: str, path: str, hint: str = "", severity: str = "error") -> None:
+        self.problems.append(Problem(code, message, path, hint, severity=severity))
+
+    def add_error(self, error: UserError | ExpressionError, path: str) -> None:
+        self.add(error.code, error.message, path, error.hint or "")
+
+    @property
+    def failed(self) -> bool:
+        return any(problem.severity == "error" for problem in self.problems)
+
+    def condition(self, data: Mapping[str, Json], key: str, path: str) -> Expression | None:
+        """A CEL condition under `key`; true and false are conditions too."""
+        value = data.get(key)
+        if value is None:
+            return None
+        text = value if isinstance(value, str) else str(value).lower()
+        try:
+            return self._seen(compile_expression(text), f"{path}/{key}")
+        except ExpressionError as error:
+            self.add_error(error, f"{path}/{key}")
+            return None
+
+    def template(self, data: Mapping[str, Json], key: str, path: str) -> Expression | None:
+        return self.template_of(data[key], f"{path}/{key}") if key in data else None
+
+    def template_of(self, value: Json, path: str) -> Expression | None:
+        try:
+            return self._seen(compile_template(value), path)
+        except ExpressionError:
+            for place, error in template_errors(value, path):
+                self.add_error(error, place)
+            return None
+
+    def duration_ms(self, data: Mapping[str, Json], key: str, path: str) -> int | None:
+        if key not in data:
+            return None
+        try:
+            return parse_duration(data[key])
+        except UserError as error:
+            self.add_error(error, f"{path}/{key}")
+            return None
+
+    def schema(self, document: Mapping[str, Json], key: str) -> Schema | None:
+        if key not in document:
+            return None
+        from stepwell.definition.schemas import compile_schema  # noqa: PLC0415 - most workflows have no schema
+
+        try:
+            return compile_schema(document[key])
+        except DefinitionError as error:
+            self.add_error(error, f"/{key}")
+            return None
+
+    def _seen(self, expression: Expression, path: str) -> Expression:
+        self.steps_read += [(name, path) for name in sorted(steps_read(expression))]
+        return expression
+
+
+def check_name(context: Context, name: str, path: str, what: str) -> bool:
+    """Names of workflows, nodes and events: they become parts of keys, paths and URLs."""
+    if len(name) > NAME_CHARACTERS:
+        context.add("bad_name", f"the {what} name has {len(name)} characters", path, f"at most {NAME_CHARACTERS}")
+    elif name == END and what == "node":
+        context.add("reserved_name", f"`{END}` is the end of the run and no node's name", path, "choose another name")
+    elif not NAME.fullmatch(name) or ".." in name:
+        context.add("bad_name", f"{name!r} cannot be a {what} name", path, NAME_HINT)
+    else:
+        return True
+    return False
+
+
+def step_of(context: Context, data: Mapping[str, Json], path: str) -> Step | None:
+    """The step of a node or of a timeout action. None where there is none, or none that could be compiled."""
+    if "run" not in data:
+        return None
+    _check_run(context, data["run"], f"{path}/run")
+    if "pool" in data:
+        check_name(context, data["pool"], f"{path}/pool", "pool")
+    return Step(
+        run=data["run"],
+        input=context.template(data, "input", path),
+        output=context.template(data, "output", path),
+        timeout_ms=context.duration_ms(data, "timeout", path),
+        retry=retry_of(context, data["retry"], f"{path}/retry") if "retry" in data else None,
+        at_most_once=data.get("at_most_once"),
+        pool=data.get("pool", "default"),
+        on_failure=data.get("on_failure", "abort"),
+    )
+
+
+def retry_of(context: Context, data: Mapping[str, Json], path: str) -> Retry:
+    """A policy; what the user left out has the contract's default."""
+    given = {key: data[key] for key in ("max_retries", "backoff", "jitter") if key in data}
+    for key in ("initial_delay", "max_delay"):
+        if (delay_ms := context.duration_ms(data, key, path)) is not None:
+            given[f"{key}_ms"] = delay_ms
+    if "on" in data:
+        given["on"] = frozenset(name for name in data["on"] if name is not None)
+    policy = Retry(**given)
+    if policy.max_delay_ms >= policy.initial_delay_ms:
+        return policy
+    if "max_delay_ms" in given:
+        context.add("bad_retry", "`max_delay` is shorter than `initial_delay`", path, "`max_delay` caps every delay")
+    # The default cap is no reason to shorten a delay that the user wrote.
+    return replace(policy, max_delay_ms=policy.initial_delay_ms)
+
+
+def _check_run(context: Context, run: str, path: str) -> None:
+    scheme, colon, _ = run.partition(":")
+    if colon and scheme in _SCHEMES:
+        hint = "write a Python function that does it, run: python:module.function"
+        context.add(
+            "unsupported", f"{_SCHEMES[scheme]} (`run: {scheme}:…`) is not supported in this version", path, hint
+        )
+    elif colon and scheme == "python":
+        if not _PYTHON.fullmatch(run):
+            context.add("bad_run", f"`{run[:80]}` names no function", path, "write python:module.function")
+    elif colon:
+        context.add("bad_run", f"`{scheme[:40]}:` is not a kind of step", path, "write python:module.function")
+    elif not NAME.fullmatch(run) or len(run) > NAME_CHARACTERS:
+        hint = "write python:module.function, or the name given by @step(name=…)"
+        context.add("bad_run", f"`{run[:80]}` cannot be a step", path, hint)

@@ -1,0 +1,201 @@
+"""Definitions to graphs: the entry points. Reads the text, checks it, compiles it, and reports everything it found."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from pathlib import PurePath
+from typing import TYPE_CHECKING
+
+from stepwell.definition.checks import check_graph, lint
+from stepwell.definition.common import Context, check_name
+from stepwell.definition.graph import Graph, Json, Node
+from stepwell.definition.nodes import MODES, compile_nodes, start_of
+from stepwell.definition.text import closest, pointer_part
+from stepwell.definition.timeline import compile_timeline
+from stepwell.errors import DefinitionError, Problem
+from stepwell.limits import DEFINITION_NODES, RETENTION_MS
+
+if TYPE_CHECKING:
+    from stepwell.definition.loader import Loaded
+
+MOST_PROBLEMS = 500  # of one definition: more than anybody reads
+FORMATS = ("nodes", "timeline", "steps", "actions", "States")
+ENVELOPE = ("apiVersion", "kind", "metadata", "spec")
+
+
+@dataclass(frozen=True, slots=True)
+class Compiled:
+    """What came of a definition: a graph if it has no errors, and what there is to say about it."""
+
+    graph: Graph | None
+    problems: tuple[Problem, ...]
+
+    @property
+    def errors(self) -> tuple[Problem, ...]:
+        return tuple(problem for problem in self.problems if problem.severity == "error")
+
+
+@dataclass(frozen=True, slots=True)
+class _Opened:
+    """A document without its envelope."""
+
+    body: Mapping[str, Json]
+    prefix: str
+    name: str | None
+
+
+def compile_definition(text: str, file: str = "") -> Compiled:
+    """Compiles YAML or JSON. Never raises for what the user wrote: it is all in `problems`, each with its place."""
+    from stepwell.definition.loader import load_document  # noqa: PLC0415 - YAML takes 50 ms: not for stored documents
+
+    loaded = load_document(text, file)
+    if loaded.problems:
+        return Compiled(None, loaded.problems)
+    graph, problems = _compile_written(loaded.data, PurePath(file).stem or None)
+    placed = sorted((_placed(problem, loaded, file) for problem in problems), key=_order)
+    return Compiled(graph, tuple(placed[:MOST_PROBLEMS]))
+
+
+def compile_document(document: Mapping[str, Json], *, trusted: bool = False) -> Graph:
+    """Compiles plain data. `trusted`: a graph's document, whose shape was checked before it was stored."""
+    if trusted:
+        context = Context()
+        graph, problems = _compile(context, document), context.problems
+    else:
+        graph, problems = _compile_written(document, None)
+    errors = tuple(problem for problem in problems if problem.severity == "error")
+    if graph is None:
+        more = f", and {len(errors) - 1} more" if len(errors) > 1 else ""
+        raise DefinitionError(errors[0].message + more, hint=errors[0].hint or None, problems=errors)
+    return graph
+
+
+def version_of(document: Mapping[str, Json]) -> str:
+    """The hash of the document. The order of nodes counts, for the first is the start; that of other keys does not."""
+    canonical = json.dumps([document, list(document.get("nodes", ()))], sort_keys=True, ensure_ascii=False)
+    return "sha256:" + hashlib.sha256(canonical.encode()).hexdigest()
+
+
+def _compile_written(data: Json, default_name: str | None) -> tuple[Graph | None, list[Problem]]:
+    from stepwell.definition.shape import as_written, check_shape  # noqa: PLC0415 - pydantic: 100 ms, only for new ones
+
+    opening, context = Context(), Context()
+    opened = _open(opening, data)
+    if opened is None:
+        return None, opening.problems
+    shape = check_shape(opened.body, opened.prefix)
+    if "workflow" not in shape.document and (name := opened.name or default_name) is not None:
+        shape.document = {"workflow": name, **shape.document}
+    graph = _compile(context, shape.document, flawed=bool(shape.problems or opening.problems))
+    found = [replace(one, path=as_written(one.path, shape.written)) for one in context.problems]
+    return graph, opening.problems + shape.problems + found
+
+
+def _open(context: Context, data: Json) -> _Opened | None:
+    if not isinstance(data, dict):
+        context.add("wrong_type", "a definition is a mapping", "", "write `workflow: name` and `timeline:` or `nodes:`")
+        return None
+    opened = _Opened(data, "", None)
+    if "spec" in data and any(key in data for key in ("apiVersion", "kind", "metadata")):
+        opened = _unwrap(context, data)
+    written = [name for name in FORMATS if name in opened.body]
+    if not written:
+        close = [key for key in opened.body if closest(key, FORMATS).startswith("did you mean")]
+        hint = closest(close[0], FORMATS) if close else "write `timeline:` or `nodes:`"
+        context.add("no_format", "the definition has no nodes", opened.prefix, hint)
+    elif len(written) > 1:
+        place = f"{opened.prefix}/{written[1]}"
+        context.add("ambiguous_format", f"the definition has {' and '.join(written)}", place, "keep one of them")
+    return opened
+
+
+def _unwrap(context: Context, data: Mapping[str, Json]) -> _Opened:
+    """The envelope: apiVersion, kind, metadata.name, spec."""
+    for key in data:
+        if key not in ENVELOPE:
+            context.add("unknown_key", f"unknown key `{key}`", f"/{pointer_part(key)}", closest(key, ENVELOPE))
+    metadata = data.get("metadata", {})
+    name = metadata.get("name") if isinstance(metadata, dict) else None
+    if not isinstance(metadata, dict) or not (name is None or isinstance(name, str)):
+        context.add(
+            "wrong_type", "`metadata` is a mapping whose `name` is text", "/metadata", "metadata: {name: my-flow}"
+        )
+    if not isinstance(data["spec"], dict):
+        context.add("wrong_type", "`spec` is a mapping", "/spec", "put the definition under it")
+        return _Opened({}, "/spec", None)
+    return _Opened(data["spec"], "/spec", name if isinstance(name, str) else None)
+
+
+def _compile(context: Context, document: Mapping[str, Json], flawed: bool = False) -> Graph | None:
+    """The graph, unless there are errors. `flawed`: parts were cut out, so the whole cannot be judged."""
+    name = document.get("workflow")
+    if name is None:
+        context.add("missing_key", "`workflow` is missing", "", "name it: workflow: order-review")
+    else:
+        check_name(context, name, "/workflow", "workflow")
+    is_timeline = "timeline" in document
+    nodes = (compile_timeline if is_timeline else compile_nodes)(context, document)
+    start = next(iter(nodes), "") if is_timeline else start_of(context, document)
+    _check_count(context, document, nodes)
+    made = _graph(context, document, nodes, start)
+    if context.failed or flawed:
+        return None
+    paths = _paths(document, nodes)
+    check_graph(context, nodes, start, paths)
+    if context.failed:
+        return None
+    lint(context, nodes, paths)
+    return made
+
+
+def _graph(context: Context, document: Mapping[str, Json], nodes: Mapping[str, Node], start: str) -> Graph:
+    mode = document.get("start")
+    retention_ms = context.duration_ms(document, "retention", "")
+    return Graph(
+        name=document.get("workflow", ""),
+        version=version_of(document),
+        format="timeline" if "timeline" in document else "nodes",
+        start=start,
+        nodes=nodes,
+        document=document,
+        description=document.get("description", ""),
+        input_schema=context.schema(document, "input_schema"),
+        output_schema=context.schema(document, "output_schema"),
+        state_schema=context.schema(document, "state_schema"),
+        timeout_ms=context.duration_ms(document, "timeout", ""),
+        retention_ms=RETENTION_MS if retention_ms is None else retention_ms,
+        priority=document.get("priority", 0),
+        start_mode=mode if mode in MODES and mode != start else "auto",
+    )
+
+
+def _check_count(context: Context, document: Mapping[str, Json], nodes: Mapping[str, Node]) -> None:
+    written = document.get("timeline", document.get("nodes"))
+    key = "timeline" if "timeline" in document else "nodes"
+    if written is not None and not written:
+        context.add("no_nodes", f"`{key}` is empty", f"/{key}", "a workflow has at least one node")
+    if len(nodes) > DEFINITION_NODES:
+        hint = f"at most {DEFINITION_NODES}: split the workflow"
+        context.add("too_many_nodes", f"the workflow has {len(nodes)} nodes", f"/{key}", hint)
+
+
+def _paths(document: Mapping[str, Json], nodes: Mapping[str, Node]) -> dict[str, str]:
+    if "timeline" in document:
+        return {name: f"/timeline/{at}" for at, name in enumerate(nodes)}
+    return {name: f"/nodes/{pointer_part(name)}" for name in nodes}
+
+
+def _placed(problem: Problem, loaded: Loaded, file: str) -> Problem:
+    """With the line and column of its value, or of the nearest thing around it that has one."""
+    path = problem.path
+    while path and path not in loaded.places:
+        path = path.rpartition("/")[0]
+    line, column = loaded.places.get(path, (0, 0))
+    return replace(problem, file=file, line=line, column=column)
+
+
+def _order(problem: Problem) -> tuple[int, int, str]:
+    return problem.line, problem.column, problem.code

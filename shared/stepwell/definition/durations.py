@@ -1,0 +1,78 @@
+"""Durations as users write them (`30s`, `5m`, `24h`, `7d`, `PT5M`, seconds as a number) to milliseconds."""
+
+from __future__ import annotations
+
+import math
+import re
+
+from stepwell.errors import UserError
+from stepwell.limits import DAY_MS, HOUR_MS, MINUTE_MS, SECOND_MS, YEAR_MS
+
+HINT = "write 30s, 5m, 24h, 7d, an ISO 8601 duration such as PT5M, or a number of seconds"
+LONGEST_MS = 100 * YEAR_MS  # beyond it a deadline is a typing mistake, and no calendar can hold it
+
+_UNITS_MS = {"ms": 1, "s": SECOND_MS, "m": MINUTE_MS, "h": HOUR_MS, "d": DAY_MS, "w": 7 * DAY_MS}
+_SHORT = re.compile(r"(\d+(?:\.\d+)?)(ms|s|m|h|d|w)", re.ASCII)
+_NUMBER = re.compile(r"\d+(?:\.\d+)?", re.ASCII)
+_ISO = re.compile(
+    r"P(?!$)(?:(?P<w>\d+(?:\.\d+)?)W)?(?:(?P<d>\d+(?:\.\d+)?)D)?"
+    r"(?:T(?!$)(?:(?P<h>\d+(?:\.\d+)?)H)?(?:(?P<m>\d+(?:\.\d+)?)M)?(?:(?P<s>\d+(?:\.\d+)?)S)?)?",
+    re.ASCII,
+)
+
+
+def parse_duration(value: object) -> int:
+    """Milliseconds. Raises UserError `bad_duration` for anything but a finite duration of 0 or more."""
+    if isinstance(value, bool) or not isinstance(value, (str, int, float)):
+        raise _bad(f"a duration cannot be {_kind(value)}")
+    if isinstance(value, int) and abs(value) > LONGEST_MS:  # before any arithmetic: an int has no largest value
+        raise _bad("the duration is negative" if value < 0 else "the duration is longer than 100 years")
+    milliseconds = _text_ms(value) if isinstance(value, str) else value * SECOND_MS
+    if not math.isfinite(milliseconds):
+        raise _bad(f"the duration {_shown(value)} is not finite")
+    if milliseconds < 0:
+        raise _bad(f"the duration {_shown(value)} is negative")
+    if milliseconds > LONGEST_MS:
+        raise _bad(f"the duration {_shown(value)} is longer than 100 years")
+    return round(milliseconds)
+
+
+def show_duration(milliseconds: int) -> str:
+    """The shortest spelling: 86400000 is `1d`, 90000 is `90s`."""
+    for unit in ("d", "h", "m", "s"):
+        if milliseconds and milliseconds % _UNITS_MS[unit] == 0:
+            return f"{milliseconds // _UNITS_MS[unit]}{unit}"
+    return f"{milliseconds}ms"
+
+
+def _text_ms(text: str) -> float:
+    trimmed = text.strip()
+    if len(trimmed) > 100:
+        raise _bad(f"{_shown(text)} is not a duration")
+    if _NUMBER.fullmatch(trimmed):
+        return float(trimmed) * SECOND_MS
+    if match := _SHORT.fullmatch(trimmed):
+        return float(match[1]) * _UNITS_MS[match[2]]
+    if match := _ISO.fullmatch(trimmed):
+        return sum(float(amount) * _UNITS_MS[unit] for unit, amount in match.groupdict().items() if amount)
+    if trimmed.startswith("P") and re.search(r"\d[YM]", trimmed.split("T")[0]):
+        raise _bad(f"{_shown(text)} has years or months, which have no fixed length")
+    if trimmed.startswith("-"):
+        raise _bad(f"the duration {_shown(text)} is negative")
+    raise _bad(f"{_shown(text)} is not a duration")
+
+
+def _bad(message: str) -> UserError:
+    return UserError(message, code="bad_duration", hint=HINT)
+
+
+def _shown(value: object) -> str:
+    text = repr(value)
+    return text if len(text) <= 60 else text[:57] + "…"
+
+
+def _kind(value: object) -> str:
+    if value is None:
+        return "empty"
+    names = {bool: "true or false", list: "a list", dict: "a mapping"}
+    return names.get(type(value), f"a {type(value).__name__}")

@@ -1,0 +1,291 @@
+"""Expressions: CEL conditions and `{{ … }}` templates, compiled to the `Expression` protocol of the graph.
+
+cel-expr-python parses and checks types; `cel_eval` computes, within a budget. The library is imported when the first
+expression is compiled. A compiled expression holds no state: threads may share it.
+"""
+
+from __future__ import annotations
+
+import datetime
+import difflib
+import json
+import re
+from collections.abc import Callable, Iterator, Mapping
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any
+
+from stepwell.definition.graph import Expression, Json
+from stepwell.definition.text import pointer_part
+from stepwell.errors import ExpressionError
+from stepwell.limits import EXPRESSION_CHARACTERS
+
+if TYPE_CHECKING:
+    from stepwell.definition.cel_ast import Tree
+    from stepwell.definition.cel_values import Budget
+
+NAMES = ("input", "state", "steps", "result", "error", "branch", "event", "run", "now")
+
+_OPEN, _CLOSE = "{{", "}}"
+_UNDECLARED = re.compile(r"undeclared reference to '([A-Za-z_]\w*)")
+_SPELLINGS = {"True": "true", "False": "false", "None": "null", "nil": "null", "undefined": "null"}
+_TOKENS = re.compile(
+    r"'''.*?'''|\"\"\".*?\"\"\"|[rR]'[^']*'|[rR]\"[^\"]*\"|'(?:\\.|[^'\\])*'|\"(?:\\.|[^\"\\])*\"", re.S
+)
+
+
+class CelExpression:
+    """One CEL expression."""
+
+    __slots__ = ("_code", "names", "reads_error", "steps", "text")
+
+    def __init__(self, text: str, source: str) -> None:
+        from stepwell.definition import cel_ast, cel_eval  # noqa: PLC0415 - loads the library: only when needed
+
+        tree: Tree = _parse(source)
+        self.text = text
+        self.names = cel_ast.free_names(tree) & frozenset(NAMES)
+        self.reads_error = "error" in self.names or "_last_error" in cel_ast.members_of(tree, "state")
+        self.steps = cel_ast.members_of(tree, "steps")
+        self._code = cel_eval.compile_tree(tree, dict.fromkeys(NAMES))
+
+    def evaluate(self, names: Mapping[str, Json]) -> Json:
+        from stepwell.definition.cel_values import Budget  # noqa: PLC0415 - see above
+
+        return self.evaluate_within(names, Budget())
+
+    def evaluate_within(self, names: Mapping[str, Json], budget: Budget) -> Json:
+        """The value, with the work and the size of the result charged to a budget that others share."""
+        from stepwell.definition import cel_eval, cel_values  # noqa: PLC0415 - see above
+
+        try:
+            scope = {name: names[name] for name in self.names if name in names}
+            if "now" in scope:
+                scope["now"] = _timestamp(scope["now"])
+            return cel_values.to_json(self._code(cel_eval.Frame(scope, budget)), budget)
+        except ExpressionError as error:
+            raise ExpressionError(f"{error.message}, in {shown(self.text)}", hint=error.hint) from None
+        except Exception as error:  # whatever it is, it must fail the node and not the worker
+            raise ExpressionError(f"{type(error).__name__} while evaluating {shown(self.text)}") from error
+
+
+class Constant:
+    """A template without `{{ }}`: its value, shared by all who ask; nobody may change it."""
+
+    __slots__ = ("names", "reads_error", "steps", "text", "value")
+
+    def __init__(self, value: Json, text: str) -> None:
+        self.value = value
+        self.text = text
+        self.names: frozenset[str] = frozenset()
+        self.steps: frozenset[str] = frozenset()
+        self.reads_error = False
+
+    def evaluate(self, names: Mapping[str, Json]) -> Json:
+        return self.value
+
+
+class Template:
+    """A JSON value in which some strings hold `{{ }}`."""
+
+    __slots__ = ("_build", "names", "reads_error", "steps", "text")
+
+    def __init__(
+        self, text: str, parts: list[CelExpression], build: Callable[[Mapping[str, Json], Budget], Json]
+    ) -> None:
+        self.text = text
+        self.names = frozenset[str]().union(*(part.names for part in parts))
+        self.steps = frozenset[str]().union(*(part.steps for part in parts))
+        self.reads_error = any(part.reads_error for part in parts)
+        self._build = build
+
+    def evaluate(self, names: Mapping[str, Json]) -> Json:
+        from stepwell.definition.cel_values import Budget  # noqa: PLC0415 - see above
+
+        return self._build(names, Budget())
+
+
+def compile_expression(text: str) -> Expression:
+    """A CEL condition; `{{ }}` around it is allowed. Raises ExpressionError: `bad_expression`, `unknown_name`, …"""
+    trimmed = text.strip()
+    source = trimmed
+    if trimmed.startswith(_OPEN) and _end_of_expression(trimmed, 2) == len(trimmed) - 2:
+        source = trimmed[2:-2].strip()
+    return _expression(text, source)
+
+
+def compile_template(value: Json) -> Expression:
+    """Any JSON value whose strings may hold `{{ }}`. A string that is one template keeps the value's type."""
+    parts: list[CelExpression] = []
+    build = _template(value, parts)
+    text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, default=str)
+    return Template(text, parts, build) if build is not None else Constant(value, text)
+
+
+def template_errors(value: Json, path: str = "") -> Iterator[tuple[str, ExpressionError]]:
+    """Every string of a template that does not compile, with its JSON pointer."""
+    if isinstance(value, dict):
+        for key, item in value.items():
+            yield from template_errors(item, f"{path}/{pointer_part(key)}")
+    elif isinstance(value, list):
+        for index, item in enumerate(value):
+            yield from template_errors(item, f"{path}/{index}")
+    elif isinstance(value, str):
+        try:
+            _template(value, [])
+        except ExpressionError as error:
+            yield path, error
+
+
+def steps_read(expression: Expression) -> frozenset[str]:
+    """The node names an expression reads as `steps.<name>`."""
+    return getattr(expression, "steps", frozenset())
+
+
+def shown(text: str) -> str:
+    """A source in a message: one line, not too long."""
+    line = " ".join(text.split())
+    return f"`{line}`" if len(line) <= 120 else f"`{line[:117]}…`"
+
+
+def _expression(text: str, source: str) -> CelExpression:
+    if len(source) > EXPRESSION_CHARACTERS:
+        raise ExpressionError(
+            f"the expression has {len(source)} characters; {EXPRESSION_CHARACTERS} are allowed",
+            code="expression_too_long",
+            hint="compute it in a step",
+        )
+    if not source:
+        raise ExpressionError("the expression is empty", hint="write a CEL expression, for example result.amount > 100")
+    return CelExpression(text, source)
+
+
+@lru_cache(maxsize=1)
+def _environment() -> Any:
+    from cel_expr_python import cel  # type: ignore[import-untyped]  # noqa: PLC0415 - 20 ms
+
+    from stepwell.definition.cel_functions import extensions  # noqa: PLC0415 - see above
+
+    return cel.NewEnv(variables=dict.fromkeys(NAMES, cel.Type.DYN), extensions=extensions())
+
+
+def _parse(source: str) -> Tree:
+    from stepwell.definition.cel_ast import parse_tree  # noqa: PLC0415 - see above
+
+    try:
+        return parse_tree(_environment().compile(source).serialize())
+    except Exception as error:  # the library raises RuntimeError, TypeError and UnicodeError for bad sources
+        raise _compile_error(source, str(error)) from None
+
+
+def _compile_error(source: str, message: str) -> ExpressionError:
+    from stepwell.definition.cel_functions import library_message  # noqa: PLC0415 - see above
+
+    if (match := _UNDECLARED.search(message)) and not re.search(rf"\b{match[1]}\s*\(", source):
+        return _unknown_name(match[1])
+    if "recursion" in message:
+        return ExpressionError(f"{shown(source)} is nested too deeply", hint="split it, or compute it in a step")
+    first = re.sub(r"^<input>:\d+:", "column ", library_message(message)).replace("Syntax error: ", "")
+    first = re.sub(r" expecting \{.*", ", which cannot stand there", first).replace("'<EOF>'", "the end")
+    return ExpressionError(f"{shown(source)} is not a CEL expression: {first}", hint=_syntax_hint(source, message))
+
+
+def _unknown_name(name: str) -> ExpressionError:
+    if name in _SPELLINGS:
+        return ExpressionError(f"unknown name `{name}`", code="unknown_name", hint=f"CEL writes {_SPELLINGS[name]}")
+    close = difflib.get_close_matches(name, NAMES, n=1)
+    known = ", ".join(NAMES)
+    hint = f"did you mean `{close[0]}`?" if close else f"for a variable write state.{name}; the names are {known}"
+    return ExpressionError(f"unknown name `{name}`", code="unknown_name", hint=hint)
+
+
+def _syntax_hint(source: str, message: str) -> str:
+    bare = _TOKENS.sub("''", source)
+    if _OPEN in bare:
+        return "leave out the inner {{ }}: the whole is one expression"
+    if re.search(r"(?<![=!<>])=(?!=)", bare):
+        return "compare with =="
+    if re.search(r"\b(and|or|not)\b", bare):
+        return "CEL writes && for and, || for or, ! for not"
+    if "no matching overload" in message:
+        if "int" in message and "double" in message:
+            return "CEL does not mix int and double literals: write both as 1.0, or convert with double(x)"
+        return "the types do not fit: string(x), int(x) and double(x) convert"
+    if "undeclared reference" in message:
+        return "that function does not exist in CEL"
+    return "CEL reads like: result.amount > 100 && state.kind == 'order'"
+
+
+def _timestamp(value: Json) -> Any:
+    """`now` comes in as ISO 8601 text or as milliseconds and is a timestamp in CEL."""
+    if isinstance(value, str):
+        moment = datetime.datetime.fromisoformat(value)
+        return moment if moment.tzinfo else moment.replace(tzinfo=datetime.UTC)
+    if isinstance(value, (int, float)) and not isinstance(value, bool):
+        return datetime.datetime.fromtimestamp(value / 1000, datetime.UTC)
+    return value
+
+
+def _template(value: Json, parts: list[CelExpression]) -> Callable[[Mapping[str, Json], Budget], Json] | None:
+    """What makes the value, or None where it is constant. The expressions found are added to `parts`."""
+    if isinstance(value, str):
+        return _text_template(value, parts) if _OPEN in value else None
+    if isinstance(value, dict):
+        built = {key: _template(item, parts) for key, item in value.items()}
+        if not any(built.values()):
+            return None
+        return lambda names, budget: {
+            key: value[key] if build is None else build(names, budget) for key, build in built.items()
+        }
+    if isinstance(value, list):
+        items = [(item, _template(item, parts)) for item in value]
+        if all(build is None for _, build in items):
+            return None
+        return lambda names, budget: [item if build is None else build(names, budget) for item, build in items]
+    return None
+
+
+def _text_template(text: str, parts: list[CelExpression]) -> Callable[[Mapping[str, Json], Budget], Json]:
+    pieces = list(_pieces(text))
+    found = [piece for piece in pieces if isinstance(piece, CelExpression)]
+    parts.extend(found)
+    if len(found) == 1 and all(piece is found[0] or not str(piece).strip() for piece in pieces):
+        return found[0].evaluate_within
+
+    def join(names: Mapping[str, Json], budget: Budget) -> Json:
+        return "".join(
+            piece if isinstance(piece, str) else _as_text(piece.evaluate_within(names, budget)) for piece in pieces
+        )
+
+    return join
+
+
+def _pieces(text: str) -> Iterator[str | CelExpression]:
+    at = 0
+    while (start := text.find(_OPEN, at)) >= 0:
+        if start > at:
+            yield text[at:start]
+        end = _end_of_expression(text, start + 2)
+        if end < 0:
+            raise ExpressionError(f"{shown(text)} has {{{{ without }}}}", hint="close the template with }}")
+        yield _expression(text[start : end + 2], text[start + 2 : end].strip())
+        at = end + 2
+    if at < len(text):
+        yield text[at:]
+
+
+def _end_of_expression(text: str, at: int) -> int:
+    """Where the `}}` stands that closes a template: not inside a string, not the end of a map literal."""
+    depth = 0
+    while at < len(text):
+        if text[at] in "'\"rR" and (literal := _TOKENS.match(text, at)):
+            at = literal.end()
+            continue
+        if depth == 0 and text.startswith(_CLOSE, at):
+            return at
+        depth += {"{": 1, "}": -1}.get(text[at], 0)
+        at += 1
+    return -1
+
+
+def _as_text(value: Json) -> str:
+    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, separators=(",", ":"))

@@ -1,0 +1,129 @@
+"""The graph every definition format compiles to: what the engine knows of a workflow. Frozen data, no behaviour.
+
+Standard library only: the engine imports this module and nothing else of the definition package.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Protocol, TypeAlias
+
+Json: TypeAlias = Any  # None | bool | int | float | str | list[Json] | dict[str, Json]; finite numbers only
+
+END = "end"  # the target that ends the run
+
+
+class Expression(Protocol):
+    """A compiled CEL condition, or a template: any JSON value whose strings may hold `{{ … }}`."""
+
+    @property
+    def text(self) -> str:
+        """The source, as the user wrote it."""
+
+    @property
+    def names(self) -> frozenset[str]:
+        """The top-level names it reads: a subset of `input`, `state`, `steps`, `result`, `error`, …"""
+
+    @property
+    def reads_error(self) -> bool:
+        """Whether it looks at `error` or `state._last_error`."""
+
+    def evaluate(self, names: Mapping[str, Json]) -> Json:
+        """The value under these names, plain JSON. Raises ExpressionError; never anything else."""
+
+
+class Schema(Protocol):
+    """A compiled JSON Schema."""
+
+    def problems(self, value: Json) -> tuple[tuple[str, str], ...]:
+        """(path, message) for each violation; empty when the value is valid."""
+
+
+@dataclass(frozen=True, slots=True)
+class Retry:
+    """How often and when a failed attempt is tried again. `on` holds error categories and error types."""
+
+    max_retries: int = 3
+    backoff: str = "exponential"  # constant | linear | exponential
+    initial_delay_ms: int = 1_000
+    max_delay_ms: int = 60_000
+    jitter: str = "none"  # none | full
+    on: frozenset[str] = frozenset()
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """User code that a node runs. None means: the definition is silent, the function's own defaults apply."""
+
+    run: str  # python:module.function, or the bare name given by @step(name=…)
+    input: Expression | None = None
+    output: Expression | None = None  # evaluates to an object: what is written into the scope
+    timeout_ms: int | None = None
+    retry: Retry | None = None
+    at_most_once: bool | None = None
+    pool: str = "default"
+    on_failure: str = "abort"  # abort | skip
+
+
+@dataclass(frozen=True, slots=True)
+class Wait:
+    """A node that parks its token. `kind` is a row of the table of waits, or `any` with its alternatives in `arms`."""
+
+    kind: str  # approval | event | response | delay | sleep | any
+    event: str | None = None  # the event's name, for kind `event`; `response` waits for MESSAGE_RECEIVED
+    key: Expression | None = None
+    match: Expression | None = None  # over `event`
+    data: Expression | None = None
+    timeout: Expression | None = None  # a templated timeout or duration; else timeout_ms
+    timeout_ms: int | None = None  # None: no limit. Defaults are filled in by the compiler
+    on_timeout: str = "fail"  # fail | continue | retry
+    max_retries: int = 3  # for on_timeout: retry
+    timeout_actions: tuple[Step, ...] = ()
+    on_reject: str = "fail"  # fail | route
+    output: Expression | None = None
+    arms: tuple[Wait, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """One way on from a node. With neither `to` nor `fail`, it lets the next stage decide (`continue`)."""
+
+    id: str  # e.g. charge.diverge[0]; counted against `max`, shown in the history
+    stage: str  # diverge | branch | transition | next
+    when: Expression | None = None
+    to: str | None = None  # a node's name, or END
+    fail: str | None = None  # the error type the run fails with
+    max_uses: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Node:
+    """A place in the graph. No rules: the run ends here."""
+
+    name: str
+    step: Step | None = None
+    wait: Wait | None = None
+    rules: tuple[Rule, ...] = ()  # in the order in which they are tried: diverge, branch, transition by priority, next
+    max_visits: int = 1_000
+
+
+@dataclass(frozen=True, slots=True)
+class Graph:
+    """A compiled workflow. `version` is the hash of its canonical document, to which runs are pinned."""
+
+    name: str
+    version: str
+    format: str  # nodes | timeline
+    start: str
+    nodes: Mapping[str, Node]  # in the order of the definition
+    document: Mapping[str, Json]  # the definition as written, envelope removed: what is stored under the version
+    description: str = ""
+    input_schema: Schema | None = None
+    output_schema: Schema | None = None
+    state_schema: Schema | None = None
+    timeout_ms: int | None = None
+    retention_ms: int = 30 * 24 * 3_600_000
+    priority: int = 0
+    start_mode: str = "auto"
+    labels: Mapping[str, str] = field(default_factory=dict)

@@ -1,0 +1,277 @@
+"""Text of a definition (YAML or JSON) to plain data, and where in the text each value stands. Reads no files.
+
+YAML is read from the parser's events and not through its object constructors: no tags, no Python objects, bounded
+aliases and depth, duplicate keys refused, and words mean what they mean in YAML 1.2 (`on` and `no` are strings).
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+import yaml
+
+from stepwell.definition.graph import Json
+from stepwell.definition.text import pointer_part
+from stepwell.errors import Problem
+from stepwell.limits import DEFINITION_BYTES, JSON_DEPTH
+
+VALUES = 200_000  # values after aliases are expanded: an alias may repeat an anchor, but not without bound
+
+Place = tuple[int, int]  # line and column, from 1
+
+
+@dataclass(frozen=True, slots=True)
+class Loaded:
+    """A document: its data (None where it could not be read), places by JSON pointer, and what is wrong with it."""
+
+    data: Json = None
+    places: dict[str, Place] = field(default_factory=dict)
+    problems: tuple[Problem, ...] = ()
+
+
+class _MalformedError(Exception):
+    def __init__(self, code: str, message: str, mark: Place = (0, 0), hint: str = "") -> None:
+        super().__init__(message)
+        self.code, self.message, self.mark, self.hint = code, message, mark, hint
+
+
+def load_document(text: str, file: str = "") -> Loaded:
+    """Never raises: what cannot be read is a Problem with its line and column."""
+    try:
+        if len(text.encode("utf-8", "surrogatepass")) > DEFINITION_BYTES:
+            raise _MalformedError("definition_too_large", f"the definition is larger than {DEFINITION_BYTES} bytes")
+        return _load(text.removeprefix("\ufeff"))
+    except _MalformedError as error:
+        line, column = error.mark
+        problem = Problem(error.code, error.message, hint=error.hint, file=file, line=line, column=column)
+        return Loaded(problems=(problem,))
+
+
+def _load(text: str) -> Loaded:
+    looks_like_json = text.lstrip()[:1] in ("{", "[")
+    data = _json(text) if looks_like_json else None
+    if data is None:
+        reader = _Reader(text)
+        return Loaded(reader.document(), reader.places)
+    # JSON's escapes go beyond YAML's, so the data are json's and only the places are YAML's: surrogates are blanked out
+    # for it, and tabs, which in valid JSON are always white space.
+    reader = _Reader(_SURROGATE.sub(r"\\u0020", text.replace("\t", " ")))
+    try:
+        reader.document()
+    except _MalformedError as error:
+        if error.code != "bad_syntax":
+            raise
+    return Loaded(data, reader.places)
+
+
+_SURROGATE = re.compile(r"\\u[dD][89a-fA-F][0-9a-fA-F]{2}")
+
+
+def _json(text: str) -> Json:
+    """The data of a JSON text; None if it is not JSON, for it may still be YAML in flow style."""
+
+    def no_duplicates(pairs: list[tuple[str, Json]]) -> dict[str, Json]:
+        made = dict(pairs)
+        if len(made) < len(pairs):
+            raise ValueError("duplicate")  # reported by the YAML reader, which knows where
+        return made
+
+    try:
+        data = json.loads(text, object_pairs_hook=no_duplicates, parse_constant=_not_json, parse_float=_finite)
+        json.dumps(data, ensure_ascii=False).encode()  # half a surrogate pair is no text
+    except (ValueError, RecursionError):
+        return None
+    return data
+
+
+def _finite(digits: str) -> float:
+    if math.isfinite(number := float(digits)):
+        return number
+    raise ValueError(digits)
+
+
+def _not_json(word: str) -> float:
+    raise ValueError(word)
+
+
+class _Reader:
+    """Builds plain data from the events of one YAML document."""
+
+    def __init__(self, text: str) -> None:
+        self.places: dict[str, Place] = {}
+        self._events = self._pull(text)
+        self._anchors: dict[str, Json] = {}
+        self._left = VALUES
+
+    def document(self) -> Json:
+        self._next()  # the stream begins
+        event = self._next()
+        if isinstance(event, yaml.StreamEndEvent):
+            raise _MalformedError(
+                "empty_definition", "the definition is empty", (1, 1), "write `workflow: name` and `timeline:`"
+            )
+        data = self._value(self._next(), "", 0)
+        self._next()  # the document ends
+        event = self._next()
+        if not isinstance(event, yaml.StreamEndEvent):
+            raise _MalformedError("bad_syntax", "a second document begins here", _mark(event), "one workflow per file")
+        return data
+
+    def _pull(self, text: str) -> Iterator[yaml.Event]:
+        try:
+            yield from yaml.parse(text, Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader))
+        except yaml.MarkedYAMLError as error:
+            place = _error_place(error, text)
+            raise _MalformedError("bad_syntax", _yaml_message(error), place, _yaml_hint(error)) from None
+        except (yaml.YAMLError, UnicodeError) as error:
+            raise _MalformedError("bad_syntax", f"not readable as YAML: {str(error).splitlines()[0]}") from None
+
+    def _next(self) -> Any:
+        return next(self._events)
+
+    def _value(self, event: Any, path: str, depth: int) -> Json:
+        place = _mark(event)
+        self.places.setdefault(path, place)
+        self._spend(1, place)
+        if depth > JSON_DEPTH:
+            raise _MalformedError("too_deep", f"nested deeper than {JSON_DEPTH}", place)
+        if isinstance(event, yaml.AliasEvent):
+            return self._alias(event, path, place)
+        if event.tag not in (None, "!", "tag:yaml.org,2002:str"):
+            raise _MalformedError("bad_tag", f"the tag {event.tag} is not allowed", place, "leave the tag out")
+        if isinstance(event, yaml.ScalarEvent):
+            value = _scalar(event, place)
+        elif isinstance(event, yaml.SequenceStartEvent):
+            value = self._sequence(path, depth)
+        else:
+            value = self._mapping(path, depth)
+        if event.anchor:
+            self._anchors[event.anchor] = value
+        return value
+
+    def _alias(self, event: Any, path: str, place: Place) -> Json:
+        if event.anchor not in self._anchors:
+            raise _MalformedError("bad_alias", f"*{event.anchor} stands before its anchor is complete", place)
+        return self._copy(self._anchors[event.anchor], path, place)
+
+    def _copy(self, value: Json, path: str, place: Place) -> Json:
+        """Each alias is a value of its own, counted like one that is written out, placed where the alias stands."""
+        self._spend(1, place)
+        self.places.setdefault(path, place)
+        if isinstance(value, dict):
+            return {key: self._copy(item, f"{path}/{pointer_part(key)}", place) for key, item in value.items()}
+        if isinstance(value, list):
+            return [self._copy(item, f"{path}/{index}", place) for index, item in enumerate(value)]
+        return value
+
+    def _sequence(self, path: str, depth: int) -> Json:
+        made: list[Json] = []
+        while not isinstance(event := self._next(), yaml.SequenceEndEvent):
+            made.append(self._value(event, f"{path}/{len(made)}", depth + 1))
+        return made
+
+    def _mapping(self, path: str, depth: int) -> Json:
+        made: dict[str, Json] = {}
+        merged: list[Json] = []
+        while not isinstance(event := self._next(), yaml.MappingEndEvent):
+            key, place = self._key(event), _mark(event)
+            if key in made:
+                raise _MalformedError("duplicate_key", f"the key `{key}` is written twice", place, "keep one of them")
+            value_path = f"{path}/{pointer_part(key)}"
+            self.places[value_path] = place
+            value = self._value(self._next(), value_path, depth + 1)
+            if key == "<<" and not event.style:
+                merged += value if isinstance(value, list) else [value]
+            else:
+                made[key] = value
+        for other in merged:  # YAML's merge key: what is written here wins over what is merged in
+            if not isinstance(other, dict):
+                raise _MalformedError("bad_syntax", "<<: takes a mapping", self.places[path])
+            for key, value in other.items():
+                made.setdefault(key, value)
+                self.places.setdefault(f"{path}/{pointer_part(key)}", self.places[path])
+        return made
+
+    def _key(self, event: Any) -> str:
+        if isinstance(event, yaml.AliasEvent):
+            key = self._alias(event, "", _mark(event))
+        elif isinstance(event, yaml.ScalarEvent):
+            # A key is a name: `on:`, `1:` and `null:` are the strings they look like.
+            key = event.value
+        else:
+            key = None
+        if not isinstance(key, str):
+            raise _MalformedError("bad_key", "a key must be a string", _mark(event), "quote it")
+        return key
+
+    def _spend(self, values: int, place: Place) -> None:
+        self._left -= values
+        if self._left < 0:
+            raise _MalformedError("definition_too_large", f"more than {VALUES} values once aliases are expanded", place)
+
+
+_INT = re.compile(r"[-+]?(0|[1-9][0-9]*)")
+_FLOAT = re.compile(r"[-+]?(\.[0-9]+|[0-9]+(\.[0-9]*)?)([eE][-+]?[0-9]+)?")
+_BASED = re.compile(r"0x[0-9a-fA-F]+|0o[0-7]+")
+_NOT_FINITE = re.compile(r"[-+]?\.(inf|Inf|INF)|\.(nan|NaN|NAN)")
+_WORDS: dict[str, Json] = {"": None, "~": None} | {
+    spelled: value
+    for word, value in (("null", None), ("true", True), ("false", False))
+    for spelled in (word, word.capitalize(), word.upper())
+}
+
+
+def _scalar(event: Any, place: Place) -> Json:
+    """Plain words by YAML 1.2's core schema; quoted ones are strings. `007` stays a string, as its writer meant it."""
+    text: str = event.value
+    if event.style or event.tag is not None:
+        return text
+    if text in _WORDS:
+        return _WORDS[text]
+    if _NOT_FINITE.fullmatch(text):
+        raise _MalformedError("bad_number", f"{text} is not a finite number", place, "quote it if it is text")
+    if len(text) > 400 or not (text[0].isdigit() or text[0] in "+-."):
+        return text
+    if _INT.fullmatch(text):
+        return int(text)
+    if _BASED.fullmatch(text):
+        return int(text, 0)
+    if _FLOAT.fullmatch(text) and not re.match(r"[-+]?0[0-9]", text):
+        if not math.isfinite(number := float(text)):
+            raise _MalformedError("bad_number", f"{text} is too large a number", place)
+        return number
+    return text
+
+
+def _mark(event: Any) -> Place:
+    return event.start_mark.line + 1, event.start_mark.column + 1
+
+
+def _error_place(error: yaml.MarkedYAMLError, text: str) -> Place:
+    """Where the parser stumbled; where that is behind the end of the text, what was left open."""
+    last = text.rstrip("\n").count("\n")
+    for mark in (error.problem_mark, error.context_mark):
+        if mark is not None and mark.line <= last:
+            return mark.line + 1, mark.column + 1
+    return last + 1, 1
+
+
+def _yaml_message(error: yaml.MarkedYAMLError) -> str:
+    parts = [part for part in (error.context, error.problem) if part]
+    return "not readable as YAML: " + ", ".join(parts)
+
+
+def _yaml_hint(error: yaml.MarkedYAMLError) -> str:
+    problem = error.problem or ""
+    if "tab" in problem or "\\t" in problem:
+        return "indent with spaces"
+    if "mapping values are not allowed" in problem:
+        return "quote text that contains `: `"
+    if "block" in problem or "expected" in problem:
+        return "look at the indentation and at brackets and quotes above this line"
+    return ""

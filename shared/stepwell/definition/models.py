@@ -1,0 +1,209 @@
+"""What users write, as pydantic models: the shape of a definition, and the source of the published JSON Schema.
+
+Keys are snake_case; `shape` also takes the camelCase spelling. Durations and expressions stay as written: the compiler
+reads them. Workers do not import this module: what is stored has been checked.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal
+
+from pydantic import AliasGenerator, BaseModel, ConfigDict, Field, PlainValidator, WithJsonSchema
+from pydantic.alias_generators import to_camel
+from pydantic_core import PydanticCustomError
+
+from stepwell.definition.graph import Json
+from stepwell.errors import UserError
+
+
+def written(name: str) -> str:
+    """The key of a field: Python's reserved words carry an underscore behind them."""
+    return name.removesuffix("_")
+
+
+def _duration(value: object) -> object:
+    from stepwell.definition.durations import parse_duration  # noqa: PLC0415
+
+    if not (isinstance(value, str) and "{{" in value):
+        try:
+            parse_duration(value)
+        except UserError as error:
+            raise PydanticCustomError(
+                "bad_duration", "{message}", {"message": error.message, "hint": error.hint}
+            ) from None
+    return value
+
+
+def _condition(value: object) -> object:
+    if isinstance(value, (str, bool)):
+        return value
+    raise PydanticCustomError("condition_type", "Input should be an expression")
+
+
+def _schema(value: object) -> object:
+    if isinstance(value, (dict, bool)):
+        return value
+    raise PydanticCustomError("schema_type", "Input should be a schema")
+
+
+Duration = Annotated[
+    Any,
+    PlainValidator(_duration),
+    WithJsonSchema(
+        {
+            "anyOf": [{"type": "string"}, {"type": "number", "minimum": 0}],
+            "description": "30s, 5m, 24h, 7d, ISO 8601 (PT5M), seconds as a number, or a template",
+        }
+    ),
+]
+Condition = Annotated[
+    Any,
+    PlainValidator(_condition),
+    WithJsonSchema({"type": ["string", "boolean"], "description": "a CEL expression; {{ }} around it is allowed"}),
+]
+SchemaDef = Annotated[
+    Any, PlainValidator(_schema), WithJsonSchema({"type": ["object", "boolean"], "description": "a JSON Schema"})
+]
+RUN = "python:module.function, or a name given by @step(name=…)"
+Count = Annotated[int, Field(ge=0)]
+
+
+class Written(BaseModel):
+    """Base of all: unknown keys are refused, values are not converted."""
+
+    model_config = ConfigDict(
+        extra="forbid",
+        strict=True,
+        alias_generator=AliasGenerator(alias=written),
+        validate_by_name=True,
+        validate_by_alias=True,
+        serialize_by_alias=True,
+    )
+
+
+class RetryDef(Written):
+    """How a failed attempt is tried again."""
+
+    max_retries: Count = 3
+    backoff: Literal["constant", "linear", "exponential"] = "exponential"
+    initial_delay: Duration = "1s"
+    max_delay: Duration = "60s"
+    jitter: Literal["none", "full"] = "none"
+    on: list[str] = Field(default=[], description="error categories and error types that are retried")
+
+
+class StepDef(Written):
+    """How the user's code is run."""
+
+    input: Json = Field(default=None, description="any JSON with templates; default: the run's input and state")
+    output: dict[str, Any] | None = Field(default=None, description="what is written into the state")
+    timeout: Duration | None = None
+    retry: RetryDef | None = None
+    retry_policy: RetryDef | None = Field(default=None, description="the same as retry")
+    at_most_once: bool | None = None
+    pool: str | None = None
+    on_failure: Literal["abort", "skip"] | None = None
+
+
+class ActionDef(StepDef):
+    """A step that runs when a wait times out."""
+
+    run: str = Field(description=RUN)
+
+
+class WaitDef(Written):
+    """A wait: for an event, an approval, a response or a delay; or for the first of several."""
+
+    for_: Literal["approval", "response", "event", "delay"] | None = None
+    name: str | None = Field(default=None, description="the event's name, for `for: event`")
+    type: str | None = Field(default=None, description="the kind of approval")
+    key: str | None = None
+    match: Condition | None = Field(default=None, description="a condition over `event`")
+    data: Json = Field(default=None, description="shown as waiting_data")
+    timeout: Duration | None = None
+    on_timeout: Literal["fail", "continue", "retry"] | None = None
+    max_retries: Count | None = None
+    timeout_actions: list[ActionDef] | None = None
+    on_reject: Literal["fail", "route"] | None = None
+    any: list[WaitDef] | None = Field(default=None, description="the first of these that ends, ends the wait")
+
+
+class PlaceDef(StepDef):
+    """What a node does: run a step, wait, sleep, or nothing."""
+
+    run: str | None = Field(default=None, description=RUN)
+    wait: WaitDef | None = None
+    sleep: Duration | None = None
+    max_visits: Annotated[int, Field(ge=1)] | None = None
+    description: str | None = None
+
+
+class DivergeRule(Written):
+    """Looked at first, after every attempt that ended."""
+
+    when: Condition | None = None
+    back_to: str | None = None
+    skip_to: str | None = None
+    fail: str | None = None
+    continue_: bool | None = None
+    max: Annotated[int, Field(ge=1)] | None = None
+
+
+class BranchRule(DivergeRule):
+    """Looked at after diverge, on business results."""
+
+
+class EntryDef(PlaceDef):
+    """One entry of a timeline."""
+
+    name: str
+    diverge: list[DivergeRule] | None = None
+    branch: list[BranchRule] | None = None
+
+
+class TransitionDef(Written):
+    """One way on from a node of a graph."""
+
+    to: str
+    when: Condition | None = None
+    priority: int | None = None
+    max: Annotated[int, Field(ge=1)] | None = None
+
+
+class NodeDef(PlaceDef):
+    """One node of a graph."""
+
+    transitions: list[TransitionDef] | None = None
+    fan_out: Literal["first_match"] | None = None
+
+
+class WorkflowDef(Written):
+    """A definition. Exactly one of `nodes` and `timeline` is there."""
+
+    workflow: str | None = Field(default=None, description="the name; default: the file's name")
+    description: str | None = None
+    input_schema: SchemaDef | None = None
+    output_schema: SchemaDef | None = None
+    state_schema: SchemaDef | None = None
+    timeout: Duration | None = None
+    failure_policy: Literal["fail"] | None = None
+    retention: Duration | None = None
+    priority: int | None = None
+    start: str | None = Field(default=None, description="auto or manual; in `nodes` also the name of the first node")
+    timeline: list[EntryDef] | None = None
+    nodes: dict[str, NodeDef] | None = None
+
+
+def json_schema() -> dict[str, Any]:
+    """The JSON Schema of a definition, for editors; both spellings of each key are in it."""
+    schema = WorkflowDef.model_json_schema(by_alias=True)
+    for model in (schema, *schema["$defs"].values()):
+        properties = model["properties"]
+        for name, shape in list(properties.items()):
+            if shape.get("default", 0) is None:  # it says no more than that the key may be left out
+                del shape["default"]
+            properties[to_camel(name)] = shape
+    schema["$schema"] = "https://json-schema.org/draft/2020-12/schema"
+    schema["title"] = "Stepwell workflow"
+    schema["oneOf"] = [{"required": ["timeline"]}, {"required": ["nodes"]}]
+    return schema

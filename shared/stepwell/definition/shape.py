@@ -1,0 +1,250 @@
+"""Checks the shape of a document against the models: keys, types, allowed words; and brings keys to one spelling.
+
+Pydantic finds what is wrong; the words are ours. What is wrong is cut out of the document, so that the compiler can
+look at the rest and one check reports everything.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import cache
+from typing import Any, get_args, get_origin
+
+from pydantic import BaseModel, ValidationError
+from pydantic.alias_generators import to_camel
+from pydantic_core import ErrorDetails
+
+from stepwell.definition import models
+from stepwell.definition.graph import Json
+from stepwell.definition.text import closest, pointer, pointer_part
+from stepwell.errors import Problem
+
+Path = tuple[str | int, ...]
+
+# Known to the definition reference, and not to this version: (model, key) to the feature's name.
+UNSUPPORTED_KEYS: dict[tuple[str, str], str] = {
+    **dict.fromkeys((("WorkflowDef", key) for key in ("steps", "compensation")), "the format `steps` (DAG)"),
+    **dict.fromkeys((("WorkflowDef", key) for key in ("actions", "agent")), "the format `actions` (agent)"),
+    **dict.fromkeys((("WorkflowDef", key) for key in ("States", "StartAt")), "the format `States` (ASL)"),
+    ("WorkflowDef", "compensate_on"): "compensation",
+    ("WorkflowDef", "concurrency"): "a concurrency limit",
+    ("WorkflowDef", "rate_limit"): "a rate limit",
+    ("WorkflowDef", "snapshot"): "a snapshot",
+    ("WorkflowDef", "triggers"): "a trigger",
+    ("WorkflowDef", "events"): "event settings",
+    ("WorkflowDef", "internal"): "a sub-workflow (`internal`)",
+    ("WorkflowDef", "lock"): "a lock",
+    ("WaitDef", "all"): "a wait for all of several (`all`)",
+    ("WaitDef", "documents"): "a wait for documents",
+    ("WaitDef", "children"): "a wait for children",
+    ("TransitionDef", "foreach"): "a fork (`foreach`)",
+    ("TransitionDef", "as"): "a fork (`as`)",
+    ("TransitionDef", "max_concurrency"): "a fork (`max_concurrency`)",
+    ("NodeDef", "fan_in"): "a join (`fan_in`)",
+    **{(model, "children"): "child runs (`children`)" for model in ("EntryDef", "NodeDef")},
+    **{(model, "compensate"): "compensation (`compensate`)" for model in ("EntryDef", "NodeDef", "ActionDef")},
+}
+UNSUPPORTED_VALUES: dict[str, tuple[str, ...]] = {
+    "fan_out": ("all",),
+    "on_failure": ("compensate",),
+    "failure_policy": ("compensate",),
+    "for": ("agent", "document", "signature", "test", "children", "callback"),
+}
+_SYNONYMS = {"retry_policy": "retry"}
+
+
+@dataclass(slots=True)
+class Shape:
+    """The document with one spelling per key and without its mistakes, and those mistakes."""
+
+    document: dict[str, Json]
+    problems: list[Problem] = field(default_factory=list)
+    written: dict[str, str] = field(default_factory=dict)  # JSON pointers: in the document to as written
+    cuts: list[Path] = field(default_factory=list)  # what is to be cut out of the document
+
+
+def check_shape(data: Mapping[str, Json], prefix: str = "") -> Shape:
+    """`prefix` is the pointer to `data` in what the user wrote."""
+    shape = Shape({}, written={"": prefix})
+    shape.document = _model(models.WorkflowDef, data, (), prefix, shape)
+    try:
+        models.WorkflowDef.model_validate(shape.document)
+    except ValidationError as error:
+        for detail in error.errors(include_url=False):
+            shape.problems.append(_problem(detail, shape.written))
+            shape.cuts.append(detail["loc"][:-1] if detail["type"] == "missing" else detail["loc"])
+    for path in shape.cuts:
+        _cut(shape.document, path)
+    return shape
+
+
+@cache
+def _fields(model: type[BaseModel]) -> dict[str, tuple[str, type[BaseModel]] | None]:
+    """Each key a model knows, and whether models are in it: one, a list of them or a map of them."""
+    return {models.written(name): _nested(info.annotation) for name, info in model.model_fields.items()}
+
+
+def _nested(annotation: Any) -> tuple[str, type[BaseModel]] | None:
+    if isinstance(annotation, type) and issubclass(annotation, BaseModel):
+        return "one", annotation
+    origin = get_origin(annotation)
+    shape = "list" if origin is list else "map" if origin is dict else ""
+    for inner in get_args(annotation):
+        if (found := _nested(inner)) is not None:
+            return shape or found[0], found[1]
+    return None
+
+
+def _model(model: type[BaseModel], data: Mapping[str, Json], path: Path, written: str, shape: Shape) -> dict[str, Json]:
+    made: dict[str, Json] = {}
+    fields = _fields(model)
+    for key, value in data.items():
+        name = _spelled(key, fields)
+        place = f"{written}/{pointer_part(key)}"
+        if feature := UNSUPPORTED_KEYS.get((model.__name__, _snake(key))) or UNSUPPORTED_KEYS.get(
+            (model.__name__, key)
+        ):
+            shape.problems.append(unsupported(feature, place))
+            shape.cuts += [path] if model is models.WaitDef else [(*path, key)] if key == "children" else []
+        elif name not in fields:
+            hint = closest(_snake(key), fields)
+            shape.problems.append(Problem("unknown_key", f"unknown key `{key}`", place, hint))
+        elif (name := _SYNONYMS.get(name, name)) in made:
+            shape.problems.append(Problem("duplicate_key", f"`{name}` is written twice", place, "keep one spelling"))
+        elif value is None and name not in ("input", "data"):
+            shape.problems.append(
+                Problem("empty_value", f"`{key}` has no value", place, "give it one, or remove the key")
+            )
+        else:
+            shape.written[pointer((*path, name))] = place
+            made[name] = _inside(fields[name], value, (*path, name), place, shape)
+    return made
+
+
+def _inside(nested: tuple[str, type[BaseModel]] | None, value: Json, path: Path, written: str, shape: Shape) -> Json:
+    kind, model = nested or ("", BaseModel)
+    one = ("one", model)
+    if kind == "one" and isinstance(value, dict):
+        return _model(model, value, path, written, shape)
+    if kind == "list" and isinstance(value, list):
+        return [_inside(one, item, (*path, at), f"{written}/{at}", shape) for at, item in enumerate(value)]
+    if kind == "map" and isinstance(value, dict):
+        # A node without a body (`done:`) does nothing: the same as `done: {}`.
+        return {
+            key: _inside(one, {} if item is None else item, (*path, key), f"{written}/{pointer_part(key)}", shape)
+            for key, item in value.items()
+        }
+    return value
+
+
+def _spelled(key: str, fields: Mapping[str, object]) -> str:
+    snake = _snake(key)
+    return snake if key not in fields and snake in fields and to_camel(snake) == key else key
+
+
+def _snake(key: str) -> str:
+    return re.sub(r"(?<=[a-z0-9])([A-Z])", lambda match: "_" + match[1].lower(), key)
+
+
+def unsupported(feature: str, path: str) -> Problem:
+    return Problem(
+        "unsupported",
+        f"{feature} is not supported in this version",
+        path,
+        "remove it, or build it from steps and waits",
+    )
+
+
+_WHOLE = ("for", "to", "name", "back_to", "skip_to", "fail", "continue", "any")  # without it, its owner means nothing
+_ACTS = ("run", "wait", "sleep", "children")  # without it, a node's other keys cannot be judged
+_STAYS = ("name", "diverge", "branch", "transitions")
+
+
+def _cut(document: dict[str, Json], path: Path) -> None:
+    """Takes a bad value out. A list keeps its length, because the pointers of the others count on it."""
+    owner: Any = document
+    for part in path[:-1]:
+        try:
+            owner = owner[part]
+        except (KeyError, IndexError, TypeError):
+            return  # a part of it has been cut out already
+    last = path[-1] if path else ""
+    if isinstance(owner, list) and isinstance(last, int):
+        owner[last] = None
+    elif isinstance(owner, dict):
+        _cut_key(document, owner, path, str(last))
+
+
+def _cut_key(document: dict[str, Json], owner: dict[str, Json], path: Path, key: str) -> None:
+    if len(path) == 2 and path[0] == "nodes":
+        owner[key] = {}
+    elif key in _WHOLE or (key == "run" and "timeout_actions" in path):
+        _cut(document, path[:-1])
+    elif key in _ACTS:
+        for other in [other for other in owner if other not in _STAYS]:
+            del owner[other]
+    else:
+        owner.pop(key, None)
+
+
+_KINDS = {
+    "string_type": "text",
+    "int_type": "a whole number",
+    "int_from_float": "a whole number",
+    "bool_type": "true or false",
+    "list_type": "a list",
+    "dict_type": "a mapping",
+    "model_type": "a mapping",
+    "model_attributes_type": "a mapping",
+    "condition_type": "a CEL expression",
+    "schema_type": "a JSON Schema (a mapping)",
+}
+
+
+def _problem(detail: ErrorDetails, written: Mapping[str, str]) -> Problem:
+    path, kind, value = detail["loc"], detail["type"], detail["input"]
+    where = as_written(pointer(path), written)
+    last = path[-1] if path else "the definition"
+    name = f"`{last}`" if isinstance(last, str) else f"item {last + 1}"
+    context: dict[str, Any] = detail.get("ctx", {})
+    if kind == "missing":
+        return Problem("missing_key", f"{name} is missing", as_written(pointer(path[:-1]), written), f"add {name}")
+    if kind == "bad_duration":
+        return Problem("bad_duration", f"{name}: {context['message']}", where, context["hint"])
+    if kind == "literal_error":
+        return _not_one_of(name, str(last), value, context["expected"], where)
+    if kind == "greater_than_equal":
+        return Problem("bad_value", f"{name} must be at least {context['ge']}, not {value}", where)
+    wanted = _KINDS.get(kind)
+    message = f"{name} must be {wanted}, not {_described(value)}" if wanted else f"{name} cannot be {_described(value)}"
+    return Problem("wrong_type", message, where)
+
+
+def _not_one_of(name: str, key: str, value: Json, expected: str, where: str) -> Problem:
+    if isinstance(value, str) and value in UNSUPPORTED_VALUES.get(key, ()):
+        return unsupported(f"`{key}: {value}`", where)
+    known = re.findall(r"'([^']*)'", expected)
+    hint = closest(value, known) if isinstance(value, str) else ""
+    return Problem("bad_value", f"{name} must be {', '.join(known)}, not {_described(value)}", where, hint)
+
+
+def as_written(path: str, written: Mapping[str, str]) -> str:
+    """The pointer in what the user wrote for a pointer in the document."""
+    head, tail = path, ""
+    while head and head not in written:
+        head, _, last = head.rpartition("/")
+        tail = f"/{last}{tail}"
+    return written[head] + tail
+
+
+def _described(value: Json) -> str:
+    if value is None:
+        return "empty"
+    if isinstance(value, bool):
+        return str(value).lower()
+    if isinstance(value, (list, dict)):
+        return "a list" if isinstance(value, list) else "a mapping"
+    text = repr(value) if isinstance(value, str) else str(value)
+    return text if len(text) <= 60 else text[:57] + "…"

@@ -1,0 +1,28 @@
+"""Small helpers for words and messages: names, JSON pointers, and the word that was probably meant."""
+
+from __future__ import annotations
+
+import difflib
+import re
+from collections.abc import Iterable, Sequence
+
+NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
+NAME_HINT = "letters, digits, `.`, `_` and `-`, beginning with a letter or digit"
+
+
+def pointer_part(key: object) -> str:
+    return str(key).replace("~", "~0").replace("/", "~1")
+
+
+def pointer(path: Sequence[str | int]) -> str:
+    return "".join(f"/{pointer_part(part)}" for part in path)
+
+
+def closest(word: str, known: Iterable[str]) -> str:
+    """A hint: the known word that was probably meant, or all of them where they are few."""
+    words = list(known)
+    if len(words) > 100:  # comparing is slow, and a definition may have a thousand names and as many mistakes
+        words = [other for other in words if other[:1] == word[:1]][:100]
+    if close := difflib.get_close_matches(word, words, n=1):
+        return f"did you mean `{close[0]}`?"
+    return f"known: {', '.join(words)}" if 0 < len(words) <= 12 else ""

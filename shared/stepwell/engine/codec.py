@@ -1,0 +1,187 @@
+"""Records and tokens to JSON and back: short, exact, and tolerant of fields that a later version adds."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import MISSING, fields
+from typing import Any, TypeVar
+
+from stepwell.definition.graph import Json
+from stepwell.engine.records import (
+    Arm,
+    End,
+    Failure,
+    Goto,
+    Kind,
+    Next,
+    Parked,
+    Pause,
+    Record,
+    Resumption,
+    RetryAt,
+    Status,
+    Topic,
+)
+from stepwell.engine.table import Phase
+from stepwell.engine.token import StepView, Token
+
+T = TypeVar("T")
+
+_encode = json.JSONEncoder(separators=(",", ":"), ensure_ascii=False, allow_nan=False, check_circular=False).encode
+
+
+def encode_record(record: Record) -> str:
+    """One line of JSON; fields that hold their default are left out."""
+    return _encode(_record_to_json(record))
+
+
+def decode_record(body: str) -> Record:
+    return _record_from_json(json.loads(body))
+
+
+def encode_token(token: Token) -> str:
+    """A snapshot: the fold as it stands, its last record included."""
+    out = _plain(token, skip=("last", "steps", "end", "error", "parked", "resumption"))
+    out["last"] = _record_to_json(token.last) if token.last else None
+    out["steps"] = {name: _view_to_json(view) for name, view in token.steps.items()}
+    if token.end:
+        out["end"] = _next_to_json(token.end)
+    for name in ("error", "resumption"):
+        if (part := getattr(token, name)) is not None:
+            out[name] = _plain(part)
+    if token.parked:
+        out["parked"] = _parked_to_json(token.parked)
+    return _encode(out)
+
+
+def decode_token(body: str) -> Token:
+    raw = json.loads(body)
+    last, end = raw.get("last"), raw.get("end")
+    return _build(
+        Token,
+        raw,
+        phase=Phase(raw.get("phase", Phase.INITIALIZING)),
+        last=_record_from_json(last) if last else None,
+        steps={name: _view_from_json(view) for name, view in raw.get("steps", {}).items()},
+        end=End(Status(end["end"]), _part(Failure, end.get("error"))) if end else None,
+        error=_part(Failure, raw.get("error")),
+        resumption=_part(Resumption, raw.get("resumption")),
+        parked=_parked_from_json(raw["parked"]) if raw.get("parked") else None,
+    )
+
+
+def failure_to_json(failure: Failure | None) -> dict[str, Json] | None:
+    return None if failure is None else _plain(failure)
+
+
+def _record_to_json(record: Record) -> dict[str, Json]:
+    out = _plain(record, skip=("error", "next", "parked", "resumption"))
+    if record.error:
+        out["error"] = _plain(record.error)
+    if record.next:
+        out["next"] = _next_to_json(record.next)
+    if record.parked:
+        out["parked"] = _parked_to_json(record.parked)
+    if record.resumption:
+        out["resumption"] = _plain(record.resumption)
+    return out
+
+
+def _record_from_json(raw: Mapping[str, Json]) -> Record:
+    following = raw.get("next")
+    return _build(
+        Record,
+        raw,
+        kind=Kind(raw["kind"]),
+        error=_part(Failure, raw.get("error")),
+        rules=tuple(raw.get("rules", ())),
+        next=_next_from_json(following) if following else None,
+        parked=_parked_from_json(raw["parked"]) if raw.get("parked") else None,
+        resumption=_part(Resumption, raw.get("resumption")),
+    )
+
+
+def _next_to_json(following: Next) -> dict[str, Json]:
+    match following:
+        case Goto(node):
+            return {"to": node}
+        case RetryAt(at_ms):
+            return {"retry_at_ms": at_ms}
+        case Pause():
+            return {"pause": _plain(following)}
+        case End(status, error):
+            return {"end": status, "error": _plain(error)} if error else {"end": status}
+
+
+def _next_from_json(raw: Mapping[str, Json]) -> Next:
+    if "to" in raw:
+        return Goto(raw["to"])
+    if "retry_at_ms" in raw:
+        return RetryAt(raw["retry_at_ms"])
+    if "pause" in raw:
+        return _build(Pause, raw["pause"])
+    return End(Status(raw["end"]), _part(Failure, raw.get("error")))
+
+
+def _parked_to_json(parked: Parked) -> dict[str, Json]:
+    out = _plain(parked, skip=("arms", "asked_by_step"))
+    out["arms"] = [_arm_to_json(arm) for arm in parked.arms]
+    if parked.asked_by_step:
+        out["asked_by_step"] = _plain(parked.asked_by_step)
+    return out
+
+
+def _arm_to_json(arm: Arm) -> dict[str, Json]:
+    return {**_plain(arm, skip=("topics",)), "topics": [[topic.name, topic.key] for topic in arm.topics]}
+
+
+def _parked_from_json(raw: Mapping[str, Json]) -> Parked:
+    arms = tuple(_build(Arm, arm, topics=tuple(Topic(*topic) for topic in arm["topics"])) for arm in raw["arms"])
+    return _build(Parked, raw, arms=arms, asked_by_step=_part(Pause, raw.get("asked_by_step")))
+
+
+def _view_to_json(view: StepView) -> dict[str, Json]:
+    out = _plain(view, skip=("error",))
+    if view.error:
+        out["error"] = _plain(view.error)
+    return out
+
+
+def _view_from_json(raw: Mapping[str, Json]) -> StepView:
+    return _build(StepView, raw, error=_part(Failure, raw.get("error")))
+
+
+# -- the generic part: dataclass fields by name, defaults left out
+
+_DEFAULTS: dict[type, tuple[tuple[str, object], ...]] = {}
+
+
+def _defaults(cls: type) -> tuple[tuple[str, object], ...]:
+    known = _DEFAULTS.get(cls)
+    if known is None:
+        made = ((f.name, f.default if f.default_factory is MISSING else f.default_factory()) for f in fields(cls))
+        known = _DEFAULTS[cls] = tuple(made)
+    return known
+
+
+def _plain(value: object, skip: tuple[str, ...] = ()) -> dict[str, Json]:
+    out: dict[str, Json] = {}
+    for name, default in _defaults(type(value)):
+        if name in skip:
+            continue
+        part = getattr(value, name)
+        if part is default or (default is not None and part == default):
+            continue  # a None default keeps {} and "" and 0: they are values
+        out[name] = part
+    return out
+
+
+def _build(cls: type[T], raw: Mapping[str, Json], **built: object) -> T:
+    parts: dict[str, Any] = {name: raw[name] for name, _ in _defaults(cls) if name in raw}
+    parts.update(built)
+    return cls(**parts)
+
+
+def _part(cls: type[T], raw: Mapping[str, Json] | None) -> T | None:
+    return None if raw is None else _build(cls, raw)

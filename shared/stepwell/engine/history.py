@@ -1,0 +1,307 @@
+"""History: a token's records told to people, entry by entry, in the order in which things happened.
+
+A record is one commit and may tell several things: an attempt ended, phases changed, the run ended. Telling is a
+pure function of the record and the token before and after it, so an entry's id is the same whenever it is read.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, replace
+
+from stepwell.definition.graph import Json
+from stepwell.engine.codec import failure_to_json
+from stepwell.engine.names import iso
+from stepwell.engine.records import Arm, End, Goto, Kind, Parked, Pause, Record, RetryAt, RunInfo, Status
+from stepwell.engine.table import Phase, Signal, walk
+from stepwell.engine.token import Token, signals
+
+ENTRY_TYPES: dict[str, str] = {
+    "run.created": "the run was created; `data.input` is what it was given",
+    "run.pending": "the run waits for a worker: from its creation on, or since it was started",
+    "run.started": "a worker picked the run up",
+    "step.started": "an attempt of the step began",
+    "step.completed": "the step, or the wait, ended with a result: `data.output`; `data.next` is where the run went",
+    "step.failed": "an attempt failed: `data.error`",
+    "step.retry_scheduled": "the step is tried again at `data.at`",
+    "step.skipped": "the failure was passed over, because the step says `on_failure: skip`",
+    "step.paused": "the step asked for a wait instead of returning a result",
+    "step.blocked": "governance blocked the step; it goes on once it is approved",
+    "node.passed": "a node without code of its own was passed: `data.next` is where the run went",
+    "phase.changed": "the token went from phase `from` to phase `to`, for the reason `trigger`",
+    "sleep.started": "the run sleeps until `data.until`",
+    "sleep.completed": "the sleep is over",
+    "approval.requested": "the run waits for a person; `data.data` is what that person is shown",
+    "approval.received": "the approval was given, by `by`",
+    "approval.rejected": "the approval was refused, by `by`",
+    "event.awaited": "the run waits for one of the events of `data.topics`",
+    "event.received": "the event that was waited for came: `data.payload`",
+    "timer.fired": "the time of the wait was up: `data.outcome` is `timer` where it was waited for, else `timeout`",
+    "action.completed": "one of the wait's `timeout_actions` ended",
+    "action.failed": "an attempt of one of the wait's `timeout_actions` failed",
+    "run.completed": "the run ended with a result",
+    "run.compensated": "the run ended with everything undone",
+    "run.failed": "the run ended with an error: `data.error`",
+    "run.timed_out": "the run ended because its time, or that of a wait, was up",
+    "run.cancelled": "the run was cancelled, by `by`: `data.reason`",
+}
+
+_ID = re.compile(r"[0-9][0-9/.]*@(-?[0-9]{1,9})\.([0-9]{1,9})")
+_SLEEPS = frozenset({"sleep", "delay"})
+_TRIGGERS = {"event": "event", "timer": "timeout", "timeout": "timeout", "approved": "call", "rejected": "call"}
+_END_TRIGGERS = {Status.CANCELLED: "call", Status.TIMED_OUT: "timeout"}
+_RESUMED_TYPES = {"event": "event.received", "approved": "approval.received", "rejected": "approval.rejected"}
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """One thing that happened. `from_phase` and `to_phase` are set for a change of phase only."""
+
+    id: str  # <token>@<slot>.<number>
+    at_ms: int
+    type: str
+    token: str
+    step: str = ""
+    attempt: int = 0
+    from_phase: str = ""
+    to_phase: str = ""
+    trigger: str = ""  # internal | timeout | call | event
+    by: str = ""  # a person or system where one is known, else the message under which it was written
+    data: Json = None
+
+
+def entry_json(entry: Entry) -> dict[str, Json]:
+    """The entry as the API shows it: absent fields are null."""
+    return {
+        "id": entry.id,
+        "at": iso(entry.at_ms),
+        "type": entry.type,
+        "token": entry.token,
+        "step": entry.step or None,
+        "attempt": entry.attempt or None,
+        "from": entry.from_phase or None,
+        "to": entry.to_phase or None,
+        "trigger": entry.trigger or None,
+        "by": entry.by or None,
+        "data": entry.data,
+    }
+
+
+def place_of(entry_id: str) -> tuple[int, int] | None:
+    """(slot, number) of an entry's id, which orders the entries of one token; None for what is no id."""
+    found = _ID.fullmatch(entry_id)
+    return (int(found[1]), int(found[2])) if found else None
+
+
+def opening(token: Token, run: RunInfo) -> tuple[Entry, ...]:
+    """The entries before the first record: they are read off the header."""
+    tell = _Teller(token.id, -1, run.created_ms)
+    tell.add("run.created", trigger="call", data={"input": run.input, "workflow": run.workflow, "version": run.version})
+    if not run.idle:
+        tell.add("run.pending", trigger="call", data={"start_at": iso(run.start_at_ms)} if run.start_at_ms else None)
+    return tuple(tell.entries)
+
+
+def under_way(token: Token, run: RunInfo) -> tuple[Entry, ...]:
+    """The first entries of a record that is still to come: a worker has the run, its first step is not done."""
+    if token.ended or token.phase is not Phase.INITIALIZING or not run.started_ms:
+        return ()
+    tell = _Teller(token.id, token.next_slot, run.started_ms)
+    _pick_up(tell, token, run)
+    return tuple(tell.entries)
+
+
+def narrate(record: Record, before: Token, after: Token, run: RunInfo) -> tuple[Entry, ...]:
+    """What one record tells. `before` and `after` are the token around it."""
+    who = record.who or (record.resumption.by if record.resumption else "")
+    tell = _Teller(after.id, record.slot, record.at_ms, who or record.by)
+    told = signals(record, before.phase)
+    if _was_picked_up(record, before, run, told):
+        _pick_up(tell, before, run)
+        before, told = replace(before, phase=Phase.EXECUTING_STEP), tuple(s for s in told if s is not Signal.PICKED_UP)
+    trigger = _trigger(record)
+    _TELL[record.kind](tell, record, before, after)
+    phase = before.phase
+    for following in walk(phase, told):
+        if following is not phase:
+            tell.change(phase, following, trigger, record.node)
+        phase = following
+    if after.end is not None:
+        _tell_end(tell, record, after, trigger)
+    return tuple(tell.entries)
+
+
+class _Teller:
+    """Numbers the entries of one record."""
+
+    def __init__(self, token: str, slot: int, at_ms: int, by: str = "") -> None:
+        self._token, self._slot, self._at_ms, self._by = token, slot, at_ms, by
+        self.entries: list[Entry] = []
+
+    def add(
+        self,
+        kind: str,
+        *,
+        at_ms: int | None = None,
+        step: str = "",
+        attempt: int = 0,
+        trigger: str = "internal",
+        data: Json = None,
+    ) -> None:
+        entry_id = f"{self._token}@{self._slot}.{len(self.entries)}"
+        when_ms = self._at_ms if at_ms is None else min(at_ms, self._at_ms)
+        entry = Entry(entry_id, when_ms, kind, self._token, step, attempt, "", "", trigger, self._by, data)
+        self.entries.append(entry)
+
+    def change(self, before: Phase, after: Phase, trigger: str, step: str, at_ms: int | None = None) -> None:
+        self.add("phase.changed", at_ms=at_ms, step=step, trigger=trigger)
+        self.entries[-1] = replace(self.entries[-1], from_phase=before.value, to_phase=after.value)
+
+
+def _was_picked_up(record: Record, before: Token, run: RunInfo, told: tuple[Signal, ...]) -> bool:
+    """A run that ended from outside in its first step has no record that says so; its header does."""
+    if before.phase is not Phase.INITIALIZING or record.kind is Kind.STARTED:
+        return False
+    return Signal.PICKED_UP in told or run.started_ms > 0
+
+
+def _pick_up(tell: _Teller, before: Token, run: RunInfo) -> None:
+    at_ms = max(run.started_ms, before.last.at_ms if before.last else run.created_ms)
+    tell.add("run.started", at_ms=at_ms)
+    tell.change(Phase.INITIALIZING, Phase.EXECUTING_STEP, "internal", "", at_ms)
+
+
+def _trigger(record: Record) -> str:
+    if record.resumption is not None:
+        return _TRIGGERS.get(record.resumption.kind, "internal")
+    if record.kind is Kind.STARTED:
+        return "call"
+    if record.kind is Kind.ENDED and isinstance(record.next, End):
+        called = record.by.startswith(("cancel:", "terminate:"))
+        return "call" if called else _END_TRIGGERS.get(record.next.status, "internal")
+    return "internal"
+
+
+def _started(tell: _Teller, record: Record, before: Token, after: Token) -> None:
+    tell.add("run.pending", trigger="call")
+
+
+def _began(tell: _Teller, record: Record, before: Token, after: Token) -> None:
+    tell.add("step.started", step=record.node, attempt=record.attempt, data={"at_most_once": True})
+
+
+def _step(tell: _Teller, record: Record, before: Token, after: Token) -> None:
+    if before.last is None or before.last.kind is not Kind.BEGAN:
+        behind_ms = before.last.at_ms if before.last else 0
+        at_ms = max(record.started_ms, behind_ms) if record.started_ms else None
+        tell.add("step.started", at_ms=at_ms, step=record.node, attempt=record.attempt)
+    _node_ended(tell, record, after)
+
+
+def _moved(tell: _Teller, record: Record, before: Token, after: Token) -> None:
+    if record.error is None and record.node not in after.steps:
+        tell.add("node.passed", step=record.node, data=_went(record))
+    else:
+        _node_ended(tell, record, after)
+
+
+def _node_ended(tell: _Teller, record: Record, after: Token) -> None:
+    node, attempt = record.node, record.attempt
+    if record.error is not None:
+        tell.add("step.failed", step=node, attempt=attempt,
+                 data={"error": failure_to_json(record.error), **_went(record)})  # fmt: skip
+    match record.next:
+        case Pause() if record.error is not None:
+            tell.add("step.blocked", step=node, attempt=attempt, data={"reason": record.error.message})
+        case Pause(kind=kind):
+            tell.add("step.paused", step=node, attempt=attempt, data={"for": kind})
+        case RetryAt(at_ms):
+            tell.add("step.retry_scheduled", step=node, attempt=attempt + 1, data={"at": iso(at_ms)})
+        case _ if record.skipped:
+            tell.add("step.skipped", step=node, attempt=attempt, data={"reason": "failed"})
+        case _ if record.error is None:
+            tell.add("step.completed", step=node, attempt=attempt, data={"output": record.output, **_went(record)})
+
+
+def _went(record: Record) -> dict[str, Json]:
+    """Where the token went and by which rules."""
+    following = record.next.node if isinstance(record.next, Goto) else None
+    return {"next": following, "rules": list(record.rules)}
+
+
+def _waiting(tell: _Teller, record: Record, before: Token, after: Token) -> None:
+    parked = record.parked
+    if parked is None:
+        return
+    data = {"for": parked.kind, "until": None if parked.until_ms is None else iso(parked.until_ms), "data": parked.data}
+    topics = [topic for arm in parked.arms for topic in _topics(arm)]
+    if topics:
+        data["topics"] = topics
+    tell.add(_wait_type(parked), step=record.node, attempt=record.attempt + 1, data=data)
+
+
+def _wait_type(parked: Parked) -> str:
+    if parked.kind in _SLEEPS:
+        return "sleep.started"
+    return "approval.requested" if parked.kind == "approval" else "event.awaited"
+
+
+def _topics(arm: Arm) -> list[Json]:
+    """What a sender would have to name. Each arm has its run's own topic too, which is not worth a line."""
+    return [{"name": topic.name, "key": topic.key.removeprefix("=") or None}
+            for topic in arm.topics if not topic.key.startswith("@")]  # fmt: skip
+
+
+def _resumed(tell: _Teller, record: Record, before: Token, after: Token) -> None:
+    came, parked = record.resumption, before.parked
+    if came is None or parked is None:
+        return
+    node, trigger = record.node, _trigger(record)
+    if came.kind in {"timer", "timeout"}:
+        tell.add("timer.fired", step=node, trigger=trigger, data={"outcome": came.kind, "for": parked.kind})
+        if came.kind == "timer" and parked.kind in _SLEEPS:
+            tell.add("sleep.completed", step=node, trigger=trigger)
+        return
+    data = {"name": came.name or None, "event_id": came.event_id or None, "payload": came.payload}
+    tell.add(_RESUMED_TYPES[came.kind], step=node, trigger=trigger,
+             data=data if came.kind == "event" else came.payload)  # fmt: skip
+
+
+def _acted(tell: _Teller, record: Record, before: Token, after: Token) -> None:
+    data: dict[str, Json] = {"action": before.acted}
+    if record.error is None:
+        tell.add("action.completed", step=record.node, attempt=record.attempt, data={**data, "output": record.output})
+        return
+    if isinstance(record.next, RetryAt):
+        data["retry_at"] = iso(record.next.at_ms)
+    tell.add("action.failed", step=record.node, attempt=record.attempt,
+             data={**data, "error": failure_to_json(record.error)})  # fmt: skip
+
+
+def _ended(tell: _Teller, record: Record, before: Token, after: Token) -> None:
+    """Its one entry, the end of the run, is told last, as for every record that ends a run."""
+
+
+def _tell_end(tell: _Teller, record: Record, after: Token, trigger: str) -> None:
+    if after.end is None:
+        return
+    data: dict[str, Json] = {}
+    if after.end.status is Status.COMPLETED:
+        data["result"] = after.result
+    if after.end.error is not None:
+        data["error"] = failure_to_json(after.end.error)
+    if record.reason:
+        data["reason"] = record.reason
+    tell.add(f"run.{after.end.status.value}", step=record.node, trigger=trigger, data=data or None)
+
+
+_TELL = {
+    Kind.STARTED: _started,
+    Kind.BEGAN: _began,
+    Kind.STEP: _step,
+    Kind.MOVED: _moved,
+    Kind.WAITING: _waiting,
+    Kind.RESUMED: _resumed,
+    Kind.ACTED: _acted,
+    Kind.ENDED: _ended,
+}

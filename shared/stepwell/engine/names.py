@@ -1,0 +1,90 @@
+"""The names in scope of an expression, made only when an expression reads them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime
+
+from stepwell.definition.graph import Graph, Json
+from stepwell.engine.codec import failure_to_json
+from stepwell.engine.records import Failure, RunInfo
+from stepwell.engine.token import Token
+
+
+@dataclass(frozen=True, slots=True)
+class Moment:
+    """What a decision may look at beside the token: passed in, so that deciding twice decides the same."""
+
+    graph: Graph
+    run: RunInfo
+    now_ms: int
+    by: str
+    jitter: float = 0.0  # in [0, 1)
+
+
+_NAMES = ("input", "state", "steps", "result", "error", "branch", "event", "run", "now")
+
+
+class Names(Mapping[str, Json]):
+    """A lazy view of a token for expressions. Rules see only their own attempt's error; templates the last one."""
+
+    def __init__(self, moment: Moment, token: Token, *, event: Json = None) -> None:
+        self._moment, self._token, self._event = moment, token, event
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(_NAMES)
+
+    def __len__(self) -> int:
+        return len(_NAMES)
+
+    def __getitem__(self, name: str) -> Json:
+        token, run = self._token, self._moment.run
+        match name:
+            case "input":
+                return run.input
+            case "state":
+                return state_of(token)
+            case "steps":
+                return {node: _step_names(token, node) for node in token.steps}
+            case "result":
+                return token.result
+            case "error":
+                return _error_names(token.error)
+            case "event":
+                return self._event
+            case "run":
+                return {"id": run.run_id, "workflow": run.workflow, "started_at": iso(run.started_ms or run.created_ms)}
+            case "now":
+                return iso(self._moment.now_ms)
+            case "branch":
+                return None
+        raise KeyError(name)
+
+
+def state_of(token: Token) -> dict[str, Json]:
+    """The scope, and the last error in it as `_last_error`."""
+    return {**token.scope, "_last_error": _error_names(token.error)} if token.error else dict(token.scope)
+
+
+def default_input(run: RunInfo, token: Token) -> dict[str, Json]:
+    """A step's input when the definition names none: the run's input overlaid with the scope."""
+    given = run.input if isinstance(run.input, dict) else {} if run.input is None else {"input": run.input}
+    return {**given, **token.scope}
+
+
+def iso(at_ms: int) -> str:
+    """RFC 3339, UTC, milliseconds."""
+    return datetime.fromtimestamp(at_ms / 1000, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+
+
+def _step_names(token: Token, node: str) -> dict[str, Json]:
+    view = token.steps[node]
+    error = _error_names(view.error)
+    return {"output": view.output, "status": view.status, "attempts": view.attempts, "error": error}
+
+
+def _error_names(failure: Failure | None) -> dict[str, Json] | None:
+    if failure is None:
+        return None
+    return {"step": "", "attempts": 1, "data": None, **(failure_to_json(failure) or {})}

@@ -1,0 +1,185 @@
+"""Records: what a token's log holds. One record is one commit; everything else is computed from them.
+
+A record says what a step returned, where the token goes next and which rules sent it there, so that a step costs
+one write. Records hold what a token's state changes by, never the state itself.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import TypeAlias
+
+from stepwell.definition.graph import Json
+
+ROOT = "0"
+
+
+class Status(StrEnum):
+    """What a run is, for the lists and for people. Terminal for good from `completed` on."""
+
+    IDLE = "idle"
+    PENDING = "pending"
+    RUNNING = "running"
+    WAITING = "waiting"
+    PAUSED = "paused"
+    COMPENSATING = "compensating"
+    COMPLETED = "completed"
+    COMPENSATED = "compensated"
+    FAILED = "failed"
+    TIMED_OUT = "timed_out"
+    CANCELLED = "cancelled"
+
+    @property
+    def terminal(self) -> bool:
+        return self in TERMINAL
+
+
+TERMINAL = frozenset({Status.COMPLETED, Status.COMPENSATED, Status.FAILED, Status.TIMED_OUT, Status.CANCELLED})
+
+
+class Kind(StrEnum):
+    """What a record tells."""
+
+    STARTED = "started"  # an idle run was started
+    BEGAN = "began"  # an at_most_once step is about to run
+    STEP = "step"  # an attempt of a step ended
+    MOVED = "moved"  # a node without user code was left: a routing node, or a wait that is over
+    WAITING = "waiting"  # the token is parked
+    RESUMED = "resumed"  # what the wait was for has come, or its time is up
+    ACTED = "acted"  # one of a timeout's actions ended
+    ENDED = "ended"  # cancelled, terminated, or out of time from outside
+
+
+@dataclass(frozen=True, slots=True)
+class Failure:
+    """An error as data: `category` a row of the table of error categories, `type` a class name or one of our codes."""
+
+    type: str
+    category: str
+    message: str
+    step: str = ""
+    attempts: int = 1
+    data: Json = None
+
+
+@dataclass(frozen=True, slots=True)
+class Goto:
+    """Enter this node."""
+
+    node: str
+
+
+@dataclass(frozen=True, slots=True)
+class RetryAt:
+    """Try the same node's step again, not before `at_ms`."""
+
+    at_ms: int
+
+
+@dataclass(frozen=True, slots=True)
+class Pause:
+    """Park on what the step asked for; `then` is `next` (go on) or `again` (run the step again)."""
+
+    kind: str  # sleep | approval | event
+    name: str = ""
+    key: str = ""
+    data: Json = None
+    timeout_ms: int | None = None
+    result: Json = None
+    then: str = "next"
+
+
+@dataclass(frozen=True, slots=True)
+class End:
+    """The token ends. `error` is what it ends with, None after a completion or a cancel."""
+
+    status: Status
+    error: Failure | None = None
+
+
+Next: TypeAlias = Goto | RetryAt | Pause | End
+
+
+@dataclass(frozen=True, slots=True)
+class Topic:
+    """Where events and the waits for them meet: one partition of the mailbox."""
+
+    name: str
+    key: str = ""
+
+    def __str__(self) -> str:
+        return f"{self.name}#{self.key}"
+
+
+@dataclass(frozen=True, slots=True)
+class Arm:
+    """One of the things that can end a wait."""
+
+    kind: str
+    topics: tuple[Topic, ...] = ()
+    match: str = ""  # CEL over `event`
+
+
+@dataclass(frozen=True, slots=True)
+class Parked:
+    """A wait as it was registered: what ends it, and when its time is up."""
+
+    kind: str
+    arms: tuple[Arm, ...]
+    until_ms: int | None = None
+    timer_arm: int | None = None  # the arm that the timer completes; None: the timer means a timeout
+    data: Json = None
+    since_ms: int = 0
+    asked_by_step: Pause | None = None  # set when a step asked for this wait
+
+
+@dataclass(frozen=True, slots=True)
+class Resumption:
+    """What ended a wait: kind event | timer | timeout | approved | rejected, from which arm, with what."""
+
+    kind: str
+    arm: int = 0
+    name: str = ""
+    payload: Json = None
+    event_id: str = ""
+    by: str = ""  # the person or system that answered
+
+
+@dataclass(frozen=True, slots=True)
+class Record:
+    """One entry of a token's log. Which fields a kind uses is said beside each."""
+
+    slot: int
+    kind: Kind
+    by: str  # the wake, timer, event or call under which it was written
+    at_ms: int  # never behind what it follows from
+    node: str = ""
+    attempt: int = 0  # STEP, BEGAN, ACTED: the try; WAITING: how often it was waited before
+    started_ms: int = 0  # STEP, ACTED: when the attempt began
+    output: Json = None  # STEP, MOVED, ACTED: the node's result
+    error: Failure | None = None  # STEP, MOVED, ACTED: what failed
+    skipped: bool = False  # STEP: the failure was passed over (on_failure: skip)
+    writes: Mapping[str, Json] | None = None  # STEP, MOVED: into the scope; None: the output under the node's name
+    rules: tuple[str, ...] = ()  # STEP, MOVED: the rules taken, in order
+    next: Next | None = None  # STEP, MOVED, ENDED: where the token goes
+    parked: Parked | None = None  # WAITING
+    resumption: Resumption | None = None  # RESUMED
+    reason: str = ""  # ENDED: why
+    who: str = ""  # ENDED, STARTED: who asked
+
+
+@dataclass(frozen=True, slots=True)
+class RunInfo:
+    """What the engine knows of a run beside its logs: fixed at the start."""
+
+    run_id: str
+    workflow: str
+    version: str
+    input: Json
+    created_ms: int
+    started_ms: int = 0  # when a worker first picked it up; 0: not yet
+    idle: bool = False  # created, to be started later
+    start_at_ms: int = 0  # not before
+    deadline_ms: int | None = None

@@ -1,0 +1,63 @@
+"""Retries: which failures are tried again, and when.
+
+Backoff after the definition reference: constant 5 5 5, linear 5 10 15, exponential 1 2 4 8.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from stepwell.definition.authoring import StepDefaults
+from stepwell.definition.graph import Retry, Step
+from stepwell.engine.records import Failure
+from stepwell.limits import STEP_TIMEOUT_MS
+
+ALWAYS_RETRIED = frozenset({"transient"})  # by a policy that does not say otherwise in `on`
+NEVER_RETRIED = frozenset({"validation", "governance"})
+
+
+@dataclass(frozen=True, slots=True)
+class Policy:
+    """How a step is run, after the definition, the function and the defaults were put together."""
+
+    retry: Retry | None
+    timeout_ms: int
+    at_most_once: bool
+
+
+def resolve_policy(step: Step, defaults: StepDefaults) -> Policy:
+    """The definition first, then the function's own defaults, then ours (5 minutes, no retry)."""
+    timeout_ms = step.timeout_ms if step.timeout_ms is not None else defaults.timeout_ms
+    once = step.at_most_once if step.at_most_once is not None else defaults.at_most_once
+    return Policy(step.retry or defaults.retry, timeout_ms if timeout_ms is not None else STEP_TIMEOUT_MS, bool(once))
+
+
+def retry_delay_ms(retry: Retry | None, failure: Failure, attempt: int, jitter: float) -> int | None:
+    """How long to wait before the next attempt, None when there is none.
+
+    `attempt` is the one that failed, from 1; `jitter` a number in [0, 1) that full jitter multiplies the delay by.
+    """
+    if retry is None or attempt > retry.max_retries or not is_retried(retry, failure):
+        return None
+    delay_ms = backoff_ms(retry, attempt)
+    return int(delay_ms * jitter) if retry.jitter == "full" else delay_ms
+
+
+def is_retried(retry: Retry, failure: Failure) -> bool:
+    """`transient` by default; the rest only where `on` names the category or the type; some never."""
+    if failure.category in NEVER_RETRIED:
+        return False
+    named = failure.category in retry.on or failure.type in retry.on
+    return named or failure.category in ALWAYS_RETRIED
+
+
+def backoff_ms(retry: Retry, attempt: int) -> int:
+    """The delay after this attempt (from 1), capped by `max_delay_ms`; before jitter."""
+    match retry.backoff:
+        case "constant":
+            delay_ms = retry.initial_delay_ms
+        case "linear":
+            delay_ms = retry.initial_delay_ms * attempt
+        case _:
+            delay_ms = retry.initial_delay_ms * 2 ** min(attempt - 1, 40)  # the cap is reached long before
+    return min(delay_ms, retry.max_delay_ms)

@@ -1,0 +1,190 @@
+"""Where a token goes when a node has ended: diverge, retry, branch and transitions, in that order."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+
+from stepwell.definition.graph import END, Graph, Json, Rule
+from stepwell.engine.names import Moment, Names
+from stepwell.engine.records import End, Failure, Goto, Next, Pause, RetryAt, Status
+from stepwell.engine.retry import Policy, retry_delay_ms
+from stepwell.engine.token import Token
+from stepwell.errors import ExpressionError
+from stepwell.limits import RUN_STEPS
+
+
+@dataclass(frozen=True, slots=True)
+class Ended:
+    """How a node's attempt ended: its result, or its failure, and what it writes."""
+
+    node: str
+    attempt: int
+    result: Json = None
+    failure: Failure | None = None
+    writes: Mapping[str, Json] = field(default_factory=dict)
+    on_failure: str = "abort"
+    policy: Policy | None = None  # None: nothing to try again (a wait, a routing node)
+    timed_out: bool = False  # the failure is a wait's time-out: unhandled, the run ends `timed_out`
+
+
+@dataclass(frozen=True, slots=True)
+class Way:
+    """The decision: where to, by which rules, and whether a failure was passed over."""
+
+    next: Next
+    rules: tuple[str, ...] = ()
+    skipped: bool = False
+
+
+def route(moment: Moment, token: Token, ended: Ended) -> Way:
+    """Tries the node's rules in order. A rule that cannot be evaluated fails the run with a `validation` error."""
+    try:
+        return _route(moment, token, ended)
+    except ExpressionError as error:
+        return Way(End(Status.FAILED, validation_failure(error, ended.node, ended.attempt)))
+
+
+def validation_failure(error: ExpressionError, node: str, attempt: int) -> Failure:
+    """A bad expression found at run time, as the error of its node."""
+    return Failure(error.code, "validation", str(error), step=node, attempts=max(attempt, 1))
+
+
+def _route(moment: Moment, token: Token, ended: Ended) -> Way:
+    rules = moment.graph.nodes[ended.node].rules
+    names = _Seen(moment, token, ended)
+    taken: tuple[str, ...] = ()
+    failure = ended.failure
+    if rule := names.first(rule for rule in rules if rule.stage == "diverge"):
+        if rule.to or rule.fail:
+            return Way(_follow(moment, token, ended, rule), (rule.id,))
+        taken, failure = (rule.id,), None  # `continue`: the error is dealt with
+    if failure is not None:
+        way = _after_failure(moment, token, ended, failure, names)
+        if way is not None:
+            return way
+    skipped = failure is not None
+    rule = names.first(rule for rule in rules if rule.stage == "branch")
+    if rule is not None and not (rule.to or rule.fail):
+        taken, rule = (*taken, rule.id), None  # `continue`: no other branch is looked at
+    if rule := rule or names.first(rule for rule in rules if rule.stage not in _LOOKED_AT):
+        return Way(_follow(moment, token, ended, rule), (*taken, rule.id), skipped)
+    if not rules:
+        return Way(_completed(moment.graph, token, ended), taken, skipped)
+    return Way(End(Status.FAILED, _no_match(ended.node)), taken, skipped)
+
+
+_LOOKED_AT = frozenset({"diverge", "branch"})
+
+
+def _after_failure(moment: Moment, token: Token, ended: Ended, failure: Failure, names: _Seen) -> Way | None:
+    """Retry, block, a transition that names the error, or the end. None: passed over, go on as without a result."""
+    delay_ms = retry_delay_ms(ended.policy.retry, failure, ended.attempt, moment.jitter) if ended.policy else None
+    if delay_ms is not None:
+        return Way(RetryAt(moment.now_ms + delay_ms))
+    if failure.category == "governance":
+        data = {"type": "governance", "reason": failure.message, "data": failure.data}
+        return Way(Pause("approval", data=data, timeout_ms=_GOVERNANCE_MS, then="again"))
+    handlers = (r for r in moment.graph.nodes[ended.node].rules if r.stage == "transition" and _names_error(r))
+    if rule := names.first(handlers):
+        return Way(_follow(moment, token, ended, rule), (rule.id,))
+    if ended.on_failure == "skip":
+        return None
+    return Way(End(Status.TIMED_OUT if ended.timed_out else Status.FAILED))
+
+
+_GOVERNANCE_MS = 24 * 3_600_000  # an approval's default
+
+
+class _Seen:
+    """What the rules of one node see: this attempt's result or error, and the scope with its writes."""
+
+    def __init__(self, moment: Moment, token: Token, ended: Ended) -> None:
+        self._moment, self._token, self._ended = moment, token, ended
+        self._uses = token.rule_uses
+
+    @cached_property
+    def _names(self) -> Names:
+        ended = self._ended
+        scope = {**self._token.scope, **ended.writes}
+        result = ended.result if ended.failure is None else None
+        return Names(self._moment, replace(self._token, scope=scope, result=result, error=ended.failure))
+
+    def first(self, rules: Iterable[Rule]) -> Rule | None:
+        """The first rule that may still be used and whose condition holds."""
+        for rule in rules:
+            if rule.max_uses is not None and self._uses.get(rule.id, 0) >= rule.max_uses:
+                continue
+            if rule.when is None or self._holds(rule):
+                return rule
+        return None
+
+    def _holds(self, rule: Rule) -> bool:
+        if rule.when is None:
+            return True
+        try:
+            value = rule.when.evaluate(self._names)
+        except ExpressionError:
+            if self._asks_for_what_is_not_there(rule):
+                return False
+            raise
+        if not isinstance(value, bool):
+            raise ExpressionError(
+                f"{rule.id}: the condition `{rule.when.text}` gave {type(value).__name__}, not true or false",
+                hint="compare it: `… == …`, or use has(…)",
+            )
+        return value
+
+    def _asks_for_what_is_not_there(self, rule: Rule) -> bool:
+        """`error.type == …` after a result, `result.amount > …` after an error: no match, not a mistake."""
+        if rule.when is None:
+            return False
+        failed = self._ended.failure is not None
+        return (failed and "result" in rule.when.names) or (not failed and rule.when.reads_error)
+
+
+def _names_error(rule: Rule) -> bool:
+    return rule.when is not None and rule.when.reads_error
+
+
+def _follow(moment: Moment, token: Token, ended: Ended, rule: Rule) -> Next:
+    if rule.fail is not None:
+        before = ended.failure
+        message = before.message if before else f"{ended.node} ended with what {rule.id} calls {rule.fail}"
+        return End(Status.FAILED, Failure(rule.fail, "step", message, step=ended.node, attempts=max(ended.attempt, 1)))
+    if rule.to == END or rule.to is None:
+        return _completed(moment.graph, token, ended)
+    return _enter(moment.graph, token, rule.to)
+
+
+def _enter(graph: Graph, token: Token, target: str) -> Next:
+    """The way into a node, bounded: a loop ends with `loop_limit`, an endless run with `step_limit`."""
+    most = graph.nodes[target].max_visits
+    here = not token.node and target == graph.start  # its first visit has no record yet
+    if token.visits.get(target, int(here)) >= most:
+        message = f"{target} was visited {most} times; raise its max_visits if that is meant"
+        return End(Status.FAILED, Failure("loop_limit", "step", message, step=target))
+    if token.slot >= RUN_STEPS:
+        message = f"the run has {RUN_STEPS} records; split the workflow, or end and start anew"
+        return End(Status.FAILED, Failure("step_limit", "step", message, step=target))
+    return Goto(target)
+
+
+def _completed(graph: Graph, token: Token, ended: Ended) -> End:
+    """The run's result is this node's, or the one before it where this node's failure was passed over."""
+    result = ended.result if ended.failure is None else token.result
+    if graph.output_schema is not None and (problems := graph.output_schema.problems(result)):
+        message = f"the run's result violates output_schema: {violations(problems)}"
+        return End(Status.FAILED, Failure("output_schema", "validation", message, step=ended.node))
+    return End(Status.COMPLETED)
+
+
+def violations(problems: Iterable[tuple[str, str]]) -> str:
+    """What a schema found, for a person."""
+    return "; ".join(f"{path or '/'} {why}" for path, why in problems)
+
+
+def _no_match(node: str) -> Failure:
+    message = f"no transition of {node} matched; give it one without `when` as the default"
+    return Failure("no_matching_transition", "step", message, step=node)

@@ -1,0 +1,161 @@
+"""The transition table: every legal change of a token's phase, and what each phase does with each message.
+
+Everything that decides whether something is legal lives here, as rows. A record is a walk of signals through
+LEGAL; a signal without a row raises and nothing happens. Late and duplicate messages are rows of RECEPTION
+(`drop`), not ifs elsewhere. The diagrams in docs/ are drawn from these two tables, and a test holds them to it.
+
+    initializing -> executing_step -> evaluating_diverge -> evaluating_branch -> executing_step … -> completed
+                          |  ^                |                                         failed, cancelled
+                          v  |                +-> executing_step (retry, back_to, skip_to)
+        sleeping, waiting_for_approval, waiting_for_event
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from enum import StrEnum
+
+from stepwell.errors import EngineFault
+
+
+class Phase(StrEnum):
+    """Where a token is. The two `evaluating` phases take no time: they are passed within one record."""
+
+    INITIALIZING = "initializing"
+    EXECUTING_STEP = "executing_step"
+    EVALUATING_DIVERGE = "evaluating_diverge"
+    EVALUATING_BRANCH = "evaluating_branch"
+    SLEEPING = "sleeping"
+    WAITING_FOR_APPROVAL = "waiting_for_approval"
+    WAITING_FOR_EVENT = "waiting_for_event"
+    COMPLETED = "completed"
+    FAILED = "failed"
+    CANCELLED = "cancelled"
+
+
+class Signal(StrEnum):
+    """One thing that a record tells."""
+
+    PICKED_UP = "picked up"
+    STARTED = "started"
+    BEGAN = "began"
+    NODE_ENDED = "node ended"  # an attempt ended, a wait is over, a node without code was passed
+    ACTED = "acted"
+    ASKED = "asked to pause"  # the step returned a directive
+    RETRIED = "retried"
+    CONTINUED = "continued"
+    ROUTED = "routed"
+    SLEPT = "slept"
+    AWAITED_APPROVAL = "awaited approval"
+    AWAITED_EVENT = "awaited event"
+    RESUMED = "resumed"
+    COMPLETED = "completed"
+    FAILED = "failed"
+    CANCELLED = "cancelled"
+
+
+P, S = Phase, Signal
+
+LEGAL: dict[tuple[Phase, Signal], Phase] = {
+    (P.INITIALIZING, S.STARTED): P.INITIALIZING,
+    (P.INITIALIZING, S.PICKED_UP): P.EXECUTING_STEP,
+    (P.INITIALIZING, S.CANCELLED): P.CANCELLED,
+    (P.INITIALIZING, S.FAILED): P.FAILED,
+    (P.EXECUTING_STEP, S.BEGAN): P.EXECUTING_STEP,
+    (P.EXECUTING_STEP, S.ACTED): P.EXECUTING_STEP,
+    (P.EXECUTING_STEP, S.ASKED): P.EXECUTING_STEP,
+    (P.EXECUTING_STEP, S.NODE_ENDED): P.EVALUATING_DIVERGE,
+    (P.EXECUTING_STEP, S.SLEPT): P.SLEEPING,
+    (P.EXECUTING_STEP, S.AWAITED_APPROVAL): P.WAITING_FOR_APPROVAL,
+    (P.EXECUTING_STEP, S.AWAITED_EVENT): P.WAITING_FOR_EVENT,
+    (P.EXECUTING_STEP, S.CANCELLED): P.CANCELLED,
+    (P.EXECUTING_STEP, S.FAILED): P.FAILED,
+    (P.EVALUATING_DIVERGE, S.RETRIED): P.EXECUTING_STEP,
+    (P.EVALUATING_DIVERGE, S.ASKED): P.EXECUTING_STEP,  # governance: the step may go on once approved
+    (P.EVALUATING_DIVERGE, S.ROUTED): P.EXECUTING_STEP,
+    (P.EVALUATING_DIVERGE, S.CONTINUED): P.EVALUATING_BRANCH,
+    (P.EVALUATING_DIVERGE, S.COMPLETED): P.COMPLETED,
+    (P.EVALUATING_DIVERGE, S.FAILED): P.FAILED,
+    (P.EVALUATING_BRANCH, S.ROUTED): P.EXECUTING_STEP,
+    (P.EVALUATING_BRANCH, S.COMPLETED): P.COMPLETED,
+    (P.EVALUATING_BRANCH, S.FAILED): P.FAILED,
+    (P.SLEEPING, S.RESUMED): P.EXECUTING_STEP,
+    (P.SLEEPING, S.CANCELLED): P.CANCELLED,
+    (P.SLEEPING, S.FAILED): P.FAILED,
+    (P.WAITING_FOR_APPROVAL, S.RESUMED): P.EXECUTING_STEP,
+    (P.WAITING_FOR_APPROVAL, S.CANCELLED): P.CANCELLED,
+    (P.WAITING_FOR_APPROVAL, S.FAILED): P.FAILED,
+    (P.WAITING_FOR_EVENT, S.RESUMED): P.EXECUTING_STEP,
+    (P.WAITING_FOR_EVENT, S.CANCELLED): P.CANCELLED,
+    (P.WAITING_FOR_EVENT, S.FAILED): P.FAILED,
+}
+
+ENDED = frozenset({P.COMPLETED, P.FAILED, P.CANCELLED})
+PARKED = frozenset({P.SLEEPING, P.WAITING_FOR_APPROVAL, P.WAITING_FOR_EVENT})
+
+
+class Message(StrEnum):
+    """What can reach a token from outside its own worker."""
+
+    WAKE = "wake"
+    TIMER = "timer"
+    EVENT = "event"
+    APPROVE = "approve"
+    REJECT = "reject"
+    START = "start"
+    CANCEL = "cancel"
+    TERMINATE = "terminate"
+    DEADLINE = "deadline"
+
+
+class Verdict(StrEnum):
+    """What a phase does with a message: act on it, pass over it (late, or twice), or tell the caller it cannot be."""
+
+    TAKE = "take"
+    DROP = "drop"
+    REFUSE = "refuse"
+
+
+_RECEPTION = """
+                      wake  timer  event  approve  reject  start   cancel  terminate  deadline
+initializing          take  drop   drop   refuse   refuse  take    take    take       take
+executing_step        take  drop   drop   refuse   refuse  refuse  take    take       take
+sleeping              take  take   drop   refuse   refuse  refuse  take    take       take
+waiting_for_approval  take  take   take   take     take    refuse  take    take       take
+waiting_for_event     take  take   take   refuse   refuse  refuse  take    take       take
+completed             take  drop   drop   refuse   refuse  refuse  drop    drop       drop
+failed                take  drop   drop   refuse   refuse  refuse  drop    drop       drop
+cancelled             take  drop   drop   refuse   refuse  refuse  drop    drop       drop
+"""  # an ended token takes a wake only to repeat the effects of its last record
+
+
+def _rows(text: str) -> dict[tuple[Phase, Message], Verdict]:
+    head, *lines = [line.split() for line in text.strip().splitlines()]
+    return {
+        (Phase(phase), Message(message)): Verdict(verdict)
+        for phase, *verdicts in lines
+        for message, verdict in zip(head, verdicts, strict=True)
+    }
+
+
+RECEPTION: dict[tuple[Phase, Message], Verdict] = _rows(_RECEPTION)
+
+
+def walk(phase: Phase, signals: Iterable[Signal]) -> tuple[Phase, ...]:
+    """The phases passed, the last one being where the token rests.
+
+    Raises EngineFault for a signal that the phase has no row for; nothing is changed then.
+    """
+    path: list[Phase] = []
+    for signal in signals:
+        after = LEGAL.get((phase, signal))
+        if after is None:
+            raise EngineFault(f"a token that is {phase} cannot be {signal}", code="illegal_transition")
+        path.append(after)
+        phase = after
+    return tuple(path)
+
+
+def receive(phase: Phase, message: Message) -> Verdict:
+    """What a resting phase does with a message."""
+    return RECEPTION[phase, message]

@@ -1,0 +1,268 @@
+"""Fold: a token's state, computed from its records alone. The definition is not needed to read a log.
+
+`fold(log)` after a crash equals the state before it, because `apply` is the only way a token changes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any, TypeAlias
+
+from stepwell.definition.graph import Json
+from stepwell.engine.records import (
+    ROOT,
+    End,
+    Failure,
+    Goto,
+    Kind,
+    Parked,
+    Pause,
+    Record,
+    Resumption,
+    RetryAt,
+    Status,
+)
+from stepwell.engine.table import Phase, Signal, walk
+from stepwell.errors import EngineFault
+
+_WAIT_SIGNALS = {"approval": Signal.AWAITED_APPROVAL, "sleep": Signal.SLEPT, "delay": Signal.SLEPT}
+Changes: TypeAlias = dict[str, Any]  # fields of a Token by name
+
+_END_SIGNALS = {Status.COMPLETED: Signal.COMPLETED, Status.CANCELLED: Signal.CANCELLED}
+
+
+@dataclass(frozen=True, slots=True)
+class StepView:
+    """What became of a node's step or wait, in its latest visit."""
+
+    status: str  # running | waiting | completed | failed | skipped | cancelled
+    output: Json = None
+    error: Failure | None = None
+    attempts: int = 0
+    started_ms: int = 0
+    ended_ms: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Token:
+    """A thread of control inside a run, as its log tells it."""
+
+    id: str = ROOT
+    slot: int = -1  # of the last record
+    last: Record | None = None
+    phase: Phase = Phase.INITIALIZING
+    node: str = ""  # where it stands; "" before the first node
+    entered_slot: int = 0  # the slot of the first record of this visit: what the idempotency key is made of
+    attempt: int = 0  # tries of this visit that ended
+    scope: Mapping[str, Json] = field(default_factory=dict)
+    steps: Mapping[str, StepView] = field(default_factory=dict)
+    result: Json = None
+    error: Failure | None = None  # the last one; gone when a step succeeds after it
+    visits: Mapping[str, int] = field(default_factory=dict)
+    rule_uses: Mapping[str, int] = field(default_factory=dict)
+    parked: Parked | None = None  # the wait, until the node is left
+    resumption: Resumption | None = None
+    waited: int = 0  # how often this wait was begun again after its time was up
+    acted: int = 0  # actions of a timeout that ended
+    calls: int = 0  # attempts of users' code that ended: what the run has cost
+    started_ms: int = 0  # when an idle run was started
+    end: End | None = None
+
+    @property
+    def next_slot(self) -> int:
+        return self.slot + 1
+
+    @property
+    def ended(self) -> bool:
+        return self.end is not None
+
+
+def signals(record: Record, phase: Phase) -> tuple[Signal, ...]:
+    """What a record tells, as a walk through the table."""
+    first = (Signal.PICKED_UP,) if phase is Phase.INITIALIZING and record.kind not in _BEFORE_PICK_UP else ()
+    match record.kind:
+        case Kind.STARTED:
+            return (Signal.STARTED,)
+        case Kind.BEGAN:
+            return (*first, Signal.BEGAN)
+        case Kind.ACTED:
+            return (Signal.ACTED,)
+        case Kind.WAITING if record.parked:
+            return (*first, _WAIT_SIGNALS.get(record.parked.kind, Signal.AWAITED_EVENT))
+        case Kind.RESUMED:
+            return (Signal.RESUMED,)
+        case Kind.ENDED if isinstance(record.next, End):
+            return (_END_SIGNALS.get(record.next.status, Signal.FAILED),)
+        case Kind.STEP | Kind.MOVED if record.next is not None:
+            return (*first, *_ways_on(record))
+        case _:
+            raise EngineFault(f"slot {record.slot}: a {record.kind} record without its parts", code="broken_record")
+
+
+_BEFORE_PICK_UP = frozenset({Kind.STARTED, Kind.ENDED})
+
+
+def _ways_on(record: Record) -> tuple[Signal, ...]:
+    through_branch = (Signal.CONTINUED,) if not record.rules or ".diverge[" not in record.rules[-1] else ()
+    match record.next:
+        case Pause() if record.error is None:
+            return (Signal.ASKED,)
+        case Pause():
+            return (Signal.NODE_ENDED, Signal.ASKED)
+        case RetryAt():
+            return (Signal.NODE_ENDED, Signal.RETRIED)
+        case Goto():
+            return (Signal.NODE_ENDED, *through_branch, Signal.ROUTED)
+        case End(status=status) if status is Status.COMPLETED:
+            return (Signal.NODE_ENDED, *through_branch, Signal.COMPLETED)
+        case _ if record.error is not None:
+            return (Signal.NODE_ENDED, Signal.FAILED)
+        case _:
+            return (Signal.NODE_ENDED, *through_branch, Signal.FAILED)
+
+
+def fold(records: Iterable[Record], token: Token) -> Token:
+    """Applies records in slot order. Raises EngineFault for a gap or an illegal record."""
+    for record in records:
+        token = apply(token, record)
+    return token
+
+
+def apply(token: Token, record: Record) -> Token:
+    """The token after one more record. Raises EngineFault if the record cannot follow."""
+    if record.slot != token.next_slot:
+        raise EngineFault(f"slot {record.slot} cannot follow slot {token.slot}", code="gap_in_log")
+    phase = walk(token.phase, signals(record, token.phase))[-1]
+    entered = _entered(token, record)
+    changes = _CHANGES[record.kind](entered, record)  # one copy of the token for all of them: this is the hot path
+    return replace(entered, slot=record.slot, last=record, phase=phase, **changes)
+
+
+def _entered(token: Token, record: Record) -> Token:
+    """The first record of the first node enters it: nothing routed the token there."""
+    if token.node or not record.node:
+        return token
+    return replace(token, node=record.node, entered_slot=record.slot, visits={record.node: 1})
+
+
+def _started(token: Token, record: Record) -> Changes:
+    return {"started_ms": record.at_ms}
+
+
+def _began(token: Token, record: Record) -> Changes:
+    return {}
+
+
+def _step(token: Token, record: Record) -> Changes:
+    before = token.steps.get(record.node)
+    again = before is not None and token.attempt > 0
+    view = StepView(
+        status=_view_status(record),
+        output=record.output,
+        error=record.error,
+        attempts=record.attempt,
+        started_ms=before.started_ms if again and before else record.started_ms,
+        ended_ms=0 if isinstance(record.next, RetryAt | Pause) else record.at_ms,
+    )
+    left = _leave(token, record, record.attempt)
+    return {"calls": token.calls + 1, **_show(token, record, view), **left}
+
+
+def _moved(token: Token, record: Record) -> Changes:
+    before = token.steps.get(record.node)
+    is_routing = before is None and token.parked is None and record.error is None
+    if is_routing:  # nothing to show but that it was passed
+        return _leave(token, record, 0)
+    base = before or StepView("running")
+    view = replace(base, status=_view_status(record), output=record.output, error=record.error, ended_ms=record.at_ms)
+    return {**_show(token, record, view), **_leave(token, record, 0)}
+
+
+def _show(token: Token, record: Record, view: StepView) -> Changes:
+    paused = isinstance(record.next, Pause)
+    writes = {record.node: record.output} if record.writes is None else record.writes
+    return {
+        "steps": {**token.steps, record.node: view},
+        "scope": token.scope if paused or record.error is not None else {**token.scope, **writes},
+        "result": token.result if record.error is not None or paused else record.output,
+        "error": record.error if record.error is not None else (token.error if paused else None),
+    }
+
+
+def _view_status(record: Record) -> str:
+    match record.next:
+        case RetryAt():
+            return "running"
+        case Pause():
+            return "waiting"
+        case _ if record.skipped:
+            return "skipped"
+        case _:
+            return "failed" if record.error is not None else "completed"
+
+
+def _leave(token: Token, record: Record, attempt: int) -> Changes:
+    """Where the token stands after the record's `next`."""
+    uses = token.rule_uses
+    if record.rules:
+        uses = {**uses, **{rule: uses.get(rule, 0) + 1 for rule in record.rules}}
+    match record.next:
+        case Goto(node):
+            visits = {**token.visits, node: token.visits.get(node, 0) + 1}
+            return {**_NEW_VISIT, "node": node, "entered_slot": record.slot + 1, "visits": visits, "rule_uses": uses}
+        case End(status, error):
+            end = End(status, error if error is not None or status is Status.COMPLETED else record.error)
+            return {"rule_uses": uses, "attempt": attempt, "parked": None, "resumption": None, "end": end}
+        case _:
+            return {"rule_uses": uses, "attempt": attempt}
+
+
+_NEW_VISIT: Changes = {"attempt": 0, "parked": None, "resumption": None, "waited": 0, "acted": 0}
+
+
+def _waiting(token: Token, record: Record) -> Changes:
+    parked = record.parked
+    began = token.steps.get(record.node)
+    if began is None or (began.status != "waiting" and token.waited == 0 and record.attempt == 0):
+        began = StepView("waiting", started_ms=record.at_ms, attempts=began.attempts if _asked(parked) and began else 0)
+    steps = {**token.steps, record.node: replace(began, status="waiting", ended_ms=0)}
+    return {"steps": steps, "parked": parked, "resumption": None, "waited": record.attempt, "acted": 0}
+
+
+def _asked(parked: Parked | None) -> bool:
+    return parked is not None and parked.asked_by_step is not None
+
+
+def _resumed(token: Token, record: Record) -> Changes:
+    asked = token.parked.asked_by_step if token.parked else None
+    if asked is not None and asked.then == "again":  # a new call of the step, so a new idempotency key
+        return {"resumption": record.resumption, "entered_slot": record.slot + 1, "attempt": 0}
+    return {"resumption": record.resumption}
+
+
+def _acted(token: Token, record: Record) -> Changes:
+    if isinstance(record.next, RetryAt):
+        return {"calls": token.calls + 1, "attempt": record.attempt}
+    return {"calls": token.calls + 1, "attempt": 0, "acted": token.acted + 1}
+
+
+def _ended(token: Token, record: Record) -> Changes:
+    end = record.next if isinstance(record.next, End) else None
+    steps = token.steps
+    view = steps.get(token.node)
+    if view is not None and view.status in {"waiting", "running"}:
+        steps = {**steps, token.node: replace(view, status="cancelled", ended_ms=record.at_ms)}
+    return {"end": end, "steps": steps, "error": end.error if end and end.error else token.error}
+
+
+_CHANGES: Mapping[Kind, Callable[[Token, Record], Changes]] = {
+    Kind.STARTED: _started,
+    Kind.BEGAN: _began,
+    Kind.STEP: _step,
+    Kind.MOVED: _moved,
+    Kind.WAITING: _waiting,
+    Kind.RESUMED: _resumed,
+    Kind.ACTED: _acted,
+    Kind.ENDED: _ended,
+}

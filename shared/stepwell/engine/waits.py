@@ -1,0 +1,167 @@
+"""Waits: how a token is parked, and what it makes of what ended the wait."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from stepwell.definition.durations import parse_duration
+from stepwell.definition.graph import Expression, Json, Wait
+from stepwell.engine.names import Moment, Names
+from stepwell.engine.records import Arm, Failure, Parked, Pause, Resumption, Topic
+from stepwell.engine.token import Token
+from stepwell.errors import ExpressionError, UserError
+from stepwell.limits import KEY_CHARACTERS, WAIT_TIMEOUTS_MS, YEAR_MS
+
+TIMED = frozenset({"sleep", "delay"})  # waits that their timer completes
+_EVENT_NAMES = {"response": "MESSAGE_RECEIVED"}
+_SETS = {"response": "lastResponse"}  # names a wait sets in the scope, beside the result under its own name
+
+
+def event_topic(name: str, key: str) -> Topic:
+    """Where an event for whoever waits for name and key meets its waits."""
+    return Topic(name, f"={key}" if key else "")
+
+
+def run_topic(name: str, run_id: str) -> Topic:
+    """Where an event for one run alone meets that run's waits."""
+    return Topic(name, f"@{run_id}")
+
+
+def park(moment: Moment, token: Token, wait: Wait) -> Parked:
+    """A definition's wait with its templates filled in. Raises ExpressionError for one that cannot be."""
+    names = Names(moment, token)
+    arms = wait.arms or (wait,)
+    limits = [_limit_ms(arm, names) for arm in arms]
+    whole_ms = _limit_ms(wait, names) if wait.arms else None
+    first_ms, first = min(((ms, i) for i, ms in enumerate(limits) if ms is not None), default=(None, None))
+    if first_ms is None or (whole_ms is not None and whole_ms < first_ms):
+        first_ms, first = whole_ms, None
+    return Parked(
+        kind=_phase_kind(arms) if wait.arms else wait.kind,
+        arms=tuple(_arm(arm, names, moment.run.run_id) for arm in arms),
+        until_ms=None if first_ms is None else moment.now_ms + first_ms,
+        timer_arm=first if first is not None and arms[first].kind in TIMED else None,
+        data=wait.data.evaluate(names) if wait.data else _data_of_arms(wait, names),
+        since_ms=moment.now_ms,
+    )
+
+
+def park_for_step(moment: Moment, pause: Pause) -> Parked:
+    """The wait that a step asked for."""
+    topics = _topics(pause.name, pause.key, moment.run.run_id) if pause.kind == "event" else ()
+    return Parked(
+        kind=pause.kind,
+        arms=(Arm(pause.kind, topics),),
+        until_ms=None if pause.timeout_ms is None else moment.now_ms + pause.timeout_ms,
+        timer_arm=0 if pause.kind in TIMED else None,
+        data=pause.data,
+        since_ms=moment.now_ms,
+        asked_by_step=pause,
+    )
+
+
+def result_of(wait: Wait | None, parked: Parked, came: Resumption) -> Json:
+    """The node's result: what came, or for a step's own wait what its directive carried joined with it."""
+    if parked.asked_by_step is not None:
+        return joined(parked.asked_by_step, came)
+    value = _value(came)
+    if wait is None or not wait.arms:
+        return value
+    arm = wait.arms[came.arm]
+    return {"index": came.arm, "for": arm.kind, "name": arm.event or arm.kind, "result": value}
+
+
+def writes_of(node: str, wait: Wait, came: Resumption, result: Json) -> dict[str, Json]:
+    """The names a wait sets, by default: its result under the node's name, and the row's own name for it."""
+    arm = wait.arms[came.arm] if wait.arms else wait
+    writes: dict[str, Json] = {} if arm.kind in TIMED and not wait.arms else {node: result}
+    if arm.kind == "approval":
+        writes["approval"] = _value(came)
+    elif arm.kind in _SETS:
+        writes[_SETS[arm.kind]] = _value(came)
+    return writes
+
+
+def joined(pause: Pause, came: Resumption) -> Json:
+    """What the directive carried joined with what came; what came wins where both name a key."""
+    extra: dict[str, Json]
+    match came.kind, came.payload:
+        case ("timer", _):
+            return pause.result
+        case ("approved" | "rejected", _):
+            extra = {"approval": _value(came)}
+        case (_, dict() as payload):
+            extra = payload
+        case (_, payload):
+            extra = {"event": payload}
+    if pause.result is None:
+        return extra
+    carried = pause.result if isinstance(pause.result, dict) else {"result": pause.result}
+    return {**carried, **extra}
+
+
+def failure_of(parked: Parked, came: Resumption, node: str, waited: int) -> Failure | None:
+    """A time-out or a rejection as an error; None when what was waited for has come."""
+    if came.kind == "timeout":
+        message = f"{node} waited for {parked.kind} until its time was up"
+        return Failure(f"{parked.kind}_timeout", "timeout", message, step=node, attempts=waited + 1)
+    if came.kind == "rejected":
+        payload = came.payload if isinstance(came.payload, dict) else {}
+        message = str(payload.get("reason") or "rejected") + (f" (by {came.by})" if came.by else "")
+        return Failure("rejected", "step", message, step=node, attempts=1, data=_value(came))
+    return None
+
+
+def _value(came: Resumption) -> Json:
+    if came.kind in {"approved", "rejected"}:
+        return {"decision": came.kind, "by": came.by or None, **(came.payload or {})}
+    return came.payload
+
+
+def _arm(arm: Wait, names: Names, run_id: str) -> Arm:
+    if arm.kind not in {"event", "response"}:
+        return Arm(arm.kind)
+    name = arm.event or _EVENT_NAMES[arm.kind]
+    key = "" if arm.key is None else _key(arm.key, names)
+    return Arm(arm.kind, _topics(name, key, run_id), arm.match.text if arm.match else "")
+
+
+def _topics(name: str, key: str, run_id: str) -> tuple[Topic, ...]:
+    return event_topic(name, key), run_topic(name, run_id)
+
+
+def _key(key: Expression, names: Mapping[str, Json]) -> str:
+    value = key.evaluate(names)
+    if isinstance(value, bool) or not isinstance(value, str | int) or value == "":
+        raise ExpressionError(f"the wait's key `{key.text}` gave {value!r}", hint="a key is a string or a whole number")
+    text = str(value)
+    if len(text) > KEY_CHARACTERS:
+        raise ExpressionError(f"the wait's key has {len(text)} characters; at most {KEY_CHARACTERS} are kept")
+    return text
+
+
+def _limit_ms(wait: Wait, names: Names) -> int | None:
+    if wait.timeout is None:
+        return wait.timeout_ms
+    try:
+        limit_ms = parse_duration(wait.timeout.evaluate(names))
+    except UserError as error:
+        raise ExpressionError(f"`{wait.timeout.text}`: {error.message}", hint=error.hint) from error
+    most_ms = WAIT_TIMEOUTS_MS.get(wait.kind, (None, YEAR_MS))[1]
+    if limit_ms > most_ms:
+        most = f"{wait.kind} waits at most {most_ms // 1000} s"
+        raise ExpressionError(f"`{wait.timeout.text}` gave {limit_ms // 1000} s; {most}")
+    return limit_ms
+
+
+def _phase_kind(arms: tuple[Wait, ...]) -> str:
+    kinds = {arm.kind for arm in arms}
+    for kind in ("approval", "event", "response"):
+        if kind in kinds:
+            return "event" if kind == "response" else kind
+    return "delay"
+
+
+def _data_of_arms(wait: Wait, names: Names) -> Json:
+    found = {arm.event or arm.kind: arm.data.evaluate(names) for arm in wait.arms if arm.data}
+    return found or None

@@ -1,0 +1,50 @@
+"""Every limit in one place. Units are last in each name; a limit has the error it leads to beside it."""
+
+from __future__ import annotations
+
+SECOND_MS = 1_000
+MINUTE_MS = 60 * SECOND_MS
+HOUR_MS = 60 * MINUTE_MS
+DAY_MS = 24 * HOUR_MS
+YEAR_MS = 365 * DAY_MS
+
+# What comes in
+BODY_BYTES = 1_000_000  # an HTTP body: `body_too_large`
+JSON_DEPTH = 64  # nesting of any JSON that comes in: `too_deep`
+NAME_CHARACTERS = 128  # workflow, node, event and run names: `bad_name`
+KEY_CHARACTERS = 512  # an event's key: `bad_key`
+TAGS = 50  # tags of a run: `too_many_tags`
+
+# Definitions
+DEFINITION_BYTES = 1_000_000  # a definition file: `definition_too_large`
+DEFINITION_NODES = 1_000  # nodes of one workflow: `too_many_nodes`
+EXPRESSION_CHARACTERS = 10_000  # one expression: `expression_too_long`
+EXPRESSION_RESULT_BYTES = 1_000_000  # what one expression or template may make: `bad_expression`
+
+# Runs
+MAX_VISITS = 1_000  # visits of one node unless it says otherwise: `loop_limit`
+RUN_STEPS = 100_000  # slots of one token's log: `step_limit`
+STEP_TIMEOUT_MS = 5 * MINUTE_MS  # a step without its own timeout: `step_timeout`
+WAIT_RETRIES = 3  # `on_timeout: retry`
+DELIVERIES = 5  # a message that killed its worker so often becomes `worker_lost`
+EVENT_KEPT_MS = 7 * DAY_MS  # an event that nobody waited for
+EVENT_PENDING = 10_000  # events kept per name and key: `too_many_pending`
+RETENTION_MS = 30 * DAY_MS  # an ended run's history
+
+# Answers
+PAGE_ITEMS = 50
+PAGE_ITEMS_MAX = 500
+WAIT_ANSWER_SECONDS = 25  # `?wait=`
+
+# Storage
+SNAPSHOT_RECORDS = 200  # a fold is saved each time so many records follow the last one saved
+CLAIM_CHECK_BYTES = 100_000  # a value above it goes to the blob store by content hash
+
+# Waits: default and maximum, from the table of waits in the definition reference
+WAIT_TIMEOUTS_MS: dict[str, tuple[int | None, int]] = {
+    "approval": (24 * HOUR_MS, 30 * DAY_MS),
+    "response": (24 * HOUR_MS, 7 * DAY_MS),
+    "event": (24 * HOUR_MS, 30 * DAY_MS),
+    "delay": (None, 30 * DAY_MS),
+    "sleep": (None, YEAR_MS),
+}

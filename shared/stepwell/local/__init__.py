@@ -1,0 +1,1 @@
+"""The ports on one machine: SQLite and folders for development, plain dictionaries for tests and simulation."""

@@ -1,0 +1,43 @@
+"""What both local stores answer alike: the cursors of their lists, and the refusal of an event too many.
+
+A cursor is the place of the last run of a page, as opaque text.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import json
+
+from stepwell import limits
+from stepwell.engine.records import Topic
+from stepwell.errors import Conflict, InvalidInput
+
+
+def encode_cursor(created_ms: int, run_id: str) -> str:
+    """Opaque text for the place after this run."""
+    return base64.urlsafe_b64encode(json.dumps([created_ms, run_id]).encode()).decode()
+
+
+def decode_cursor(cursor: str) -> tuple[int, str]:
+    """(created_ms, run_id) of the place. Raises InvalidInput for text that `encode_cursor` did not make."""
+    try:
+        created_ms, run_id = json.loads(base64.urlsafe_b64decode(cursor.encode()))
+        if encode_cursor(int(created_ms), str(run_id)) == cursor:
+            return int(created_ms), str(run_id)
+    except (ValueError, TypeError, OverflowError, RecursionError, binascii.Error):
+        pass
+    raise InvalidInput(
+        "the cursor was not made by this list",
+        code="bad_cursor",
+        hint="pass `next_cursor` of the page before unchanged, or leave it out to begin at the newest run",
+    )
+
+
+def too_many_pending(topic: Topic) -> Conflict:
+    """The refusal of an event for which its topic has no room."""
+    return Conflict(
+        f"{limits.EVENT_PENDING} events are pending for {topic}",
+        code="too_many_pending",
+        hint="start the runs that wait for them, or let them expire",
+    )

@@ -1,0 +1,36 @@
+"""Clocks: the machine's own, and one that only moves when it is told to."""
+
+from __future__ import annotations
+
+import time
+
+
+class RealClock:
+    """The machine's clock. `sleep_ms` blocks its thread: the local adapters never suspend."""
+
+    def now_ms(self) -> int:
+        return time.time_ns() // 1_000_000
+
+    async def sleep_ms(self, duration_ms: int) -> None:
+        time.sleep(max(duration_ms, 0) / 1_000)
+
+
+class VirtualClock:
+    """A clock for tests and simulation: a year's sleep takes no time."""
+
+    def __init__(self, now_ms: int = 0) -> None:
+        self._now_ms = now_ms
+
+    def now_ms(self) -> int:
+        return self._now_ms
+
+    def set(self, now_ms: int) -> None:
+        """It is now this time, be it earlier or later than before."""
+        self._now_ms = now_ms
+
+    def advance(self, duration_ms: int) -> None:
+        """So much time goes by."""
+        self._now_ms += duration_ms
+
+    async def sleep_ms(self, duration_ms: int) -> None:
+        self.advance(max(duration_ms, 0))

@@ -1,0 +1,169 @@
+"""The dev server: API, workers, timers and sweeper of one machine in one process, on a data folder of its own.
+
+Everything that matters is on disk before it is acknowledged: after a kill every run goes on from where it stood.
+"""
+
+from __future__ import annotations
+
+import logging
+import signal
+import socket
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from functools import partial
+from pathlib import Path
+
+import uvicorn
+
+from stepwell.api.routes import create_app
+from stepwell.errors import StepwellError
+from stepwell.limits import HOUR_MS, MINUTE_MS, SECOND_MS
+from stepwell.local.folder import claim_folder
+from stepwell.local.gateway import Gateway
+from stepwell.local.pump import Pump
+from stepwell.local.reloading import Reloader, tell_problems
+from stepwell.local.wiring import Local, open_local
+from stepwell.runtime.driving import run_now
+from stepwell.runtime.folder import load_folder
+
+log = logging.getLogger("stepwell.dev")
+
+HOST = "127.0.0.1"
+STOP_SECONDS = 1.0  # for requests under way, then for steps under way half of it
+SWEEP_STILL_MS = MINUTE_MS
+EXIT_USAGE = 2
+
+
+def serve(folder: Path, data: Path, port: int, *, reload: bool = True) -> int:
+    """Serves until it is told to stop. Returns the exit status: 0, or 2 when it cannot serve at all."""
+    log_to_stderr()
+    try:
+        with claim_folder(data):
+            listening = _listen(port)
+            loaded = load_folder(folder)
+            tell_problems(loaded.problems)
+            local = open_local(data, folder, loaded.graphs)
+            try:
+                return _serve(local, folder, listening, reload=reload)
+            finally:
+                local.close()
+    except (StepwellError, OSError) as error:
+        print(f"stepwell dev: {error}", file=sys.stderr)
+        return EXIT_USAGE
+
+
+def _serve(local: Local, folder: Path, listening: socket.socket, *, reload: bool) -> int:
+    """Starts the parts in the order in which they need each other, and stops them the other way round."""
+    again = local.inbox.reclaim()
+    if again:
+        log.info("%d messages were under way when the last server ended; they come again", again)
+    _guarded(partial(_sweep, local, 0))
+    pump = Pump(local)
+    pump.start()
+    _every(local, SWEEP_STILL_MS, partial(_sweep, local, SWEEP_STILL_MS))
+    _every(local, HOUR_MS, partial(_purge, local))
+    if reload:
+        Reloader(local, folder).start()
+    gateway = Gateway(lambda: create_app(local.parts))
+    server = _Server(gateway, local.stopping)
+    try:
+        server.run(sockets=[listening])
+    finally:
+        left = pump.stop(STOP_SECONDS / 2)
+        gateway.close()
+        if left:
+            log.info("%d steps were under way; they run again at the next start", left)
+    return 0 if server.started else 1
+
+
+class _Server(uvicorn.Server):
+    """Says when it serves, and stops on a signal without raising it again."""
+
+    def __init__(self, gateway: Gateway, stopping: threading.Event) -> None:
+        super().__init__(
+            uvicorn.Config(
+                gateway,
+                lifespan="off",
+                ws="none",
+                log_config=None,
+                access_log=False,
+                server_header=False,
+                timeout_graceful_shutdown=int(STOP_SECONDS),
+            )
+        )
+        self._stopping = stopping
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        await super().startup(sockets)
+        if self.started and sockets:
+            print(f"ready http://{HOST}:{sockets[0].getsockname()[1]}", flush=True)
+
+    @contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        """A signal stops the server, and wakes the calls that wait. Signals reach the main thread alone."""
+        if threading.current_thread() is not threading.main_thread():
+            yield
+            return
+        before = {kind: signal.signal(kind, self._stop) for kind in (signal.SIGINT, signal.SIGTERM)}
+        try:
+            yield
+        finally:
+            for kind, handler in before.items():
+                signal.signal(kind, handler)
+
+    def _stop(self, *_: object) -> None:
+        self._stopping.set()
+        self.should_exit = True
+
+
+def _listen(port: int) -> socket.socket:
+    """A socket on this machine's own address. Raises OSError with what to do about it."""
+    listening = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
+    listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    try:
+        listening.bind((HOST, port))
+        listening.listen()
+    except (OSError, OverflowError) as error:
+        listening.close()
+        raise OSError(f"cannot listen on port {port}: {error}; use --port 0 for any free one") from error
+    return listening
+
+
+def _sweep(local: Local, still_ms: int) -> None:
+    for found in run_now(local.sweeper.sweep(still_ms)):
+        log.info("run %s stood still (%s); it was woken", found.run_id, found.why)
+
+
+def _purge(local: Local) -> None:
+    purged = local.purge(local.parts.ports.clock.now_ms())
+    if purged:
+        log.info("%d ended runs were dropped: their retention is over", purged)
+
+
+def _every(local: Local, interval_ms: int, task: Callable[[], None]) -> None:
+    def loop() -> None:
+        while not local.stopping.wait(interval_ms / SECOND_MS):
+            _guarded(task)
+
+    threading.Thread(target=loop, name="stepwell-periodic", daemon=True).start()
+
+
+def _guarded(task: Callable[[], None]) -> None:
+    """One run that cannot be read must not keep the others from being served."""
+    try:
+        task()
+    except Exception:
+        log.exception("housekeeping failed; it is tried again later")
+
+
+def log_to_stderr() -> None:
+    """Short lines for a person; what a step logs is among them."""
+    handler = logging.StreamHandler(sys.stderr)
+    handler.setFormatter(logging.Formatter("%(asctime)s %(levelname).1s %(message)s", datefmt="%H:%M:%S"))
+    root = logging.getLogger()
+    root.handlers[:] = [handler]
+    root.setLevel(logging.INFO)
+    logging.getLogger("uvicorn").setLevel(logging.WARNING)
+    logging.getLogger("watchfiles").setLevel(logging.WARNING)

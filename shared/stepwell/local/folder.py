@@ -1,0 +1,69 @@
+"""Who owns a data folder: one dev server at a time, because it may take back the leases that it finds."""
+
+from __future__ import annotations
+
+import os
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from types import TracebackType
+
+from stepwell.errors import Conflict
+
+LOCK_FILE = "owner.lock"
+
+
+@dataclass(frozen=True, slots=True)
+class Claim:
+    """A folder that is ours until `close`, or until this process is gone, however it ends."""
+
+    path: Path
+    descriptor: int
+
+    def close(self) -> None:
+        """Gives the folder back. Once only."""
+        os.close(self.descriptor)
+
+    def __enter__(self) -> Claim:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+
+def claim_folder(path: str | Path) -> Claim:
+    """Makes the folder if need be and claims it. Raises Conflict `folder_in_use` when another process has it."""
+    folder = Path(path)
+    folder.mkdir(parents=True, exist_ok=True)
+    descriptor = os.open(folder / LOCK_FILE, os.O_RDWR | os.O_CREAT, 0o644)
+    if not _try_lock(descriptor):
+        owner = os.read(descriptor, 20).decode(errors="replace").strip()
+        os.close(descriptor)
+        raise Conflict(
+            f"the data folder {folder} is in use by process {owner or 'unknown'}",
+            code="folder_in_use",
+            hint="stop that `stepwell dev`, or give this one another folder",
+        )
+    os.ftruncate(descriptor, 0)
+    os.write(descriptor, f"{os.getpid()}\n".encode())
+    return Claim(folder, descriptor)
+
+
+if sys.platform == "win32":
+
+    def _try_lock(descriptor: int) -> bool:
+        """Windows has no flock: a second dev server on the folder goes unnoticed there."""
+        return True
+
+else:
+    import fcntl
+
+    def _try_lock(descriptor: int) -> bool:
+        """The kernel drops the lock with the last holder of the descriptor, so a killed owner leaves none behind."""
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            return False
+        return True

@@ -1,0 +1,168 @@
+"""The API Gateway of this machine: HTTP requests as the events of an HTTP API (payload 2.0), answers back as HTTP.
+
+An ASGI application; the resolver behind it is plain code that may wait, so each call has a thread of its own.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import json
+import threading
+from collections.abc import Awaitable, Callable, Iterable, Mapping, MutableMapping
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any, TypeAlias
+from urllib.parse import parse_qsl
+
+from aws_lambda_powertools.event_handler import APIGatewayHttpResolver
+from aws_lambda_powertools.utilities.typing import LambdaContext
+
+from stepwell.api.problems import problem, refused
+from stepwell.api.requests import too_large
+from stepwell.limits import BODY_BYTES
+
+Scope: TypeAlias = MutableMapping[str, Any]
+Message: TypeAlias = MutableMapping[str, Any]
+Receive: TypeAlias = Callable[[], Awaitable[Message]]
+Send: TypeAlias = Callable[[Message], Awaitable[None]]
+
+THREADS = 64
+DROPPED_BYTES = 16 * BODY_BYTES
+_TEXTUAL = ("text/", "application/json", "application/javascript", "application/xml")
+_LOCAL_NAMES = frozenset({"localhost", "127.0.0.1", "[::1]"})
+
+
+class Gateway:
+    """Serves one resolver, made once for each thread: a resolver holds the event that it works on."""
+
+    def __init__(self, make_app: Callable[[], APIGatewayHttpResolver]) -> None:
+        self._make_app = make_app
+        self._here = threading.local()
+        self._pool = ThreadPoolExecutor(THREADS, thread_name_prefix="stepwell-api")
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            return  # nothing else is asked of it: uvicorn runs with lifespan and WebSockets off
+        headers = _joined(scope["headers"])
+        if not _is_local(headers):
+            await _send(send, _as_event_answer(_FOREIGN))
+            return
+        body = await _read(receive)
+        if body is None:
+            await _send(send, _as_event_answer(refused(too_large())))
+            return
+        event = http_event(scope, headers, body)
+        answer = await asyncio.get_running_loop().run_in_executor(self._pool, self._resolve, event)
+        await _send(send, answer)
+
+    def close(self) -> None:
+        self._pool.shutdown(wait=False, cancel_futures=True)
+
+    def _resolve(self, event: dict[str, Any]) -> Mapping[str, Any]:
+        app = getattr(self._here, "app", None)
+        if app is None:
+            app = self._here.app = self._make_app()
+        answer: Mapping[str, Any] = app.resolve(event, LambdaContext())
+        return answer
+
+
+def http_event(scope: Scope, headers: Mapping[str, str], body: bytes) -> dict[str, Any]:
+    """The event that API Gateway would send for this request."""
+    path = scope.get("raw_path", scope["path"].encode()).decode("latin-1")
+    query = scope["query_string"].decode("latin-1")
+    text, is_base64 = _body(headers.get("content-type", ""), body)
+    cookies = headers.get("cookie", "")
+    return {
+        "version": "2.0",
+        "routeKey": "$default",
+        "rawPath": path,
+        "rawQueryString": query,
+        "cookies": [cookie.strip() for cookie in cookies.split(";") if cookie.strip()],
+        "headers": dict(headers),
+        "queryStringParameters": _joined_pairs(parse_qsl(query, keep_blank_values=True)),
+        "requestContext": {
+            "http": {
+                "method": scope["method"],
+                "path": path,
+                "protocol": f"HTTP/{scope.get('http_version', '1.1')}",
+                "sourceIp": (scope.get("client") or ("127.0.0.1", 0))[0],
+                "userAgent": headers.get("user-agent", ""),
+            },
+            "stage": "$default",
+        },
+        "body": text,
+        "isBase64Encoded": is_base64,
+    }
+
+
+def _body(content_type: str, body: bytes) -> tuple[str | None, bool]:
+    """Text as it is; anything else, and what is not the UTF-8 it should be, in base64."""
+    if not body:
+        return None, False
+    if content_type.lower().startswith(_TEXTUAL) or "+json" in content_type:
+        try:
+            return body.decode(), False
+        except UnicodeDecodeError:
+            return base64.b64encode(body).decode(), True
+    return base64.b64encode(body).decode(), True
+
+
+async def _read(receive: Receive) -> bytes | None:
+    """The body; None when there is more of it than is taken. The rest is read and dropped, so that a client which
+    sends before it reads gets its answer; one that sends without end does not."""
+    parts: list[bytes] = []
+    size_bytes = 0
+    while True:
+        message = await receive()
+        part: bytes = message.get("body", b"")
+        size_bytes += len(part)
+        if size_bytes <= BODY_BYTES:
+            parts.append(part)
+        if not message.get("more_body", False) or size_bytes > DROPPED_BYTES:
+            return b"".join(parts) if size_bytes <= BODY_BYTES else None
+
+
+def _joined(headers: Iterable[tuple[bytes, bytes]]) -> dict[str, str]:
+    """Header names in lower case, repeated ones joined, as API Gateway does."""
+    return _joined_pairs((name.decode("latin-1").lower(), value.decode("latin-1")) for name, value in headers)
+
+
+def _joined_pairs(pairs: Iterable[tuple[str, str]]) -> dict[str, str]:
+    found: dict[str, str] = {}
+    for name, value in pairs:
+        found[name] = f"{found[name]},{value}" if name in found else value
+    return found
+
+
+def _is_local(headers: Mapping[str, str]) -> bool:
+    """Whether the caller means this machine. A web page that the user has open somewhere else must not get in:
+    neither by a name that it made resolve to 127.0.0.1, nor by a request across origins."""
+    origin = headers.get("origin", "")
+    return _name_of(headers.get("host", "")) in _LOCAL_NAMES and (
+        not origin or _name_of(origin.partition("://")[2]) in _LOCAL_NAMES
+    )
+
+
+def _name_of(host: str) -> str:
+    name, colon, port = host.rpartition(":")
+    return (name if colon and port.isdecimal() else host).lower()
+
+
+_FOREIGN = problem(403, "not_local", "the development server answers this machine only",
+                   hint="call it as http://127.0.0.1 or http://localhost")  # fmt: skip
+
+
+def _as_event_answer(answer: Any) -> Mapping[str, Any]:
+    headers = {"Content-Type": answer.content_type, **answer.headers}
+    return {"statusCode": answer.status, "headers": headers, "body": json.dumps(answer.body)}
+
+
+async def _send(send: Send, answer: Mapping[str, Any]) -> None:
+    body = answer.get("body") or ""
+    raw = base64.b64decode(body) if answer.get("isBase64Encoded") else body.encode()
+    headers = [(name.lower().encode(), str(value).encode()) for name, value in (answer.get("headers") or {}).items()]
+    headers += [(b"set-cookie", cookie.encode()) for cookie in answer.get("cookies") or ()]
+    if answer["statusCode"] != 204:
+        headers.append((b"content-length", str(len(raw)).encode()))
+    await send({"type": "http.response.start", "status": answer["statusCode"], "headers": headers})
+    await send({"type": "http.response.body", "body": raw})

@@ -1,0 +1,252 @@
+"""The store in plain dictionaries, for tests and the simulator: same semantics, nothing durable.
+
+For one thread. No method suspends, so nothing comes between a check and the write that follows from it.
+JSON is kept as text: a caller who changes a value later, or passes what JSON cannot say, is treated as a real
+store would.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left, bisect_right, insort
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+
+from stepwell import limits
+from stepwell.definition.graph import Json
+from stepwell.engine.records import Status, Topic
+from stepwell.local.answers import decode_cursor, encode_cursor, too_many_pending
+from stepwell.local.jsontext import decode, encode
+from stepwell.runtime.ports import (
+    Consumed,
+    Event,
+    Header,
+    Loaded,
+    RunPage,
+    RunQuery,
+    Saved,
+    StatusChange,
+    Waiter,
+)
+
+
+class _Log:
+    """One token's records by slot, and its last snapshot."""
+
+    __slots__ = ("records", "slots", "snapshot")
+
+    def __init__(self) -> None:
+        self.slots: list[int] = []  # in order
+        self.records: dict[int, Saved] = {}
+        self.snapshot: Saved | None = None
+
+    def append(self, slot: int, body: str) -> Saved | None:
+        winner = self.records.get(slot)
+        if winner is None:
+            self.records[slot] = Saved(slot, body)
+            insort(self.slots, slot)
+        return winner
+
+    def after(self, slot: int, limit: int | None) -> list[Saved]:
+        begin = bisect_right(self.slots, slot)
+        end = None if limit is None else begin + limit
+        return [self.records[found] for found in self.slots[begin:end]]
+
+
+class MemoryStore:
+    """The Store port on dictionaries. Its order is that of the data, never of hashes."""
+
+    def __init__(self) -> None:
+        self._runs: dict[str, Header] = {}  # their input is JSON text
+        self._by_time: list[tuple[int, str]] = []
+        self._logs: dict[tuple[str, str], _Log] = {}
+        self._joins: dict[tuple[str, str], set[str]] = defaultdict(set)
+        self._events: dict[Topic, dict[str, Event]] = defaultdict(dict)  # their payload is JSON text
+        self._pending: dict[Topic, dict[str, Event]] = defaultdict(dict)  # those not consumed
+        self._waiters: dict[Topic, dict[tuple[str, str, int, int], Waiter]] = defaultdict(dict)
+        self._definitions: dict[str, str] = {}
+
+    async def create_run(self, header: Header) -> Header | None:
+        existing = self._runs.get(header.run_id)
+        if existing is not None:
+            return replace(existing, input=decode(existing.input))
+        self._runs[header.run_id] = replace(header, input=encode(header.input), tags=dict(header.tags))
+        insort(self._by_time, (header.created_ms, header.run_id))
+        return None
+
+    async def get_run(self, run_id: str) -> Header | None:
+        header = self._runs.get(run_id)
+        return None if header is None else replace(header, input=decode(header.input))
+
+    async def change_status(self, change: StatusChange) -> bool:
+        header = self._runs.get(change.run_id)
+        if header is None or header.rev >= change.rev:
+            return False
+        self._runs[change.run_id] = replace(
+            header,
+            rev=change.rev,
+            status=change.status,
+            changed_ms=change.changed_ms,
+            started_ms=header.started_ms if change.started_ms is None else change.started_ms,
+            ended_ms=change.ended_ms,
+            waiting_for=change.waiting_for,
+            waiting_node=change.waiting_node,
+            waiting_since_ms=change.waiting_since_ms,
+            waiting_until_ms=change.waiting_until_ms,
+            expires_ms=change.expires_ms,
+        )
+        return True
+
+    async def list_runs(self, query: RunQuery) -> RunPage:
+        found: list[Header] = []
+        for header in self._newest_first(query.cursor):
+            if header.created_ms < query.since_ms:
+                break
+            if not _fits(header, query):
+                continue
+            if len(found) == query.limit:
+                return RunPage(tuple(found), encode_cursor(found[-1].created_ms, found[-1].run_id))
+            found.append(replace(header, input=decode(header.input)))
+        return RunPage(tuple(found))
+
+    def _newest_first(self, cursor: str) -> Iterator[Header]:
+        end = bisect_left(self._by_time, decode_cursor(cursor)) if cursor else len(self._by_time)
+        return (self._runs[self._by_time[index][1]] for index in range(end - 1, -1, -1))
+
+    async def stats(self) -> Json:
+        groups: dict[tuple[str, Status, str], list[int]] = defaultdict(list)
+        for header in self._runs.values():
+            groups[header.workflow, header.status, header.waiting_for].append(header.created_ms)
+        return [
+            {
+                "workflow": workflow,
+                "status": status,
+                "count": len(times),
+                "sum_created_ms": sum(times),
+                "oldest_created_ms": min(times),
+                "waiting_for": waiting_for,
+            }
+            for (workflow, status, waiting_for), times in sorted(groups.items())
+        ]
+
+    async def append(self, run_id: str, token: str, slot: int, body: str) -> str | None:
+        winner = self._log(run_id, token).append(slot, body)
+        return None if winner is None else winner.body
+
+    async def load(self, run_id: str, token: str) -> Loaded:
+        log = self._logs.get((run_id, token))
+        if log is None:
+            return Loaded(None, [])
+        return Loaded(log.snapshot, log.after(log.snapshot.slot if log.snapshot else -1, None))
+
+    async def read_log(self, run_id: str, token: str, after: int = -1, limit: int | None = None) -> Sequence[Saved]:
+        log = self._logs.get((run_id, token))
+        return [] if log is None else log.after(after, limit)
+
+    async def save_snapshot(self, run_id: str, token: str, slot: int, body: str) -> None:
+        log = self._log(run_id, token)
+        if log.snapshot is None or log.snapshot.slot < slot:
+            log.snapshot = Saved(slot, body)
+
+    async def arrive(self, run_id: str, join: str, member: str) -> frozenset[str]:
+        members = self._joins[run_id, join]
+        members.add(member)
+        return frozenset(members)
+
+    async def put_event(self, event: Event) -> bool:
+        events, pending = self._events[event.topic], self._pending[event.topic]
+        payload = encode(event.payload)
+        if event.id in events:
+            return False
+        if len(pending) >= limits.EVENT_PENDING:
+            live = sum(other.expires_ms > event.at_ms for other in pending.values())
+            if live >= limits.EVENT_PENDING:
+                raise too_many_pending(event.topic)
+        events[event.id] = replace(event, payload=payload)
+        if not event.consumed_by:
+            pending[event.id] = events[event.id]
+        return True
+
+    async def get_event(self, topic: Topic, event_id: str) -> Event | None:
+        event = self._events.get(topic, {}).get(event_id)
+        return None if event is None else replace(event, payload=decode(event.payload))
+
+    async def pending_events(self, topic: Topic, now_ms: int) -> Sequence[Event]:
+        live = [event for event in self._pending.get(topic, {}).values() if event.expires_ms > now_ms]
+        live.sort(key=lambda event: (event.at_ms, event.id))
+        return [replace(event, payload=decode(event.payload)) for event in live]
+
+    async def put_waiter(self, waiter: Waiter) -> None:
+        self._waiters[waiter.topic].setdefault(_waiter_key(waiter), waiter)
+
+    async def waiters(self, topic: Topic) -> Sequence[Waiter]:
+        waiters = self._waiters.get(topic, {}).values()
+        return sorted(waiters, key=lambda waiter: (waiter.since_ms, *_waiter_key(waiter)))
+
+    async def forget_waiter(self, waiter: Waiter) -> None:
+        self._waiters[waiter.topic].pop(_waiter_key(waiter), None)
+
+    async def consume(self, topic: Topic, event_id: str, run_id: str, token: str, slot: int, body: str) -> Consumed:
+        log = self._log(run_id, token)
+        # The slot first: where both are taken, it is the token that has moved on.
+        if slot in log.records:
+            return Consumed.SLOT_TAKEN
+        if self._pending[topic].pop(event_id, None) is None:
+            return Consumed.EVENT_TAKEN
+        events = self._events[topic]
+        events[event_id] = replace(events[event_id], consumed_by=f"{run_id}|{token}|{slot}")
+        log.append(slot, body)
+        return Consumed.DONE
+
+    async def put_definition(self, version: str, body: str) -> None:
+        self._definitions.setdefault(version, body)
+
+    async def get_definition(self, version: str) -> str | None:
+        return self._definitions.get(version)
+
+    def purge(self, now_ms: int) -> int:
+        """Drops ended runs whose retention is over, with their logs, and expired events. Returns how many runs."""
+        for topic, events in self._events.items():
+            for event_id in [event.id for event in events.values() if event.expires_ms <= now_ms]:
+                del events[event_id]
+                self._pending[topic].pop(event_id, None)
+        gone = {
+            header.run_id
+            for header in self._runs.values()
+            if header.status.terminal and 0 < header.expires_ms <= now_ms
+        }
+        self._runs = {run_id: header for run_id, header in self._runs.items() if run_id not in gone}
+        self._by_time = [place for place in self._by_time if place[1] not in gone]
+        self._logs = {place: log for place, log in self._logs.items() if place[0] not in gone}
+        for join in [place for place in self._joins if place[0] in gone]:
+            del self._joins[join]
+        for waiters in self._waiters.values():
+            for key in [key for key, waiter in waiters.items() if waiter.run_id in gone]:
+                del waiters[key]
+        return len(gone)
+
+    def _log(self, run_id: str, token: str) -> _Log:
+        log = self._logs.get((run_id, token))
+        if log is None:
+            log = self._logs[run_id, token] = _Log()
+        return log
+
+
+def _fits(header: Header, query: RunQuery) -> bool:
+    """Whether the query asks for this run; `since_ms` and the cursor aside."""
+    if query.workflow and header.workflow != query.workflow:
+        return False
+    if query.statuses and header.status not in query.statuses:
+        return False
+    if query.tag is not None and header.tags.get(query.tag[0]) != query.tag[1]:
+        return False
+    if query.waiting_for and header.waiting_for != query.waiting_for:
+        return False
+    if query.overdue_at_ms is None:
+        return True
+    until_ms = header.waiting_until_ms
+    return header.status is Status.WAITING and until_ms is not None and until_ms < query.overdue_at_ms
+
+
+def _waiter_key(waiter: Waiter) -> tuple[str, str, int, int]:
+    return waiter.run_id, waiter.token, waiter.slot, waiter.arm

@@ -1,0 +1,102 @@
+"""The pump: threads that take messages from the inbox and hand them to the engine, which on AWS Lambda itself does.
+
+receive ── dispatch ── delete            a worker that dies leaves its message leased: it comes again
+              │ raises
+              └── log, release with a growing delay ── too often: the token fails with worker_lost
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+
+from stepwell.limits import MINUTE_MS, SECOND_MS
+from stepwell.local.inbox import ALL_LANES, Delivery
+from stepwell.local.wiring import Local
+from stepwell.runtime.dispatch import dispatch, give_up, is_exhausted
+from stepwell.runtime.driving import run_now
+from stepwell.runtime.worker import Unlimited
+
+log = logging.getLogger("stepwell.pump")
+
+WORKERS = 32
+LEASE_MS = MINUTE_MS
+EXTEND_EVERY_SECONDS = 20.0
+FIRST_DELAY_MS = 500  # before a message whose handler raised comes again: 0.5 s, 2 s, 8 s, 32 s, 60 s
+LONGEST_DELAY_MS = MINUTE_MS
+BROKEN_PAUSE_SECONDS = 1.0  # after the inbox itself did not answer
+
+
+class Pump:
+    """Worker threads, and one that keeps the leases of what they work on."""
+
+    def __init__(self, local: Local, workers: int = WORKERS) -> None:
+        self._local = local
+        self._clock = local.parts.ports.clock
+        self._under_way: dict[str, Delivery] = {}
+        self._threads = [
+            threading.Thread(target=self._work, name=f"stepwell-worker-{number}", daemon=True)
+            for number in range(workers)
+        ]
+        self._threads.append(threading.Thread(target=self._keep_leases, name="stepwell-leases", daemon=True))
+
+    def start(self) -> None:
+        for thread in self._threads:
+            thread.start()
+
+    def stop(self, patience_seconds: float) -> int:
+        """Takes no further message. Returns how many are still under way: they come again at the next start."""
+        self._local.stopping.set()
+        self._local.bell.ring_all()
+        for thread in self._threads:
+            if self._under_way:
+                thread.join(patience_seconds / len(self._threads))
+        return len(self._under_way)
+
+    def _work(self) -> None:
+        while not self._local.stopping.is_set():
+            try:
+                self._next()
+            except Exception:
+                log.exception("the inbox did not answer")
+                self._local.stopping.wait(BROKEN_PAUSE_SECONDS)
+
+    def _next(self) -> None:
+        """One message, or sleep until there may be one."""
+        bell, inbox = self._local.bell, self._local.inbox
+        seen = bell.count
+        now_ms = self._clock.now_ms()
+        delivery = inbox.receive(ALL_LANES, now_ms, LEASE_MS)
+        if delivery is None:
+            bell.wait(seen, inbox.next_due_ms(), now_ms)
+            return
+        bell.busy()
+        self._under_way[delivery.receipt] = delivery
+        try:
+            self._handle(delivery)
+        finally:
+            del self._under_way[delivery.receipt]
+
+    def _handle(self, delivery: Delivery) -> None:
+        parts = self._local.parts
+        try:
+            if is_exhausted(delivery.deliveries) and run_now(give_up(parts, delivery.lane, delivery.message)):
+                log.error("gave up on %s after %d deliveries", dict(delivery.message), delivery.deliveries - 1)
+            else:
+                run_now(dispatch(parts, delivery.lane, delivery.message, Unlimited()))
+        except Exception:
+            delay_ms = min(FIRST_DELAY_MS * 4 ** min(delivery.deliveries - 1, 8), LONGEST_DELAY_MS)
+            log.exception("delivery %d of %s failed; it comes again in %.1f s", delivery.deliveries,
+                          dict(delivery.message), delay_ms / SECOND_MS)  # fmt: skip
+            self._local.inbox.release(delivery, self._clock.now_ms() + delay_ms)
+        else:
+            self._local.inbox.delete(delivery)
+
+    def _keep_leases(self) -> None:
+        """A step may take longer than a lease: its message stays invisible while this process lives."""
+        while not self._local.stopping.wait(EXTEND_EVERY_SECONDS):
+            for delivery in list(self._under_way.values()):
+                try:
+                    self._local.inbox.extend(delivery, self._clock.now_ms(), LEASE_MS)
+                except Exception:
+                    log.exception("the lease of %s could not be extended", dict(delivery.message))

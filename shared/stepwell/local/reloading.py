@@ -1,0 +1,88 @@
+"""Reloading: the workflow folder is watched, and what changes in it is deployed."""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+
+from watchfiles import Change, DefaultFilter, watch
+
+from stepwell.definition.graph import Graph
+from stepwell.errors import Problem, StepwellError
+from stepwell.local.wiring import Local
+from stepwell.runtime.folder import is_definition, load_folder
+
+log = logging.getLogger("stepwell.dev")
+
+DEBOUNCE_MS = 100
+
+
+class Reloader:
+    """A thread that deploys the folder again whenever a definition or a module of it changes."""
+
+    def __init__(self, local: Local, folder: Path) -> None:
+        self._local, self._folder = local, folder
+        self._thread = threading.Thread(target=self._watch, name="stepwell-reload", daemon=True)
+
+    def start(self) -> None:
+        self._thread.start()
+
+    def _watch(self) -> None:
+        changes = watch(
+            self._folder,
+            watch_filter=_Sources(),
+            debounce=DEBOUNCE_MS,
+            step=DEBOUNCE_MS // 2,
+            stop_event=self._local.stopping,
+            rust_timeout=500,
+            yield_on_timeout=False,
+            raise_interrupt=False,
+        )
+        for found in changes:
+            try:
+                self._reload({Path(path) for _, path in found})
+            except (StepwellError, OSError) as error:
+                log.error("the folder could not be reloaded, what was deployed stays: %s", error)
+
+    def _reload(self, changed: set[Path]) -> None:
+        if any(path.suffix == ".py" for path in changed):
+            self._local.steps.reload()
+            log.info("reloaded modules: %s", ", ".join(sorted(path.name for path in changed if path.suffix == ".py")))
+        if not any(is_definition(path) for path in changed):
+            return
+        before = dict(self._local.parts.catalog.current)
+        loaded = load_folder(self._folder)
+        tell_problems(loaded.problems)
+        broken = {problem.file for problem in loaded.errors}
+        self._local.deploy(loaded.graphs)
+        for line in differences(before, self._local.parts.catalog.current):
+            log.info("%s", line)
+        if broken:
+            log.warning("%d files have errors and are not deployed", len(broken))
+
+
+class _Sources(DefaultFilter):
+    """Definitions and Python modules, outside hidden and generated folders."""
+
+    def __call__(self, change: Change, path: str) -> bool:
+        return super().__call__(change, path) and (path.endswith(".py") or is_definition(Path(path)))
+
+
+def differences(before: Mapping[str, Graph], after: Mapping[str, Graph]) -> tuple[str, ...]:
+    """What a deployment changed, a line for each workflow."""
+    lines = [f"workflow {name}: added" for name in sorted(after.keys() - before.keys())]
+    lines += [f"workflow {name}: removed; its runs go on" for name in sorted(before.keys() - after.keys())]
+    lines += [
+        f"workflow {name}: changed; new runs take the new version"
+        for name in sorted(after.keys() & before.keys())
+        if after[name].version != before[name].version
+    ]
+    return tuple(lines)
+
+
+def tell_problems(problems: Iterable[Problem]) -> None:
+    """What is wrong with the definitions, as `stepwell check` says it."""
+    for problem in problems:
+        log.log(logging.ERROR if problem.severity == "error" else logging.WARNING, "%s", problem)

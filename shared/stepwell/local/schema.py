@@ -1,0 +1,86 @@
+"""The tables of the local database. `user_version` holds VERSION, so that an older Stepwell refuses a newer file."""
+
+from __future__ import annotations
+
+import sqlite3
+
+from stepwell.errors import UserError
+
+VERSION = 1
+
+# Tables are WITHOUT ROWID where a row is found by its key only: one b-tree, so that an append dirties one page.
+# What is large stands last in its row: SQLite then reads the columns before it without touching overflow pages.
+TABLES = (
+    """CREATE TABLE log (
+        run_id TEXT NOT NULL, token TEXT NOT NULL, slot INTEGER NOT NULL, body TEXT NOT NULL,
+        PRIMARY KEY (run_id, token, slot)) WITHOUT ROWID""",
+    """CREATE TABLE snapshots (
+        run_id TEXT NOT NULL, token TEXT NOT NULL, slot INTEGER NOT NULL, body TEXT NOT NULL,
+        PRIMARY KEY (run_id, token)) WITHOUT ROWID""",
+    """CREATE TABLE joins (
+        run_id TEXT NOT NULL, name TEXT NOT NULL, member TEXT NOT NULL,
+        PRIMARY KEY (run_id, name, member)) WITHOUT ROWID""",
+    """CREATE TABLE runs (
+        run_id TEXT NOT NULL PRIMARY KEY, workflow TEXT NOT NULL, version TEXT NOT NULL, created_ms INTEGER NOT NULL,
+        status TEXT NOT NULL, rev INTEGER NOT NULL, fingerprint TEXT NOT NULL, started_ms INTEGER NOT NULL,
+        ended_ms INTEGER NOT NULL, start_at_ms INTEGER NOT NULL, deadline_ms INTEGER, idle INTEGER NOT NULL,
+        priority INTEGER NOT NULL, parent TEXT, waiting_for TEXT NOT NULL, waiting_node TEXT NOT NULL,
+        waiting_since_ms INTEGER NOT NULL, waiting_until_ms INTEGER, changed_ms INTEGER NOT NULL,
+        expires_ms INTEGER NOT NULL, tags TEXT NOT NULL, input TEXT NOT NULL) WITHOUT ROWID""",
+    # Each ends in the order of the lists, so that a page is read off the index without sorting.
+    "CREATE INDEX runs_by_time ON runs (created_ms, run_id)",
+    "CREATE INDEX runs_by_workflow ON runs (workflow, created_ms, run_id)",
+    "CREATE INDEX runs_by_status ON runs (status, created_ms, run_id)",
+    "CREATE INDEX runs_by_wait ON runs (waiting_for, created_ms, run_id) WHERE waiting_for <> ''",
+    "CREATE INDEX runs_by_due ON runs (waiting_until_ms) WHERE waiting_until_ms IS NOT NULL",
+    "CREATE INDEX runs_by_expiry ON runs (expires_ms) WHERE expires_ms > 0",
+    """CREATE TABLE tags (
+        name TEXT NOT NULL, value TEXT NOT NULL, created_ms INTEGER NOT NULL, run_id TEXT NOT NULL,
+        PRIMARY KEY (name, value, created_ms, run_id)) WITHOUT ROWID""",
+    """CREATE TABLE events (
+        name TEXT NOT NULL, key TEXT NOT NULL, id TEXT NOT NULL, at_ms INTEGER NOT NULL, expires_ms INTEGER NOT NULL,
+        consumed_by TEXT NOT NULL, payload TEXT NOT NULL,
+        PRIMARY KEY (name, key, id)) WITHOUT ROWID""",
+    # With all that counting needs, `consumed_by` included: else SQLite (3.40) looks at each row for it.
+    """CREATE INDEX events_pending ON events (name, key, at_ms, id, expires_ms, consumed_by)
+        WHERE consumed_by = ''""",
+    """CREATE TABLE waiters (
+        name TEXT NOT NULL, key TEXT NOT NULL, run_id TEXT NOT NULL, token TEXT NOT NULL, slot INTEGER NOT NULL,
+        arm INTEGER NOT NULL, since_ms INTEGER NOT NULL, match TEXT NOT NULL,
+        PRIMARY KEY (name, key, run_id, token, slot, arm)) WITHOUT ROWID""",
+    "CREATE TABLE definitions (version TEXT NOT NULL PRIMARY KEY, body TEXT NOT NULL) WITHOUT ROWID",
+    # AUTOINCREMENT: an id must never come back, or a late receipt would fit a newer message.
+    """CREATE TABLE messages (
+        seq INTEGER PRIMARY KEY AUTOINCREMENT, lane TEXT NOT NULL, due_ms INTEGER NOT NULL,
+        deliveries INTEGER NOT NULL DEFAULT 0, receipt TEXT NOT NULL DEFAULT '', message TEXT NOT NULL)""",
+    "CREATE INDEX messages_by_due ON messages (lane, due_ms)",
+    "CREATE INDEX messages_leased ON messages (receipt) WHERE receipt <> ''",
+    "CREATE TABLE timers (name TEXT NOT NULL PRIMARY KEY, at_ms INTEGER NOT NULL) WITHOUT ROWID",
+)
+
+
+def prepare(connection: sqlite3.Connection, path: str) -> None:
+    """Makes the tables in a new file; refuses one that a newer Stepwell wrote."""
+    if _version(connection) == VERSION:
+        return
+    connection.execute("BEGIN IMMEDIATE")  # two processes may find the file new: the second waits, and looks again
+    try:
+        found = _version(connection)
+        if found > VERSION:
+            raise UserError(
+                f"{path} has schema version {found}; this Stepwell knows versions up to {VERSION}",
+                code="data_too_new",
+                hint="upgrade stepwell, or point it at another data folder",
+            )
+        if found == 0:
+            for statement in TABLES:
+                connection.execute(statement)
+            connection.execute(f"PRAGMA user_version = {VERSION}")
+        connection.execute("COMMIT")
+    finally:
+        if connection.in_transaction:
+            connection.execute("ROLLBACK")
+
+
+def _version(connection: sqlite3.Connection) -> int:
+    return int(connection.execute("PRAGMA user_version").fetchone()[0])

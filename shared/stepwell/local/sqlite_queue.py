@@ -1,0 +1,92 @@
+"""Queue and timers on SQLite, and their receiving side: a message is a row whose `due_ms` says when it may be had.
+
+    send ── due_ms ──▶ receive ── due_ms := end of the lease ──▶ delete
+                          ▲              │
+                          └── lease over, or released
+
+A timer is a message that is due later; its name is kept apart, so that setting it again changes nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+
+from stepwell.definition.graph import Json
+from stepwell.local.database import Database, Row
+from stepwell.local.inbox import ALL_LANES, TIMER_NAME_KEPT_MS, Delivery
+from stepwell.local.jsontext import decode, encode
+from stepwell.runtime.ports import Clock, Lane
+
+SEND = "INSERT INTO messages (lane, due_ms, message) VALUES (?, ?, ?)"
+NAME_TIMER = "INSERT INTO timers (name, at_ms) VALUES (?, ?) ON CONFLICT DO NOTHING"
+OLDEST_DUE = """SELECT due_ms, seq, message, deliveries FROM messages WHERE lane = ? AND due_ms <= ?
+    ORDER BY due_ms, seq LIMIT 1"""
+LEASE = """UPDATE messages SET due_ms = ?, deliveries = deliveries + 1, receipt = ?
+    WHERE seq = ? AND deliveries = ? AND due_ms <= ?"""
+DELETE = "DELETE FROM messages WHERE seq = ? AND receipt = ?"
+EXTEND = "UPDATE messages SET due_ms = ? WHERE seq = ? AND receipt = ?"
+RELEASE = "UPDATE messages SET due_ms = ?, receipt = '' WHERE seq = ? AND receipt = ?"
+RECLAIM = "UPDATE messages SET due_ms = 0, receipt = '' WHERE receipt <> ''"
+NEXT_DUE = "SELECT min(due_ms) FROM messages WHERE lane = ?"
+PENDING = "SELECT count(*) FROM messages"
+PURGE_NAMES = "DELETE FROM timers WHERE at_ms <= ?"
+
+
+class SqliteQueue:
+    """The Queue and Timers ports and the Inbox on a Database, for any number of threads and processes.
+
+    Only what is sent is written durably. What the receiving side writes may be undone by a power cut, up to the
+    next durable commit: the message is then delivered once more, as any may be.
+    """
+
+    def __init__(self, database: Database, clock: Clock) -> None:
+        self._db = database
+        self._clock = clock
+
+    async def send(self, lane: Lane, message: Mapping[str, Json], at_ms: int = 0) -> None:
+        # `at once` counts from now: as 0 it would be older than every timer that is due, and go before it for ever.
+        self._db.change(SEND, (lane.value, at_ms or self._clock.now_ms(), encode(message)))
+
+    async def set(self, name: str, lane: Lane, message: Mapping[str, Json], at_ms: int) -> None:
+        text = encode(message)
+        with self._db.transaction() as execute:
+            if execute(NAME_TIMER, (name, at_ms)).rowcount:
+                execute(SEND, (lane.value, at_ms, text))
+
+    def receive(self, lanes: Collection[Lane], now_ms: int, lease_ms: int) -> Delivery | None:
+        while True:
+            found = [(*row, lane) for lane in lanes for row in self._db.rows(OLDEST_DUE, (lane.value, now_ms))]
+            if not found:
+                return None
+            delivery = self._lease(min(found), now_ms, lease_ms)
+            if delivery is not None:
+                return delivery  # else another receiver was quicker: look again
+
+    def _lease(self, found: Row, now_ms: int, lease_ms: int) -> Delivery | None:
+        _, seq, text, deliveries, lane = found
+        receipt = f"{seq}.{deliveries + 1}"
+        if not self._db.change_lazily(LEASE, (now_ms + lease_ms, receipt, seq, deliveries, now_ms)):
+            return None
+        return Delivery(str(seq), lane, decode(text), deliveries + 1, receipt)
+
+    def delete(self, delivery: Delivery) -> None:
+        self._db.change_lazily(DELETE, (int(delivery.id), delivery.receipt))
+
+    def extend(self, delivery: Delivery, now_ms: int, lease_ms: int) -> bool:
+        return self._db.change_lazily(EXTEND, (now_ms + lease_ms, int(delivery.id), delivery.receipt)) == 1
+
+    def release(self, delivery: Delivery, at_ms: int) -> None:
+        self._db.change_lazily(RELEASE, (at_ms, int(delivery.id), delivery.receipt))
+
+    def next_due_ms(self, lanes: Collection[Lane] = ALL_LANES) -> int | None:
+        times = [self._db.rows(NEXT_DUE, (lane.value,))[0][0] for lane in lanes]
+        return min((time_ms for time_ms in times if time_ms is not None), default=None)
+
+    def pending(self) -> int:
+        return int(self._db.rows(PENDING)[0][0])
+
+    def reclaim(self) -> int:
+        return self._db.change(RECLAIM, ())
+
+    def purge(self, now_ms: int) -> int:
+        return self._db.change(PURGE_NAMES, (now_ms - TIMER_NAME_KEPT_MS,))

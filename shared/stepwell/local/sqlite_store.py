@@ -1,0 +1,229 @@
+"""The store on SQLite: what a person's machine keeps of its runs, as durable as the disk under it.
+
+The methods are `async` because the port is; none of them suspends.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from stepwell import limits
+from stepwell.definition.graph import Json
+from stepwell.engine.records import Status, Topic
+from stepwell.errors import PortError
+from stepwell.local.answers import encode_cursor, too_many_pending
+from stepwell.local.database import Database
+from stepwell.local.jsontext import encode
+from stepwell.local.rows import ENDED, HEADER_COLUMNS, HEADER_FIELDS, event_of, header_of, header_row, list_sql
+from stepwell.runtime.ports import (
+    Consumed,
+    Event,
+    Header,
+    Loaded,
+    RunPage,
+    RunQuery,
+    Saved,
+    StatusChange,
+    Waiter,
+)
+
+PURGE_RUNS = 100  # runs dropped per transaction: others wait that long
+
+# ruff: noqa: S608 - the only texts put into SQL are names of columns and fixed conditions
+INSERT_RUN = (
+    f"INSERT INTO runs ({', '.join(HEADER_FIELDS)}) VALUES ({', '.join('?' * len(HEADER_FIELDS))})"
+    " ON CONFLICT DO NOTHING"
+)
+INSERT_TAG = "INSERT INTO tags (name, value, created_ms, run_id) VALUES (?, ?, ?, ?)"
+SELECT_RUN = f"SELECT {HEADER_COLUMNS} FROM runs r WHERE r.run_id = ?"
+CHANGE_STATUS = """UPDATE runs SET rev = ?, status = ?, changed_ms = ?, started_ms = coalesce(?, started_ms),
+    ended_ms = ?, waiting_for = ?, waiting_node = ?, waiting_since_ms = ?, waiting_until_ms = ?, expires_ms = ?
+    WHERE run_id = ? AND rev < ?"""
+# The sum is taken in two parts because SQLite refuses sums past 64 bits: five million runs would reach them.
+STATS = """SELECT workflow, status, waiting_for, count(*), sum(created_ms / 1000), sum(created_ms % 1000),
+    min(created_ms) FROM runs GROUP BY workflow, status, waiting_for ORDER BY workflow, status, waiting_for"""
+
+APPEND = "INSERT INTO log (run_id, token, slot, body) VALUES (?, ?, ?, ?) ON CONFLICT DO NOTHING"
+SELECT_SLOT = "SELECT body FROM log WHERE run_id = ? AND token = ? AND slot = ?"
+SELECT_LOG = "SELECT slot, body FROM log WHERE run_id = ? AND token = ? AND slot > ? ORDER BY slot LIMIT ?"
+SELECT_SNAPSHOT = "SELECT slot, body FROM snapshots WHERE run_id = ? AND token = ?"
+SAVE_SNAPSHOT = """INSERT INTO snapshots (run_id, token, slot, body) VALUES (?, ?, ?, ?)
+    ON CONFLICT DO UPDATE SET slot = excluded.slot, body = excluded.body WHERE excluded.slot > slot"""
+
+INSERT_MEMBER = "INSERT INTO joins (run_id, name, member) VALUES (?, ?, ?) ON CONFLICT DO NOTHING"
+SELECT_MEMBERS = "SELECT member FROM joins WHERE run_id = ? AND name = ?"
+
+INSERT_EVENT = """INSERT INTO events (name, key, id, at_ms, expires_ms, consumed_by, payload)
+    VALUES (?, ?, ?, ?, ?, ?, ?)"""
+SELECT_EVENT = "SELECT id, at_ms, expires_ms, consumed_by, payload FROM events WHERE name = ? AND key = ? AND id = ?"
+EVENT_EXISTS = "SELECT 1 FROM events WHERE name = ? AND key = ? AND id = ?"
+# INDEXED BY, here and below: left to itself, SQLite would read the consumed events, or all ended runs, too.
+COUNT_PENDING = """SELECT count(*) FROM events INDEXED BY events_pending
+    WHERE name = ? AND key = ? AND consumed_by = '' AND expires_ms > ?"""
+SELECT_PENDING = """SELECT id, at_ms, expires_ms, consumed_by, payload FROM events
+    WHERE name = ? AND key = ? AND consumed_by = '' AND expires_ms > ? ORDER BY at_ms, id"""
+CONSUME_EVENT = "UPDATE events SET consumed_by = ? WHERE name = ? AND key = ? AND id = ? AND consumed_by = ''"
+PURGE_EVENTS = "DELETE FROM events WHERE expires_ms <= ?"
+
+PUT_WAITER = """INSERT INTO waiters (name, key, run_id, token, slot, arm, since_ms, match)
+    VALUES (?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT DO NOTHING"""
+SELECT_WAITERS = """SELECT run_id, token, slot, since_ms, arm, match FROM waiters WHERE name = ? AND key = ?
+    ORDER BY since_ms, run_id, token, slot, arm"""
+FORGET_WAITER = """DELETE FROM waiters WHERE name = ? AND key = ? AND run_id = ? AND token = ? AND slot = ?
+    AND arm = ?"""
+
+PUT_DEFINITION = "INSERT INTO definitions (version, body) VALUES (?, ?) ON CONFLICT DO NOTHING"
+SELECT_DEFINITION = "SELECT body FROM definitions WHERE version = ?"
+
+SELECT_EXPIRED = f"""SELECT run_id FROM runs INDEXED BY runs_by_expiry
+    WHERE expires_ms > 0 AND expires_ms <= ? AND {ENDED} LIMIT ?"""
+PURGE_RUN = tuple(
+    f"DELETE FROM {table} WHERE run_id = ?" for table in ("log", "snapshots", "joins", "tags", "waiters", "runs")
+)
+
+
+class SqliteStore:
+    """The Store port on a Database, for any number of threads and processes."""
+
+    def __init__(self, database: Database) -> None:
+        self._db = database
+
+    async def create_run(self, header: Header) -> Header | None:
+        row = header_row(header)
+        with self._db.transaction() as execute:
+            if execute(INSERT_RUN, row).rowcount:
+                for name, value in header.tags.items():
+                    execute(INSERT_TAG, (name, value, header.created_ms, header.run_id))
+                return None
+            return header_of(execute(SELECT_RUN, (header.run_id,)).fetchone())
+
+    async def get_run(self, run_id: str) -> Header | None:
+        rows = self._db.rows(SELECT_RUN, (run_id,))
+        return header_of(rows[0]) if rows else None
+
+    async def change_status(self, change: StatusChange) -> bool:
+        new_values = (
+            change.rev,
+            change.status.value,
+            change.changed_ms,
+            change.started_ms,
+            change.ended_ms,
+            change.waiting_for,
+            change.waiting_node,
+            change.waiting_since_ms,
+            change.waiting_until_ms,
+            change.expires_ms,
+        )
+        return self._db.change(CHANGE_STATUS, (*new_values, change.run_id, change.rev)) == 1
+
+    async def list_runs(self, query: RunQuery) -> RunPage:
+        headers = tuple(header_of(row) for row in self._db.rows(*list_sql(query)))
+        if len(headers) <= query.limit:
+            return RunPage(headers)
+        page = headers[: query.limit]
+        return RunPage(page, encode_cursor(page[-1].created_ms, page[-1].run_id))
+
+    async def stats(self) -> Json:
+        return [
+            {
+                "workflow": workflow,
+                "status": Status(status),
+                "count": count,
+                "sum_created_ms": seconds * limits.SECOND_MS + rest_ms,
+                "oldest_created_ms": oldest_ms,
+                "waiting_for": waiting_for,
+            }
+            for workflow, status, waiting_for, count, seconds, rest_ms, oldest_ms in self._db.rows(STATS)
+        ]
+
+    async def append(self, run_id: str, token: str, slot: int, body: str) -> str | None:
+        if self._db.change(APPEND, (run_id, token, slot, body)):
+            return None
+        winner = self._db.rows(SELECT_SLOT, (run_id, token, slot))
+        if not winner:
+            raise PortError(f"run {run_id} was purged while its log was written")
+        return str(winner[0][0])
+
+    async def load(self, run_id: str, token: str) -> Loaded:
+        # Two reads need no transaction: a log only grows, so the records always go on from the snapshot read first.
+        saved = self._db.rows(SELECT_SNAPSHOT, (run_id, token))
+        snapshot = Saved(*saved[0]) if saved else None
+        return Loaded(snapshot, await self.read_log(run_id, token, snapshot.slot if snapshot else -1))
+
+    async def read_log(self, run_id: str, token: str, after: int = -1, limit: int | None = None) -> Sequence[Saved]:
+        rows = self._db.rows(SELECT_LOG, (run_id, token, after, -1 if limit is None else limit))
+        return [Saved(slot, body) for slot, body in rows]
+
+    async def save_snapshot(self, run_id: str, token: str, slot: int, body: str) -> None:
+        self._db.change(SAVE_SNAPSHOT, (run_id, token, slot, body))
+
+    async def arrive(self, run_id: str, join: str, member: str) -> frozenset[str]:
+        # In one transaction, so that the sets that two arrivals get are never both the first complete one.
+        with self._db.transaction() as execute:
+            execute(INSERT_MEMBER, (run_id, join, member))
+            return frozenset(name for (name,) in execute(SELECT_MEMBERS, (run_id, join)))
+
+    async def put_event(self, event: Event) -> bool:
+        topic = (event.topic.name, event.topic.key)
+        payload = encode(event.payload)
+        with self._db.transaction() as execute:
+            if execute(EVENT_EXISTS, (*topic, event.id)).fetchone():
+                return False
+            pending = execute(COUNT_PENDING, (*topic, event.at_ms)).fetchone()[0]
+            if pending >= limits.EVENT_PENDING:
+                raise too_many_pending(event.topic)
+            execute(INSERT_EVENT, (*topic, event.id, event.at_ms, event.expires_ms, event.consumed_by, payload))
+            return True
+
+    async def get_event(self, topic: Topic, event_id: str) -> Event | None:
+        rows = self._db.rows(SELECT_EVENT, (topic.name, topic.key, event_id))
+        return event_of(topic, rows[0]) if rows else None
+
+    async def pending_events(self, topic: Topic, now_ms: int) -> Sequence[Event]:
+        return [event_of(topic, row) for row in self._db.rows(SELECT_PENDING, (topic.name, topic.key, now_ms))]
+
+    async def put_waiter(self, waiter: Waiter) -> None:
+        self._db.change(PUT_WAITER, (*_waiter_key(waiter), waiter.since_ms, waiter.match))
+
+    async def waiters(self, topic: Topic) -> Sequence[Waiter]:
+        return [Waiter(topic, *row) for row in self._db.rows(SELECT_WAITERS, (topic.name, topic.key))]
+
+    async def forget_waiter(self, waiter: Waiter) -> None:
+        self._db.change(FORGET_WAITER, _waiter_key(waiter))
+
+    async def consume(self, topic: Topic, event_id: str, run_id: str, token: str, slot: int, body: str) -> Consumed:
+        taker = f"{run_id}|{token}|{slot}"
+        with self._db.transaction() as execute:
+            # The slot first: where both are taken, it is the token that has moved on.
+            if execute(SELECT_SLOT, (run_id, token, slot)).fetchone():
+                return Consumed.SLOT_TAKEN
+            if not execute(CONSUME_EVENT, (taker, topic.name, topic.key, event_id)).rowcount:
+                return Consumed.EVENT_TAKEN
+            execute(APPEND, (run_id, token, slot, body))
+            return Consumed.DONE
+
+    async def put_definition(self, version: str, body: str) -> None:
+        self._db.change(PUT_DEFINITION, (version, body))
+
+    async def get_definition(self, version: str) -> str | None:
+        rows = self._db.rows(SELECT_DEFINITION, (version,))
+        return rows[0][0] if rows else None
+
+    def purge(self, now_ms: int) -> int:
+        """Drops ended runs whose retention is over, with their logs, and expired events. Returns how many runs."""
+        self._db.change(PURGE_EVENTS, (now_ms,))
+        purged = 0
+        while True:
+            with self._db.transaction() as execute:
+                expired = execute(SELECT_EXPIRED, (now_ms, PURGE_RUNS)).fetchall()
+                for statement in PURGE_RUN:
+                    for run in expired:
+                        execute(statement, run)
+            purged += len(expired)
+            if len(expired) < PURGE_RUNS:
+                return purged
+
+
+def _waiter_key(waiter: Waiter) -> tuple[str, str, str, str, int, int]:
+    topic = waiter.topic
+    return topic.name, topic.key, waiter.run_id, waiter.token, waiter.slot, waiter.arm

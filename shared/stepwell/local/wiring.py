@@ -1,0 +1,106 @@
+"""The one place that knows which adapters are real on this machine: a data folder and a workflow folder, assembled."""
+
+from __future__ import annotations
+
+import random
+import secrets
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+
+from stepwell.definition.compiler import compile_document
+from stepwell.definition.expressions import compile_expression
+from stepwell.definition.graph import Graph
+from stepwell.errors import PortError
+from stepwell.local.bell import Bell, RingingQueue
+from stepwell.local.blobs import FolderBlobs
+from stepwell.local.clocks import RealClock
+from stepwell.local.database import Database
+from stepwell.local.inbox import Inbox
+from stepwell.local.sqlite_queue import SqliteQueue
+from stepwell.local.sqlite_store import SqliteStore
+from stepwell.local.sweeping import LocalSweeper
+from stepwell.runtime.assembly import Assembly, assemble
+from stepwell.runtime.catalog import Catalog
+from stepwell.runtime.driving import run_now
+from stepwell.runtime.ports import Ports
+from stepwell.runtime.steps.executor import FunctionSteps
+
+DATABASE_FILE = "stepwell.db"
+BLOBS_FOLDER = "blobs"
+_ID_ALPHABET = "0123456789abcdefghjkmnpqrstvwxyz"  # base 32 without the letters that read as digits or as each other
+
+
+@dataclass(frozen=True, slots=True)
+class Local:
+    """Everything of one Stepwell on this machine."""
+
+    parts: Assembly
+    inbox: Inbox
+    bell: Bell
+    steps: FunctionSteps
+    sweeper: LocalSweeper
+    stopping: threading.Event
+    purge: Callable[[int], int]  # drops what its retention is over for, at this time; returns how many runs
+    close: Callable[[], None]
+
+    def deploy(self, graphs: tuple[Graph, ...]) -> None:
+        """These are the workflows from now on; runs under way keep their versions."""
+        self.parts.catalog.replace(graphs)
+        run_now(self.parts.catalog.save(self.parts.ports.store))
+
+
+class StoppableClock:
+    """The machine's clock. Who sleeps by it is woken when the server stops, and told so."""
+
+    def __init__(self, stopping: threading.Event) -> None:
+        self._clock, self._stopping = RealClock(), stopping
+
+    def now_ms(self) -> int:
+        return self._clock.now_ms()
+
+    async def sleep_ms(self, duration_ms: int) -> None:
+        if self._stopping.wait(max(duration_ms, 0) / 1_000):
+            raise PortError("the server is stopping", hint="ask again when it is back")
+
+
+def open_local(data: Path, folder: Path, graphs: tuple[Graph, ...] = ()) -> Local:
+    """Opens the data folder (which the caller has claimed) for these workflows. Raises PortError, UserError."""
+    data.mkdir(parents=True, exist_ok=True)
+    stopping, bell = threading.Event(), Bell()
+    clock = StoppableClock(stopping)
+    database = Database(data / DATABASE_FILE)
+    store, inbox = SqliteStore(database), SqliteQueue(database, clock)
+    queue = RingingQueue(inbox, inbox, bell)
+    steps = FunctionSteps(folder, clock)
+    catalog = Catalog(partial(compile_document, trusted=True))
+    parts = assemble(
+        Ports(store, queue, queue, FolderBlobs(data / BLOBS_FOLDER), clock),
+        catalog,
+        steps,
+        compile_expression=compile_expression,
+        new_id=new_id,
+        jitter=random.random,
+    )
+
+    def purge(now_ms: int) -> int:
+        inbox.purge(now_ms)
+        return store.purge(now_ms)
+
+    sweeper = LocalSweeper(parts.ports, catalog, database)
+    local = Local(parts, inbox, bell, steps, sweeper, stopping, purge, database.close)
+    local.deploy(graphs)
+    return local
+
+
+def new_id() -> str:
+    """26 characters that sort by their time, to the millisecond, and do not repeat."""
+    value = (time.time_ns() // 1_000_000) << 80 | secrets.randbits(80)
+    digits = []
+    for _ in range(26):
+        value, digit = divmod(value, 32)
+        digits.append(_ID_ALPHABET[digit])
+    return "".join(reversed(digits))

@@ -1,0 +1,68 @@
+"""What may come in: names, ids, keys, JSON. Each check raises InvalidInput under a code of its own."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Mapping
+
+from stepwell.definition.graph import Json
+from stepwell.errors import InvalidInput
+from stepwell.limits import JSON_DEPTH, KEY_CHARACTERS, NAME_CHARACTERS, TAGS
+
+NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:-]*", re.ASCII)
+RUN_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]*", re.ASCII)
+_LARGEST_INT = 2**63 - 1  # what expressions, and most readers of JSON, can hold
+
+
+def check_name(name: str, what: str) -> None:
+    """Workflow, node and event names: letters, digits, `.`, `_`, `-`, `:`; nothing that could be a path."""
+    if len(name) > NAME_CHARACTERS or not NAME.fullmatch(name) or ".." in name:
+        hint = f"letters, digits and . _ - : are allowed, at most {NAME_CHARACTERS}, and no .."
+        raise InvalidInput(f"{name[:80]!r} cannot be the {what}", code="bad_name", hint=hint)
+
+
+def check_run_id(run_id: str) -> None:
+    """A run id goes into keys and URLs."""
+    if len(run_id) > NAME_CHARACTERS or not RUN_ID.fullmatch(run_id):
+        hint = f"letters, digits, _ and - are allowed, at most {NAME_CHARACTERS}"
+        raise InvalidInput(f"{run_id[:80]!r} cannot be a run id", code="bad_run_id", hint=hint)
+
+
+def check_event_key(key: str) -> None:
+    """An event's key or id: any printable text within bounds."""
+    if len(key) > KEY_CHARACTERS or not (key == "" or key.isprintable()):
+        hint = f"printable characters, at most {KEY_CHARACTERS}"
+        raise InvalidInput("that cannot be an event's key or id", code="bad_key", hint=hint)
+
+
+def check_tags(tags: Mapping[str, str]) -> None:
+    if len(tags) > TAGS:
+        raise InvalidInput(f"a run has at most {TAGS} tags, not {len(tags)}", code="too_many_tags")
+    for name, value in tags.items():
+        check_name(name, "tag name")
+        check_event_key(value)
+
+
+def check_json(value: Json, what: str, depth: int = 0) -> None:
+    """Finite numbers, text that can be stored, bounded nesting: what every store and reader can hold."""
+    if depth > JSON_DEPTH:
+        raise InvalidInput(f"the {what} is nested deeper than {JSON_DEPTH} levels", code="too_deep")
+    match value:
+        case dict():
+            for key, part in value.items():
+                check_json(key, what, depth)
+                check_json(part, what, depth + 1)
+        case list():
+            for part in value:
+                check_json(part, what, depth + 1)
+        case float() if not math.isfinite(value):
+            raise InvalidInput(f"the {what} has a number that is not finite", code="not_finite", hint="use null")
+        case int() if abs(value) > _LARGEST_INT:
+            raise InvalidInput(f"the {what} has a number beyond 64 bits", code="number_too_large", hint="send a string")
+        case str() if not value.isascii() and any("\ud800" <= c <= "\udfff" for c in value):
+            raise InvalidInput(f"the {what} has half a surrogate pair", code="bad_text")
+        case None | bool() | int() | float() | str():
+            return
+        case _:
+            raise InvalidInput(f"the {what} has a {type(value).__name__}, which is not JSON", code="not_json")

@@ -1,0 +1,51 @@
+"""Puts the parts together over any ports: the worker, the coordinator and the service of one Stepwell."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from stepwell.definition.graph import Expression
+from stepwell.runtime.catalog import Catalog
+from stepwell.runtime.coordinator import Coordinator
+from stepwell.runtime.logbook import Logbook
+from stepwell.runtime.perform import Performer
+from stepwell.runtime.ports import Ports
+from stepwell.runtime.service import Service
+from stepwell.runtime.sweeper import Sweeper
+from stepwell.runtime.worker import Steps, Worker
+
+
+@dataclass(frozen=True, slots=True)
+class Assembly:
+    """Everything that handles a message or a call."""
+
+    ports: Ports
+    catalog: Catalog
+    worker: Worker
+    coordinator: Coordinator
+    service: Service
+    sweeper: Sweeper
+
+
+def assemble(
+    ports: Ports,
+    catalog: Catalog,
+    steps: Steps,
+    *,
+    compile_expression: Callable[[str], Expression],
+    new_id: Callable[[], str],
+    jitter: Callable[[], float],
+) -> Assembly:
+    """`new_id` and `jitter` are the only randomness there is; both are passed in."""
+    logbook = Logbook(ports, catalog)
+    performer = Performer(ports, logbook, compile_expression)
+    coordinator = Coordinator(ports, logbook, performer)
+    return Assembly(
+        ports,
+        catalog,
+        Worker(ports, logbook, performer, steps, jitter),
+        coordinator,
+        Service(ports, catalog, logbook, performer, coordinator, new_id),
+        Sweeper(ports, logbook),
+    )

@@ -1,0 +1,59 @@
+"""The workflows that can be started, and the versions that runs are pinned to."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable, Mapping
+
+from stepwell.definition.graph import Graph, Json
+from stepwell.errors import EngineFault, NotFound
+from stepwell.runtime.ports import Store
+
+
+class Catalog:
+    """Graphs by name (the version deployed now) and by version (any that a run was started with)."""
+
+    def __init__(self, compile_document: Callable[[Mapping[str, Json]], Graph], graphs: Iterable[Graph] = ()) -> None:
+        self._compile = compile_document
+        self._current: dict[str, Graph] = {}
+        self._versions: dict[str, Graph] = {}
+        self._kept: set[str] = set()
+        self.replace(graphs)
+
+    def replace(self, graphs: Iterable[Graph]) -> None:
+        """Another set of workflows is deployed; runs under way keep their versions."""
+        self._current = {graph.name: graph for graph in graphs}
+        self._versions = {**self._versions, **{graph.version: graph for graph in self._current.values()}}
+
+    @property
+    def current(self) -> Mapping[str, Graph]:
+        return self._current
+
+    def named(self, name: str) -> Graph:
+        """The version deployed now. Raises NotFound."""
+        graph = self._current.get(name)
+        if graph is None:
+            known = ", ".join(sorted(self._current)) or "none"
+            raise NotFound(f"there is no workflow {name!r}", code="unknown_workflow", hint=f"deployed: {known}")
+        return graph
+
+    async def save(self, store: Store) -> None:
+        """Keeps every current definition under its hash, before any run is pinned to it."""
+        for graph in self._current.values():
+            await self.keep(graph, store)
+
+    async def keep(self, graph: Graph, store: Store) -> None:
+        """The definition as JSON text, because the order of its nodes is part of it; once for each process."""
+        if graph.version not in self._kept:
+            await store.put_definition(graph.version, json.dumps(graph.document))
+            self._kept.add(graph.version)
+
+    async def pinned(self, version: str, store: Store) -> Graph:
+        """The graph a run was started with, from memory or from the store."""
+        graph = self._versions.get(version)
+        if graph is None:
+            body = await store.get_definition(version)
+            if body is None:
+                raise EngineFault(f"version {version} of a workflow is not stored", code="version_lost")
+            graph = self._versions[version] = self._compile(json.loads(body))
+        return graph

@@ -1,0 +1,164 @@
+"""The coordinator: timers, events, deadlines and dead letters become records; then it wakes whoever goes on."""
+
+from __future__ import annotations
+
+from stepwell.definition.authoring import StepDefaults
+from stepwell.engine.decide import Outcome, RunStep, commit, deadline_ms, decide, ended_record, timeout_failure
+from stepwell.engine.records import ROOT, End, Failure, Record, Resumption, Status
+from stepwell.engine.retry import resolve_policy
+from stepwell.engine.table import Message as Received
+from stepwell.engine.table import Verdict, receive
+from stepwell.engine.token import Token
+from stepwell.limits import DELIVERIES
+from stepwell.runtime.logbook import Logbook, Standing
+from stepwell.runtime.messages import DeadLetter, Deadline, Message, Publish, Timer, Wake, to_json
+from stepwell.runtime.perform import Performer, resumed_record
+from stepwell.runtime.ports import Consumed, Event, Lane, Ports
+from stepwell.runtime.worker import is_stale
+
+
+class Coordinator:
+    """Takes what the resume lane carries. Every handler may run twice, late, or for a run that is gone."""
+
+    def __init__(self, ports: Ports, logbook: Logbook, performer: Performer) -> None:
+        self._ports, self._logbook, self._performer = ports, logbook, performer
+
+    async def handle(self, message: Message) -> None:
+        """Raises PortError when the world did not answer: the message is to come again."""
+        match message:
+            case Timer():
+                await self.fire(message)
+            case Publish(event):
+                await self.publish(event, message.id)
+            case Deadline():
+                await self.expire(message)
+            case DeadLetter(wake):
+                await self.bury(wake, message.id)
+            case Wake():
+                await self.wake(message)
+
+    async def wake(self, wake: Wake) -> None:
+        await self._ports.queue.send(Lane.WORK, to_json(wake))
+
+    async def fire(self, timer: Timer) -> None:
+        """A wait's time is up: `resumed` goes into the slot after it, unless something else did."""
+        at = await self._logbook.load(timer.run_id, timer.token)
+        if at is None:
+            return
+        if at.token.slot == timer.slot + 1 and at.token.last and at.token.last.by == timer.id:
+            await self.wake(Wake(timer.run_id, at.token.slot, timer.token))  # mine, from before a crash
+            return
+        parked = at.token.parked
+        if at.token.slot != timer.slot or parked is None or parked.until_ms is None:
+            return
+        if receive(at.token.phase, Received.TIMER) is not Verdict.TAKE:
+            return
+        if self._ports.clock.now_ms() < parked.until_ms:
+            await self._performer.look_again(Lane.RESUME, timer, parked.until_ms, timer)
+            return
+        kind = "timeout" if parked.timer_arm is None else "timer"
+        await self.resume(at, timer.id, Resumption(kind, parked.timer_arm or 0))
+
+    async def resume(self, at: Standing, by: str, came: Resumption) -> Record | None:
+        """Appends `resumed` and wakes the worker. None when this call's record stands, else the winner."""
+        record = resumed_record(self._logbook, at, by, came)
+        winner = await self._logbook.append(at, record)
+        if winner is not None and winner.by != by:
+            return winner
+        await self.wake(Wake(at.run_id, record.slot, at.token.id))
+        return None
+
+    async def publish(self, event: Event, by: str) -> None:
+        """The event first, then the waits: whoever registers in between reads the event itself.
+
+        publisher:  put event ----> read waits -> consume
+        waiter:            put wait ----> read events -> consume      one of the two sees the other
+        """
+        store = self._ports.store
+        await store.put_event(event)
+        kept = await store.get_event(event.topic, event.id)
+        if kept is not None and not kept.consumed_by:
+            for waiter in await store.waiters(event.topic):
+                at = await self._logbook.load(waiter.run_id, waiter.token)
+                if at is None or at.token.slot != waiter.slot:
+                    await store.forget_waiter(waiter)
+                    continue
+                if receive(at.token.phase, Received.EVENT) is not Verdict.TAKE:
+                    continue
+                done = await self._performer.consume(at, waiter, kept, by)
+                if isinstance(done, Record) or done is Consumed.EVENT_TAKEN:
+                    break
+            kept = await store.get_event(event.topic, event.id)
+        if kept is not None and kept.consumed_by:
+            await self._push_consumer(kept, by)
+
+    async def _push_consumer(self, event: Event, by: str) -> None:
+        """Whoever this publisher resumed, now or before a crash, goes on; another's consumer is pushed by that one."""
+        run_id, token_id, slot = event.consumed_by.split("|")
+        at = await self._logbook.load(run_id, token_id)
+        if at is not None and at.token.slot == int(slot) and at.token.last and at.token.last.by == by:
+            await self.wake(Wake(run_id, int(slot), token_id))
+
+    async def expire(self, deadline: Deadline) -> None:
+        """The run's own timeout: it counts waiting, and overrides any step's own."""
+        at = await self._logbook.load(deadline.run_id, ROOT)
+        if at is None:
+            return
+        limit_ms = deadline_ms(at.graph, at.run, at.token)
+        if limit_ms is None:
+            return
+        if self._ports.clock.now_ms() < limit_ms and not at.token.ended:
+            await self._performer.look_again(Lane.RESUME, deadline, limit_ms, deadline)
+            return
+        end = End(Status.TIMED_OUT, timeout_failure(at.graph))
+        await self.end(deadline.run_id, end, Received.DEADLINE, deadline.id)
+
+    async def end(
+        self, run_id: str, end: End, received: Received, by: str, *, reason: str = "", who: str = ""
+    ) -> tuple[bool, Token]:
+        """Ends a run from outside at its next free slot. False when it had ended already (by another).
+
+        The append is the acknowledgement: from then on no step result of the run can be committed.
+        """
+        while True:
+            at = await self._logbook.load(run_id, ROOT)
+            if at is None:
+                return False, Token()
+            if receive(at.token.phase, received) is not Verdict.TAKE:
+                await self._performer.perform(at, by)  # its effects may not have happened before a crash
+                return bool(at.token.last and at.token.last.by == by), at.token
+            moment = self._logbook.moment(at, by)
+            record = ended_record(moment, at.token, end.status, end.error, reason=reason, who=who)
+            if await self._logbook.append(at, record) is None:
+                at = at.after(record)
+                await self._performer.perform(at, by)
+                return True, at.token
+
+    async def bury(self, wake: Wake, by: str) -> None:
+        """A step that killed its worker too often has failed, which the workflow can take.
+
+        Where no user code was next it was not the message's fault: a fresh one takes its place.
+        """
+        at = await self._logbook.load(wake.run_id, wake.token)
+        if at is None:
+            return
+        mine = at.token.last is not None and at.token.last.by == by
+        if is_stale(at.token, wake) and not mine:
+            return
+        if not mine and (record := self._lost(at, by)) is not None:
+            winner = await self._logbook.append(at, record)
+            if winner is not None and winner.by != by:
+                return
+            at = at.after(winner or record)
+        await self.wake(Wake(wake.run_id, at.token.slot, wake.token))
+
+    def _lost(self, at: Standing, by: str) -> Record | None:
+        """The step's failure; None where no step was next."""
+        moment = self._logbook.moment(at, by)
+        action = decide(moment, at.token)
+        if not isinstance(action, RunStep):
+            return None
+        message = f"the worker died with this step {DELIVERIES} times"
+        failure = Failure("worker_lost", "worker_lost", message, action.node, action.attempt)
+        policy = resolve_policy(action.step, StepDefaults())
+        return commit(moment, at.token, action, Outcome(failure=failure, started_ms=moment.now_ms), policy)

@@ -1,0 +1,116 @@
+"""Messages: they say where to look, never what is true. Each has an id that is the same in every copy of it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TypeAlias
+
+from stepwell.definition.graph import Json
+from stepwell.engine.records import ROOT, Topic
+from stepwell.errors import EngineFault
+from stepwell.runtime.ports import Event
+
+
+@dataclass(frozen=True, slots=True)
+class Wake:
+    """Record `slot` of `token` wants pushing on; slot -1: the token has no record yet."""
+
+    run_id: str
+    slot: int
+    token: str = ROOT
+
+    @property
+    def id(self) -> str:
+        return f"wake:{self.token}:{self.slot}"
+
+
+@dataclass(frozen=True, slots=True)
+class Timer:
+    """The time of the wait in `slot` is up."""
+
+    run_id: str
+    slot: int
+    token: str = ROOT
+
+    @property
+    def id(self) -> str:
+        return f"timer:{self.token}:{self.slot}"
+
+
+@dataclass(frozen=True, slots=True)
+class Deadline:
+    """The run's own time is up."""
+
+    run_id: str
+
+    @property
+    def id(self) -> str:
+        return "deadline"
+
+
+@dataclass(frozen=True, slots=True)
+class Publish:
+    """An event arrived from outside."""
+
+    event: Event
+
+    @property
+    def id(self) -> str:
+        return f"event:{self.event.topic}:{self.event.id}"
+
+
+@dataclass(frozen=True, slots=True)
+class DeadLetter:
+    """This wake killed its worker too often."""
+
+    wake: Wake
+
+    @property
+    def id(self) -> str:
+        return f"dead:{self.wake.token}:{self.wake.slot}"
+
+
+Message: TypeAlias = Wake | Timer | Deadline | Publish | DeadLetter
+
+
+def to_json(message: Message) -> dict[str, Json]:
+    """The message as a queue carries it."""
+    match message:
+        case Wake(run_id, slot, token):
+            return {"type": "wake", "run_id": run_id, "token": token, "slot": slot}
+        case Timer(run_id, slot, token):
+            return {"type": "timer", "run_id": run_id, "token": token, "slot": slot}
+        case Deadline(run_id):
+            return {"type": "deadline", "run_id": run_id}
+        case DeadLetter(wake):
+            return {"type": "dead_letter", "wake": to_json(wake)}
+        case Publish(event):
+            return {
+                "type": "publish",
+                "topic": [event.topic.name, event.topic.key],
+                "id": event.id,
+                "payload": event.payload,
+                "at_ms": event.at_ms,
+                "expires_ms": event.expires_ms,
+            }
+
+
+def from_json(raw: Mapping[str, Json]) -> Message:
+    """Raises EngineFault for something that is none of our messages."""
+    try:
+        match raw["type"]:
+            case "wake":
+                return Wake(raw["run_id"], raw["slot"], raw["token"])
+            case "timer":
+                return Timer(raw["run_id"], raw["slot"], raw["token"])
+            case "deadline":
+                return Deadline(raw["run_id"])
+            case "dead_letter":
+                return DeadLetter(Wake(raw["wake"]["run_id"], raw["wake"]["slot"], raw["wake"]["token"]))
+            case "publish":
+                topic = Topic(*raw["topic"])
+                return Publish(Event(topic, raw["id"], raw["payload"], raw["at_ms"], raw["expires_ms"]))
+    except (KeyError, TypeError) as error:
+        raise EngineFault(f"a message without its parts: {error!r}", code="broken_message") from error
+    raise EngineFault(f"a message of unknown type {raw['type']!r}", code="broken_message")

@@ -1,0 +1,136 @@
+"""Performing effects: idempotent sends and registrations. Also the mailbox, seen from the waiter's side."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+from stepwell.definition.graph import Expression, Json
+from stepwell.engine.codec import encode_record
+from stepwell.engine.effects import Escalate, Forget, Register, SetTimer, ShowStatus, TakePending, effects
+from stepwell.engine.names import Names
+from stepwell.engine.records import Kind, Parked, Record, Resumption
+from stepwell.engine.waits import event_topic
+from stepwell.errors import ExpressionError
+from stepwell.limits import EVENT_KEPT_MS, MINUTE_MS
+from stepwell.runtime.logbook import Logbook, Standing, stow
+from stepwell.runtime.messages import Deadline, Message, Publish, Timer, Wake, to_json
+from stepwell.runtime.ports import Consumed, Event, Lane, Ports, StatusChange, Waiter
+
+QUEUE_HORIZON_MS = 15 * MINUTE_MS  # what a queue's own delay can cover; beyond it a timer is set
+
+Compile = Callable[[str], Expression]
+
+
+class Performer:
+    """Makes the world agree with a token's last record. Everything here may be done twice."""
+
+    def __init__(self, ports: Ports, logbook: Logbook, compile_expression: Compile) -> None:
+        self._ports, self._logbook, self._compile = ports, logbook, compile_expression
+
+    async def perform(self, at: Standing, by: str) -> Record | None:
+        """All effects of the last record, in order. A record, when an event that came earlier ended the wait."""
+        resumed: Record | None = None
+        for effect in effects(at.graph, at.token):
+            match effect:
+                case ShowStatus():
+                    await self.show(at.run_id, effect)
+                case Register(parked, slot):
+                    for waiter in waiters_of(at, parked, slot):
+                        await self._ports.store.put_waiter(waiter)
+                case SetTimer(slot, at_ms):
+                    await self.arm(Lane.RESUME, Timer(at.run_id, slot, at.token.id), at_ms, at.run_id)
+                case TakePending(parked, slot):
+                    resumed = await self._take_pending(at, parked, slot, by)
+                case Forget(parked, slot):
+                    for waiter in waiters_of(at, parked, slot):
+                        await self._ports.store.forget_waiter(waiter)
+                case Escalate(name, payload, event_id):
+                    await self._escalate(at, name, {**payload, "run_id": at.run_id}, event_id)
+        return resumed
+
+    async def show(self, run_id: str, effect: ShowStatus) -> bool:
+        """The header says what the log says; an older change never undoes a newer one."""
+        parked = effect.parked
+        change = StatusChange(
+            run_id,
+            effect.rev,
+            effect.status,
+            effect.at_ms,
+            started_ms=effect.at_ms if effect.picked_up else None,
+            ended_ms=effect.at_ms if effect.status.terminal else 0,
+            waiting_for=parked.kind if parked else "",
+            waiting_node=effect.node,
+            waiting_since_ms=parked.since_ms if parked else 0,
+            waiting_until_ms=parked.until_ms if parked else None,
+            expires_ms=effect.expires_ms,
+        )
+        return await self._ports.store.change_status(change)
+
+    async def arm(self, lane: Lane, message: Message, at_ms: int, run_id: str) -> None:
+        """The message at that time: by the queue's delay within 15 minutes, by a timer beyond."""
+        if at_ms - self._ports.clock.now_ms() <= QUEUE_HORIZON_MS:
+            await self._ports.queue.send(lane, to_json(message), at_ms)
+        else:
+            await self._ports.timers.set(f"{run_id}.{message.id}", lane, to_json(message), at_ms)
+
+    async def look_again(self, lane: Lane, message: Wake | Timer | Deadline, at_ms: int, came: Message) -> None:
+        """Arms the message; one that just came, too early by this machine's clock, goes on by the queue.
+
+        A timer's name is used up once it has fired: setting it again would change nothing.
+        """
+        if came != message:
+            await self.arm(lane, message, at_ms, message.run_id)
+        else:
+            hop_ms = min(at_ms, self._ports.clock.now_ms() + QUEUE_HORIZON_MS)
+            await self._ports.queue.send(lane, to_json(message), hop_ms)
+
+    async def _escalate(self, at: Standing, name: str, payload: Json, event_id: str) -> None:
+        now_ms = self._ports.clock.now_ms()
+        event = Event(event_topic(name, ""), f"{at.run_id}:{event_id}", payload, now_ms, now_ms + EVENT_KEPT_MS)
+        await self._ports.queue.send(Lane.RESUME, to_json(Publish(event)))
+
+    async def _take_pending(self, at: Standing, parked: Parked, slot: int, by: str) -> Record | None:
+        """The waiter's half of the mailbox: its waits are down, so what it does not read now will see them."""
+        now_ms = self._ports.clock.now_ms()
+        for waiter in waiters_of(at, parked, slot):
+            for event in await self._ports.store.pending_events(waiter.topic, now_ms):
+                record = await self.consume(at, waiter, event, by)
+                if isinstance(record, Record):
+                    return record
+                if record is Consumed.SLOT_TAKEN:
+                    return None
+        return None
+
+    async def consume(self, at: Standing, waiter: Waiter, event: Event, by: str) -> Record | Consumed | None:
+        """`resumed` and the event's mark in one transaction. None: the wait does not want this event."""
+        if not self._wants(at, waiter, event):
+            return None
+        record = resumed_record(self._logbook, at, by, Resumption(
+            "event", waiter.arm, event.topic.name, event.payload, event.id))  # fmt: skip
+        body = await stow(encode_record(record), self._ports.blobs)
+        done = await self._ports.store.consume(event.topic, event.id, at.run_id, at.token.id, record.slot, body)
+        return record if done is Consumed.DONE else done
+
+    def _wants(self, at: Standing, waiter: Waiter, event: Event) -> bool:
+        """An event whose `match` cannot be evaluated is not the one that is waited for; it stays for others."""
+        if not waiter.match:
+            return True
+        moment = self._logbook.moment(at, "")
+        try:
+            return self._compile(waiter.match).evaluate(Names(moment, at.token, event=event.payload)) is True
+        except ExpressionError:
+            return False
+
+
+def waiters_of(at: Standing, parked: Parked, slot: int) -> Iterator[Waiter]:
+    """One registration for each topic of each arm."""
+    for index, arm in enumerate(parked.arms):
+        for topic in arm.topics:
+            yield Waiter(topic, at.run_id, at.token.id, slot, parked.since_ms, index, arm.match)
+
+
+def resumed_record(logbook: Logbook, at: Standing, by: str, came: Resumption) -> Record:
+    """What ended the wait, for the slot after it."""
+    last = at.token.last
+    at_ms = max(logbook.moment(at, by).now_ms, last.at_ms if last else 0)
+    return Record(at.token.next_slot, Kind.RESUMED, by, at_ms, at.token.node, resumption=came)

@@ -1,0 +1,229 @@
+"""The ports: what the runtime needs of the world. Every adapter passes one contract suite (tests/contract).
+
+All are `async` so that the simulator can stop an actor at every call; adapters that block simply do not suspend.
+Any call may raise PortError: the outcome is then unknown, and the caller's message comes again.
+Bodies are JSON text, opaque to the store.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Protocol
+
+from stepwell.definition.graph import Json
+from stepwell.engine.records import Status, Topic
+
+
+@dataclass(frozen=True, slots=True)
+class Header:
+    """A run's header: written at the start, when the status changes, at the end. `rev` orders the changes."""
+
+    run_id: str
+    workflow: str
+    version: str
+    input: Json
+    created_ms: int
+    status: Status = Status.PENDING
+    rev: int = -2  # -2 created, -1 picked up, then the slot of the root record that changed the status
+    fingerprint: str = ""  # of the request that started it: tells a repeated start from another one
+    started_ms: int = 0
+    ended_ms: int = 0
+    start_at_ms: int = 0
+    deadline_ms: int | None = None
+    idle: bool = False
+    priority: int = 0
+    tags: Mapping[str, str] = field(default_factory=dict)
+    parent: str | None = None
+    waiting_for: str = ""
+    waiting_node: str = ""
+    waiting_since_ms: int = 0
+    waiting_until_ms: int | None = None
+    changed_ms: int = 0  # when `status` last changed
+    expires_ms: int = 0  # ended runs: when their data may be dropped
+
+
+@dataclass(frozen=True, slots=True)
+class StatusChange:
+    """A later state of a header: applied only if `rev` is greater than the stored one. Replaces these fields."""
+
+    run_id: str
+    rev: int
+    status: Status
+    changed_ms: int
+    started_ms: int | None = None  # None: keep what is there
+    ended_ms: int = 0
+    waiting_for: str = ""
+    waiting_node: str = ""
+    waiting_since_ms: int = 0
+    waiting_until_ms: int | None = None
+    expires_ms: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class RunQuery:
+    """Which runs to list, newest first. Empty fields do not narrow. `cursor` is what the page before returned."""
+
+    workflow: str = ""
+    statuses: frozenset[Status] = frozenset()
+    tag: tuple[str, str] | None = None
+    since_ms: int = 0
+    waiting_for: str = ""
+    overdue_at_ms: int | None = None  # waiting runs whose waiting_until_ms is before it
+    limit: int = 50
+    cursor: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class RunPage:
+    headers: tuple[Header, ...]
+    next_cursor: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Saved:
+    """One stored record or snapshot: its slot and its body."""
+
+    slot: int
+    body: str
+
+
+@dataclass(frozen=True, slots=True)
+class Loaded:
+    """What is needed to fold a token: its last snapshot and the records after it, in slot order."""
+
+    snapshot: Saved | None
+    records: Sequence[Saved]
+
+
+@dataclass(frozen=True, slots=True)
+class Event:
+    """Something that arrived from outside, kept under its topic until it is consumed or expires."""
+
+    topic: Topic
+    id: str
+    payload: Json
+    at_ms: int
+    expires_ms: int
+    consumed_by: str = ""  # "<run>|<token>|<slot>" of the `resumed` record that took it; "" while pending
+
+
+@dataclass(frozen=True, slots=True)
+class Waiter:
+    """A wait's registration under one topic. `slot` is that of the `waiting` record."""
+
+    topic: Topic
+    run_id: str
+    token: str
+    slot: int
+    since_ms: int
+    arm: int = 0
+    match: str = ""
+
+
+class Consumed(StrEnum):
+    DONE = "done"
+    EVENT_TAKEN = "event_taken"  # or unknown, or expired and gone
+    SLOT_TAKEN = "slot_taken"
+
+
+class Store(Protocol):
+    """Log, join, mailbox, headers. Reads are strongly consistent except `list_runs` and `stats`."""
+
+    async def create_run(self, header: Header) -> Header | None:
+        """None when this call created it; else the header that has this run id already."""
+
+    async def get_run(self, run_id: str) -> Header | None: ...
+
+    async def change_status(self, change: StatusChange) -> bool:
+        """False when the stored `rev` is not behind: an older change never undoes a newer one."""
+
+    async def list_runs(self, query: RunQuery) -> RunPage:
+        """Newest first (created_ms, then run_id, descending). Raises InvalidInput for a cursor it did not make."""
+
+    async def stats(self) -> Json:
+        """Counts: a list of {workflow, status, count, sum_created_ms, oldest_created_ms, waiting_for} rows,
+        one for each (workflow, status, waiting_for) there is."""
+
+    async def append(self, run_id: str, token: str, slot: int, body: str) -> str | None:
+        """None when this writer won the slot, else the body that holds it. Durable when it returns."""
+
+    async def load(self, run_id: str, token: str) -> Loaded:
+        """The last snapshot and every record after it."""
+
+    async def read_log(self, run_id: str, token: str, after: int = -1, limit: int | None = None) -> Sequence[Saved]:
+        """Records with slot > after, in order: the history."""
+
+    async def save_snapshot(self, run_id: str, token: str, slot: int, body: str) -> None:
+        """Keeps the newest (greatest slot) only."""
+
+    async def arrive(self, run_id: str, join: str, member: str) -> frozenset[str]:
+        """Adds to the join's set, idempotently; returns the set."""
+
+    async def put_event(self, event: Event) -> bool:
+        """False when an event of this id is there already, consumed or not: nothing is changed."""
+
+    async def get_event(self, topic: Topic, event_id: str) -> Event | None: ...
+
+    async def pending_events(self, topic: Topic, now_ms: int) -> Sequence[Event]:
+        """Not consumed and not expired, oldest first (at_ms, then id)."""
+
+    async def put_waiter(self, waiter: Waiter) -> None:
+        """Idempotent by (topic, run, token, slot, arm)."""
+
+    async def waiters(self, topic: Topic) -> Sequence[Waiter]:
+        """Oldest first (since_ms, then run, token, slot, arm)."""
+
+    async def forget_waiter(self, waiter: Waiter) -> None: ...
+
+    async def consume(self, topic: Topic, event_id: str, run_id: str, token: str, slot: int, body: str) -> Consumed:
+        """One transaction: `body` into `slot` of the token's log, the event marked as consumed by it."""
+
+    async def put_definition(self, version: str, body: str) -> None:
+        """Keeps a definition under its hash, for the runs pinned to it. Idempotent."""
+
+    async def get_definition(self, version: str) -> str | None: ...
+
+
+class Lane(StrEnum):
+    """The queues: wakes of tokens for the worker; timers, events and dead letters for the coordinator."""
+
+    WORK = "work"
+    RESUME = "resume"
+
+
+class Queue(Protocol):
+    async def send(self, lane: Lane, message: Mapping[str, Json], at_ms: int = 0) -> None:
+        """Delivers at least once, not before `at_ms` (0: at once; else within 15 minutes of now)."""
+
+
+class Timers(Protocol):
+    async def set(self, name: str, lane: Lane, message: Mapping[str, Json], at_ms: int) -> None:
+        """Sends the message at that time, however far. Idempotent by name: a second call changes nothing."""
+
+
+class Blobs(Protocol):
+    async def put(self, data: bytes) -> str:
+        """The reference: sha256:<hex> of the content. Idempotent."""
+
+    async def get(self, reference: str) -> bytes:
+        """Raises PortError when it is not there."""
+
+
+class Clock(Protocol):
+    def now_ms(self) -> int: ...
+
+    async def sleep_ms(self, duration_ms: int) -> None:
+        """For an API call that waits for an answer; the engine itself never sleeps."""
+
+
+@dataclass(frozen=True, slots=True)
+class Ports:
+    """The world, as one value. `wiring` makes it; nobody else knows which adapter is real."""
+
+    store: Store
+    queue: Queue
+    timers: Timers
+    blobs: Blobs
+    clock: Clock

@@ -1,0 +1,272 @@
+"""What callers may ask of runs: start, query, end, approve, send events. The answers are definite; wakes follow.
+
+Everything that comes in is checked here, once, for every door: a refusal is a UserError, and nothing was written.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+
+from stepwell.definition.graph import Graph, Json
+from stepwell.engine.decide import deadline_ms
+from stepwell.engine.records import ROOT, End, Failure, Kind, Record, Resumption, Status
+from stepwell.engine.routing import violations
+from stepwell.engine.table import Message as Received
+from stepwell.engine.table import Verdict, receive
+from stepwell.engine.token import Token
+from stepwell.engine.waits import event_topic, run_topic
+from stepwell.errors import Conflict, InvalidInput, NotFound, Problem
+from stepwell.limits import EVENT_KEPT_MS
+from stepwell.runtime.admission import check_event_key, check_json, check_name, check_run_id, check_tags
+from stepwell.runtime.catalog import Catalog
+from stepwell.runtime.coordinator import Coordinator
+from stepwell.runtime.logbook import Logbook, Standing, run_info
+from stepwell.runtime.messages import Deadline, Publish, Wake, to_json
+from stepwell.runtime.perform import Performer
+from stepwell.runtime.ports import Event, Header, Lane, Ports, RunPage, RunQuery
+
+
+@dataclass(frozen=True, slots=True)
+class Start:
+    """A request for a run. `key` is the caller's idempotency key; `run_id` serves as one too."""
+
+    workflow: str
+    input: Json = None
+    run_id: str = ""
+    key: str = ""
+    tags: Mapping[str, str] = field(default_factory=dict)
+    priority: int | None = None
+    start_at_ms: int = 0
+    create_only: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Started:
+    """The run, and whether this call made it; a repeated call gets the first one's."""
+
+    header: Header
+    created: bool
+
+
+class Service:
+    """The operations behind the API, the CLI and the testing kit."""
+
+    def __init__(
+        self,
+        ports: Ports,
+        catalog: Catalog,
+        logbook: Logbook,
+        performer: Performer,
+        coordinator: Coordinator,
+        new_id: Callable[[], str],
+    ) -> None:
+        self.ports, self.catalog = ports, catalog
+        self._logbook, self._performer, self._coordinator, self._new_id = logbook, performer, coordinator, new_id
+
+    # -- starting
+
+    async def start(self, request: Start) -> Started:
+        """Creates a run and wakes it. Raises NotFound, InvalidInput, Conflict (the key or id with another body)."""
+        graph = self.catalog.named(request.workflow)
+        self._check_start(graph, request)
+        header = self._header(graph, request)
+        await self.catalog.keep(graph, self.ports.store)
+        there = await self.ports.store.create_run(header)
+        if there is not None and there.fingerprint != header.fingerprint:
+            what = "idempotency key" if request.key else "run id"
+            raise Conflict(f"this {what} started another run, with another body", code="already_used",
+                           hint="repeat the first body, or take a new one")  # fmt: skip
+        kept = there or header
+        if not kept.idle and not kept.started_ms and not kept.status.terminal:
+            pinned = await self.catalog.pinned(kept.version, self.ports.store)
+            await self._set_going(kept, pinned)  # again for a repeated call: the first may have died right here
+        return Started(kept, there is None)
+
+    def _check_start(self, graph: Graph, request: Start) -> None:
+        if request.key and request.run_id:
+            raise InvalidInput("a start has either a run_id or an Idempotency-Key", code="two_keys",
+                               hint="each makes the start repeatable; send one")  # fmt: skip
+        if request.run_id:
+            check_run_id(request.run_id)
+        check_json(request.input, "input")
+        check_tags(request.tags)
+        if graph.input_schema is not None and (found := graph.input_schema.problems(request.input)):
+            problems = tuple(Problem("input_schema", why, path=f"/input{path}") for path, why in found)
+            raise InvalidInput(f"the input violates input_schema: {violations(found)}", problems=problems)
+
+    def _header(self, graph: Graph, request: Start) -> Header:
+        now_ms = self.ports.clock.now_ms()
+        run_id = request.run_id or (_id_of_key(graph.name, request.key) if request.key else f"run_{self._new_id()}")
+        idle = request.create_only
+        header = Header(
+            run_id=run_id,
+            workflow=graph.name,
+            version=graph.version,
+            input=request.input,
+            created_ms=now_ms,
+            status=Status.IDLE if idle else Status.PENDING,
+            fingerprint=_fingerprint(request),
+            start_at_ms=request.start_at_ms,
+            idle=idle,
+            priority=graph.priority if request.priority is None else request.priority,
+            tags=dict(request.tags),
+            changed_ms=now_ms,
+        )
+        limit_ms = deadline_ms(graph, run_info(header), Token())
+        return replace(header, deadline_ms=limit_ms)
+
+    async def _set_going(self, header: Header, graph: Graph) -> None:
+        """The run's own deadline first, then the wake that makes it run."""
+        token = Token() if not header.idle else Token(started_ms=self.ports.clock.now_ms())
+        limit_ms = deadline_ms(graph, run_info(header), token)
+        if limit_ms is not None:
+            await self._performer.arm(Lane.RESUME, Deadline(header.run_id), limit_ms, header.run_id)
+        slot = 0 if header.idle else -1
+        await self._performer.arm(Lane.WORK, Wake(header.run_id, slot), header.start_at_ms, header.run_id)
+
+    async def start_idle(self, run_id: str, who: str = "") -> Header:
+        """Starts a run that was only created. Raises NotFound, Conflict."""
+        at = await self._standing(run_id)
+        if at.token.last is not None and at.token.last.kind is Kind.STARTED:
+            await self._set_going(at.header, at.graph)  # again: the first call may have died before this
+        elif not at.header.idle or receive(at.token.phase, Received.START) is not Verdict.TAKE:
+            raise Conflict(f"the run is {at.header.status}, not idle", code="not_idle")
+        else:
+            now_ms = self.ports.clock.now_ms()
+            record = Record(at.token.next_slot, Kind.STARTED, f"start:{run_id}", now_ms, who=who)
+            winner = await self._logbook.append(at, record)
+            if winner is not None and winner.by != record.by:
+                raise Conflict("the run ended before it could start", code="not_idle")
+            await self._performer.perform(at.after(winner or record), record.by)
+            await self._set_going(at.header, at.graph)
+        return await self.header(run_id)
+
+    # -- asking
+
+    async def header(self, run_id: str) -> Header:
+        """Raises NotFound."""
+        check_run_id(run_id)
+        header = await self.ports.store.get_run(run_id)
+        if header is None:
+            raise NotFound(f"there is no run {run_id!r}", code="unknown_run", hint="stepwell runs lists them")
+        return header
+
+    async def standing(self, run_id: str) -> Standing:
+        """The run's root token as its log has it now. Raises NotFound."""
+        return await self._standing(run_id)
+
+    async def runs(self, query: RunQuery) -> RunPage:
+        return await self.ports.store.list_runs(query)
+
+    async def records(self, run_id: str, after: int = -1, limit: int | None = None) -> tuple[Record, ...]:
+        """The root token's records, oldest first. Raises NotFound."""
+        await self.header(run_id)
+        return tuple(await self._logbook.history(run_id, ROOT, after, limit))
+
+    async def wait_for_end(self, run_id: str, limit_ms: int) -> Header:
+        """The header once the run has ended, or as it is when the time is up."""
+        until_ms = self.ports.clock.now_ms() + limit_ms
+        pause_ms = 20
+        while True:
+            header = await self.header(run_id)
+            left_ms = until_ms - self.ports.clock.now_ms()
+            if header.status.terminal or left_ms <= 0:
+                return header
+            await self.ports.clock.sleep_ms(min(pause_ms, left_ms))
+            pause_ms = min(pause_ms * 2, 500)
+
+    # -- ending
+
+    async def cancel(self, run_id: str, reason: str = "", who: str = "") -> bool:
+        """False when the run had ended already: nothing happens then. Raises NotFound."""
+        await self.header(run_id)
+        end = End(Status.CANCELLED)
+        by = f"cancel:{self._new_id()}"
+        done, _ = await self._coordinator.end(run_id, end, Received.CANCEL, by, reason=reason, who=who)
+        return done
+
+    async def terminate(self, run_id: str, reason: str = "", who: str = "") -> bool:
+        """Ends the run now, without compensation, as failed. False when it had ended already. Raises NotFound."""
+        await self.header(run_id)
+        failure = Failure("terminated", "step", reason or "the run was terminated")
+        by = f"terminate:{self._new_id()}"
+        done, _ = await self._coordinator.end(
+            run_id, End(Status.FAILED, failure), Received.TERMINATE, by, reason=reason, who=who
+        )
+        return done
+
+    # -- approvals and events
+
+    async def approve(self, run_id: str, data: Json = None, who: str = "", wait: str = "") -> None:
+        """Ends the approval that the run waits for (at node `wait`, if named). Raises NotFound, Conflict."""
+        check_json(data, "data")
+        await self._answer(run_id, Received.APPROVE, Resumption("approved", payload={"data": data}, by=who), wait)
+
+    async def reject(self, run_id: str, reason: str = "", who: str = "", wait: str = "") -> None:
+        """The same with a no. Raises NotFound, Conflict."""
+        came = Resumption("rejected", payload={"data": None, "reason": reason}, by=who)
+        await self._answer(run_id, Received.REJECT, came, wait)
+
+    async def _answer(self, run_id: str, received: Received, came: Resumption, wait: str) -> None:
+        at = await self._standing(run_id)
+        last = at.token.last
+        by = f"{came.kind}:{at.token.slot}"
+        if last and last.kind is Kind.RESUMED and last.by == f"{came.kind}:{last.slot - 1}" and _same(last, came):
+            await self._coordinator.wake(Wake(run_id, last.slot))  # again: the first call may have died before this
+            return
+        arm = _approval_arm(at)
+        if receive(at.token.phase, received) is not Verdict.TAKE or arm is None or wait not in {"", at.token.node}:
+            what = f"the approval {wait!r}" if wait else "an approval"
+            raise Conflict(f"the run does not wait for {what}; it is {at.token.phase}", code="not_waiting")
+        came = Resumption(came.kind, arm, payload=came.payload, by=came.by)
+        winner = await self._coordinator.resume(at, by, came)
+        if winner is not None:
+            raise Conflict("the approval ended before this answer came", code="not_waiting")
+
+    async def send_event(self, name: str, payload: Json, *, key: str = "", run_id: str = "", event_id: str = "") -> str:
+        """Puts an event on its way, to one run or to whoever waits for name and key. Returns its id.
+
+        Raises NotFound (the run), Conflict (the run has ended), InvalidInput.
+        """
+        check_name(name, "event name")
+        check_event_key(key)
+        check_event_key(event_id)
+        check_json(payload, "payload")
+        if run_id and (await self.header(run_id)).status.terminal:
+            raise Conflict("the run has ended; no event can reach it", code="run_ended")
+        now_ms = self.ports.clock.now_ms()
+        topic = run_topic(name, run_id) if run_id else event_topic(name, key)
+        event = Event(topic, event_id or f"evt_{self._new_id()}", payload, now_ms, now_ms + EVENT_KEPT_MS)
+        await self.ports.queue.send(Lane.RESUME, to_json(Publish(event)))
+        return event.id
+
+    async def _standing(self, run_id: str) -> Standing:
+        await self.header(run_id)
+        at = await self._logbook.load(run_id)
+        if at is None:
+            raise NotFound(f"there is no run {run_id!r}", code="unknown_run")
+        return at
+
+
+def _same(last: Record, came: Resumption) -> bool:
+    there = last.resumption
+    return there is not None and (there.kind, there.payload, there.by) == (came.kind, came.payload, came.by)
+
+
+def _approval_arm(at: Standing) -> int | None:
+    arms = at.token.parked.arms if at.token.parked else ()
+    return next((index for index, arm in enumerate(arms) if arm.kind == "approval"), None)
+
+
+def _id_of_key(workflow: str, key: str) -> str:
+    """The same key of the same workflow makes the same run: the run's own creation is the lock."""
+    return "run_" + hashlib.sha256(json.dumps([workflow, key]).encode()).hexdigest()[:26]
+
+
+def _fingerprint(request: Start) -> str:
+    body = [request.workflow, request.input, sorted(request.tags.items()), request.priority,
+            request.start_at_ms, request.create_only]  # fmt: skip
+    return hashlib.sha256(json.dumps(body, sort_keys=True).encode()).hexdigest()

@@ -1,0 +1,1 @@
+"""Runs users' code: finding functions, binding input, time limits that interrupt, errors as data."""

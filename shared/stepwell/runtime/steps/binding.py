@@ -1,0 +1,155 @@
+"""Input to arguments and results to JSON, by type hints: pydantic models, dataclasses, datetime, Decimal, enums."""
+
+from __future__ import annotations
+
+import inspect
+import typing
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, is_dataclass
+from functools import lru_cache
+from types import SimpleNamespace
+from typing import Any
+
+from pydantic import BaseModel, PydanticUserError, TypeAdapter, ValidationError
+from pydantic_core import PydanticSerializationError, to_jsonable_python
+
+from stepwell.definition.graph import Json
+from stepwell.errors import InvalidInput
+from stepwell.runtime.admission import check_json
+
+CONTEXT = "ctx"  # the parameter that gets the step's context
+
+
+class BadOutputError(Exception):
+    """A step returned what cannot be stored."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Parameter:
+    name: str
+    required: bool
+    adapter: TypeAdapter[Any] | None  # None: not annotated, taken as it is
+    whole: bool  # annotated as a model or dict: may take the whole input
+
+
+@dataclass(frozen=True, slots=True)
+class Binding:
+    """How one function gets its input."""
+
+    parameters: tuple[_Parameter, ...]
+    takes_context: bool
+    takes_rest: bool
+
+    def bind(self, given: Json, context: object, name: str) -> dict[str, object]:
+        """Keyword arguments. Raises InvalidInput, naming each parameter that is missing or of the wrong type."""
+        values = self._values(given, name)
+        arguments: dict[str, object] = {}
+        wrong: list[str] = []
+        for parameter in self.parameters:
+            if parameter.name in values:
+                _convert(parameter, values[parameter.name], arguments, wrong)
+            elif parameter.required:
+                wrong.append(f"{parameter.name} is missing")
+        if wrong:
+            raise InvalidInput(f"the input does not fit {name}: {'; '.join(wrong)}", code="step_input",
+                               hint=f"it has {', '.join(sorted(values)) or 'nothing'}")  # fmt: skip
+        if self.takes_rest:
+            named = {parameter.name for parameter in self.parameters}
+            arguments.update({key: value for key, value in values.items() if key not in named})
+        if self.takes_context:
+            arguments[CONTEXT] = context
+        return arguments
+
+    def _values(self, given: Json, name: str) -> Mapping[str, Json]:
+        sole = self.parameters[0] if len(self.parameters) == 1 and not self.takes_rest else None
+        if isinstance(given, dict):
+            return {sole.name: given} if sole and sole.whole and sole.name not in given else given
+        if given is None:
+            return {}
+        if sole is None:
+            what = type(given).__name__
+            raise InvalidInput(f"{name} takes named values, and its input is a {what}", code="step_input",
+                               hint="give `input:` as an object of names and values")  # fmt: skip
+        return {sole.name: given}
+
+
+@lru_cache(maxsize=4_096)
+def binding_of(function: Callable[..., object]) -> Binding:
+    """Read once per function. Raises InvalidInput for one that cannot be called by name."""
+    hints = _hints(function)
+    parameters: list[_Parameter] = []
+    takes_context = takes_rest = False
+    for name, parameter in inspect.signature(function).parameters.items():
+        if name == CONTEXT:
+            takes_context = True
+        elif parameter.kind is inspect.Parameter.VAR_KEYWORD:
+            takes_rest = True
+        elif parameter.kind in {inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.VAR_POSITIONAL}:
+            raise InvalidInput(f"{_name(function)} has a parameter {name} that cannot be given by name",
+                               code="step_signature", hint="steps get their input by name")  # fmt: skip
+        else:
+            hint = hints.get(name)
+            required = parameter.default is inspect.Parameter.empty
+            adapter = None if hint is None else _adapter(hint, f"{_name(function)}: {name}")
+            parameters.append(_Parameter(name, required, adapter, _takes_whole(hint)))
+    return Binding(tuple(parameters), takes_context, takes_rest)
+
+
+def to_json(value: object) -> Json:
+    """A step's result as plain JSON. Raises BadOutputError for what cannot be stored."""
+    try:
+        made = to_jsonable_python(value)
+        check_json(made, "result")
+    except (PydanticSerializationError, InvalidInput, ValueError, RecursionError) as error:
+        raise BadOutputError(f"the step returned what cannot be stored: {error}") from error
+    return made
+
+
+def _hints(function: Callable[..., object]) -> dict[str, Any]:
+    """Those of the parameters that take input; the context and the result may be known to the type checker alone."""
+    called = function if inspect.isroutine(function) or inspect.isclass(function) else type(function).__call__
+    written = getattr(called, "__annotations__", {})
+    wanted = SimpleNamespace(
+        __annotations__={name: hint for name, hint in written.items() if name not in {"return", CONTEXT}},
+        __type_params__=getattr(called, "__type_params__", ()),
+    )
+    known = getattr(inspect.unwrap(called), "__globals__", {})
+    try:
+        return typing.get_type_hints(wanted, known, include_extras=True)
+    except (NameError, TypeError, SyntaxError) as error:
+        raise InvalidInput(f"the type hints of {_name(function)} cannot be read: {error}",
+                           code="step_signature") from error  # fmt: skip
+
+
+def _adapter(hint: Any, place: str) -> TypeAdapter[Any]:
+    try:
+        return TypeAdapter(hint)
+    except PydanticUserError as error:
+        raise InvalidInput(f"{place} is of a type that no input can be converted to: {hint}", code="step_signature",
+                           hint="use a pydantic model, a dataclass, or a plain type") from error  # fmt: skip
+
+
+def _name(function: Callable[..., object]) -> str:
+    return getattr(function, "__qualname__", type(function).__qualname__)
+
+
+def _takes_whole(hint: object) -> bool:
+    if typing.get_origin(hint) is typing.Annotated:
+        hint = typing.get_args(hint)[0]
+    origin = typing.get_origin(hint) or hint
+    if not isinstance(origin, type):
+        return False
+    model = issubclass(origin, BaseModel) or is_dataclass(origin) or typing.is_typeddict(origin)
+    return model or issubclass(origin, Mapping)
+
+
+def _convert(parameter: _Parameter, value: Json, arguments: dict[str, object], wrong: list[str]) -> None:
+    if parameter.adapter is None:
+        arguments[parameter.name] = value
+        return
+    try:
+        arguments[parameter.name] = parameter.adapter.validate_python(value)
+    except ValidationError as error:
+        for one in error.errors(include_url=False, include_input=False, include_context=False):
+            place = ".".join(str(part) for part in (parameter.name, *one["loc"]))
+            wrong.append(f"{place}: {one['msg']}")

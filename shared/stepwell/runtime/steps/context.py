@@ -1,0 +1,43 @@
+"""What a step may know of where it runs: the parameter named `ctx`."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, MutableMapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from stepwell.definition.graph import Json
+
+_logger = logging.getLogger("stepwell.step")
+
+
+class _StepLogger(logging.LoggerAdapter[logging.Logger]):
+    def process(self, msg: object, kwargs: MutableMapping[str, Any]) -> tuple[object, MutableMapping[str, Any]]:
+        return msg, {**kwargs, "extra": {**(self.extra or {}), **kwargs.get("extra", {})}}
+
+
+@dataclass(frozen=True, slots=True)
+class StepContext:
+    """One attempt of a step, seen from inside."""
+
+    run_id: str
+    workflow: str
+    step: str
+    token: str
+    attempt: int  # from 1
+    idempotency_key: str  # the same in every try of this step in this visit: pass it on to whom you call
+    timeout_seconds: float
+    state: Json  # the scope, as it was when the attempt began
+    resumed: Json = None  # what ended the wait that this step asked for with then="again"
+    _beat: Callable[[], None] = field(default=lambda: None, repr=False)
+
+    @property
+    def logger(self) -> logging.LoggerAdapter[logging.Logger]:
+        """A logger whose entries carry the ids of run, step and attempt."""
+        ids = {"run_id": self.run_id, "workflow": self.workflow, "step": self.step, "attempt": self.attempt}
+        return _StepLogger(_logger, ids)
+
+    def heartbeat(self) -> None:
+        """Says that the step is alive. Raises StepInterrupted once its time is up, so that a loop ends there."""
+        self._beat()

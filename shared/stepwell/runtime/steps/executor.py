@@ -1,0 +1,135 @@
+"""The step executor: one attempt from its input to an Outcome. Whatever a step does, this returns."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Coroutine
+from functools import partial
+from pathlib import Path
+
+from pydantic_core import to_jsonable_python
+
+from stepwell.definition.authoring import Directive, StepDefaults
+from stepwell.definition.graph import Json, Step
+from stepwell.engine.decide import Outcome
+from stepwell.engine.records import Failure, Pause
+from stepwell.engine.retry import Policy, resolve_policy
+from stepwell.limits import STEP_TIMEOUT_MS
+from stepwell.runtime.ports import Clock
+from stepwell.runtime.steps.binding import BadOutputError, binding_of, to_json
+from stepwell.runtime.steps.context import StepContext
+from stepwell.runtime.steps.failures import failure_of
+from stepwell.runtime.steps.registry import Registry
+from stepwell.runtime.steps.threads import StepInterrupted, StepThreads
+from stepwell.runtime.worker import StepCall
+
+_logger = logging.getLogger("stepwell.worker")
+
+
+class FunctionSteps:
+    """Runs Python functions of a workflow folder, outside any transaction."""
+
+    def __init__(self, folder: Path, clock: Clock) -> None:
+        self._registry, self._clock = Registry(folder), clock
+        self._threads = StepThreads()
+
+    def policy(self, step: Step) -> Policy:
+        """A function that cannot be found or imported has no defaults; running it says what is wrong."""
+        if self._registry.knows(step.run):
+            return resolve_policy(step, self._registry.defaults(step.run))
+        # its module is imported now: users' code, under a limit of its own
+        found, _ = self._threads.run(partial(self._registry.defaults, step.run), STEP_TIMEOUT_MS / 1000)
+        return resolve_policy(step, found if isinstance(found, StepDefaults) else StepDefaults())
+
+    async def run(self, call: StepCall) -> Outcome:
+        return self.run_function(call, partial(self._registry.function, call.run))
+
+    def run_function(self, call: StepCall, find: Callable[[], Callable[..., object]]) -> Outcome:
+        """One attempt of the function that `find` finds; a failure in finding it is the step's failure."""
+        started_ms = self._clock.now_ms()
+        over = _Over()
+        made, error = self._threads.run(partial(_attempt, find, call, over, started_ms), call.timeout_ms / 1000)
+        over.set()
+        if isinstance(made, Outcome):
+            return made
+        failure = _failed(error or BadOutputError("the step came to no end"), call)
+        return Outcome(failure=failure, started_ms=started_ms)
+
+    def reload(self) -> None:
+        """The folder changed: the next attempt runs the new code."""
+        self._registry.reload()
+        binding_of.cache_clear()
+
+
+class _Over:
+    """Whether an attempt's time is up, told to a step that asks by its heartbeat."""
+
+    def __init__(self) -> None:
+        self._is_set = False
+
+    def set(self) -> None:
+        self._is_set = True
+
+    def beat(self) -> None:
+        if self._is_set:
+            raise StepInterrupted
+
+
+def _attempt(
+    find: Callable[[], Callable[..., object]], call: StepCall, over: _Over, started_ms: int
+) -> Outcome | Coroutine[object, object, Outcome]:
+    """The whole of what is users' code, from the import of the module to the result as JSON: all under the limit."""
+    made = _call(find, call, over)
+    return _awaited(made, call, started_ms) if isinstance(made, Coroutine) else _outcome(made, call, started_ms)
+
+
+async def _awaited(made: Coroutine[object, object, object], call: StepCall, started_ms: int) -> Outcome:
+    return _outcome(await made, call, started_ms)
+
+
+def _call(find: Callable[[], Callable[..., object]], call: StepCall, over: _Over) -> object:
+    function = find()
+    binding = binding_of(function)
+    context = StepContext(
+        run_id=call.run_id,
+        workflow=call.workflow,
+        step=call.node,
+        token=call.token,
+        attempt=call.attempt,
+        idempotency_key=call.key,
+        timeout_seconds=call.timeout_ms / 1000,
+        state=_own(call.state) if binding.takes_context else {},
+        resumed=_own(call.resumed),
+        _beat=over.beat,
+    )
+    return function(**binding.bind(_own(call.input), context, call.node))
+
+
+def _own(value: Json) -> Json:
+    """A copy that the step may change: the original is the token's scope, or a part of the definition."""
+    return to_jsonable_python(value)
+
+
+def _outcome(made: object, call: StepCall, started_ms: int) -> Outcome:
+    if not isinstance(made, Directive):
+        return Outcome(value=to_json(made), started_ms=started_ms)
+    if made.kind == "fail":
+        failure = Failure(made.type or "failed", "step", made.reason or "", call.node, call.attempt, to_json(made.data))
+        return Outcome(failure=failure, started_ms=started_ms)
+    return Outcome(pause=_pause(made), started_ms=started_ms)
+
+
+def _pause(made: Directive) -> Pause:
+    data = to_json(made.data)
+    if made.kind == "approval" and made.type:
+        data = {**data, "type": made.type} if isinstance(data, dict) else {"type": made.type, "data": data}
+    return Pause(made.kind, made.name or "", made.key or "", data, made.timeout_ms, to_json(made.result), made.then)
+
+
+def _failed(error: BaseException, call: StepCall) -> Failure:
+    failure = failure_of(error, call.node, call.attempt, call.timeout_ms)
+    if isinstance(error, BadOutputError):
+        failure = Failure("bad_output", "step", str(error), call.node, call.attempt)
+    ids = {"run_id": call.run_id, "step": call.node, "attempt": call.attempt}
+    _logger.warning("%s %s failed: %s", call.run_id, call.node, failure.type, extra=ids, exc_info=error)
+    return failure

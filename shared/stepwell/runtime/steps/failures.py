@@ -1,0 +1,61 @@
+"""Exceptions as data: which row of the table of error categories one belongs to."""
+
+from __future__ import annotations
+
+from stepwell.engine.records import Failure
+from stepwell.errors import StepError, UserError
+from stepwell.runtime.admission import check_json
+from stepwell.runtime.steps.threads import AttemptTimeoutError
+
+MESSAGE_CHARACTERS = 2_000
+_THROTTLED = frozenset({
+    "Throttling", "ThrottlingException", "ThrottledException", "TooManyRequestsException",
+    "ProvisionedThroughputExceededException", "RequestLimitExceeded", "SlowDown", "ServiceUnavailable",
+})  # fmt: skip
+
+
+def failure_of(error: BaseException, node: str, attempt: int, limit_ms: int) -> Failure:
+    """The error as the definition's rules see it: its class name, or a code of ours, and its category."""
+    if isinstance(error, AttemptTimeoutError):
+        message = f"{node} did not end within {limit_ms / 1000:g} s"
+        return Failure("step_timeout", "timeout", message, node, attempt)
+    if isinstance(error, UserError):
+        return Failure(error.code, "validation", _message_of(error), node, attempt)
+    message = _message_of(error) or type(error).__name__
+    return Failure(type(error).__name__, category_of(error), message, node, attempt, _data_of(error))
+
+
+def _message_of(error: BaseException) -> str:
+    """Users write `__str__` too; and a file's name may hold half a surrogate pair, which no store can keep."""
+    try:
+        message = str(error)[:MESSAGE_CHARACTERS]
+    except Exception as worse:
+        message = f"its message cannot be shown: {type(worse).__name__}"
+    return message.encode("utf-8", "replace").decode()
+
+
+def category_of(error: BaseException) -> str:
+    """`transient` for what a second try may cure, what a StepError says of itself, else `step`."""
+    if isinstance(error, StepError):
+        return error.category
+    if isinstance(error, ConnectionError | TimeoutError) or _is_throttling(error):
+        return "transient"
+    return "step"
+
+
+def _is_throttling(error: BaseException) -> bool:
+    """An AWS client's error, told by its shape: the runtime knows no AWS library."""
+    response = getattr(error, "response", None)
+    details = response.get("Error") if isinstance(response, dict) else None
+    code = details.get("Code") if isinstance(details, dict) else None
+    return isinstance(code, str) and code in _THROTTLED
+
+
+def _data_of(error: BaseException) -> object:
+    """What a StepError carries for the rules, if it is JSON."""
+    data = getattr(error, "data", None) if isinstance(error, StepError) else None
+    try:
+        check_json(data, "error's data")
+    except UserError:
+        return repr(data)[:MESSAGE_CHARACTERS]
+    return data

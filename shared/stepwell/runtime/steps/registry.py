@@ -1,0 +1,141 @@
+"""From `python:module.function` to the function: modules are imported from the workflow folder."""
+
+from __future__ import annotations
+
+import importlib
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from types import ModuleType
+from typing import TypeAlias
+
+from stepwell.definition.authoring import StepDefaults
+from stepwell.errors import UserError
+
+Function: TypeAlias = Callable[..., object]
+
+_IMPORTING = threading.RLock()  # sys.path and sys.modules belong to the whole process
+_FOLDERS: set[Path] = set()  # of all registries: whose modules must not be taken for one's own
+
+
+class UnknownStepError(UserError):
+    """A definition names a function that is not there."""
+
+    code = "unknown_step"
+
+
+class Registry:
+    """The functions of one workflow folder. Another folder in the same process does not see this one's modules."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder.resolve()
+        _FOLDERS.add(self._folder)
+        self._found: dict[str, Function] = {}
+
+    def function(self, run: str) -> Function:
+        """Raises UnknownStepError; whatever importing the user's module raises passes through."""
+        found = self._found.get(run)
+        if found is None:
+            found = self._found[run] = self._find(run)
+        return found
+
+    def knows(self, run: str) -> bool:
+        """Whether the function was found before, so that asking again runs no code."""
+        return run in self._found
+
+    def defaults(self, run: str) -> StepDefaults:
+        """What the function's decorator says; nothing for a plain function."""
+        return defaults_of(self.function(run))
+
+    def reload(self) -> None:
+        """Forgets the folder's modules, so that the next call imports them anew."""
+        with _IMPORTING:
+            self._found = {}
+            for name in [name for name, module in list(sys.modules.items()) if self._owns(module)]:
+                del sys.modules[name]
+            importlib.invalidate_caches()
+
+    def _find(self, run: str) -> Function:
+        scheme, _, path = run.partition(":")
+        if scheme == "python" and path:
+            module_name, _, name = path.rpartition(".")
+            module = self._module(module_name, run)
+            function: Function | None = getattr(module, name, None)
+            if function is None or not callable(function):
+                hint = f"{module_name} has {', '.join(_functions(module)) or 'no functions'}"
+                raise UnknownStepError(f"{run}: there is no function {name!r} in {module_name}", hint=hint)
+            return function
+        return self._named(run)
+
+    def _named(self, name: str) -> Function:
+        """A bare name is one given by @step(name=…), or the function's own, anywhere in the folder."""
+        known: list[str] = []
+        for path in sorted(self._folder.glob("*.py")):
+            if path.stem.startswith(("test_", "conftest")):
+                continue
+            for function in _steps_of(self._module(path.stem, name)):
+                own = defaults_of(function).name or function.__name__
+                if own == name:
+                    return function
+                known.append(own)
+        hint = f"the folder has {', '.join(sorted(known)) or 'no function marked with @step'}"
+        raise UnknownStepError(f"no step is named {name!r}", hint=hint)
+
+    def _module(self, name: str, run: str) -> ModuleType:
+        with _IMPORTING:
+            there = sys.modules.get(name)
+            if there is not None and self._owns(there):
+                return there
+            self._forget_others()
+            try:
+                with _first_on_path(self._folder):
+                    return importlib.import_module(name)
+            except ModuleNotFoundError as error:
+                if error.name is None or not name.startswith(error.name):
+                    raise
+                hint = f"modules are imported from {self._folder.name}/"
+                raise UnknownStepError(f"{run}: there is no module {name!r}", hint=hint) from error
+
+    def _forget_others(self) -> None:
+        """Another folder's modules of the same names: neither the one asked for, nor one that it imports, is theirs."""
+        heads = {path.stem for path in self._folder.glob("*")}
+        for name, module in list(sys.modules.items()):
+            if name.partition(".")[0] in heads and any(_is_of(module, folder) for folder in _FOLDERS - {self._folder}):
+                del sys.modules[name]
+
+    def _owns(self, module: ModuleType) -> bool:
+        return _is_of(module, self._folder)
+
+
+def _is_of(module: ModuleType, folder: Path) -> bool:
+    """Whether the module was imported from this folder, under its own name there."""
+    file, name = getattr(module, "__file__", None), getattr(module, "__name__", "")
+    place = folder.joinpath(*name.split("."))
+    return file is not None and Path(file) in {place.parent / f"{place.name}.py", place / "__init__.py"}
+
+
+def defaults_of(function: Function) -> StepDefaults:
+    found = getattr(function, "__stepwell__", None)
+    return found if isinstance(found, StepDefaults) else StepDefaults()
+
+
+def _functions(module: ModuleType) -> list[str]:
+    return sorted(name for name, value in vars(module).items() if callable(value) and not name.startswith("_"))
+
+
+def _steps_of(module: ModuleType) -> Iterator[Function]:
+    for value in vars(module).values():
+        if isinstance(getattr(value, "__stepwell__", None), StepDefaults):
+            yield value
+
+
+class _first_on_path:  # noqa: N801  reads as a word in `with`
+    def __init__(self, folder: Path) -> None:
+        self._entry = str(folder)
+
+    def __enter__(self) -> None:
+        sys.path.insert(0, self._entry)
+
+    def __exit__(self, *_: object) -> None:
+        sys.path.remove(self._entry)

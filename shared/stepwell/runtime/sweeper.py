@@ -1,0 +1,91 @@
+"""The sweeper: finds runs without progress and overdue waits, and wakes them. In a healthy system it finds nothing.
+
+What it repairs: a caller that died between its append and its wake (an approval, a start, a run's deadline), and
+nothing else.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from stepwell.definition.authoring import StepDefaults
+from stepwell.engine.decide import deadline_ms
+from stepwell.engine.records import Record, RetryAt, Status
+from stepwell.engine.retry import resolve_policy
+from stepwell.errors import EngineFault
+from stepwell.limits import PAGE_ITEMS_MAX
+from stepwell.runtime.logbook import Logbook, Standing
+from stepwell.runtime.messages import Deadline, Timer, Wake, to_json
+from stepwell.runtime.ports import Header, Lane, Ports, RunQuery
+
+LIVE = frozenset({Status.IDLE, Status.PENDING, Status.RUNNING, Status.WAITING})  # idle: its start may have died
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """A run that stood still, and what was sent to move it."""
+
+    run_id: str
+    why: str  # overdue | no_progress | unreadable
+
+
+class Sweeper:
+    """Looks at every live run. Waking one that needs nothing is harmless: the wake is stale, or repeats effects."""
+
+    def __init__(self, ports: Ports, logbook: Logbook, *, sees_queue: bool = False) -> None:
+        """`sees_queue`: the queue port sends only what is not there, so that no step needs the benefit of the doubt."""
+        self._ports, self._logbook, self._sees_queue = ports, logbook, sees_queue
+
+    async def sweep(self, still_ms: int) -> tuple[Found, ...]:
+        """Wakes live runs whose last record is older than `still_ms` and that wait for nothing, or too long."""
+        found: list[Found] = []
+        cursor = ""
+        while True:
+            page = await self._ports.store.list_runs(RunQuery(statuses=LIVE, limit=PAGE_ITEMS_MAX, cursor=cursor))
+            for header in page.headers:
+                found.extend(await self._look_safely(header, still_ms))
+            if not page.next_cursor:
+                return tuple(found)
+            cursor = page.next_cursor
+
+    async def _look_safely(self, header: Header, still_ms: int) -> tuple[Found, ...]:
+        """One run whose log cannot be read does not keep the others from being looked at; it is reported."""
+        try:
+            return await self._look(header, still_ms)
+        except EngineFault:
+            return (Found(header.run_id, "unreadable"),)
+
+    async def _look(self, header: Header, still_ms: int) -> tuple[Found, ...]:
+        at = await self._logbook.load(header.run_id)
+        if at is None:
+            return ()
+        now_ms = self._ports.clock.now_ms()
+        limit_ms = deadline_ms(at.graph, at.run, at.token)
+        if limit_ms is not None and limit_ms + still_ms < now_ms and not at.token.ended:
+            await self._ports.queue.send(Lane.RESUME, to_json(Deadline(header.run_id)))
+            return (Found(header.run_id, "overdue"),)
+        parked, last = at.token.parked, at.token.last
+        waiting = parked is not None and at.token.resumption is None
+        if waiting and parked is not None and parked.until_ms is not None and parked.until_ms + still_ms < now_ms:
+            await self._ports.queue.send(Lane.RESUME, to_json(Timer(header.run_id, at.token.slot)))
+            return (Found(header.run_id, "overdue"),)
+        shows_it = header.rev >= 2 * at.token.slot
+        if (waiting and shows_it) or _rests(at, now_ms) or self._due_ms(at, last) + still_ms >= now_ms:
+            return ()
+        await self._ports.queue.send(Lane.WORK, to_json(Wake(header.run_id, at.token.slot)))
+        return (Found(header.run_id, "no_progress"),)
+
+    def _due_ms(self, at: Standing, last: Record | None) -> int:
+        """By when the next record may be expected: a step takes its time, a retry begins when it is due."""
+        since_ms = last.at_ms if last else max(at.header.created_ms, at.run.start_at_ms)
+        if last is not None and isinstance(last.next, RetryAt):
+            since_ms = last.next.at_ms
+        node = at.graph.nodes.get(at.token.node or at.graph.start)
+        if self._sees_queue or node is None or node.step is None or at.token.parked is not None:
+            return since_ms
+        return since_ms + resolve_policy(node.step, StepDefaults()).timeout_ms
+
+
+def _rests(at: Standing, now_ms: int) -> bool:
+    """Whether nothing is due: a run to start later, or one that was only created."""
+    return at.token.last is None and (at.run.idle or at.run.start_at_ms > now_ms)

@@ -1,0 +1,167 @@
+"""The advance loop: who wrote the last record pushes on, effects come before the next append, one slot has one winner.
+
+wake -> load, fold -> stale? drop
+     -> effects of the last record (they may not have happened before a crash)
+     -> decide -> run the step -> commit -> append -> refused? the winner's `by` says whether to go on
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Protocol
+
+from stepwell.definition.graph import Json, Step
+from stepwell.engine.decide import (
+    Outcome,
+    Rest,
+    RunStep,
+    Write,
+    began_record,
+    commit,
+    deadline_ms,
+    decide,
+)
+from stepwell.engine.effects import picked_up
+from stepwell.engine.names import state_of
+from stepwell.engine.records import Record
+from stepwell.engine.retry import Policy
+from stepwell.engine.table import Phase
+from stepwell.engine.token import Token
+from stepwell.runtime.logbook import Logbook, Standing
+from stepwell.runtime.messages import Wake, to_json
+from stepwell.runtime.perform import Performer
+from stepwell.runtime.ports import Lane, Ports
+
+
+@dataclass(frozen=True, slots=True)
+class StepCall:
+    """One attempt, as the executor gets it."""
+
+    run: str
+    input: Json
+    run_id: str
+    workflow: str
+    token: str
+    node: str
+    attempt: int
+    key: str
+    timeout_ms: int
+    resumed: Json
+    state: Json
+
+
+class Steps(Protocol):
+    """Runs users' code. Never raises: whatever happens in a step is an Outcome."""
+
+    def policy(self, step: Step) -> Policy:
+        """The definition's options over the function's own."""
+
+    async def run(self, call: StepCall) -> Outcome: ...
+
+
+class Budget(Protocol):
+    """How long this invocation may still go on."""
+
+    def allows(self, duration_ms: int) -> bool:
+        """Whether a step that takes so long can still end in it; else the worker hands over."""
+
+
+class Unlimited:
+    """A worker that nobody stops: this machine's."""
+
+    def allows(self, duration_ms: int) -> bool:
+        return True
+
+
+class Worker:
+    """Pushes one token as far as it goes."""
+
+    def __init__(
+        self,
+        ports: Ports,
+        logbook: Logbook,
+        performer: Performer,
+        steps: Steps,
+        jitter: Callable[[], float],
+    ) -> None:
+        self._ports, self._logbook, self._performer = ports, logbook, performer
+        self._steps, self._jitter = steps, jitter
+
+    async def handle(self, wake: Wake, budget: Budget) -> None:
+        """Advances the wake's token. Raises PortError when the world did not answer: the wake is to come again."""
+        at = await self._logbook.load(wake.run_id, wake.token)
+        if at is None or is_stale(at.token, wake):
+            return
+        while (following := await self._once(at, wake, budget)) is not None:
+            at = following
+
+    async def _once(self, at: Standing, wake: Wake, budget: Budget) -> Standing | None:
+        """One record further; None when there is nothing left to do for this wake."""
+        resumed = await self._performer.perform(at, wake.id)
+        if resumed is not None:
+            return at.after(resumed)
+        action = decide(self._logbook.moment(at, wake.id, self._jitter()), at.token)
+        if at.token.phase is Phase.INITIALIZING and not isinstance(action, Rest):
+            at = await self._pick_up(at)
+        match action:
+            case Rest(until_ms):
+                if until_ms is None:
+                    return None
+                await self._performer.look_again(Lane.WORK, Wake(at.run_id, at.token.slot, at.token.id), until_ms, wake)
+                return None
+            case Write(record):
+                return await self._append(at, record)
+            case RunStep():
+                return await self._attempt(at, action, wake, budget)
+
+    async def _pick_up(self, at: Standing) -> Standing:
+        """The run is no longer pending: before its first record."""
+        now_ms = self._ports.clock.now_ms()
+        if not await self._performer.show(at.run_id, picked_up(at.token, now_ms)):
+            return at  # an earlier delivery did
+        return replace(at, run=replace(at.run, started_ms=now_ms))
+
+    async def _append(self, at: Standing, record: Record) -> Standing | None:
+        """The winner of the slot decides: this record, an earlier delivery's of this very wake, or another's."""
+        winner = await self._logbook.append(at, record)
+        if winner is not None and winner.by != record.by:
+            return None
+        return await self._logbook.save_if_due(at.after(winner or record))
+
+    async def _attempt(self, at: Standing, action: RunStep, wake: Wake, budget: Budget) -> Standing | None:
+        policy = self._steps.policy(action.step)
+        if not budget.allows(policy.timeout_ms):
+            await self._ports.queue.send(Lane.WORK, to_json(Wake(at.run_id, at.token.slot, at.token.id)))
+            return None
+        if policy.at_most_once:
+            began = began_record(self._logbook.moment(at, wake.id), at.token, action)
+            winner = await self._logbook.append(at, began)
+            if winner is not None:  # an earlier delivery began it: what came of it is for the next look to say
+                return at.after(winner) if winner.by == wake.id else None
+            at = at.after(began)
+        outcome = await self._steps.run(self._call(at, action, policy))
+        moment = self._logbook.moment(at, wake.id, self._jitter())
+        return await self._append(at, commit(moment, at.token, action, outcome, policy))
+
+    def _call(self, at: Standing, action: RunStep, policy: Policy) -> StepCall:
+        limit_ms = deadline_ms(at.graph, at.run, at.token)
+        left_ms = policy.timeout_ms if limit_ms is None else max(limit_ms - self._ports.clock.now_ms(), 1)
+        return StepCall(
+            run=action.step.run,
+            input=action.input,
+            run_id=at.run_id,
+            workflow=at.run.workflow,
+            token=at.token.id,
+            node=action.node,
+            attempt=action.attempt,
+            key=action.key,
+            timeout_ms=min(policy.timeout_ms, left_ms),
+            resumed=action.resumed,
+            state=state_of(at.token),
+        )
+
+
+def is_stale(token: Token, wake: Wake) -> bool:
+    """A wake is good at the slot it was sent for, or at a record written under it; else somebody else pushes."""
+    return token.slot != wake.slot and (token.last is None or token.last.by != wake.id)

@@ -1,0 +1,1 @@
+"""The testing kit: workflows in memory, under virtual time, with steps mocked by name. See `kit.Stepwell`."""

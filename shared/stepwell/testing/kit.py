@@ -1,0 +1,225 @@
+"""What a test of workflows holds: start runs, move the time, answer approvals, send events, look at what became of it.
+
+Nothing runs until somebody looks: a run that was started can still have its steps mocked.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from functools import partial
+from itertools import count
+from pathlib import Path
+from typing import Any
+
+from stepwell.api.histories import read_history
+from stepwell.api.views import run_view
+from stepwell.definition.compiler import compile_definition, compile_document
+from stepwell.definition.durations import parse_duration
+from stepwell.definition.expressions import compile_expression
+from stepwell.definition.graph import Graph, Json
+from stepwell.engine.history import entry_json
+from stepwell.errors import DefinitionError, Problem
+from stepwell.local.clocks import VirtualClock
+from stepwell.local.memory import MemoryBlobs, MemoryQueue, MemoryStore
+from stepwell.runtime.assembly import assemble
+from stepwell.runtime.catalog import Catalog
+from stepwell.runtime.dispatch import dispatch
+from stepwell.runtime.driving import run_now
+from stepwell.runtime.folder import load_folder
+from stepwell.runtime.ports import Lane, Ports
+from stepwell.runtime.service import Start
+from stepwell.runtime.worker import Unlimited
+from stepwell.testing.mocks import Mock, MockedSteps
+
+START = datetime(2030, 1, 1, 9, 0, tzinfo=UTC)  # a Tuesday morning; tests do not depend on today
+MOST_MESSAGES = 100_000  # of one settling: beyond it a workflow runs in circles
+_LEASE_MS = 60_000
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """What became of one node."""
+
+    status: str
+    output: Json
+    error: Mapping[str, Json] | None
+    attempts: int
+
+
+class Run:
+    """One run, as it stands whenever it is looked at."""
+
+    def __init__(self, kit: Stepwell, run_id: str) -> None:
+        self._kit, self.id = kit, run_id
+
+    def __repr__(self) -> str:
+        return f"<Run {self.id} {self.status} at {', '.join(self.view['current_steps']) or 'the end'}>"
+
+    @property
+    def view(self) -> Mapping[str, Any]:
+        """The run as GET /runs/{id} shows it."""
+        return self._kit.view(self.id)
+
+    @property
+    def status(self) -> str:
+        return str(self.view["status"])
+
+    @property
+    def phase(self) -> str:
+        return str(self.view["phase"])
+
+    @property
+    def state(self) -> Mapping[str, Json]:
+        found: Mapping[str, Json] = self.view["state"]
+        return found
+
+    @property
+    def result(self) -> Json:
+        return self.view["result"]
+
+    @property
+    def error(self) -> Mapping[str, Json] | None:
+        found: Mapping[str, Json] | None = self.view["error"]
+        return found
+
+    @property
+    def waiting_for(self) -> str | None:
+        found: str | None = self.view["waiting_for"]
+        return found
+
+    @property
+    def steps(self) -> Mapping[str, Step]:
+        """By node name; a node that was not reached is not there."""
+        views: Mapping[str, Any] = self.view["steps"]
+        return {
+            name: Step(view["status"], view["output"], view["error"], view["attempts"]) for name, view in views.items()
+        }
+
+    @property
+    def history(self) -> list[Mapping[str, Any]]:
+        """The entries, oldest first."""
+        return self._kit.history(self.id)
+
+    def approve(self, data: Json = None, by: str = "", wait: str = "") -> None:
+        """Raises Conflict when nothing waits for it."""
+        self._kit.settle()
+        run_now(self._kit.service.approve(self.id, data, by, wait))
+
+    def reject(self, reason: str = "", by: str = "", wait: str = "") -> None:
+        """Raises Conflict when nothing waits for it."""
+        self._kit.settle()
+        run_now(self._kit.service.reject(self.id, reason, by, wait))
+
+    def event(self, name: str, payload: Json = None, event_id: str = "") -> None:
+        """An event for this run alone."""
+        run_now(self._kit.service.send_event(name, payload, run_id=self.id, event_id=event_id))
+
+    def cancel(self, reason: str = "", by: str = "") -> bool:
+        """False when the run had ended already."""
+        self._kit.settle()
+        return run_now(self._kit.service.cancel(self.id, reason, by))
+
+    def terminate(self, reason: str = "", by: str = "") -> bool:
+        """False when the run had ended already."""
+        self._kit.settle()
+        return run_now(self._kit.service.terminate(self.id, reason, by))
+
+
+class Stepwell:
+    """A whole Stepwell in memory: the engine and the API's operations of production, on a clock that a test moves."""
+
+    def __init__(self, folder: Path) -> None:
+        self._clock = VirtualClock(int(START.timestamp() * 1000))
+        self._inbox = MemoryQueue(self._clock)
+        self._steps = MockedSteps(folder, self._clock)
+        self._graphs: dict[str, Graph] = {}
+        self._numbers = count(1)
+        ports = Ports(MemoryStore(), self._inbox, self._inbox, MemoryBlobs(), self._clock)
+        self._parts = assemble(
+            ports,
+            Catalog(partial(compile_document, trusted=True)),
+            self._steps,
+            compile_expression=compile_expression,
+            new_id=lambda: f"{next(self._numbers):06d}",
+            jitter=lambda: 0.5,
+        )
+        self.service = self._parts.service
+        loaded = load_folder(folder)
+        _refuse_errors(loaded.errors)
+        self._deploy(loaded.graphs)
+
+    def define(self, text: str) -> Graph:
+        """A workflow written in the test itself. Raises DefinitionError."""
+        compiled = compile_definition(text)
+        if compiled.graph is None:
+            _refuse_errors(compiled.errors)
+            raise DefinitionError("the definition holds no workflow")
+        self._deploy((compiled.graph,))
+        return compiled.graph
+
+    def mock(
+        self,
+        name: str,
+        *,
+        returns: object = None,
+        raises: BaseException | type[BaseException] | None = None,
+        times: int | None = None,
+    ) -> Mock:
+        """Replaces a step, by its node's name, its function's, or the whole `run`; for `times` attempts or for good."""
+        mock = Mock(returns, raises, times)
+        self._steps.add(name, mock)
+        return mock
+
+    def start(self, workflow: str, input: Json = None, **options: Any) -> Run:  # noqa: A002  the API's own word
+        """Creates a run; it moves when it is first looked at. Options: run_id, key, tags, priority, start_at_ms."""
+        started = run_now(self.service.start(replace(Start(workflow, input), **options)))
+        return Run(self, started.header.run_id)
+
+    def event(self, name: str, payload: Json = None, key: str = "", event_id: str = "") -> None:
+        """An event for whoever waits for name and key, now or later."""
+        run_now(self.service.send_event(name, payload, key=key, event_id=event_id))
+
+    @property
+    def now(self) -> datetime:
+        return datetime.fromtimestamp(self._clock.now_ms() / 1000, UTC)
+
+    def advance(self, duration: str | float) -> None:
+        """Lets so much time go by; what falls due on the way happens at its own time."""
+        self.settle()
+        until_ms = self._clock.now_ms() + parse_duration(duration)
+        while (due_ms := self._inbox.next_due_ms()) is not None and due_ms <= until_ms:
+            self._clock.set(max(due_ms, self._clock.now_ms()))
+            self.settle()
+        self._clock.set(until_ms)
+
+    def settle(self) -> None:
+        """Handles every message that is due. A fault of the engine is raised here, not retried."""
+        for _ in range(MOST_MESSAGES):
+            delivery = self._inbox.receive(tuple(Lane), self._clock.now_ms(), _LEASE_MS)
+            if delivery is None:
+                return
+            run_now(dispatch(self._parts, delivery.lane, delivery.message, Unlimited()))
+            self._inbox.delete(delivery)
+        raise AssertionError(f"{MOST_MESSAGES} messages did not settle: does a workflow run in circles?")
+
+    def view(self, run_id: str) -> Mapping[str, Any]:
+        """The run as GET /runs/{id} shows it."""
+        self.settle()
+        return run_view(run_now(self.service.standing(run_id)), self._clock.now_ms())
+
+    def history(self, run_id: str) -> list[Mapping[str, Any]]:
+        """The run's history entries, oldest first."""
+        self.settle()
+        page = run_now(read_history(self.service, run_id, "", MOST_MESSAGES))
+        return [entry_json(entry) for entry in page.entries]
+
+    def _deploy(self, graphs: tuple[Graph, ...]) -> None:
+        self._graphs.update({graph.name: graph for graph in graphs})
+        self._parts.catalog.replace(self._graphs.values())
+
+
+def _refuse_errors(problems: tuple[Problem, ...]) -> None:
+    if problems:
+        raise DefinitionError("\n".join(str(problem) for problem in problems), problems=problems)

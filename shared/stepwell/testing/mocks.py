@@ -1,0 +1,66 @@
+"""Steps replaced by name, and what they were called with."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from stepwell.definition.graph import Json, Step
+from stepwell.engine.decide import Outcome
+from stepwell.engine.retry import Policy
+from stepwell.runtime.ports import Clock
+from stepwell.runtime.steps.executor import FunctionSteps
+from stepwell.runtime.worker import StepCall
+
+
+@dataclass
+class Mock:
+    """Stands in for a step. `calls` holds the input of each attempt, in order."""
+
+    returns: object = None
+    raises: BaseException | type[BaseException] | None = None
+    times: int | None = None  # how many attempts it takes over; None: all
+    calls: list[Json] = field(default_factory=list)
+
+    def __call__(self) -> object:
+        if self.raises is not None:
+            raise self.raises
+        return self.returns
+
+
+class MockedSteps:
+    """The real executor, but where a mock goes by the step's name: its node, its function, or its whole `run`."""
+
+    def __init__(self, folder: Path, clock: Clock) -> None:
+        self._real = FunctionSteps(folder, clock)
+        self._mocks: dict[str, Mock] = {}
+
+    def add(self, name: str, mock: Mock) -> None:
+        self._mocks[name] = mock
+
+    def policy(self, step: Step) -> Policy:
+        return self._real.policy(step)
+
+    async def run(self, call: StepCall) -> Outcome:
+        mock = self._mock_for(call)
+        if mock is None:
+            return await self._real.run(call)
+        mock.calls.append(call.input)
+        return self._real.run_function(call, lambda: _stand_in(mock))
+
+    def _mock_for(self, call: StepCall) -> Mock | None:
+        for name in (call.node, call.run, call.run.rpartition(".")[2]):
+            mock = self._mocks.get(name)
+            if mock is not None and (mock.times is None or len(mock.calls) < mock.times):
+                return mock
+        return None
+
+
+def _stand_in(mock: Mock) -> Callable[..., object]:
+    """A function that takes any input."""
+
+    def stand_in(**_: object) -> object:
+        return mock()
+
+    return stand_in

@@ -1,0 +1,103 @@
+"""Acting on runs: ends, approvals, events; each with a definite answer."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.api.kit import World
+
+ACTIONS = ["start", "cancel", "terminate", "approve", "reject"]
+
+
+def test_cancelling_an_ended_run_does_nothing(world: World) -> None:
+    run_id = world.start("quick")
+    assert world.post(f"/runs/{run_id}/cancel").json == {"run_id": run_id, "cancelled": False, "status": "completed"}
+
+
+def test_terminating_ends_the_run_as_failed(world: World) -> None:
+    run_id = world.start()
+    assert world.post(f"/runs/{run_id}/terminate", {"reason": "stuck"}).json["terminated"] is True
+    run = world.get(f"/runs/{run_id}").json
+    assert (run["status"], run["error"]["type"], run["error"]["message"]) == ("failed", "terminated", "stuck")
+
+
+def test_an_approval_goes_to_the_wait_that_is_named(world: World) -> None:
+    run_id = world.start()
+    assert world.post(f"/runs/{run_id}/approve", {"wait": "another"}).status == 409
+    reply = world.post(f"/runs/{run_id}/approve", {"wait": "approve", "data": {"ok": 1}, "by": "ana"})
+    assert (reply.status, reply.json["status"]) == (200, "running")
+    world.drain()
+    state = world.get(f"/runs/{run_id}").json["state"]
+    assert state["approval"] == {"decision": "approved", "by": "ana", "data": {"ok": 1}}
+
+
+def test_a_rejection_fails_the_run_with_its_reason(world: World) -> None:
+    run_id = world.start()
+    assert world.post(f"/runs/{run_id}/reject", {"reason": "too dear", "by": "ana"}).status == 200
+    world.drain()
+    run = world.get(f"/runs/{run_id}").json
+    assert (run["status"], run["error"]["type"]) == ("failed", "rejected")
+    assert "too dear" in run["error"]["message"]
+
+
+@pytest.mark.parametrize("answer", ["approve", "reject"])
+def test_an_answer_that_nobody_waits_for_is_a_conflict(world: World, answer: str) -> None:
+    reply = world.post(f"/runs/{world.start('quick')}/{answer}", {"by": "ana"})
+    assert (reply.status, reply.json["code"]) == (409, "not_waiting")
+
+
+def test_an_event_reaches_the_run_that_waits_for_its_key(world: World) -> None:
+    seven, eight = world.start("paid", input={"order": "7"}), world.start("paid", input={"order": "8"})
+    reply = world.post("/events", {"name": "paid", "key": "7", "payload": {"eur": 5}, "id": "e1"})
+    assert (reply.status, reply.json) == (202, {"event_id": "e1"})
+    world.drain()
+    assert world.get(f"/runs/{seven}").json["result"] == {"eur": 5}
+    assert world.get(f"/runs/{eight}").json["status"] == "waiting"
+
+
+def test_an_event_that_came_first_is_kept(world: World) -> None:
+    world.post("/events", {"name": "paid", "key": "7", "payload": 1})
+    world.drain()
+    assert world.get(f"/runs/{world.start('paid', input={'order': '7'})}").json["status"] == "completed"
+
+
+def test_an_event_for_one_run_reaches_that_run(world: World) -> None:
+    run_id = world.start("paid", input={"order": "7"})
+    assert world.post(f"/runs/{run_id}/events", {"name": "paid", "payload": {"eur": 1}}).status == 202
+    world.drain()
+    assert world.get(f"/runs/{run_id}").json["result"] == {"eur": 1}
+    assert world.post(f"/runs/{run_id}/events", {"name": "paid"}).status == 409
+
+
+BAD_EVENTS: list[dict[str, object]] = [
+    {},
+    {"name": 5},
+    {"name": ""},
+    {"name": "../x"},
+    {"name": "a", "key": 7},
+    {"name": "a", "key": "x" * 600},
+    {"name": "a", "key": "a\u0000b"},
+    {"name": "a", "id": None},
+    {"name": "a", "unknown": 1},
+]
+
+
+@pytest.mark.parametrize("body", BAD_EVENTS)
+def test_an_event_that_cannot_be_is_refused(world: World, body: dict[str, object]) -> None:
+    assert world.post("/events", body).status == 422
+    assert world.queue.pending() == 0
+
+
+@pytest.mark.parametrize("action", ACTIONS)
+def test_an_action_on_an_unknown_run_is_404_and_on_an_impossible_one_422(world: World, action: str) -> None:
+    assert world.post(f"/runs/nope/{action}").status == 404
+    assert world.post(f"/runs/..%2Fx/{action}").status == 422
+    assert world.post("/runs/nope/events", {"name": "a"}).status == 404
+
+
+@pytest.mark.parametrize("action", ACTIONS)
+def test_an_action_with_a_wrong_body_is_refused(world: World, action: str) -> None:
+    run_id = world.start("quick", create_only=True)
+    assert world.post(f"/runs/{run_id}/{action}", {"by": 7}).status == 422
+    assert world.post(f"/runs/{run_id}/{action}", {"unknown": 1}).status == 422
+    assert world.get(f"/runs/{run_id}").json["status"] == "idle"

@@ -1,0 +1,111 @@
+"""The whole: workflows, numbers, health, unknown routes, defects, and the OpenAPI document."""
+
+from __future__ import annotations
+
+import pytest
+
+from stepwell.api.routes import ROUTES
+from stepwell.errors import PortError
+from tests.api.kit import World, event
+
+
+def test_workflows_are_listed_with_their_hash(world: World) -> None:
+    page = world.get("/workflows").json
+    assert [workflow["name"] for workflow in page["items"]] == ["fails", "order", "paid", "quick"]
+    assert all(workflow["version"].startswith("sha256:") for workflow in page["items"])
+
+
+def test_a_workflow_shows_its_graph(world: World) -> None:
+    workflow = world.get("/workflows/order").json
+    kinds = {node["name"]: node["kind"] for node in workflow["graph"]["nodes"]}
+    assert kinds == {"charge": "step", "approve": "wait", "nap": "wait", "ship": "step"}
+    assert {"from": "charge", "to": "approve"}.items() <= workflow["graph"]["edges"][0].items()
+    assert workflow["document"]["timeline"][0]["name"] == "charge"
+
+
+def test_stats_count_runs_by_status_workflow_and_wait(world: World) -> None:
+    world.start("quick")
+    world.start("order")
+    world.clock.advance(10_000)
+    stats = world.get("/stats").json
+    assert stats["total"] == 2
+    assert stats["statuses"]["waiting"] == {"count": 1, "average_age_seconds": 10.0, "oldest_age_seconds": 10.0}
+    assert stats["workflows"] == {"quick": {"completed": 1}, "order": {"waiting": 1}}
+    assert (stats["waits"], stats["overdue"]) == ({"approval": 1}, 0)
+
+
+def test_stats_of_nothing_are_empty(world: World) -> None:
+    assert world.get("/stats").json == {"total": 0, "statuses": {}, "workflows": {}, "waits": {}, "overdue": 0}
+
+
+def test_health_is_ok_while_the_store_answers(world: World) -> None:
+    assert world.get("/health").json["dependencies"] == {"store": "reached"}
+
+
+async def _no_answer(*_: object) -> None:
+    raise PortError("the store is away")
+
+
+async def _defect(*_: object) -> None:
+    raise KeyError("secret detail")
+
+
+def test_a_store_that_does_not_answer_is_503_with_retry_after(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(world.store, "get_definition", _no_answer)
+    monkeypatch.setattr(world.store, "get_run", _no_answer)
+    assert world.get("/health").status == 503
+    reply = world.get("/runs/r1")
+    assert (reply.status, reply.headers["Retry-After"], reply.json["code"]) == (503, "1", "unavailable")
+
+
+def test_a_defect_is_500_with_an_id_that_the_log_has_and_nothing_of_the_inside(
+    world: World, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(world.store, "get_run", _defect)
+    reply = world.get("/runs/r1")
+    assert (reply.status, reply.json["code"]) == (500, "internal_error")
+    assert "secret" not in reply.text
+    assert "KeyError" not in reply.text
+    assert reply.json["error_id"] in caplog.text
+    assert "secret detail" in caplog.text
+
+
+@pytest.mark.parametrize("path", ["/", "/nope", "/runs/a/b/c", "//", "/runs/", '/runs/"', "/workflows//runs", "/é"])
+def test_an_unknown_route_is_a_problem_with_404(world: World, path: str) -> None:
+    reply = world.get(path)
+    assert (reply.status, reply.headers["Content-Type"]) == (404, "application/problem+json")
+
+
+def test_a_wrong_method_is_405_and_says_what_is_allowed(world: World) -> None:
+    reply = world.send(event("DELETE", "/runs/r1"))
+    assert (reply.status, reply.headers["Allow"]) == (405, "GET, HEAD, OPTIONS")
+    assert world.get("/workflows/order/runs").headers["Allow"] == "POST, OPTIONS"
+
+
+def test_options_says_what_is_allowed_and_head_has_no_body(world: World) -> None:
+    reply = world.send(event("OPTIONS", "/events"))
+    assert (reply.status, reply.headers["Allow"], reply.text) == (204, "POST, OPTIONS", "")
+    head = world.send(event("HEAD", "/runs"))
+    assert (head.status, head.text) == (200, "")
+
+
+def test_a_stage_in_the_path_is_not_part_of_the_route(world: World) -> None:
+    staged = event("GET", "/prod/health")
+    staged["requestContext"]["stage"] = "prod"
+    assert world.send(staged).status == 200
+
+
+def test_the_openapi_document_names_every_route_and_every_reference_it_makes(world: World) -> None:
+    document = world.get("/openapi.json").json
+    assert document["openapi"] == "3.1.0"
+    named = {(method.upper(), path) for path, item in document["paths"].items() for method in item}
+    assert named == {(route.method, route.path) for route in ROUTES}
+    schemas = document["components"]["schemas"]
+    assert {ref.rpartition("/")[2] for ref in _references(document)} <= schemas.keys()
+
+
+def _references(part: object) -> set[str]:
+    if isinstance(part, dict):
+        own = {part["$ref"]} if isinstance(part.get("$ref"), str) else set()
+        return own.union(*(_references(value) for value in part.values()))
+    return set().union(*(_references(value) for value in part)) if isinstance(part, list) else set()

@@ -1,0 +1,167 @@
+"""Starting runs: what is answered, what repeats, and what is refused with nothing written."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from stepwell.limits import BODY_BYTES, TAGS
+from tests.api.kit import START_MS, World, event
+
+RUN_FIELDS = {
+    "run_id", "workflow", "version", "status", "phase", "outcome", "current_steps", "progress", "waiting_for",
+    "waiting_until", "waiting_data", "pending_reason", "input", "state", "steps", "result", "error", "result_type",
+    "result_summary", "cancelled_by", "cancel_reason", "parent", "children", "tags", "cost", "created_at",
+    "started_at", "ended_at", "links",
+}  # fmt: skip
+
+
+def test_a_start_answers_201_with_the_run_and_where_it_is(world: World) -> None:
+    reply = world.post("/workflows/order/runs", {"input": {"amount": 5}, "tags": {"team": "a"}, "priority": 3})
+    assert reply.status == 201
+    run = reply.json
+    assert run.keys() >= RUN_FIELDS
+    assert (run["status"], run["phase"], run["pending_reason"]) == ("pending", "initializing", "queued")
+    assert (run["input"], run["tags"], run["priority"], run["progress"]) == ({"amount": 5}, {"team": "a"}, 3, "0/4")
+    assert run["created_at"] == "2027-01-15T08:00:00.000Z"
+    assert reply.headers["Location"] == f"/runs/{run['run_id']}" == run["links"]["self"]
+
+
+def test_a_start_without_a_body_starts_with_an_empty_input(world: World) -> None:
+    reply = world.post("/workflows/quick/runs")
+    assert (reply.status, reply.json["input"]) == (201, {})
+
+
+def test_a_repeated_key_gets_the_first_run_with_200(world: World) -> None:
+    first = world.post("/workflows/quick/runs", {"input": {"amount": 1}}, {"Idempotency-Key": "k"})
+    again = world.post("/workflows/quick/runs", {"input": {"amount": 1}}, {"Idempotency-Key": "k"})
+    assert (first.status, again.status) == (201, 200)
+    assert first.json["run_id"] == again.json["run_id"]
+
+
+def test_a_key_with_another_body_is_a_conflict(world: World) -> None:
+    world.post("/workflows/quick/runs", {"input": {"amount": 1}}, {"Idempotency-Key": "k"})
+    reply = world.post("/workflows/quick/runs", {"input": {"amount": 2}}, {"Idempotency-Key": "k"})
+    assert (reply.status, reply.json["code"]) == (409, "already_used")
+
+
+def test_a_run_id_with_the_same_body_is_the_same_run_and_with_another_a_conflict(world: World) -> None:
+    assert world.post("/workflows/quick/runs", {"run_id": "r1", "input": {"a": 1}}).status == 201
+    assert world.post("/workflows/quick/runs", {"run_id": "r1", "input": {"a": 1}}).status == 200
+    assert world.post("/workflows/quick/runs", {"run_id": "r1", "input": {"a": 2}}).status == 409
+
+
+def test_a_key_and_a_run_id_together_are_refused(world: World) -> None:
+    reply = world.post("/workflows/quick/runs", {"run_id": "r1"}, {"Idempotency-Key": "k"})
+    assert (reply.status, reply.json["code"]) == (422, "two_keys")
+
+
+def test_a_run_to_start_later_says_when_and_starts_then(world: World) -> None:
+    run_id = world.start("quick", start_at="2027-01-15T08:10:00Z")
+    assert world.get(f"/runs/{run_id}").json["pending_reason"] == "starts at 2027-01-15T08:10:00.000Z"
+    world.advance(599)
+    assert world.get(f"/runs/{run_id}").json["status"] == "pending"
+    world.advance(1)
+    assert world.get(f"/runs/{run_id}").json["status"] == "completed"
+
+
+def test_an_idle_run_waits_to_be_started_and_cannot_be_started_twice_after_its_end(world: World) -> None:
+    run_id = world.start("quick", create_only=True)
+    assert world.get(f"/runs/{run_id}").json["status"] == "idle"
+    assert world.post(f"/runs/{run_id}/start", {"by": "ana"}).json["status"] == "pending"
+    world.drain()
+    assert world.get(f"/runs/{run_id}").json["status"] == "completed"
+    assert world.post(f"/runs/{run_id}/start").status == 409
+
+
+def test_a_run_that_is_not_idle_cannot_be_started(world: World) -> None:
+    run_id = world.start("order")
+    reply = world.post(f"/runs/{run_id}/start")
+    assert (reply.status, reply.json["code"]) == (409, "not_idle")
+
+
+def test_wait_answers_with_the_run_as_it_is_when_the_time_is_up(world: World) -> None:
+    reply = world.post("/workflows/order/runs", {"input": {}}, wait="2")
+    assert (reply.status, reply.json["status"]) == (201, "pending")
+    assert world.clock.now_ms() == START_MS + 2_000
+
+
+@pytest.mark.parametrize("wait", ["26", "-1", "nan", "inf", "soon", ""])
+def test_a_wait_that_is_no_number_up_to_25_is_refused(world: World, wait: str) -> None:
+    reply = world.post("/workflows/quick/runs", {}, wait=wait)
+    assert (reply.status, reply.json["errors"][0]["path"]) == (422, "/wait")
+    assert world.get("/runs").json["items"] == []
+
+
+REFUSED: dict[str, tuple[Any, int, str]] = {
+    "not JSON": ("{", 400, "bad_json"),
+    "NaN": ('{"input": NaN}', 400, "bad_json"),
+    "Infinity": ('{"input": -Infinity}', 400, "bad_json"),
+    "a number that overflows": ('{"input": 1e999}', 422, "not_finite"),
+    "a number beyond 64 bits": ('{"input": 99999999999999999999}', 422, "number_too_large"),
+    "a number of many digits": ('{"input": ' + "9" * 5000 + "}", 400, "bad_json"),
+    "a name twice": ('{"input": {"a": 1, "a": 2}}', 400, "bad_json"),
+    "half a surrogate pair": ('{"input": "\\ud800"}', 422, "bad_text"),
+    "not UTF-8": (b'{"input": "\xff"}', 400, "bad_json"),
+    "deep": ('{"input": ' + "[" * 100 + "]" * 100 + "}", 422, "too_deep"),
+    "very deep": ('{"input": ' + "[" * 200_000 + "]" * 200_000 + "}", 422, "too_deep"),
+    "large": (json.dumps({"input": "x" * 2_000_000}), 413, "body_too_large"),
+    "large bytes": (b"x" * (BODY_BYTES + 1), 413, "body_too_large"),
+    "a list": ("[]", 422, "invalid_input"),
+    "null": ("null", 422, "invalid_input"),
+    "an unknown field": ('{"inputs": {}}', 422, "invalid_input"),
+    "a number for the id": ('{"run_id": 7}', 422, "invalid_input"),
+    "text for the priority": ('{"priority": "1"}', 422, "invalid_input"),
+    "true for the priority": ('{"priority": true}', 422, "invalid_input"),
+    "a huge priority": ('{"priority": 1000000000000}', 422, "invalid_input"),
+    "tags that are a list": ('{"tags": ["a"]}', 422, "invalid_input"),
+    "a tag that is a number": ('{"tags": {"a": 1}}', 422, "invalid_input"),
+    "too many tags": (json.dumps({"tags": {f"t{i}": "" for i in range(TAGS + 1)}}), 422, "too_many_tags"),
+    "a tag's name": ('{"tags": {"../a": "b"}}', 422, "bad_name"),
+    "a time without its offset": ('{"start_at": "2027-01-15T08:00:00"}', 422, "invalid_input"),
+    "a time too far ahead": ('{"start_at": "9999-12-31T23:59:59Z"}', 422, "too_far_ahead"),
+    "an empty id": ('{"run_id": ""}', 422, "bad_run_id"),
+    "a time as a number": ('{"start_at": 5}', 422, "invalid_input"),
+    "a path as the id": ('{"run_id": "../etc"}', 422, "bad_run_id"),
+    "an id with a slash": ('{"run_id": "a/b"}', 422, "bad_run_id"),
+    "an id too long": (json.dumps({"run_id": "x" * 129}), 422, "bad_run_id"),
+    "create_only as text": ('{"create_only": "yes"}', 422, "invalid_input"),
+    "the input against its schema": ('{"input": {"amount": "much"}}', 422, "invalid_input"),
+}
+
+
+@pytest.mark.parametrize("case", REFUSED)
+def test_a_body_that_cannot_be_is_refused_and_nothing_is_written(world: World, case: str) -> None:
+    body, status, code = REFUSED[case]
+    reply = world.send(event("POST", "/workflows/order/runs", body))
+    assert (reply.status, reply.json["code"]) == (status, code), reply.text
+    assert reply.json.keys() >= {"type", "code", "title", "status", "detail", "hint", "errors"}
+    assert reply.json["type"] == f"urn:stepwell:{code}"
+    assert reply.headers["Content-Type"] == "application/problem+json"
+    assert world.get("/runs").json["items"] == []
+    assert world.queue.pending() == 0
+
+
+def test_a_wrong_field_is_named_by_its_path(world: World) -> None:
+    reply = world.post("/workflows/order/runs", {"tags": {"a": 1}, "nope": 1})
+    assert {problem["path"] for problem in reply.json["errors"]} == {"/tags/a", "/nope"}
+    broken = world.post("/workflows/order/runs", {"input": {"amount": "much"}})
+    assert broken.json["errors"][0]["path"] == "/input/amount"
+
+
+def test_a_body_in_base64_is_read(world: World) -> None:
+    reply = world.send(event("POST", "/workflows/order/runs", b'{"input": {"amount": 7}}'))
+    assert (reply.status, reply.json["input"]) == (201, {"amount": 7})
+
+
+def test_what_says_base64_and_is_not_is_refused(world: World) -> None:
+    broken = {**event("POST", "/workflows/order/runs", "%%%"), "isBase64Encoded": True}
+    assert world.send(broken).status == 400
+
+
+@pytest.mark.parametrize("name", ["nope", "..%2F..%2Fetc", "%00", "a%2Fb", "x" * 5000, "%F0%9F%98%80", "%ff"])
+def test_an_unknown_workflow_is_404_whatever_its_name(world: World, name: str) -> None:
+    assert world.post(f"/workflows/{name}/runs", {}).status == 404
+    assert world.get(f"/workflows/{name}").status == 404

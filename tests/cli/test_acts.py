@@ -1,0 +1,60 @@
+"""Events, approvals, and the end of runs."""
+
+from __future__ import annotations
+
+import json
+
+from .conftest import Cli, FakeApi, problem
+
+
+def test_an_event_goes_to_whoever_waits(api: FakeApi, cli: Cli) -> None:
+    api.on("POST", "/events", (202, {"event_id": "e1"}))
+    result = cli("event", "paid", "--key", "A-1", "--payload", '{"amount": 5}', "--id", "e1")
+    assert (result.exit_code, result.stdout) == (0, "sent paid for A-1\n")
+    assert api.calls[0].body == {"name": "paid", "payload": {"amount": 5}, "key": "A-1", "id": "e1"}
+
+
+def test_an_event_can_be_for_one_run(api: FakeApi, cli: Cli) -> None:
+    api.on("POST", "/runs/r1/events", (202, {"event_id": "e1"}))
+    result = cli("event", "paid", "--run", "r1", "--json")
+    assert json.loads(result.stdout) == {"event_id": "e1"}
+    assert api.calls[0].body == {"name": "paid", "payload": None}
+
+
+def test_an_event_for_one_run_with_a_key_is_wrong_usage(cli: Cli) -> None:
+    result = cli("event", "paid", "--run", "r1", "--key", "k")
+    assert result.exit_code == 2
+    assert "an event for one run has no key" in result.stderr
+
+
+def test_an_approval_is_by_who_is_logged_in_unless_named(api: FakeApi, cli: Cli) -> None:
+    api.on("POST", "/runs/r1/approve", (200, {}))
+    assert cli("approve", "r1", "--data", '{"limit": 5}').stdout == "approved r1\n"
+    cli("approve", "r1", "--by", "eva", "--step", "second")
+    assert [call.body for call in api.calls] == [
+        {"data": {"limit": 5}, "by": "ana"},
+        {"data": None, "by": "eva", "wait": "second"},
+    ]
+
+
+def test_a_rejection_has_a_reason(api: FakeApi, cli: Cli) -> None:
+    api.on("POST", "/runs/r1/reject", (200, {}))
+    assert cli("reject", "r1", "--reason", "no budget").stdout == "rejected r1\n"
+    assert api.calls[0].body == {"reason": "no budget", "by": "ana"}
+
+
+def test_approving_what_does_not_wait_is_refused_with_2(api: FakeApi, cli: Cli) -> None:
+    api.on("POST", "/runs/r1/approve", problem(409, "not_waiting", "the run does not wait for an approval"))
+    result = cli("approve", "r1")
+    assert result.exit_code == 2
+    assert result.stderr == "error: Not waiting: the run does not wait for an approval [not_waiting]\n"
+
+
+def test_cancel_and_terminate_tell_whether_they_did_it(api: FakeApi, cli: Cli) -> None:
+    api.on("POST", "/runs/r1/cancel", (200, {"cancelled": True}), (200, {"cancelled": False}))
+    api.on("POST", "/runs/r1/terminate", (200, {"terminated": True}), (200, {"terminated": False}))
+    assert cli("cancel", "r1", "--reason", "a mistake").stdout == "cancelled r1\n"
+    assert cli("cancel", "r1").stdout == "r1 had ended before\n"
+    assert cli("terminate", "r1").stdout == "terminated r1\n"
+    assert cli("terminate", "r1").stdout == "r1 had ended before\n"
+    assert api.calls[0].body == {"reason": "a mistake", "by": "ana"}

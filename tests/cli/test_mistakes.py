@@ -1,0 +1,104 @@
+"""Every mistake a person would make: what is said, on stderr, and the exit status 2."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from .conftest import Cli, FakeApi, problem
+
+
+def test_a_server_that_is_down_comes_with_how_to_start_it(cli: Cli) -> None:
+    result = cli("runs")
+    assert (result.exit_code, result.stdout) == (2, "")
+    assert "error: no server answers at http://127.0.0.1:9" in result.stderr
+    assert "[unreachable]" in result.stderr
+    assert "hint: start it with: stepwell dev" in result.stderr
+
+
+def test_an_unknown_run_is_told_with_its_code(api: FakeApi, cli: Cli) -> None:
+    result = cli("show", "run_404")
+    assert result.exit_code == 2
+    assert result.stderr == (
+        "error: Unknown run: there is no /runs/run_404 [unknown_run]\n  hint: stepwell runs lists them\n"
+    )
+
+
+def test_an_input_that_violates_the_schema_lists_each_mistake_with_its_path(api: FakeApi, cli: Cli) -> None:
+    errors = [{"path": "/input", "message": "lacks amount"}, {"path": "/input/id", "message": "must be string"}]
+    api.on("POST", "/workflows/w/runs", problem(422, "invalid_input", "the input is wrong", errors=errors))
+    result = cli("run", "w", "-i", "{}")
+    assert result.exit_code == 2
+    assert result.stderr.splitlines() == [
+        "error: Invalid input: the input is wrong [invalid_input]",
+        "  /input: lacks amount",
+        "  /input/id: must be string",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("given", "told"),
+    [
+        ("{a: 1}", "-i is not JSON: Expecting property name enclosed in double quotes at line 1, column 2 [bad_json]"),
+        ('{"a": NaN}', "-i is not JSON: NaN is no JSON value; use null [bad_json]"),
+        ("order.json", "there is no file 'order.json', and it is not JSON [bad_json]"),
+        ("x" * 5000, "and it is not JSON [bad_json]"),
+        ("a\0b", "and it is not JSON [bad_json]"),
+    ],
+)
+def test_an_input_that_is_no_json_is_told_before_anything_is_sent(cli: Cli, given: str, told: str) -> None:
+    result = cli("run", "w", "-i", given)
+    assert result.exit_code == 2
+    assert told in result.stderr
+
+
+def test_a_file_that_is_no_text_is_told(cli: Cli, tmp_path: Path) -> None:
+    (tmp_path / "a.json").write_bytes(b"\xff\xfe")
+    result = cli("run", "w", "-i", str(tmp_path / "a.json"))
+    assert result.exit_code == 2
+    assert "[unreadable]" in result.stderr
+
+
+@pytest.mark.parametrize(
+    ("arguments", "told"),
+    [
+        (["runz"], "No such command 'runz'."),
+        (["runs", "--colour"], "No such option"),
+        (["show"], "Missing argument"),
+        (["runs", "--limit", "0"], "Invalid value for '--limit'"),
+        (["run", "w", "--tag", "team"], "error: 'team' is no name=value [bad_pair]"),
+        (["runs", "--since", "yesterday"], "error: 'yesterday' is not a duration [bad_duration]"),
+        (["runs", "--url", "localhost:8787"], "error: 'localhost:8787' is not the URL of an API [bad_url]"),
+        (["graph"], "name a definition file or a workflow, or a run with --run"),
+        (["graph", "nofile.yaml"], "error: there is no file or folder 'nofile.yaml' [no_such_file]"),
+        (["check", "nofile.yaml"], "error: there is no file or folder 'nofile.yaml' [no_such_file]"),
+        (["dev", "nofolder"], "error: there is no folder 'nofolder' [no_such_folder]"),
+    ],
+)
+def test_wrong_usage_exits_with_2(cli: Cli, arguments: list[str], told: str) -> None:
+    result = cli(*arguments)
+    assert result.exit_code == 2
+    assert told in result.stderr
+    assert result.stdout == ""
+
+
+@pytest.mark.parametrize(("status", "body"), [(200, "<html>"), (200, "[]"), (502, "Bad gateway"), (404, "{}")])
+def test_something_else_at_the_url_is_told(api: FakeApi, cli: Cli, status: int, body: str) -> None:
+    api.on("GET", "/stats", (status, body))
+    result = cli("stats")
+    assert result.exit_code == 2
+    assert f"no Stepwell API: {status} to /stats [not_stepwell]" in result.stderr
+
+
+def test_a_bad_setting_is_told(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("STEPWELL_LOG_LEVEL", "loud")
+    result = cli("runs")
+    assert result.exit_code == 2
+    assert "STEPWELL_LOG_LEVEL is 'loud' [bad_setting]" in result.stderr
+
+
+def test_a_name_with_a_slash_stays_one_name(api: FakeApi, cli: Cli) -> None:
+    cli("show", "../stats")
+    cli("show", "..")
+    assert [call.path for call in api.calls] == ["/runs/..%2Fstats", "/runs/%2E%2E"]

@@ -1,0 +1,222 @@
+"""Starting runs and looking at them."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from stepwell.cli.client import Client
+from stepwell.cli.refusals import Unreachable
+
+from .conftest import COMPLETED, FAILED, HISTORY, RUN, Cli, FakeApi
+
+START = "/workflows/order-review/runs"
+ID = RUN["run_id"]
+
+
+def test_run_sends_input_id_key_and_tags_and_tells_the_id(api: FakeApi, cli: Cli) -> None:
+    api.on("POST", START, (201, RUN))
+    result = cli("run", "order-review", "-i", '{"a": 1}', "--id", "r1", "--key", "k", "--tag", "a=b=c", "--tag", "d=")
+    assert result.exit_code == 0
+    assert f"started {ID} (order-review), waiting" in result.stdout
+    (call,) = api.calls
+    assert call.body == {"input": {"a": 1}, "run_id": "r1", "tags": {"a": "b=c", "d": ""}}
+    assert call.headers["idempotency-key"] == "k"
+
+
+def test_run_says_when_the_key_was_used_before(api: FakeApi, cli: Cli) -> None:
+    api.on("POST", START, (200, RUN))
+    assert f"was started before: {ID}" in cli("run", "order-review").stdout
+
+
+def test_run_takes_its_input_from_a_file_and_from_standard_input(api: FakeApi, cli: Cli, tmp_path: Path) -> None:
+    api.on("POST", START, (201, RUN))
+    file = tmp_path / "order.json"
+    file.write_text('{"from": "file"}')
+    assert cli("run", "order-review", "-i", str(file)).exit_code == 0
+    assert cli("run", "order-review", "-i", "-", stdin='{"from": "stdin"}').exit_code == 0
+    assert cli("run", "order-review", "-i", "null").exit_code == 0
+    assert [call.body["input"] for call in api.calls] == [{"from": "file"}, {"from": "stdin"}, None]
+
+
+@pytest.mark.parametrize(("ended", "status"), [(COMPLETED, 0), (FAILED, 1)])
+@pytest.mark.parametrize("option", ["--wait", "--watch"])
+def test_run_to_the_end_exits_by_how_it_ended(
+    api: FakeApi, cli: Cli, ended: dict[str, Any], status: int, option: str
+) -> None:
+    api.on("POST", START, (201, RUN))
+    api.has_run(RUN, ended)
+    result = cli("run", "order-review", option)
+    assert result.exit_code == status
+    assert ended["status"] in result.stdout
+
+
+def test_watch_prints_each_history_entry_once_and_then_the_run(api: FakeApi, cli: Cli) -> None:
+    api.has_run(RUN, RUN, COMPLETED)
+    result = cli("watch", ID)
+    assert result.exit_code == 0
+    assert result.stdout.count("step.completed") == 1
+    assert "13:00:01" in result.stdout
+    assert '{"confirmation": "A-1 confirmed"}' in result.stdout
+    histories = [call for call in api.calls if call.path.endswith("/history")]
+    assert histories[-1].query["after"] == ["0-2"]
+
+
+def test_watch_as_json_prints_the_ended_run_and_nothing_else(api: FakeApi, cli: Cli) -> None:
+    api.has_run(RUN, FAILED)
+    result = cli("watch", ID, "--json")
+    assert result.exit_code == 1
+    assert json.loads(result.stdout) == FAILED
+
+
+def test_watch_goes_on_when_the_server_was_away_for_a_moment(
+    api: FakeApi, cli: Cli, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    api.has_run(RUN, COMPLETED)
+    ask, asked = Client.run, []
+
+    def run(self: Client, run_id: str) -> object:
+        asked.append(run_id)
+        if len(asked) == 2:
+            raise Unreachable("no server answers")
+        return ask(self, run_id)
+
+    monkeypatch.setattr(Client, "run", run)
+    assert cli("watch", ID).exit_code == 0
+    assert len(asked) == 3
+
+
+def test_show_tells_where_a_run_stands_in_words(api: FakeApi, cli: Cli) -> None:
+    api.on("GET", f"/runs/{ID}", (200, RUN))
+    result = cli("show", ID)
+    assert result.exit_code == 0
+    lines = [line.rstrip() for line in result.stdout.splitlines()]
+    assert lines[:3] == [f"run        {ID}", "workflow   order-review  7a2a67bc", "status     ◔ waiting"]
+    assert "progress   ━━━━━━━━━━━━━━━━━━━━ 2/6" in lines
+    assert "at         approve, waiting for approval" in lines
+    assert any(line.startswith("waits for  approval, until 2099-03-01 14:02 (in ") for line in lines)
+    assert 'with       {"order_id": "A-1"}' in lines
+    assert " ✓  validate      1  85 ms" in lines
+    assert " ✗  charge        3  3.0 s  CardDeclined: no funds (3 tries)" in lines
+
+
+def test_show_exits_with_0_for_a_run_that_failed(api: FakeApi, cli: Cli) -> None:
+    api.on("GET", f"/runs/{ID}", (200, FAILED))
+    result = cli("show", ID)
+    assert result.exit_code == 0
+    assert "error     ValueError: no amount (step charge)" in result.stdout
+    assert "after 9.0 s" in result.stdout
+
+
+def test_output_that_goes_to_a_program_has_no_colours(api: FakeApi, cli: Cli) -> None:
+    api.on("GET", f"/runs/{ID}", (200, FAILED))
+    assert "\x1b" not in cli("show", ID).stdout
+
+
+def test_data_of_a_run_cannot_steer_the_terminal(api: FakeApi, cli: Cli) -> None:
+    api.on("GET", f"/runs/{ID}", (200, {**RUN, "tags": {"a": "\x1b[2J[red]"}}))
+    assert "a=\\x1b[2J[red]" in cli("show", ID).stdout
+
+
+@pytest.mark.parametrize(
+    ("command", "path"),
+    [
+        (["show", ID], f"/runs/{ID}"),
+        (["runs"], "/runs"),
+        (["explain", ID], f"/runs/{ID}/explain"),
+        (["stats"], "/stats"),
+    ],
+)
+def test_json_is_what_the_api_said(api: FakeApi, cli: Cli, command: list[str], path: str) -> None:
+    said = {"items": [], "name": "ünïcode \ud800", "next_cursor": "c"}
+    api.on("GET", path, (200, said))
+    result = cli(*command, "--json")
+    assert result.exit_code == 0
+    assert json.loads(result.stdout) == said
+    assert result.stderr == ""
+
+
+def test_runs_sends_its_filters_and_shows_a_table(api: FakeApi, cli: Cli) -> None:
+    api.on("GET", "/runs", (200, {"items": [RUN, COMPLETED], "next_cursor": "c2"}))
+    result = cli(
+        *("runs", "--workflow", "order-review", "--status", "waiting", "--status", "failed", "--tag", "team=a"),
+        *("--since", "2h", "--waiting-for", "approval", "--overdue", "--limit", "2", "--cursor", "c1"),
+    )
+    assert result.exit_code == 0
+    query = api.calls[0].query
+    since = query.pop("since")
+    assert since[0].endswith("+00:00")
+    assert query == {
+        "workflow": ["order-review"],
+        "status": ["waiting", "failed"],
+        "tag": ["team=a"],
+        "waiting_for": ["approval"],
+        "overdue": ["true"],
+        "limit": ["2"],
+        "cursor": ["c1"],
+    }
+    heading, first, *_ = result.stdout.splitlines()
+    assert heading.split() == ["run", "workflow", "status", "at", "waits", "for", "created"]
+    assert first.startswith(f"{ID}  order-review  ◔ waiting")
+    assert "there are more: --cursor c2" in result.stderr
+
+
+def test_an_empty_list_says_so_on_stderr(api: FakeApi, cli: Cli) -> None:
+    api.on("GET", "/runs", (200, {"items": [], "next_cursor": None}))
+    result = cli("runs")
+    assert (result.exit_code, result.stdout, result.stderr) == (0, "", "no runs\n")
+
+
+def test_history_reads_all_pages(api: FakeApi, cli: Cli) -> None:
+    path = f"/runs/{ID}/history"
+    pages = [(200, {"items": HISTORY[:2], "next_cursor": "0-1"}), (200, {"items": HISTORY[2:], "next_cursor": None})]
+    api.on("GET", path, *pages)
+    lines = [line.rstrip() for line in cli("history", ID).stdout.splitlines()]
+    assert lines == [
+        "2026-03-01 13:00:00  run.started",
+        '2026-03-01 13:00:01  step.completed        validate  {"output": {"total": 121}}',
+        "2026-03-01 13:00:02  phase.changed         approve  executing step → waiting for approval",
+    ]
+    api.on("GET", path, *pages)
+    assert json.loads(cli("history", ID, "--json").stdout) == {"items": HISTORY, "next_cursor": None}
+    assert api.calls[-1].query["cursor"] == ["0-1"]
+
+
+def test_explain_tells_what_can_wake_the_run(api: FakeApi, cli: Cli) -> None:
+    explanation = {
+        "run_id": ID,
+        "status": "waiting",
+        "why": "It waits at approve for approval.",
+        "waiting_since": "2026-03-01T13:00:00.000Z",
+        "wakers": [
+            {"what": "call", "at": None, "detail": "POST /approve"},
+            {"what": "timer", "at": "2099-03-01T14:02:00.000Z", "detail": "the wait times out then"},
+        ],
+        "last_entry": HISTORY[2],
+        "nothing_can_wake_it": False,
+    }
+    api.on("GET", f"/runs/{ID}/explain", (200, explanation))
+    lines = [line.rstrip() for line in cli("explain", ID).stdout.splitlines()]
+    assert "why       It waits at approve for approval." in lines
+    assert "wakes it  call: POST /approve" in lines
+    assert any(line.startswith("          timer at 2099-03-01 14:02 (in ") for line in lines)
+    assert not any("defect" in line for line in lines)
+
+
+def test_stats_are_tables(api: FakeApi, cli: Cli) -> None:
+    numbers = {"count": 3, "average_age_seconds": 90.0, "oldest_age_seconds": 7200.0}
+    said = {
+        "total": 3,
+        "statuses": {"waiting": numbers},
+        "workflows": {"order-review": {"waiting": 3}},
+        "waits": {"approval": 3},
+        "overdue": 1,
+    }
+    api.on("GET", "/stats", (200, said))
+    output = cli("stats").stdout
+    assert "◔ waiting  3     1 min 30 s   2 h" in output
+    assert "order-review  3     3 waiting" in output
+    assert "overdue: 1" in output

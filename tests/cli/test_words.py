@@ -1,0 +1,113 @@
+"""Times and durations as people say them; a run as a terminal shows it."""
+
+from __future__ import annotations
+
+import io
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pytest
+from rich.console import Console
+
+from stepwell.cli import watch
+from stepwell.cli.render import history_line, run_view, runs_table
+from stepwell.cli.screen import console
+from stepwell.cli.words import ago, brief, clock, printable, span, until
+from stepwell.errors import UserError
+from stepwell.settings import Settings, read_settings
+
+from .conftest import FAILED, HISTORY, RUN, Cli
+
+NOW = datetime(2026, 3, 1, 15, 2, tzinfo=UTC)
+
+
+@pytest.mark.parametrize(
+    ("seconds", "told"),
+    [(0, "0 ms"), (0.085, "85 ms"), (1.25, "1.2 s"), (42, "42 s"), (185, "3 min 5 s"), (900, "15 min"),
+     (3600, "1 h"), (8100, "2 h 15 min"), (82800, "23 h"), (100 * 3600, "4 d 4 h"), (30 * 86400, "30 d")],
+)  # fmt: skip
+def test_a_span_has_two_units_where_the_first_is_small(seconds: float, told: str) -> None:
+    assert span(seconds) == told
+
+
+@pytest.mark.usefixtures("cli")  # UTC
+@pytest.mark.parametrize(
+    ("away", "told"),
+    [
+        (timedelta(hours=23), "until 14:02 (in 23 h)"),
+        (timedelta(seconds=30), "until 15:02:30 (in 30 s)"),
+        (timedelta(days=30), "until 2026-03-31 15:02 (in 30 d)"),
+        (timedelta(minutes=-5), "due since 14:57 (5 min ago)"),
+    ],
+)
+def test_a_deadline_is_told_by_the_clock_and_by_how_far_it_is(away: timedelta, told: str) -> None:
+    assert until(NOW + away, NOW) == told
+
+
+def test_what_was_is_told_in_its_largest_unit() -> None:
+    assert [ago(NOW - timedelta(seconds=seconds), NOW) for seconds in (0, 5, 95, 9000)] == [
+        "now",
+        "5 s ago",
+        "1 min ago",
+        "2 h ago",
+    ]
+    assert ago(NOW + timedelta(hours=3), NOW) == "in 3 h"
+
+
+@pytest.mark.usefixtures("cli")
+def test_the_clock_has_the_day_when_the_hour_does_not_tell_it() -> None:
+    assert clock(NOW - timedelta(days=2), NOW) == "2026-02-27 15:02"
+
+
+def test_text_that_a_terminal_would_obey_is_spelled_out() -> None:
+    assert printable("a\x1b[31mb\rc\nd") == "a\\x1b[31mb\\x0dc\nd"
+    assert brief({"a": "é\n"}) == '{"a": "é\\n"}'
+    assert brief({}) == brief(None) == brief("") == ""
+
+
+@pytest.mark.usefixtures("cli")
+def test_a_list_of_runs_is_a_table_at_a_fixed_width() -> None:
+    out = Console(file=io.StringIO(), width=100, force_terminal=False)
+    out.print(runs_table([RUN, FAILED], datetime(2099, 2, 28, 15, 2, tzinfo=UTC)))
+    lines = [line.rstrip() for line in out.file.getvalue().splitlines()]  # type: ignore[attr-defined]
+    assert lines == [
+        "run         workflow      status     at       waits for                        created",
+        "run_01JABC  order-review  ◔ waiting  approve  approval, until 14:02 (in 23 h)  26662 d ago",
+        "run_01JABC  order-review  ✗ failed                                             26662 d ago",
+    ]
+
+
+def test_a_terminal_gets_colours() -> None:
+    out = Console(file=io.StringIO(), width=100, force_terminal=True, color_system="standard", no_color=False)
+    out.print(run_view(FAILED, NOW))
+    out.print(history_line({**HISTORY[1], "by": "eva", "attempt": 2}, NOW))
+    text = out.file.getvalue()  # type: ignore[attr-defined]
+    assert "\x1b[31m✗ failed" in text
+    assert "by eva" in text
+    assert "try 2" in text
+
+
+@pytest.mark.usefixtures("cli")
+def test_the_live_view_ends_with_the_last_lines_of_the_history(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(watch, "_changes", lambda client, run_id: iter([(RUN, HISTORY), (FAILED, [])]))
+    out = Console(file=io.StringIO(), width=80, force_terminal=True, no_color=True, color_system=None)
+    assert watch.follow(None, "r1", out) == FAILED  # type: ignore[arg-type]
+    text = out.file.getvalue()  # type: ignore[attr-defined]
+    assert "2/6" in text
+    assert "step.completed" in text
+    assert "phase.changed" not in text
+
+
+def test_settings_come_from_the_environment_and_have_defaults() -> None:
+    assert read_settings({}) == Settings(
+        url="http://127.0.0.1:8787", no_color=False, log_level="info", data_dir=Path(".stepwell"), user=""
+    )
+    given = {"STEPWELL_URL": "https://x", "NO_COLOR": "1", "STEPWELL_LOG_LEVEL": "DEBUG", "STEPWELL_DATA": "/d"}
+    assert read_settings({**given, "USERNAME": "eva"}) == Settings("https://x", True, "debug", Path("/d"), "eva")
+    with pytest.raises(UserError, match="LOG_LEVEL"):
+        read_settings({"STEPWELL_LOG_LEVEL": "loud"})
+
+
+def test_no_color_takes_the_colours_away(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("NO_COLOR", "1")
+    assert console().no_color

@@ -1,0 +1,163 @@
+"""The commands for writing workflows: check, graph, schema, init, dev."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import types
+from pathlib import Path
+from xml.etree import ElementTree
+
+import pytest
+
+from stepwell.cli import checking
+from stepwell.errors import Problem
+
+from .conftest import Cli, FakeApi
+
+GOOD = "workflow: good\ntimeline:\n  - {name: a, run: python:m.a}\n  - {name: b, run: python:m.b}\n"
+BAD = "workflow: bad\ntimeline:\n  - {name: a, rnu: python:m.a}\n"
+
+
+@pytest.fixture(autouse=True)
+def _in_an_empty_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+
+
+def test_check_shows_the_line_with_a_caret_and_a_hint_and_exits_with_1(cli: Cli) -> None:
+    Path("bad.yaml").write_text(BAD)
+    result = cli("check", "bad.yaml")
+    assert result.exit_code == 1
+    place, line, caret, hint, *_ = result.stdout.splitlines()
+    assert place == "bad.yaml:3:15: error unknown key `rnu` [unknown_key]"
+    assert line == "    3 |   - {name: a, rnu: python:m.a}"
+    assert line[caret.index("^") :].startswith("rnu")
+    assert hint.startswith("  hint: ")
+    assert result.stdout.splitlines()[-1].startswith("1 workflow, ")
+
+
+def test_check_of_good_files_exits_with_0(cli: Cli) -> None:
+    Path("good.yaml").write_text(GOOD)
+    result = cli("check", "good.yaml", "good.yaml")
+    assert result.exit_code == 0
+    assert result.stdout.splitlines()[-1].startswith("2 workflows, 0 errors, ")
+
+
+def test_check_without_a_path_takes_the_folder_workflows(cli: Cli) -> None:
+    Path("workflows").mkdir()
+    Path("workflows/bad.yaml").write_text(BAD)
+    result = cli("check", "--json")
+    assert result.exit_code == 1
+    problems = json.loads(result.stdout)
+    assert (problems[0]["file"], problems[0]["line"], problems[0]["severity"]) == ("workflows/bad.yaml", 3, "error")
+
+
+def test_strict_makes_warnings_fail(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
+    warning = Problem("no_timeout", "the step has no timeout", file="gone.yaml", line=3, severity="warning")
+    monkeypatch.setattr(checking, "check_path", lambda path: (1, [warning]))
+    assert cli("check", "x").exit_code == 0
+    result = cli("check", "x", "--strict")
+    assert result.exit_code == 1
+    assert "gone.yaml:3: warning the step has no timeout [no_timeout]" in result.stdout
+    assert "1 workflow, 0 errors, 1 warning" in result.stdout
+
+
+def test_graph_draws_a_file(cli: Cli) -> None:
+    Path("good.yaml").write_text(GOOD)
+    assert cli("graph", "good.yaml").stdout.startswith("flowchart TD\n")
+    assert cli("graph", "good.yaml", "--format", "dot").stdout.startswith('digraph "good" {')
+    assert json.loads(cli("graph", "good.yaml", "--json").stdout)["workflow"] == "good"
+    assert cli("graph", "good.yaml", "--format", "svg", "-o", "good.svg").stdout == ""
+    assert ElementTree.parse("good.svg").getroot().tag.endswith("svg")  # noqa: S314 - our own
+
+
+def test_graph_of_a_bad_file_tells_why_on_stderr(cli: Cli) -> None:
+    Path("bad.yaml").write_text(BAD)
+    result = cli("graph", "bad.yaml")
+    assert (result.exit_code, result.stdout) == (2, "")
+    assert "unknown key `rnu`" in result.stderr
+    assert "[bad_definition]" in result.stderr
+
+
+def test_graph_draws_what_is_deployed(api: FakeApi, cli: Cli) -> None:
+    document = {"workflow": "good", "timeline": [{"name": "a", "run": "python:m.a"}]}
+    api.on("GET", "/workflows/good", (200, {"name": "good", "document": document}))
+    assert "python#58;m.a" in cli("graph", "good").stdout
+
+
+def test_graph_of_a_run_is_the_apis(api: FakeApi, cli: Cli) -> None:
+    api.on("GET", "/runs/r1/graph", (200, "<svg/>"))
+    assert cli("graph", "--run", "r1", "--format", "svg").stdout == "<svg/>\n"
+    assert api.calls[0].query == {"format": ["svg"]}
+
+
+def test_graph_into_a_folder_that_is_not_there_is_told(cli: Cli) -> None:
+    Path("good.yaml").write_text(GOOD)
+    result = cli("graph", "good.yaml", "-o", "no/where.svg")
+    assert result.exit_code == 2
+    assert "[unwritable]" in result.stderr
+
+
+def test_schema_prints_a_json_schema(cli: Cli) -> None:
+    assert "properties" in json.loads(cli("schema").stdout)
+
+
+def test_init_writes_a_project_that_passes_check_and_tells_what_is_next(cli: Cli) -> None:
+    result = cli("init", "my shop")
+    assert result.exit_code == 0
+    assert result.stdout.splitlines()[-3:] == [
+        "  cd 'my shop'",
+        "  stepwell dev",
+        """  stepwell run order-review -i '{"order_id": "A-1", "amount": 120}' --watch""",
+    ]
+    assert Path("my shop/README.md").read_text().startswith("# my shop\n")
+    assert cli("check", "my shop/workflows", "--strict").exit_code == 0
+    for file in Path("my shop").rglob("*.py"):
+        compile(file.read_text(), str(file), "exec")
+
+
+def test_init_refuses_a_folder_with_something_in_it(cli: Cli) -> None:
+    Path("here").mkdir()
+    Path("here/a").touch()
+    result = cli("init", "here")
+    assert result.exit_code == 2
+    assert "error: 'here' is not empty [folder_not_empty]" in result.stderr
+    assert [path.name for path in Path("here").iterdir()] == ["a"]
+    assert "[not_a_folder]" in cli("init", "here/a").stderr
+    assert json.loads(cli("init", "new", "--json").stdout)["next"][1] == "stepwell dev"
+
+
+def test_dev_serves_the_folder_and_exits_as_the_server_says(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
+    served: list[object] = []
+
+    def serve(folder: Path, data: Path, port: int, *, reload: bool) -> int:
+        served.extend([folder, data, port, reload])
+        return 0
+
+    fake = types.ModuleType("stepwell.local.dev")
+    fake.serve = serve  # type: ignore[attr-defined]
+    monkeypatch.setitem(sys.modules, "stepwell.local.dev", fake)
+    Path("workflows").mkdir()
+    assert cli("dev").exit_code == 0
+    assert cli("dev", ".", "--data", "d", "--port", "0", "--no-reload").exit_code == 0
+    assert served == [Path("workflows"), Path(".stepwell"), 8787, True, Path(), Path("d"), 0, False]
+
+
+def test_dev_without_its_packages_says_what_to_install(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "uvicorn", None)
+    monkeypatch.delitem(sys.modules, "stepwell.local.dev", raising=False)
+    result = cli("dev")
+    assert result.exit_code == 2
+    assert 'hint: pip install "stepwell[local]"' in result.stderr
+
+
+def test_help_loads_nothing_that_is_slow(cli: Cli) -> None:
+    code = (
+        "import sys; from stepwell.cli import main; "
+        "print([m for m in ('rich', 'httpx', 'uvicorn', 'pydantic', 'yaml') if m in sys.modules])"
+    )
+    output = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)  # noqa: S603
+    assert output.stdout == "[]\n"
+    assert "terminate" in cli("--help").stdout
+    assert cli("--version").exit_code == 0

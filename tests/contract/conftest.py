@@ -1,0 +1,52 @@
+"""The ports under test: each test runs once with every adapter that kit.py lists."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from stepwell.runtime.ports import Blobs, Store
+from tests.contract.kit import BLOBS, LOCAL_STORES, QUEUES, STORES, Adapter, LocalQueue, LocalStore
+
+
+def _name(adapter: Adapter[Any]) -> str:
+    return adapter.name
+
+
+def _threaded(request: pytest.FixtureRequest) -> Adapter[Any]:
+    """The adapter, unless the test needs threads and the adapter cannot have them."""
+    adapter: Adapter[Any] = request.param
+    if request.node.get_closest_marker("threads") and not adapter.threads:
+        pytest.skip(f"{adapter.name} is for one thread")
+    return adapter
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    config.addinivalue_line("markers", "threads: calls the adapter from many threads at once")
+
+
+@pytest.fixture(params=STORES, ids=_name)
+def store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Store]:
+    with _threaded(request).open(tmp_path) as opened:
+        yield opened
+
+
+@pytest.fixture(params=LOCAL_STORES, ids=_name)
+def local_store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[LocalStore]:
+    with _threaded(request).open(tmp_path) as opened:
+        yield opened
+
+
+@pytest.fixture(params=QUEUES, ids=_name)
+def queue(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[LocalQueue]:
+    with _threaded(request).open(tmp_path) as opened:
+        yield opened
+
+
+@pytest.fixture(params=BLOBS, ids=_name)
+def blobs(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Blobs]:
+    with _threaded(request).open(tmp_path) as opened:
+        yield opened

@@ -1,0 +1,125 @@
+"""The log, its snapshots, and joins: one slot has one winner, and a join's set only grows."""
+
+from __future__ import annotations
+
+import pytest
+
+from stepwell.runtime.ports import Loaded, Saved, Store
+from tests.contract.kit import at_once, run
+
+LARGE = "ä" * 2_500_000  # 5 MB of UTF-8
+
+
+def fill(store: Store, count: int, run_id: str = "r1", at: str = "0") -> list[Saved]:
+    saved = [Saved(slot, f'{{"slot":{slot}}}') for slot in range(count)]
+    for record in saved:
+        assert run(store.append(run_id, at, record.slot, record.body)) is None
+    return saved
+
+
+def test_the_first_append_to_a_slot_wins_and_later_ones_get_the_winners_body(store: Store) -> None:
+    assert run(store.append("r1", "0", 0, "first")) is None
+    assert run(store.append("r1", "0", 0, "second")) == "first"
+    assert run(store.append("r1", "0", 0, "first")) == "first"
+    assert run(store.read_log("r1", "0")) == [Saved(0, "first")]
+
+
+def test_slots_of_other_tokens_and_runs_are_free(store: Store) -> None:
+    for run_id, token in (("r1", "0"), ("r1", "0/1.0"), ("r2", "0"), ("r", "10"), ("r1", "")):
+        assert run(store.append(run_id, token, 0, run_id + token)) is None
+    assert run(store.read_log("r1", "0/1.0")) == [Saved(0, "r10/1.0")]
+
+
+@pytest.mark.threads
+def test_of_64_threads_that_append_to_one_slot_exactly_one_wins(store: Store) -> None:
+    for slot in range(5):
+        answers = at_once(64, lambda number, slot=slot: run(store.append("r1", "0", slot, f"body {number}")))  # type: ignore[misc]
+        winners = [number for number, answer in enumerate(answers) if answer is None]
+        assert len(winners) == 1
+        assert {answer for answer in answers if answer is not None} == {f"body {winners[0]}"}
+    assert [record.slot for record in run(store.read_log("r1", "0"))] == list(range(5))
+
+
+@pytest.mark.threads
+def test_threads_that_append_to_their_own_logs_all_win(store: Store) -> None:
+    def twenty(number: int) -> list[Saved]:
+        return fill(store, 20, at=f"0/0.{number}")
+
+    for number, saved in enumerate(at_once(32, twenty)):
+        assert run(store.read_log("r1", f"0/0.{number}")) == saved
+
+
+def test_the_log_is_read_in_slot_order_from_a_place_and_up_to_a_limit(store: Store) -> None:
+    saved = fill(store, 12)
+    assert run(store.read_log("r1", "0")) == saved
+    assert run(store.read_log("r1", "0", after=8)) == saved[9:]
+    assert run(store.read_log("r1", "0", after=2, limit=3)) == saved[3:6]
+    assert run(store.read_log("r1", "0", after=11)) == []
+    assert run(store.read_log("r1", "0", limit=0)) == []
+    assert run(store.read_log("unknown", "0")) == []
+
+
+def test_slots_written_out_of_order_are_read_in_order(store: Store) -> None:
+    for slot in (2, 10, 0, 9, 1):
+        run(store.append("r1", "0", slot, str(slot)))
+    assert [record.slot for record in run(store.read_log("r1", "0"))] == [0, 1, 2, 9, 10]
+
+
+@pytest.mark.parametrize("body", ["", "käse 🧀 \u2028", "a\x00b", LARGE], ids=["empty", "unicode", "nul", "5MB"])
+def test_a_body_comes_back_as_it_was_written(store: Store, body: str) -> None:
+    run(store.append("läuft-🏃", "0", 0, body))
+    run(store.save_snapshot("läuft-🏃", "1", 0, body))
+    assert run(store.read_log("läuft-🏃", "0")) == [Saved(0, body)]
+    assert run(store.append("läuft-🏃", "0", 0, "other")) == body
+    assert run(store.load("läuft-🏃", "1")).snapshot == Saved(0, body)
+
+
+def test_loading_an_unknown_token_gives_nothing(store: Store) -> None:
+    assert run(store.load("r1", "0")) == Loaded(None, [])
+
+
+def test_loading_without_a_snapshot_gives_every_record(store: Store) -> None:
+    saved = fill(store, 3)
+    assert run(store.load("r1", "0")) == Loaded(None, saved)
+
+
+def test_loading_gives_the_snapshot_and_only_the_records_after_it(store: Store) -> None:
+    saved = fill(store, 6)
+    run(store.save_snapshot("r1", "0", 3, "folded"))
+    assert run(store.load("r1", "0")) == Loaded(Saved(3, "folded"), saved[4:])
+    run(store.save_snapshot("r1", "0", 5, "all"))
+    assert run(store.load("r1", "0")) == Loaded(Saved(5, "all"), [])
+
+
+def test_the_snapshot_of_the_greatest_slot_stays(store: Store) -> None:
+    fill(store, 6)
+    for slot, body in ((3, "three"), (1, "late"), (3, "three again")):
+        run(store.save_snapshot("r1", "0", slot, body))
+    assert run(store.load("r1", "0")).snapshot == Saved(3, "three")
+
+
+def test_a_snapshot_leaves_the_history_whole(store: Store) -> None:
+    saved = fill(store, 4)
+    run(store.save_snapshot("r1", "0", 3, "folded"))
+    assert run(store.read_log("r1", "0")) == saved
+
+
+def test_a_join_returns_its_set_and_a_second_arrival_changes_nothing(store: Store) -> None:
+    assert run(store.arrive("r1", "0/3@0", "0")) == {"0"}
+    assert run(store.arrive("r1", "0/3@0", "1")) == {"0", "1"}
+    assert run(store.arrive("r1", "0/3@0", "0")) == {"0", "1"}
+    assert run(store.arrive("r1", "0/3@1", "9")) == {"9"}
+    assert run(store.arrive("r2", "0/3@0", "9")) == {"9"}
+
+
+@pytest.mark.threads
+def test_of_100_threads_that_arrive_at_a_join_exactly_one_completes_it(store: Store) -> None:
+    sets = at_once(100, lambda number: run(store.arrive("r1", "j", f"{number}")))
+    assert sorted(len(members) for members in sets) == list(range(1, 101))
+
+
+def test_a_definition_is_kept_under_its_hash_and_never_changes(store: Store) -> None:
+    assert run(store.get_definition("v1")) is None
+    run(store.put_definition("v1", "äpfel"))
+    run(store.put_definition("v1", "other"))
+    assert run(store.get_definition("v1")) == "äpfel"

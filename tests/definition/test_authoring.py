@@ -1,0 +1,116 @@
+"""`@step`, its defaults, and the directives that steps return."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from stepwell.definition import authoring, graph
+from stepwell.definition.authoring import Directive, Retry, StepDefaults, step
+from stepwell.errors import DefinitionError, UserError
+
+
+def test_a_bare_step_stays_the_same_function() -> None:
+    def charge(order: int) -> int:
+        return order + 1
+
+    assert step(charge) is charge
+    assert charge(1) == 2
+    assert charge.__stepwell__ == StepDefaults()  # type: ignore[attr-defined]
+
+
+def test_a_step_carries_its_defaults_in_the_engines_terms() -> None:
+    @step(name="charge", retry=Retry(2, on=("transient", "timeout")), timeout="30s", at_most_once=True, pool="big")
+    def function() -> None: ...
+
+    assert function.__stepwell__ == StepDefaults(  # type: ignore[attr-defined]
+        name="charge",
+        retry=graph.Retry(2, "exponential", 1_000, 60_000, "none", frozenset({"transient", "timeout"})),
+        timeout_ms=30_000,
+        at_most_once=True,
+        pool="big",
+    )
+
+
+def test_a_retry_may_be_a_dict_in_either_spelling() -> None:
+    @step(retry={"maxRetries": 1, "initial_delay": 2, "on": ["Busy"]})
+    async def function() -> None: ...
+
+    policy = function.__stepwell__.retry  # type: ignore[attr-defined]
+    assert (policy.max_retries, policy.initial_delay_ms, policy.on) == (1, 2_000, frozenset({"Busy"}))
+
+
+@pytest.mark.parametrize(
+    "mistake",
+    [
+        lambda: step(name="a b"),
+        lambda: step(timeout="soon"),
+        lambda: step(pool=""),
+        lambda: step(at_most_once="yes"),  # type: ignore[call-overload]
+        lambda: step(retry={"max_retry": 3}),
+        lambda: step(retry=3),  # type: ignore[call-overload]
+        lambda: step("charge"),  # type: ignore[call-overload]
+        lambda: Retry(-1),
+        lambda: Retry(True),
+        lambda: Retry(backoff="expo"),
+        lambda: Retry(jitter="some"),
+        lambda: Retry(on="transient"),  # type: ignore[arg-type]
+        lambda: Retry(initial_delay=-1),
+    ],
+)
+def test_a_bad_default_is_refused_where_it_is_written(mistake: Callable[[], object]) -> None:
+    with pytest.raises(UserError):
+        mistake()
+
+
+@pytest.mark.parametrize(
+    ("made", "expected"),
+    [
+        (authoring.sleep(5, {"a": 1}), Directive("sleep", timeout_ms=5_000, result={"a": 1})),
+        (authoring.sleep("2h", then="again"), Directive("sleep", timeout_ms=7_200_000, then="again")),
+        (
+            authoring.wait_for_approval("manager", {"a": 1}),
+            Directive("approval", type="manager", data={"a": 1}, timeout_ms=86_400_000),
+        ),
+        (
+            authoring.wait_for_event("paid", key="7", timeout="1h"),
+            Directive("event", "paid", "7", timeout_ms=3_600_000),
+        ),
+        (authoring.fail("no money", "card_declined"), Directive("fail", reason="no money", type="card_declined")),
+        (authoring.fail("no money"), Directive("fail", reason="no money", type="failed")),
+    ],
+)
+def test_a_directive_says_what_the_engine_is_to_do(made: Directive, expected: Directive) -> None:
+    assert made == expected
+
+
+@pytest.mark.parametrize(
+    ("mistake", "code"),
+    [
+        (lambda: authoring.sleep("366d"), "timeout_too_long"),
+        (lambda: authoring.sleep(-1), "bad_duration"),
+        (lambda: authoring.sleep(1, then="later"), "bad_step"),
+        (lambda: authoring.wait_for_approval(timeout="31d"), "timeout_too_long"),
+        (lambda: authoring.wait_for_event(""), "bad_name"),
+        (lambda: authoring.wait_for_event("paid", key=""), "bad_key"),
+        (lambda: authoring.wait_for_event("paid", key="x" * 513), "bad_key"),
+        (lambda: authoring.fail(5), "bad_step"),  # type: ignore[arg-type]
+        (lambda: authoring.fail("x", type="a/b"), "bad_name"),
+    ],
+)
+def test_a_bad_directive_is_refused_with_a_code(mistake: Callable[[], Any], code: str) -> None:
+    with pytest.raises(UserError) as caught:
+        mistake()
+    assert caught.value.code == code
+
+
+def test_a_directive_cannot_be_changed() -> None:
+    with pytest.raises(AttributeError):
+        authoring.sleep(1).timeout_ms = 2  # type: ignore[misc]
+
+
+def test_what_is_no_step_is_a_definition_error() -> None:
+    with pytest.raises(DefinitionError):
+        step(5)  # type: ignore[call-overload]

@@ -1,0 +1,412 @@
+"""Every kind of mistake: its code, its line, and a hint that helps."""
+
+from __future__ import annotations
+
+from textwrap import dedent
+
+import pytest
+
+from stepwell.definition.compiler import compile_definition
+from stepwell.errors import Problem
+from stepwell.limits import DEFINITION_NODES
+
+# (what is wrong, code, line, part of message or hint); line 1 is `workflow: w` unless the text says otherwise
+HEAD = "workflow: w\n"
+TIMELINE = "workflow: w\ntimeline:\n"
+NODES = "workflow: w\nnodes:\n"
+
+MISTAKES = [
+    ("no mapping", "- a\n- b", "wrong_type", 1, "mapping"),
+    ("unknown key", TIMELINE + "  - {name: a}\ntimout: 5m", "unknown_key", 4, "`timeout`"),
+    ("unknown step key", TIMELINE + "  - name: a\n    ru: x", "unknown_key", 4, "`run`"),
+    (
+        "unknown rule key",
+        TIMELINE + "  - name: a\n    branch:\n      - {wen: 'true', skip_to: end}",
+        "unknown_key",
+        5,
+        "when",
+    ),
+    (
+        "unknown key in an envelope",
+        "kind: W\nspek: 1\nspec:\n  workflow: w\n  timeline: [{name: a}]",
+        "unknown_key",
+        2,
+        "spec",
+    ),
+    (
+        "unknown key under spec",
+        "kind: W\nspec:\n  workflow: w\n  timeline: [{name: a}]\n  timout: 1",
+        "unknown_key",
+        5,
+        "timeout",
+    ),
+    ("both spellings", HEAD + "input_schema: {}\ninputSchema: {}\ntimeline: [{name: a}]", "duplicate_key", 3, "one"),
+    (
+        "both words for retry",
+        TIMELINE + "  - name: a\n    run: x\n    retry: {}\n    retry_policy: {}",
+        "duplicate_key",
+        6,
+        "",
+    ),
+    ("a key without a value", TIMELINE + "  - name: a\n    run:", "empty_value", 4, "run"),
+    ("no name", "timeline: [{name: a}]", "missing_key", 1, "workflow"),
+    ("entry without a name", TIMELINE + "  - {name: a}\n  - {run: x}", "missing_key", 4, "name"),
+    ("transition without a target", NODES + "  a:\n    transitions:\n      - {when: 'true'}", "missing_key", 5, "to"),
+    ("wrong type", TIMELINE + "  - name: a\n    run: 5", "wrong_type", 4, "text"),
+    ("an entry that is text", TIMELINE + "  - {name: a}\n  - b", "wrong_type", 4, "mapping"),
+    ("a node that is text", NODES + "  a: b", "wrong_type", 3, "mapping"),
+    ("a list that is none", HEAD + "timeline: {a: 1}", "wrong_type", 2, "list"),
+    ("a number as a name", TIMELINE + "  - {name: 5}", "wrong_type", 3, "text"),
+    (
+        "a condition that is a number",
+        TIMELINE + "  - name: a\n    branch: [{when: 5, skip_to: end}]",
+        "wrong_type",
+        4,
+        "CEL",
+    ),
+    ("no format", HEAD + "timout: 3", "no_format", 1, "timeline"),
+    ("format misspelled", HEAD + "timelin: []", "no_format", 1, "`timeline`"),
+    ("two formats", TIMELINE + "  - {name: a}\nnodes: {b: {}}", "ambiguous_format", 2, "nodes"),
+    ("no entries", HEAD + "timeline: []", "no_nodes", 2, "empty"),
+    ("no nodes", HEAD + "nodes: {}", "no_nodes", 2, "empty"),
+    ("duplicate names", TIMELINE + "  - {name: a}\n  - {name: a}", "duplicate_name", 4, "a"),
+    ("a path as a name", TIMELINE + "  - {name: ../a}", "bad_name", 3, "letters"),
+    ("a workflow that is a path", "workflow: a/b\ntimeline: [{name: a}]", "bad_name", 1, "letters"),
+    ("a name too long", TIMELINE + f"  - {{name: {'a' * 129}}}", "bad_name", 3, "128"),
+    ("a name of nothing", NODES + "  '': {}", "bad_name", 3, "letters"),
+    ("the reserved name", TIMELINE + "  - {name: end}", "reserved_name", 3, "end"),
+    ("unknown start", HEAD + "start: fetsh\nnodes: {fetch: {}}", "unknown_start", 2, "`fetch`"),
+    ("a timeline that starts elsewhere", HEAD + "start: b\ntimeline: [{name: a}, {name: b}]", "bad_value", 2, "first"),
+    (
+        "unknown target",
+        NODES + "  fetch:\n    transitions:\n      - {to: don}\n  done: {}",
+        "unknown_target",
+        5,
+        "`done`",
+    ),
+    (
+        "unknown skip",
+        TIMELINE + "  - name: a\n    branch: [{skip_to: shp}]\n  - {name: ship}",
+        "unknown_target",
+        4,
+        "`ship`",
+    ),
+    (
+        "back to a later one",
+        TIMELINE + "  - name: a\n    diverge: [{back_to: b}]\n  - {name: b}",
+        "bad_target",
+        4,
+        "skip_to: b",
+    ),
+    (
+        "skip to an earlier one",
+        TIMELINE + "  - {name: a}\n  - name: b\n    branch: [{skip_to: a}]",
+        "bad_target",
+        5,
+        "back_to: a",
+    ),
+    ("back to the end", TIMELINE + "  - name: a\n    diverge: [{back_to: end}]", "bad_target", 4, "skip_to: end"),
+    ("a rule without a way", TIMELINE + "  - name: a\n    diverge: [{when: 'true'}]", "bad_rule", 4, "back_to"),
+    (
+        "a rule with two ways",
+        TIMELINE + "  - name: a\n    diverge: [{fail: x, continue: true}]",
+        "bad_rule",
+        4,
+        "split",
+    ),
+    ("continue: false", TIMELINE + "  - name: a\n    diverge: [{continue: false}]", "bad_value", 4, "true"),
+    ("max: 0", TIMELINE + "  - name: a\n    diverge: [{back_to: a, max: 0}]", "bad_value", 4, "at least 1"),
+    ("unreachable", NODES + "  a: {}\n  b: {}", "unreachable", 4, "b"),
+    (
+        "skipped for good",
+        TIMELINE + "  - name: a\n    branch: [{skip_to: c}]\n  - {name: b}\n  - {name: c}",
+        "unreachable",
+        5,
+        "b",
+    ),
+    (
+        "a loop with no way out",
+        NODES + "  a: {transitions: [{to: b}]}\n  b: {transitions: [{to: a}]}",
+        "no_way_out",
+        3,
+        "leaves",
+    ),
+    ("an endless entry", TIMELINE + "  - name: a\n    branch: [{back_to: a}]", "no_way_out", 3, "never end"),
+    ("bad duration", HEAD + "timeout: soon\ntimeline: [{name: a}]", "bad_duration", 2, "30s"),
+    ("negative duration", TIMELINE + "  - name: a\n    sleep: -5", "bad_duration", 4, "negative"),
+    (
+        "a template where none can be",
+        TIMELINE + "  - name: a\n    run: x\n    timeout: '{{ input.t }}'",
+        "bad_duration",
+        5,
+        "30s",
+    ),
+    (
+        "unparsable expression",
+        TIMELINE + "  - name: a\n    branch: [{when: '1 +', skip_to: end}]",
+        "bad_expression",
+        4,
+        "CEL",
+    ),
+    (
+        "unparsable template",
+        TIMELINE + "  - name: a\n    run: x\n    input:\n      b: ['{{ 1 + }}']",
+        "bad_expression",
+        6,
+        "CEL",
+    ),
+    (
+        "unknown name",
+        TIMELINE + "  - name: a\n    branch: [{when: reslt > 1, skip_to: end}]",
+        "unknown_name",
+        4,
+        "`result`",
+    ),
+    (
+        "unknown step",
+        TIMELINE + "  - name: charge\n    run: x\n    input: '{{ steps.chrge.output }}'",
+        "unknown_step",
+        5,
+        "`charge`",
+    ),
+    (
+        "unknown backoff",
+        TIMELINE + "  - name: a\n    run: x\n    retry: {backoff: expo}",
+        "bad_value",
+        5,
+        "exponential",
+    ),
+    (
+        "negative retries",
+        TIMELINE + "  - name: a\n    run: x\n    retry: {maxRetries: -1}",
+        "bad_value",
+        5,
+        "at least 0",
+    ),
+    (
+        "cap below the delay",
+        TIMELINE + "  - name: a\n    run: x\n    retry: {initial_delay: 9s, max_delay: 1s}",
+        "bad_retry",
+        5,
+        "",
+    ),
+    ("run without a function", TIMELINE + "  - name: a\n    run: python:shop", "bad_run", 4, "module.function"),
+    ("run of an unknown kind", TIMELINE + "  - name: a\n    run: perl:x", "bad_run", 4, "perl"),
+    ("run of no name", TIMELINE + "  - name: a\n    run: 'a b'", "bad_run", 4, "@step"),
+    ("run and wait", TIMELINE + "  - name: a\n    run: x\n    sleep: 5s", "conflict", 5, "run and sleep"),
+    (
+        "timeout beside wait",
+        TIMELINE + "  - name: a\n    wait: {for: approval}\n    timeout: 5m",
+        "misplaced_key",
+        5,
+        "inside",
+    ),
+    ("output of nothing", TIMELINE + "  - name: a\n    output: {x: 1}", "misplaced_key", 4, "run"),
+    ("a wait for nothing", TIMELINE + "  - name: a\n    wait: {timeout: 5m}", "missing_key", 4, "for"),
+    ("an event without a name", TIMELINE + "  - name: a\n    wait: {for: event}", "missing_key", 4, "name"),
+    ("a delay without a time", TIMELINE + "  - name: a\n    wait: {for: delay}", "missing_key", 4, "timeout"),
+    ("an empty any", TIMELINE + "  - name: a\n    wait: {any: []}", "missing_key", 4, "any"),
+    (
+        "a match on an approval",
+        TIMELINE + "  - name: a\n    wait:\n      for: approval\n      match: 'true'",
+        "misplaced_key",
+        6,
+        "event",
+    ),
+    (
+        "an outcome on an arm",
+        TIMELINE + "  - name: a\n    wait: {any: [{for: approval, on_timeout: fail}]}",
+        "misplaced_key",
+        4,
+        "any",
+    ),
+    (
+        "retries without retry",
+        TIMELINE + "  - name: a\n    wait: {for: response, max_retries: 2}",
+        "misplaced_key",
+        4,
+        "retry",
+    ),
+    (
+        "approval over its maximum",
+        TIMELINE + "  - name: a\n    wait: {for: approval, timeout: 31d}",
+        "timeout_too_long",
+        4,
+        "30d",
+    ),
+    (
+        "response over its maximum",
+        TIMELINE + "  - name: a\n    wait: {for: response, timeout: 8d}",
+        "timeout_too_long",
+        4,
+        "7d",
+    ),
+    ("sleep over its maximum", TIMELINE + "  - name: a\n    sleep: 366d", "timeout_too_long", 4, "365d"),
+    ("broken schema", HEAD + "input_schema: {type: strng}\ntimeline: [{name: a}]", "bad_schema", 2, "broken"),
+    (
+        "a schema elsewhere",
+        HEAD + "state_schema: {$ref: 'http://x/y'}\ntimeline: [{name: a}]",
+        "bad_schema",
+        2,
+        "outside",
+    ),
+    ("not YAML", HEAD + "timeline: [", "bad_syntax", 2, "YAML"),
+    (
+        "too many nodes",
+        NODES + "".join(f"  n{i}: {{}}\n" for i in range(DEFINITION_NODES + 1)),
+        "too_many_nodes",
+        2,
+        "1000",
+    ),
+]
+
+
+@pytest.mark.parametrize(
+    ("text", "code", "line", "said"), [one[1:] for one in MISTAKES], ids=[one[0] for one in MISTAKES]
+)
+def test_a_mistake_has_its_code_its_line_and_a_hint(text: str, code: str, line: int, said: str) -> None:
+    compiled = compile_definition(text)
+    assert compiled.graph is None
+    found = [problem for problem in compiled.errors if problem.code == code]
+    assert found, [str(problem) for problem in compiled.problems]
+    assert line in [problem.line for problem in found], [str(problem) for problem in found]
+    assert any(said in problem.message + problem.hint for problem in found), [str(problem) for problem in found]
+    assert not any("pydantic" in str(problem) for problem in compiled.problems)
+
+
+ENTRY = TIMELINE + "  - name: a\n    "
+GRAPH = NODES + "  a:\n    "
+UNSUPPORTED = [
+    ("children", ENTRY + "children: [{workflow: fraud}]\n    timeout: 5m", 4),
+    ("sub-workflow", ENTRY + "run: workflow:fraud", 4),
+    ("Lambda", ENTRY + "run: lambda:score", 4),
+    ("HTTP", ENTRY + "run: http:GET https://example.com", 4),
+    ("compensate", ENTRY + "run: x\n    compensate: {run: y}", 5),
+    ("on_failure: compensate", ENTRY + "run: x\n    on_failure: compensate", 5),
+    ("failure_policy: compensate", TIMELINE + "  - {name: a}\nfailure_policy: compensate", 4),
+    ("fan_out: all", GRAPH + "fan_out: all\n    transitions: [{to: end}]", 4),
+    ("foreach", GRAPH + "transitions:\n      - {to: end, foreach: input.items}", 5),
+    ("fan_in", GRAPH + "fanIn: {policy: all}", 4),
+    ("concurrency", TIMELINE + "  - {name: a}\nconcurrency: {limit: 1}", 4),
+    ("rate limit", TIMELINE + "  - {name: a}\nrateLimit: {limit: 1, per: 1m}", 4),
+    ("trigger", TIMELINE + "  - {name: a}\ntriggers: []", 4),
+    ("snapshot", TIMELINE + "  - {name: a}\nsnapshot: on_end", 4),
+    ("all", ENTRY + "wait: {all: [{for: approval}]}", 4),
+    *[
+        (f"for: {kind}", ENTRY + f"wait: {{for: {kind}}}", 4)
+        for kind in ("agent", "document", "signature", "test", "callback")
+    ],
+    ("steps", HEAD + "steps: [{name: a, run: x}]", 2),
+    ("actions", HEAD + "actions: []", 2),
+    ("States", HEAD + "States: {}", 2),
+]
+
+
+@pytest.mark.parametrize(("feature", "text", "line"), UNSUPPORTED, ids=[one[0] for one in UNSUPPORTED])
+def test_what_this_version_does_not_support_is_named_and_nothing_else_is_wrong(
+    feature: str, text: str, line: int
+) -> None:
+    (problem,) = compile_definition(text).errors
+    assert (problem.code, problem.line) == ("unsupported", line)
+    assert feature in problem.message
+
+
+def test_one_check_reports_every_mistake_in_the_order_of_lines() -> None:
+    text = """\
+        workflow: w
+        timout: 5m
+        timeline:
+          - {name: a, run: 5}
+          - {name: b, run: "python:x", retry: {backoff: expo}}
+          - {name: b, sleep: soon}
+          - {name: c, branch: [{when: "reslt > 1", skip_to: nowhere}]}
+        """
+    problems = compile_definition(dedent(text), "w.yaml").problems
+    assert [(problem.line, problem.code) for problem in problems] == [
+        (2, "unknown_key"),
+        (4, "wrong_type"),
+        (5, "bad_run"),
+        (5, "bad_value"),
+        (6, "duplicate_name"),
+        (6, "bad_duration"),
+        (7, "unknown_name"),
+        (7, "unknown_target"),
+    ]
+    assert {problem.file for problem in problems} == {"w.yaml"}
+    assert str(problems[0]).startswith("w.yaml:2:1: error unknown_key: ")
+
+
+@pytest.mark.parametrize(
+    ("text", "code", "line"),
+    [
+        (TIMELINE + "  - {name: a, run: x}", "step_without_timeout", 3),
+        (TIMELINE + "".join(f"  - {{name: s{i}, run: x, timeout: 1s}}\n" for i in range(11)), "many_steps", 1),
+        (NODES + "  a: {transitions: [{to: b, when: 'true'}]}\n  b: {}", "no_default_transition", 3),
+        (TIMELINE + "  - name: a\n    branch:\n      - {skip_to: end}\n      - {fail: x}", "rule_never_taken", 6),
+    ],
+)
+def test_lint_warns_and_never_stops(text: str, code: str, line: int) -> None:
+    compiled = compile_definition(text)
+    assert compiled.graph is not None
+    assert [(problem.code, problem.line, problem.severity) for problem in compiled.problems] == [
+        (code, line, "warning")
+    ]
+
+
+def test_hostile_documents_are_problems_and_not_crashes() -> None:
+    values = ["5", "[]", "{}", "null", "'{{'", "[[]]", "{a: {}}", "true", "'x'"]
+    keys = [
+        "workflow",
+        "description",
+        "input_schema",
+        "timeout",
+        "retention",
+        "priority",
+        "start",
+        "timeline",
+        "nodes",
+        "metadata",
+        "spec",
+    ]
+    inner = [
+        "name",
+        "run",
+        "wait",
+        "sleep",
+        "diverge",
+        "branch",
+        "transitions",
+        "retry",
+        "max_visits",
+        "timeout",
+        "input",
+        "output",
+        "pool",
+    ]
+    waits = [
+        "for",
+        "any",
+        "name",
+        "key",
+        "match",
+        "data",
+        "timeout",
+        "timeout_actions",
+        "on_timeout",
+        "type",
+        "max_retries",
+    ]
+    texts = [f"{HEAD}kind: x\n{key}: {value}" for key in keys for value in values]
+    texts += [f"{key}: {value}" for key in keys for value in values]
+    texts += [f"{TIMELINE}  - {{name: a, {key}: {value}}}" for key in inner[1:] for value in values]
+    texts += [f"{NODES}  a: {{{key}: {value}}}" for key in inner for value in values]
+    texts += [f"{TIMELINE}  - {{name: a, wait: {{{key}: {value}}}}}" for key in waits for value in values]
+    texts += [f"{TIMELINE}  - {{name: a, wait: {{any: [{{{key}: {value}}}]}}}}" for key in waits for value in values]
+    texts += [
+        f"{NODES}  a: {{transitions: [{{to: b, {key}: {value}}}]}}"
+        for key in ("when", "priority", "max")
+        for value in values
+    ]
+    for text in texts:
+        problems = compile_definition(text).problems
+        assert all(isinstance(problem, Problem) for problem in problems)

@@ -1,0 +1,115 @@
+"""The dev server as people use it: a process that can be killed at any time."""
+
+from __future__ import annotations
+
+import signal
+import socket
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from tests.local.kit import Dev, until
+
+Start = Callable[[], Dev]
+
+
+def test_a_run_goes_on_from_where_it_stood_after_a_kill(dev: Start, folder: Path) -> None:
+    first = dev()
+    assert first.call("POST", "/workflows/order/runs", {"run_id": "r1"})[0] == 201
+    until(lambda: first.status("r1") == "waiting", "the approval")
+    assert first.end(signal.SIGKILL) == -signal.SIGKILL
+    second = dev()
+    assert second.status("r1") == "waiting"
+    assert second.call("POST", "/runs/r1/approve", {"by": "ana"})[0] == 200
+    until((folder / "tries").exists, "the slow step")
+    second.end(signal.SIGKILL)  # in the middle of a step
+    (folder / "go").touch()
+    third = dev()
+    status, run = third.call("GET", "/runs/r1/result?wait=20")
+    assert (status, run["result"]) == (200, "v1")
+    assert (folder / "tries").read_text() == "xx"  # the attempt that was killed, and the one that ended
+    entries = third.call("GET", "/runs/r1/history?limit=500")[1]["items"]
+    assert sum(entry["type"] == "step.completed" and entry["step"] == "charge" for entry in entries) == 1
+
+
+@pytest.mark.parametrize("kind", [signal.SIGTERM, signal.SIGINT])
+def test_a_signal_stops_it_within_two_seconds_whatever_is_under_way(dev: Start, folder: Path, kind: int) -> None:
+    server = dev()
+    server.call("POST", "/workflows/order/runs", {"run_id": "r1"})
+    until(lambda: server.status("r1") == "waiting", "the approval")
+    server.call("POST", "/runs/r1/approve", {})
+    until((folder / "tries").exists, "the slow step")
+    with socket.create_connection(("127.0.0.1", int(server.url.rpartition(":")[2]))) as caller:
+        caller.sendall(b"GET /runs/r1/result?wait=25 HTTP/1.1\r\nHost: localhost\r\n\r\n")
+        server.call("GET", "/health")
+        began = time.monotonic()
+        assert server.end(kind) == 0, server.errors
+        assert time.monotonic() - began < 2
+
+
+def test_a_second_server_on_the_same_data_is_refused(dev: Start, folder: Path, tmp_path: Path) -> None:
+    dev()
+    second = Dev(folder, tmp_path / "data")
+    assert (second.line, second.end()) == ("", 2)
+    assert "is in use by process" in second.errors
+    assert "Traceback" not in second.errors
+
+
+def test_a_port_in_use_is_an_error_that_says_so(dev: Start, folder: Path, tmp_path: Path) -> None:
+    port = int(dev().url.rpartition(":")[2])
+    second = Dev(folder, tmp_path / "other", port)
+    assert (second.line, second.end()) == ("", 2)
+    assert f"cannot listen on port {port}" in second.errors
+    assert "Traceback" not in second.errors
+
+
+def test_a_folder_that_is_not_there_is_an_error_that_says_so(tmp_path: Path) -> None:
+    server = Dev(tmp_path / "nope", tmp_path / "data")
+    assert (server.line, server.end()) == ("", 2)
+    assert "there is no folder" in server.errors
+
+
+def test_a_changed_definition_and_a_changed_module_are_taken_up(dev: Start, folder: Path) -> None:
+    server = dev()
+    (folder / "quick.yaml").write_text("workflow: quick\nnodes:\n  ship: {run: python:shop.ship, timeout: 1m}\n")
+    until(lambda: server.call("GET", "/workflows/quick")[0] == 200, "the new workflow")
+    assert server.call("POST", "/workflows/quick/runs?wait=10", {})[1]["result"] == "v1"
+    (folder / "shop.py").write_text("def ship():\n    return 'version 2'\n")
+    until(lambda: server.call("POST", "/workflows/quick/runs?wait=10", {})[1]["result"] == "version 2", "the new code")
+    (folder / "quick.yaml").unlink()
+    until(lambda: server.call("GET", "/workflows/quick")[0] == 404, "its removal")
+    assert "workflow quick: added" in server.errors
+    assert "workflow quick: removed" in server.errors
+
+
+def test_a_broken_definition_is_told_and_the_others_are_served(dev: Start, folder: Path) -> None:
+    (folder / "bad.yaml").write_text("workflow: bad\nnodes:\n  a: {transitions: [{to: nowhere}]}\n")
+    server = dev()
+    assert "bad.yaml" in server.errors
+    assert [one["name"] for one in server.call("GET", "/workflows")[1]["items"]] == ["order"]
+
+
+def test_a_body_of_two_megabytes_is_refused_by_the_server_itself(dev: Start) -> None:
+    status, answer = dev().call("POST", "/events", b"x" * 2_000_000)
+    assert (status, answer["code"]) == (413, "body_too_large")
+
+
+def test_a_page_from_another_site_gets_nothing(dev: Start) -> None:
+    server = dev()
+    for headers in ({"origin": "https://evil.example"}, {"host": "evil.example"}):
+        assert server.call("POST", "/workflows/order/runs", {}, **headers)[0] == 403
+    assert server.call("GET", "/runs")[1]["items"] == []
+    assert server.call("GET", "/runs", origin=server.url)[0] == 200
+
+
+def test_an_idle_server_answers_and_wakes_at_once(dev: Start, folder: Path) -> None:
+    server = dev()
+    (folder / "quick.yaml").write_text("workflow: quick\nnodes:\n  ship: {run: python:shop.ship, timeout: 1m}\n")
+    until(lambda: server.call("GET", "/workflows/quick")[0] == 200, "the new workflow")
+    server.call("POST", "/workflows/quick/runs?wait=5", {})
+    began = time.monotonic()
+    for _ in range(10):
+        assert server.call("POST", "/workflows/quick/runs?wait=5", {})[1]["status"] == "completed"
+    assert time.monotonic() - began < 2

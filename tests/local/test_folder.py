@@ -1,0 +1,52 @@
+"""A workflow folder: which files are read, and what is wrong with them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from stepwell.errors import NotFound
+from stepwell.limits import DEFINITION_BYTES
+from stepwell.runtime.folder import check_folder, load_folder
+
+GOOD = "workflow: {name}\nnodes:\n  a: {{}}\n"
+
+
+def codes(path: Path) -> list[str]:
+    return [problem.code for problem in load_folder(path).errors]
+
+
+def test_yaml_and_json_are_read_and_everything_else_is_left_alone(tmp_path: Path) -> None:
+    (tmp_path / "a.yaml").write_text(GOOD.format(name="a"))
+    (tmp_path / "b.yml").write_text(GOOD.format(name="b"))
+    (tmp_path / "c.json").write_text('{"workflow": "c", "nodes": {"a": {}}}')
+    for other in (".hidden.yaml", "package.json", "webhooks.yaml", "readme.md", "steps.py"):
+        (tmp_path / other).write_text("{")
+    (tmp_path / "tests").mkdir()
+    (tmp_path / "tests" / "d.yaml").write_text("{")
+    folder = load_folder(tmp_path)
+    assert [graph.name for graph in folder.graphs] == ["a", "b", "c"]
+    assert folder.errors == ()
+
+
+def test_two_files_for_one_workflow_are_a_problem_and_the_first_counts(tmp_path: Path) -> None:
+    (tmp_path / "a.yaml").write_text(GOOD.format(name="same"))
+    (tmp_path / "b.yaml").write_text(GOOD.format(name="same"))
+    assert codes(tmp_path) == ["duplicate_workflow"]
+    assert len(load_folder(tmp_path).graphs) == 1
+
+
+def test_files_that_cannot_be_read_are_problems_not_crashes(tmp_path: Path) -> None:
+    (tmp_path / "a.asl.json").write_text("{}")
+    (tmp_path / "b.yaml").write_bytes(b"\xff\xfe\x00")
+    (tmp_path / "c.yaml").write_text("#" * (DEFINITION_BYTES + 1))
+    (tmp_path / "d.yaml").write_text("{")
+    found = check_folder(tmp_path)
+    assert [problem.code for problem in found][:3] == ["unsupported_format", "bad_encoding", "definition_too_large"]
+    assert {Path(problem.file).name for problem in found} == {"a.asl.json", "b.yaml", "c.yaml", "d.yaml"}
+
+
+def test_a_folder_that_is_not_there_is_not_found(tmp_path: Path) -> None:
+    with pytest.raises(NotFound):
+        load_folder(tmp_path / "nope")

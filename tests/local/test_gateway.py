@@ -1,0 +1,125 @@
+"""The local gateway: the same events as API Gateway's, many at once, and no caller from elsewhere."""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import json
+from typing import Any
+
+import pytest
+from aws_lambda_powertools.utilities.typing import LambdaContext
+
+from stepwell.limits import BODY_BYTES
+from stepwell.local.gateway import Gateway, http_event
+from tests.api.kit import World
+
+HOST = (b"host", b"localhost:8000")
+
+
+def scope(path: str = "/runs", method: str = "GET", query: str = "", *headers: tuple[bytes, bytes]) -> dict[str, Any]:
+    return {
+        "type": "http", "method": method, "path": path, "raw_path": path.encode(), "query_string": query.encode(),
+        "headers": [HOST, *headers], "client": ("127.0.0.1", 1), "http_version": "1.1",
+    }  # fmt: skip
+
+
+async def call(gateway: Gateway, asked: dict[str, Any], *parts: bytes) -> tuple[int, dict[str, str], bytes]:
+    incoming = [{"body": part, "more_body": index + 1 < len(parts)} for index, part in enumerate(parts)] or [{}]
+    outgoing: list[Any] = []
+
+    async def receive() -> Any:
+        return incoming.pop(0)
+
+    async def send(message: Any) -> None:
+        outgoing.append(message)
+
+    await gateway(asked, receive, send)
+    headers = {name.decode(): value.decode() for name, value in outgoing[0]["headers"]}
+    return outgoing[0]["status"], headers, outgoing[1]["body"]
+
+
+@pytest.fixture
+def gateway() -> Gateway:
+    world = World()
+    return Gateway(lambda: world.app)
+
+
+def test_an_event_has_the_shape_of_payload_2_0() -> None:
+    asked = scope(
+        "/runs/a%20b", "GET", "status=a&status=b&x=", (b"Cookie", b"a=1; b=2"), (b"x-y", b"1"), (b"x-y", b"2")
+    )
+    event = http_event(asked, {"cookie": "a=1; b=2", "x-y": "1,2"}, b"")
+    assert (event["version"], event["rawPath"], event["rawQueryString"]) == (
+        "2.0",
+        "/runs/a%20b",
+        "status=a&status=b&x=",
+    )
+    assert event["queryStringParameters"] == {"status": "a,b", "x": ""}
+    assert event["cookies"] == ["a=1", "b=2"]
+    assert (event["body"], event["isBase64Encoded"]) == (None, False)
+    assert event["requestContext"]["http"]["method"] == "GET"
+
+
+@pytest.mark.parametrize("content_type", ["application/x-www-form-urlencoded", "", "application/octet-stream"])
+def test_a_body_that_is_no_text_or_json_comes_in_base64(content_type: str) -> None:
+    event = http_event(scope(), {"content-type": content_type}, b"a=b")
+    assert (base64.b64decode(event["body"]), event["isBase64Encoded"]) == (b"a=b", True)
+
+
+def test_json_comes_as_text_and_in_base64_when_it_is_not_utf_8() -> None:
+    headers = {"content-type": "application/json; charset=utf-8"}
+    assert http_event(scope(), headers, '{"a":"é"}'.encode())["body"] == '{"a":"é"}'
+    assert http_event(scope(), headers, b"\xff")["isBase64Encoded"]
+
+
+def test_a_body_in_parts_is_put_together_and_a_large_one_refused(gateway: Gateway) -> None:
+    posted = scope("/workflows/quick/runs", "POST")
+    status, _, body = asyncio.run(call(gateway, posted, b'{"input":', b' {"a": 1}}'))
+    assert (status, json.loads(body)["input"]) == (201, {"a": 1})
+    half = b"x" * (BODY_BYTES // 2 + 1)
+    status, headers, body = asyncio.run(call(gateway, posted, half, half, b"rest"))
+    assert (status, headers["content-type"]) == (413, "application/problem+json")
+    assert json.loads(body)["code"] == "body_too_large"
+
+
+@pytest.mark.parametrize(
+    "foreign",
+    [(b"origin", b"https://evil.example"), (b"origin", b"null"), (b"origin", b"http://localhost.evil.example")],
+)
+def test_a_page_of_another_origin_is_refused(gateway: Gateway, foreign: tuple[bytes, bytes]) -> None:
+    assert asyncio.run(call(gateway, scope("/runs", "GET", "", foreign)))[0] == 403
+
+
+@pytest.mark.parametrize("name", [b"evil.example", b"127.0.0.1.evil.example:80", b""])
+def test_a_name_that_is_not_this_machines_is_refused(gateway: Gateway, name: bytes) -> None:
+    assert asyncio.run(call(gateway, {**scope(), "headers": [(b"host", name)]}))[0] == 403
+
+
+def test_calls_at_the_same_time_get_their_own_answers() -> None:
+    worlds: list[World] = []
+
+    def make() -> Any:
+        worlds.append(World())
+        return worlds[-1].app
+
+    gateway = Gateway(make)
+
+    async def one(number: int) -> None:
+        for turn in range(20):
+            name = f"missing-{number}-{turn}"
+            _, _, body = await call(gateway, scope(f"/workflows/{name}"))
+            assert name in json.loads(body)["detail"]
+
+    async def all_of_them() -> None:
+        await asyncio.gather(*(one(number) for number in range(8)))
+
+    asyncio.run(all_of_them())
+    assert len(worlds) > 1
+
+
+def test_each_resolver_keeps_the_event_that_it_works_on() -> None:
+    one, other = World().app, World().app
+    one.resolve(http_event(scope("/one"), {}, b""), LambdaContext())
+    other.resolve(http_event(scope("/other"), {}, b""), LambdaContext())
+    assert (one.current_event.path, other.current_event.path) == ("/one", "/other")

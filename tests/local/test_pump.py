@@ -1,0 +1,150 @@
+"""The pump and the bell: what becomes of messages whose handler raises, dies, or takes long."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from stepwell.limits import DELIVERIES
+from stepwell.local import pump as pumping
+from stepwell.local.bell import WATCH_MS, Bell
+from stepwell.local.pump import Pump
+from stepwell.local.wiring import Local, new_id, open_local
+from stepwell.runtime.driving import run_now
+from stepwell.runtime.folder import load_folder
+from stepwell.runtime.messages import Wake, to_json
+from stepwell.runtime.ports import Lane
+from stepwell.runtime.service import Start
+from tests.local.kit import until
+
+QUICK = "workflow: quick\nnodes:\n  ship: {run: python:steps.ship, timeout: 1m}\n"
+
+
+@pytest.fixture
+def local(tmp_path: Path) -> Iterator[Local]:
+    folder = tmp_path / "workflows"
+    folder.mkdir()
+    (folder / "quick.yaml").write_text(QUICK)
+    (folder / "steps.py").write_text("def ship():\n    return 1\n")
+    made = open_local(tmp_path / "data", folder, load_folder(folder).graphs)
+    yield made
+    made.stopping.set()
+    made.bell.ring_all()
+
+
+@pytest.fixture
+def pump(local: Local) -> Iterator[Pump]:
+    made = Pump(local, workers=4)
+    yield made
+    made.stop(2.0)
+
+
+def start(local: Local) -> str:
+    return run_now(local.parts.service.start(Start("quick"))).header.run_id
+
+
+def test_many_runs_are_worked_off_and_their_messages_deleted(local: Local, pump: Pump) -> None:
+    pump.start()
+    runs = [start(local) for _ in range(50)]
+    for run_id in runs:
+        assert run_now(local.parts.service.wait_for_end(run_id, 10_000)).status == "completed"
+    until(lambda: local.inbox.pending() == 0, "an empty queue")
+
+
+def test_a_message_whose_handler_raises_is_logged_and_comes_again(
+    local: Local, pump: Pump, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    handle = local.parts.worker.handle
+    failures = iter([KeyError("broken"), OSError("again")])
+
+    async def fails_twice(*given: object) -> None:
+        for error in failures:
+            raise error
+        await handle(*given)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(local.parts.worker, "handle", fails_twice)
+    monkeypatch.setattr(pumping, "FIRST_DELAY_MS", 1)
+    pump.start()
+    assert run_now(local.parts.service.wait_for_end(start(local), 10_000)).status == "completed"
+    assert "KeyError: 'broken'" in caplog.text
+    assert "OSError: again" in caplog.text
+
+
+def test_a_message_that_killed_its_worker_too_often_becomes_a_failure_of_the_run(local: Local, pump: Pump) -> None:
+    run_id = start(local)
+    for _ in range(DELIVERIES):  # each delivery's worker dies: the lease is all that is left of it
+        assert local.inbox.receive([Lane.WORK], local.parts.ports.clock.now_ms(), 0) is not None
+    pump.start()
+    run_now(local.parts.service.wait_for_end(run_id, 10_000))
+    end = run_now(local.parts.service.standing(run_id)).token.end
+    assert end is not None
+    assert end.error is not None
+    assert (end.status, end.error.category) == ("failed", "worker_lost")
+
+
+def test_a_message_of_no_known_type_does_not_stop_the_others(local: Local, pump: Pump) -> None:
+    run_now(local.parts.ports.queue.send(Lane.WORK, {"type": "nonsense"}))
+    pump.start()
+    assert run_now(local.parts.service.wait_for_end(start(local), 10_000)).status == "completed"
+
+
+def test_a_lease_is_extended_while_its_step_runs(local: Local, pump: Pump, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(pumping, "LEASE_MS", 200)
+    monkeypatch.setattr(pumping, "EXTEND_EVERY_SECONDS", 0.05)
+    begun, go = threading.Semaphore(0), threading.Event()
+
+    async def slow(*_: object) -> None:
+        begun.release()
+        go.wait(10)
+
+    monkeypatch.setattr(local.parts.worker, "handle", slow)
+    pump.start()
+    start(local)
+    assert begun.acquire(timeout=10)
+    assert not begun.acquire(timeout=1), "the message was delivered a second time"
+    go.set()
+
+
+def test_a_message_that_is_due_later_is_handled_then_by_an_idle_worker(local: Local, pump: Pump) -> None:
+    run_id = run_now(local.parts.service.start(Start("quick", create_only=True))).header.run_id
+    pump.start()
+    due_ms = local.parts.ports.clock.now_ms() + 300
+    handled: list[int] = []
+    handle = local.parts.worker.handle
+
+    async def seen(*given: object) -> None:
+        handled.append(local.parts.ports.clock.now_ms())
+        await handle(*given)  # type: ignore[arg-type]
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(local.parts.worker, "handle", seen)
+        run_now(local.parts.ports.queue.send(Lane.WORK, to_json(Wake(run_id, -1)), due_ms))
+        until(lambda: handled, "the message")
+    assert 0 <= handled[0] - due_ms < 1_000
+
+
+def test_a_bell_that_rang_since_one_looked_lets_nobody_sleep() -> None:
+    bell = Bell()
+    seen = bell.count
+    bell.ring()
+    bell.wait(seen, None, 0)  # returns at once, or this test hangs
+
+
+def test_a_worker_that_sees_an_earlier_message_watches_for_it_itself() -> None:
+    bell = Bell()
+    first = threading.Thread(target=bell.wait, args=(0, WATCH_MS, 0), daemon=True)
+    first.start()
+    bell.wait(0, 20, 0)  # due in 20 ms: earlier than what the first one watches for
+    bell.ring_all()
+    first.join(5)
+    assert not first.is_alive()
+
+
+def test_ids_are_unique_and_sort_by_their_time() -> None:
+    made = [new_id() for _ in range(1_000)]
+    assert len(set(made)) == len(made)
+    assert {len(one) for one in made} == {26}
+    assert [one[:9] for one in made] == sorted(one[:9] for one in made)

@@ -1,0 +1,53 @@
+"""The local sweeper: it wakes what nothing else will, and nothing else."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from stepwell.local.inbox import ALL_LANES
+from stepwell.local.pump import Pump
+from stepwell.local.wiring import Local, open_local
+from stepwell.runtime.driving import run_now
+from stepwell.runtime.folder import load_folder
+from stepwell.runtime.service import Start
+from tests.local.kit import until
+
+FLAKY = """
+workflow: flaky
+nodes:
+  work: {run: python:steps.work, timeout: 1m, retry: {max_retries: 1, backoff: constant, initial_delay: 10m}}
+"""
+
+
+@pytest.fixture
+def local(tmp_path: Path) -> Iterator[Local]:
+    folder = tmp_path / "workflows"
+    folder.mkdir()
+    (folder / "flaky.yaml").write_text(FLAKY)
+    (folder / "steps.py").write_text("def work():\n    raise ConnectionError('away')\n")
+    made = open_local(tmp_path / "data", folder, load_folder(folder).graphs)
+    yield made
+    made.stopping.set()
+
+
+def test_a_run_whose_wake_was_lost_is_woken_once(local: Local) -> None:
+    run_id = run_now(local.parts.service.start(Start("flaky"))).header.run_id
+    lost = local.inbox.receive(ALL_LANES, local.parts.ports.clock.now_ms(), 1_000)
+    assert lost is not None
+    local.inbox.delete(lost)
+    until(lambda: [found.run_id for found in run_now(local.sweeper.sweep(0))] == [run_id], "a later millisecond")
+    assert run_now(local.sweeper.sweep(0)) == ()
+    assert local.inbox.pending() == 1
+
+
+def test_a_run_that_is_queued_or_will_be_tried_again_is_left_alone(local: Local) -> None:
+    run_id = run_now(local.parts.service.start(Start("flaky"))).header.run_id
+    assert run_now(local.sweeper.sweep(-1_000)) == ()
+    pump = Pump(local, workers=2)
+    pump.start()
+    until(lambda: run_now(local.parts.service.records(run_id)), "the first attempt")
+    until(lambda: run_now(local.sweeper.sweep(-1_000)) == () and local.inbox.pending() == 1, "the wake of the second")
+    pump.stop(2.0)

@@ -1,0 +1,56 @@
+"""Runs schedules: many of them, over both cores, or one seed as a story."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from concurrent.futures import ProcessPoolExecutor
+from contextlib import nullcontext
+from time import perf_counter
+
+from tests.sim.mutants import MUTANTS
+from tests.sim.schedule import run_schedule
+
+
+def main() -> int:
+    """Exit status 1 when a law broke."""
+    parser = argparse.ArgumentParser(prog="python -m tests.sim", description=__doc__)
+    parser.add_argument("count", type=int, nargs="?", default=10_000, help="how many schedules to try")
+    parser.add_argument("--first", type=int, default=0, help="the first seed")
+    parser.add_argument("--seed", type=int, help="tell one schedule as a story")
+    parser.add_argument("--mutant", choices=sorted(MUTANTS), help="with one mutation of the engine")
+    parser.add_argument("--jobs", type=int, default=1)
+    given = parser.parse_args()
+    if given.seed is not None:
+        with MUTANTS[given.mutant]() if given.mutant else nullcontext():
+            broken = run_schedule(given.seed, print)
+        print(broken or "every law held")
+        return 1 if broken else 0
+    return _many(given.first, given.count, given.mutant, given.jobs)
+
+
+def _many(first: int, count: int, mutant: str | None, jobs: int) -> int:
+    began = perf_counter()
+    size = 500
+    chunks = [(start, min(size, first + count - start), mutant) for start in range(first, first + count, size)]
+    broken: list[tuple[int, str]] = []
+    with ProcessPoolExecutor(jobs) as pool:
+        for number, found in enumerate(pool.map(_chunk, chunks), 1):
+            broken += found
+            if sys.stderr.isatty():
+                print(f"\r{min(number * size, count)} schedules, {len(broken)} broken", end="", file=sys.stderr)
+    for seed, why in broken[:5]:
+        print(f"seed {seed}: {why}")
+    seconds = perf_counter() - began
+    print(f"{mutant or 'no mutant'}: {count} schedules in {seconds:.0f} s, {len(broken)} broken")
+    return 1 if broken else 0
+
+
+def _chunk(chunk: tuple[int, int, str | None]) -> list[tuple[int, str]]:
+    first, count, mutant = chunk
+    with MUTANTS[mutant]() if mutant else nullcontext():
+        return [(seed, why) for seed in range(first, first + count) if (why := run_schedule(seed))]
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,165 @@
+"""Mutants of the engine: each takes one law of the protocol away, and the simulator must notice."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
+from dataclasses import replace
+from typing import Any
+from unittest import mock
+
+from stepwell.engine import effects as engine_effects
+from stepwell.engine.effects import Register
+from stepwell.engine.records import Record
+from stepwell.local.memory_store import MemoryStore
+from stepwell.runtime import worker
+from stepwell.runtime.coordinator import Coordinator
+from stepwell.runtime.logbook import Standing
+from stepwell.runtime.messages import Wake
+from stepwell.runtime.perform import Performer
+from stepwell.runtime.ports import Event, Saved, StatusChange, Waiter
+from stepwell.runtime.worker import Budget, Worker
+
+_append = Worker._append
+_publish = Coordinator.publish
+_of_wait = engine_effects._of_wait
+
+
+class _Idle(Performer):
+    """A performer that forgets the effects of records."""
+
+    async def perform(self, at: Standing, by: str) -> Record | None:
+        return None
+
+
+@contextmanager
+def no_conditional_append() -> Iterator[None]:
+    """A writer always wins its slot."""
+
+    async def append(self: MemoryStore, run_id: str, token: str, slot: int, body: str) -> str | None:
+        log = self._log(run_id, token)
+        log.append(slot, body)
+        log.records[slot] = Saved(slot, body)
+        return None
+
+    with mock.patch.object(MemoryStore, "append", append):
+        yield
+
+
+@contextmanager
+def wait_after_read() -> Iterator[None]:
+    """The waiter reads the mailbox first and registers its wait after."""
+
+    def of_wait(*args: Any) -> tuple[Any, ...]:
+        return tuple(sorted(_of_wait(*args), key=lambda effect: isinstance(effect, Register)))
+
+    with mock.patch.object(engine_effects, "_of_wait", of_wait):
+        yield
+
+
+class _EarlyWaits:
+    """A store whose waits are as they were before the event was written."""
+
+    def __init__(self, store: Any, waiters: list[Waiter]) -> None:
+        self._store, self._waiters = store, waiters
+
+    async def waiters(self, topic: object) -> list[Waiter]:
+        return self._waiters
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._store, name)
+
+
+@contextmanager
+def event_after_waits() -> Iterator[None]:
+    """The publisher reads the waits first and writes its event after."""
+
+    async def publish(self: Coordinator, event: Event, by: str) -> None:
+        store = self._ports.store
+        early = _EarlyWaits(store, list(await store.waiters(event.topic)))
+        ports = replace(self._ports, store=early)  # type: ignore[arg-type]
+        await _publish(Coordinator(ports, self._logbook, self._performer), event, by)
+
+    with mock.patch.object(Coordinator, "publish", publish):
+        yield
+
+
+@contextmanager
+def no_by() -> Iterator[None]:
+    """A late or second wake pushes whatever it finds."""
+    with mock.patch.object(worker, "is_stale", return_value=False):
+        yield
+
+
+@contextmanager
+def effects_before_append() -> Iterator[None]:
+    """What a record demands is done before the record has its slot."""
+
+    async def append(self: Worker, at: Standing, record: Record) -> Standing | None:
+        await self._performer.perform(at.after(record), record.by)
+        return await _append(self, at, record)
+
+    with mock.patch.object(Worker, "_append", append):
+        yield
+
+
+@contextmanager
+def effects_once() -> Iterator[None]:
+    """Only who appends a record performs its effects: a redelivered wake does not repeat them."""
+
+    async def handle(self: Worker, wake: Wake, budget: Budget) -> None:
+        at = await self._logbook.load(wake.run_id, wake.token)
+        if at is None or worker.is_stale(at.token, wake):
+            return
+        idle = _Idle(self._ports, self._logbook, self._performer._compile)
+        first = Worker(self._ports, self._logbook, idle, self._steps, self._jitter)
+        following = await first._once(at, wake, budget)
+        while following is not None:
+            following = await self._once(following, wake, budget)
+
+    with mock.patch.object(Worker, "handle", handle):
+        yield
+
+
+@contextmanager
+def terminal_overwritten() -> Iterator[None]:
+    """A worker whose slot was taken by an end writes its outcome behind it."""
+
+    async def append(self: Worker, at: Standing, record: Record) -> Standing | None:
+        following = await _append(self, at, record)
+        if following is None:
+            await self._logbook.append(at, replace(record, slot=record.slot + 1))
+        return following
+
+    with mock.patch.object(Worker, "_append", append):
+        yield
+
+
+@contextmanager
+def status_overwritten() -> Iterator[None]:
+    """An older status change undoes a newer one."""
+    real = MemoryStore.change_status
+
+    async def change_status(self: MemoryStore, change: StatusChange) -> bool:
+        header = self._runs.get(change.run_id)
+        if header is not None:
+            self._runs[change.run_id] = replace(header, rev=change.rev - 1)
+        return await real(self, change)
+
+    with mock.patch.object(MemoryStore, "change_status", change_status):
+        yield
+
+
+MUTANTS: dict[str, Callable[[], AbstractContextManager[None]]] = {
+    mutant.__name__: mutant
+    for mutant in (
+        no_conditional_append,
+        wait_after_read,
+        event_after_waits,
+        no_by,
+        effects_before_append,
+        effects_once,
+        terminal_overwritten,
+        status_overwritten,
+    )
+}

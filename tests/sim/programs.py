@@ -1,0 +1,177 @@
+"""Random workflows for the simulator: every kind of node, rule, wait and step that the engine knows, put together."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from stepwell.definition.authoring import StepDefaults
+from stepwell.definition.graph import END, Graph, Node, Retry, Rule, Step, Wait
+from stepwell.engine.decide import Outcome
+from stepwell.engine.records import Failure, Pause
+from stepwell.engine.retry import Policy, resolve_policy
+from stepwell.errors import ExpressionError
+
+TOPICS = ("a", "b")
+
+
+@dataclass(frozen=True)
+class Simple:
+    """An expression without CEL: a Python function of the names, quick enough for a million schedules."""
+
+    text: str
+    function: Callable[[Mapping[str, Any]], Any]
+    names: frozenset[str] = frozenset()
+    reads_error: bool = False
+
+    def evaluate(self, names: Mapping[str, Any]) -> Any:
+        try:
+            return self.function(names)
+        except (KeyError, TypeError, AttributeError) as error:
+            raise ExpressionError(str(error)) from error
+
+
+ERROR = Simple("error", lambda names: names["error"]["type"] == "Flaky", frozenset({"error"}), True)
+IS_EVEN = Simple("even", lambda names: names["event"]["n"] % 2 == 0, frozenset({"event"}))
+BAD = Simple("bad", lambda names: names["state"]["not there"], frozenset({"state"}))
+KEY = Simple("key", lambda names: names["input"]["key"], frozenset({"input"}))
+
+
+def expression(text: str) -> Simple:
+    """What `match` compiles to."""
+    return {"even": IS_EVEN, "bad": BAD}[text]
+
+
+@dataclass(frozen=True)
+class Program:
+    """A workflow, what its steps do, and what the world does to its run."""
+
+    graph: Graph
+    flaky: Mapping[str, int]  # node -> attempts that fail before one succeeds, in each visit
+    directives: Mapping[str, Pause]
+    blocked: frozenset[str]
+    events: tuple[tuple[str, str, int], ...]  # (topic, id, n)
+    calls: tuple[tuple[str, int], ...]  # (operation, after seconds)
+
+    def policy(self, step: Step) -> Policy:
+        return resolve_policy(step, StepDefaults())
+
+    def outcome(self, call: Any, now_ms: int, seen: Any) -> Outcome:
+        """A function of the call alone, as a deterministic step would be."""
+        once = self.graph.nodes[call.node].step
+        if once is not None and once.at_most_once:
+            key = f"{call.key}.{call.attempt}"
+            seen.once[key] = seen.once.get(key, 0) + 1
+        if call.node in self.blocked and call.resumed is None:
+            return Outcome(failure=Failure("Blocked", "governance", "ask first", call.node), started_ms=now_ms)
+        if call.attempt <= self.flaky.get(call.node, 0):
+            category = "transient" if call.attempt % 2 else "step"
+            return Outcome(failure=Failure("Flaky", category, "again", call.node, call.attempt), started_ms=now_ms)
+        if call.node in self.directives and call.resumed is None:
+            return Outcome(pause=self.directives[call.node], started_ms=now_ms)
+        return Outcome(value={"node": call.node, "attempt": call.attempt}, started_ms=now_ms)
+
+
+def make_program(rng: random.Random) -> Program:
+    """A random workflow; now and then a small one, so that its few races are met often."""
+    return _small(rng) if rng.random() < 0.4 else _any(rng)
+
+
+def _small(rng: random.Random) -> Program:
+    """A step, a wait for an event, a step: enough for a wakeup to be lost."""
+    wait = Wait("event", event="a", key=KEY, timeout_ms=rng.choice([None, 60_000]), on_timeout="continue")
+    nodes = {
+        "n0": Node("n0", step=Step("python:sim.n0"), rules=(Rule("n0.next", "next", to="n1"),)),
+        "n1": Node("n1", wait=wait, rules=(Rule("n1.next", "next", to="n2"),)),
+        "n2": Node("n2", step=Step("python:sim.n2"), rules=(Rule("n2.next", "next", to=END),)),
+    }
+    graph = Graph("sim", "sha256:sim", "timeline", "n0", nodes, {})
+    return Program(graph, {}, {}, frozenset(), (), (("cancel", 1),) * (rng.random() < 0.2))
+
+
+def _any(rng: random.Random) -> Program:
+    """A chain of two to six nodes with loops, skips, waits, failures and a few calls from outside."""
+    names = [f"n{index}" for index in range(rng.randint(2, 6))]
+    flaky: dict[str, int] = {}
+    directives: dict[str, Pause] = {}
+    blocked: set[str] = set()
+    nodes: dict[str, Node] = {}
+    for index, name in enumerate(names):
+        following = names[index + 1] if index + 1 < len(names) else END
+        if rng.random() < 0.55:
+            step = _step(rng, name, flaky, directives, blocked)
+            nodes[name] = Node(name, step=step, rules=_rules(rng, names, index, following), max_visits=4)
+        elif rng.random() < 0.85:
+            nodes[name] = Node(name, wait=_wait(rng), rules=_rules(rng, names, index, following), max_visits=4)
+        else:
+            nodes[name] = Node(name, rules=(Rule(f"{name}.next", "next", to=following),), max_visits=4)
+    timeout_ms = rng.choice([None, None, None, 30_000, 7_200_000])
+    graph = Graph("sim", "sha256:sim", "timeline", names[0], nodes, {}, timeout_ms=timeout_ms)
+    topics = (*TOPICS, "MESSAGE_RECEIVED")
+    events = tuple((rng.choice(topics), f"e{number}", rng.randint(0, 3)) for number in range(rng.randint(0, 4)))
+    return Program(graph, flaky, directives, frozenset(blocked), events, _calls(rng))
+
+
+def _calls(rng: random.Random) -> tuple[tuple[str, int], ...]:
+    calls = [("approve", rng.choice([0, 1, 60, 4_000])) for _ in range(rng.randint(0, 3))]
+    calls += [("reject", rng.choice([0, 60, 4_000]))] * (rng.random() < 0.2)
+    calls += [("cancel", rng.choice([0, 1, 30, 5_000]))] * (rng.random() < 0.25)
+    calls += [("terminate", rng.choice([0, 10, 5_000]))] * (rng.random() < 0.08)
+    return tuple(calls)
+
+
+def _step(
+    rng: random.Random, name: str, flaky: dict[str, int], directives: dict[str, Pause], blocked: set[str]
+) -> Step:
+    retry = None
+    if rng.random() < 0.35:
+        flaky[name] = rng.randint(1, 3)
+        backoff, jitter = rng.choice(["constant", "linear", "exponential"]), rng.choice(["none", "full"])
+        initial_ms = rng.choice([0, 1_000, 2_000_000])
+        retry = Retry(rng.randint(0, 3), backoff, initial_ms, 4_000_000, jitter, frozenset({"step"}))
+    elif rng.random() < 0.3:
+        kind = rng.choice(["sleep", "event", "approval"])
+        topic = rng.choice(TOPICS) if kind == "event" else ""
+        timeout_ms, then = rng.choice([1_000, 5_000_000]), rng.choice(["next", "again"])
+        directives[name] = Pause(kind, topic, "k" if topic else "", None, timeout_ms, {"carried": 1}, then)
+    elif rng.random() < 0.1:
+        blocked.add(name)
+    once = rng.random() < 0.2 and name not in directives and name not in blocked
+    on_failure = rng.choice(["abort", "skip"])
+    return Step(f"python:sim.{name}", retry=retry, at_most_once=once, on_failure=on_failure,
+                input=BAD if rng.random() < 0.02 else None)  # fmt: skip
+
+
+def _rules(rng: random.Random, names: list[str], index: int, following: str) -> tuple[Rule, ...]:
+    name = names[index]
+    rules = []
+    if rng.random() < 0.3:
+        rules.append(Rule(f"{name}.diverge[0]", "diverge", ERROR, to=rng.choice(names[: index + 1]), max_uses=2))
+    if rng.random() < 0.2:
+        rules.append(Rule(f"{name}.diverge[1]", "diverge", ERROR))  # continue
+    if rng.random() < 0.1:
+        rules.append(Rule(f"{name}.branch[0]", "branch", BAD if rng.random() < 0.1 else None, to=END))
+    if rng.random() < 0.2 and index:
+        rules.append(Rule(f"{name}.branch[1]", "branch", None, to=names[rng.randrange(index)], max_uses=1))
+    return (*rules, Rule(f"{name}.next", "next", to=following))
+
+
+def _wait(rng: random.Random, arms: bool = True) -> Wait:
+    kind = rng.choice(["event", "event", "approval", "sleep", "response", "any"] if arms else ["event", "delay"])
+    if kind == "any":
+        return Wait("any", arms=(_wait(rng, False), _wait(rng, False)), timeout_ms=rng.choice([None, 9_000]))
+    actions = (Step("python:sim.remind"),) * rng.choice([0, 0, 1, 2]) if kind not in {"sleep", "delay"} else ()
+    timed = kind in {"sleep", "delay"}
+    return Wait(
+        kind,
+        event=rng.choice(TOPICS) if kind == "event" else None,
+        key=KEY if rng.random() < 0.8 else None,
+        match=rng.choice([None, None, IS_EVEN, BAD if rng.random() < 0.2 else None]),
+        timeout_ms=rng.choice([0, 1_000, 60_000, 3_600_000, 90_000_000]) if timed or rng.random() < 0.85 else None,
+        on_timeout=rng.choice(["fail", "continue", "retry"]),
+        max_retries=2,
+        timeout_actions=actions,
+        on_reject=rng.choice(["fail", "route"]),
+    )

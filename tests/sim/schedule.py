@@ -1,0 +1,192 @@
+"""One schedule: from a seed to the end of the last message, and what the laws say of it."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Coroutine
+from typing import Any
+
+from stepwell.engine.records import ROOT
+from stepwell.engine.waits import event_topic, run_topic
+from stepwell.errors import EngineFault, PortError, UserError
+from stepwell.runtime.dispatch import dispatch, give_up, is_exhausted
+from stepwell.runtime.messages import Publish, to_json
+from stepwell.runtime.ports import Event, Lane
+from stepwell.runtime.service import Start
+from stepwell.runtime.worker import Unlimited
+from tests.sim.laws import RUN, BrokenLawError, check_end, check_parked, check_quiet
+from tests.sim.programs import make_program
+from tests.sim.world import START_MS, Actor, Letter, World
+
+MOST_CALLS = 40_000
+CALM_AFTER_CALLS = 4_000  # a world that never calms proves nothing about its end
+MOST_ACTORS = 5
+BURSTS = (1, 2, 4, 8, 16, 32)  # calls that one actor makes before another has its turn
+EARLY_MS = 60_000  # a one-time schedule is exact to the minute
+
+
+class _HandsOver:
+    """A worker whose time is now and then too short for another step."""
+
+    def __init__(self, world: World) -> None:
+        self._world = world
+
+    def allows(self, duration_ms: int) -> bool:
+        return self._world.rng.random() > 0.1
+
+
+def run_schedule(seed: int, tell: Callable[[str], None] | None = None) -> str | None:
+    """None when every law held, else which one did not and how."""
+    program = make_program(random.Random(f"program {seed}"))
+    world = World(seed, program, tell)
+    try:
+        _post_clients(world)
+        _play(world)
+        check_quiet(world)
+        check_parked(world)
+        check_end(world)
+    except BrokenLawError as broken:
+        return str(broken)
+    except EngineFault as fault:
+        return f"the engine met what cannot be: {fault}"
+    finally:
+        for actor in world.actors:
+            actor.coroutine.close()
+    return None
+
+
+def _post_clients(world: World) -> None:
+    world.post(Letter("client", {"type": "start"}, START_MS))
+    for operation, after_seconds in world.program.calls:
+        world.post(Letter("client", {"type": operation}, START_MS + after_seconds * 1_000))
+    for name, event_id, n in world.program.events:
+        topic = (
+            run_topic(name, RUN) if world.rng.random() < 0.3 else event_topic(name, world.rng.choice(["k", "k", ""]))
+        )
+        at_ms = START_MS + world.rng.choice([0, 0, 30_000, 4_000_000])
+        event = Event(topic, event_id, {"n": n}, at_ms, at_ms + 600_000_000)
+        world.post(Letter(str(Lane.RESUME), to_json(Publish(event)), at_ms))
+
+
+def _play(world: World) -> None:
+    """Until no actor and no letter is left."""
+    while world.letters or world.actors:
+        world.calls += 1
+        if world.calls > MOST_CALLS:
+            raise BrokenLawError("law 5: the run comes to no end")
+        if not world.actors and not [letter for letter in world.letters if letter.at_ms <= world.now_ms]:
+            check_quiet(world)
+            _jump(world)
+        _maybe_deliver(world)
+        if world.actors:
+            _move(world, _whose_turn(world))
+
+
+def _whose_turn(world: World) -> Actor:
+    """Bursts: an actor often goes on for a while, so that another falls far behind."""
+    if world.current not in world.actors or world.turns_left <= 0:
+        world.current = world.rng.choice(world.actors)
+        world.turns_left = world.rng.choice(BURSTS) if world.chances.bursts else 1
+    world.turns_left -= 1
+    return world.current
+
+
+def _jump(world: World) -> None:
+    """Nothing is due: time goes to the next letter, or a little past it."""
+    first_ms = min(letter.at_ms for letter in world.letters)
+    world.now_ms = max(world.now_ms, first_ms) + world.rng.choice([0, 0, 500, 40_000])
+
+
+def _maybe_deliver(world: World) -> None:
+    rng, calm = world.rng, world.calls > CALM_AFTER_CALLS
+    if world.urgent:
+        _deliver(world, world.urgent.pop())
+        world.current, world.turns_left = world.actors[-1], world.rng.choice((1, 2, 3, 8))
+        return
+    if len(world.actors) >= MOST_ACTORS or (world.actors and rng.random() > 0.3):
+        return
+    ready = [letter for letter in world.letters if letter.at_ms <= world.now_ms]
+    if not calm and rng.random() < world.chances.early:
+        soon_ms = world.now_ms + EARLY_MS
+        ready = ready or [letter for letter in world.letters if letter.kind != "client" and letter.at_ms <= soon_ms]
+    if not ready:
+        return
+    _deliver(world, rng.choice(ready))
+
+
+def _deliver(world: World, letter: Letter) -> None:
+    """An actor takes the letter; a copy may stay behind."""
+    rng, calm = world.rng, world.calls > CALM_AFTER_CALLS
+    if letter not in world.letters:
+        return
+    if calm or letter.kind == "client" or rng.random() >= world.chances.double:
+        world.letters.remove(letter)
+    if letter.kind == Lane.WORK:
+        world.past.append(letter)
+    letter.deliveries += 1
+    name = f"{letter.kind[0]}{letter.number}.{letter.deliveries}"
+    skew_ms = rng.randint(-world.chances.skew_ms, world.chances.skew_ms)
+    world.actors.append(Actor(name, letter, _work(world, letter), skew_ms))
+    world.say(f"{name}: takes {letter}")
+
+
+def _move(world: World, actor: Actor) -> None:
+    """One actor goes on to its next stop, or dies there, or is told that its call failed."""
+    rng, calm = world.rng, world.calls > CALM_AFTER_CALLS
+    world.current = actor
+    if not calm and actor.at != "start" and rng.random() < world.chances.crash:
+        world.say(f"{actor.name}: dies at {actor.at}")
+        world.seen.crashes += 1
+        actor.coroutine.close()
+        _come_again(world, actor)
+        return
+    fails = not calm and actor.at != "start" and not actor.at.startswith("step") and rng.random() < world.chances.error
+    try:
+        actor.at = actor.coroutine.send(None if actor.at == "start" else fails)
+        world.say(f"{actor.name}: {actor.at}")
+    except StopIteration:
+        world.actors.remove(actor)
+    except PortError as error:
+        world.say(f"{actor.name}: gives up: {error}")
+        world.seen.crashes += 1
+        _come_again(world, actor)
+
+
+def _come_again(world: World, actor: Actor) -> None:
+    world.actors.remove(actor)
+    letter = actor.letter
+    if letter not in world.letters:
+        letter.at_ms = world.now_ms
+        world.letters.append(letter)
+
+
+async def _work(world: World, letter: Letter) -> None:
+    if letter.kind == "client":
+        await _call(world, str(letter.body["type"]))
+        return
+    lane = Lane(letter.kind)
+    if is_exhausted(letter.deliveries) and await give_up(world.parts, lane, letter.body):
+        return
+    budget = _HandsOver(world) if world.chances.hands_over else Unlimited()
+    await dispatch(world.parts, lane, letter.body, budget)
+
+
+async def _call(world: World, operation: str) -> None:
+    """A client's call: an answer that says no is an answer."""
+    service = world.parts.service
+    calls: dict[str, Callable[[], Coroutine[Any, Any, Any]]] = {
+        "start": lambda: service.start(Start("sim", {"key": "k"}, RUN)),
+        "approve": lambda: service.approve(RUN, {"ok": True}, "ana"),
+        "reject": lambda: service.reject(RUN, "no", "leo"),
+        "cancel": lambda: service.cancel(RUN, "enough", "kim"),
+        "terminate": lambda: service.terminate(RUN, "now", "kim"),
+    }
+    try:
+        answer = await calls[operation]()
+    except UserError as refusal:
+        answer = refusal.code
+    world.say(f"        {operation}: {answer if isinstance(answer, str | bool) else 'done'}")
+    world.seen.answered.append(f"{operation}: {answer}")
+    if operation in {"cancel", "terminate"} and answer is True and world.seen.cancelled_at_slot is None:
+        log = world.memory._logs.get((RUN, ROOT))
+        world.seen.cancelled_at_slot = len(log.records) - 1 if log else None

@@ -1,0 +1,249 @@
+"""The world of one schedule: ports that stop at every call, messages that come twice and late, a clock that jumps.
+
+An actor is a coroutine that handles one message. It stops before and after each call to a port; there the scheduler
+may run another actor, kill this one, or let it see an error after the call has happened.
+"""
+
+from __future__ import annotations
+
+import random
+import types
+from collections.abc import Callable, Coroutine, Generator, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from stepwell.engine.codec import decode_record
+from stepwell.engine.decide import Outcome
+from stepwell.engine.records import Topic
+from stepwell.errors import PortError
+from stepwell.local.memory import MemoryBlobs, MemoryStore
+from stepwell.runtime.assembly import Assembly, assemble
+from stepwell.runtime.catalog import Catalog
+from stepwell.runtime.messages import Publish, from_json, to_json
+from stepwell.runtime.ports import Event, Lane, Ports
+from tests.sim.programs import Program, expression
+
+_REGISTERING = frozenset({"append", "change_status", "pending_events", "put_waiter"})  # the calls of a new wait
+START_MS = 1_700_000_000_000
+
+
+@types.coroutine
+def stop(what: str) -> Generator[str, bool, bool]:
+    """A place where the scheduler takes over. True: this actor is to see an error here."""
+    return (yield what)
+
+
+@dataclass(eq=False)
+class Letter:
+    """A message under way, or a client's call; a client repeats its call until it is answered."""
+
+    kind: str  # work | resume | client
+    body: Mapping[str, Any]
+    at_ms: int = 0
+    deliveries: int = 0
+    number: int = 0
+
+    def __str__(self) -> str:
+        inner = {key: value for key, value in self.body.items() if key not in {"type", "run_id", "payload"}}
+        return f"{self.kind}#{self.number} {self.body.get('type', '')}{inner}"
+
+
+@dataclass(eq=False)
+class Actor:
+    """Somebody at work on a letter."""
+
+    name: str
+    letter: Letter
+    coroutine: Coroutine[Any, Any, None]
+    skew_ms: int
+    at: str = "start"
+
+
+@dataclass
+class Chances:
+    """How hostile this schedule is."""
+
+    crash: float
+    error: float
+    double: float
+    early: float
+    skew_ms: int
+    hands_over: bool
+    tempt: float
+    bursts: bool
+
+
+@dataclass
+class Seen:
+    """What the checks need to know beside the store."""
+
+    ran: dict[tuple[str, int, int], set[str]] = field(default_factory=dict)  # (node, entered, attempt) -> wakes
+    once: dict[str, int] = field(default_factory=dict)  # idempotency key -> runs of an at_most_once step
+    cancelled_at_slot: int | None = None
+    crashes: int = 0
+    answered: list[str] = field(default_factory=list)
+
+
+class World:
+    """Everything that one schedule has: the engine under test, and what surrounds it."""
+
+    def __init__(self, seed: int, program: Program, tell: Callable[[str], None] | None = None) -> None:
+        self.rng = random.Random(seed)
+        self.program, self.tell = program, tell
+        self.now_ms = START_MS
+        self.letters: list[Letter] = []
+        self.wanted: list[Topic] = []  # what the wait that is being registered wants
+        self.past: list[Letter] = []  # wakes that were delivered
+        self.urgent: list[Letter] = []  # to be delivered before others
+        self.actors: list[Actor] = []
+        self.current: Actor | None = None
+        self.turns_left = 0
+        self.calls = self.sent = self.tempted = 0
+        self.seen = Seen()
+        self.chances = self._chances()
+        self.memory = MemoryStore()
+        self.timers: set[str] = set()
+        self.parts = self._assemble()
+
+    def _chances(self) -> Chances:
+        rng = self.rng
+        return Chances(
+            crash=rng.choice([0, 0, 0, 0.01, 0.05, 0.1]),
+            error=rng.choice([0, 0, 0, 0.02, 0.05]),
+            double=rng.choice([0, 0.05, 0.2, 0.5]),
+            early=rng.choice([0, 0.05]),
+            skew_ms=rng.choice([0, 0, 2_000]),
+            hands_over=rng.random() < 0.3,
+            bursts=rng.random() < 0.7,
+            tempt=rng.choice([0, 0.2, 0.5]),
+        )
+
+    def _assemble(self) -> Assembly:
+        ports = Ports(_Stopping(self, self.memory), _Queue(self), _Queue(self), MemoryBlobs(), _Clock(self))  # type: ignore[arg-type]
+        catalog = Catalog(lambda document: self.program.graph, [self.program.graph])
+        return assemble(
+            ports,
+            catalog,
+            _Steps(self),
+            compile_expression=expression,
+            new_id=lambda: f"{self.rng.getrandbits(40):x}",
+            jitter=self.rng.random,
+        )
+
+    def say(self, text: str) -> None:
+        if self.tell:
+            self.tell(f"{(self.now_ms - START_MS) / 1000:10.1f}s  {text}")
+
+    def post(self, letter: Letter) -> None:
+        self.sent += 1
+        letter.number = self.sent
+        self.letters.append(letter)
+        self.say(f"    + {letter} at {max(letter.at_ms - START_MS, 0) / 1000:.1f}s")
+
+    def tempt(self, name: str, args: tuple[Any, ...]) -> None:
+        """While a wait is being registered, an event that it wants is sent, so that they race each other."""
+        if name == "append" and '"kind":"waiting"' in args[3]:
+            parked = decode_record(args[3]).parked
+            self.wanted = [topic for arm in parked.arms for topic in arm.topics] if parked else []
+        if name in _REGISTERING and self.wanted and self.rng.random() < self.chances.tempt:
+            self.tempted += 1
+            topic = self.wanted.pop(self.rng.randrange(len(self.wanted)))
+            event = Event(topic, f"t{self.tempted}", {"n": self.tempted}, self.now_ms, self.now_ms + 10**9)
+            self.post(Letter(str(Lane.RESUME), to_json(Publish(event)), self.now_ms))
+            self.urgent.append(self.letters[-1])
+
+    def repeat(self) -> None:
+        """While a step runs, a copy of an old wake comes."""
+        if self.chances.double and len(self.past) > 1 and self.rng.random() < self.chances.tempt:
+            old = self.rng.choice(self.past)
+            self.post(replace(old, at_ms=self.now_ms, deliveries=0))
+            self.urgent.append(self.letters[-1])
+
+    async def call(self, what: str, inner: Callable[[], Coroutine[Any, Any, Any]]) -> Any:
+        """One call to a port: stop, do, stop. The second stop may raise although the call has happened."""
+        if await stop(what):
+            raise PortError(f"{what} did not answer")
+        made = await inner()
+        if await stop(f"{what} done"):
+            raise PortError(f"{what} happened, and nobody was told")
+        return made
+
+
+class _Stopping:
+    """Any port, with a stop before and after each call."""
+
+    def __init__(self, world: World, inner: Any) -> None:
+        self._world, self._inner = world, inner
+
+    def __getattr__(self, name: str) -> Callable[..., Coroutine[Any, Any, Any]]:
+        method = getattr(self._inner, name)
+        world = self._world
+
+        async def call(*args: Any, **named: Any) -> Any:
+            what = f"{name}{_short(args)}" if world.tell else name
+            world.tempt(name, args)
+            return await world.call(what, lambda: method(*args, **named))
+
+        self.__dict__[name] = call
+        return call
+
+
+def _short(args: tuple[Any, ...]) -> str:
+    return f"({', '.join(str(arg)[:110] for arg in args)})"
+
+
+class _Queue:
+    """Queue and Timers: at least once, whenever the scheduler likes."""
+
+    def __init__(self, world: World) -> None:
+        self._world = world
+
+    async def send(self, lane: Lane, message: Mapping[str, Any], at_ms: int = 0) -> None:
+        async def put() -> None:
+            self._world.post(Letter(str(lane), message, at_ms or self._world.now_ms))
+
+        await self._world.call(f"send {lane}", put)
+
+    async def set(self, name: str, lane: Lane, message: Mapping[str, Any], at_ms: int) -> None:
+        async def put() -> None:
+            if name not in self._world.timers:
+                self._world.timers.add(name)
+                self._world.post(Letter(str(lane), message, at_ms))
+
+        await self._world.call(f"timer {name}", put)
+
+
+class _Clock:
+    """Each actor's machine has its own idea of the time."""
+
+    def __init__(self, world: World) -> None:
+        self._world = world
+
+    def now_ms(self) -> int:
+        actor = self._world.current
+        return self._world.now_ms + (actor.skew_ms if actor else 0)
+
+    async def sleep_ms(self, duration_ms: int) -> None:
+        await stop("sleep")
+
+
+class _Steps:
+    """Users' code: what it does is in the program, and who ran it is noted."""
+
+    def __init__(self, world: World) -> None:
+        self._world = world
+
+    def policy(self, step: Any) -> Any:
+        return self._world.program.policy(step)
+
+    async def run(self, call: Any) -> Outcome:
+        world = self._world
+        world.repeat()
+        await stop(f"step {call.node} attempt {call.attempt}")
+        actor = world.current
+        entered = int(call.key.rsplit(":", 1)[1])
+        message = from_json(actor.letter.body).id if actor else ""
+        world.seen.ran.setdefault((call.node, entered, call.attempt), set()).add(message)
+        outcome = world.program.outcome(call, world.now_ms, world.seen)
+        await stop(f"step {call.node} done")
+        return outcome
