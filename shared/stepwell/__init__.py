@@ -2,12 +2,14 @@
 
 from stepwell.definition.authoring import Retry, fail, sleep, step, wait_for_approval, wait_for_event
 from stepwell.errors import Blocked, External, Invalid, StepError, Transient
+from stepwell.runtime.steps.context import StepContext
 
 __all__ = [
     "Blocked",
     "External",
     "Invalid",
     "Retry",
+    "StepContext",
     "StepError",
     "Transient",
     "fail",

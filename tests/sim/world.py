@@ -128,6 +128,7 @@ class World:
             compile_expression=expression,
             new_id=lambda: f"{self.rng.getrandbits(40):x}",
             jitter=self.rng.random,
+            snapshot_records=self.rng.choice([2, 5, 200]),
         )
 
     def say(self, text: str) -> None:

@@ -41,7 +41,7 @@ def dev(
     port: Annotated[int, typer.Option("--port", min=0, max=65535, help="0: any that is free.")] = DEFAULT_PORT,
     reload: Annotated[bool, typer.Option("--reload/--no-reload", help="Follow changes of the folder.")] = True,
 ) -> None:
-    """Run everything on this machine: API, console, worker, timers."""
+    """Run everything on this machine: API, coordinator, worker, timers."""
     chosen = folder or default_folder()
     if not chosen.is_dir():
         hint = "make one with: stepwell init DIR"

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from stepwell.definition.graph import Expression
+from stepwell.limits import SNAPSHOT_RECORDS
 from stepwell.runtime.catalog import Catalog
 from stepwell.runtime.coordinator import Coordinator
 from stepwell.runtime.logbook import Logbook
@@ -36,9 +37,10 @@ def assemble(
     compile_expression: Callable[[str], Expression],
     new_id: Callable[[], str],
     jitter: Callable[[], float],
+    snapshot_records: int = SNAPSHOT_RECORDS,
 ) -> Assembly:
     """`new_id` and `jitter` are the only randomness there is; both are passed in."""
-    logbook = Logbook(ports, catalog)
+    logbook = Logbook(ports, catalog, snapshot_records)
     performer = Performer(ports, logbook, compile_expression)
     coordinator = Coordinator(ports, logbook, performer)
     return Assembly(

@@ -137,7 +137,7 @@ class Coordinator:
     async def bury(self, wake: Wake, by: str) -> None:
         """A step that killed its worker too often has failed, which the workflow can take.
 
-        Where no user code was next it was not the message's fault: a fresh one takes its place.
+        Where the token has moved since, or no user code was next, it was not that step's fault: a fresh wake follows.
         """
         at = await self._logbook.load(wake.run_id, wake.token)
         if at is None:
@@ -145,7 +145,7 @@ class Coordinator:
         mine = at.token.last is not None and at.token.last.by == by
         if is_stale(at.token, wake) and not mine:
             return
-        if not mine and (record := self._lost(at, by)) is not None:
+        if at.token.slot == wake.slot and (record := self._lost(at, by)) is not None:
             winner = await self._logbook.append(at, record)
             if winner is not None and winner.by != by:
                 return

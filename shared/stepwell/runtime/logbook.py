@@ -37,7 +37,8 @@ class Standing:
 class Logbook:
     """The store seen through the engine's eyes."""
 
-    def __init__(self, ports: Ports, catalog: Catalog) -> None:
+    def __init__(self, ports: Ports, catalog: Catalog, snapshot_records: int = SNAPSHOT_RECORDS) -> None:
+        self._snapshot_records = snapshot_records
         self._store, self._blobs, self._clock = ports.store, ports.blobs, ports.clock
         self._catalog = catalog
 
@@ -67,7 +68,7 @@ class Logbook:
 
     async def save_if_due(self, at: Standing) -> Standing:
         """A snapshot each time enough records follow the last, so that loading does not grow with history."""
-        if at.token.slot - at.saved_slot < SNAPSHOT_RECORDS:
+        if at.token.slot - at.saved_slot < self._snapshot_records:
             return at
         body = await stow(encode_token(at.token), self._blobs)
         await self._store.save_snapshot(at.run_id, at.token.id, at.token.slot, body)

@@ -165,10 +165,11 @@ class Stepwell:
         *,
         returns: object = None,
         raises: BaseException | type[BaseException] | None = None,
+        times_out: bool = False,
         times: int | None = None,
     ) -> Mock:
         """Replaces a step, by its node's name, its function's, or the whole `run`; for `times` attempts or for good."""
-        mock = Mock(returns, raises, times)
+        mock = Mock(returns, raises, times_out, times)
         self._steps.add(name, mock)
         return mock
 

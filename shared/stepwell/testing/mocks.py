@@ -11,6 +11,7 @@ from stepwell.engine.decide import Outcome
 from stepwell.engine.retry import Policy
 from stepwell.runtime.ports import Clock
 from stepwell.runtime.steps.executor import FunctionSteps
+from stepwell.runtime.steps.threads import AttemptTimeoutError
 from stepwell.runtime.worker import StepCall
 
 
@@ -20,10 +21,13 @@ class Mock:
 
     returns: object = None
     raises: BaseException | type[BaseException] | None = None
+    times_out: bool = False  # as if the step had run past its limit
     times: int | None = None  # how many attempts it takes over; None: all
     calls: list[Json] = field(default_factory=list)
 
     def __call__(self) -> object:
+        if self.times_out:
+            raise AttemptTimeoutError
         if self.raises is not None:
             raise self.raises
         return self.returns

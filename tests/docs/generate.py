@@ -1,0 +1,100 @@
+"""Draws the parts of docs/ that say what tables in the code say. `python -m tests.docs.generate` rewrites them.
+
+A block stands between `<!-- generated: NAME -->` and `<!-- end -->`; everything else in a page is written by hand.
+"""
+
+from __future__ import annotations
+
+import re
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+from stepwell.cli.main import COMMANDS
+from stepwell.definition.durations import show_duration
+from stepwell.definition.shape import UNSUPPORTED_KEYS, UNSUPPORTED_VALUES
+from stepwell.engine.history import ENTRY_TYPES
+from stepwell.engine.table import ENDED, LEGAL, RECEPTION, Message, Phase
+from stepwell.limits import WAIT_TIMEOUTS_MS
+
+DOCS = Path(__file__).resolve().parents[2] / "docs"
+_BLOCK = re.compile(r"(<!-- generated: ([a-z]+) -->\n).*?(<!-- end -->)", re.DOTALL)
+_MEANINGS = {"take": "takes", "drop": "·", "refuse": "409"}
+
+
+def phases() -> str:
+    """The legal changes of phase, as a state diagram."""
+    ways: dict[tuple[Phase, Phase], list[str]] = {}
+    for (before, signal), after in LEGAL.items():
+        ways.setdefault((before, after), []).append(signal.value)
+    lines = [f"    {before} --> {after}: {', '.join(signals)}" for (before, after), signals in ways.items()]
+    ends = [f"    {phase} --> [*]" for phase in Phase if phase in ENDED]
+    return "\n".join(["```mermaid", "stateDiagram-v2", f"    [*] --> {Phase.INITIALIZING}", *lines, *ends, "```"])
+
+
+def reception() -> str:
+    """What each phase does with each message."""
+    resting = list(dict.fromkeys(phase for phase, _ in RECEPTION))
+    rows = [[f"`{phase}`", *(_MEANINGS[RECEPTION[phase, message]] for message in Message)] for phase in resting]
+    return _table(["phase", *Message], rows)
+
+
+def history() -> str:
+    """The types of history entries."""
+    return _table(["type", "tells"], [[f"`{kind}`", what] for kind, what in ENTRY_TYPES.items()])
+
+
+def waits() -> str:
+    """The waits of this version, with their limits."""
+    rows = [
+        [f"`{kind}`", "given" if default is None else show_duration(default), show_duration(longest)]
+        for kind, (default, longest) in WAIT_TIMEOUTS_MS.items()
+    ]
+    return _table(["wait", "default timeout", "maximum"], rows)
+
+
+def unsupported() -> str:
+    """What the definition reference knows and this version does not."""
+    features = dict.fromkeys(UNSUPPORTED_KEYS.values())
+    values = [f"`{key}: {value}`" for key, known in UNSUPPORTED_VALUES.items() for value in known]
+    return "\n".join(f"- {feature}" for feature in [*features, *values])
+
+
+def commands() -> str:
+    """The commands of the command line."""
+    told = [(command.__name__, (command.__doc__ or "").partition("\n")[0]) for command in COMMANDS]
+    return _table(["command", "does"], [[f"`stepwell {name}`", what] for name, what in told])
+
+
+BLOCKS: dict[str, Callable[[], str]] = {
+    made.__name__: made for made in (phases, reception, history, waits, unsupported, commands)
+}
+
+
+def rendered(text: str) -> str:
+    """A page with its blocks as the code has them now."""
+    return _BLOCK.sub(lambda found: f"{found[1]}{BLOCKS[found[2]]()}\n{found[3]}", text)
+
+
+def pages() -> list[Path]:
+    """The pages that have a block."""
+    return [page for page in sorted(DOCS.rglob("*.md")) if _BLOCK.search(page.read_text(encoding="utf-8"))]
+
+
+def main() -> int:
+    """Rewrites the pages that are behind, and names them."""
+    for page in pages():
+        before = page.read_text(encoding="utf-8")
+        if (after := rendered(before)) != before:
+            page.write_text(after, encoding="utf-8")
+            print(f"wrote {page.relative_to(DOCS.parent)}")
+    return 0
+
+
+def _table(head: list[str], rows: list[list[str]]) -> str:
+    lines = [head, ["---"] * len(head), *rows]
+    return "\n".join(f"| {' | '.join(cells)} |" for cells in lines)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

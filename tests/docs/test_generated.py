@@ -1,0 +1,44 @@
+"""docs/ says what the code says, and its links and commands lead somewhere."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from stepwell.definition.compiler import compile_definition
+from tests.docs.generate import BLOCKS, DOCS, pages, rendered
+
+ROOT = DOCS.parent
+WRITTEN = [ROOT / "README.md", *sorted(DOCS.rglob("*.md")), *sorted((ROOT / "examples").rglob("README.md"))]
+_LINK = re.compile(r"\]\(([^)#:]+)(?:#[^)]*)?\)")
+_YAML = re.compile(r"```yaml\n(.*?)```", re.DOTALL)
+
+
+def name(page: Path) -> str:
+    return str(page.relative_to(ROOT))
+
+
+@pytest.mark.parametrize("page", pages(), ids=name)
+def test_a_page_says_what_the_tables_say(page: Path) -> None:
+    text = page.read_text(encoding="utf-8")
+    assert rendered(text) == text, "run: python -m tests.docs.generate"
+
+
+def test_every_block_is_on_some_page() -> None:
+    text = "".join(page.read_text(encoding="utf-8") for page in pages())
+    assert [block for block in BLOCKS if f"<!-- generated: {block} -->" not in text] == []
+
+
+@pytest.mark.parametrize("page", WRITTEN, ids=name)
+def test_a_pages_links_lead_to_files_that_are_there(page: Path) -> None:
+    targets = _LINK.findall(page.read_text(encoding="utf-8"))
+    assert [target for target in targets if not (page.parent / target).exists()] == []
+
+
+@pytest.mark.parametrize("page", WRITTEN, ids=name)
+def test_a_pages_workflows_compile(page: Path) -> None:
+    workflows = [text for text in _YAML.findall(page.read_text(encoding="utf-8")) if text.startswith("workflow:")]
+    for text in workflows:
+        assert compile_definition(text, name(page)).errors == ()
