@@ -55,6 +55,12 @@ def test_an_event_reaches_the_run_that_waits_for_its_key(world: World) -> None:
     assert world.get(f"/runs/{eight}").json["status"] == "waiting"
 
 
+@pytest.mark.parametrize("name", ["governance.blocked", "stepwell.run.completed", "SCHEDULE_REACHED"])
+def test_an_event_that_only_stepwell_sends_is_refused(world: World, name: str) -> None:
+    reply = world.post("/events", {"name": name, "payload": {}})
+    assert (reply.status, reply.json["code"]) == (422, "reserved_event")
+
+
 def test_an_event_that_came_first_is_kept(world: World) -> None:
     world.post("/events", {"name": "paid", "key": "7", "payload": 1})
     world.drain()

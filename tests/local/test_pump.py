@@ -33,6 +33,7 @@ def local(tmp_path: Path) -> Iterator[Local]:
     yield made
     made.stopping.set()
     made.bell.ring_all()
+    made.close()
 
 
 @pytest.fixture

@@ -31,6 +31,8 @@ def local(tmp_path: Path) -> Iterator[Local]:
     made = open_local(tmp_path / "data", folder, load_folder(folder).graphs)
     yield made
     made.stopping.set()
+    made.bell.ring_all()
+    made.close()
 
 
 def test_a_run_whose_wake_was_lost_is_woken_once(local: Local) -> None:

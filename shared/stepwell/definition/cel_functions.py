@@ -85,8 +85,8 @@ def _dated(symbol: str, apply: Callable[[Any, Any], Any], left: Value, right: Va
     if isinstance(left, dated) and isinstance(right, dated):
         try:
             return apply(left, right)
-        except (TypeError, OverflowError):
-            pass
+        except (TypeError, OverflowError) as error:
+            raise _refuse(symbol, left, right) from error
     raise _refuse(symbol, left, right)
 
 

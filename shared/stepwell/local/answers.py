@@ -21,17 +21,19 @@ def encode_cursor(created_ms: int, run_id: str) -> str:
 
 def decode_cursor(cursor: str) -> tuple[int, str]:
     """(created_ms, run_id) of the place. Raises InvalidInput for text that `encode_cursor` did not make."""
-    try:
-        created_ms, run_id = json.loads(base64.urlsafe_b64decode(cursor.encode()))
-        if encode_cursor(int(created_ms), str(run_id)) == cursor:
-            return int(created_ms), str(run_id)
-    except (ValueError, TypeError, OverflowError, RecursionError, binascii.Error):
-        pass
-    raise InvalidInput(
+    refusal = InvalidInput(
         "the cursor was not made by this list",
         code="bad_cursor",
         hint="pass `next_cursor` of the page before unchanged, or leave it out to begin at the newest run",
     )
+    try:
+        created_ms, run_id = json.loads(base64.urlsafe_b64decode(cursor.encode()))
+        place = int(created_ms), str(run_id)
+    except (ValueError, TypeError, OverflowError, RecursionError, binascii.Error) as error:
+        raise refusal from error
+    if encode_cursor(*place) != cursor:
+        raise refusal
+    return place
 
 
 def too_many_pending(topic: Topic) -> Conflict:

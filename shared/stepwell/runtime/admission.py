@@ -12,6 +12,8 @@ from stepwell.limits import JSON_DEPTH, KEY_CHARACTERS, NAME_CHARACTERS, TAGS
 
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:-]*", re.ASCII)
 RUN_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]*", re.ASCII)
+_OWN_EVENTS = frozenset({"SCHEDULE_REACHED", "AGENT_COMPLETED"})  # a timer's and a child run's end
+_OWN_PREFIXES = ("governance.", "stepwell.")
 _LARGEST_INT = 2**63 - 1  # what expressions, and most readers of JSON, can hold
 
 
@@ -20,6 +22,14 @@ def check_name(name: str, what: str) -> None:
     if len(name) > NAME_CHARACTERS or not NAME.fullmatch(name) or ".." in name:
         hint = f"letters, digits and . _ - : are allowed, at most {NAME_CHARACTERS}, and no .."
         raise InvalidInput(f"{name[:80]!r} cannot be the {what}", code="bad_name", hint=hint)
+
+
+def check_event_name(name: str) -> None:
+    """An event that a caller may send: not one of those that Stepwell itself sends."""
+    check_name(name, "event name")
+    if name in _OWN_EVENTS or name.startswith(_OWN_PREFIXES):
+        hint = f"names that begin with {' or '.join(_OWN_PREFIXES)}, and {', '.join(sorted(_OWN_EVENTS))}, are its own"
+        raise InvalidInput(f"only Stepwell itself sends {name!r}", code="reserved_event", hint=hint)
 
 
 def check_run_id(run_id: str) -> None:

@@ -20,7 +20,7 @@ from stepwell.engine.token import Token
 from stepwell.engine.waits import event_topic, run_topic
 from stepwell.errors import Conflict, InvalidInput, NotFound, Problem
 from stepwell.limits import EVENT_KEPT_MS
-from stepwell.runtime.admission import check_event_key, check_json, check_name, check_run_id, check_tags
+from stepwell.runtime.admission import check_event_key, check_event_name, check_json, check_run_id, check_tags
 from stepwell.runtime.catalog import Catalog
 from stepwell.runtime.coordinator import Coordinator
 from stepwell.runtime.logbook import Logbook, Standing, run_info
@@ -231,7 +231,7 @@ class Service:
 
         Raises NotFound (the run), Conflict (the run has ended), InvalidInput.
         """
-        check_name(name, "event name")
+        check_event_name(name)
         check_event_key(key)
         check_event_key(event_id)
         check_json(payload, "payload")

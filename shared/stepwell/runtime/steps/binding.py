@@ -125,7 +125,8 @@ def _adapter(hint: Any, place: str) -> TypeAdapter[Any]:
     try:
         return TypeAdapter(hint)
     except PydanticUserError as error:
-        raise InvalidInput(f"{place} is of a type that no input can be converted to: {hint}", code="step_signature",
+        why = str(error).partition("\n")[0]
+        raise InvalidInput(f"{place} is of a type that no input can be converted to: {why}", code="step_signature",
                            hint="use a pydantic model, a dataclass, or a plain type") from error  # fmt: skip
 
 
