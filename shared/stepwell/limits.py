@@ -25,6 +25,7 @@ EXPRESSION_RESULT_BYTES = 1_000_000  # what one expression or template may make:
 MAX_VISITS = 1_000  # visits of one node unless it says otherwise: `loop_limit`
 RUN_STEPS = 100_000  # slots of one token's log: `step_limit`
 STEP_TIMEOUT_MS = 5 * MINUTE_MS  # a step without its own timeout: `step_timeout`
+CLOCKS_APART_MS = 5 * SECOND_MS  # how far two machines' clocks may differ before one takes the other for dead
 WAIT_RETRIES = 3  # `on_timeout: retry`
 DELIVERIES = 5  # a message that killed its worker so often becomes `worker_lost`
 EVENT_KEPT_MS = 7 * DAY_MS  # an event that nobody waited for

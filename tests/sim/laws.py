@@ -8,10 +8,10 @@ from collections.abc import Iterator
 from itertools import pairwise
 
 from stepwell.engine.codec import decode_record, decode_token, encode_record, encode_token
-from stepwell.engine.records import ROOT, Arm, Goto, Kind, Record, RetryAt
+from stepwell.engine.records import ROOT, Arm, Goto, Kind, Record
 from stepwell.engine.token import Token, fold
 from stepwell.errors import ExpressionError
-from stepwell.runtime.messages import from_json
+from stepwell.runtime.messages import Wake, from_json
 from stepwell.runtime.ports import Event
 from tests.sim.programs import expression
 from tests.sim.world import World
@@ -48,7 +48,7 @@ def check_quiet(world: World) -> None:
         return
     if parked is None or token.resumption is not None:
         under_way = {from_json(letter.body).id for letter in world.letters}
-        if not isinstance(log[-1].next, RetryAt) and log[-1].by not in under_way:
+        if not under_way & {log[-1].by, Wake(RUN, token.slot).id}:
             raise BrokenLawError(f"law 5: the run stands at {log[-1].kind} {log[-1].next}, and nothing will wake it")
         return
     for arm in parked.arms:

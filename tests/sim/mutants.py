@@ -113,9 +113,9 @@ def effects_once() -> Iterator[None]:
             return
         idle = _Idle(self._ports, self._logbook, self._performer._compile)
         first = Worker(self._ports, self._logbook, idle, self._steps, self._jitter)
-        following = await first._once(at, wake, budget)
+        following = await first._once(at, wake, budget, True)
         while following is not None:
-            following = await self._once(following, wake, budget)
+            following = await self._once(following, wake, budget, False)
 
     with mock.patch.object(Worker, "handle", handle):
         yield

@@ -54,6 +54,8 @@ class Program:
     blocked: frozenset[str]
     events: tuple[tuple[str, str, int], ...]  # (topic, id, n)
     calls: tuple[tuple[str, int], ...]  # (operation, after seconds)
+    idle: bool = False  # only created, and begun by a call of its own
+    start_after_ms: int = 0
 
     def policy(self, step: Step) -> Policy:
         return resolve_policy(step, StepDefaults())
@@ -111,7 +113,9 @@ def _any(rng: random.Random) -> Program:
     graph = Graph("sim", "sha256:sim", "timeline", names[0], nodes, {}, timeout_ms=timeout_ms)
     topics = (*TOPICS, "MESSAGE_RECEIVED")
     events = tuple((rng.choice(topics), f"e{number}", rng.randint(0, 3)) for number in range(rng.randint(0, 4)))
-    return Program(graph, flaky, directives, frozenset(blocked), events, _calls(rng))
+    idle, start_after_ms = rng.random() < 0.15, rng.choice([0, 0, 0, 0, 10_000, 3_600_000])
+    calls = (*_calls(rng), *((("begin", rng.choice([0, 20])),) if idle else ()))
+    return Program(graph, flaky, directives, frozenset(blocked), events, calls, idle, start_after_ms)
 
 
 def _calls(rng: random.Random) -> tuple[tuple[str, int], ...]:

@@ -8,20 +8,21 @@ from typing import Any
 
 from stepwell.engine.records import ROOT
 from stepwell.engine.waits import event_topic, run_topic
-from stepwell.errors import EngineFault, PortError, UserError
+from stepwell.errors import EngineFault, NotFound, PortError, UserError
 from stepwell.runtime.dispatch import dispatch, give_up, is_exhausted
 from stepwell.runtime.messages import Publish, to_json
 from stepwell.runtime.ports import Event, Lane
 from stepwell.runtime.service import Start
 from stepwell.runtime.worker import Unlimited
 from tests.sim.laws import RUN, BrokenLawError, check_end, check_parked, check_quiet
-from tests.sim.programs import make_program
+from tests.sim.programs import Program, make_program
 from tests.sim.world import START_MS, Actor, Letter, World
 
+_LAW_OF_FAULT = {"gap_in_log": 1, "illegal_transition": 2}
 MOST_CALLS = 40_000
 CALM_AFTER_CALLS = 4_000  # a world that never calms proves nothing about its end
 MOST_ACTORS = 5
-BURSTS = (1, 2, 4, 8, 16, 32)  # calls that one actor makes before another has its turn
+BURSTS = (1, 2, 4, 8, 16, 32, 64)  # calls that one actor makes before another has its turn
 EARLY_MS = 60_000  # a one-time schedule is exact to the minute
 
 
@@ -31,8 +32,8 @@ class _HandsOver:
     def __init__(self, world: World) -> None:
         self._world = world
 
-    def allows(self, duration_ms: int) -> bool:
-        return self._world.rng.random() > 0.1
+    def left_ms(self) -> int | None:
+        return None if self._world.rng.random() > 0.1 else 0
 
 
 def run_schedule(seed: int, tell: Callable[[str], None] | None = None) -> str | None:
@@ -48,7 +49,8 @@ def run_schedule(seed: int, tell: Callable[[str], None] | None = None) -> str | 
     except BrokenLawError as broken:
         return str(broken)
     except EngineFault as fault:
-        return f"the engine met what cannot be: {fault}"
+        law = _LAW_OF_FAULT.get(fault.code, 8)
+        return f"law {law}: a log that cannot be was met: {fault}"
     finally:
         for actor in world.actors:
             actor.coroutine.close()
@@ -101,7 +103,7 @@ def _maybe_deliver(world: World) -> None:
     rng, calm = world.rng, world.calls > CALM_AFTER_CALLS
     if world.urgent:
         _deliver(world, world.urgent.pop())
-        world.current, world.turns_left = world.actors[-1], world.rng.choice((1, 2, 3, 8))
+        world.current, world.turns_left = world.actors[-1], world.rng.choice((1, 2, 3, 3, 8))
         return
     if len(world.actors) >= MOST_ACTORS or (world.actors and rng.random() > 0.3):
         return
@@ -171,11 +173,17 @@ async def _work(world: World, letter: Letter) -> None:
     await dispatch(world.parts, lane, letter.body, budget)
 
 
+def _start_of(program: Program) -> Start:
+    start_at_ms = START_MS + program.start_after_ms if program.start_after_ms else 0
+    return Start("sim", {"key": "k"}, RUN, create_only=program.idle, start_at_ms=start_at_ms)
+
+
 async def _call(world: World, operation: str) -> None:
     """A client's call: an answer that says no is an answer."""
     service = world.parts.service
     calls: dict[str, Callable[[], Coroutine[Any, Any, Any]]] = {
-        "start": lambda: service.start(Start("sim", {"key": "k"}, RUN)),
+        "start": lambda: service.start(_start_of(world.program)),
+        "begin": lambda: service.start_idle(RUN, "kim"),
         "approve": lambda: service.approve(RUN, {"ok": True}, "ana"),
         "reject": lambda: service.reject(RUN, "no", "leo"),
         "cancel": lambda: service.cancel(RUN, "enough", "kim"),
@@ -183,6 +191,10 @@ async def _call(world: World, operation: str) -> None:
     }
     try:
         answer = await calls[operation]()
+    except NotFound as refusal:
+        if operation == "begin":
+            raise PortError("not created yet: try again") from refusal
+        answer = refusal.code
     except UserError as refusal:
         answer = refusal.code
     world.say(f"        {operation}: {answer if isinstance(answer, str | bool) else 'done'}")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from itertools import groupby
 
 from stepwell.definition.common import Context
 from stepwell.definition.graph import END, Node, Rule
@@ -49,11 +50,16 @@ def _check_way_out(
 
 
 def _taken(node: Node) -> list[Rule]:
-    """The rules that can be taken: none behind one that always is."""
-    taken = []
-    for rule in node.rules:
-        taken.append(rule)
-        if _always(rule):
+    """The rules that can be taken: none behind one that always is, unless a `continue` before it leads past it."""
+    taken: list[Rule] = []
+    for _, stage in groupby(node.rules, key=lambda rule: rule.stage):
+        leads_on = True
+        for rule in stage:
+            taken.append(rule)
+            if _always(rule):
+                leads_on = any(before.to is None and before.fail is None for before in taken)
+                break
+        if not leads_on:
             break
     return taken
 

@@ -92,21 +92,26 @@ class RetryDef(Written):
     on: list[str] = Field(default=[], description="error categories and error types that are retried")
 
 
-class StepDef(Written):
-    """How the user's code is run."""
+class CallDef(Written):
+    """How the user's code is called."""
 
     input: Json = Field(default=None, description="any JSON with templates; default: the run's input and state")
-    output: dict[str, Any] | None = Field(default=None, description="what is written into the state")
     timeout: Duration | None = None
     retry: RetryDef | None = None
     retry_policy: RetryDef | None = Field(default=None, description="the same as retry")
     at_most_once: bool | None = None
     pool: str | None = None
+
+
+class StepDef(CallDef):
+    """How the user's code is run, and what becomes of its result."""
+
+    output: dict[str, Any] | None = Field(default=None, description="what is written into the state")
     on_failure: Literal["abort", "skip"] | None = None
 
 
-class ActionDef(StepDef):
-    """A step that runs when a wait times out."""
+class ActionDef(CallDef):
+    """A step that runs when a wait times out; its result goes nowhere."""
 
     run: str = Field(description=RUN)
 

@@ -9,14 +9,16 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import TypeAlias
 
+from stepwell.definition.authoring import StepDefaults
 from stepwell.definition.graph import Expression, Graph, Json, Node, Step
 from stepwell.engine import waits
 from stepwell.engine.names import Moment, Names, default_input
 from stepwell.engine.records import End, Failure, Goto, Kind, Pause, Record, RetryAt, RunInfo, Status
-from stepwell.engine.retry import Policy, retry_delay_ms
+from stepwell.engine.retry import Policy, resolve_policy, retry_delay_ms
 from stepwell.engine.routing import Ended, Way, route, validation_failure, violations
 from stepwell.engine.token import Token
 from stepwell.errors import EngineFault, ExpressionError
+from stepwell.limits import CLOCKS_APART_MS
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,10 +87,10 @@ def _go_on(moment: Moment, token: Token, last: Record) -> Action:
             return Rest()
         case Kind.RESUMED, _:
             return _settle(moment, token)
-        case Kind.BEGAN, _:
-            return Write(_lost(moment, token))
         case _, RetryAt(at_ms) if moment.now_ms < at_ms:
             return Rest(at_ms)
+        case Kind.BEGAN, _:
+            return Write(_lost(moment, token))
         case Kind.ACTED, _:
             return _settle(moment, token)
         case _, Pause() as pause:
@@ -112,7 +114,7 @@ def _enter(moment: Moment, token: Token, name: str) -> Action:
         return Write(_waiting(moment, token, None))
     if node.step is not None:
         return _run(moment, token, node, node.step)
-    return Write(_ended_node(moment, token, Ended(name, 0, token.result), Kind.MOVED))
+    return Write(_ended_node(moment, token, Ended(name, 0, token.result, stands=True), Kind.MOVED))
 
 
 def _node(graph: Graph, name: str) -> Node:
@@ -191,7 +193,7 @@ def _ended_node(moment: Moment, token: Token, ended: Ended, kind: Kind, started_
         ended.node,
         attempt=ended.attempt,
         started_ms=started_ms,
-        output=ended.result if error is None else None,
+        output=None if ended.stands or error is not None else ended.result,
         error=error,
         skipped=way.skipped,
         writes=_stored_writes(ended),
@@ -236,13 +238,15 @@ def _lost(moment: Moment, token: Token) -> Record:
     failure = Failure("outcome_unknown", "worker_lost", message, token.node, last.attempt)
     if step is None:  # one of a time-out's actions: the next one follows
         return _record(moment, token, Kind.ACTED, token.node, attempt=last.attempt, error=failure)
-    ended = Ended(token.node, last.attempt, failure=failure, on_failure=step.on_failure)
+    policy = resolve_policy(step, StepDefaults())  # tried again only where the definition names worker_lost
+    ended = Ended(token.node, last.attempt, failure=failure, on_failure=step.on_failure, policy=policy)
     return _ended_node(moment, token, ended, Kind.STEP)
 
 
-def began_record(moment: Moment, token: Token, action: RunStep) -> Record:
-    """Written before an at_most_once step runs."""
-    return _record(moment, token, Kind.BEGAN, action.node, attempt=action.attempt)
+def began_record(moment: Moment, token: Token, action: RunStep, timeout_ms: int) -> Record:
+    """Written before an at_most_once step runs. Until its time is up its worker may be alive, and nobody else acts."""
+    lost_ms = moment.now_ms + timeout_ms + CLOCKS_APART_MS
+    return _record(moment, token, Kind.BEGAN, action.node, attempt=action.attempt, next=RetryAt(lost_ms))
 
 
 def _waiting(moment: Moment, token: Token, pause: Pause | None, again: int = 0) -> Record:
@@ -313,6 +317,8 @@ def _after_wait(moment: Moment, token: Token, node: Node, failure: Failure | Non
         timed_out = came.kind == "timeout"
         ended = Ended(node.name, 1, failure=failure, on_failure=on_failure, timed_out=timed_out)
         return _ended_node(moment, token, ended, Kind.MOVED)
+    if parked.is_nap:
+        return _ended_node(moment, token, Ended(node.name, 0, token.result, stands=True), Kind.MOVED)
     result = waits.result_of(node.wait, parked, came)
     if parked.asked_by_step is not None and node.step is not None:
         ended = Ended(node.name, token.attempt, result, on_failure=on_failure)

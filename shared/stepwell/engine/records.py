@@ -134,6 +134,11 @@ class Parked:
     since_ms: int = 0
     asked_by_step: Pause | None = None  # set when a step asked for this wait
 
+    @property
+    def is_nap(self) -> bool:
+        """A sleep of the definition's own: it is no step, so the last step's result stands."""
+        return self.timer_arm is not None and len(self.arms) == 1 and self.asked_by_step is None
+
 
 @dataclass(frozen=True, slots=True)
 class Resumption:

@@ -26,6 +26,7 @@ class Ended:
     writes: Mapping[str, Json] = field(default_factory=dict)
     on_failure: str = "abort"
     policy: Policy | None = None  # None: nothing to try again (a wait, a routing node)
+    stands: bool = False  # the node makes no result of its own: `result` is the last step's, and is not stored again
     timed_out: bool = False  # the failure is a wait's time-out: unhandled, the run ends `timed_out`
 
 

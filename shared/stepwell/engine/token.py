@@ -176,7 +176,9 @@ def _moved(token: Token, record: Record) -> Changes:
         return _leave(token, record, 0)
     base = before or StepView("running")
     view = replace(base, status=_view_status(record), output=record.output, error=record.error, ended_ms=record.at_ms)
-    return {**_show(token, record, view), **_leave(token, record, 0)}
+    changes = {**_show(token, record, view), **_leave(token, record, 0)}
+    is_nap = token.parked is not None and token.parked.is_nap and record.error is None
+    return {**changes, "result": token.result} if is_nap else changes
 
 
 def _show(token: Token, record: Record, view: StepView) -> Changes:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import logging
+
 from stepwell.definition.authoring import StepDefaults
 from stepwell.engine.decide import Outcome, RunStep, commit, deadline_ms, decide, ended_record, timeout_failure
 from stepwell.engine.records import ROOT, End, Failure, Record, Resumption, Status
@@ -9,12 +11,15 @@ from stepwell.engine.retry import resolve_policy
 from stepwell.engine.table import Message as Received
 from stepwell.engine.table import Verdict, receive
 from stepwell.engine.token import Token
+from stepwell.errors import Conflict
 from stepwell.limits import DELIVERIES
 from stepwell.runtime.logbook import Logbook, Standing
 from stepwell.runtime.messages import DeadLetter, Deadline, Message, Publish, Timer, Wake, to_json
 from stepwell.runtime.perform import Performer, resumed_record
 from stepwell.runtime.ports import Consumed, Event, Lane, Ports
 from stepwell.runtime.worker import is_stale
+
+_logger = logging.getLogger("stepwell.coordinator")
 
 
 class Coordinator:
@@ -75,7 +80,11 @@ class Coordinator:
         waiter:            put wait ----> read events -> consume      one of the two sees the other
         """
         store = self._ports.store
-        await store.put_event(event)
+        try:
+            await store.put_event(event)
+        except Conflict as refusal:  # its topic is full: to come again would not help
+            _logger.error("event %s of %s is refused: %s", event.id, event.topic, refusal)
+            return
         kept = await store.get_event(event.topic, event.id)
         if kept is not None and not kept.consumed_by:
             for waiter in await store.waiters(event.topic):

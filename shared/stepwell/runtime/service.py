@@ -71,10 +71,13 @@ class Service:
     async def start(self, request: Start) -> Started:
         """Creates a run and wakes it. Raises NotFound, InvalidInput, Conflict (the key or id with another body)."""
         graph = self.catalog.named(request.workflow)
-        self._check_start(graph, request)
+        self._check_request(request)
         header = self._header(graph, request)
-        await self.catalog.keep(graph, self.ports.store)
-        there = await self.ports.store.create_run(header)
+        there = await self.ports.store.get_run(header.run_id) if request.key or request.run_id else None
+        if there is None:  # else the first run answers, whatever today's schema says of its input
+            self._check_input(graph, request.input)
+            await self.catalog.keep(graph, self.ports.store)
+            there = await self.ports.store.create_run(header)
         if there is not None and there.fingerprint != header.fingerprint:
             what = "idempotency key" if request.key else "run id"
             raise Conflict(f"this {what} started another run, with another body", code="already_used",
@@ -85,7 +88,7 @@ class Service:
             await self._set_going(kept, pinned)  # again for a repeated call: the first may have died right here
         return Started(kept, there is None)
 
-    def _check_start(self, graph: Graph, request: Start) -> None:
+    def _check_request(self, request: Start) -> None:
         if request.key and request.run_id:
             raise InvalidInput("a start has either a run_id or an Idempotency-Key", code="two_keys",
                                hint="each makes the start repeatable; send one")  # fmt: skip
@@ -93,7 +96,9 @@ class Service:
             check_run_id(request.run_id)
         check_json(request.input, "input")
         check_tags(request.tags)
-        if graph.input_schema is not None and (found := graph.input_schema.problems(request.input)):
+
+    def _check_input(self, graph: Graph, given: Json) -> None:
+        if graph.input_schema is not None and (found := graph.input_schema.problems(given)):
             problems = tuple(Problem("input_schema", why, path=f"/input{path}") for path, why in found)
             raise InvalidInput(f"the input violates input_schema: {violations(found)}", problems=problems)
 
@@ -136,7 +141,8 @@ class Service:
             raise Conflict(f"the run is {at.header.status}, not idle", code="not_idle")
         else:
             now_ms = self.ports.clock.now_ms()
-            record = Record(at.token.next_slot, Kind.STARTED, f"start:{run_id}", now_ms, who=who)
+            at_ms = max(now_ms, at.header.created_ms)
+            record = Record(at.token.next_slot, Kind.STARTED, f"start:{run_id}", at_ms, who=who)
             winner = await self._logbook.append(at, record)
             if winner is not None and winner.by != record.by:
                 raise Conflict("the run ended before it could start", code="not_idle")
@@ -182,6 +188,7 @@ class Service:
 
     async def cancel(self, run_id: str, reason: str = "", who: str = "") -> bool:
         """False when the run had ended already: nothing happens then. Raises NotFound."""
+        check_json([reason, who], "reason")
         await self.header(run_id)
         end = End(Status.CANCELLED)
         by = f"cancel:{self._new_id()}"
@@ -190,6 +197,7 @@ class Service:
 
     async def terminate(self, run_id: str, reason: str = "", who: str = "") -> bool:
         """Ends the run now, without compensation, as failed. False when it had ended already. Raises NotFound."""
+        check_json([reason, who], "reason")
         await self.header(run_id)
         failure = Failure("terminated", "step", reason or "the run was terminated")
         by = f"terminate:{self._new_id()}"
@@ -202,27 +210,26 @@ class Service:
 
     async def approve(self, run_id: str, data: Json = None, who: str = "", wait: str = "") -> None:
         """Ends the approval that the run waits for (at node `wait`, if named). Raises NotFound, Conflict."""
-        check_json(data, "data")
+        check_json([data, who], "approval")
         await self._answer(run_id, Received.APPROVE, Resumption("approved", payload={"data": data}, by=who), wait)
 
     async def reject(self, run_id: str, reason: str = "", who: str = "", wait: str = "") -> None:
         """The same with a no. Raises NotFound, Conflict."""
+        check_json([reason, who], "rejection")
         came = Resumption("rejected", payload={"data": None, "reason": reason}, by=who)
         await self._answer(run_id, Received.REJECT, came, wait)
 
     async def _answer(self, run_id: str, received: Received, came: Resumption, wait: str) -> None:
         at = await self._standing(run_id)
-        last = at.token.last
-        by = f"{came.kind}:{at.token.slot}"
-        if last and last.kind is Kind.RESUMED and last.by == f"{came.kind}:{last.slot - 1}" and _same(last, came):
+        last, named = at.token.last, wait in {"", at.token.node}
+        if named and last and last.kind is Kind.RESUMED and last.by == _answer_id(came, last.slot - 1):
             await self._coordinator.wake(Wake(run_id, last.slot))  # again: the first call may have died before this
             return
         arm = _approval_arm(at)
-        if receive(at.token.phase, received) is not Verdict.TAKE or arm is None or wait not in {"", at.token.node}:
+        if receive(at.token.phase, received) is not Verdict.TAKE or arm is None or not named:
             what = f"the approval {wait!r}" if wait else "an approval"
             raise Conflict(f"the run does not wait for {what}; it is {at.token.phase}", code="not_waiting")
-        came = Resumption(came.kind, arm, payload=came.payload, by=came.by)
-        winner = await self._coordinator.resume(at, by, came)
+        winner = await self._coordinator.resume(at, _answer_id(came, at.token.slot), replace(came, arm=arm))
         if winner is not None:
             raise Conflict("the approval ended before this answer came", code="not_waiting")
 
@@ -251,9 +258,10 @@ class Service:
         return at
 
 
-def _same(last: Record, came: Resumption) -> bool:
-    there = last.resumption
-    return there is not None and (there.kind, there.payload, there.by) == (came.kind, came.payload, came.by)
+def _answer_id(came: Resumption, slot: int) -> str:
+    """The same answer of the same person to the same wait is one call, however often it is made."""
+    said = json.dumps([came.payload, came.by], sort_keys=True)
+    return f"{came.kind}:{slot}:{hashlib.sha256(said.encode()).hexdigest()[:12]}"
 
 
 def _approval_arm(at: Standing) -> int | None:

@@ -63,15 +63,15 @@ class Steps(Protocol):
 class Budget(Protocol):
     """How long this invocation may still go on."""
 
-    def allows(self, duration_ms: int) -> bool:
-        """Whether a step that takes so long can still end in it; else the worker hands over."""
+    def left_ms(self) -> int | None:
+        """How much time is left for steps; None where nobody counts."""
 
 
 class Unlimited:
     """A worker that nobody stops: this machine's."""
 
-    def allows(self, duration_ms: int) -> bool:
-        return True
+    def left_ms(self) -> int | None:
+        return None
 
 
 class Worker:
@@ -93,10 +93,11 @@ class Worker:
         at = await self._logbook.load(wake.run_id, wake.token)
         if at is None or is_stale(at.token, wake):
             return
-        while (following := await self._once(at, wake, budget)) is not None:
+        found_slot = at.token.slot
+        while (following := await self._once(at, wake, budget, at.token.slot == found_slot)) is not None:
             at = following
 
-    async def _once(self, at: Standing, wake: Wake, budget: Budget) -> Standing | None:
+    async def _once(self, at: Standing, wake: Wake, budget: Budget, fresh: bool) -> Standing | None:
         """One record further; None when there is nothing left to do for this wake."""
         resumed = await self._performer.perform(at, wake.id)
         if resumed is not None:
@@ -113,7 +114,7 @@ class Worker:
             case Write(record):
                 return await self._append(at, record)
             case RunStep():
-                return await self._attempt(at, action, wake, budget)
+                return await self._attempt(at, action, wake, budget.left_ms(), fresh)
 
     async def _pick_up(self, at: Standing) -> Standing:
         """The run is no longer pending: before its first record."""
@@ -129,13 +130,21 @@ class Worker:
             return None
         return await self._logbook.save_if_due(at.after(winner or record))
 
-    async def _attempt(self, at: Standing, action: RunStep, wake: Wake, budget: Budget) -> Standing | None:
+    async def _attempt(
+        self, at: Standing, action: RunStep, wake: Wake, left_ms: int | None, fresh: bool
+    ) -> Standing | None:
+        """Runs the step, or hands over when this invocation may end before it does.
+
+        A fresh invocation runs it all the same, with the time it has: the next one would have no more.
+        """
         policy = self._steps.policy(action.step)
-        if not budget.allows(policy.timeout_ms):
-            await self._ports.queue.send(Lane.WORK, to_json(Wake(at.run_id, at.token.slot, at.token.id)))
-            return None
+        if left_ms is not None and left_ms < policy.timeout_ms:
+            if not fresh:
+                await self._ports.queue.send(Lane.WORK, to_json(Wake(at.run_id, at.token.slot, at.token.id)))
+                return None
+            policy = replace(policy, timeout_ms=max(left_ms, 1))
         if policy.at_most_once:
-            began = began_record(self._logbook.moment(at, wake.id), at.token, action)
+            began = began_record(self._logbook.moment(at, wake.id), at.token, action, policy.timeout_ms)
             winner = await self._logbook.append(at, began)
             if winner is not None:  # an earlier delivery began it: what came of it is for the next look to say
                 return at.after(winner) if winner.by == wake.id else None

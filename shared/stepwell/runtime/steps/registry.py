@@ -32,9 +32,11 @@ class Registry:
         self._folder = folder.resolve()
         _FOLDERS.add(self._folder)
         self._found: dict[str, Function] = {}
+        self._modules: dict[str, ModuleType] = {}
 
     def function(self, run: str) -> Function:
         """Raises UnknownStepError; whatever importing the user's module raises passes through."""
+        _put_first_on_path(str(self._folder))  # for what the function itself imports when it runs
         found = self._found.get(run)
         if found is None:
             found = self._found[run] = self._find(run)
@@ -51,7 +53,7 @@ class Registry:
     def reload(self) -> None:
         """Forgets the folder's modules, so that the next call imports them anew."""
         with _IMPORTING:
-            self._found = {}
+            self._found, self._modules = {}, {}
             for name in [name for name, module in list(sys.modules.items()) if self._owns(module)]:
                 del sys.modules[name]
             importlib.invalidate_caches()
@@ -84,18 +86,27 @@ class Registry:
 
     def _module(self, name: str, run: str) -> ModuleType:
         with _IMPORTING:
-            there = sys.modules.get(name)
-            if there is not None and self._owns(there):
-                return there
-            self._forget_others()
-            try:
-                with _first_on_path(self._folder):
-                    return importlib.import_module(name)
-            except ModuleNotFoundError as error:
-                if error.name is None or not name.startswith(error.name):
-                    raise
-                hint = f"modules are imported from {self._folder.name}/"
-                raise UnknownStepError(f"{run}: there is no module {name!r}", hint=hint) from error
+            module = self._modules.get(name)
+            if module is None:
+                module = self._modules[name] = self._imported(name, run)
+            return module
+
+    def _imported(self, name: str, run: str) -> ModuleType:
+        there = sys.modules.get(name)
+        if there is not None and self._owns(there):
+            return there
+        self._forget_others()
+        shadowed = sys.modules.pop(name, None) if (self._folder / f"{name}.py").is_file() else None
+        try:
+            return importlib.import_module(name)
+        except ModuleNotFoundError as error:
+            if error.name is None or not name.startswith(error.name):
+                raise
+            hint = f"modules are imported from {self._folder.name}/"
+            raise UnknownStepError(f"{run}: there is no module {name!r}", hint=hint) from error
+        finally:
+            if shadowed is not None:
+                sys.modules[name] = shadowed  # Python's own calendar, say: others in this process mean that one
 
     def _forget_others(self) -> None:
         """Another folder's modules of the same names: neither the one asked for, nor one that it imports, is theirs."""
@@ -130,12 +141,7 @@ def _steps_of(module: ModuleType) -> Iterator[Function]:
             yield value
 
 
-class _first_on_path:  # noqa: N801  reads as a word in `with`
-    def __init__(self, folder: Path) -> None:
-        self._entry = str(folder)
-
-    def __enter__(self) -> None:
-        sys.path.insert(0, self._entry)
-
-    def __exit__(self, *_: object) -> None:
-        sys.path.remove(self._entry)
+def _put_first_on_path(entry: str) -> None:
+    """The folder that is asked now goes before others: its modules import each other by their plain names."""
+    if sys.path[0] != entry:
+        sys.path[:] = [entry, *(other for other in sys.path if other != entry)]

@@ -1,0 +1,119 @@
+"""Effects: a function of the last record, in an order that loses nothing, and the same however often it is asked."""
+
+from __future__ import annotations
+
+from stepwell.engine.effects import (
+    Escalate,
+    Forget,
+    Register,
+    SetTimer,
+    ShowStatus,
+    TakePending,
+    effects,
+    picked_up,
+)
+from stepwell.engine.records import Kind, Record, Status
+from stepwell.engine.token import Token
+from tests.engine.kit import NOW_MS, Play, failure, play
+
+HOLD = (
+    "workflow: w\nretention: 1d\ntimeline: [{name: a, run: python:m.a}, {name: hold, wait: {for: event, name: paid}}]"
+)
+
+
+def of(run: Play) -> list[str]:
+    """The names of the last record's effects, asked twice."""
+    asked = effects(run.graph, run.token)
+    assert asked == effects(run.graph, run.token)
+    return [type(effect).__name__ for effect in asked]
+
+
+def held() -> Play:
+    run = play(HOLD)
+    run.ends(1)
+    return run.settle()
+
+
+def test_nothing_is_demanded_before_the_first_record_or_by_a_step_that_goes_on() -> None:
+    run = play(HOLD)
+    assert of(run) == []
+    run.ends(1)
+    assert of(run) == []
+
+
+def test_a_wait_is_registered_before_the_mailbox_is_read() -> None:
+    """Else an event that comes in between is seen by neither."""
+    assert of(held()) == ["Register", "SetTimer", "ShowStatus", "TakePending"]
+
+
+def test_a_wait_without_a_limit_sets_no_timer() -> None:
+    run = play("workflow: w\ntimeline: [{name: hold, wait: {any: [{for: event, name: a}], timeout: 1h}}]").settle()
+    assert of(run) == ["Register", "SetTimer", "ShowStatus", "TakePending"]
+    assert run.token.parked is not None
+    unlimited = Record(0, Kind.WAITING, "w", NOW_MS, "hold", parked=type(run.token.parked)("event", ()))
+    assert of(Play(run.graph, token=Token(slot=0, last=unlimited))) == ["Register", "ShowStatus", "TakePending"]
+
+
+def test_the_timer_and_the_registration_name_the_slot_of_the_wait() -> None:
+    run = held()
+    made = effects(run.graph, run.token)
+    slots = {effect.slot for effect in made if isinstance(effect, Register | SetTimer | TakePending)}
+    assert slots == {run.token.slot}
+
+
+def test_what_ended_the_wait_takes_its_registration_away_and_shows_running() -> None:
+    run = held()
+    slot = run.token.slot
+    run.came("event", {})
+    shown, forgotten = effects(run.graph, run.token)
+    assert isinstance(shown, ShowStatus)
+    assert shown.status is Status.RUNNING
+    assert isinstance(forgotten, Forget)
+    assert forgotten.slot == slot
+
+
+def test_an_end_shows_its_status_and_when_the_run_s_data_may_be_dropped() -> None:
+    run = held()
+    run.came("event", {}).settle()
+    (shown,) = effects(run.graph, run.token)
+    assert isinstance(shown, ShowStatus)
+    assert (shown.status, shown.expires_ms) == (Status.COMPLETED, run.last.at_ms + 86_400_000)
+
+
+def test_a_cancelled_wait_takes_its_registration_away() -> None:
+    run = held()
+    slot = run.token.slot
+    run.ended_by(Status.CANCELLED)
+    shown, forgotten = effects(run.graph, run.token)
+    assert isinstance(forgotten, Forget)
+    assert (forgotten.slot, shown.status) == (slot, Status.CANCELLED)  # type: ignore[union-attr]
+
+
+def test_a_started_run_is_pending_until_it_is_picked_up() -> None:
+    run = play(HOLD, idle=True)
+    run.append(Record(0, Kind.STARTED, "start:r1", NOW_MS))
+    (shown,) = effects(run.graph, run.token)
+    assert isinstance(shown, ShowStatus)
+    assert shown.status is Status.PENDING
+    assert shown.rev < picked_up(run.token, NOW_MS).rev
+
+
+def test_a_blocked_step_escalates_once_under_an_id_of_its_own() -> None:
+    run = play(HOLD)
+    run.ends(failure=failure("Blocked", "governance", message="ask", data={"n": 1}))
+    (told,) = effects(run.graph, run.token)
+    assert told == Escalate("governance.blocked", {"node": "a", "reason": "ask", "data": {"n": 1}}, "0@0")
+
+
+def test_later_records_show_later_revisions() -> None:
+    """An older change must never undo a newer one: their revisions grow with the log."""
+    run = play("workflow: w\ntimeline: [{name: h1, wait: {for: approval}}, {name: h2, wait: {for: approval}}]")
+    revisions = [-2, picked_up(run.token, NOW_MS).rev]
+    for _ in range(2):
+        run.settle()
+        revisions += [effect.rev for effect in effects(run.graph, run.token) if isinstance(effect, ShowStatus)]
+        run.came("approved", {"data": 1})
+        revisions += [effect.rev for effect in effects(run.graph, run.token) if isinstance(effect, ShowStatus)]
+    run.settle()
+    revisions += [effect.rev for effect in effects(run.graph, run.token) if isinstance(effect, ShowStatus)]
+    assert revisions == sorted(set(revisions))

@@ -1,0 +1,189 @@
+"""The transition table: every row can be reached, everything else is refused, and late messages are rows."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from stepwell.engine.records import Arm, End, Failure, Goto, Kind, Parked, Pause, Record, Resumption, RetryAt, Status
+from stepwell.engine.table import (
+    ENDED,
+    LEGAL,
+    PARKED,
+    RECEPTION,
+    Message,
+    Phase,
+    Signal,
+    Verdict,
+    receive,
+    walk,
+)
+from stepwell.engine.token import Token, apply, signals
+from stepwell.errors import EngineFault
+from tests.engine.kit import NOW_MS
+
+RESTING = [phase for phase in Phase if not phase.startswith("evaluating")]
+BROKEN = Failure("Broken", "step", "no luck")
+SLEEP = Parked("sleep", (Arm("sleep"),))
+APPROVAL = Parked("approval", (Arm("approval"),))
+EVENT = Parked("event", (Arm("event"),))
+CANCELLED = Record(0, Kind.ENDED, "cancel:1", NOW_MS, next=End(Status.CANCELLED))
+TIMED_OUT = Record(0, Kind.ENDED, "deadline", NOW_MS, next=End(Status.TIMED_OUT))
+
+
+def step(**parts: object) -> Record:
+    return Record(0, Kind.STEP, "w", NOW_MS, "n", **parts)  # type: ignore[arg-type]
+
+
+def waiting(parked: Parked) -> Record:
+    return Record(0, Kind.WAITING, "w", NOW_MS, "n", parked=parked)
+
+
+RESUMED = Record(0, Kind.RESUMED, "t", NOW_MS, "n", resumption=Resumption("timer"))
+TO, DONE, OVER = Goto("m"), End(Status.COMPLETED), End(Status.FAILED)
+# One record for each way through the table, from a phase in which a token can rest.
+WAYS: list[tuple[Phase, Record]] = [
+    (Phase.INITIALIZING, Record(0, Kind.STARTED, "s", NOW_MS)),
+    (Phase.INITIALIZING, CANCELLED),
+    (Phase.INITIALIZING, TIMED_OUT),
+    (Phase.INITIALIZING, Record(0, Kind.BEGAN, "w", NOW_MS, "n")),
+    (Phase.EXECUTING_STEP, Record(0, Kind.ACTED, "w", NOW_MS, "n")),
+    (Phase.EXECUTING_STEP, step(next=Pause("sleep"))),
+    (Phase.EXECUTING_STEP, step(next=Pause("approval"), error=BROKEN)),
+    (Phase.EXECUTING_STEP, step(next=RetryAt(1), error=BROKEN)),
+    (Phase.EXECUTING_STEP, step(next=TO, rules=("n.diverge[0]",))),
+    (Phase.EXECUTING_STEP, step(next=DONE, rules=("n.diverge[0]",))),
+    (Phase.EXECUTING_STEP, step(next=OVER, error=BROKEN)),
+    (Phase.EXECUTING_STEP, step(next=TO)),
+    (Phase.EXECUTING_STEP, step(next=DONE)),
+    (Phase.EXECUTING_STEP, step(next=OVER)),
+    (Phase.EXECUTING_STEP, waiting(SLEEP)),
+    (Phase.EXECUTING_STEP, waiting(APPROVAL)),
+    (Phase.EXECUTING_STEP, waiting(EVENT)),
+    (Phase.EXECUTING_STEP, CANCELLED),
+    (Phase.EXECUTING_STEP, TIMED_OUT),
+    *((phase, record) for phase in sorted(PARKED) for record in (RESUMED, CANCELLED, TIMED_OUT)),
+]
+
+
+def test_records_pass_every_row_and_no_row_is_there_for_nothing() -> None:
+    passed = set()
+    for phase, record in WAYS:
+        for signal in signals(record, phase):
+            passed.add((phase, signal))
+            phase = LEGAL[phase, signal]  # noqa: PLW2901
+    assert passed == set(LEGAL)
+
+
+@pytest.mark.parametrize(("phase", "signal"), [(p, s) for p in Phase for s in Signal if (p, s) not in LEGAL])
+def test_what_has_no_row_is_refused(phase: Phase, signal: Signal) -> None:
+    with pytest.raises(EngineFault, match=str(phase)) as refused:
+        walk(phase, [signal])
+    assert refused.value.code == "illegal_transition"
+
+
+def test_an_ended_token_has_no_way_on() -> None:
+    assert {phase for phase, _ in LEGAL} & ENDED == set()
+
+
+@pytest.mark.parametrize("ending", [End(Status.COMPLETED), End(Status.FAILED), End(Status.CANCELLED)])
+@pytest.mark.parametrize("late", [record for _, record in WAYS if record.kind is not Kind.STARTED])
+def test_nothing_can_be_applied_to_an_ended_token(ending: End, late: Record) -> None:
+    token = apply(Token(), step(next=ending) if ending.status is not Status.CANCELLED else CANCELLED)
+    late = Record(1, late.kind, late.by, late.at_ms, late.node, next=late.next, parked=late.parked,
+                  resumption=late.resumption, error=late.error)  # fmt: skip
+    with pytest.raises(EngineFault):
+        apply(token, late)
+
+
+def test_a_refused_record_changes_nothing() -> None:
+    token = apply(Token(), step(next=Goto("m")))
+    with pytest.raises(EngineFault):
+        apply(token, Record(1, Kind.RESUMED, "t", NOW_MS, "m", resumption=Resumption("timer")))
+    assert token == apply(Token(), step(next=Goto("m")))
+
+
+def test_every_phase_can_be_reached_from_the_first() -> None:
+    reached: set[Phase] = {Phase.INITIALIZING}
+    before: set[Phase] = set()
+    while reached != before:
+        before = set(reached)
+        reached |= {after for (phase, _), after in LEGAL.items() if phase in before}
+    assert reached == set(Phase)
+
+
+def test_every_phase_that_is_not_the_end_leads_to_one() -> None:
+    for start in set(Phase) - ENDED:
+        reached: set[Phase] = {start}
+        before: set[Phase] = set()
+        while reached != before:
+            before = set(reached)
+            reached |= {after for (phase, _), after in LEGAL.items() if phase in before}
+        assert Phase.FAILED in reached, start
+
+
+def test_a_resting_phase_can_always_be_cancelled() -> None:
+    for phase in set(RESTING) - ENDED:
+        assert LEGAL[phase, Signal.CANCELLED] is Phase.CANCELLED
+        assert LEGAL[phase, Signal.FAILED] is Phase.FAILED
+
+
+def test_each_resting_phase_has_a_verdict_on_each_message_and_the_passing_ones_have_none() -> None:
+    assert set(RECEPTION) == {(phase, message) for phase in RESTING for message in Message}
+
+
+def test_a_late_or_second_message_of_the_machine_is_dropped_and_a_call_of_a_person_is_refused() -> None:
+    for phase in ENDED:
+        for message in (Message.TIMER, Message.EVENT, Message.CANCEL, Message.TERMINATE, Message.DEADLINE):
+            assert receive(phase, message) is Verdict.DROP
+        for message in (Message.APPROVE, Message.REJECT, Message.START):
+            assert receive(phase, message) is Verdict.REFUSE
+
+
+def test_a_message_is_taken_only_where_the_table_of_transitions_lets_it_act() -> None:
+    """The two tables agree."""
+    acts = {
+        Message.TIMER: Signal.RESUMED,
+        Message.EVENT: Signal.RESUMED,
+        Message.APPROVE: Signal.RESUMED,
+        Message.REJECT: Signal.RESUMED,
+        Message.START: Signal.STARTED,
+        Message.CANCEL: Signal.CANCELLED,
+        Message.TERMINATE: Signal.FAILED,
+        Message.DEADLINE: Signal.FAILED,
+    }
+    for (phase, message), verdict in RECEPTION.items():
+        if verdict is Verdict.TAKE and message is not Message.WAKE:
+            assert (phase, acts[message]) in LEGAL, (phase, message)
+
+
+def test_a_sleeping_token_takes_no_event_and_only_a_waiting_approval_takes_an_answer() -> None:
+    assert receive(Phase.SLEEPING, Message.EVENT) is Verdict.DROP
+    taking = {phase for phase in RESTING if receive(phase, Message.APPROVE) is Verdict.TAKE}
+    assert taking == {Phase.WAITING_FOR_APPROVAL}
+    assert {phase for phase in RESTING if receive(phase, Message.REJECT) is Verdict.TAKE} == taking
+
+
+@given(st.lists(st.sampled_from(Signal), max_size=30))
+def test_no_walk_comes_back_from_an_end(walked: list[Signal]) -> None:
+    try:
+        path = walk(Phase.INITIALIZING, walked)
+    except EngineFault:
+        return
+    assert not ENDED & set(path[:-1])
+
+
+@pytest.mark.parametrize(
+    "record",
+    [
+        Record(0, Kind.WAITING, "w", NOW_MS, "n"),
+        Record(0, Kind.ENDED, "w", NOW_MS, "n"),
+        Record(0, Kind.STEP, "w", NOW_MS, "n"),
+        Record(0, Kind.MOVED, "w", NOW_MS, "n"),
+    ],
+)
+def test_a_record_without_its_parts_is_refused(record: Record) -> None:
+    with pytest.raises(EngineFault) as refused:
+        apply(Token(), record)
+    assert refused.value.code == "broken_record"

@@ -1,0 +1,89 @@
+"""Events: each counts once, is taken by one run, is kept for who waits later, and is refused where none can take it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+
+from stepwell.errors import Conflict
+from stepwell.runtime.driving import run_now
+from stepwell.runtime.ports import Lane
+from tests.runtime.kit import World
+from tests.runtime.test_service import ENDED, FLOW, approving
+
+
+def test_an_event_of_one_id_counts_once_however_often_it_comes() -> None:
+    wait = "wait: {for: event, name: e, key: k}"
+    text = f"workflow: flow\ntimeline: [{{name: a, {wait}}}, {{name: b, {wait}}}]"
+    world = World(text)
+    run_id = approving(world)
+    for _ in range(3):
+        run_now(world.service.send_event("e", {"n": 1}, key="k", event_id="same"))
+        world.deliver()
+    assert world.token(run_id).node == "b"
+    run_now(world.service.send_event("e", {"n": 2}, key="k", event_id="other"))
+    world.deliver()
+    assert world.header(run_id).status == "completed"
+
+
+def test_an_event_that_came_first_is_kept_for_the_run_that_waits_later() -> None:
+    world = World(FLOW)
+    run_id = approving(world)
+    run_now(world.service.send_event("paid", {"n": 1}, run_id=run_id))
+    world.deliver()
+    run_now(world.service.approve(run_id))
+    world.deliver()
+    assert world.token(run_id).scope["event"] == {"n": 1}
+
+
+def test_an_event_is_consumed_by_one_run_the_one_that_has_waited_longest() -> None:
+    world = World("workflow: flow\ntimeline: [{name: a, wait: {for: event, name: e}}]")
+    runs = []
+    for _ in range(3):
+        runs.append(approving(world))
+        world.clock.advance(10)
+    run_now(world.service.send_event("e", {}))
+    world.deliver()
+    assert [world.header(run_id).status for run_id in runs] == ["completed", "waiting", "waiting"]
+
+
+def test_an_event_that_the_match_refuses_stays_for_another() -> None:
+    world = World("workflow: flow\ntimeline: [{name: a, wait: {for: event, name: e, match: 'event.n > 1'}}]")
+    run_id = approving(world)
+    for number in (1, 2):
+        run_now(world.service.send_event("e", {"n": number}))
+        world.deliver()
+    assert world.token(run_id).result == {"n": 2}
+
+
+@pytest.mark.parametrize("state", ENDED)
+def test_an_event_for_a_run_that_has_ended_is_refused(state: Callable[[World], str]) -> None:
+    world = World(FLOW)
+    run_id = state(world)
+    with pytest.raises(Conflict) as refused:
+        run_now(world.service.send_event("paid", {}, run_id=run_id))
+    assert refused.value.code == "run_ended"
+
+
+def test_an_event_too_many_is_refused_once_and_is_no_message_that_comes_for_ever(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    from stepwell import limits  # noqa: PLC0415
+
+    monkeypatch.setattr(limits, "EVENT_PENDING", 1)
+    world = World(FLOW)
+    for number in range(2):
+        run_now(world.service.send_event("nobody", {"n": number}))
+    world.deliver()
+
+
+def test_the_same_message_published_twice_is_one_event() -> None:
+    world = World("workflow: flow\ntimeline: [{name: a, wait: {for: event, name: e}}]")
+    first, second = approving(world), approving(world)
+    run_now(world.service.send_event("e", {}, event_id="x"))
+    one = world.queue.receive((Lane.RESUME,), world.clock.now_ms(), 0)
+    assert one is not None
+    world.send(Lane.RESUME, one.message)
+    world.deliver()
+    assert sorted(world.header(run_id).status for run_id in (first, second)) == ["completed", "waiting"]

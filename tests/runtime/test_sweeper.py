@@ -1,0 +1,180 @@
+"""The sweeper repairs what a caller that died left behind, and in a healthy system it finds nothing."""
+
+from __future__ import annotations
+
+import pytest
+
+from stepwell.errors import PortError
+from stepwell.runtime.driving import run_now
+from stepwell.runtime.sweeper import Found
+from tests.runtime.kit import NOW_MS, World, fails
+
+STILL_MS = 600_000
+FLOW = """
+workflow: flow
+timeline:
+  - {name: work, run: python:m.work, retry: {max_retries: 2, initial_delay: 2h, max_delay: 9h}}
+  - {name: hold, wait: {for: approval, timeout: 24h}}
+  - {name: last, run: python:m.last}
+"""
+LIMITED = "workflow: flow\ntimeout: 1h\ntimeline: [{name: hold, wait: {any: [{for: event, name: e}], timeout: 30d}}]"
+SLOW = "workflow: flow\ntimeline: [{name: work, run: python:m.work, timeout: 1h, at_most_once: true}]"
+
+
+def sweep(world: World) -> list[str]:
+    return [found.why for found in run_now(world.sweeper.sweep(STILL_MS))]
+
+
+def started(world: World) -> str:
+    run_id = world.start()
+    world.deliver()
+    return run_id
+
+
+def test_a_healthy_system_gives_nothing_to_find() -> None:
+    world = World(FLOW)
+    world.start(create_only=True)
+    world.start(start_at_ms=NOW_MS + 10**9)
+    started(world)
+    cancelled, ended = started(world), started(world)
+    run_now(world.service.cancel(cancelled))
+    run_now(world.service.approve(ended))
+    world.deliver()
+    for _ in range(10):
+        world.pass_time(3_600_000)
+        assert sweep(world) == []
+
+
+def test_a_run_that_rests_for_its_next_attempt_is_left_alone() -> None:
+    world = World(FLOW)
+    world.steps.of["work"] = lambda call: fails("E", "transient")
+    started(world)
+    world.pass_time(3_600_000)
+    assert sweep(world) == []
+
+
+def test_a_step_that_takes_long_is_left_alone() -> None:
+    """A wake at the slot where another worker is at work would run its step again, or take an at_most_once one away."""
+    world = World(SLOW)
+    found: list[str] = []
+
+    def work(_: object) -> int:
+        world.clock.advance(1_800_000)
+        found.extend(sweep(world))
+        return 1
+
+    world.steps.of["work"] = work
+    run_id = started(world)
+    assert found == []
+    assert world.header(run_id).status == "completed"
+
+
+def test_a_start_whose_wake_was_never_sent_is_repaired() -> None:
+    world = World(FLOW)
+    run_id = world.start()
+    world.lose_messages()
+    assert sweep(world) == []  # too early to say
+    world.clock.advance(STILL_MS + 300_001)
+    assert sweep(world) == ["no_progress"]
+    world.deliver()
+    assert world.header(run_id).status == "waiting"
+    assert sweep(world) == []
+
+
+def test_an_approval_whose_wake_was_never_sent_is_repaired() -> None:
+    world = World(FLOW)
+    run_id = started(world)
+    run_now(world.service.approve(run_id))
+    assert world.lose_messages() > 0
+    world.clock.advance(STILL_MS + 300_001)
+    assert sweep(world) == ["no_progress"]
+    world.deliver()
+    assert world.header(run_id).status == "completed"
+
+
+def dies(*_: object) -> None:
+    raise PortError("the caller died here")
+
+
+def test_an_idle_run_whose_starter_died_after_its_append_is_repaired() -> None:
+    """Its header still says idle; its log says started."""
+    world = World(FLOW)
+    run_id = world.start(create_only=True)
+    world.store.before["change_status"] = dies
+    with pytest.raises(PortError):
+        run_now(world.service.start_idle(run_id))
+    assert world.header(run_id).status == "idle"
+    world.clock.advance(STILL_MS + 300_001)
+    assert sweep(world) == ["no_progress"]
+    world.deliver()
+    assert world.header(run_id).status == "waiting"
+
+
+def test_a_cancel_that_died_before_it_was_shown_is_repaired() -> None:
+    world = World(FLOW)
+    run_id = started(world)
+    world.store.before["change_status"] = dies
+    with pytest.raises(PortError):
+        run_now(world.service.cancel(run_id))
+    assert world.header(run_id).status == "waiting"
+    world.clock.advance(STILL_MS + 300_001)
+    assert sweep(world) == ["no_progress"]
+    world.deliver()
+    assert world.header(run_id).status == "cancelled"
+
+
+def test_a_wait_whose_timer_got_lost_is_overdue() -> None:
+    world = World(FLOW)
+    run_id = started(world)
+    world.lose_messages()
+    world.clock.advance(24 * 3_600_000 + STILL_MS + 1)
+    assert sweep(world) == ["overdue"]
+    world.deliver()
+    assert world.header(run_id).status == "timed_out"
+
+
+def test_a_run_whose_deadline_got_lost_ends_all_the_same() -> None:
+    """A start that died between its two messages: the run goes on, and its own time-out was never set."""
+    world = World(LIMITED)
+    run_id = world.start()
+    world.lose_messages()
+    world.clock.advance(STILL_MS + 1)
+    assert sweep(world) == ["no_progress"]
+    world.deliver()
+    assert world.header(run_id).status == "waiting"
+    world.clock.advance(3_600_000)
+    assert sweep(world) == ["overdue"]
+    world.deliver()
+    assert world.header(run_id).status == "timed_out"
+
+
+def test_a_run_that_cannot_be_read_does_not_hide_the_others() -> None:
+    world = World(FLOW)
+    broken, other = started(world), world.start()
+    world.lose_messages()
+    run_now(world.store.inner.append(broken, "0", 2, '{"slot":2,"kind":"started","by":"x","at_ms":1}'))
+    world.clock.advance(STILL_MS + 300_001)
+    found = run_now(world.sweeper.sweep(STILL_MS))
+    assert set(found) == {Found(broken, "unreadable"), Found(other, "no_progress")}
+
+
+@pytest.mark.parametrize("times", [1, 3])
+def test_sweeping_again_and_again_does_no_harm(times: int) -> None:
+    world = World(FLOW)
+    run_id = world.start()
+    world.lose_messages()
+    world.clock.advance(STILL_MS + 300_001)
+    for _ in range(times):
+        sweep(world)
+    world.deliver()
+    assert (len(world.steps.calls), world.header(run_id).status) == (1, "waiting")
+
+
+def test_more_runs_than_fit_a_page_are_all_looked_at() -> None:
+    world = World("workflow: flow\ntimeline: [{name: hold, wait: {for: approval}}]")
+    runs = [started(world) for _ in range(520)]
+    world.lose_messages()
+    world.clock.advance(24 * 3_600_000 + STILL_MS + 1)
+    assert len(sweep(world)) == len(runs)
+    world.deliver()
+    assert {world.header(run_id).status for run_id in runs} == {"timed_out"}

@@ -1,0 +1,298 @@
+"""The advance loop: redeliveries, duplicates, zombies, hand-overs and dead workers, one by one and by name."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from stepwell.engine.decide import Outcome
+from stepwell.engine.records import Kind
+from stepwell.errors import PortError
+from stepwell.limits import MINUTE_MS
+from stepwell.runtime.dispatch import dispatch, give_up, is_exhausted
+from stepwell.runtime.driving import run_now
+from stepwell.runtime.messages import DeadLetter, Timer, Wake, from_json, to_json
+from stepwell.runtime.ports import Lane
+from stepwell.runtime.worker import Unlimited
+from tests.runtime.kit import World, fails
+
+FLOW = "workflow: flow\ntimeline: [{name: a, run: python:m.a, RETRY}, {name: b, run: python:m.b}]"
+PLAIN = FLOW.replace("RETRY", "timeout: 1m")
+RETRY = FLOW.replace("RETRY", "retry: {max_retries: 2, on: [step]}")
+ONCE = FLOW.replace("RETRY", "at_most_once: true")
+HOLD = "workflow: flow\ntimeline: [{name: hold, wait: {for: approval}}, {name: b, run: python:m.b}]"
+
+
+def first_wake(world: World) -> dict[str, Any]:
+    """The message that makes the run begin, taken off the queue."""
+    one = world.queue.receive((Lane.WORK,), world.clock.now_ms(), 0)
+    assert one is not None
+    world.queue.delete(one)
+    return dict(one.message)
+
+
+def handle(world: World, body: dict[str, Any], budget: Any = None) -> None:
+    run_now(dispatch(world.parts, Lane.WORK, body, budget or Unlimited()))
+
+
+def dies(*_: object) -> None:
+    raise PortError("the worker died here")
+
+
+def test_a_redelivered_wake_runs_the_step_again_under_the_same_key() -> None:
+    world = World(PLAIN)
+    run_id = world.start()
+    body = first_wake(world)
+    world.store.before["append"] = dies
+    with pytest.raises(PortError):
+        handle(world, body)
+    handle(world, body)
+    assert [(call.node, call.attempt) for call in world.steps.calls] == [("a", 1), ("a", 1), ("b", 1)]
+    assert world.steps.calls[0].key == world.steps.calls[1].key != world.steps.calls[2].key
+    assert world.header(run_id).status == "completed"
+
+
+def test_a_redelivered_wake_goes_on_after_its_own_progress() -> None:
+    world = World(PLAIN)
+    run_id = world.start()
+    body = first_wake(world)
+
+    def work(call: Any) -> Any:
+        if call.node == "b" and len(world.steps.calls) == 2:
+            raise PortError("the worker died in its second step")
+        return 1
+
+    world.steps.of = {"a": work, "b": work}
+    with pytest.raises(PortError):
+        handle(world, body)
+    handle(world, body)
+    assert [call.node for call in world.steps.calls] == ["a", "b", "b"]
+    assert world.header(run_id).status == "completed"
+
+
+def test_every_try_of_a_step_has_the_same_key_over_retries_and_redeliveries() -> None:
+    world = World(RETRY)
+    world.steps.of["a"] = lambda call: fails() if call.attempt < 3 else 1
+    run_id = world.start()
+    world.pass_time(60_000)
+    assert [call.attempt for call in world.steps.calls if call.node == "a"] == [1, 2, 3]
+    assert len({call.key for call in world.steps.calls if call.node == "a"}) == 1
+    assert world.header(run_id).status == "completed"
+
+
+def test_the_result_of_a_zombie_is_dropped() -> None:
+    """Another delivery of the same wake commits first: the step ran twice, and one result is recorded."""
+    world = World(PLAIN)
+    run_id = world.start()
+    body = first_wake(world)
+
+    def work(call: Any) -> Any:
+        if len(world.steps.calls) == 1:
+            handle(world, body)  # the message came back while this worker was slow
+            return "the zombie's"
+        return "the winner's"
+
+    world.steps.of["a"] = work
+    handle(world, body)
+    assert world.token(run_id).steps["a"].output == "the winner's"
+    assert world.header(run_id).status == "completed"
+
+
+def test_a_late_wake_of_another_slot_is_stale_and_runs_nothing() -> None:
+    world = World(HOLD)
+    run_id = world.start()
+    world.deliver()
+    run_now(world.service.approve(run_id))
+    world.deliver()
+    for slot in (-1, 0, 2, 99):
+        world.send(Lane.WORK, to_json(Wake(run_id, slot)))
+    world.deliver()
+    assert len(world.steps.calls) == 1
+
+
+@pytest.mark.parametrize("message", [Wake("run_gone", -1), Timer("run_gone", 3), DeadLetter(Wake("run_gone", 0))])
+def test_a_message_for_a_run_that_is_gone_is_dropped(message: Any) -> None:
+    world = World(PLAIN)
+    world.send(Lane.WORK if isinstance(message, Wake) else Lane.RESUME, to_json(message))
+    assert world.deliver() == 1
+
+
+def test_a_late_timer_does_not_touch_an_answered_approval() -> None:
+    world = World(HOLD)
+    run_id = world.start()
+    world.deliver()
+    run_now(world.service.approve(run_id))
+    world.send(Lane.RESUME, to_json(Timer(run_id, 0)))
+    world.deliver()
+    world.pass_time(10**9)
+    assert world.header(run_id).status == "completed"
+
+
+def test_a_timer_that_comes_early_waits_for_its_time() -> None:
+    world = World(HOLD)
+    run_id = world.start()
+    world.deliver()
+    world.send(Lane.RESUME, to_json(Timer(run_id, 0)))
+    world.deliver()
+    assert world.header(run_id).status == "waiting"
+    world.pass_time(24 * 3_600_000)
+    assert world.header(run_id).status == "timed_out"
+
+
+def test_an_at_most_once_step_is_recorded_before_it_runs_and_never_runs_twice() -> None:
+    world = World(ONCE)
+    run_id = world.start()
+    body = first_wake(world)
+
+    def work(call: Any) -> Any:
+        assert world.token(run_id).last is not None
+        assert world.token(run_id).last.kind is Kind.BEGAN  # type: ignore[union-attr]
+        raise PortError("the worker died in the step")
+
+    world.steps.of["a"] = work
+    with pytest.raises(PortError):
+        handle(world, body)
+    handle(world, body)
+    assert world.token(run_id).end is None  # the first worker may be alive until the step's own time is up
+    world.pass_time(6 * MINUTE_MS)
+    assert len(world.steps.calls) == 1
+    end = world.token(run_id).end
+    assert end is not None
+    assert end.error is not None
+    assert (end.error.type, end.error.category) == ("outcome_unknown", "worker_lost")
+
+
+def test_a_duplicate_of_the_wake_does_not_take_an_at_most_once_step_from_the_worker_that_runs_it() -> None:
+    world = World(ONCE)
+    run_id = world.start()
+    body = first_wake(world)
+
+    def work(call: Any) -> Any:
+        handle(world, body)  # SQS delivers at least once
+        return 1
+
+    world.steps.of["a"] = work
+    handle(world, body)
+    assert world.header(run_id).status == "completed"
+
+
+class Short:
+    """An invocation that is nearly over: it lets so many steps through."""
+
+    def __init__(self, steps: int) -> None:
+        self._left = steps
+
+    def left_ms(self) -> int | None:
+        self._left -= 1
+        return None if self._left >= 0 else 0
+
+
+def test_a_worker_whose_time_is_short_hands_over_and_loses_nothing() -> None:
+    world = World(PLAIN)
+    run_id = world.start()
+    handle(world, first_wake(world), Short(1))
+    assert [call.node for call in world.steps.calls] == ["a"]
+    world.deliver()
+    assert [call.node for call in world.steps.calls] == ["a", "b"]
+    assert world.header(run_id).status == "completed"
+
+
+def test_a_message_that_kills_its_worker_becomes_a_failure_that_a_rule_can_take() -> None:
+    rule = "diverge: [{when: \"error.type == 'worker_lost'\", skip_to: c}]"
+    world = World(f"workflow: flow\ntimeline: [{{name: a, run: python:m.a, {rule}}}, {{name: b, run: python:m.b}}, "
+                  "{name: c, run: python:m.c}]")  # fmt: skip
+    run_id = world.start()
+    body = first_wake(world)
+    assert is_exhausted(6)
+    assert not is_exhausted(5)
+    assert run_now(give_up(world.parts, Lane.WORK, body))
+    world.deliver()
+    assert [call.node for call in world.steps.calls] == ["c"]
+    assert world.token(run_id).steps["a"].error is not None
+    assert world.header(run_id).status == "completed"
+
+
+def test_a_dead_letter_that_comes_twice_fails_the_step_once() -> None:
+    world = World(PLAIN)
+    run_id = world.start()
+    body = first_wake(world)
+    for _ in range(2):
+        run_now(give_up(world.parts, Lane.WORK, body))
+    world.deliver()
+    assert (world.header(run_id).status, world.token(run_id).slot) == ("failed", 0)
+
+
+def test_a_dead_letter_of_a_run_that_went_on_is_dropped() -> None:
+    world = World(PLAIN)
+    run_id = world.start()
+    world.deliver()
+    world.send(Lane.RESUME, to_json(DeadLetter(Wake(run_id, -1))))
+    world.deliver()
+    assert world.header(run_id).status == "completed"
+
+
+def test_the_run_s_own_timeout_overrides_a_step_s_and_counts_waiting() -> None:
+    text = """
+workflow: flow
+timeout: 1h
+timeline:
+  - {name: hold, wait: {for: approval, timeout: 24h}}
+  - {name: a, run: python:m.a, timeout: 50m}
+"""
+    world = World(text)
+    run_id = world.start()
+    world.pass_time(45 * 60_000)
+    run_now(world.service.approve(run_id))
+    world.deliver()
+    assert [call.timeout_ms for call in world.steps.calls] == [15 * 60_000]
+    late = world.start()
+    world.pass_time(3_600_000)
+    end = world.token(late).end
+    assert end is not None
+    assert (end.status, end.error and end.error.type) == ("timed_out", "workflow_timeout")
+
+
+def test_a_step_that_the_run_s_own_time_cuts_short_ends_the_run_timed_out() -> None:
+    world = World(
+        "workflow: flow\ntimeout: 1m\ntimeline: [{name: a, run: python:m.a, timeout: 1h, retry: {on: [timeout]}}]"
+    )
+
+    def work(call: Any) -> Outcome:
+        world.clock.advance(call.timeout_ms)
+        return fails("step_timeout", "timeout")
+
+    world.steps.of["a"] = work
+    run_id = world.start()
+    world.deliver()
+    assert (world.header(run_id).status, len(world.steps.calls)) == ("timed_out", 1)
+
+
+def test_a_blocked_step_tells_whoever_listens_and_goes_on_when_approved() -> None:
+    world = World(PLAIN, "workflow: watch\ntimeline: [{name: w, wait: {for: event, name: governance.blocked}}]")
+    watcher = world.start("watch")
+    world.steps.of["a"] = lambda call: fails("Blocked", "governance") if call.resumed is None else 1
+    run_id = world.start()
+    world.deliver()
+    assert world.token(watcher).result["run_id"] == run_id
+    assert world.header(run_id).waiting_for == "approval"
+    run_now(world.service.approve(run_id))
+    world.deliver()
+    assert world.header(run_id).status == "completed"
+
+
+@pytest.mark.parametrize("wake", [Wake("r", 3), Timer("r", 3, "0/1.2"), DeadLetter(Wake("r", -1))])
+def test_a_message_comes_back_from_json_as_it_was(wake: Any) -> None:
+    assert from_json(to_json(wake)) == wake
+
+
+def test_a_step_longer_than_any_worker_lives_does_not_hand_over_for_ever() -> None:
+    world = World(PLAIN)
+    world.start()
+    body = first_wake(world)
+    for _ in range(10):
+        handle(world, body, Short(0))
+        if not world.queue.pending():
+            return
+        body = first_wake(world)
+    pytest.fail("ten workers in a row handed the step over, and none ran or failed it")
