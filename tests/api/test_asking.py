@@ -7,7 +7,7 @@ from xml.etree import ElementTree
 import pytest
 
 from stepwell.definition.graph import Json
-from stepwell.engine.decide import Outcome
+from stepwell.engine.actions import Outcome
 from stepwell.engine.history import ENTRY_TYPES
 from stepwell.runtime.worker import StepCall
 from tests.api.kit import World

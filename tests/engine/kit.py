@@ -8,11 +8,14 @@ from typing import Any
 from stepwell.definition.authoring import StepDefaults
 from stepwell.definition.compiler import compile_definition
 from stepwell.definition.graph import Graph, Json
-from stepwell.engine.decide import Action, Outcome, Rest, RunStep, Write, commit, decide, ended_record
+from stepwell.engine.actions import Action, Outcome, Rest, RunStep, Write
+from stepwell.engine.attempts import commit
+from stepwell.engine.decide import decide
 from stepwell.engine.names import Moment
 from stepwell.engine.records import Failure, Goto, Kind, Pause, Record, Resumption, RunInfo, Status
 from stepwell.engine.retry import resolve_policy
 from stepwell.engine.token import Token, apply
+from stepwell.engine.writing import ended_record
 
 NOW_MS = 1_700_000_000_000
 

@@ -6,10 +6,13 @@ from dataclasses import replace
 
 import pytest
 
-from stepwell.engine.decide import Outcome, Rest, RunStep, Write, began_record, commit, deadline_ms, decide
+from stepwell.engine.actions import Outcome, Rest, RunStep, Write
+from stepwell.engine.attempts import commit
+from stepwell.engine.decide import decide
 from stepwell.engine.records import End, Kind, Record, RetryAt, RunInfo, Status
 from stepwell.engine.retry import Policy
 from stepwell.engine.token import Token, apply
+from stepwell.engine.writing import began_record, deadline_ms
 from stepwell.errors import EngineFault
 from tests.engine.kit import NOW_MS, Play, failure, play
 

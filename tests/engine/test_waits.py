@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from stepwell.engine.decide import RunStep
+from stepwell.engine.actions import RunStep
 from stepwell.engine.records import End, Goto, Kind, Parked, Pause, RetryAt, Status, Topic
 from stepwell.limits import DAY_MS, HOUR_MS
 from tests.engine.kit import NOW_MS, Play, failure, play
@@ -196,7 +196,7 @@ def test_a_directive_of_an_action_is_a_failure_that_people_can_see() -> None:
 
 
 def test_an_at_most_once_action_whose_worker_died_is_not_run_again() -> None:
-    from stepwell.engine.decide import began_record  # noqa: PLC0415  what a worker writes before such a step
+    from stepwell.engine.writing import began_record  # noqa: PLC0415  what a worker writes before such a step
 
     actions = "timeout_actions: [{run: python:m.remind, at_most_once: true}, {run: python:m.tell}]"
     run = waiting(f"for: approval, on_timeout: continue, {actions}").times_out()

@@ -13,7 +13,7 @@ from stepwell.definition.authoring import StepDefaults
 from stepwell.definition.compiler import compile_definition, compile_document
 from stepwell.definition.expressions import compile_expression
 from stepwell.definition.graph import Graph, Json, Step
-from stepwell.engine.decide import Outcome
+from stepwell.engine.actions import Outcome
 from stepwell.engine.records import Failure
 from stepwell.engine.retry import Policy, resolve_policy
 from stepwell.engine.token import Token

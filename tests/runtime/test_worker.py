@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from stepwell.engine.decide import Outcome
+from stepwell.engine.actions import Outcome
 from stepwell.engine.records import Kind
 from stepwell.errors import PortError
 from stepwell.limits import MINUTE_MS

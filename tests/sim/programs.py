@@ -9,7 +9,7 @@ from typing import Any
 
 from stepwell.definition.authoring import StepDefaults
 from stepwell.definition.graph import END, Graph, Node, Retry, Rule, Step, Wait
-from stepwell.engine.decide import Outcome
+from stepwell.engine.actions import Outcome
 from stepwell.engine.records import Failure, Pause
 from stepwell.engine.retry import Policy, resolve_policy
 from stepwell.errors import ExpressionError

@@ -12,8 +12,8 @@ from collections.abc import Callable, Coroutine, Generator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from stepwell.engine.actions import Outcome
 from stepwell.engine.codec import decode_record
-from stepwell.engine.decide import Outcome
 from stepwell.engine.records import Topic
 from stepwell.errors import PortError
 from stepwell.local.memory import MemoryBlobs, MemoryStore

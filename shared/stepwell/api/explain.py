@@ -8,10 +8,10 @@ from typing_extensions import TypedDict
 
 from stepwell.api.views import current_steps, phase_of, status_of, summary_of
 from stepwell.definition.graph import Json
-from stepwell.engine.decide import deadline_ms
 from stepwell.engine.history import Entry, entry_json
 from stepwell.engine.names import iso
 from stepwell.engine.records import Arm, Parked, RetryAt, Status
+from stepwell.engine.writing import deadline_ms
 from stepwell.runtime.logbook import Standing
 
 

@@ -5,12 +5,15 @@ from __future__ import annotations
 import logging
 
 from stepwell.definition.authoring import StepDefaults
-from stepwell.engine.decide import Outcome, RunStep, commit, deadline_ms, decide, ended_record, timeout_failure
+from stepwell.engine.actions import Outcome, RunStep
+from stepwell.engine.attempts import commit
+from stepwell.engine.decide import decide
 from stepwell.engine.records import ROOT, End, Failure, Record, Resumption, Status
 from stepwell.engine.retry import resolve_policy
 from stepwell.engine.table import Message as Received
 from stepwell.engine.table import Verdict, receive
 from stepwell.engine.token import Token
+from stepwell.engine.writing import deadline_ms, ended_record, timeout_failure
 from stepwell.errors import Conflict
 from stepwell.limits import DELIVERIES
 from stepwell.runtime.logbook import Logbook, Standing

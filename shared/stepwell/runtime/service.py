@@ -11,13 +11,13 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 
 from stepwell.definition.graph import Graph, Json
-from stepwell.engine.decide import deadline_ms
 from stepwell.engine.records import ROOT, End, Failure, Kind, Record, Resumption, Status
 from stepwell.engine.routing import violations
 from stepwell.engine.table import Message as Received
 from stepwell.engine.table import Verdict, receive
 from stepwell.engine.token import Token
 from stepwell.engine.waits import event_topic, run_topic
+from stepwell.engine.writing import deadline_ms
 from stepwell.errors import Conflict, InvalidInput, NotFound, Problem
 from stepwell.limits import EVENT_KEPT_MS
 from stepwell.runtime.admission import check_event_key, check_event_name, check_json, check_run_id, check_tags

@@ -9,9 +9,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from stepwell.definition.authoring import StepDefaults
-from stepwell.engine.decide import deadline_ms
 from stepwell.engine.records import Record, RetryAt, Status
 from stepwell.engine.retry import resolve_policy
+from stepwell.engine.writing import deadline_ms
 from stepwell.errors import EngineFault
 from stepwell.limits import PAGE_ITEMS_MAX
 from stepwell.runtime.logbook import Logbook, Standing

@@ -12,22 +12,16 @@ from dataclasses import dataclass, replace
 from typing import Protocol
 
 from stepwell.definition.graph import Json, Step
-from stepwell.engine.decide import (
-    Outcome,
-    Rest,
-    RunStep,
-    Write,
-    began_record,
-    commit,
-    deadline_ms,
-    decide,
-)
+from stepwell.engine.actions import Outcome, Rest, RunStep, Write
+from stepwell.engine.attempts import commit
+from stepwell.engine.decide import decide
 from stepwell.engine.effects import picked_up
 from stepwell.engine.names import state_of
 from stepwell.engine.records import Record
 from stepwell.engine.retry import Policy
 from stepwell.engine.table import Phase
 from stepwell.engine.token import Token
+from stepwell.engine.writing import began_record, deadline_ms
 from stepwell.runtime.logbook import Logbook, Standing
 from stepwell.runtime.messages import Wake, to_json
 from stepwell.runtime.perform import Performer

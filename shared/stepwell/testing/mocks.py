@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from stepwell.definition.graph import Json, Step
-from stepwell.engine.decide import Outcome
+from stepwell.engine.actions import Outcome
 from stepwell.engine.retry import Policy
 from stepwell.runtime.ports import Clock
 from stepwell.runtime.steps.executor import FunctionSteps

@@ -11,7 +11,7 @@ from pydantic_core import to_jsonable_python
 
 from stepwell.definition.authoring import Directive, StepDefaults
 from stepwell.definition.graph import Json, Step
-from stepwell.engine.decide import Outcome
+from stepwell.engine.actions import Outcome
 from stepwell.engine.records import Failure, Pause
 from stepwell.engine.retry import Policy, resolve_policy
 from stepwell.limits import STEP_TIMEOUT_MS

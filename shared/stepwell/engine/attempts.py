@@ -1,0 +1,84 @@
+"""Attempts: a step asked for, and the record of what came of it."""
+
+from __future__ import annotations
+
+from stepwell.definition.authoring import StepDefaults
+from stepwell.definition.graph import Json, Node, Step
+from stepwell.engine.actions import Action, Outcome, RunStep, Write
+from stepwell.engine.names import Moment, Names, default_input
+from stepwell.engine.records import Failure, Kind, Record, RetryAt, Status
+from stepwell.engine.retry import Policy, resolve_policy, retry_delay_ms
+from stepwell.engine.routing import Ended, validation_failure
+from stepwell.engine.token import Token
+from stepwell.engine.writing import (
+    deadline_ms,
+    ended_node,
+    ended_record,
+    node_named,
+    record,
+    timeout_failure,
+    with_writes,
+)
+from stepwell.errors import EngineFault, ExpressionError
+
+
+def run_step(moment: Moment, token: Token, node: Node, step: Step, resumed: Json = None) -> Action:
+    # the first record of the first node has not been written: this visit begins in its slot
+    entered = token.entered_slot if token.node else token.next_slot
+    attempt = token.attempt + 1
+    try:
+        given = step.input.evaluate(Names(moment, token)) if step.input else default_input(moment.run, token)
+    except ExpressionError as error:
+        outcome = Outcome(failure=validation_failure(error, node.name, attempt), started_ms=moment.now_ms)
+        return Write(commit(moment, token, RunStep(node.name, step, None, attempt, ""), outcome, None))
+    key = f"{moment.run.run_id}:{token.id}:{entered}"
+    return RunStep(node.name, step, given, attempt, key, resumed)
+
+
+def commit(moment: Moment, token: Token, action: RunStep, outcome: Outcome, policy: Policy | None) -> Record:
+    """The record of an attempt: its output, the rules taken and where the token goes, in one."""
+    if action.action:
+        return _acted(moment, token, action, outcome, policy)
+    limit_ms = deadline_ms(moment.graph, moment.run, token)
+    if outcome.failure and outcome.failure.category == "timeout" and limit_ms is not None and moment.now_ms >= limit_ms:
+        return ended_record(moment, token, Status.TIMED_OUT, timeout_failure(moment.graph))
+    if outcome.pause is not None:
+        return record(moment, token, Kind.STEP, action.node, attempt=action.attempt, started_ms=outcome.started_ms,
+                       next=outcome.pause)  # fmt: skip
+    ended = Ended(
+        action.node,
+        action.attempt,
+        outcome.value,
+        outcome.failure,
+        on_failure=action.step.on_failure,
+        policy=policy,
+    )
+    ended = with_writes(moment, token, ended, action.step.output, {action.node: outcome.value})
+    return ended_node(moment, token, ended, Kind.STEP, outcome.started_ms)
+
+
+def _acted(moment: Moment, token: Token, action: RunStep, outcome: Outcome, policy: Policy | None) -> Record:
+    """A timeout's action ended. Its failure is kept for people; what the time-out does is decided after the last."""
+    failure, following = outcome.failure, None
+    if outcome.pause is not None:
+        message = f"an action of {action.node} asked to wait for {outcome.pause.kind}; a time-out's actions cannot"
+        failure = Failure("misplaced_directive", "step", message, action.node, action.attempt)
+    if failure is not None and policy is not None:
+        delay_ms = retry_delay_ms(policy.retry, failure, action.attempt, moment.jitter)
+        following = None if delay_ms is None else RetryAt(moment.now_ms + delay_ms)
+    return record(moment, token, Kind.ACTED, action.node, attempt=action.attempt, started_ms=outcome.started_ms,
+                   output=outcome.value, error=failure, next=following)  # fmt: skip
+
+
+def lost_record(moment: Moment, token: Token) -> Record:
+    """An at_most_once step began and its worker did not live to tell: nobody knows whether it was done."""
+    last, step = token.last, node_named(moment.graph, token.node).step
+    if last is None:
+        raise EngineFault("a step began without a record", code="broken_log")
+    message = f"{token.node} began, and its worker did not come back; at_most_once: it is not run again"
+    failure = Failure("outcome_unknown", "worker_lost", message, token.node, last.attempt)
+    if step is None:  # one of a time-out's actions: the next one follows
+        return record(moment, token, Kind.ACTED, token.node, attempt=last.attempt, error=failure)
+    policy = resolve_policy(step, StepDefaults())  # tried again only where the definition names worker_lost
+    ended = Ended(token.node, last.attempt, failure=failure, on_failure=step.on_failure, policy=policy)
+    return ended_node(moment, token, ended, Kind.STEP)

@@ -1,0 +1,82 @@
+"""Settling: after a wait, a time-out's actions one by one, then what the wait's end means."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from stepwell.definition.graph import Json, Node, Step
+from stepwell.engine import waits
+from stepwell.engine.actions import Action, RunStep, Write
+from stepwell.engine.attempts import run_step
+from stepwell.engine.names import Moment
+from stepwell.engine.records import Failure, Kind, Parked, Record, Resumption
+from stepwell.engine.routing import Ended
+from stepwell.engine.token import Token
+from stepwell.engine.writing import ended_node, node_named, record, waiting_record, with_writes
+from stepwell.errors import EngineFault
+
+
+def settle(moment: Moment, token: Token) -> Action:
+    """After a wait: a time-out's actions one by one, then what the wait's end means."""
+    came, parked, node = token.resumption, token.parked, node_named(moment.graph, token.node)
+    if came is None or parked is None:
+        raise EngineFault(f"{token.node} was resumed from no wait", code="broken_log")
+    wait = None if parked.asked_by_step else node.wait
+    failure = waits.failure_of(parked, came, node.name, token.waited)
+    if came.kind == "timeout" and wait is not None:
+        if token.acted < len(wait.timeout_actions):
+            return _act(moment, replace(token, error=failure), node, wait.timeout_actions[token.acted])
+        if wait.on_timeout == "retry" and token.waited < wait.max_retries:
+            return Write(waiting_record(moment, token, None, token.waited + 1))
+        if wait.on_timeout == "continue":
+            return Write(ended_node(moment, token, Ended(node.name, 0), Kind.MOVED))
+    if came.kind == "rejected" and wait is not None:
+        asked_for = wait.arms[came.arm] if wait.arms else wait
+        failure = None if asked_for.on_reject == "route" else failure
+    if failure is not None:
+        return Write(_after_failure(moment, token, node, failure, timed_out=came.kind == "timeout"))
+    asked = parked.asked_by_step
+    if asked is not None and asked.then == "again" and node.step is not None:
+        return run_step(moment, token, node, node.step, resumed=_resumed_value(came))
+    return Write(_after_wait(moment, token, node, came, parked))
+
+
+def _act(moment: Moment, token: Token, node: Node, step: Step) -> Action:
+    """The next of a time-out's actions. One whose input cannot be evaluated has failed, and the next one follows."""
+    action = run_step(moment, token, node, step)
+    if isinstance(action, Write):
+        return Write(record(moment, token, Kind.ACTED, token.node, attempt=1, error=action.record.error))
+    if not isinstance(action, RunStep):
+        raise EngineFault("a time-out's action is a step or a record", code="broken_action")
+    head, _, entered = action.key.rpartition(":")
+    key = f"{head}:action.{token.waited}.{token.acted}:{entered}"  # each action of each time-out is a call of its own
+    return replace(action, action=True, key=key)
+
+
+def _resumed_value(came: Resumption) -> Json:
+    return {"kind": came.kind, "name": came.name, "payload": came.payload, "by": came.by or None}
+
+
+def _after_wait(moment: Moment, token: Token, node: Node, came: Resumption, parked: Parked) -> Record:
+    """What was waited for has come: the node's result, and what it writes."""
+    if node.step is not None:
+        result = waits.result_of(None, parked, came)
+        ended = Ended(node.name, token.attempt, result, on_failure=node.step.on_failure)
+        ended = with_writes(moment, token, ended, node.step.output, {node.name: result})
+    elif node.wait is None:
+        raise EngineFault(f"{node.name} is no wait", code="broken_log")
+    elif parked.is_nap:
+        ended = Ended(node.name, 0, token.result, stands=True)
+        ended = with_writes(moment, token, ended, node.wait.output, {})
+    else:
+        result = waits.result_of(node.wait, parked, came)
+        writes = waits.writes_of(node.name, node.wait, came, result)
+        ended = with_writes(moment, token, Ended(node.name, 0, result), node.wait.output, writes)
+    return ended_node(moment, token, ended, Kind.MOVED)
+
+
+def _after_failure(moment: Moment, token: Token, node: Node, failure: Failure, *, timed_out: bool) -> Record:
+    """The wait ended with a time-out or a no that nothing in its definition takes; its rules may."""
+    on_failure = node.step.on_failure if node.step else "abort"
+    ended = Ended(node.name, 1, failure=failure, on_failure=on_failure, timed_out=timed_out)
+    return ended_node(moment, token, ended, Kind.MOVED)

@@ -1,0 +1,129 @@
+"""Writing: the records that a decision makes, with what the node writes into the scope and where the token goes."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+from stepwell.definition.graph import Expression, Graph, Json, Node
+from stepwell.engine import waits
+from stepwell.engine.actions import RunStep
+from stepwell.engine.names import Moment, Names
+from stepwell.engine.records import End, Failure, Goto, Kind, Pause, Record, RetryAt, RunInfo, Status
+from stepwell.engine.routing import Ended, Way, route, validation_failure, violations
+from stepwell.engine.token import Token
+from stepwell.errors import EngineFault, ExpressionError
+from stepwell.limits import CLOCKS_APART_MS
+
+
+def ended_node(moment: Moment, token: Token, ended: Ended, kind: Kind, started_ms: int = 0) -> Record:
+    way: Way = route(moment, token, ended)
+    error = ended.failure
+    return record(
+        moment,
+        token,
+        kind,
+        ended.node,
+        attempt=ended.attempt,
+        started_ms=started_ms,
+        output=None if ended.stands or error is not None else ended.result,
+        error=error,
+        skipped=way.skipped,
+        writes=_stored_writes(ended),
+        rules=way.rules,
+        next=_reported(way, error),
+    )
+
+
+def _stored_writes(ended: Ended) -> Mapping[str, Json] | None:
+    """What differs from the default, which is the result under the node's own name: it is not stored twice."""
+    written = ended.writes
+    is_default = len(written) == 1 and ended.node in written and written[ended.node] is ended.result
+    return None if is_default or ended.failure is not None else written
+
+
+def _reported(way: Way, error: Failure | None) -> Goto | RetryAt | Pause | End:
+    """An end for want of a rule ends with the node's own error, which the record holds already."""
+    if isinstance(way.next, End) and way.next.error is None and error is not None:
+        return End(way.next.status)
+    return way.next
+
+
+def with_writes(
+    moment: Moment, token: Token, ended: Ended, output: Expression | None, default: Mapping[str, Json]
+) -> Ended:
+    """What the result writes into the scope; an output that cannot be mapped, or a state its schema refuses, fails."""
+    if ended.failure is not None:
+        return ended
+    try:
+        writes = default if output is None else _mapped(moment, token, ended, output)
+    except ExpressionError as error:
+        return replace(ended, failure=validation_failure(error, ended.node, ended.attempt))
+    schema = moment.graph.state_schema
+    if schema is not None and (problems := schema.problems({**token.scope, **writes})):
+        message = f"after {ended.node}, the state violates state_schema: {violations(problems)}"
+        return replace(ended, failure=Failure("state_schema", "validation", message, ended.node, ended.attempt))
+    return replace(ended, writes=writes)
+
+
+def _mapped(moment: Moment, token: Token, ended: Ended, output: Expression) -> Mapping[str, Json]:
+    made = output.evaluate(Names(moment, replace(token, result=ended.result)))
+    if not isinstance(made, dict):
+        raise ExpressionError(f"the output of {ended.node} is not an object of names and values")
+    return made
+
+
+def waiting_record(moment: Moment, token: Token, pause: Pause | None, again: int = 0) -> Record:
+    """The token parks at its node's wait, or on what its step asked for."""
+    name = token.node or moment.graph.start
+    try:
+        wait = node_named(moment.graph, name).wait
+        if pause is not None:
+            parked = waits.park_for_step(moment, pause)
+        elif wait is not None:
+            parked = waits.park(moment, token, wait)
+        else:
+            raise EngineFault(f"{name} has nothing to wait for", code="broken_log")
+    except ExpressionError as error:
+        failure = validation_failure(error, name, 1)
+        return ended_node(moment, token, Ended(name, 1, failure=failure), Kind.MOVED)
+    return record(moment, token, Kind.WAITING, name, attempt=again, parked=parked)
+
+
+def began_record(moment: Moment, token: Token, action: RunStep, timeout_ms: int) -> Record:
+    """Written before an at_most_once step runs. Until its time is up its worker may be alive, and nobody else acts."""
+    lost_ms = moment.now_ms + timeout_ms + CLOCKS_APART_MS
+    return record(moment, token, Kind.BEGAN, action.node, attempt=action.attempt, next=RetryAt(lost_ms))
+
+
+def ended_record(
+    moment: Moment, token: Token, status: Status, error: Failure | None, *, reason: str = "", who: str = ""
+) -> Record:
+    """A record that ends the token from outside: cancel, terminate, deadline."""
+    return record(moment, token, Kind.ENDED, token.node, next=End(status, error), reason=reason, who=who)
+
+
+def timeout_failure(graph: Graph) -> Failure:
+    """The error of a run whose own time is up."""
+    seconds = (graph.timeout_ms or 0) / 1000
+    return Failure("workflow_timeout", "timeout", f"the run did not end within its timeout of {seconds:g} s")
+
+
+def deadline_ms(graph: Graph, run: RunInfo, token: Token) -> int | None:
+    """When the run's own time is up; None when it has no limit, or has not been started yet."""
+    if graph.timeout_ms is None or (run.idle and not token.started_ms):
+        return None
+    return max(token.started_ms or run.created_ms, run.start_at_ms) + graph.timeout_ms
+
+
+def node_named(graph: Graph, name: str) -> Node:
+    node = graph.nodes.get(name)
+    if node is None:
+        raise EngineFault(f"the log stands at {name}, which version {graph.version} does not have", code="broken_log")
+    return node
+
+
+def record(moment: Moment, token: Token, kind: Kind, node: str, **parts: object) -> Record:
+    """Causal time: never behind the record it follows, nor the run's own start."""
+    at_ms = max(moment.now_ms, moment.run.created_ms, token.last.at_ms if token.last else 0)
+    return Record(token.next_slot, kind, moment.by, at_ms, node, **parts)  # type: ignore[arg-type]  # by field name
