@@ -6,6 +6,7 @@ from collections import Counter
 
 import pytest
 
+from stepwell.api.histories import read_history
 from stepwell.engine.codec import encode_record
 from stepwell.engine.records import Goto, Kind, Record
 from stepwell.engine.token import Token, fold
@@ -107,6 +108,18 @@ def test_loading_a_long_run_reads_only_what_follows_its_last_snapshot() -> None:
     world.store.records_read = 0
     world.token(run_id)
     assert 0 < world.store.records_read <= SNAPSHOT_RECORDS + 1
+
+
+def test_the_end_of_a_long_history_is_told_without_reading_its_beginning() -> None:
+    world = World(LOOP)
+    world.steps.of["work"] = lambda call: 1_200 if len(world.steps.calls) >= 1_500 else 0
+    run_id = world.start()
+    world.deliver()
+    slot = world.token(run_id).slot
+    world.store.records_told = 0
+    page = run_now(read_history(world.service, run_id, f"0@{slot}.0", 50))
+    assert page.entries[-1].type == "run.completed"
+    assert world.store.records_told <= SNAPSHOT_RECORDS
 
 
 def test_the_fold_of_a_snapshot_and_what_follows_is_the_fold_of_everything() -> None:

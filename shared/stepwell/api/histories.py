@@ -1,4 +1,4 @@
-"""Reading a run's history page by page: the log is folded from its start, so each entry is told as it happened."""
+"""Reading a run's history page by page: the log is folded from the last snapshot before the page, or its start."""
 
 from __future__ import annotations
 
@@ -48,8 +48,8 @@ async def last_entry(service: Service, run_id: str, slot: int) -> Entry | None:
 
 async def _entries(service: Service, run_id: str, after: tuple[int, int]) -> AsyncIterator[Entry]:
     run = run_info(await service.header(run_id))
-    token = Token()
-    for entry in opening(token, run):
+    token = await service.token_before(run_id, after[0])
+    for entry in opening(Token(), run) if token.last is None else ():
         if (place_of(entry.id) or after) > after:
             yield entry
     while records := await service.records(run_id, token.slot, PAGE_ITEMS_MAX):

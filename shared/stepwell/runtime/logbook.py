@@ -55,6 +55,13 @@ class Logbook:
         records = [decode_record(await self._fetch(saved.body)) for saved in loaded.records]
         return Standing(header, run_info(header), graph, fold(records, token), saved_slot)
 
+    async def token_before(self, run_id: str, slot: int) -> Token:
+        """The token from which the records of `slot` and later can be told: the last snapshot, or the very start."""
+        loaded = await self._store.load(run_id, ROOT)
+        if loaded.snapshot is None or loaded.snapshot.slot >= slot:
+            return Token()
+        return decode_token(await self._fetch(loaded.snapshot.body))
+
     async def history(self, run_id: str, token_id: str, after: int, limit: int | None) -> Sequence[Record]:
         """Records as they were written, for people."""
         saved = await self._store.read_log(run_id, token_id, after, limit)

@@ -167,6 +167,11 @@ class Service:
     async def runs(self, query: RunQuery) -> RunPage:
         return await self.ports.store.list_runs(query)
 
+    async def token_before(self, run_id: str, slot: int) -> Token:
+        """Where to begin to tell the records of `slot` and later. Raises NotFound."""
+        await self.header(run_id)
+        return await self._logbook.token_before(run_id, slot)
+
     async def records(self, run_id: str, after: int = -1, limit: int | None = None) -> tuple[Record, ...]:
         """The root token's records, oldest first. Raises NotFound."""
         await self.header(run_id)
