@@ -90,19 +90,24 @@ class Coordinator:
             return
         kept = await store.get_event(event.topic, event.id)
         if kept is not None and not kept.consumed_by:
-            for waiter in await store.waiters(event.topic):
-                at = await self._logbook.load(waiter.run_id, waiter.token)
-                if at is None or at.token.slot != waiter.slot:
-                    await store.forget_waiter(waiter)
-                    continue
-                if receive(at.token.phase, Received.EVENT) is not Verdict.TAKE:
-                    continue
-                done = await self._performer.consume(at, waiter, kept, by)
-                if isinstance(done, Record) or done is Consumed.EVENT_TAKEN:
-                    break
+            await self._offer(kept, by)
             kept = await store.get_event(event.topic, event.id)
         if kept is not None and kept.consumed_by:
             await self._push_consumer(kept, by)
+
+    async def _offer(self, event: Event, by: str) -> None:
+        """To one waiter after the other, the oldest first, until one takes it. Waits that are over are cleared away."""
+        store = self._ports.store
+        for waiter in await store.waiters(event.topic):
+            at = await self._logbook.load(waiter.run_id, waiter.token)
+            if at is None or at.token.slot != waiter.slot:
+                await store.forget_waiter(waiter)
+                continue
+            if receive(at.token.phase, Received.EVENT) is not Verdict.TAKE:
+                continue
+            done = await self._performer.consume(at, waiter, event, by)
+            if isinstance(done, Record) or done is Consumed.EVENT_TAKEN:
+                return
 
     async def _push_consumer(self, event: Event, by: str) -> None:
         """Whoever this publisher resumed, now or before a crash, goes on; another's consumer is pushed by that one."""
