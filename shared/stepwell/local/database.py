@@ -17,7 +17,7 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, Literal, TypeAlias
 
-from stepwell.errors import InvalidInput, PortError
+from stepwell.errors import InvalidInput, PortError, UserError
 from stepwell.local import schema
 
 Synchronous: TypeAlias = Literal["FULL", "NORMAL"]
@@ -119,13 +119,20 @@ class Database:
             raw = sqlite3.connect(
                 self.path, isolation_level=None, check_same_thread=False, cached_statements=STATEMENTS
             )
-            connection = _Connection(raw)
+        except sqlite3.Error as error:
+            raise self._problem(error) from error
+        connection = _Connection(raw)
+        try:
             raw.execute(f"PRAGMA busy_timeout = {self._busy_ms}")
             self._use_wal(raw)
             raw.execute(f"PRAGMA synchronous = {synchronous}")
             schema.prepare(raw, self.path)
         except sqlite3.Error as error:
+            raw.close()
             raise self._problem(error) from error
+        except UserError:
+            raw.close()
+            raise
         with self._opening:
             self._open.add(connection)
         return connection
