@@ -47,7 +47,7 @@ class Binding:
         wrong: list[str] = []
         for parameter in self.parameters:
             if parameter.name in values:
-                _convert(parameter, values[parameter.name], arguments, wrong)
+                _convert(parameter, copy_of(values[parameter.name]), arguments, wrong)
             elif parameter.required:
                 wrong.append(f"{parameter.name} is missing")
         if wrong:
@@ -55,7 +55,7 @@ class Binding:
                                hint=f"it has {', '.join(sorted(values)) or 'nothing'}")  # fmt: skip
         if self.takes_rest:
             named = {parameter.name for parameter in self.parameters}
-            arguments.update({key: value for key, value in values.items() if key not in named})
+            arguments.update({key: copy_of(value) for key, value in values.items() if key not in named})
         if self.takes_context:
             arguments[CONTEXT] = context
         return arguments
@@ -93,6 +93,11 @@ def binding_of(function: Callable[..., object]) -> Binding:
             adapter = None if hint is None else _adapter(hint, f"{_name(function)}: {name}")
             parameters.append(_Parameter(name, required, adapter, _takes_whole(hint)))
     return Binding(tuple(parameters), takes_context, takes_rest)
+
+
+def copy_of(value: Json) -> Json:
+    """What the step may change: the original is the token's scope, or a part of the definition."""
+    return to_jsonable_python(value)
 
 
 def to_json(value: object) -> Json:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import logging
 from collections.abc import Callable, MutableMapping
 from dataclasses import dataclass, field
@@ -28,9 +29,14 @@ class StepContext:
     attempt: int  # from 1
     idempotency_key: str  # the same in every try of this step in this visit: pass it on to whom you call
     timeout_seconds: float
-    state: Json  # the scope, as it was when the attempt began
     resumed: Json = None  # what ended the wait that this step asked for with then="again"
+    _scope: Json = field(default=None, repr=False)
     _beat: Callable[[], None] = field(default=lambda: None, repr=False)
+
+    @property
+    def state(self) -> Json:
+        """The scope as it was when the attempt began; each look is a copy of its own."""
+        return copy.deepcopy(self._scope)
 
     @property
     def logger(self) -> logging.LoggerAdapter[logging.Logger]:

@@ -7,16 +7,14 @@ from collections.abc import Callable, Coroutine
 from functools import partial
 from pathlib import Path
 
-from pydantic_core import to_jsonable_python
-
 from stepwell.definition.authoring import Directive, StepDefaults
-from stepwell.definition.graph import Json, Step
+from stepwell.definition.graph import Step
 from stepwell.engine.actions import Outcome
 from stepwell.engine.records import Failure, Pause
 from stepwell.engine.retry import Policy, resolve_policy
 from stepwell.limits import STEP_TIMEOUT_MS
 from stepwell.runtime.ports import Clock
-from stepwell.runtime.steps.binding import BadOutputError, binding_of, to_json
+from stepwell.runtime.steps.binding import BadOutputError, binding_of, copy_of, to_json
 from stepwell.runtime.steps.context import StepContext
 from stepwell.runtime.steps.failures import failure_of
 from stepwell.runtime.steps.registry import Registry
@@ -98,16 +96,11 @@ def _call(find: Callable[[], Callable[..., object]], call: StepCall, over: _Over
         attempt=call.attempt,
         idempotency_key=call.key,
         timeout_seconds=call.timeout_ms / 1000,
-        state=_own(call.state) if binding.takes_context else {},
-        resumed=_own(call.resumed),
+        resumed=copy_of(call.resumed),
+        _scope=call.state,
         _beat=over.beat,
     )
-    return function(**binding.bind(_own(call.input), context, call.node))
-
-
-def _own(value: Json) -> Json:
-    """A copy that the step may change: the original is the token's scope, or a part of the definition."""
-    return to_jsonable_python(value)
+    return function(**binding.bind(call.input, context, call.node))
 
 
 def _outcome(made: object, call: StepCall, started_ms: int) -> Outcome:
