@@ -16,37 +16,41 @@ def _name(adapter: Adapter[Any]) -> str:
     return adapter.name
 
 
-def _threaded(request: pytest.FixtureRequest) -> Adapter[Any]:
-    """The adapter, unless the test needs threads and the adapter cannot have them."""
+def _able(request: pytest.FixtureRequest) -> Adapter[Any]:
+    """The adapter, unless the test needs what the adapter lacks."""
     adapter: Adapter[Any] = request.param
     if request.node.get_closest_marker("threads") and not adapter.threads:
         pytest.skip(f"{adapter.name} is for one thread")
+    for marker in request.node.iter_markers("needs"):
+        if adapter.lacks.intersection(marker.args):
+            pytest.skip(f"{adapter.name} lacks {', '.join(marker.args)}")
     return adapter
 
 
 def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line("markers", "threads: calls the adapter from many threads at once")
+    config.addinivalue_line("markers", "needs(capability): skipped for adapters that lack it, see kit.Adapter")
 
 
 @pytest.fixture(params=STORES, ids=_name)
 def store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Store]:
-    with _threaded(request).open(tmp_path) as opened:
+    with _able(request).open(tmp_path) as opened:
         yield opened
 
 
 @pytest.fixture(params=LOCAL_STORES, ids=_name)
 def local_store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[LocalStore]:
-    with _threaded(request).open(tmp_path) as opened:
+    with _able(request).open(tmp_path) as opened:
         yield opened
 
 
 @pytest.fixture(params=QUEUES, ids=_name)
 def queue(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[LocalQueue]:
-    with _threaded(request).open(tmp_path) as opened:
+    with _able(request).open(tmp_path) as opened:
         yield opened
 
 
 @pytest.fixture(params=BLOBS, ids=_name)
 def blobs(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Blobs]:
-    with _threaded(request).open(tmp_path) as opened:
+    with _able(request).open(tmp_path) as opened:
         yield opened

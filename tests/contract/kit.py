@@ -12,6 +12,7 @@ import threading
 from collections.abc import Callable, Coroutine, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
+from importlib import import_module
 from pathlib import Path
 from typing import Any, Generic, Protocol, TypeVar
 
@@ -42,11 +43,19 @@ class LocalStore(Store, Protocol):
 
 @dataclass(frozen=True)
 class Adapter(Generic[T]):
-    """One way to open a port on an empty folder. `threads`: may be called from many at once."""
+    """One way to open a port on an empty folder. `threads`: may be called from many at once.
+
+    `lacks` names what only the local adapters have, as tests ask for it with `@pytest.mark.needs(...)`:
+
+    - "inbox": the whole receiving side (leases, order, counts), which on AWS is Lambda's event source mapping
+    - "exact": timers come at their very millisecond, and their names are kept after they fired; on AWS the Scheduler
+      fires early, the receiver looks again, and a fired schedule is gone with its name
+    """
 
     name: str
     open: Callable[[Path], AbstractContextManager[T]]
     threads: bool = False
+    lacks: frozenset[str] = frozenset()
 
 
 @contextmanager
@@ -84,16 +93,34 @@ def memory_blobs(_: Path) -> Iterator[MemoryBlobs]:
     yield MemoryBlobs()
 
 
+def emulated(name: str) -> Callable[[Path], AbstractContextManager[Any]]:
+    """An adapter of emulated.py, imported when it is opened: the processes that tests start do not need AWS."""
+
+    def opened(folder: Path) -> AbstractContextManager[Any]:
+        adapter: AbstractContextManager[Any] = getattr(import_module("tests.contract.emulated"), name)(folder)
+        return adapter
+
+    return opened
+
+
 LOCAL_STORES: list[Adapter[LocalStore]] = [
     Adapter("memory", memory_store),
     Adapter("sqlite", sqlite_store, threads=True),
 ]
-STORES: list[Adapter[Store]] = [*LOCAL_STORES]  # type: ignore[list-item]  # Adapter is invariant; it is only read
+STORES: list[Adapter[Store]] = [
+    *LOCAL_STORES,  # type: ignore[list-item]  # Adapter is invariant; it is only read
+    Adapter("dynamodb", emulated("dynamo_store"), threads=True),
+]
 QUEUES: list[Adapter[LocalQueue]] = [
     Adapter("memory", memory_queue),
     Adapter("sqlite", sqlite_queue, threads=True),
+    Adapter("sqs and scheduler", emulated("aws_queue"), lacks=frozenset({"inbox", "exact"})),
 ]
-BLOBS: list[Adapter[Blobs]] = [Adapter("memory", memory_blobs), Adapter("folder", folder_blobs, threads=True)]
+BLOBS: list[Adapter[Blobs]] = [
+    Adapter("memory", memory_blobs),
+    Adapter("folder", folder_blobs, threads=True),
+    Adapter("s3", emulated("s3_blobs")),
+]
 
 
 def run(coroutine: Coroutine[Any, Any, T]) -> T:

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from stepwell.errors import InvalidInput
+from stepwell.limits import HOUR_MS
 from stepwell.local.inbox import ALL_LANES, TIMER_NAME_KEPT_MS, Delivery
 from stepwell.runtime.ports import Lane
 from tests.contract.kit import NOW_MS, LocalQueue, at_once, run
@@ -45,6 +46,7 @@ def test_a_message_comes_as_it_was_sent(queue: LocalQueue) -> None:
     assert (delivery.lane, delivery.deliveries) == (Lane.RESUME, 1)
 
 
+@pytest.mark.needs("inbox")
 def test_an_empty_queue_gives_nothing(queue: LocalQueue) -> None:
     assert receive(queue) is None
     assert queue.next_due_ms() is None
@@ -59,6 +61,7 @@ def test_a_lane_gives_only_its_own_messages(queue: LocalQueue) -> None:
     assert drain(queue, NOW_MS, Lane.WORK) == ["work"]
 
 
+@pytest.mark.needs("inbox")
 def test_messages_due_at_once_come_in_the_order_they_were_sent_over_all_lanes(queue: LocalQueue) -> None:
     for number in range(6):
         send(queue, number, lane=ALL_LANES[number % len(ALL_LANES)])
@@ -66,12 +69,15 @@ def test_messages_due_at_once_come_in_the_order_they_were_sent_over_all_lanes(qu
 
 
 def test_a_message_is_not_delivered_before_its_time(queue: LocalQueue) -> None:
-    send(queue, "later", NOW_MS + 500)
-    assert receive(queue, NOW_MS + 499) is None
-    assert queue.next_due_ms() == NOW_MS + 500
-    assert drain(queue, NOW_MS + 500) == ["later"]
+    send(queue, "later", NOW_MS + 5_000)
+    send(queue, "a quarter of an hour later", NOW_MS + 900_000)
+    assert receive(queue, NOW_MS + 4_999) is None
+    assert drain(queue, NOW_MS + 5_000) == ["later"]
+    assert receive(queue, NOW_MS + 899_999) is None
+    assert drain(queue, NOW_MS + 900_000) == ["a quarter of an hour later"]
 
 
+@pytest.mark.needs("inbox")
 def test_what_has_been_due_longest_comes_first_and_a_stream_of_new_messages_does_not_hold_it_up(
     queue: LocalQueue,
 ) -> None:
@@ -81,6 +87,7 @@ def test_what_has_been_due_longest_comes_first_and_a_stream_of_new_messages_does
     assert drain(queue) == ["most overdue", "overdue", "new"]
 
 
+@pytest.mark.needs("inbox")
 def test_a_leased_message_comes_again_when_its_lease_is_over_with_a_new_receipt(queue: LocalQueue) -> None:
     send(queue, 1)
     first = must(queue)
@@ -91,6 +98,7 @@ def test_a_leased_message_comes_again_when_its_lease_is_over_with_a_new_receipt(
     assert second.receipt != first.receipt
 
 
+@pytest.mark.needs("inbox")
 def test_a_deleted_message_never_comes_again(queue: LocalQueue) -> None:
     send(queue, 1)
     delivery = must(queue)
@@ -100,6 +108,7 @@ def test_a_deleted_message_never_comes_again(queue: LocalQueue) -> None:
     assert receive(queue, NOW_MS + LEASE_MS) is None
 
 
+@pytest.mark.needs("inbox")
 def test_a_message_may_be_deleted_after_its_lease_if_nobody_else_has_it(queue: LocalQueue) -> None:
     send(queue, 1)
     delivery = must(queue)
@@ -107,6 +116,7 @@ def test_a_message_may_be_deleted_after_its_lease_if_nobody_else_has_it(queue: L
     assert receive(queue, NOW_MS + 2 * LEASE_MS) is None
 
 
+@pytest.mark.needs("inbox")
 def test_a_late_receiver_can_neither_delete_nor_extend_nor_release_what_another_has(queue: LocalQueue) -> None:
     send(queue, 1)
     late = must(queue)
@@ -120,6 +130,7 @@ def test_a_late_receiver_can_neither_delete_nor_extend_nor_release_what_another_
     assert queue.pending() == 0
 
 
+@pytest.mark.needs("inbox")
 def test_a_receipt_never_fits_a_message_sent_later(queue: LocalQueue) -> None:
     send(queue, 1)
     old = must(queue)
@@ -131,6 +142,7 @@ def test_a_receipt_never_fits_a_message_sent_later(queue: LocalQueue) -> None:
     assert queue.pending() == 1
 
 
+@pytest.mark.needs("inbox")
 def test_an_extended_lease_lasts_from_the_extension(queue: LocalQueue) -> None:
     send(queue, 1)
     delivery = must(queue)
@@ -139,6 +151,7 @@ def test_an_extended_lease_lasts_from_the_extension(queue: LocalQueue) -> None:
     assert must(queue, NOW_MS + 50_000 + LEASE_MS).deliveries == 2
 
 
+@pytest.mark.needs("inbox")
 def test_the_lease_of_a_deleted_message_cannot_be_extended(queue: LocalQueue) -> None:
     send(queue, 1)
     delivery = must(queue)
@@ -148,6 +161,7 @@ def test_the_lease_of_a_deleted_message_cannot_be_extended(queue: LocalQueue) ->
     assert receive(queue) is None
 
 
+@pytest.mark.needs("inbox")
 def test_a_released_message_comes_again_at_the_time_given_and_counts_its_deliveries(queue: LocalQueue) -> None:
     send(queue, 1)
     first = must(queue)
@@ -158,6 +172,7 @@ def test_a_released_message_comes_again_at_the_time_given_and_counts_its_deliver
     assert must(queue, NOW_MS + 5).deliveries == 2
 
 
+@pytest.mark.needs("inbox")
 def test_pending_counts_due_delayed_and_leased_messages(queue: LocalQueue) -> None:
     send(queue, "leased")
     send(queue, "due")
@@ -167,6 +182,7 @@ def test_pending_counts_due_delayed_and_leased_messages(queue: LocalQueue) -> No
     assert queue.pending() == 4
 
 
+@pytest.mark.needs("inbox")
 def test_the_next_time_is_asked_of_the_lanes_one_serves(queue: LocalQueue) -> None:
     send(queue, 1, NOW_MS + 9)
     send(queue, 2, NOW_MS + 5, Lane.RESUME)
@@ -174,6 +190,7 @@ def test_the_next_time_is_asked_of_the_lanes_one_serves(queue: LocalQueue) -> No
     assert queue.next_due_ms([Lane.WORK]) == NOW_MS + 9
 
 
+@pytest.mark.needs("inbox")
 def test_reclaiming_ends_every_lease_and_leaves_delays_alone(queue: LocalQueue) -> None:
     for number in range(3):
         send(queue, number)
@@ -195,6 +212,7 @@ def test_of_many_receivers_each_message_goes_to_one(queue: LocalQueue) -> None:
     assert sorted(number for each in found for number in each) == list(range(60))
 
 
+@pytest.mark.needs("exact")
 def test_a_timer_fires_at_its_time_however_far(queue: LocalQueue) -> None:
     year_ms = 365 * 86_400_000
     run(queue.set("t", Lane.RESUME, {"m": "timer"}, NOW_MS + year_ms))
@@ -203,12 +221,19 @@ def test_a_timer_fires_at_its_time_however_far(queue: LocalQueue) -> None:
 
 
 def test_a_timer_set_twice_fires_once_with_what_was_set_first(queue: LocalQueue) -> None:
-    run(queue.set("t", Lane.RESUME, {"m": "first"}, NOW_MS + 5))
-    run(queue.set("t", Lane.WORK, {"m": "second"}, NOW_MS + 1))
-    run(queue.set("u", Lane.WORK, {"m": "other"}, NOW_MS + 6))
-    assert drain(queue, NOW_MS + 9) == ["first", "other"]
+    run(queue.set("t", Lane.RESUME, {"m": "first"}, NOW_MS + HOUR_MS + 5))
+    run(queue.set("t", Lane.WORK, {"m": "second"}, NOW_MS + HOUR_MS + 1))
+    run(queue.set("u", Lane.WORK, {"m": "other"}, NOW_MS + HOUR_MS + 6))
+    assert sorted(drain(queue, NOW_MS + HOUR_MS + 9)) == ["first", "other"]
 
 
+def test_a_timer_within_the_reach_of_a_queue_fires_too(queue: LocalQueue) -> None:
+    run(queue.set("t", Lane.RESUME, {"m": "soon"}, NOW_MS + 5_000))
+    assert drain(queue, NOW_MS + 4_999) == []
+    assert drain(queue, NOW_MS + 5_000) == ["soon"]
+
+
+@pytest.mark.needs("exact")
 def test_a_timer_set_again_after_it_fired_does_not_fire_again(queue: LocalQueue) -> None:
     run(queue.set("t", Lane.RESUME, {"m": 1}, NOW_MS))
     assert drain(queue) == [1]
@@ -216,6 +241,7 @@ def test_a_timer_set_again_after_it_fired_does_not_fire_again(queue: LocalQueue)
     assert drain(queue) == []
 
 
+@pytest.mark.needs("exact")
 def test_the_name_of_a_timer_is_forgotten_a_day_after_it_fired(queue: LocalQueue) -> None:
     run(queue.set("t", Lane.RESUME, {"m": 1}, NOW_MS))
     run(queue.set("far", Lane.RESUME, {"m": 2}, NOW_MS + 2 * TIMER_NAME_KEPT_MS))
@@ -233,6 +259,7 @@ def test_what_is_not_json_is_refused_when_it_is_sent(queue: LocalQueue) -> None:
     assert drain(queue) == ["good"]
 
 
+@pytest.mark.needs("inbox")
 def test_what_is_done_to_a_message_does_not_reach_its_next_delivery(queue: LocalQueue) -> None:
     given = {"m": [1]}
     run(queue.send(Lane.WORK, given))

@@ -215,6 +215,15 @@ def test_a_list_can_be_narrowed(store: Store, narrow: dict[str, Any], expected: 
     assert ids(store, limit=limit, **narrow) == expected
 
 
+def test_a_list_since_a_time_after_its_cursor_or_beyond_all_times_is_empty(store: Store) -> None:
+    for number in range(4):
+        run(store.create_run(header(f"r{number}", created_ms=NOW_MS + number)))
+    cursor = run(store.list_runs(RunQuery(limit=2))).next_cursor
+    assert ids(store, cursor=cursor, since_ms=NOW_MS + 3) == []
+    assert ids(store, since_ms=10**17) == []
+    assert ids(store, since_ms=-1) == ["r3", "r2", "r1", "r0"]
+
+
 def test_a_run_is_listed_by_the_status_it_has_now(store: Store) -> None:
     run(store.create_run(header()))
     run(store.change_status(change(1, Status.WAITING, waiting_for="event", waiting_until_ms=NOW_MS)))

@@ -15,8 +15,8 @@ from dataclasses import replace
 from stepwell import limits
 from stepwell.definition.graph import Json
 from stepwell.engine.records import Status, Topic
-from stepwell.local.answers import decode_cursor, encode_cursor, too_many_pending
-from stepwell.local.jsontext import decode, encode
+from stepwell.runtime.answers import decode_cursor, encode_cursor, fits, too_many_pending
+from stepwell.runtime.jsontext import decode, encode
 from stepwell.runtime.ports import (
     Consumed,
     Event,
@@ -102,7 +102,7 @@ class MemoryStore:
         for header in self._newest_first(query.cursor):
             if header.created_ms < query.since_ms:
                 break
-            if not _fits(header, query):
+            if not fits(header, query):
                 continue
             if len(found) == query.limit:
                 return RunPage(tuple(found), encode_cursor(found[-1].created_ms, found[-1].run_id))
@@ -230,22 +230,6 @@ class MemoryStore:
         if log is None:
             log = self._logs[run_id, token] = _Log()
         return log
-
-
-def _fits(header: Header, query: RunQuery) -> bool:
-    """Whether the query asks for this run; `since_ms` and the cursor aside."""
-    if query.workflow and header.workflow != query.workflow:
-        return False
-    if query.statuses and header.status not in query.statuses:
-        return False
-    if query.tag is not None and header.tags.get(query.tag[0]) != query.tag[1]:
-        return False
-    if query.waiting_for and header.waiting_for != query.waiting_for:
-        return False
-    if query.overdue_at_ms is None:
-        return True
-    until_ms = header.waiting_until_ms
-    return header.status is Status.WAITING and until_ms is not None and until_ms < query.overdue_at_ms
 
 
 def _waiter_key(waiter: Waiter) -> tuple[str, str, int, int]:

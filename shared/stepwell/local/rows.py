@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import fields
 
 from stepwell.engine.records import TERMINAL, Status, Topic
-from stepwell.local.answers import decode_cursor
 from stepwell.local.database import Row
-from stepwell.local.jsontext import decode, encode
+from stepwell.runtime.answers import decode_cursor
+from stepwell.runtime.jsontext import decode, encode
 from stepwell.runtime.ports import Event, Header, RunQuery
 
 HEADER_FIELDS = tuple(field.name for field in fields(Header))

@@ -14,7 +14,7 @@ from collections.abc import Collection, Mapping
 from stepwell.definition.graph import Json
 from stepwell.local.database import Database, Row
 from stepwell.local.inbox import ALL_LANES, TIMER_NAME_KEPT_MS, Delivery
-from stepwell.local.jsontext import decode, encode
+from stepwell.runtime.jsontext import decode, encode
 from stepwell.runtime.ports import Clock, Lane
 
 SEND = "INSERT INTO messages (lane, due_ms, message) VALUES (?, ?, ?)"

@@ -11,10 +11,10 @@ from stepwell import limits
 from stepwell.definition.graph import Json
 from stepwell.engine.records import Status, Topic
 from stepwell.errors import PortError
-from stepwell.local.answers import encode_cursor, too_many_pending
 from stepwell.local.database import Database
-from stepwell.local.jsontext import encode
 from stepwell.local.rows import ENDED, HEADER_COLUMNS, HEADER_FIELDS, event_of, header_of, header_row, list_sql
+from stepwell.runtime.answers import encode_cursor, too_many_pending
+from stepwell.runtime.jsontext import encode
 from stepwell.runtime.ports import (
     Consumed,
     Event,

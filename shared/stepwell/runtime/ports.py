@@ -1,7 +1,8 @@
 """The ports: what the runtime needs of the world. Every adapter passes one contract suite (tests/contract).
 
 All are `async` so that the simulator can stop an actor at every call; adapters that block simply do not suspend.
-Any call may raise PortError: the outcome is then unknown, and the caller's message comes again.
+Any call may raise PortError: the outcome is then unknown, and the caller's message comes again. A value that is not
+JSON raises InvalidInput.
 Bodies are JSON text, opaque to the store.
 """
 
@@ -159,10 +160,13 @@ class Store(Protocol):
         """Keeps the newest (greatest slot) only."""
 
     async def arrive(self, run_id: str, join: str, member: str) -> frozenset[str]:
-        """Adds to the join's set, idempotently; returns the set."""
+        """Adds to the join's set, idempotently; returns the set as it is right after this addition."""
 
     async def put_event(self, event: Event) -> bool:
-        """False when an event of this id is there already, consumed or not: nothing is changed."""
+        """False when an event of this id is there already, consumed or not: nothing is changed.
+
+        Raises Conflict `too_many_pending` for a full topic; between processes that bound may be approximate.
+        """
 
     async def get_event(self, topic: Topic, event_id: str) -> Event | None: ...
 
@@ -178,7 +182,10 @@ class Store(Protocol):
     async def forget_waiter(self, waiter: Waiter) -> None: ...
 
     async def consume(self, topic: Topic, event_id: str, run_id: str, token: str, slot: int, body: str) -> Consumed:
-        """One transaction: `body` into `slot` of the token's log, the event marked as consumed by it."""
+        """One transaction: `body` into `slot` of the token's log, the event marked as consumed by it.
+
+        SLOT_TAKEN where both are taken: it is the token that has moved on.
+        """
 
     async def put_definition(self, version: str, body: str) -> None:
         """Keeps a definition under its hash, for the runs pinned to it. Idempotent."""
@@ -195,12 +202,15 @@ class Lane(StrEnum):
 
 class Queue(Protocol):
     async def send(self, lane: Lane, message: Mapping[str, Json], at_ms: int = 0) -> None:
-        """Delivers at least once, not before `at_ms` (0: at once; else within 15 minutes of now)."""
+        """Delivers at least once, not before `at_ms` (0: at once). Further than 15 minutes is an EngineFault on AWS."""
 
 
 class Timers(Protocol):
     async def set(self, name: str, lane: Lane, message: Mapping[str, Json], at_ms: int) -> None:
-        """Sends the message at that time, however far. Idempotent by name: a second call changes nothing."""
+        """Sends the message at that time, however far; it may come up to two minutes early, the receiver looks again.
+
+        Idempotent by name until it has fired; whether a second call fires again after that is the adapter's.
+        """
 
 
 class Blobs(Protocol):

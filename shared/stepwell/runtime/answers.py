@@ -1,6 +1,6 @@
-"""What both local stores answer alike: the cursors of their lists, and the refusal of an event too many.
+"""What every store answers alike: which runs a list asks for, its cursors, and the refusal of an event too many.
 
-A cursor is the place of the last run of a page, as opaque text.
+A cursor is the place of the last run of a page, as opaque text. It holds no secret and grants nothing.
 """
 
 from __future__ import annotations
@@ -10,8 +10,11 @@ import binascii
 import json
 
 from stepwell import limits
-from stepwell.engine.records import Topic
+from stepwell.engine.records import Status, Topic
 from stepwell.errors import Conflict, InvalidInput
+from stepwell.runtime.ports import Header, RunQuery
+
+LATEST_MS = 10**15 - 1  # the largest time that a store has room for
 
 
 def encode_cursor(created_ms: int, run_id: str) -> str:
@@ -31,7 +34,7 @@ def decode_cursor(cursor: str) -> tuple[int, str]:
         place = int(created_ms), str(run_id)
     except (ValueError, TypeError, OverflowError, RecursionError, binascii.Error) as error:
         raise refusal from error
-    if encode_cursor(*place) != cursor:
+    if not 0 <= place[0] <= LATEST_MS or encode_cursor(*place) != cursor:
         raise refusal
     return place
 
@@ -43,3 +46,19 @@ def too_many_pending(topic: Topic) -> Conflict:
         code="too_many_pending",
         hint="start the runs that wait for them, or let them expire",
     )
+
+
+def fits(header: Header, query: RunQuery) -> bool:
+    """Whether the query asks for this run; `since_ms` and the cursor aside."""
+    if query.workflow and header.workflow != query.workflow:
+        return False
+    if query.statuses and header.status not in query.statuses:
+        return False
+    if query.tag is not None and header.tags.get(query.tag[0]) != query.tag[1]:
+        return False
+    if query.waiting_for and header.waiting_for != query.waiting_for:
+        return False
+    if query.overdue_at_ms is None:
+        return True
+    until_ms = header.waiting_until_ms
+    return header.status is Status.WAITING and until_ms is not None and until_ms < query.overdue_at_ms

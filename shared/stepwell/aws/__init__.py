@@ -1,0 +1,1 @@
+"""The ports on AWS: DynamoDB, SQS, EventBridge Scheduler and S3. The only package that knows boto3."""

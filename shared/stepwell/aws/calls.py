@@ -1,0 +1,194 @@
+"""One call to AWS: what its error means, and whether it is made again.
+
+    busy      throttled, a conflicting transaction        nothing happened      again, with full jitter
+    unknown   time-out, broken connection, 5xx            it may have happened  again, and remembered as unsure
+    refused   a condition did not hold                    an answer             Refused, Cancelled
+    bad value something DynamoDB cannot hold              nothing happened      InvalidInput
+    defect    a request that cannot be right              nothing happened      EngineFault
+    broken    no permission, no such table                nothing happened      PortError, at once
+
+An answer after an unknown outcome may be about our own write: `Refused.unsure` says so.
+"""
+
+from __future__ import annotations
+
+import random
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from enum import Enum
+from typing import Any, NoReturn, TypeVar
+
+from botocore.exceptions import BotoCoreError, ClientError, ConnectTimeoutError, HTTPClientError, ParamValidationError
+
+from stepwell.aws.protocols import Answer, Item
+from stepwell.errors import EngineFault, InvalidInput, PortError
+
+T = TypeVar("T")
+
+THROTTLES = frozenset(
+    {
+        "ProvisionedThroughputExceededException",
+        "ProvisionedThroughputExceeded",  # as a transaction's reason
+        "RequestLimitExceeded",
+        "RequestThrottled",
+        "RequestThrottledException",
+        "SlowDown",
+        "Throttling",
+        "ThrottlingError",  # as a transaction's reason
+        "ThrottlingException",
+        "TooManyRequestsException",
+    }
+)
+CONFLICTS = frozenset({"TransactionConflict", "TransactionConflictException", "TransactionInProgressException"})
+BUSY = THROTTLES | CONFLICTS
+CONDITION = frozenset({"ConditionalCheckFailed", "ConditionalCheckFailedException"})
+BAD_VALUES = frozenset(
+    {
+        "ItemCollectionSizeLimitExceededException",
+        "ValidationError",  # as a transaction's reason
+        "InvalidMessageContents",
+        "InvalidParameterValue",
+        "RequestEntityTooLarge",
+    }
+)
+
+
+class Refused(Exception):
+    """A condition did not hold. `item` is what is there instead; `unsure`: it may be our own, of an earlier try."""
+
+    def __init__(self, item: Item | None, unsure: bool) -> None:
+        super().__init__("a condition did not hold")
+        self.item, self.unsure = item, unsure
+
+
+class Cancelled(Exception):
+    """A transaction was refused. `reasons` has a code for each of its items, "None" for one that was fine."""
+
+    def __init__(self, reasons: Sequence[str]) -> None:
+        super().__init__(", ".join(reasons))
+        self.reasons = reasons
+
+
+class Meaning(Enum):
+    BUSY = "busy"
+    UNKNOWN = "unknown"
+    REFUSED = "refused"
+    CANCELLED = "cancelled"
+    BAD_VALUE = "bad value"
+    BROKEN = "broken"
+    DEFECT = "defect"
+
+
+def code_of(error: ClientError) -> str:
+    """The service's name for the error."""
+    return str(error.response.get("Error", {}).get("Code", ""))
+
+
+def reasons_of(error: ClientError) -> list[str]:
+    """The code for each item of a cancelled transaction."""
+    return [str(reason.get("Code", "None")) for reason in error.response.get("CancellationReasons", ())]
+
+
+def meaning_of(error: Exception) -> Meaning:
+    """What to make of an error that a client raised."""
+    match error:
+        case ClientError():
+            return _of_answer(error)
+        case ParamValidationError():
+            return Meaning.DEFECT
+        case ConnectTimeoutError():
+            return Meaning.BUSY  # nothing was sent
+        case HTTPClientError():
+            return Meaning.UNKNOWN
+        case UnicodeError():
+            return Meaning.BAD_VALUE  # half a surrogate pair
+        case _:
+            return Meaning.BROKEN
+
+
+def _of_answer(error: ClientError) -> Meaning:
+    code = code_of(error)
+    if code == "TransactionCanceledException":
+        return _of_reasons(reasons_of(error))
+    if code in CONDITION:
+        return Meaning.REFUSED
+    if code in BUSY:
+        return Meaning.BUSY
+    if code in BAD_VALUES:
+        return Meaning.BAD_VALUE
+    if code == "ValidationException":  # what depends on the caller's values is their size; the rest is ours
+        return Meaning.BAD_VALUE if "size" in str(error).lower() else Meaning.DEFECT
+    if error.response.get("ResponseMetadata", {}).get("HTTPStatusCode", 400) >= 500 or code.startswith("Internal"):
+        return Meaning.UNKNOWN
+    return Meaning.BROKEN
+
+
+def _of_reasons(reasons: Sequence[str]) -> Meaning:
+    """The first item's condition is decisive; a later item's only if no earlier item was merely busy."""
+    for reason in reasons:
+        if reason in CONDITION:
+            return Meaning.CANCELLED
+        if reason in BUSY:
+            return Meaning.BUSY
+        if reason in BAD_VALUES:
+            return Meaning.BAD_VALUE
+    return Meaning.BUSY
+
+
+@dataclass(frozen=True, slots=True)
+class Retry:
+    """Full jitter: the n-th wait is anywhere between nothing and `base * 2**n`, at most `most`."""
+
+    attempts: int = 6
+    base_seconds: float = 0.05
+    most_seconds: float = 1.0
+    sleep: Callable[[float], None] = time.sleep
+    random: Callable[[], float] = random.random
+
+    def call(self, what: str, send: Callable[[], T]) -> T:
+        """What `send` returns. Raises Refused, Cancelled, InvalidInput, EngineFault, PortError; nothing else."""
+        unsure = False
+        for attempt in range(self.attempts):
+            try:
+                return send()
+            except (ClientError, BotoCoreError, UnicodeError) as error:
+                meaning = meaning_of(error)
+                if meaning not in (Meaning.BUSY, Meaning.UNKNOWN):
+                    _raise(what, meaning, error, unsure)
+                unsure = unsure or meaning is Meaning.UNKNOWN
+                if attempt + 1 == self.attempts:
+                    raise PortError(f"{what}: {self.attempts} tries, the last: {error}") from error
+                self.wait(attempt)
+        raise PortError(f"{what}: no tries were allowed")
+
+    def wait(self, attempt: int) -> None:
+        """The pause after this try, counted from 0."""
+        self.sleep(self.random() * min(self.most_seconds, self.base_seconds * 2**attempt))
+
+    def until_all(self, what: str, send: Callable[[Any], tuple[T, Any]], left: Any) -> list[T]:
+        """For batches: `send` returns its result and what was left undone, which is sent again. The results."""
+        done: list[T] = []
+        for attempt in range(self.attempts):
+            result, left = send(left)
+            done.append(result)
+            if not left:
+                return done
+            self.wait(attempt)
+        raise PortError(f"{what}: parts were left undone {self.attempts} times")
+
+
+def _raise(what: str, meaning: Meaning, error: Exception, unsure: bool) -> NoReturn:
+    response: Answer = getattr(error, "response", {})
+    match meaning:
+        case Meaning.REFUSED:
+            raise Refused(response.get("Item") or None, unsure) from error
+        case Meaning.CANCELLED:
+            assert isinstance(error, ClientError)  # noqa: S101 - only an answer can be one
+            raise Cancelled(reasons_of(error)) from error
+        case Meaning.BAD_VALUE:
+            raise InvalidInput(f"{what}: {error}", code="cannot_be_stored") from error
+        case Meaning.DEFECT:
+            raise EngineFault(f"{what}: {error}") from error
+        case _:
+            raise PortError(f"{what}: {error}") from error

@@ -1,0 +1,63 @@
+"""boto3's clients: one of each service, made when it is first used and reused ever after.
+
+A client costs tenths of a second to make, the Scheduler's most of all; a function that never sets a timer never
+pays for it.
+"""
+
+from __future__ import annotations
+
+import threading
+from typing import Any
+
+from stepwell.aws.protocols import DynamoClient, S3Client, SchedulerClient, SqsClient
+
+CONNECT_TIMEOUT_SECONDS = 1
+READ_TIMEOUT_SECONDS = 3  # between two bytes
+CONNECTIONS = 32
+
+
+class Clients:
+    """The clients of one region. Their own retries are off: `calls.Retry` knows what an unknown outcome means."""
+
+    def __init__(self, session: Any = None) -> None:
+        """`session`: a boto3 Session; without one, all comes from the environment (AWS_REGION, AWS_ENDPOINT_URL …)."""
+        self._session = session
+        self._made: dict[str, Any] = {}
+        self._making = threading.Lock()
+
+    def dynamodb(self) -> DynamoClient:
+        client: DynamoClient = self._of("dynamodb")
+        return client
+
+    def sqs(self) -> SqsClient:
+        client: SqsClient = self._of("sqs")
+        return client
+
+    def scheduler(self) -> SchedulerClient:
+        client: SchedulerClient = self._of("scheduler")
+        return client
+
+    def s3(self) -> S3Client:
+        client: S3Client = self._of("s3")
+        return client
+
+    def _of(self, service: str) -> Any:
+        client = self._made.get(service)
+        if client is None:
+            with self._making:
+                client = self._made.get(service) or self._make(service)
+                self._made[service] = client
+        return client
+
+    def _make(self, service: str) -> Any:
+        import boto3  # noqa: PLC0415 - half a second that a cold start pays only for what it uses
+        from botocore.config import Config  # noqa: PLC0415
+
+        config = Config(
+            connect_timeout=CONNECT_TIMEOUT_SECONDS,
+            read_timeout=READ_TIMEOUT_SECONDS,
+            max_pool_connections=CONNECTIONS,
+            retries={"total_max_attempts": 1},
+            tcp_keepalive=True,
+        )
+        return (self._session or boto3).client(service, config=config)

@@ -1,0 +1,103 @@
+"""Run headers. A run that completes costs six write units beside its steps:
+
+                        table   by_workflow   by_state
+    created                 1             1          1
+    picked up               1             -          -      neither index projects what changes
+    completed               1             -          1      its entry under `live` is deleted
+    failed, cancelled       1             -          2      its entry moves to that state
+
+An input that would make the header larger than one write unit is an item of its own: a header is rewritten at every
+change of status, its input never.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from stepwell.aws import keys
+from stepwell.aws.calls import Refused
+from stepwell.aws.items import change_request, header_item, header_of, is_applied, size_of, text
+from stepwell.aws.protocols import Item
+from stepwell.aws.table import OnTable, Table
+from stepwell.errors import PortError
+from stepwell.runtime.jsontext import encode
+from stepwell.runtime.ports import Header, StatusChange
+
+HEADER_BYTES = 900  # with its input; leaves room in a write unit for what a wait adds
+
+
+class Headers(OnTable):
+    """Made once, changed forward only."""
+
+    def __init__(self, table: Table) -> None:
+        super().__init__(table)
+        self._known_workflows: set[str] = set()
+
+    async def create_run(self, header: Header) -> Header | None:
+        item = header_item(header)
+        given = encode(header.input)
+        packed = await self._table.pack("input", given)
+        if size_of({**item, **packed}) > HEADER_BYTES and "input" in packed:
+            apart = {keys.PARTITION: item[keys.PARTITION], keys.SORT: text(keys.input_sort(given))}
+            self._table.put_new({**apart, **packed, **self._table.until()})  # before the header that points to it
+            packed = {"input_at": apart[keys.SORT]}
+        self._know(header.workflow)
+        there = self._table.put_new({**item, **packed})
+        if there is None:
+            return None
+        return await self._with_input(there, ()) if "input_at" not in there else await self.get_run(header.run_id)
+
+    async def get_run(self, run_id: str) -> Header | None:
+        """One query: the header, and its input where that is an item of its own."""
+        items = list(
+            self._table.query(
+                "pk = :pk AND begins_with(sk, :run)",
+                {":pk": keys.run_partition(run_id), ":run": "RUN"},
+            )
+        )
+        header = next((item for item in items if item[keys.SORT]["S"] == "RUN"), None)
+        return None if header is None else await self._with_input(header, items)
+
+    async def _with_input(self, item: Item, beside: Sequence[Item]) -> Header:
+        """The header of an item; `beside` holds the inputs that are items of their own."""
+        if "input_at" not in item:
+            return header_of(item, await self._table.unpack("input", item))
+        place = item[keys.PARTITION], item["input_at"]
+        for other in beside:
+            if (other[keys.PARTITION], other[keys.SORT]) == place:
+                return header_of(item, await self._table.unpack("input", other))
+        raise PortError(f"the input of run {item['at']['S']} is not there")
+
+    async def _headers(self, places: Sequence[tuple[str, str]]) -> dict[str, Header]:
+        """The runs of these (at, run_id) places by id, those that still exist; eventually consistent."""
+        items = self._table.get_many(keys.header_key(run_id) for _, run_id in places)
+        apart = [
+            {keys.PARTITION: item[keys.PARTITION], keys.SORT: item["input_at"]} for item in items if "input_at" in item
+        ]
+        inputs = self._table.get_many(apart)
+        headers = [await self._with_input(item, inputs) for item in items]
+        return {header.run_id: header for header in headers}
+
+    async def change_status(self, change: StatusChange) -> bool:
+        try:
+            self._table.update(keys.header_key(change.run_id), **change_request(change))
+        except Refused as refused:
+            return refused.unsure and is_applied(refused.item, change)
+        return True
+
+    def _know(self, workflow: str) -> None:
+        """Keeps the names of workflows that have runs, for lists over all of them: one write per name, ever."""
+        if workflow in self._known_workflows:
+            return
+        if workflow not in self._workflows():
+            self._table.update(
+                keys.WORKFLOWS_KEY,
+                UpdateExpression="ADD #names :name",
+                ExpressionAttributeNames={"#names": "names"},
+                ExpressionAttributeValues={":name": {"SS": [workflow]}},
+            )
+        self._known_workflows.add(workflow)
+
+    def _workflows(self) -> list[str]:
+        item = self._table.get(keys.WORKFLOWS_KEY)
+        return [] if item is None else sorted(item["names"]["SS"])

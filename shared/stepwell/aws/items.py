@@ -1,0 +1,176 @@
+"""Between the values of the ports and the items of the table. What has its default value is not written.
+
+A write unit is a kilobyte of the whole item: an item that is updated should stay below one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from stepwell.aws import keys
+from stepwell.aws.protocols import Item
+from stepwell.engine.records import Status, Topic
+from stepwell.limits import SECOND_MS
+from stepwell.runtime.jsontext import decode, encode
+from stepwell.runtime.ports import Event, Header, StatusChange, Waiter
+
+EXPIRES = "expires"  # the table's TTL attribute, in seconds
+_TEXTS = ("workflow", "version", "fingerprint", "parent", "waiting_for", "waiting_node")
+_NUMBERS = (
+    "rev", "started_ms", "ended_ms", "start_at_ms", "deadline_ms", "priority", "waiting_since_ms", "waiting_until_ms",
+    "changed_ms", "expires_ms",
+)  # fmt: skip
+_DEFAULTS: Mapping[str, int | None] = {"deadline_ms": None, "waiting_until_ms": None, "rev": None}  # of others: 0
+
+
+def text(value: str) -> dict[str, str]:
+    return {"S": value}
+
+
+def number(value: int) -> dict[str, str]:
+    return {"N": str(value)}
+
+
+def ttl(at_ms: int) -> dict[str, str]:
+    """The second after this time."""
+    return number(-(-at_ms // SECOND_MS))
+
+
+def size_of(item: Item) -> int:
+    """Bytes of an item as DynamoDB counts them: names and values in UTF-8; numbers at their longest."""
+    total = 0
+    for name, value in item.items():
+        total += len(name.encode())
+        for kind, held in value.items():
+            if kind in ("S", "N"):
+                total += len(held.encode())
+            elif kind == "SS":
+                total += sum(len(member.encode()) for member in held)
+    return total
+
+
+def header_item(header: Header) -> Item:
+    """The header without its input."""
+    item = keys.header_key(header.run_id)
+    item["at"] = text(keys.place(header.created_ms, header.run_id))
+    item["status"] = text(header.status.value)
+    for name in _TEXTS:
+        if value := getattr(header, name):
+            item[name] = text(value)
+    for name in _NUMBERS:
+        value = getattr(header, name)
+        if value != _DEFAULTS.get(name, 0):
+            item[name] = number(value)
+    if header.idle:
+        item["idle"] = {"BOOL": True}
+    if header.tags:
+        item["tags"] = text(encode(dict(header.tags)))
+    if header.expires_ms:
+        item[EXPIRES] = ttl(header.expires_ms)
+    state = keys.state_of(header.status, header.run_id)
+    if state is not None:
+        item["state"] = text(state)
+    return item
+
+
+def header_of(item: Item, given_input: str) -> Header:
+    """The header of an item, with its input as JSON text."""
+    created_ms, run_id = keys.created_and_run(item["at"]["S"])
+    texts = {name: item[name]["S"] for name in _TEXTS if name in item}
+    numbers = {name: int(item[name]["N"]) for name in _NUMBERS if name in item}
+    return Header(
+        run_id=run_id,
+        input=decode(given_input),
+        created_ms=created_ms,
+        status=Status(item["status"]["S"]),
+        idle="idle" in item,
+        tags=decode(item["tags"]["S"]) if "tags" in item else {},
+        **{"workflow": "", "version": "", **texts},
+        **numbers,  # type: ignore[arg-type]  # the names are those of the fields
+    )
+
+
+def change_request(change: StatusChange) -> dict[str, Any]:
+    """The parts of an UpdateItem that apply the change to a header whose `rev` is behind."""
+    state = keys.state_of(change.status, change.run_id)
+    until_ms = change.waiting_until_ms
+    values: dict[str, dict[str, str] | None] = {  # None: removed
+        "rev": number(change.rev),
+        "status": text(change.status.value),
+        "changed_ms": number(change.changed_ms),
+        "ended_ms": number(change.ended_ms) if change.ended_ms else None,
+        "waiting_for": text(change.waiting_for) if change.waiting_for else None,
+        "waiting_node": text(change.waiting_node) if change.waiting_node else None,
+        "waiting_since_ms": number(change.waiting_since_ms) if change.waiting_since_ms else None,
+        "waiting_until_ms": None if until_ms is None else number(until_ms),
+        "expires_ms": number(change.expires_ms) if change.expires_ms else None,
+        EXPIRES: ttl(change.expires_ms) if change.expires_ms else None,
+        "state": None if state is None else text(state),
+    }
+    if change.started_ms is not None:
+        values["started_ms"] = number(change.started_ms)
+    new = {name: value for name, value in values.items() if value is not None}
+    sets = ", ".join(f"#{name} = :{name}" for name in new)
+    gone = ", ".join(f"#{name}" for name in values if name not in new)
+    return {
+        "UpdateExpression": f"SET {sets} REMOVE {gone}" if gone else f"SET {sets}",
+        "ConditionExpression": "attribute_exists(#pk) AND #rev < :rev",
+        "ExpressionAttributeNames": {f"#{name}": name for name in (*values, keys.PARTITION)},
+        "ExpressionAttributeValues": {f":{name}": value for name, value in new.items()},
+    }
+
+
+def is_applied(item: Item | None, change: StatusChange) -> bool:
+    """Whether a header is as this very change left it."""
+    if item is None:
+        return False
+    return (item["rev"]["N"], item["status"]["S"], item["changed_ms"]["N"]) == (
+        str(change.rev),
+        change.status.value,
+        str(change.changed_ms),
+    )
+
+
+def event_item(event: Event) -> Item:
+    """The event without its payload."""
+    item = keys.event_key(event.topic, event.id)
+    item["id"] = text(event.id)
+    item["at_ms"] = number(event.at_ms)
+    item["expires_ms"] = number(event.expires_ms)
+    item[EXPIRES] = ttl(event.expires_ms)
+    if event.consumed_by:
+        item["consumed_by"] = text(event.consumed_by)
+    return item
+
+
+def event_of(topic: Topic, item: Item, payload: str) -> Event:
+    return Event(
+        topic,
+        item["id"]["S"],
+        decode(payload),
+        int(item["at_ms"]["N"]),
+        int(item["expires_ms"]["N"]),
+        item["consumed_by"]["S"] if "consumed_by" in item else "",
+    )
+
+
+def waiter_key(waiter: Waiter) -> Item:
+    return keys.waiter_key(waiter.topic, waiter.run_id, waiter.token, waiter.slot, waiter.arm)
+
+
+def waiter_item(waiter: Waiter) -> Item:
+    item = waiter_key(waiter)
+    item["run_id"] = text(waiter.run_id)
+    item["token"] = text(waiter.token)
+    for name in ("slot", "since_ms", "arm"):
+        item[name] = number(getattr(waiter, name))
+    if waiter.match:
+        item["match"] = text(waiter.match)
+    return item
+
+
+def waiter_of(topic: Topic, item: Item) -> Waiter:
+    numbers = {name: int(item[name]["N"]) for name in ("slot", "since_ms", "arm")}
+    match = item["match"]["S"] if "match" in item else ""
+    return Waiter(topic, item["run_id"]["S"], item["token"]["S"], match=match, **numbers)

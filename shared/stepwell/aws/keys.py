@@ -1,0 +1,140 @@
+"""The keys of the one table, and of its two indexes. Text from outside is escaped, so that `#` only ever separates.
+
+RUN#<run>                  RUN                          the header
+RUN#<run>                  RUN#INPUT#<hash>             an input too large to be rewritten with the header
+RUN#<run>[#<fork>@<page>]  LOG#<token>#<slot>           a record
+RUN#<run>[#<fork>@<page>]  SNAP#<token>                 the last snapshot
+RUN#<run>#<join>           JOIN                         the members that have arrived
+BOX#<name>#<key>           E#<id>                       an event
+BOX#<name>#<key>           W#<run>#<token>#<slot>#<arm> a wait
+DEF#<version>              DEF                          a definition
+WORKFLOWS                  WORKFLOWS                    the names that runs were started of
+"""
+
+from __future__ import annotations
+
+import hashlib
+import zlib
+
+from stepwell.aws.protocols import Item
+from stepwell.engine.records import TERMINAL, Status, Topic
+from stepwell.errors import InvalidInput
+from stepwell.runtime.answers import LATEST_MS
+
+PARTITION, SORT = "pk", "sk"
+BY_WORKFLOW, BY_STATE = "by_workflow", "by_state"
+
+PART_BYTES = 900  # of one part of a key; a longer one is hashed. Partition keys hold 2,048 bytes, sort keys 1,024
+PAGE_BRANCHES = 100  # branches of a fork that share a partition
+STATE_SHARDS = 4  # partitions of each state: each takes about 1,000 writes a second
+LIVE = "live"
+
+
+def part(text: str) -> str:
+    """The text as one part of a key: escaped; by its hash where it is long."""
+    escaped = text.replace("%", "%25").replace("#", "%23")
+    try:
+        data = escaped.encode()
+    except UnicodeEncodeError as error:
+        raise InvalidInput(f"{text[:80]!r} cannot be part of a key", code="bad_key") from error
+    return escaped if len(data) <= PART_BYTES else f"%sha256-{hashlib.sha256(data).hexdigest()}"
+
+
+def key(partition: str, sort: str) -> Item:
+    return {PARTITION: {"S": partition}, SORT: {"S": sort}}
+
+
+def run_partition(run_id: str) -> str:
+    return f"RUN#{part(run_id)}"
+
+
+def header_key(run_id: str) -> Item:
+    return key(run_partition(run_id), "RUN")
+
+
+def input_sort(text: str) -> str:
+    return f"RUN#INPUT#{hashlib.sha256(text.encode()).hexdigest()[:32]}"
+
+
+def token_partition(run_id: str, token: str) -> str:
+    """The root token lives with its run; a branch with the others of its page, so that no partition grows with a fork.
+
+    A branch's id is its fork's path, a dot and its index: `0/3.17`.
+    """
+    fork, dot, index = token.rpartition(".")
+    if not dot or not index.isdecimal():
+        return run_partition(run_id)
+    return f"{run_partition(run_id)}#{part(fork)}@{int(index) // PAGE_BRANCHES}"
+
+
+def log_prefix(token: str) -> str:
+    return f"LOG#{part(token)}#"
+
+
+def log_sort(token: str, slot: int) -> str:
+    return f"{log_prefix(token)}{slot:010d}"
+
+
+def slot_of(sort: str) -> int:
+    return int(sort.rpartition("#")[2])
+
+
+def record_key(run_id: str, token: str, slot: int) -> Item:
+    return key(token_partition(run_id, token), log_sort(token, slot))
+
+
+def snapshot_key(run_id: str, token: str) -> Item:
+    return key(token_partition(run_id, token), f"SNAP#{part(token)}")
+
+
+def join_key(run_id: str, join: str) -> Item:
+    return key(f"{run_partition(run_id)}#{part(join)}", "JOIN")
+
+
+def box_partition(topic: Topic) -> str:
+    return f"BOX#{part(topic.name)}#{part(topic.key)}"
+
+
+def event_key(topic: Topic, event_id: str) -> Item:
+    return key(box_partition(topic), f"E#{part(event_id)}")
+
+
+def waiter_key(topic: Topic, run_id: str, token: str, slot: int, arm: int) -> Item:
+    return key(box_partition(topic), f"W#{part(run_id)}#{part(token)}#{slot}#{arm}")
+
+
+def definition_key(version: str) -> Item:
+    return key(f"DEF#{part(version)}", "DEF")
+
+
+WORKFLOWS_KEY = key("WORKFLOWS", "WORKFLOWS")
+
+
+def place(created_ms: int, run_id: str) -> str:
+    """Where a run stands in every list: by its time, then by its id."""
+    if not 0 <= created_ms <= LATEST_MS:
+        raise InvalidInput(f"{created_ms} is no time that a run can be created at", code="bad_time")
+    return f"{created_ms:015d}#{run_id}"
+
+
+def created_and_run(at: str) -> tuple[int, str]:
+    """The inverse of `place`."""
+    created_ms, _, run_id = at.partition("#")
+    return int(created_ms), run_id
+
+
+def group_of(status: Status) -> str | None:
+    """Under which state a run of this status is listed. None: completed runs, the most of all, under none."""
+    if status is Status.COMPLETED:
+        return None
+    return status.value if status in TERMINAL else LIVE
+
+
+def state_key(group: str, shard: int) -> str:
+    return f"{group}#{shard}"
+
+
+def state_of(status: Status, run_id: str) -> str | None:
+    """The partition of the index `by_state`. It does not change while a run lives, so waiting costs no index write."""
+    group = group_of(status)
+    return None if group is None else state_key(group, zlib.crc32(run_id.encode()) % STATE_SHARDS)

@@ -1,0 +1,106 @@
+"""The mailbox: events and waits meet in one partition per topic.
+
+An event's key is its id, so that one conditional put tells a duplicate, and one strongly consistent query gives what
+is pending. A consumed event stays, marked, until it expires: the query reads it too.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from stepwell import limits
+from stepwell.aws import keys
+from stepwell.aws.calls import CONDITION, Cancelled
+from stepwell.aws.items import event_item, event_of, text, waiter_item, waiter_key, waiter_of
+from stepwell.aws.logs import Logs
+from stepwell.aws.table import Table, numbers
+from stepwell.engine.records import Topic
+from stepwell.errors import PortError
+from stepwell.runtime.answers import too_many_pending
+from stepwell.runtime.jsontext import encode
+from stepwell.runtime.ports import Consumed, Event, Waiter
+
+_EVENTS = "pk = :pk AND begins_with(sk, :kind)"
+_PENDING = "attribute_not_exists(consumed_by) AND expires_ms > :now_ms"
+_TOPICS_REMEMBERED = 1_000
+
+
+class Mailbox(Logs):
+    """Events are consumed at most once, in the transaction that appends `resumed`."""
+
+    def __init__(self, table: Table) -> None:
+        super().__init__(table)
+        self._room: dict[Topic, int] = {}
+
+    async def put_event(self, event: Event) -> bool:
+        """The limit of pending events is counted when this process has used up what it last counted as free."""
+        item = {**event_item(event), **await self._table.pack("payload", encode(event.payload))}
+        room = self._room.pop(event.topic, 0) or limits.EVENT_PENDING - self._count_pending(event.topic, event.at_ms)
+        if room <= 0:
+            if self._table.get(keys.event_key(event.topic, event.id), keys.PARTITION) is not None:
+                return False
+            raise too_many_pending(event.topic)
+        is_new = self._table.put_new(item) is None
+        if len(self._room) >= _TOPICS_REMEMBERED:
+            self._room.clear()
+        self._room[event.topic] = room - 1 if is_new else room
+        return is_new
+
+    def _count_pending(self, topic: Topic, now_ms: int) -> int:
+        return self._table.count(
+            _EVENTS,
+            {":pk": keys.box_partition(topic), ":kind": "E#"},
+            FilterExpression=_PENDING,
+            numbers=numbers(now_ms=now_ms),
+        )
+
+    async def get_event(self, topic: Topic, event_id: str) -> Event | None:
+        item = self._table.get(keys.event_key(topic, event_id))
+        return None if item is None else event_of(topic, item, await self._table.unpack("payload", item))
+
+    async def pending_events(self, topic: Topic, now_ms: int) -> Sequence[Event]:
+        items = self._table.query(
+            _EVENTS,
+            {":pk": keys.box_partition(topic), ":kind": "E#"},
+            FilterExpression=_PENDING,
+            numbers=numbers(now_ms=now_ms),
+        )
+        events = [event_of(topic, item, await self._table.unpack("payload", item)) for item in items]
+        return sorted(events, key=lambda event: (event.at_ms, event.id))
+
+    async def put_waiter(self, waiter: Waiter) -> None:
+        self._table.put_new({**waiter_item(waiter), **self._table.until()})
+
+    async def waiters(self, topic: Topic) -> Sequence[Waiter]:
+        items = self._table.query(_EVENTS, {":pk": keys.box_partition(topic), ":kind": "W#"})
+        waiters = [waiter_of(topic, item) for item in items]
+        return sorted(waiters, key=lambda one: (one.since_ms, one.run_id, one.token, one.slot, one.arm))
+
+    async def forget_waiter(self, waiter: Waiter) -> None:
+        self._table.delete(waiter_key(waiter))
+
+    async def consume(self, topic: Topic, event_id: str, run_id: str, token: str, slot: int, body: str) -> Consumed:
+        record = await self._record(run_id, token, slot, body)
+        taker = text(f"{run_id}|{token}|{slot}")
+        mark = {
+            "Key": keys.event_key(topic, event_id),
+            "UpdateExpression": "SET consumed_by = :taker",
+            "ConditionExpression": "attribute_exists(pk) AND attribute_not_exists(consumed_by)",
+            "ExpressionAttributeValues": {":taker": taker},
+        }
+        put = {"Item": record, "ConditionExpression": "attribute_not_exists(pk)"}
+        try:
+            self._table.transact({"Put": put}, {"Update": mark})
+        except Cancelled as cancelled:
+            # The slot first: where both are taken, it is the token that has moved on.
+            return Consumed.SLOT_TAKEN if cancelled.reasons[0] in CONDITION else Consumed.EVENT_TAKEN
+        except PortError:
+            written = self._table.get(keys.record_key(run_id, token, slot))
+            if written == record and self._is_taken(topic, event_id, taker):
+                return Consumed.DONE  # it happened, and no answer said so
+            raise
+        return Consumed.DONE
+
+    def _is_taken(self, topic: Topic, event_id: str, taker: dict[str, str]) -> bool:
+        event = self._table.get(keys.event_key(topic, event_id), "consumed_by")
+        return event is not None and event.get("consumed_by") == taker

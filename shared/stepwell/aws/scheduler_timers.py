@@ -1,0 +1,89 @@
+"""Timers on EventBridge Scheduler: a one-time schedule that sends the message early; the queue's delay does the rest.
+
+    set ─── schedule fires LEAD before the time, up to a minute late ──▶ queue ──▶ receiver: too early, sends it
+                                                                                   again with the delay that is left
+
+So a timer is exact to the second, although the Scheduler is exact to the minute. It deletes itself when it fired.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime
+
+from botocore.exceptions import ClientError
+
+from stepwell.aws.calls import Retry, code_of
+from stepwell.aws.protocols import SchedulerClient
+from stepwell.definition.graph import Json
+from stepwell.limits import MINUTE_MS, SECOND_MS
+from stepwell.runtime.jsontext import encode
+from stepwell.runtime.ports import Clock, Lane, Queue
+
+LEAD_MS = 2 * MINUTE_MS  # the Scheduler's own minute, and one for the way through the queue
+NEAR_MS = 10 * MINUTE_MS  # nearer than this the queue's own delay is used
+
+
+@dataclass(frozen=True, slots=True)
+class Schedules:
+    """Where schedules are made: their group, the role that may send for them, the queues' ARNs by lane."""
+
+    group: str
+    role_arn: str
+    queue_arns: Mapping[Lane, str]
+
+
+class SchedulerTimers:
+    """The Timers port. A name is used up until its schedule has fired; the second call changes nothing.
+
+    A time nearer than NEAR_MS goes to the queue, which knows no names: set twice, it comes twice.
+    """
+
+    def __init__(
+        self,
+        schedules: Schedules,
+        client: Callable[[], SchedulerClient],
+        queue: Queue,
+        clock: Clock,
+        retry: Retry | None = None,
+    ) -> None:
+        self._schedules, self._client, self._queue, self._clock = schedules, client, queue, clock
+        self._retry = retry or Retry()
+
+    async def set(self, name: str, lane: Lane, message: Mapping[str, Json], at_ms: int) -> None:
+        if at_ms - self._clock.now_ms() <= NEAR_MS:
+            await self._queue.send(lane, message, at_ms)
+            return
+        body = encode(message)
+        self._retry.call("CreateSchedule", lambda: self._create(name, lane, body, at_ms - LEAD_MS))
+
+    def _create(self, name: str, lane: Lane, body: str, fires_ms: int) -> None:
+        try:
+            self._client().create_schedule(
+                Name=schedule_name(name),
+                GroupName=self._schedules.group,
+                ScheduleExpression=at_expression(fires_ms),
+                ScheduleExpressionTimezone="UTC",
+                FlexibleTimeWindow={"Mode": "OFF"},
+                ActionAfterCompletion="DELETE",
+                Target={
+                    "Arn": self._schedules.queue_arns[lane],
+                    "RoleArn": self._schedules.role_arn,
+                    "Input": body,
+                },
+            )
+        except ClientError as error:
+            if code_of(error) != "ConflictException":
+                raise  # else: it is armed already
+
+
+def schedule_name(name: str) -> str:
+    """A schedule's name holds 64 of a few characters; ours are longer and freer."""
+    return hashlib.sha256(name.encode()).hexdigest()
+
+
+def at_expression(at_ms: int) -> str:
+    """The second in which this time is."""
+    return f"at({datetime.fromtimestamp(at_ms // SECOND_MS, UTC):%Y-%m-%dT%H:%M:%S})"

@@ -1,0 +1,35 @@
+"""JSON values as text, as stores and queues keep them: the one place that refuses what JSON cannot say."""
+
+from __future__ import annotations
+
+import json
+
+from stepwell.definition.graph import Json
+from stepwell.errors import InvalidInput
+
+_AS_IT_IS = json.JSONEncoder(ensure_ascii=False, allow_nan=False, separators=(",", ":"))
+_ASCII = json.JSONEncoder(ensure_ascii=True, allow_nan=False, separators=(",", ":"))
+
+
+def encode(value: Json) -> str:
+    """The value as compact JSON. Raises InvalidInput for anything that is not plain, finite JSON.
+
+    As UTF-8 text, which is paid for by the byte; in ASCII where it holds what UTF-8 (half a surrogate pair) or SQS
+    (U+FFFE, U+FFFF) does not take.
+    """
+    try:
+        text = _AS_IT_IS.encode(value)
+        if text.isascii() or not any(_is_odd(character) for character in text):
+            return text
+        return _ASCII.encode(value)
+    except (TypeError, ValueError, RecursionError) as error:
+        raise InvalidInput(f"not a JSON value: {error}", code="not_json") from error
+
+
+def decode(text: str) -> Json:
+    """The value of a text that `encode` made."""
+    return json.loads(text)
+
+
+def _is_odd(character: str) -> bool:
+    return "\ud800" <= character <= "\udfff" or character in "\ufffe\uffff"

@@ -1,0 +1,53 @@
+"""The engine over emulated AWS: DynamoDB with a meter, SQS, Scheduler and S3, under one virtual clock."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from itertools import count
+from typing import Any
+
+from stepwell.aws.dynamodb_store import DynamoStore
+from stepwell.aws.s3_blobs import S3Blobs
+from stepwell.aws.table import Table
+from stepwell.definition.expressions import compile_expression
+from stepwell.runtime.assembly import assemble
+from stepwell.runtime.ports import Ports
+from tests.aws.meter import Meter
+from tests.contract.emulated import NO_WAIT, AwsQueue, Cloud, aws_queue, s3_blobs, table_of
+from tests.runtime.kit import CountingStore, World
+
+
+class AwsWorld(World):
+    """One Stepwell whose ports are those on AWS."""
+
+    def __init__(self, cloud: Cloud, table: Table, queue: AwsQueue, blobs: S3Blobs, *definitions: str) -> None:
+        super().__init__(*definitions)
+        self.cloud, self.table, self.blobs = cloud, table, blobs  # type: ignore[assignment]  # blobs of another kind
+        self.meter = Meter(cloud.connect("dynamodb"))
+        metered = Table(table.name, lambda: self.meter, blobs, retry=NO_WAIT)
+        self.clock, self.queue = queue.clock, queue  # type: ignore[assignment]  # a queue of another kind
+        self.sent = queue.cloud.calls
+        self.store = CountingStore(DynamoStore(metered))
+        numbers = count(1)
+        self.parts = assemble(
+            Ports(self.store, queue, queue.timers, blobs, self.clock),
+            self.catalog,
+            self.steps,
+            compile_expression=compile_expression,
+            new_id=lambda: f"{next(numbers):026d}",  # as long as a real one
+            jitter=lambda: 0.5,
+        )
+        self.service, self.sweeper = self.parts.service, self.parts.sweeper
+
+
+@contextmanager
+def aws_world(*definitions: str) -> Iterator[AwsWorld]:
+    cloud = Cloud()
+    with table_of(cloud) as table, aws_queue() as queue, s3_blobs() as blobs:
+        yield AwsWorld(cloud, table, queue, blobs, *definitions)
+
+
+def values_of(item: Any) -> dict[str, Any]:
+    """An item without its types."""
+    return {name: next(iter(value.values())) for name, value in item.items()}
