@@ -16,7 +16,7 @@ from typing import Any, TypeVar
 
 T = TypeVar("T")
 
-DEADLINE_SECONDS = 20.0
+DEADLINE_SECONDS = 60.0
 _SERVE = """
 import sys
 from pathlib import Path
