@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from itertools import pairwise
 
 from stepwell.engine.codec import decode_record, decode_token, encode_record, encode_token
-from stepwell.engine.records import ROOT, Arm, Goto, Kind, Record
+from stepwell.engine.records import ROOT, Arm, Goto, Kind, Parked, Record
 from stepwell.engine.token import Token, fold
 from stepwell.errors import ExpressionError
 from stepwell.runtime.messages import Wake, from_json
@@ -46,16 +46,22 @@ def check_quiet(world: World) -> None:
     parked = token.parked
     if token.ended:
         return
+    under_way = {from_json(letter.body).id for letter in world.letters}
     if parked is None or token.resumption is not None:
-        under_way = {from_json(letter.body).id for letter in world.letters}
         if not under_way & {log[-1].by, Wake(RUN, token.slot).id}:
             raise BrokenLawError(f"law 5: the run stands at {log[-1].kind} {log[-1].next}, and nothing will wake it")
         return
+    for event in _wanted_events(world, parked):
+        if f"event:{event.topic}:{event.id}" not in under_way:  # else its publisher died, and comes again
+            raise BrokenLawError(f"law 4: lost wakeup: {event.id} is pending, and {token.node} waits for it")
+
+
+def _wanted_events(world: World, parked: Parked) -> Iterator[Event]:
     for arm in parked.arms:
         for topic in arm.topics:
             for event in world.memory._pending.get(topic, {}).values():
                 if event.expires_ms > world.now_ms and _wanted(arm, event):
-                    raise BrokenLawError(f"law 4: lost wakeup: {topic} holds {event.id}, and {token.node} waits for it")
+                    yield event
 
 
 def _wanted(arm: Arm, event: Event) -> bool:

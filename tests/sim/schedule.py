@@ -168,6 +168,7 @@ async def _work(world: World, letter: Letter) -> None:
         return
     lane = Lane(letter.kind)
     if is_exhausted(letter.deliveries) and await give_up(world.parts, lane, letter.body):
+        world.seen.crashes += 1  # copies enough, and a living worker is taken for dead
         return
     budget = _HandsOver(world) if world.chances.hands_over else Unlimited()
     await dispatch(world.parts, lane, letter.body, budget)
