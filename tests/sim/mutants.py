@@ -15,9 +15,9 @@ from stepwell.local.memory_store import MemoryStore
 from stepwell.runtime import worker
 from stepwell.runtime.coordinator import Coordinator
 from stepwell.runtime.logbook import Standing
-from stepwell.runtime.messages import Wake
+from stepwell.runtime.messages import Wake, to_json
 from stepwell.runtime.perform import Performer
-from stepwell.runtime.ports import Event, Saved, StatusChange, Waiter
+from stepwell.runtime.ports import Event, Lane, Saved, StatusChange, Waiter
 from stepwell.runtime.worker import Budget, Worker
 
 _append = Worker._append
@@ -150,6 +150,17 @@ def status_overwritten() -> Iterator[None]:
         yield
 
 
+@contextmanager
+def early_timer_lost() -> Iterator[None]:
+    """A message that came early is armed again under the timer's own name, which has been used up."""
+
+    async def look_again(self: Performer, lane: Lane, message: Wake, at_ms: int, came: object) -> None:
+        await self._ports.timers.set(f"{message.run_id}.{message.id}", lane, to_json(message), at_ms)
+
+    with mock.patch.object(Performer, "look_again", look_again):
+        yield
+
+
 MUTANTS: dict[str, Callable[[], AbstractContextManager[None]]] = {
     mutant.__name__: mutant
     for mutant in (
@@ -161,5 +172,6 @@ MUTANTS: dict[str, Callable[[], AbstractContextManager[None]]] = {
         effects_once,
         terminal_overwritten,
         status_overwritten,
+        early_timer_lost,
     )
 }
