@@ -2,7 +2,7 @@
 
 | variable | means | default |
 |---|---|---|
-| `SHOP_DATA` | the folder of the file | `.stepwell/shop` |
+| `SHOP_DATA` | the folder of the file | `.stepwell/shop`; in a Lambda function a temporary one |
 | `SHOP_SECONDS` | how long each of them takes to answer | 0 |
 | `SHOP_LOST_ANSWERS` | how many answers of the carrier get lost on their way back, per parcel | 0 |
 """
@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import os
 import sqlite3
+import tempfile
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -36,7 +37,8 @@ class Backoffice:
     @classmethod
     def open(cls) -> Backoffice:
         """As the environment says."""
-        folder = Path(os.environ.get("SHOP_DATA") or ".stepwell/shop")
+        usual = Path(tempfile.gettempdir()) / "shop" if "LAMBDA_TASK_ROOT" in os.environ else Path(".stepwell/shop")
+        folder = Path(os.environ.get("SHOP_DATA") or usual)
         folder.mkdir(parents=True, exist_ok=True)
         seconds = float(os.environ.get("SHOP_SECONDS") or 0)
         return cls(folder / "backoffice.db", seconds, int(os.environ.get("SHOP_LOST_ANSWERS") or 0))

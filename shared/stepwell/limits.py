@@ -23,7 +23,8 @@ EXPRESSION_RESULT_BYTES = 1_000_000  # what one expression or template may make:
 
 # Runs
 MAX_VISITS = 1_000  # visits of one node unless it says otherwise: `loop_limit`
-RUN_STEPS = 100_000  # slots of one token's log: `step_limit`
+RUN_STEPS = 100_000  # slots of one token's log, unless a deployment says fewer: `step_limit`
+HOPS = 10  # messages about one record without a further record, before the run is given up: `hop_limit`
 STEP_TIMEOUT_MS = 5 * MINUTE_MS  # a step without its own timeout: `step_timeout`
 CLOCKS_APART_MS = 5 * SECOND_MS  # how far two machines' clocks may differ before one takes the other for dead
 WAIT_RETRIES = 3  # `on_timeout: retry`
@@ -40,6 +41,9 @@ WAIT_ANSWER_SECONDS = 25  # `?wait=`
 # Storage
 SNAPSHOT_RECORDS = 200  # a fold is saved each time so many records follow the last one saved
 CLAIM_CHECK_BYTES = 100_000  # a value above it goes to the blob store by content hash
+# On AWS, a text above it goes to S3 and not into its DynamoDB item. By cost S3 is better from 7 KB on, or from 19 KB if
+# the text is read 20 times; but each write and each read takes 100 ms more, where an item takes 8 (docs/decisions.md).
+ITEM_BYTES = 32_000
 
 # Waits: default and maximum, from the table of waits in the definition reference
 WAIT_TIMEOUTS_MS: dict[str, tuple[int | None, int]] = {

@@ -3,24 +3,41 @@
 | variable | means | default |
 |---|---|---|
 | `STEPWELL_URL` | the API that the command line talks to | `http://127.0.0.1:8787` |
+| `STEPWELL_API_KEY`, `STEPWELL_TOKEN` | what the command line shows an API that asks for a key or a bearer token | |
 | `STEPWELL_DATA` | where `stepwell dev` keeps its data | `.stepwell` |
 | `STEPWELL_LOG_LEVEL` | `debug`, `info`, `warning` or `error` | `info` |
 | `NO_COLOR` | anything: no colours (no-color.org) | |
 | `USER`, `USERNAME` | who approves, rejects, cancels, unless `--by` says so | |
+
+A deployed function has these from its stack:
+
+| variable | means | default |
+|---|---|---|
+| `STEPWELL_TABLE`, `STEPWELL_BUCKET`, `STEPWELL_BUS` | the names of the table, the bucket, the event bus | |
+| `STEPWELL_EVENTS` | what the bus is told: `all`, `runs` (all but what went well within a run) or `none` | `runs` |
+| `STEPWELL_QUEUES` | `{"resume": {"url", "arn"}, "work": {POOL: {"url", "arn"}}}` | |
+| `STEPWELL_SCHEDULE_GROUP`, `STEPWELL_SCHEDULE_ROLE` | where timers are made, and the role they send with | |
+| `STEPWELL_POOL` | the pool whose steps this worker runs | `default` |
+| `STEPWELL_MAX_STEPS` | records of one run | 100,000 |
+| `STEPWELL_API_KEY_SECRET` | the secret that holds the API's key | |
+| `STEPWELL_TRACE` | anything: traces by X-Ray | |
 """
 
 from __future__ import annotations
 
+import json
 import os
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from stepwell.errors import UserError
+from stepwell.limits import RUN_STEPS
 
 DEFAULT_PORT = 8787
 DEFAULT_URL = f"http://127.0.0.1:{DEFAULT_PORT}"
 LOG_LEVELS = ("debug", "info", "warning", "error")
+EVENTS = ("all", "runs", "none")
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,19 +49,102 @@ class Settings:
     log_level: str = "info"
     data_dir: Path = Path(".stepwell")
     user: str = ""
+    api_key: str = field(default="", repr=False)
+    token: str = field(default="", repr=False)
+
+
+@dataclass(frozen=True, slots=True)
+class QueuePlace:
+    """A queue: by its URL for those who send, by its ARN for schedules."""
+
+    url: str
+    arn: str
+
+
+@dataclass(frozen=True, slots=True)
+class Deployment:
+    """What a deployed function knows of its stack. A name that it was not given is empty: it has no use for it."""
+
+    table: str
+    bucket: str
+    resume: QueuePlace
+    work: Mapping[str, QueuePlace]  # by pool
+    schedule_group: str = ""
+    schedule_role: str = ""
+    bus: str = ""
+    events: str = "runs"
+    pool: str = "default"
+    max_steps: int = RUN_STEPS
+    api_key_secret: str = ""
+    trace: bool = False
+    log_level: str = "info"
+
+
+def environment() -> Mapping[str, str]:
+    """All variables, for what a user's own file names, such as a webhook's `env:NAME`."""
+    return os.environ
 
 
 def read_settings(environ: Mapping[str, str] = os.environ) -> Settings:
     """Raises UserError `bad_setting` for a value that cannot be. An empty variable counts as one that is not set."""
-    log_level = environ.get("STEPWELL_LOG_LEVEL", "").lower() or "info"
-    if log_level not in LOG_LEVELS:
-        raise UserError(
-            f"STEPWELL_LOG_LEVEL is {log_level[:40]!r}", code="bad_setting", hint=f"one of {', '.join(LOG_LEVELS)}"
-        )
     return Settings(
         url=environ.get("STEPWELL_URL", "").strip() or DEFAULT_URL,
         no_color=bool(environ.get("NO_COLOR")),
-        log_level=log_level,
+        log_level=_log_level(environ),
         data_dir=Path(environ.get("STEPWELL_DATA", "") or ".stepwell"),
         user=environ.get("USER", "") or environ.get("USERNAME", ""),
+        api_key=environ.get("STEPWELL_API_KEY", "").strip(),
+        token=environ.get("STEPWELL_TOKEN", "").strip(),
     )
+
+
+def read_deployment(environ: Mapping[str, str] = os.environ) -> Deployment:
+    """Raises UserError `bad_setting` for a value that cannot be."""
+    resume, work = _queues(environ.get("STEPWELL_QUEUES", ""))
+    return Deployment(
+        table=environ.get("STEPWELL_TABLE", ""),
+        bucket=environ.get("STEPWELL_BUCKET", ""),
+        resume=resume,
+        work=work,
+        schedule_group=environ.get("STEPWELL_SCHEDULE_GROUP", ""),
+        schedule_role=environ.get("STEPWELL_SCHEDULE_ROLE", ""),
+        bus=environ.get("STEPWELL_BUS", ""),
+        events=_one_of("STEPWELL_EVENTS", EVENTS, environ.get("STEPWELL_EVENTS", "") or "runs"),
+        pool=environ.get("STEPWELL_POOL", "") or "default",
+        max_steps=_max_steps(environ),
+        api_key_secret=environ.get("STEPWELL_API_KEY_SECRET", ""),
+        trace=bool(environ.get("STEPWELL_TRACE")),
+        log_level=_log_level(environ),
+    )
+
+
+def _log_level(environ: Mapping[str, str]) -> str:
+    return _one_of("STEPWELL_LOG_LEVEL", LOG_LEVELS, environ.get("STEPWELL_LOG_LEVEL", "").lower() or "info")
+
+
+def _one_of(name: str, allowed: Sequence[str], value: str) -> str:
+    if value not in allowed:
+        raise _bad(name, value, f"one of {', '.join(allowed)}")
+    return value
+
+
+def _max_steps(environ: Mapping[str, str]) -> int:
+    text = environ.get("STEPWELL_MAX_STEPS", "") or str(RUN_STEPS)
+    if not text.isdecimal() or not 0 < int(text) <= RUN_STEPS:
+        raise _bad("STEPWELL_MAX_STEPS", text, f"a whole number from 1 to {RUN_STEPS}")
+    return int(text)
+
+
+def _queues(text: str) -> tuple[QueuePlace, Mapping[str, QueuePlace]]:
+    try:
+        raw = json.loads(text or "{}")
+        if not raw:  # a function that sends nothing, such as the authorizer
+            return QueuePlace("", ""), {}
+        return QueuePlace(**raw["resume"]), {pool: QueuePlace(**place) for pool, place in raw["work"].items()}
+    except (ValueError, TypeError, KeyError, AttributeError) as error:
+        hint = '{"resume": {"url": …, "arn": …}, "work": {"default": {"url": …, "arn": …}}}'
+        raise _bad("STEPWELL_QUEUES", text, hint) from error
+
+
+def _bad(name: str, value: str, hint: str) -> UserError:
+    return UserError(f"{name} is {value[:40]!r}", code="bad_setting", hint=hint)

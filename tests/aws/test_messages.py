@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import json
 import re
-from typing import Any
+from collections.abc import Callable
+from contextlib import AbstractContextManager
+from typing import Any, TypeAlias
 
 import pytest
 
@@ -15,8 +17,10 @@ from stepwell.runtime.jsontext import decode, encode
 from stepwell.runtime.ports import Lane
 from tests.contract.emulated import AwsQueue, aws_queue
 from tests.contract.kit import NOW_MS, run
+from tests.contract.on_moto import moto_queue
 
 YEAR_MS = 365 * 86_400_000
+Opened: TypeAlias = Callable[[], AbstractContextManager[AwsQueue]]
 
 
 def sent(queue: AwsQueue, operation: str) -> list[dict[str, Any]]:
@@ -80,13 +84,25 @@ def test_a_far_timer_is_a_schedule_that_fires_early_once_and_is_gone() -> None:
         assert queue.next_due_ms() is None
 
 
-def test_a_timer_that_is_armed_already_is_no_error_and_another_is_another() -> None:
-    with aws_queue() as queue:
+@pytest.mark.parametrize("opened", [aws_queue, moto_queue])
+def test_a_timer_that_is_armed_already_is_no_error_and_another_is_another(opened: Opened) -> None:
+    with opened() as queue:
         for _ in range(2):
             run(queue.set("t", Lane.RESUME, {"m": 1}, NOW_MS + YEAR_MS))
         run(queue.set("u", Lane.RESUME, {"m": 1}, NOW_MS + YEAR_MS))
         schedules = queue.cloud.connect("scheduler").list_schedules()["Schedules"]
         assert len(schedules) == 2
+
+
+@pytest.mark.parametrize("opened", [aws_queue, moto_queue])
+def test_a_schedule_is_kept_as_it_was_asked_for(opened: Opened) -> None:
+    with opened() as queue:
+        run(queue.set("ä🧀" * 500, Lane.RESUME, {"m": "ä🧀"}, NOW_MS + YEAR_MS))
+        kept = queue.cloud.connect("scheduler").get_schedule(Name=schedule_name("ä🧀" * 500), GroupName="default")
+        assert kept["ScheduleExpression"] == at_expression(NOW_MS + YEAR_MS - LEAD_MS)
+        assert kept["ActionAfterCompletion"] == "DELETE"
+        assert kept["Target"]["Arn"].rpartition(":")[2].startswith("resume")
+        assert decode(kept["Target"]["Input"]) == {"m": "ä🧀"}
 
 
 def test_a_near_timer_needs_no_schedule() -> None:

@@ -1,8 +1,11 @@
-"""The store on DynamoDB answers any sequence of calls as the one in memory does."""
+"""The stores on DynamoDB and SQLite answer any sequence of calls as the one in memory does."""
 
 from __future__ import annotations
 
 import random
+from collections.abc import Callable
+from contextlib import AbstractContextManager
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -11,7 +14,9 @@ from stepwell.engine.records import Status
 from stepwell.local.memory import MemoryStore
 from stepwell.runtime.ports import RunQuery, StatusChange, Store
 from tests.contract.emulated import dynamo_store
-from tests.contract.kit import NOW_MS, ORDER, event, header, run, waiter
+from tests.contract.kit import NOW_MS, ORDER, event, header, run, sqlite_store, waiter
+from tests.contract.on_moto import moto_store
+from tests.contract.troubled import troubled_store
 
 STATUSES = list(Status)
 
@@ -61,10 +66,20 @@ def answer(store: Store, one: Any) -> Any:
     return list(made) if isinstance(made, list | tuple) else made
 
 
-@pytest.mark.parametrize("seed", range(8))
-def test_random_calls_get_the_same_answers(seed: int) -> None:
+@pytest.mark.parametrize(
+    ("opened", "seed"),
+    [
+        *((dynamo_store, seed) for seed in range(8)),
+        *((troubled_store, seed) for seed in range(8, 10)),
+        *((moto_store, seed) for seed in range(10, 11)),
+        *((sqlite_store, seed) for seed in range(12, 18)),
+    ],
+)
+def test_random_calls_get_the_same_answers(
+    opened: Callable[[Path], AbstractContextManager[Store]], seed: int, tmp_path: Path
+) -> None:
     rng, memory = random.Random(seed), MemoryStore()
-    with dynamo_store() as dynamo:
+    with opened(tmp_path) as other:
         for number in range(250):
             one = call(rng)
-            assert answer(dynamo, one) == answer(memory, one), f"call {number} of seed {seed}"
+            assert answer(other, one) == answer(memory, one), f"call {number} of seed {seed}"

@@ -43,7 +43,7 @@ def items(table: Table) -> list[dict[str, Any]]:
 
 
 def test_a_log_of_more_than_a_megabyte_is_read_page_by_page(cloud: Cloud, store: DynamoStore) -> None:
-    saved = [Saved(slot, f"{slot}" + "x" * 90_000) for slot in range(30)]
+    saved = [Saved(slot, f"{slot}" + "x" * 30_000) for slot in range(90)]
     for record in saved:
         run(store.append("r1", "0", record.slot, record.body))
     cloud.calls.clear()
@@ -53,10 +53,10 @@ def test_a_log_of_more_than_a_megabyte_is_read_page_by_page(cloud: Cloud, store:
 
 
 def test_events_of_more_than_a_megabyte_are_all_pending_and_all_counted(store: DynamoStore) -> None:
-    for number in range(15):
-        run(store.put_event(event(f"e{number}", NOW_MS - number, payload="x" * 90_000, expires_ms=NOW_MS + 9)))
-    assert [found.id for found in run(store.pending_events(ORDER, NOW_MS))] == [f"e{n}" for n in range(14, -1, -1)]
-    assert store._count_pending(ORDER, NOW_MS) == 15
+    for number in range(45):
+        run(store.put_event(event(f"e{number}", NOW_MS - number, payload="x" * 30_000, expires_ms=NOW_MS + 9)))
+    assert [found.id for found in run(store.pending_events(ORDER, NOW_MS))] == [f"e{n}" for n in range(44, -1, -1)]
+    assert store._count_pending(ORDER, NOW_MS) == 45
 
 
 def test_a_body_just_below_400_kilobytes_fits_into_an_item_and_a_larger_one_goes_to_a_blob(cloud: Cloud) -> None:
@@ -172,6 +172,17 @@ def test_a_page_of_all_runs_is_a_query_for_each_workflow_and_one_batch(cloud: Cl
     page = run(store.list_runs(RunQuery(limit=20)))
     assert [found.run_id for found in page.headers] == [f"r{number}" for number in range(59, 39, -1)]
     assert cloud.calls == ["GetItem", "Query", "Query", "Query", "BatchGetItem"]
+
+
+def test_many_items_are_read_by_hundreds_and_deleted_by_twenty_fives(
+    cloud: Cloud, table: Table, store: DynamoStore
+) -> None:
+    for slot in range(201):
+        run(store.append("r1", "0", slot, "body"))
+    cloud.calls.clear()
+    assert len(table.get_many(keys.record_key("r1", "0", slot) for slot in range(201))) == 201
+    assert store.erase("r1") == 201
+    assert cloud.calls == ["BatchGetItem"] * 3 + ["Query"] + ["BatchWriteItem"] * 9
 
 
 def test_loading_a_token_is_two_requests(cloud: Cloud, store: DynamoStore) -> None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import io
 import itertools
+import threading
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
@@ -15,11 +16,12 @@ from urllib.parse import parse_qs, unquote, urlsplit
 
 import boto3
 from botocore.awsrequest import AWSResponse
-from ministack.services import dynamodb, eventbridge, s3, scheduler, sqs
+from ministack.services import dynamodb, eventbridge, s3, scheduler, secretsmanager, sqs, ssm
 
 from stepwell.aws.calls import Retry
 from stepwell.aws.clients import Clients
 from stepwell.aws.dynamodb_store import DynamoStore
+from stepwell.aws.queues import Queues
 from stepwell.aws.s3_blobs import S3Blobs
 from stepwell.aws.scheduler_timers import SchedulerTimers, Schedules
 from stepwell.aws.sqs_queue import SqsQueue
@@ -29,9 +31,19 @@ from stepwell.local.clocks import VirtualClock
 from stepwell.local.inbox import Delivery
 from stepwell.runtime.jsontext import decode
 from stepwell.runtime.ports import Lane
+from stepwell.settings import QueuePlace
 
-SERVICES = {"dynamodb": dynamodb, "s3": s3, "scheduler": scheduler, "sqs": sqs}
+SERVICES = {
+    "dynamodb": dynamodb,
+    "eventbridge": eventbridge,
+    "s3": s3,
+    "scheduler": scheduler,
+    "secrets-manager": secretsmanager,
+    "sqs": sqs,
+    "ssm": ssm,
+}
 NO_WAIT = Retry(attempts=200, sleep=lambda _: None)  # many tries: 64 threads on one item
+_ONE_AT_A_TIME = threading.RLock()  # as its server's event loop has them: an UpdateItem is not atomic among threads
 _NUMBERS = itertools.count(1)
 _SESSION = boto3.Session(aws_access_key_id="1" * 12, aws_secret_access_key="none", region_name="us-east-1")  # noqa: S106
 
@@ -83,17 +95,29 @@ def _ask(service: Any, request: Any) -> AWSResponse:
     headers = {name.lower(): _text(value) for name, value in request.headers.items()}
     content = request.body or b""
     body = content.encode() if isinstance(content, str) else content if isinstance(content, bytes) else content.read()
+    if headers.get("content-encoding") == "aws-chunked":
+        body = _unchunked(body)
     bucket, dot, _ = url.netloc.partition(".s3.")
     path = unquote(f"/{bucket}{url.path}" if dot else url.path)  # a bucket is named by the host or by the path
-    coroutine = service.handle_request(request.method, path, headers, body, parse_qs(url.query, keep_blank_values=True))
-    try:
-        coroutine.send(None)
-    except StopIteration as done:
-        status, found, given = done.value
-    else:
-        coroutine.close()
-        raise AssertionError("the emulator waited")
+    query = parse_qs(url.query, keep_blank_values=True)
+    coroutine = service.handle_request(request.method, path, headers, body, query)
+    with _ONE_AT_A_TIME:
+        try:
+            coroutine.send(None)
+        except StopIteration as done:
+            status, found, given = done.value
+        else:
+            coroutine.close()
+            raise AssertionError("the emulator waited")
     return answer(status, given, found)
+
+
+def _unchunked(body: bytes) -> bytes:
+    """What S3 makes of a body that comes in chunks, each behind its size, with a checksum at the end."""
+    found, rest = b"", body
+    while size := int((parted := rest.partition(b"\r\n"))[0], 16):
+        found, rest = found + parted[2][:size], parted[2][size + 2 :]
+    return found
 
 
 def _text(value: Any) -> str:
@@ -141,17 +165,19 @@ class AwsQueue(SqsQueue):
     """SQS and Scheduler as the engine sees them, with just enough of a receiving side to see what was sent."""
 
     def __init__(self, cloud: Cloud, urls: Mapping[Lane, str], clock: VirtualClock) -> None:
-        super().__init__(urls, cloud.clients.sqs, clock, NO_WAIT)
+        places = {lane: QueuePlace(url, _arn(cloud, url)) for lane, url in urls.items()}
+        queues = Queues(places[Lane.RESUME], {"default": places[Lane.WORK]})
+        super().__init__(queues, cloud.clients.sqs, clock, NO_WAIT)
         cloud.connect("scheduler")
-        arns = {lane: _arn(cloud, url) for lane, url in urls.items()}
-        schedules = Schedules("default", "arn:aws:iam::000000000000:role/timers", arns)
+        schedules = Schedules("default", "arn:aws:iam::000000000000:role/timers", queues)
         self.timers = SchedulerTimers(schedules, cloud.clients.scheduler, self, clock, NO_WAIT)
         self.cloud, self.clock, self.urls = cloud, clock, urls
         self.set = self.timers.set
 
     def receive(self, lanes: Any, now_ms: int, lease_ms: int) -> Delivery | None:
         self.clock.set(now_ms)
-        scheduler._tick_schedules()
+        with _ONE_AT_A_TIME:
+            scheduler._tick_schedules()
         for lane in lanes:
             found = self.cloud.connect("sqs").receive_message(
                 QueueUrl=self.urls[lane], MaxNumberOfMessages=1, VisibilityTimeout=lease_ms // 1_000,

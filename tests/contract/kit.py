@@ -50,6 +50,8 @@ class Adapter(Generic[T]):
     - "inbox": the whole receiving side (leases, order, counts), which on AWS is Lambda's event source mapping
     - "exact": timers come at their very millisecond, and their names are kept after they fired; on AWS the Scheduler
       fires early, the receiver looks again, and a fired schedule is gone with its name
+    - "fires": schedules fire; moto keeps them and no more
+    - "speed": a thousand runs take seconds, not minutes
     """
 
     name: str
@@ -93,11 +95,11 @@ def memory_blobs(_: Path) -> Iterator[MemoryBlobs]:
     yield MemoryBlobs()
 
 
-def emulated(name: str) -> Callable[[Path], AbstractContextManager[Any]]:
-    """An adapter of emulated.py, imported when it is opened: the processes that tests start do not need AWS."""
+def late(module: str, name: str) -> Callable[[Path], AbstractContextManager[Any]]:
+    """An adapter of another module, imported when it is opened: the processes that tests start do not need AWS."""
 
     def opened(folder: Path) -> AbstractContextManager[Any]:
-        adapter: AbstractContextManager[Any] = getattr(import_module("tests.contract.emulated"), name)(folder)
+        adapter: AbstractContextManager[Any] = getattr(import_module(f"tests.contract.{module}"), name)(folder)
         return adapter
 
     return opened
@@ -109,17 +111,21 @@ LOCAL_STORES: list[Adapter[LocalStore]] = [
 ]
 STORES: list[Adapter[Store]] = [
     *LOCAL_STORES,  # type: ignore[list-item]  # Adapter is invariant; it is only read
-    Adapter("dynamodb", emulated("dynamo_store"), threads=True),
+    Adapter("dynamodb", late("emulated", "dynamo_store"), threads=True),
+    Adapter("dynamodb on a bad day", late("troubled", "troubled_store"), lacks=frozenset({"speed"})),
+    Adapter("dynamodb on moto", late("on_moto", "moto_store"), lacks=frozenset({"speed"})),
 ]
 QUEUES: list[Adapter[LocalQueue]] = [
     Adapter("memory", memory_queue),
     Adapter("sqlite", sqlite_queue, threads=True),
-    Adapter("sqs and scheduler", emulated("aws_queue"), lacks=frozenset({"inbox", "exact"})),
+    Adapter("sqs and scheduler", late("emulated", "aws_queue"), threads=True, lacks=frozenset({"inbox", "exact"})),
+    Adapter("sqs and scheduler on moto", late("on_moto", "moto_queue"), lacks=frozenset({"inbox", "exact", "fires"})),
 ]
 BLOBS: list[Adapter[Blobs]] = [
     Adapter("memory", memory_blobs),
     Adapter("folder", folder_blobs, threads=True),
-    Adapter("s3", emulated("s3_blobs")),
+    Adapter("s3", late("emulated", "s3_blobs"), threads=True),
+    Adapter("s3 on moto", late("on_moto", "moto_blobs")),
 ]
 
 

@@ -25,7 +25,7 @@ def test_putting_a_blob_twice_changes_nothing(blobs: Blobs) -> None:
 
 @pytest.mark.threads
 def test_threads_may_put_the_same_blob_at_once(blobs: Blobs) -> None:
-    references = at_once(32, lambda number: run(blobs.put(b"same" * 1_000)))
+    references = at_once(64, lambda number: run(blobs.put(b"same" * 1_000)))
     assert len(set(references)) == 1
     assert run(blobs.get(references[0])) == b"same" * 1_000
 

@@ -54,8 +54,8 @@ def test_topics_are_apart_even_where_their_texts_are_equal(store: Store) -> None
 
 
 @pytest.mark.threads
-def test_of_32_threads_that_put_an_event_exactly_one_does(store: Store) -> None:
-    assert sum(at_once(32, lambda number: run(store.put_event(event(payload=number))))) == 1
+def test_of_64_threads_that_put_an_event_exactly_one_does(store: Store) -> None:
+    assert sum(at_once(64, lambda number: run(store.put_event(event(payload=number))))) == 1
 
 
 def test_pending_events_are_oldest_first_and_by_id_where_times_are_equal(store: Store) -> None:
@@ -135,23 +135,23 @@ def test_where_slot_and_event_are_taken_the_slot_is_reported(store: Store) -> No
 
 
 @pytest.mark.threads
-def test_of_32_runs_that_fight_for_one_event_exactly_one_gets_it(store: Store) -> None:
+def test_of_64_runs_that_fight_for_one_event_exactly_one_gets_it(store: Store) -> None:
     run(store.put_event(event()))
-    answers = at_once(32, lambda number: consume(store, run_id=f"r{number}"))
-    assert sorted(answers) == [Consumed.DONE, *[Consumed.EVENT_TAKEN] * 31]
-    written = [f"r{number}" for number in range(32) if run(store.read_log(f"r{number}", "0"))]
+    answers = at_once(64, lambda number: consume(store, run_id=f"r{number}"))
+    assert sorted(answers) == [Consumed.DONE, *[Consumed.EVENT_TAKEN] * 63]
+    written = [f"r{number}" for number in range(64) if run(store.read_log(f"r{number}", "0"))]
     assert written == [f"r{answers.index(Consumed.DONE)}"]
 
 
 @pytest.mark.threads
-def test_of_32_events_that_fight_for_one_slot_exactly_one_is_consumed(store: Store) -> None:
-    for number in range(32):
+def test_of_64_events_that_fight_for_one_slot_exactly_one_is_consumed(store: Store) -> None:
+    for number in range(64):
         run(store.put_event(event(f"e{number}")))
-    answers = at_once(32, lambda number: consume(store, f"e{number}", body=f"{number}"))
-    assert sorted(answers) == [Consumed.DONE, *[Consumed.SLOT_TAKEN] * 31]
+    answers = at_once(64, lambda number: consume(store, f"e{number}", body=f"{number}"))
+    assert sorted(answers) == [Consumed.DONE, *[Consumed.SLOT_TAKEN] * 63]
     winner = answers.index(Consumed.DONE)
     assert run(store.read_log("r1", "0")) == [Saved(4, f"{winner}")]
-    assert set(pending(store)) == {f"e{number}" for number in range(32)} - {f"e{winner}"}
+    assert set(pending(store)) == {f"e{number}" for number in range(64)} - {f"e{winner}"}
 
 
 @pytest.mark.threads

@@ -205,11 +205,16 @@ def test_reclaiming_ends_every_lease_and_leaves_delays_alone(queue: LocalQueue) 
 
 
 @pytest.mark.threads
-def test_of_many_receivers_each_message_goes_to_one(queue: LocalQueue) -> None:
-    for number in range(60):
-        send(queue, number)
-    found = at_once(16, lambda _: drain(queue))
-    assert sorted(number for each in found for number in each) == list(range(60))
+def test_of_64_senders_and_64_receivers_each_message_goes_to_one(queue: LocalQueue) -> None:
+    at_once(64, lambda number: send(queue, number))
+    found = at_once(64, lambda _: drain(queue))
+    assert sorted(number for each in found for number in each) == list(range(64))
+
+
+@pytest.mark.threads
+def test_of_64_threads_that_set_a_timer_exactly_one_does(queue: LocalQueue) -> None:
+    at_once(64, lambda number: run(queue.set("t", Lane.WORK, {"m": number}, NOW_MS + HOUR_MS)))
+    assert len(drain(queue, NOW_MS + HOUR_MS)) == 1
 
 
 @pytest.mark.needs("exact")
@@ -220,6 +225,7 @@ def test_a_timer_fires_at_its_time_however_far(queue: LocalQueue) -> None:
     assert drain(queue, NOW_MS + year_ms) == ["timer"]
 
 
+@pytest.mark.needs("fires")
 def test_a_timer_set_twice_fires_once_with_what_was_set_first(queue: LocalQueue) -> None:
     run(queue.set("t", Lane.RESUME, {"m": "first"}, NOW_MS + HOUR_MS + 5))
     run(queue.set("t", Lane.WORK, {"m": "second"}, NOW_MS + HOUR_MS + 1))

@@ -77,8 +77,8 @@ def test_a_second_creation_gets_the_header_as_it_is_now(store: Store) -> None:
 
 
 @pytest.mark.threads
-def test_of_32_threads_that_create_a_run_exactly_one_does(store: Store) -> None:
-    answers = at_once(32, lambda number: run(store.create_run(header(fingerprint=f"{number}"))))
+def test_of_64_threads_that_create_a_run_exactly_one_does(store: Store) -> None:
+    answers = at_once(64, lambda number: run(store.create_run(header(fingerprint=f"{number}"))))
     winner = [number for number, answer in enumerate(answers) if answer is None]
     assert len(winner) == 1
     assert {answer.fingerprint for answer in answers if answer} == {f"{winner[0]}"}
@@ -142,12 +142,13 @@ def test_a_change_of_an_unknown_run_changes_nothing(store: Store) -> None:
 @pytest.mark.threads
 def test_changes_from_many_threads_leave_the_newest(store: Store) -> None:
     run(store.create_run(header()))
-    at_once(32, lambda number: run(store.change_status(change(number, started_ms=number))))
+    at_once(64, lambda number: run(store.change_status(change(number, started_ms=number))))
     now = run(store.get_run("r1"))
     assert now is not None
-    assert (now.rev, now.started_ms) == (31, 31)
+    assert (now.rev, now.started_ms) == (63, 63)
 
 
+@pytest.mark.needs("speed")
 def test_pages_over_a_thousand_runs_of_one_millisecond_miss_and_repeat_nothing(store: Store) -> None:
     names = [f"run-{number:04}" for number in range(1_000)]
     for name in sorted(names, key=lambda name: name[::-1]):

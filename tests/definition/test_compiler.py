@@ -99,7 +99,7 @@ def test_a_step_carries_what_is_written_and_none_where_the_definition_is_silent(
     assert charge is not None
     assert ship is not None
     assert charge.retry == Retry(2, "linear", 2_000, 60_000, "full", frozenset({"transient"}))
-    assert (charge.input, charge.at_most_once, charge.pool, charge.on_failure) == (None, None, "default", "abort")
+    assert (charge.input, charge.at_most_once, charge.pool, charge.on_failure) == (None, None, None, "abort")
     assert (ship.run, ship.timeout_ms, ship.retry) == ("send_parcel", 5_000, None)
     assert ship.input is not None
     assert ship.input.evaluate({"input": {"address": "x"}}) == {"to": "x"}

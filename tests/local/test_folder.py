@@ -21,7 +21,7 @@ def test_yaml_and_json_are_read_and_everything_else_is_left_alone(tmp_path: Path
     (tmp_path / "a.yaml").write_text(GOOD.format(name="a"))
     (tmp_path / "b.yml").write_text(GOOD.format(name="b"))
     (tmp_path / "c.json").write_text('{"workflow": "c", "nodes": {"a": {}}}')
-    for other in (".hidden.yaml", "package.json", "webhooks.yaml", "readme.md", "steps.py"):
+    for other in (".hidden.yaml", "package.json", "readme.md", "steps.py"):
         (tmp_path / other).write_text("{")
     (tmp_path / "tests").mkdir()
     (tmp_path / "tests" / "d.yaml").write_text("{")

@@ -17,11 +17,12 @@ from stepwell.engine.actions import Outcome
 from stepwell.engine.records import Failure
 from stepwell.engine.retry import Policy, resolve_policy
 from stepwell.engine.token import Token
-from stepwell.local.clocks import RealClock, VirtualClock
+from stepwell.local.clocks import VirtualClock
 from stepwell.local.inbox import ALL_LANES
 from stepwell.local.memory import MemoryBlobs, MemoryQueue, MemoryStore
 from stepwell.runtime.assembly import assemble
 from stepwell.runtime.catalog import Catalog
+from stepwell.runtime.clocks import RealClock
 from stepwell.runtime.dispatch import dispatch
 from stepwell.runtime.driving import run_now
 from stepwell.runtime.ports import Header, Lane, Ports
@@ -90,7 +91,8 @@ def fails(kind: str = "Broken", category: str = "step") -> Outcome:
 class World:
     """One Stepwell whose messages lie still until they are delivered."""
 
-    def __init__(self, *definitions: str) -> None:
+    def __init__(self, *definitions: str, **options: Any) -> None:
+        """`options` are those of `assemble`: max_steps, pool."""
         self.clock = VirtualClock(NOW_MS)
         self.store, self.queue, self.steps = CountingStore(MemoryStore()), MemoryQueue(self.clock), Functions()
         self.blobs = MemoryBlobs()
@@ -103,6 +105,7 @@ class World:
             compile_expression=compile_expression,
             new_id=lambda: f"{next(numbers):04d}",
             jitter=lambda: 0.5,
+            **options,
         )
         self.service, self.sweeper = self.parts.service, self.parts.sweeper
 

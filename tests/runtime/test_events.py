@@ -6,6 +6,7 @@ from collections.abc import Callable
 
 import pytest
 
+from stepwell.engine.waits import run_topic
 from stepwell.errors import Conflict
 from stepwell.runtime.driving import run_now
 from stepwell.runtime.ports import Lane
@@ -25,6 +26,21 @@ def test_an_event_of_one_id_counts_once_however_often_it_comes() -> None:
     run_now(world.service.send_event("e", {"n": 2}, key="k", event_id="other"))
     world.deliver()
     assert world.header(run_id).status == "completed"
+
+
+def test_an_event_for_one_run_finds_its_wait_in_its_log_and_no_other_run() -> None:
+    arms = "{for: event, name: e, key: k, match: 'event.n > 1'}, {for: event, name: f}"
+    world = World(f"workflow: flow\ntimeline: [{{name: a, wait: {{any: [{arms}]}}}}]")
+    run_id, other = approving(world), approving(world)
+    for number in (1, 2):
+        run_now(world.service.send_event("e", {"n": number}, run_id=run_id))
+        world.deliver()
+    assert world.token(run_id).result["result"] == {"n": 2}
+    assert world.header(other).status == "waiting"
+    assert not run_now(world.store.waiters(run_topic("e", other)))
+    run_now(world.service.send_event("f", {}, run_id=other))
+    world.deliver()
+    assert world.token(other).result["index"] == 1
 
 
 def test_an_event_that_came_first_is_kept_for_the_run_that_waits_later() -> None:

@@ -73,7 +73,7 @@ def test_a_wait_is_two_records_a_registration_and_a_status_each_way() -> None:
     world.store.calls.clear()
     run_now(world.service.send_event("paid", {"n": 1}, key="k"))
     world.deliver()
-    wanted = Counter(put_event=1, consume=1, append=2, change_status=2, forget_waiter=2)
+    wanted = Counter(put_event=1, consume=1, append=2, change_status=2, forget_waiter=1)
     assert world.store.writes == wanted
 
 

@@ -11,6 +11,7 @@ from unittest import mock
 from stepwell.engine import effects as engine_effects
 from stepwell.engine.effects import Register
 from stepwell.engine.records import Record
+from stepwell.engine.waits import run_of
 from stepwell.local.memory_store import MemoryStore
 from stepwell.runtime import worker
 from stepwell.runtime.coordinator import Coordinator
@@ -19,6 +20,7 @@ from stepwell.runtime.messages import Wake, to_json
 from stepwell.runtime.perform import Performer
 from stepwell.runtime.ports import Event, Lane, Saved, StatusChange, Waiter
 from stepwell.runtime.worker import Budget, Worker
+from tests.sim.world import stop
 
 _append = Worker._append
 _publish = Coordinator.publish
@@ -79,6 +81,36 @@ def event_after_waits() -> Iterator[None]:
         early = _EarlyWaits(store, list(await store.waiters(event.topic)))
         ports = replace(self._ports, store=early)  # type: ignore[arg-type]
         await _publish(Coordinator(ports, self._logbook, self._performer), event, by)
+
+    with mock.patch.object(Coordinator, "publish", publish):
+        yield
+
+
+class _EarlyLog:
+    """A logbook whose first look is from before the event was written."""
+
+    def __init__(self, logbook: Any, early: Standing | None) -> None:
+        self._logbook, self._early = logbook, [early]
+
+    async def load(self, *where: str) -> Standing | None:
+        found: Standing | None = self._early.pop() if self._early else await self._logbook.load(*where)
+        return found
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._logbook, name)
+
+
+@contextmanager
+def event_after_log() -> Iterator[None]:
+    """The publisher to a run reads its log first and writes its event after, when it gets round to it."""
+
+    async def publish(self: Coordinator, event: Event, by: str) -> None:
+        run_id, logbook = run_of(event.topic), self._logbook
+        if run_id is not None:
+            logbook = _EarlyLog(self._logbook, await self._logbook.load(run_id))  # type: ignore[assignment]
+            for _ in range(20):
+                await stop("dawdling")
+        await _publish(Coordinator(self._ports, logbook, self._performer), event, by)
 
     with mock.patch.object(Coordinator, "publish", publish):
         yield
@@ -167,6 +199,7 @@ MUTANTS: dict[str, Callable[[], AbstractContextManager[None]]] = {
         no_conditional_append,
         wait_after_read,
         event_after_waits,
+        event_after_log,
         no_by,
         effects_before_append,
         effects_once,

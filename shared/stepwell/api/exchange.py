@@ -26,6 +26,7 @@ class Call:
     query: str = ""
     headers: Mapping[str, str] = field(default_factory=dict)
     raw_body: bytes = b""
+    caller: str = ""  # as API Gateway knows them: a user's ARN, or a token's email or subject
 
     def body(self, model: type[M]) -> M:
         """The body as this model. Raises UserError for one that is too large, no JSON, or something else."""

@@ -70,6 +70,11 @@ class SentView(TypedDict):
     event_id: str
 
 
+class TakenView(TypedDict, total=False):
+    event_id: str
+    run_id: str
+
+
 class HealthView(TypedDict):
     status: str
     version: str
@@ -104,6 +109,7 @@ _SHAPES: tuple[Any, ...] = (
     ResultView,
     EndedView,
     SentView,
+    TakenView,
     Explanation,
     RunGraph,
     WorkflowPage,

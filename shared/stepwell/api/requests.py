@@ -171,6 +171,14 @@ class NoQuery(Query):
     """A route without a query string."""
 
 
+def caller_of(event: Mapping[str, Any]) -> str:
+    """Who the gateway's authorizer says is calling; empty where it does not know them by name."""
+    authorizer = (event.get("requestContext") or {}).get("authorizer") or {}
+    claims = (authorizer.get("jwt") or {}).get("claims") or {}
+    caller = (authorizer.get("iam") or {}).get("userArn") or claims.get("email") or claims.get("sub") or ""
+    return str(caller)[:KEY_CHARACTERS]
+
+
 def body_bytes(body: str | None, is_base64: bool) -> bytes:
     """The body as it was sent. Raises UserError for one that is too large or not base64 though it says so."""
     text = body or ""

@@ -23,7 +23,7 @@ from stepwell.api.handlers.looking import LOOKING_ROUTES, installed_version
 from stepwell.api.handlers.starting import STARTING_ROUTES
 from stepwell.api.openapi import document
 from stepwell.api.problems import problem, problem_answer
-from stepwell.api.requests import body_bytes
+from stepwell.api.requests import body_bytes, caller_of
 from stepwell.runtime.assembly import Assembly
 from stepwell.runtime.driving import run_now
 
@@ -51,8 +51,12 @@ class Resolver(APIGatewayHttpResolver):
 
 
 def create_app(parts: Assembly, more: Iterable[Route] = ()) -> APIGatewayHttpResolver:
-    """The resolver over these parts: what a Lambda's handler and the dev server hand their events to."""
-    routes = (*ROUTES, *more)
+    """The whole API over these parts: what a Lambda's handler and the dev server hand their events to."""
+    return app_of(parts, (*ROUTES, *more))
+
+
+def app_of(parts: Assembly, routes: tuple[Route, ...]) -> APIGatewayHttpResolver:
+    """A resolver that serves these routes, their document, and nothing else."""
     app = Resolver()
     table = [*routes, _openapi_route(routes)]
     for route in table:
@@ -74,6 +78,7 @@ def _endpoint(app: Resolver, parts: Assembly, route: Route) -> Callable[..., Res
                 event.raw_event.get("rawQueryString") or "",
                 {name.lower(): value for name, value in (event.raw_event.get("headers") or {}).items()},
                 body_bytes(event.raw_event.get("body"), bool(event.raw_event.get("isBase64Encoded"))),
+                caller_of(event.raw_event),
             )
             answer = run_now(_handled(call, route))
         except Exception as error:  # the outermost: whatever it is, it is logged, and the caller gets a problem

@@ -19,7 +19,14 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import Any, NoReturn, TypeVar
 
-from botocore.exceptions import BotoCoreError, ClientError, ConnectTimeoutError, HTTPClientError, ParamValidationError
+from botocore.exceptions import (
+    BotoCoreError,
+    ClientError,
+    ConnectTimeoutError,
+    EndpointConnectionError,
+    HTTPClientError,
+    ParamValidationError,
+)
 
 from stepwell.aws.protocols import Answer, Item
 from stepwell.errors import EngineFault, InvalidInput, PortError
@@ -97,7 +104,7 @@ def meaning_of(error: Exception) -> Meaning:
             return _of_answer(error)
         case ParamValidationError():
             return Meaning.DEFECT
-        case ConnectTimeoutError():
+        case ConnectTimeoutError() | EndpointConnectionError():
             return Meaning.BUSY  # nothing was sent
         case HTTPClientError():
             return Meaning.UNKNOWN

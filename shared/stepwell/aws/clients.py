@@ -9,7 +9,15 @@ from __future__ import annotations
 import threading
 from typing import Any
 
-from stepwell.aws.protocols import DynamoClient, S3Client, SchedulerClient, SqsClient
+from stepwell.aws.protocols import (
+    DynamoClient,
+    EventsClient,
+    S3Client,
+    SchedulerClient,
+    SecretsManagerClient,
+    SqsClient,
+    SsmClient,
+)
 
 CONNECT_TIMEOUT_SECONDS = 1
 READ_TIMEOUT_SECONDS = 3  # between two bytes
@@ -37,8 +45,20 @@ class Clients:
         client: SchedulerClient = self._of("scheduler")
         return client
 
+    def events(self) -> EventsClient:
+        client: EventsClient = self._of("events")
+        return client
+
     def s3(self) -> S3Client:
         client: S3Client = self._of("s3")
+        return client
+
+    def secretsmanager(self) -> SecretsManagerClient:
+        client: SecretsManagerClient = self._of("secretsmanager")
+        return client
+
+    def ssm(self) -> SsmClient:
+        client: SsmClient = self._of("ssm")
         return client
 
     def _of(self, service: str) -> Any:

@@ -125,11 +125,8 @@ def is_applied(item: Item | None, change: StatusChange) -> bool:
     """Whether a header is as this very change left it."""
     if item is None:
         return False
-    return (item["rev"]["N"], item["status"]["S"], item["changed_ms"]["N"]) == (
-        str(change.rev),
-        change.status.value,
-        str(change.changed_ms),
-    )
+    expected = {"rev": number(change.rev), "status": text(change.status.value), "changed_ms": number(change.changed_ms)}
+    return all(item.get(name) == value for name, value in expected.items())
 
 
 def event_item(event: Event) -> Item:

@@ -40,6 +40,11 @@ def part(text: str) -> str:
     return escaped if len(data) <= PART_BYTES else f"%sha256-{hashlib.sha256(data).hexdigest()}"
 
 
+def unpart(escaped: str) -> str:
+    """The inverse of `part`, for a text that was not too long for it."""
+    return escaped.replace("%23", "#").replace("%25", "%")
+
+
 def key(partition: str, sort: str) -> Item:
     return {PARTITION: {"S": partition}, SORT: {"S": sort}}
 

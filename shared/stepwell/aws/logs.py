@@ -51,6 +51,10 @@ class Logs(OnTable):
             for item in islice(items, limit)
         ]
 
+    async def body_of(self, item: Item) -> str:
+        """The body of a record's item, as the table's stream has it."""
+        return await self._table.unpack("body", item)
+
     async def save_snapshot(self, run_id: str, token: str, slot: int, body: str) -> None:
         packed = await self._table.pack("body", body)
         item = {**keys.snapshot_key(run_id, token), "slot": number(slot), **packed, **self._table.until()}
@@ -62,13 +66,13 @@ class Logs(OnTable):
         )
 
     async def arrive(self, run_id: str, join: str, member: str) -> frozenset[str]:
-        changed = self._table.update(
+        joined = self._table.update(
             keys.join_key(run_id, join),
             UpdateExpression="ADD #members :member SET #expires = if_not_exists(#expires, :expires)",
             ExpressionAttributeNames={"#members": "members", "#expires": EXPIRES},
             ExpressionAttributeValues={":member": {"SS": [member]}, ":expires": self._table.until()[EXPIRES]},
         )
-        return frozenset(changed["members"]["SS"])
+        return frozenset(joined["members"]["SS"])
 
     async def put_definition(self, version: str, body: str) -> None:
         """Read first: every cold start asks, and a refused put of a large item costs as much as a put."""

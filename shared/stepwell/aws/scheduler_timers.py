@@ -17,6 +17,7 @@ from botocore.exceptions import ClientError
 
 from stepwell.aws.calls import Retry, code_of
 from stepwell.aws.protocols import SchedulerClient
+from stepwell.aws.queues import Queues
 from stepwell.definition.graph import Json
 from stepwell.limits import MINUTE_MS, SECOND_MS
 from stepwell.runtime.jsontext import encode
@@ -28,11 +29,11 @@ NEAR_MS = 10 * MINUTE_MS  # nearer than this the queue's own delay is used
 
 @dataclass(frozen=True, slots=True)
 class Schedules:
-    """Where schedules are made: their group, the role that may send for them, the queues' ARNs by lane."""
+    """Where schedules are made: their group, the role that may send for them, the queues they send to."""
 
     group: str
     role_arn: str
-    queue_arns: Mapping[Lane, str]
+    queues: Queues
 
 
 class SchedulerTimers:
@@ -57,9 +58,10 @@ class SchedulerTimers:
             await self._queue.send(lane, message, at_ms)
             return
         body = encode(message)
-        self._retry.call("CreateSchedule", lambda: self._create(name, lane, body, at_ms - LEAD_MS))
+        self._retry.call("CreateSchedule", lambda: self._create(
+            name, self._schedules.queues.of(lane, message).arn, body, at_ms - LEAD_MS))  # fmt: skip
 
-    def _create(self, name: str, lane: Lane, body: str, fires_ms: int) -> None:
+    def _create(self, name: str, queue_arn: str, body: str, fires_ms: int) -> None:
         try:
             self._client().create_schedule(
                 Name=schedule_name(name),
@@ -69,7 +71,7 @@ class SchedulerTimers:
                 FlexibleTimeWindow={"Mode": "OFF"},
                 ActionAfterCompletion="DELETE",
                 Target={
-                    "Arn": self._schedules.queue_arns[lane],
+                    "Arn": queue_arn,
                     "RoleArn": self._schedules.role_arn,
                     "Input": body,
                 },

@@ -1,4 +1,4 @@
-"""The queues on SQS: one for each lane, with the delay of a message for times up to 15 minutes away."""
+"""The queues on SQS, with the delay of a message for times up to 15 minutes away."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 
 from stepwell.aws.calls import Retry
 from stepwell.aws.protocols import SqsClient
+from stepwell.aws.queues import Queues
 from stepwell.definition.graph import Json
 from stepwell.errors import EngineFault, InvalidInput
 from stepwell.limits import SECOND_MS
@@ -20,16 +21,17 @@ class SqsQueue:
     """The Queue port. A lost answer makes a second copy of the message, as any delivery may."""
 
     def __init__(
-        self, urls: Mapping[Lane, str], client: Callable[[], SqsClient], clock: Clock, retry: Retry | None = None
+        self, queues: Queues, client: Callable[[], SqsClient], clock: Clock, retry: Retry | None = None
     ) -> None:
-        self._urls, self._client, self._clock, self._retry = urls, client, clock, retry or Retry()
+        self._queues, self._client, self._clock, self._retry = queues, client, clock, retry or Retry()
 
     async def send(self, lane: Lane, message: Mapping[str, Json], at_ms: int = 0) -> None:
         body = encode(message)
         if len(body) * 4 > MESSAGE_BYTES and len(body.encode()) > MESSAGE_BYTES:
             raise InvalidInput(f"a message of more than {MESSAGE_BYTES} bytes", code="message_too_large")
+        url = self._queues.of(lane, message).url
         self._retry.call("SendMessage", lambda: self._client().send_message(
-            QueueUrl=self._urls[lane], MessageBody=body, DelaySeconds=self._delay_seconds(at_ms)))  # fmt: skip
+            QueueUrl=url, MessageBody=body, DelaySeconds=self._delay_seconds(at_ms)))  # fmt: skip
 
     def _delay_seconds(self, at_ms: int) -> int:
         """Whole seconds, rounded up: never before its time."""

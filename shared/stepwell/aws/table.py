@@ -67,7 +67,7 @@ class Table:
         blobs: Blobs,
         *,
         retry: Retry | None = None,
-        claim_bytes: int = limits.CLAIM_CHECK_BYTES,
+        claim_bytes: int = limits.ITEM_BYTES,
         records_kept_ms: int = RECORDS_KEPT_MS,
         now_ms: Callable[[], int] = _now_ms,
     ) -> None:
@@ -122,12 +122,12 @@ class Table:
         return None
 
     def update(self, where: Item, **request: Any) -> Item:
-        """The item's attributes that changed. Raises Refused when the condition does not hold."""
+        """The item as it is now. Raises Refused when the condition does not hold."""
         answer = self.retry.call("UpdateItem", lambda: self._client().update_item(
-            TableName=self.name, Key=where, ReturnValues="UPDATED_NEW",
+            TableName=self.name, Key=where, ReturnValues="ALL_NEW",
             ReturnValuesOnConditionCheckFailure="ALL_OLD", **request))  # fmt: skip
-        changed: Item = answer.get("Attributes", {})
-        return changed
+        updated: Item = answer["Attributes"]
+        return updated
 
     def delete(self, where: Item) -> None:
         self.retry.call("DeleteItem", lambda: self._client().delete_item(TableName=self.name, Key=where))

@@ -25,7 +25,7 @@ def check(
     strict: Annotated[bool, typer.Option("--strict", help="Warnings count as errors.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print the problems as JSON and nothing else.")] = False,
 ) -> None:
-    """Check definitions: files, or a folder with its functions."""
+    """Check definitions: files, or a folder with its functions and webhooks."""
     problems: list[Problem] = []
     workflows = 0
     for path in paths or [default_folder()]:
@@ -50,6 +50,10 @@ def check_path(path: Path) -> tuple[int, Sequence[Problem]]:
         from stepwell.runtime.folder import check_folder, definition_files  # noqa: PLC0415 - with the compiler
 
         return len(definition_files(path)), check_folder(path)
+    from stepwell.definition.webhooks import FILES, check_webhooks  # noqa: PLC0415 - with the compiler
+
+    if path.name in FILES:
+        return 0, check_webhooks(read_definition(path), str(path)).problems
     from stepwell.definition.compiler import compile_definition  # noqa: PLC0415 - 100 ms
 
     return 1, compile_definition(read_definition(path), str(path)).problems

@@ -9,6 +9,7 @@ from urllib.parse import quote, urlsplit
 
 import httpx
 
+from stepwell.cli.access import Access, gateway_refusal
 from stepwell.cli.refusals import ApiProblem, JsonObject, Unreachable
 from stepwell.errors import UserError
 from stepwell.limits import PAGE_ITEMS_MAX, WAIT_ANSWER_SECONDS
@@ -16,20 +17,27 @@ from stepwell.limits import PAGE_ITEMS_MAX, WAIT_ANSWER_SECONDS
 CONNECT_SECONDS = 5.0
 ANSWER_SECONDS = WAIT_ANSWER_SECONDS + 10.0
 LOOPBACK = frozenset({"127.0.0.1", "localhost", "::1"})
+GATEWAY_REFUSES = frozenset({401, 403, 429, 500, 503, 504})
 
 
 class Client:
     """The API at a URL. Use it in a `with`."""
 
-    def __init__(self, url: str) -> None:
+    def __init__(self, url: str, access: Access = Access()) -> None:  # noqa: B008 - frozen
         parts = urlsplit(url)
         if parts.scheme not in {"http", "https"} or not parts.hostname:
             raise UserError(f"{url!r} is not the URL of an API", code="bad_url", hint="such as http://127.0.0.1:8787")
         self.url = url.rstrip("/")
-        self.local = parts.hostname in LOOPBACK
+        named = parts.hostname.endswith(".localhost")  # a name of this machine that not every resolver knows
+        self.local = named or parts.hostname in LOOPBACK
+        base = self.url.replace(parts.hostname, "127.0.0.1", 1) if named else self.url
+        headers = {**access.headers, **({"Host": parts.netloc} if named else {})}
         timeout = httpx.Timeout(ANSWER_SECONDS, connect=CONNECT_SECONDS)
         # A proxy of the environment cannot reach this machine's own loopback.
-        self._http = httpx.Client(base_url=self.url, timeout=timeout, trust_env=not self.local)
+        self._http = httpx.Client(
+            base_url=base, timeout=timeout, trust_env=not self.local, headers=headers, auth=access.auth
+        )
+        self._caller = access.kind
 
     def __enter__(self) -> Client:
         return self
@@ -108,6 +116,8 @@ class Client:
             problem = None
         if isinstance(problem, dict) and ("title" in problem or "detail" in problem):
             raise ApiProblem(answer.status_code, problem)
+        if isinstance(problem, dict) and "message" in problem and answer.status_code in GATEWAY_REFUSES:
+            raise gateway_refusal(answer.status_code, problem, self._caller)
         raise self._stranger(answer)
 
     def _object(self, answer: httpx.Response) -> JsonObject:

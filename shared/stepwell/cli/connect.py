@@ -11,10 +11,13 @@ if TYPE_CHECKING:
 
 
 def connect(url: str) -> Client:
-    """The API named on the line, else by STEPWELL_URL, else this machine's."""
-    from stepwell.cli.client import Client  # noqa: PLC0415 - httpx: 100 ms that `--help` does without
+    """The API named on the line, else by STEPWELL_URL, else this machine's. Raises UserError."""
+    from stepwell.cli.access import access_to  # noqa: PLC0415 - httpx: 100 ms that `--help` does without
+    from stepwell.cli.client import Client  # noqa: PLC0415
 
-    return Client(url or read_settings().url)
+    settings = read_settings()
+    place = url or settings.url
+    return Client(place, access_to(place, settings))
 
 
 def person(by: str) -> str:

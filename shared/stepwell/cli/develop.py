@@ -40,12 +40,19 @@ def dev(
     ] = None,
     port: Annotated[int, typer.Option("--port", min=0, max=65535, help="0: any that is free.")] = DEFAULT_PORT,
     reload: Annotated[bool, typer.Option("--reload/--no-reload", help="Follow changes of the folder.")] = True,
+    aws: Annotated[bool, typer.Option("--aws", help="As deployed, on an emulator of AWS; runs are not kept.")] = False,
 ) -> None:
     """Run everything on this machine: API, coordinator, worker, timers."""
     chosen = folder or default_folder()
     if not chosen.is_dir():
         hint = "make one with: stepwell init DIR"
         raise NotFound(f"there is no folder {str(chosen)!r}", code="no_such_folder", hint=hint)
+    kept = data or read_settings().data_dir
+    serve = _emulated if aws else _local
+    raise typer.Exit(serve(chosen, kept, port, reload))
+
+
+def _local(folder: Path, data: Path, port: int, reload: bool) -> int:
     try:
         from stepwell.local.dev import serve  # noqa: PLC0415 - a server, only for this command
     except ModuleNotFoundError as error:
@@ -53,7 +60,19 @@ def dev(
             raise
         message = f"the local server needs {error.name}, which is not installed"
         raise StepwellError(message, code="not_installed", hint='pip install "stepwell[local]"') from error
-    raise typer.Exit(serve(chosen, data or read_settings().data_dir, port, reload=reload))
+    return serve(folder, data, port, reload=reload)
+
+
+def _emulated(folder: Path, data: Path, port: int, reload: bool) -> int:
+    """In a folder of its own, so that both servers can run at once."""
+    from stepwell.aws.emulator import check_installed  # noqa: PLC0415 - only for this command
+
+    check_installed()
+    from stepwell.cli.deploy import checked  # noqa: PLC0415
+    from stepwell.cli.emulate import serve  # noqa: PLC0415
+
+    checked(folder)
+    return serve(folder, data / "aws", port, reload=reload)
 
 
 def init(

@@ -14,7 +14,7 @@ from typing import Annotated, Any, TextIO
 import typer
 from typer.core import TyperGroup
 
-from stepwell.cli import acts, checking, develop, runs
+from stepwell.cli import acts, checking, deploy, develop, runs
 from stepwell.cli.screen import print_error
 from stepwell.errors import StepwellError
 
@@ -39,7 +39,7 @@ app = typer.Typer(
     name="stepwell", cls=Commands, no_args_is_help=True, pretty_exceptions_enable=False, rich_markup_mode=None
 )
 COMMANDS: tuple[Callable[..., None], ...] = (  # in the order of the help
-    *(develop.init, develop.dev, checking.check, develop.graph, develop.schema),
+    *(develop.init, develop.dev, checking.check, develop.graph, develop.schema, deploy.deploy),
     *(runs.run, runs.runs, runs.show, runs.history, runs.watch, runs.explain, runs.stats),
     *(acts.event, acts.approve, acts.reject, acts.cancel, acts.terminate),
 )

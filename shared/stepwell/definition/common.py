@@ -118,7 +118,7 @@ def step_of(context: Context, data: Mapping[str, Json], path: str) -> Step | Non
         timeout_ms=context.duration_ms(data, "timeout", path),
         retry=retry_of(context, data["retry"], f"{path}/retry") if "retry" in data else None,
         at_most_once=data.get("at_most_once"),
-        pool=data.get("pool", "default"),
+        pool=data.get("pool"),
         on_failure=data.get("on_failure", "abort"),
     )
 

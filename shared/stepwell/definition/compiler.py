@@ -7,7 +7,6 @@ import json
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import PurePath
-from typing import TYPE_CHECKING
 
 from stepwell.definition.checks import check_graph, lint
 from stepwell.definition.common import Context, check_name
@@ -17,9 +16,6 @@ from stepwell.definition.text import closest, pointer_part
 from stepwell.definition.timeline import compile_timeline
 from stepwell.errors import DefinitionError, Problem
 from stepwell.limits import DEFINITION_NODES, RETENTION_MS
-
-if TYPE_CHECKING:
-    from stepwell.definition.loader import Loaded
 
 MOST_PROBLEMS = 500  # of one definition: more than anybody reads
 FORMATS = ("nodes", "timeline", "steps", "actions", "States")
@@ -55,7 +51,7 @@ def compile_definition(text: str, file: str = "") -> Compiled:
     if loaded.problems:
         return Compiled(None, loaded.problems)
     graph, problems = _compile_written(loaded.data, PurePath(file).stem or None)
-    placed = sorted((_placed(problem, loaded, file) for problem in problems), key=_order)
+    placed = sorted((loaded.placed(problem, file) for problem in problems), key=_order)
     return Compiled(graph, tuple(placed[:MOST_PROBLEMS]))
 
 
@@ -169,6 +165,7 @@ def _graph(context: Context, document: Mapping[str, Json], nodes: Mapping[str, N
         retention_ms=RETENTION_MS if retention_ms is None else retention_ms,
         priority=document.get("priority", 0),
         start_mode=mode if mode in MODES and mode != start else "auto",
+        snapshot=document.get("snapshot", "none"),
     )
 
 
@@ -186,15 +183,6 @@ def _paths(document: Mapping[str, Json], nodes: Mapping[str, Node]) -> dict[str,
     if "timeline" in document:
         return {name: f"/timeline/{at}" for at, name in enumerate(nodes)}
     return {name: f"/nodes/{pointer_part(name)}" for name in nodes}
-
-
-def _placed(problem: Problem, loaded: Loaded, file: str) -> Problem:
-    """With the line and column of its value, or of the nearest thing around it that has one."""
-    path = problem.path
-    while path and path not in loaded.places:
-        path = path.rpartition("/")[0]
-    line, column = loaded.places.get(path, (0, 0))
-    return replace(problem, file=file, line=line, column=column)
 
 
 def _order(problem: Problem) -> tuple[int, int, str]:

@@ -38,15 +38,15 @@ class CelExpression:
 
     __slots__ = ("_code", "names", "reads_error", "steps", "text")
 
-    def __init__(self, text: str, source: str) -> None:
+    def __init__(self, text: str, source: str, names: tuple[str, ...]) -> None:
         from stepwell.definition import cel_ast, cel_eval  # noqa: PLC0415 - loads the library: only when needed
 
-        tree: Tree = _parse(source)
+        tree: Tree = _parse(source, names)
         self.text = text
-        self.names = cel_ast.free_names(tree) & frozenset(NAMES)
+        self.names = cel_ast.free_names(tree) & frozenset(names)
         self.reads_error = "error" in self.names or "_last_error" in cel_ast.members_of(tree, "state")
         self.steps = cel_ast.members_of(tree, "steps")
-        self._code = cel_eval.compile_tree(tree, dict.fromkeys(NAMES))
+        self._code = cel_eval.compile_tree(tree, dict.fromkeys(names))
 
     def evaluate(self, names: Mapping[str, Json]) -> Json:
         from stepwell.definition.cel_values import Budget  # noqa: PLC0415 - see above
@@ -104,13 +104,16 @@ class Template:
         return self._build(names, Budget())
 
 
-def compile_expression(text: str) -> Expression:
-    """A CEL condition; `{{ }}` around it is allowed. Raises ExpressionError: `bad_expression`, `unknown_name`, …"""
+def compile_expression(text: str, names: tuple[str, ...] = NAMES) -> Expression:
+    """A CEL expression over `names`; `{{ }}` around it is allowed.
+
+    Raises ExpressionError: `bad_expression`, `unknown_name`, …
+    """
     trimmed = text.strip()
     source = trimmed
     if trimmed.startswith(_OPEN) and _end_of_expression(trimmed, 2) == len(trimmed) - 2:
         source = trimmed[2:-2].strip()
-    return _expression(text, source)
+    return _expression(text, source, names)
 
 
 def compile_template(value: Json) -> Expression:
@@ -147,7 +150,7 @@ def shown(text: str) -> str:
     return f"`{line}`" if len(line) <= 120 else f"`{line[:117]}…`"
 
 
-def _expression(text: str, source: str) -> CelExpression:
+def _expression(text: str, source: str, names: tuple[str, ...] = NAMES) -> CelExpression:
     if len(source) > EXPRESSION_CHARACTERS:
         raise ExpressionError(
             f"the expression has {len(source)} characters; {EXPRESSION_CHARACTERS} are allowed",
@@ -156,32 +159,32 @@ def _expression(text: str, source: str) -> CelExpression:
         )
     if not source:
         raise ExpressionError("the expression is empty", hint="write a CEL expression, for example result.amount > 100")
-    return CelExpression(text, source)
+    return CelExpression(text, source, names)
 
 
-@lru_cache(maxsize=1)
-def _environment() -> Any:
+@lru_cache(maxsize=4)
+def _environment(names: tuple[str, ...]) -> Any:
     from cel_expr_python import cel  # type: ignore[import-untyped]  # noqa: PLC0415 - 20 ms
 
     from stepwell.definition.cel_functions import extensions  # noqa: PLC0415 - see above
 
-    return cel.NewEnv(variables=dict.fromkeys(NAMES, cel.Type.DYN), extensions=extensions())
+    return cel.NewEnv(variables=dict.fromkeys(names, cel.Type.DYN), extensions=extensions())
 
 
-def _parse(source: str) -> Tree:
+def _parse(source: str, names: tuple[str, ...]) -> Tree:
     from stepwell.definition.cel_ast import parse_tree  # noqa: PLC0415 - see above
 
     try:
-        return parse_tree(_environment().compile(source).serialize())
+        return parse_tree(_environment(names).compile(source).serialize())
     except Exception as error:  # the library raises RuntimeError, TypeError and UnicodeError for bad sources
-        raise _compile_error(source, str(error)) from None
+        raise _compile_error(source, str(error), names) from None
 
 
-def _compile_error(source: str, message: str) -> ExpressionError:
+def _compile_error(source: str, message: str, names: tuple[str, ...]) -> ExpressionError:
     from stepwell.definition.cel_functions import library_message  # noqa: PLC0415 - see above
 
     if (match := _UNDECLARED.search(message)) and not re.search(rf"\b{match[1]}\s*\(", source):
-        return _unknown_name(match[1])
+        return _unknown_name(match[1], names)
     if "recursion" in message:
         return ExpressionError(f"{shown(source)} is nested too deeply", hint="split it, or compute it in a step")
     first = re.sub(r"^<input>:\d+:", "column ", library_message(message)).replace("Syntax error: ", "")
@@ -189,12 +192,13 @@ def _compile_error(source: str, message: str) -> ExpressionError:
     return ExpressionError(f"{shown(source)} is not a CEL expression: {first}", hint=_syntax_hint(source, message))
 
 
-def _unknown_name(name: str) -> ExpressionError:
+def _unknown_name(name: str, names: tuple[str, ...]) -> ExpressionError:
     if name in _SPELLINGS:
         return ExpressionError(f"unknown name `{name}`", code="unknown_name", hint=f"CEL writes {_SPELLINGS[name]}")
-    close = difflib.get_close_matches(name, NAMES, n=1)
-    known = ", ".join(NAMES)
-    hint = f"did you mean `{close[0]}`?" if close else f"for a variable write state.{name}; the names are {known}"
+    close = difflib.get_close_matches(name, names, n=1)
+    known = f"the names are {', '.join(names)}"
+    other = f"for a variable write state.{name}; {known}" if "state" in names else known
+    hint = f"did you mean `{close[0]}`?" if close else other
     return ExpressionError(f"unknown name `{name}`", code="unknown_name", hint=hint)
 
 

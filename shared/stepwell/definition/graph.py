@@ -12,6 +12,7 @@ from typing import Any, Protocol, TypeAlias
 Json: TypeAlias = Any  # None | bool | int | float | str | list[Json] | dict[str, Json]; finite numbers only
 
 END = "end"  # the target that ends the run
+DEFAULT_POOL = "default"  # of the workers: who runs a step that names none
 
 
 class Expression(Protocol):
@@ -62,7 +63,7 @@ class Step:
     timeout_ms: int | None = None
     retry: Retry | None = None
     at_most_once: bool | None = None
-    pool: str = "default"
+    pool: str | None = None
     on_failure: str = "abort"  # abort | skip
 
 
@@ -126,4 +127,5 @@ class Graph:
     retention_ms: int = 30 * 24 * 3_600_000
     priority: int = 0
     start_mode: str = "auto"
+    snapshot: str = "none"  # none | on_end | on_wait
     labels: Mapping[str, str] = field(default_factory=dict)

@@ -10,7 +10,7 @@ import json
 import math
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import yaml
@@ -32,6 +32,14 @@ class Loaded:
     data: Json = None
     places: dict[str, Place] = field(default_factory=dict)
     problems: tuple[Problem, ...] = ()
+
+    def placed(self, problem: Problem, file: str) -> Problem:
+        """With the line and column of its value, or of the nearest thing around it that has one."""
+        path = problem.path
+        while path and path not in self.places:
+            path = path.rpartition("/")[0]
+        line, column = self.places.get(path, (0, 0))
+        return replace(problem, file=file, line=line, column=column)
 
 
 class _MalformedError(Exception):

@@ -194,6 +194,9 @@ class WorkflowDef(Written):
     failure_policy: Literal["fail"] | None = None
     retention: Duration | None = None
     priority: int | None = None
+    snapshot: Literal["none", "on_end", "on_wait"] | None = Field(
+        default=None, description="when the run's state and history are kept as a file in the bucket"
+    )
     start: str | None = Field(default=None, description="auto or manual; in `nodes` also the name of the first node")
     timeline: list[EntryDef] | None = None
     nodes: dict[str, NodeDef] | None = None

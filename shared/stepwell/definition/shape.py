@@ -31,7 +31,6 @@ UNSUPPORTED_KEYS: dict[tuple[str, str], str] = {
     ("WorkflowDef", "compensate_on"): "compensation",
     ("WorkflowDef", "concurrency"): "a concurrency limit",
     ("WorkflowDef", "rate_limit"): "a rate limit",
-    ("WorkflowDef", "snapshot"): "a snapshot",
     ("WorkflowDef", "triggers"): "a trigger",
     ("WorkflowDef", "events"): "event settings",
     ("WorkflowDef", "internal"): "a sub-workflow (`internal`)",

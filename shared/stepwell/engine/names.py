@@ -10,6 +10,7 @@ from stepwell.definition.graph import Graph, Json
 from stepwell.engine.codec import failure_to_json
 from stepwell.engine.records import Failure, RunInfo
 from stepwell.engine.token import Token
+from stepwell.limits import RUN_STEPS
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,6 +22,7 @@ class Moment:
     now_ms: int
     by: str
     jitter: float = 0.0  # in [0, 1)
+    max_steps: int = RUN_STEPS  # records that the run may have
 
 
 _NAMES = ("input", "state", "steps", "result", "error", "branch", "event", "run", "now")

@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from stepwell.definition.authoring import StepDefaults
-from stepwell.definition.graph import Retry, Step
+from stepwell.definition.graph import DEFAULT_POOL, Retry, Step
 from stepwell.engine.records import Failure
 from stepwell.limits import STEP_TIMEOUT_MS
 
@@ -23,13 +23,19 @@ class Policy:
     retry: Retry | None
     timeout_ms: int
     at_most_once: bool
+    pool: str = DEFAULT_POOL
 
 
 def resolve_policy(step: Step, defaults: StepDefaults) -> Policy:
     """The definition first, then the function's own defaults, then ours (5 minutes, no retry)."""
     timeout_ms = step.timeout_ms if step.timeout_ms is not None else defaults.timeout_ms
     once = step.at_most_once if step.at_most_once is not None else defaults.at_most_once
-    return Policy(step.retry or defaults.retry, timeout_ms if timeout_ms is not None else STEP_TIMEOUT_MS, bool(once))
+    return Policy(
+        step.retry or defaults.retry,
+        timeout_ms if timeout_ms is not None else STEP_TIMEOUT_MS,
+        bool(once),
+        step.pool or defaults.pool or DEFAULT_POOL,
+    )
 
 
 def retry_delay_ms(retry: Retry | None, failure: Failure, attempt: int, jitter: float) -> int | None:

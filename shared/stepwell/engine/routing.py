@@ -12,7 +12,6 @@ from stepwell.engine.records import End, Failure, Goto, Next, Pause, RetryAt, St
 from stepwell.engine.retry import Policy, retry_delay_ms
 from stepwell.engine.token import Token
 from stepwell.errors import ExpressionError
-from stepwell.limits import RUN_STEPS
 
 
 @dataclass(frozen=True, slots=True)
@@ -156,18 +155,18 @@ def _follow(moment: Moment, token: Token, ended: Ended, rule: Rule) -> Next:
         return End(Status.FAILED, Failure(rule.fail, "step", message, step=ended.node, attempts=max(ended.attempt, 1)))
     if rule.to == END or rule.to is None:
         return _completed(moment.graph, token, ended)
-    return _enter(moment.graph, token, rule.to)
+    return _enter(moment, token, rule.to)
 
 
-def _enter(graph: Graph, token: Token, target: str) -> Next:
+def _enter(moment: Moment, token: Token, target: str) -> Next:
     """The way into a node, bounded: a loop ends with `loop_limit`, an endless run with `step_limit`."""
-    most = graph.nodes[target].max_visits
-    here = not token.node and target == graph.start  # its first visit has no record yet
+    most = moment.graph.nodes[target].max_visits
+    here = not token.node and target == moment.graph.start  # its first visit has no record yet
     if token.visits.get(target, int(here)) >= most:
         message = f"{target} was visited {most} times; raise its max_visits if that is meant"
         return End(Status.FAILED, Failure("loop_limit", "step", message, step=target))
-    if token.slot >= RUN_STEPS:
-        message = f"the run has {RUN_STEPS} records; split the workflow, or end and start anew"
+    if token.slot >= moment.max_steps:
+        message = f"the run has {moment.max_steps} records; split the workflow, or end and start anew"
         return End(Status.FAILED, Failure("step_limit", "step", message, step=target))
     return Goto(target)
 

@@ -27,6 +27,11 @@ def run_topic(name: str, run_id: str) -> Topic:
     return Topic(name, f"@{run_id}")
 
 
+def run_of(topic: Topic) -> str | None:
+    """The run that alone can wait under this topic; None for a topic that is open to all."""
+    return topic.key[1:] if topic.key.startswith("@") else None
+
+
 def park(moment: Moment, token: Token, wait: Wait) -> Parked:
     """A definition's wait with its templates filled in. Raises ExpressionError for one that cannot be."""
     names = Names(moment, token)

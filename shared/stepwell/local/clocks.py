@@ -1,18 +1,6 @@
-"""Clocks: the machine's own, and one that only moves when it is told to."""
+"""A clock that only moves when it is told to."""
 
 from __future__ import annotations
-
-import time
-
-
-class RealClock:
-    """The machine's clock. `sleep_ms` blocks its thread: the local adapters never suspend."""
-
-    def now_ms(self) -> int:
-        return time.time_ns() // 1_000_000
-
-    async def sleep_ms(self, duration_ms: int) -> None:
-        time.sleep(max(duration_ms, 0) / 1_000)
 
 
 class VirtualClock:

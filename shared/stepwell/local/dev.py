@@ -18,15 +18,18 @@ from pathlib import Path
 import uvicorn
 
 from stepwell.api.routes import create_app
+from stepwell.api.webhooks.route import webhook_routes
 from stepwell.errors import StepwellError
 from stepwell.limits import HOUR_MS, MINUTE_MS, SECOND_MS
 from stepwell.local.folder import claim_folder
 from stepwell.local.gateway import Gateway
 from stepwell.local.pump import Pump
 from stepwell.local.reloading import Reloader, tell_problems
+from stepwell.local.webhooks import LocalWebhooks
 from stepwell.local.wiring import Local, open_local
 from stepwell.runtime.driving import run_now
-from stepwell.runtime.folder import load_folder
+from stepwell.runtime.folder import Folder, load_folder
+from stepwell.settings import environment
 
 log = logging.getLogger("stepwell.dev")
 
@@ -41,12 +44,12 @@ def serve(folder: Path, data: Path, port: int, *, reload: bool = True) -> int:
     log_to_stderr()
     try:
         with claim_folder(data):
-            listening = _listen(port)
+            listening = listen(port)
             loaded = load_folder(folder)
             tell_problems(loaded.problems)
             local = open_local(data, folder, loaded.graphs)
             try:
-                return _serve(local, folder, listening, reload=reload)
+                return _serve(local, folder, loaded, listening, reload=reload)
             finally:
                 local.close()
     except (StepwellError, OSError) as error:
@@ -54,7 +57,7 @@ def serve(folder: Path, data: Path, port: int, *, reload: bool = True) -> int:
         return EXIT_USAGE
 
 
-def _serve(local: Local, folder: Path, listening: socket.socket, *, reload: bool) -> int:
+def _serve(local: Local, folder: Path, loaded: Folder, listening: socket.socket, *, reload: bool) -> int:
     """Starts the parts in the order in which they need each other, and stops them the other way round."""
     again = local.inbox.reclaim()
     if again:
@@ -64,10 +67,12 @@ def _serve(local: Local, folder: Path, listening: socket.socket, *, reload: bool
     pump.start()
     _every(local, SWEEP_STILL_MS, partial(_sweep, local, SWEEP_STILL_MS))
     _every(local, HOUR_MS, partial(_purge, local))
+    webhooks = LocalWebhooks(environment())
+    webhooks.replace(loaded.webhooks)
     if reload:
-        Reloader(local, folder).start()
-    gateway = Gateway(lambda: create_app(local.parts))
-    server = _Server(gateway, local.stopping)
+        Reloader(local, folder, webhooks.replace).start()
+    gateway = Gateway(lambda: create_app(local.parts, webhook_routes(lambda: webhooks.sources)))
+    server = Server(gateway, local.stopping)
     try:
         server.run(sockets=[listening])
     finally:
@@ -78,8 +83,8 @@ def _serve(local: Local, folder: Path, listening: socket.socket, *, reload: bool
     return 0 if server.started else 1
 
 
-class _Server(uvicorn.Server):
-    """Says when it serves, and stops on a signal without raising it again."""
+class Server(uvicorn.Server):
+    """Says on stdout when it serves, and stops on a signal without raising it again."""
 
     def __init__(self, gateway: Gateway, stopping: threading.Event) -> None:
         super().__init__(
@@ -118,7 +123,7 @@ class _Server(uvicorn.Server):
         self.should_exit = True
 
 
-def _listen(port: int) -> socket.socket:
+def listen(port: int) -> socket.socket:
     """A socket on this machine's own address. Raises OSError with what to do about it."""
     listening = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
     listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)

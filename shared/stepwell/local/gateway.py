@@ -11,10 +11,9 @@ import json
 import threading
 from collections.abc import Awaitable, Callable, Iterable, Mapping, MutableMapping
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any, TypeAlias
+from typing import Any, Protocol, TypeAlias
 from urllib.parse import parse_qsl
 
-from aws_lambda_powertools.event_handler import APIGatewayHttpResolver
 from aws_lambda_powertools.utilities.typing import LambdaContext
 
 from stepwell.api.problems import problem, refused
@@ -32,10 +31,16 @@ _TEXTUAL = ("text/", "application/json", "application/javascript", "application/
 _LOCAL_NAMES = frozenset({"localhost", "127.0.0.1", "[::1]"})
 
 
+class Resolver(Protocol):
+    """Answers the event of a request, and may wait."""
+
+    def resolve(self, event: dict[str, Any], context: LambdaContext) -> Mapping[str, Any]: ...
+
+
 class Gateway:
     """Serves one resolver, made once for each thread: a resolver holds the event that it works on."""
 
-    def __init__(self, make_app: Callable[[], APIGatewayHttpResolver]) -> None:
+    def __init__(self, make_app: Callable[[], Resolver]) -> None:
         self._make_app = make_app
         self._here = threading.local()
         self._pool = ThreadPoolExecutor(THREADS, thread_name_prefix="stepwell-api")
@@ -59,11 +64,10 @@ class Gateway:
         self._pool.shutdown(wait=False, cancel_futures=True)
 
     def _resolve(self, event: dict[str, Any]) -> Mapping[str, Any]:
-        app = getattr(self._here, "app", None)
+        app: Resolver | None = getattr(self._here, "app", None)
         if app is None:
             app = self._here.app = self._make_app()
-        answer: Mapping[str, Any] = app.resolve(event, LambdaContext())
-        return answer
+        return app.resolve(event, LambdaContext())
 
 
 def http_event(scope: Scope, headers: Mapping[str, str], body: bytes) -> dict[str, Any]:

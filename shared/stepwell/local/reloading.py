@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 
 from watchfiles import Change, DefaultFilter, watch
 
-from stepwell.definition.graph import Graph
+from stepwell.definition.graph import Graph, Json
+from stepwell.definition.webhooks import FILES
 from stepwell.errors import Problem, StepwellError
 from stepwell.local.wiring import Local
 from stepwell.runtime.folder import is_definition, load_folder
@@ -20,10 +21,10 @@ DEBOUNCE_MS = 100
 
 
 class Reloader:
-    """A thread that deploys the folder again whenever a definition or a module of it changes."""
+    """A thread that deploys the folder again whenever a definition, a module or `webhooks.yaml` changes."""
 
-    def __init__(self, local: Local, folder: Path) -> None:
-        self._local, self._folder = local, folder
+    def __init__(self, local: Local, folder: Path, serve_webhooks: Callable[[Mapping[str, Json] | None], None]) -> None:
+        self._local, self._folder, self._serve_webhooks = local, folder, serve_webhooks
         self._thread = threading.Thread(target=self._watch, name="stepwell-reload", daemon=True)
 
     def start(self) -> None:
@@ -50,13 +51,14 @@ class Reloader:
         if any(path.suffix == ".py" for path in changed):
             self._local.steps.reload()
             log.info("reloaded modules: %s", ", ".join(sorted(path.name for path in changed if path.suffix == ".py")))
-        if not any(is_definition(path) for path in changed):
+        if not any(_is_read(path) for path in changed):
             return
         before = dict(self._local.parts.catalog.current)
         loaded = load_folder(self._folder)
         tell_problems(loaded.problems)
         broken = {problem.file for problem in loaded.errors}
         self._local.deploy(loaded.graphs)
+        self._serve_webhooks(loaded.webhooks)
         for line in differences(before, self._local.parts.catalog.current):
             log.info("%s", line)
         if broken:
@@ -64,10 +66,14 @@ class Reloader:
 
 
 class _Sources(DefaultFilter):
-    """Definitions and Python modules, outside hidden and generated folders."""
+    """Definitions, webhooks and Python modules, outside hidden and generated folders."""
 
     def __call__(self, change: Change, path: str) -> bool:
-        return super().__call__(change, path) and (path.endswith(".py") or is_definition(Path(path)))
+        return super().__call__(change, path) and (path.endswith(".py") or _is_read(Path(path)))
+
+
+def _is_read(path: Path) -> bool:
+    return is_definition(path) or path.name in FILES
 
 
 def differences(before: Mapping[str, Graph], after: Mapping[str, Graph]) -> tuple[str, ...]:

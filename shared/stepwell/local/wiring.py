@@ -3,35 +3,35 @@
 from __future__ import annotations
 
 import random
-import secrets
 import threading
-import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
+from stepwell.api.views import run_view
 from stepwell.definition.compiler import compile_document
 from stepwell.definition.expressions import compile_expression
 from stepwell.definition.graph import Graph
 from stepwell.errors import PortError
 from stepwell.local.bell import Bell, RingingQueue
 from stepwell.local.blobs import FolderBlobs
-from stepwell.local.clocks import RealClock
 from stepwell.local.database import Database
 from stepwell.local.inbox import Inbox
+from stepwell.local.snapshotting import FolderFiles, SnapshottingStore
 from stepwell.local.sqlite_queue import SqliteQueue
-from stepwell.local.sqlite_store import SqliteStore
 from stepwell.local.sweeping import LocalSweeper
 from stepwell.runtime.assembly import Assembly, assemble
 from stepwell.runtime.catalog import Catalog
+from stepwell.runtime.clocks import RealClock
 from stepwell.runtime.driving import run_now
+from stepwell.runtime.ids import new_id
 from stepwell.runtime.ports import Ports
+from stepwell.runtime.snapshots import Snapshots
 from stepwell.runtime.steps.executor import FunctionSteps
 
 DATABASE_FILE = "stepwell.db"
 BLOBS_FOLDER = "blobs"
-_ID_ALPHABET = "0123456789abcdefghjkmnpqrstvwxyz"  # base 32 without the letters that read as digits or as each other
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,7 +73,7 @@ def open_local(data: Path, folder: Path, graphs: tuple[Graph, ...] = ()) -> Loca
     stopping, bell = threading.Event(), Bell()
     clock = StoppableClock(stopping)
     database = Database(data / DATABASE_FILE)
-    store, inbox = SqliteStore(database), SqliteQueue(database, clock)
+    store, inbox = SnapshottingStore(database), SqliteQueue(database, clock)
     queue = RingingQueue(inbox, inbox, bell)
     steps = FunctionSteps(folder, clock)
     catalog = Catalog(partial(compile_document, trusted=True))
@@ -85,6 +85,7 @@ def open_local(data: Path, folder: Path, graphs: tuple[Graph, ...] = ()) -> Loca
         new_id=new_id,
         jitter=random.random,
     )
+    store.keep = Snapshots(parts.service, FolderFiles(data), run_view).write_if_due
 
     def purge(now_ms: int) -> int:
         inbox.purge(now_ms)
@@ -94,13 +95,3 @@ def open_local(data: Path, folder: Path, graphs: tuple[Graph, ...] = ()) -> Loca
     local = Local(parts, inbox, bell, steps, sweeper, stopping, purge, database.close)
     local.deploy(graphs)
     return local
-
-
-def new_id() -> str:
-    """26 characters that sort by their time, to the millisecond, and do not repeat."""
-    value = (time.time_ns() // 1_000_000) << 80 | secrets.randbits(80)
-    digits = []
-    for _ in range(26):
-        value, digit = divmod(value, 32)
-        digits.append(_ID_ALPHABET[digit])
-    return "".join(reversed(digits))

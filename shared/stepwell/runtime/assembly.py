@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from stepwell.definition.graph import Expression
-from stepwell.limits import SNAPSHOT_RECORDS
+from stepwell.limits import RUN_STEPS, SNAPSHOT_RECORDS
 from stepwell.runtime.catalog import Catalog
 from stepwell.runtime.coordinator import Coordinator
 from stepwell.runtime.logbook import Logbook
@@ -38,15 +38,20 @@ def assemble(
     new_id: Callable[[], str],
     jitter: Callable[[], float],
     snapshot_records: int = SNAPSHOT_RECORDS,
+    max_steps: int = RUN_STEPS,
+    pool: str | None = None,
 ) -> Assembly:
-    """`new_id` and `jitter` are the only randomness there is; both are passed in."""
-    logbook = Logbook(ports, catalog, snapshot_records)
+    """`new_id` and `jitter` are the only randomness there is; both are passed in.
+
+    `pool`: whose steps this worker runs; None: everybody's.
+    """
+    logbook = Logbook(ports, catalog, snapshot_records, max_steps)
     performer = Performer(ports, logbook, compile_expression)
     coordinator = Coordinator(ports, logbook, performer)
     return Assembly(
         ports,
         catalog,
-        Worker(ports, logbook, performer, steps, jitter),
+        Worker(ports, logbook, performer, steps, jitter, pool),
         coordinator,
         Service(ports, catalog, logbook, performer, coordinator, new_id),
         Sweeper(ports, logbook),

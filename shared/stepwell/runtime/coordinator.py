@@ -13,12 +13,13 @@ from stepwell.engine.retry import resolve_policy
 from stepwell.engine.table import Message as Received
 from stepwell.engine.table import Verdict, receive
 from stepwell.engine.token import Token
+from stepwell.engine.waits import run_of
 from stepwell.engine.writing import deadline_ms, ended_record, timeout_failure
 from stepwell.errors import Conflict
-from stepwell.limits import DELIVERIES
+from stepwell.limits import DELIVERIES, HOPS
 from stepwell.runtime.logbook import Logbook, Standing
 from stepwell.runtime.messages import DeadLetter, Deadline, Message, Publish, Timer, Wake, to_json
-from stepwell.runtime.perform import Performer, resumed_record
+from stepwell.runtime.perform import Performer, resumed_record, waiters_of
 from stepwell.runtime.ports import Consumed, Event, Lane, Ports
 from stepwell.runtime.worker import is_stale
 
@@ -54,7 +55,7 @@ class Coordinator:
         if at is None:
             return
         if at.token.slot == timer.slot + 1 and at.token.last and at.token.last.by == timer.id:
-            await self.wake(Wake(timer.run_id, at.token.slot, timer.token))  # mine, from before a crash
+            await self.wake(at.wake())  # mine, from before a crash
             return
         parked = at.token.parked
         if at.token.slot != timer.slot or parked is None or parked.until_ms is None:
@@ -73,14 +74,16 @@ class Coordinator:
         winner = await self._logbook.append(at, record)
         if winner is not None and winner.by != by:
             return winner
-        await self.wake(Wake(at.run_id, record.slot, at.token.id))
+        await self.wake(at.after(record).wake())
         return None
 
     async def publish(self, event: Event, by: str) -> None:
         """The event first, then the waits: whoever registers in between reads the event itself.
 
-        publisher:  put event ----> read waits -> consume
-        waiter:            put wait ----> read events -> consume      one of the two sees the other
+        publisher:  put event ----> read waits, or the run's log -> consume
+        waiter:            put wait, the log's record before it ----> read events -> consume
+
+        One of the two sees the other.
         """
         store = self._ports.store
         try:
@@ -90,7 +93,8 @@ class Coordinator:
             return
         kept = await store.get_event(event.topic, event.id)
         if kept is not None and not kept.consumed_by:
-            await self._offer(kept, by)
+            run_id = run_of(event.topic)
+            await (self._offer(kept, by) if run_id is None else self._offer_to_run(kept, run_id, by))
             kept = await store.get_event(event.topic, event.id)
         if kept is not None and kept.consumed_by:
             await self._push_consumer(kept, by)
@@ -109,12 +113,21 @@ class Coordinator:
             if isinstance(done, Record) or done is Consumed.EVENT_TAKEN:
                 return
 
+    async def _offer_to_run(self, event: Event, run_id: str, by: str) -> None:
+        """To the wait that the run's log ends with, if it is for this event. Only the root token is looked at."""
+        at = await self._logbook.load(run_id, ROOT)
+        if at is None or at.token.parked is None or receive(at.token.phase, Received.EVENT) is not Verdict.TAKE:
+            return
+        for waiter in waiters_of(at, at.token.parked, at.token.slot):
+            if waiter.topic == event.topic and await self._performer.consume(at, waiter, event, by) is not None:
+                return
+
     async def _push_consumer(self, event: Event, by: str) -> None:
         """Whoever this publisher resumed, now or before a crash, goes on; another's consumer is pushed by that one."""
         run_id, token_id, slot = event.consumed_by.split("|")
         at = await self._logbook.load(run_id, token_id)
         if at is not None and at.token.slot == int(slot) and at.token.last and at.token.last.by == by:
-            await self.wake(Wake(run_id, int(slot), token_id))
+            await self.wake(at.wake())
 
     async def expire(self, deadline: Deadline) -> None:
         """The run's own timeout: it counts waiting, and overrides any step's own."""
@@ -154,7 +167,8 @@ class Coordinator:
     async def bury(self, wake: Wake, by: str) -> None:
         """A step that killed its worker too often has failed, which the workflow can take.
 
-        Where the token has moved since, or no user code was next, it was not that step's fault: a fresh wake follows.
+        Where the token has moved since, or no user code was next, it was not that step's fault: a fresh wake follows,
+        a bounded number of times.
         """
         at = await self._logbook.load(wake.run_id, wake.token)
         if at is None:
@@ -167,7 +181,12 @@ class Coordinator:
             if winner is not None and winner.by != by:
                 return
             at = at.after(winner or record)
-        await self.wake(Wake(wake.run_id, at.token.slot, wake.token))
+        elif wake.hops >= HOPS and not mine:
+            message = f"{HOPS} times every worker died at record {at.token.slot}, where no step is next"
+            end = End(Status.FAILED, Failure("hop_limit", "worker_lost", message))
+            await self.end(wake.run_id, end, Received.DEADLINE, by)
+            return
+        await self.wake(at.wake(wake.hops + 1 if at.token.slot == wake.slot else 0))
 
     def _lost(self, at: Standing, by: str) -> Record | None:
         """The step's failure; None where no step was next."""

@@ -1,25 +1,31 @@
-"""A workflow folder: its definition files read and compiled. All file I/O of definitions is here."""
+"""A workflow folder: its definitions and its webhook sources, read and checked. All their file I/O is here."""
 
 from __future__ import annotations
 
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
 from stepwell.definition.compiler import compile_definition
-from stepwell.definition.graph import Graph
+from stepwell.definition.graph import Graph, Json
+from stepwell.definition.webhooks import FILES, Webhooks, check_webhooks
 from stepwell.errors import NotFound, Problem
 from stepwell.limits import DEFINITION_BYTES
 
 _ENDINGS = frozenset({".yaml", ".yml", ".json"})
-_OTHERS = frozenset({"webhooks.yaml", "webhooks.yml", "package.json", "package-lock.json", "cdk.json", "tsconfig.json"})
+_OTHERS = frozenset({*FILES, "package.json", "package-lock.json", "cdk.json", "tsconfig.json"})
 
 
 @dataclass(frozen=True, slots=True)
 class Folder:
-    """What a folder holds: the graphs without errors, and everything there is to say about the files."""
+    """What a folder holds: the graphs without errors, and everything there is to say about the files.
+
+    `webhooks`: what `definition.webhooks` made of its file; None where there is none, or one with errors.
+    """
 
     graphs: tuple[Graph, ...]
     problems: tuple[Problem, ...]
+    webhooks: Mapping[str, Json] | None = None
 
     @property
     def errors(self) -> tuple[Problem, ...]:
@@ -43,7 +49,21 @@ def load_folder(path: Path) -> Folder:
             problems.append(_twice(graph.name, file, files[graph.name]))
             continue
         graphs[graph.name], files[graph.name] = graph, file
-    return Folder(tuple(graphs.values()), tuple(problems))
+    broken = any(problem.severity == "error" for problem in problems)
+    webhooks = load_webhooks(path, None if broken else graphs.keys())  # None: a name may be that of a broken one
+    return Folder(tuple(graphs.values()), (*problems, *webhooks.problems), webhooks.document)
+
+
+def load_webhooks(path: Path, workflows: Collection[str] | None = None) -> Webhooks:
+    """The folder's webhook sources. `workflows`: the names that may be started; None: any."""
+    files = [file for name in FILES if (file := path / name).is_file()]
+    if not files:
+        return Webhooks(None, ())
+    if len(files) > 1:
+        message = f"{' and '.join(file.name for file in files)} are both there"
+        return Webhooks(None, (Problem("duplicate_file", message, hint="keep one of them", file=str(files[1])),))
+    text, problems = _read(files[0])
+    return Webhooks(None, problems) if text is None else check_webhooks(text, str(files[0]), workflows)
 
 
 def check_folder(path: Path) -> tuple[Problem, ...]:
@@ -65,17 +85,23 @@ def _load(file: Path) -> tuple[Graph | None, tuple[Problem, ...]]:
     if file.name.endswith(".asl.json"):
         message = "Amazon States Language is not supported yet"
         return None, (Problem("unsupported_format", message, file=str(file)),)
+    text, problems = _read(file)
+    if text is None:
+        return None, problems
+    compiled = compile_definition(text, str(file))
+    return compiled.graph, compiled.problems
+
+
+def _read(file: Path) -> tuple[str | None, tuple[Problem, ...]]:
     try:
         if file.stat().st_size > DEFINITION_BYTES:
             message = f"the file has more than {DEFINITION_BYTES} bytes"
             return None, (Problem("definition_too_large", message, file=str(file)),)
-        text = file.read_text(encoding="utf-8")
+        return file.read_text(encoding="utf-8"), ()
     except UnicodeDecodeError as error:
         return None, (Problem("bad_encoding", f"the file is not UTF-8: {error}", file=str(file)),)
     except OSError as error:
         return None, (Problem("unreadable", f"the file cannot be read: {error}", file=str(file)),)
-    compiled = compile_definition(text, str(file))
-    return compiled.graph, compiled.problems
 
 
 def _twice(name: str, file: Path, first: Path) -> Problem:

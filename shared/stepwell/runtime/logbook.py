@@ -6,13 +6,14 @@ import json
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from stepwell.definition.graph import Graph
+from stepwell.definition.graph import DEFAULT_POOL, Graph
 from stepwell.engine.codec import decode_record, decode_token, encode_record, encode_token
 from stepwell.engine.names import Moment
 from stepwell.engine.records import ROOT, Record, RunInfo
 from stepwell.engine.token import Token, apply, fold
-from stepwell.limits import CLAIM_CHECK_BYTES, SNAPSHOT_RECORDS
+from stepwell.limits import CLAIM_CHECK_BYTES, RUN_STEPS, SNAPSHOT_RECORDS
 from stepwell.runtime.catalog import Catalog
+from stepwell.runtime.messages import Wake
 from stepwell.runtime.ports import Blobs, Header, Ports
 
 
@@ -30,6 +31,11 @@ class Standing:
     def run_id(self) -> str:
         return self.header.run_id
 
+    def wake(self, hops: int = 0) -> Wake:
+        """Says that the token's last record wants pushing on, to the workers who run the step where it stands."""
+        pool = pool_at(self.graph, self.token.node or self.graph.start)
+        return Wake(self.run_id, self.token.slot, self.token.id, pool, hops)
+
     def after(self, record: Record) -> Standing:
         return replace(self, token=apply(self.token, record))
 
@@ -37,8 +43,14 @@ class Standing:
 class Logbook:
     """The store seen through the engine's eyes."""
 
-    def __init__(self, ports: Ports, catalog: Catalog, snapshot_records: int = SNAPSHOT_RECORDS) -> None:
-        self._snapshot_records = snapshot_records
+    def __init__(
+        self,
+        ports: Ports,
+        catalog: Catalog,
+        snapshot_records: int = SNAPSHOT_RECORDS,
+        max_steps: int = RUN_STEPS,
+    ) -> None:
+        self._snapshot_records, self._max_steps = snapshot_records, max_steps
         self._store, self._blobs, self._clock = ports.store, ports.blobs, ports.clock
         self._catalog = catalog
 
@@ -82,7 +94,7 @@ class Logbook:
         return replace(at, saved_slot=at.token.slot)
 
     def moment(self, at: Standing, by: str, jitter: float = 0.0) -> Moment:
-        return Moment(at.graph, at.run, self._clock.now_ms(), by, jitter)
+        return Moment(at.graph, at.run, self._clock.now_ms(), by, jitter, self._max_steps)
 
     async def _fetch(self, body: str) -> str:
         return await fetch(body, self._blobs)
@@ -118,3 +130,9 @@ def run_info(header: Header) -> RunInfo:
         idle=header.idle,
         start_at_ms=header.start_at_ms,
     )
+
+
+def pool_at(graph: Graph, name: str) -> str:
+    """The pool that the definition names for this node's step; the function's own decorator is not known here."""
+    node = graph.nodes.get(name)
+    return (node.step.pool if node and node.step else None) or DEFAULT_POOL

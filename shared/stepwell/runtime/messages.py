@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TypeAlias
 
-from stepwell.definition.graph import Json
+from stepwell.definition.graph import DEFAULT_POOL, Json
 from stepwell.engine.records import ROOT, Topic
 from stepwell.errors import EngineFault
 from stepwell.runtime.ports import Event
@@ -14,11 +14,16 @@ from stepwell.runtime.ports import Event
 
 @dataclass(frozen=True, slots=True)
 class Wake:
-    """Record `slot` of `token` wants pushing on; slot -1: the token has no record yet."""
+    """Record `slot` of `token` wants pushing on; slot -1: the token has no record yet.
+
+    `pool` says which workers it is for, `hops` how many messages there have been about this record before.
+    """
 
     run_id: str
     slot: int
     token: str = ROOT
+    pool: str = DEFAULT_POOL
+    hops: int = 0
 
     @property
     def id(self) -> str:
@@ -77,8 +82,10 @@ Message: TypeAlias = Wake | Timer | Deadline | Publish | DeadLetter
 def to_json(message: Message) -> dict[str, Json]:
     """The message as a queue carries it."""
     match message:
-        case Wake(run_id, slot, token):
-            return {"type": "wake", "run_id": run_id, "token": token, "slot": slot}
+        case Wake(run_id, slot, token, pool, hops):
+            more: dict[str, Json] = {"pool": pool} if pool != DEFAULT_POOL else {}
+            more |= {"hops": hops} if hops else {}
+            return {"type": "wake", "run_id": run_id, "token": token, "slot": slot, **more}
         case Timer(run_id, slot, token):
             return {"type": "timer", "run_id": run_id, "token": token, "slot": slot}
         case Deadline(run_id):
@@ -101,16 +108,20 @@ def from_json(raw: Mapping[str, Json]) -> Message:
     try:
         match raw["type"]:
             case "wake":
-                return Wake(raw["run_id"], raw["slot"], raw["token"])
+                return _wake_of(raw)
             case "timer":
                 return Timer(raw["run_id"], raw["slot"], raw["token"])
             case "deadline":
                 return Deadline(raw["run_id"])
             case "dead_letter":
-                return DeadLetter(Wake(raw["wake"]["run_id"], raw["wake"]["slot"], raw["wake"]["token"]))
+                return DeadLetter(_wake_of(raw["wake"]))
             case "publish":
                 topic = Topic(*raw["topic"])
                 return Publish(Event(topic, raw["id"], raw["payload"], raw["at_ms"], raw["expires_ms"]))
     except (KeyError, TypeError) as error:
         raise EngineFault(f"a message without its parts: {error!r}", code="broken_message") from error
     raise EngineFault(f"a message of unknown type {raw['type']!r}", code="broken_message")
+
+
+def _wake_of(raw: Mapping[str, Json]) -> Wake:
+    return Wake(raw["run_id"], raw["slot"], raw["token"], raw.get("pool", DEFAULT_POOL), raw.get("hops", 0))

@@ -9,7 +9,7 @@ from stepwell.engine.codec import encode_record
 from stepwell.engine.effects import Escalate, Forget, Register, SetTimer, ShowStatus, TakePending, effects
 from stepwell.engine.names import Names
 from stepwell.engine.records import Kind, Parked, Record, Resumption
-from stepwell.engine.waits import event_topic
+from stepwell.engine.waits import event_topic, run_of
 from stepwell.errors import ExpressionError
 from stepwell.limits import EVENT_KEPT_MS, MINUTE_MS
 from stepwell.runtime.logbook import Logbook, Standing, stow
@@ -35,14 +35,14 @@ class Performer:
                 case ShowStatus():
                     await self.show(at.run_id, effect)
                 case Register(parked, slot):
-                    for waiter in waiters_of(at, parked, slot):
+                    for waiter in registered(at, parked, slot):
                         await self._ports.store.put_waiter(waiter)
                 case SetTimer(slot, at_ms):
                     await self.arm(Lane.RESUME, Timer(at.run_id, slot, at.token.id), at_ms, at.run_id)
                 case TakePending(parked, slot):
                     resumed = await self._take_pending(at, parked, slot, by)
                 case Forget(parked, slot):
-                    for waiter in waiters_of(at, parked, slot):
+                    for waiter in registered(at, parked, slot):
                         await self._ports.store.forget_waiter(waiter)
                 case Escalate(name, payload, event_id):
                     await self._escalate(at, name, {**payload, "run_id": at.run_id}, event_id)
@@ -78,7 +78,7 @@ class Performer:
 
         A timer's name is used up once it has fired: setting it again would change nothing.
         """
-        if came != message:
+        if came.id != message.id:
             await self.arm(lane, message, at_ms, message.run_id)
         else:
             hop_ms = min(at_ms, self._ports.clock.now_ms() + QUEUE_HORIZON_MS)
@@ -90,7 +90,7 @@ class Performer:
         await self._ports.queue.send(Lane.RESUME, to_json(Publish(event)))
 
     async def _take_pending(self, at: Standing, parked: Parked, slot: int, by: str) -> Record | None:
-        """The waiter's half of the mailbox: its waits are down, so what it does not read now will see them."""
+        """The waiter's half of the mailbox: record and waits are down, so what it does not read now will see them."""
         now_ms = self._ports.clock.now_ms()
         for waiter in waiters_of(at, parked, slot):
             for event in await self._ports.store.pending_events(waiter.topic, now_ms):
@@ -123,10 +123,15 @@ class Performer:
 
 
 def waiters_of(at: Standing, parked: Parked, slot: int) -> Iterator[Waiter]:
-    """One registration for each topic of each arm."""
+    """One wait for each topic of each arm."""
     for index, arm in enumerate(parked.arms):
         for topic in arm.topics:
             yield Waiter(topic, at.run_id, at.token.id, slot, parked.since_ms, index, arm.match)
+
+
+def registered(at: Standing, parked: Parked, slot: int) -> Iterator[Waiter]:
+    """The waits that are put down. Who publishes to the run itself looks into its log: that saves two writes."""
+    return (waiter for waiter in waiters_of(at, parked, slot) if run_of(waiter.topic) is None)
 
 
 def resumed_record(logbook: Logbook, at: Standing, by: str, came: Resumption) -> Record:

@@ -23,7 +23,7 @@ from stepwell.limits import EVENT_KEPT_MS
 from stepwell.runtime.admission import check_event_key, check_event_name, check_json, check_run_id, check_tags
 from stepwell.runtime.catalog import Catalog
 from stepwell.runtime.coordinator import Coordinator
-from stepwell.runtime.logbook import Logbook, Standing, run_info
+from stepwell.runtime.logbook import Logbook, Standing, pool_at, run_info
 from stepwell.runtime.messages import Deadline, Publish, Wake, to_json
 from stepwell.runtime.perform import Performer
 from stepwell.runtime.ports import Event, Header, Lane, Ports, RunPage, RunQuery
@@ -130,7 +130,8 @@ class Service:
         if limit_ms is not None:
             await self._performer.arm(Lane.RESUME, Deadline(header.run_id), limit_ms, header.run_id)
         slot = 0 if header.idle else -1
-        await self._performer.arm(Lane.WORK, Wake(header.run_id, slot), header.start_at_ms, header.run_id)
+        wake = Wake(header.run_id, slot, pool=pool_at(graph, graph.start))
+        await self._performer.arm(Lane.WORK, wake, header.start_at_ms, header.run_id)
 
     async def start_idle(self, run_id: str, who: str = "") -> Header:
         """Starts a run that was only created. Raises NotFound, Conflict."""
@@ -228,7 +229,7 @@ class Service:
         at = await self._standing(run_id)
         last, named = at.token.last, wait in {"", at.token.node}
         if named and last and last.kind is Kind.RESUMED and last.by == _answer_id(came, last.slot - 1):
-            await self._coordinator.wake(Wake(run_id, last.slot))  # again: the first call may have died before this
+            await self._coordinator.wake(at.wake())  # again: the first call may have died before this
             return
         arm = _approval_arm(at)
         if receive(at.token.phase, received) is not Verdict.TAKE or arm is None or not named:

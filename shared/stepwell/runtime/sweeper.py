@@ -15,7 +15,7 @@ from stepwell.engine.writing import deadline_ms
 from stepwell.errors import EngineFault
 from stepwell.limits import PAGE_ITEMS_MAX
 from stepwell.runtime.logbook import Logbook, Standing
-from stepwell.runtime.messages import Deadline, Timer, Wake, to_json
+from stepwell.runtime.messages import Deadline, Timer, to_json
 from stepwell.runtime.ports import Header, Lane, Ports, RunQuery
 
 LIVE = frozenset({Status.IDLE, Status.PENDING, Status.RUNNING, Status.WAITING})  # idle: its start may have died
@@ -72,7 +72,7 @@ class Sweeper:
         shows_it = header.rev >= 2 * at.token.slot
         if (waiting and shows_it) or _rests(at, now_ms) or self._due_ms(at, last) + still_ms >= now_ms:
             return ()
-        await self._ports.queue.send(Lane.WORK, to_json(Wake(header.run_id, at.token.slot)))
+        await self._ports.queue.send(Lane.WORK, to_json(at.wake()))
         return (Found(header.run_id, "no_progress"),)
 
     def _due_ms(self, at: Standing, last: Record | None) -> int:

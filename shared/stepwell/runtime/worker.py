@@ -22,6 +22,7 @@ from stepwell.engine.retry import Policy
 from stepwell.engine.table import Phase
 from stepwell.engine.token import Token
 from stepwell.engine.writing import began_record, deadline_ms
+from stepwell.limits import HOPS
 from stepwell.runtime.logbook import Logbook, Standing
 from stepwell.runtime.messages import Wake, to_json
 from stepwell.runtime.perform import Performer
@@ -78,9 +79,10 @@ class Worker:
         performer: Performer,
         steps: Steps,
         jitter: Callable[[], float],
+        pool: str | None = None,
     ) -> None:
         self._ports, self._logbook, self._performer = ports, logbook, performer
-        self._steps, self._jitter = steps, jitter
+        self._steps, self._jitter, self._pool = steps, jitter, pool
 
     async def handle(self, wake: Wake, budget: Budget) -> None:
         """Advances the wake's token. Raises PortError when the world did not answer: the wake is to come again."""
@@ -103,12 +105,17 @@ class Worker:
             case Rest(until_ms):
                 if until_ms is None:
                     return None
-                await self._performer.look_again(Lane.WORK, Wake(at.run_id, at.token.slot, at.token.id), until_ms, wake)
+                await self._performer.look_again(Lane.WORK, at.wake(), until_ms, wake)
                 return None
             case Write(record):
                 return await self._append(at, record)
             case RunStep():
                 return await self._attempt(at, action, wake, budget.left_ms(), fresh)
+
+    def _is_ours(self, pool: str, wake: Wake) -> bool:
+        """A step of another pool goes to that pool's queue. A pool without one, or two that disagree, must not send
+        it round for ever: what was addressed to its pool runs where it came, and so does what went round too often."""
+        return self._pool is None or pool in (self._pool, wake.pool) or wake.hops >= HOPS
 
     async def _pick_up(self, at: Standing) -> Standing:
         """The run is no longer pending: before its first record."""
@@ -132,9 +139,13 @@ class Worker:
         A fresh invocation runs it all the same, with the time it has: the next one would have no more.
         """
         policy = self._steps.policy(action.step)
+        if not self._is_ours(policy.pool, wake):
+            hops = wake.hops + 1 if fresh else 0
+            await self._ports.queue.send(Lane.WORK, to_json(replace(at.wake(hops), pool=policy.pool)))
+            return None
         if left_ms is not None and left_ms < policy.timeout_ms:
             if not fresh:
-                await self._ports.queue.send(Lane.WORK, to_json(Wake(at.run_id, at.token.slot, at.token.id)))
+                await self._ports.queue.send(Lane.WORK, to_json(replace(at.wake(), pool=policy.pool)))
                 return None
             policy = replace(policy, timeout_ms=max(left_ms, 1))
         if policy.at_most_once:

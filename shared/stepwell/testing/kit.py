@@ -22,6 +22,7 @@ from stepwell.definition.graph import Graph, Json
 from stepwell.engine.history import entry_json
 from stepwell.errors import DefinitionError, Problem
 from stepwell.local.clocks import VirtualClock
+from stepwell.local.inbox import Inbox
 from stepwell.local.memory import MemoryBlobs, MemoryQueue, MemoryStore
 from stepwell.runtime.assembly import assemble
 from stepwell.runtime.catalog import Catalog
@@ -34,6 +35,7 @@ from stepwell.runtime.worker import Unlimited
 from stepwell.testing.mocks import Mock, MockedSteps
 
 START = datetime(2030, 1, 1, 9, 0, tzinfo=UTC)  # a Tuesday morning; tests do not depend on today
+START_MS = int(START.timestamp() * 1000)
 MOST_MESSAGES = 100_000  # of one settling: beyond it a workflow runs in circles
 _LEASE_MS = 60_000
 
@@ -127,18 +129,33 @@ class Run:
         return run_now(self._kit.service.terminate(self.id, reason, by))
 
 
+@dataclass(frozen=True, slots=True)
+class Backend:
+    """The ports that a test runs over, the receiving side of their queue, and the clock of them all."""
+
+    ports: Ports
+    inbox: Inbox
+    clock: VirtualClock
+
+
+def in_memory() -> Backend:
+    """The fastest one; every other passes the same contract."""
+    clock = VirtualClock(START_MS)
+    queue = MemoryQueue(clock)
+    return Backend(Ports(MemoryStore(), queue, queue, MemoryBlobs(), clock), queue, clock)
+
+
 class Stepwell:
     """A whole Stepwell in memory: the engine and the API's operations of production, on a clock that a test moves."""
 
-    def __init__(self, folder: Path) -> None:
-        self._clock = VirtualClock(int(START.timestamp() * 1000))
-        self._inbox = MemoryQueue(self._clock)
+    def __init__(self, folder: Path, backend: Backend | None = None) -> None:
+        backend = backend or in_memory()
+        self._clock, self._inbox = backend.clock, backend.inbox
         self._steps = MockedSteps(folder, self._clock)
         self._graphs: dict[str, Graph] = {}
         self._numbers = count(1)
-        ports = Ports(MemoryStore(), self._inbox, self._inbox, MemoryBlobs(), self._clock)
         self._parts = assemble(
-            ports,
+            backend.ports,
             Catalog(partial(compile_document, trusted=True)),
             self._steps,
             compile_expression=compile_expression,

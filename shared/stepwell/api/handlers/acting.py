@@ -11,14 +11,14 @@ from stepwell.api.views import status_of
 async def cancel_run(call: Call) -> Answer:
     call.asked(NoQuery)
     body = call.body(EndBody)
-    done = await call.parts.service.cancel(call.path["run_id"], body.reason, body.by)
+    done = await call.parts.service.cancel(call.path["run_id"], body.reason, body.by or call.caller)
     return await _ended(call, "cancelled", done)
 
 
 async def terminate_run(call: Call) -> Answer:
     call.asked(NoQuery)
     body = call.body(EndBody)
-    done = await call.parts.service.terminate(call.path["run_id"], body.reason, body.by)
+    done = await call.parts.service.terminate(call.path["run_id"], body.reason, body.by or call.caller)
     return await _ended(call, "terminated", done)
 
 
@@ -31,14 +31,14 @@ async def _ended(call: Call, word: str, done: bool) -> Answer:
 async def approve(call: Call) -> Answer:
     call.asked(NoQuery)
     body = call.body(ApproveBody)
-    await call.parts.service.approve(call.path["run_id"], body.data, body.by, body.wait)
+    await call.parts.service.approve(call.path["run_id"], body.data, body.by or call.caller, body.wait)
     return await shown(call, call.path["run_id"], 200)
 
 
 async def reject(call: Call) -> Answer:
     call.asked(NoQuery)
     body = call.body(RejectBody)
-    await call.parts.service.reject(call.path["run_id"], body.reason, body.by, body.wait)
+    await call.parts.service.reject(call.path["run_id"], body.reason, body.by or call.caller, body.wait)
     return await shown(call, call.path["run_id"], 200)
 
 

@@ -1,0 +1,1 @@
+"""The Lambda functions: one thin door each, `functions.<door>.handler`."""

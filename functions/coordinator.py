@@ -1,0 +1,31 @@
+"""The coordinator's door: the resume queue, and the work queues' dead letters: wakes that killed their worker."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from stepwell.aws.batches import Delivery, batch_of
+from stepwell.aws.entry import Context, TimeLeft, open_door
+from stepwell.aws.observing import ids_of
+from stepwell.runtime.driving import run_now
+from stepwell.runtime.messages import DeadLetter, Wake, from_json
+
+door = open_door(Path(__file__).parent.parent)
+
+
+@door.observing.invocation
+def handler(event: dict[str, Any], context: Context) -> dict[str, Any]:
+    batch = batch_of(event)
+    batch.each(_take, TimeLeft(context).left_ms)
+    door.observing.count("FailedDeliveries", len(batch.failed))
+    return batch.answer()
+
+
+def _take(delivery: Delivery) -> None:
+    message = from_json(delivery.message())
+    with door.observing.about(**ids_of(message)):
+        if isinstance(message, Wake) and delivery.queue_arn != door.deployment.resume.arn:
+            door.observing.count("DeadLetters")
+            message = DeadLetter(message)
+        run_now(door.parts.coordinator.handle(message))

@@ -1,0 +1,28 @@
+"""The stream's door: what was written to the table, told to subscribers after the fact. Nothing waits for it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from stepwell.api.views import run_view
+from stepwell.aws.changes import sequence_of
+from stepwell.aws.entry import Context, open_door
+from stepwell.aws.run_metrics import tell_runs
+from stepwell.aws.streaming import open_stream
+from stepwell.runtime.driving import run_now
+
+door = open_door(Path(__file__).parent.parent)
+stream = open_stream(door.aws, run_view)
+
+
+@door.observing.invocation
+def handler(event: dict[str, Any], context: Context) -> dict[str, Any]:
+    """Lambda sends the records again from the first one that is named."""
+    records = event["Records"]
+    taken = run_now(stream.take(records))
+    tell_runs(taken.notices)
+    if taken.passed_over:
+        door.observing.count("PassedOver", taken.passed_over)
+    again = records[taken.done : taken.done + 1]
+    return {"batchItemFailures": [{"itemIdentifier": sequence_of(record)} for record in again]}

@@ -1,0 +1,33 @@
+"""The sweeper's door: every few minutes it wakes what stands still. In a healthy system it finds nothing."""
+
+from __future__ import annotations
+
+import logging
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+from stepwell.aws.entry import Context, TimeLeft, open_door
+from stepwell.aws.sweeping import Sweeping
+from stepwell.limits import MINUTE_MS
+from stepwell.runtime.driving import run_now
+
+STILL_MS = 5 * MINUTE_MS
+A_PAGE_MS = MINUTE_MS // 2  # what looking at a page of runs may take
+METRICS = {"overdue": "Overdue", "no_progress": "NoProgress", "unreadable": "Unreadable"}
+log = logging.getLogger("stepwell.sweeper")
+
+door = open_door(Path(__file__).parent.parent)
+sweeping = Sweeping(door.parts)
+
+
+@door.observing.invocation
+def handler(event: dict[str, Any], context: Context) -> dict[str, int]:
+    """A count of nothing is told too: an alarm that hears nothing knows nothing."""
+    found = run_now(sweeping.sweep(STILL_MS, TimeLeft(context, A_PAGE_MS).left_ms))
+    for one in found:
+        log.warning("the run stood still: %s", one.why, extra={"run_id": one.run_id, "why": one.why})
+    counts = Counter(one.why for one in found)
+    for why, name in METRICS.items():
+        door.observing.count(name, counts[why])
+    return {name: counts[why] for why, name in METRICS.items()}

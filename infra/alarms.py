@@ -1,0 +1,106 @@
+"""Alarms: what a person must know of. Each says what it means and what to do."""
+
+from __future__ import annotations
+
+import aws_cdk as cdk
+from aws_cdk import aws_cloudwatch as cloudwatch
+from aws_cdk import aws_cloudwatch_actions as actions
+from aws_cdk import aws_iam as iam
+from aws_cdk import aws_sns as sns
+from aws_cdk import aws_sns_subscriptions as subscriptions
+from constructs import Construct
+
+from infra import metrics
+from infra.doors import Doors
+from infra.functions import Door
+from infra.props import EngineProps
+from infra.queues import Queues
+
+SLACK_SECONDS = 300  # that a message may be older than it rightly is
+LATE_MS = 3_600_000  # of the stream, which forgets after 24 hours
+
+DEAD_LETTERS = "Messages that nobody could take. Look at them, mend what refuses them, send them back."
+SWEPT = {
+    metrics.OVERDUE: "Runs waited longer than they should, and nothing had woken them. The sweeper has.",
+    metrics.NO_PROGRESS: "Runs stood still, and nothing had woken them. The sweeper has.",
+    metrics.UNREADABLE: "Runs whose log cannot be read stand still. The sweeper's log names them.",
+}
+AGE = "The oldest message of {} is not taken: too few workers at once, or all of them fail."
+ERRORS = "{} fails. Its log group says why."
+THROTTLES = "{} may not run as often at once as it is asked to: raise its limit or the account's."
+PASSED_OVER = "Something in the table cannot be read, so subscribers are not told of it. The stream's log names it."
+STREAM_LATE = "Subscribers, metrics and snapshots are an hour behind; after 24 hours they miss records."
+
+_LATER = cloudwatch.TreatMissingData.NOT_BREACHING
+
+
+class Alarms(Construct):
+    """The alarms, and the topic that tells of them where there is an address."""
+
+    def __init__(
+        self,
+        scope: Construct,
+        construct_id: str,
+        props: EngineProps,
+        queues: Queues,
+        doors: Doors,
+    ) -> None:
+        super().__init__(scope, construct_id)
+        self.topic = self._make_topic(props) if props.alarm_email else None
+        self._on("DeadLetters", metrics.waiting(queues.dead), 0, DEAD_LETTERS)
+        for name, means in SWEPT.items():
+            self._on(name, metrics.own(self, name, "Maximum"), 0, means)
+        for name, queue, seconds in queues.taken_from():
+            old_seconds = seconds + SLACK_SECONDS
+            self._on(f"Age-{name.replace(' ', '-')}", metrics.age_seconds(queue), old_seconds, AGE.format(name))
+        for door in doors:
+            self._watch(door)
+        late = doors.stream.function.metric("IteratorAge", statistic="Maximum", period=metrics.PERIOD)
+        self._on("StreamLate", late, LATE_MS, STREAM_LATE)
+        self._on("PassedOver", metrics.own(self, metrics.PASSED_OVER, "Sum"), 0, PASSED_OVER)
+
+    def _watch(self, door: Door) -> None:
+        """One that fails is delivered again; two periods of three are a fault that stays."""
+        name, function = door.node.id, door.function
+        self._on(f"Errors-{name}", function.metric_errors(period=metrics.PERIOD), 0, ERRORS.format(name), of=(2, 3))
+        throttles = function.metric_throttles(period=metrics.PERIOD)
+        self._on(f"Throttles-{name}", throttles, 0, THROTTLES.format(name), of=(2, 3))
+
+    def _on(
+        self,
+        construct_id: str,
+        metric: cloudwatch.IMetric,
+        above: float,
+        means: str,
+        *,
+        of: tuple[int, int] = (1, 1),
+    ) -> None:
+        """An alarm when the metric is above the threshold in `of[0]` of the last `of[1]` periods."""
+        alarm = cloudwatch.Alarm(
+            self,
+            construct_id,
+            metric=metric,
+            threshold=above,
+            comparison_operator=cloudwatch.ComparisonOperator.GREATER_THAN_THRESHOLD,
+            datapoints_to_alarm=of[0],
+            evaluation_periods=of[1],
+            treat_missing_data=_LATER,
+            alarm_description=means,
+        )
+        if self.topic:
+            alarm.add_alarm_action(actions.SnsAction(self.topic))
+
+    def _make_topic(self, props: EngineProps) -> sns.Topic:
+        topic = sns.Topic(self, "Topic", master_key=props.kms_key, enforce_ssl=True)
+        # A topic with a policy of its own is closed to alarms, which the default policy lets in.
+        mine = {"StringEquals": {"aws:SourceAccount": cdk.Stack.of(self).account}}
+        topic.add_to_resource_policy(
+            iam.PolicyStatement(
+                principals=[iam.ServicePrincipal("cloudwatch.amazonaws.com")],
+                actions=["sns:Publish"],
+                resources=[topic.topic_arn],
+                conditions=mine,
+            )
+        )
+        topic.add_subscription(subscriptions.EmailSubscription(props.alarm_email))
+        return topic

@@ -1,0 +1,125 @@
+"""The functions' packages, built without Docker: uv installs what uv.lock names, as wheels for the functions' platform.
+
+engine   functions/  stepwell/  dependencies  workflows.json  webhooks.yaml       every function but the workers
+worker   the same, and workflows/ with what its requirements.txt names            the workers
+"""
+
+from __future__ import annotations
+
+import fnmatch
+import json
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Collection, Iterable, Sequence
+from dataclasses import dataclass
+from importlib.metadata import version
+from pathlib import Path
+
+from uv import find_uv_bin
+
+ROOT = Path(__file__).resolve().parent.parent
+DOORS, PACKAGE = ROOT / "functions", ROOT / "shared" / "stepwell"
+PYTHON = "3.14"  # the functions' runtime
+WHEELS = ("--python-platform", "aarch64-manylinux_2_28", "--python-version", PYTHON, "--only-binary", ":all:")
+RUNTIME_HAS = ("boto3", "botocore", "s3transfer")  # a function's Python comes with them
+# Of stepwell: what is for a person's machine.
+NOT_DEPLOYED = ("local", "cli", "testing", "aws/emulator*.py", "aws/deployment.py", "aws/identity.py", "aws/signing.py")
+# Of the dependencies: what no import reads. cel-expr-python ships its build tree, and extensions never asked for.
+UNREAD = (
+    ".lock",
+    "bin",
+    "bazel-project",
+    "cel_expr_python/ext/ext_bindings.*",
+    "cel_expr_python/ext/ext_encoders.*",
+    "cel_expr_python/ext/ext_optional.*",
+    "cel_expr_python/ext/ext_proto.*",
+    "*.dist-info/RECORD",
+    "*.dist-info/licenses",
+    "*.dist-info/sboms",
+    "*.pyi",
+    "*/__pycache__",
+)
+# Of the workflow folder: caches and whatever is hidden, which may hold secrets.
+_NOT_COPIED = shutil.ignore_patterns(".*", "__pycache__", "*.pyc", "cdk.out", "node_modules")
+
+
+class BundlingError(RuntimeError):
+    """A package could not be built; the message holds what the tool that failed has said."""
+
+
+@dataclass(frozen=True, slots=True)
+class Bundles:
+    """The folders of the two packages."""
+
+    engine: Path
+    worker: Path
+
+
+def build(folder: Path, into: Path, *, pools: Collection[str], platform: str, tracing: bool = False) -> Bundles:
+    """Builds both packages of a workflow folder below `into`. Raises BundlingError."""
+    engine, worker = into / "engine", into / "worker"
+    engine.mkdir()
+    pack(folder, engine / "workflows.json", pools)  # first: it is quick, and says what the user can mend
+    locked = into / "locked.txt"
+    _install_locked(engine, locked, platform, tracing)
+    _copy_own(engine)
+    shutil.copytree(engine, worker, copy_function=os.link)
+    shutil.copytree(folder, worker / "workflows", ignore=_NOT_COPIED)
+    if (folder / "requirements.txt").is_file():
+        install(worker, platform, "-r", str(folder / "requirements.txt"), "-c", str(locked))
+    return Bundles(engine, worker)
+
+
+def pack(folder: Path, out: Path, pools: Collection[str]) -> None:
+    """Checks the definitions and writes them to one file. Raises BundlingError."""
+    _run([sys.executable, "-m", "stepwell.runtime.pack", str(folder), str(out)], f"the workflows of {folder}")
+    missing = sorted(set(json.loads(out.read_text(encoding="utf-8"))["pools"]) - set(pools))
+    if missing:
+        raise BundlingError(
+            f"the workflows of {folder} run steps in pools that there are not: {', '.join(missing)} "
+            f"(there are: {', '.join(sorted(pools))}; add to the context `pools`)"
+        )
+
+
+def _install_locked(into: Path, locked: Path, platform: str, tracing: bool) -> None:
+    """The dependencies of the package, exactly as locked, their hashes checked."""
+    extra = ("--extra", "tracing") if tracing else ()
+    there = [word for name in RUNTIME_HAS for word in ("--no-emit-package", name)]
+    lock = ("export", "--frozen", "--no-dev", "--no-emit-project", "--project", str(ROOT), "-o", str(locked), "-q")
+    _run([find_uv_bin(), *lock, *there, *extra], "the locked dependencies")
+    install(into, platform, "--no-deps", "-r", str(locked))
+    remove(into, UNREAD)
+
+
+def install(into: Path, platform: str, *what: str) -> None:
+    """Installs what the words of `uv pip install` say, for the platform. Raises BundlingError."""
+    target = WHEELS if platform == "lambda" else ("--python", sys.executable)
+    _run([find_uv_bin(), "pip", "install", "-q", "--target", str(into), *target, *what], "the dependencies")
+
+
+def remove(tree: Path, patterns: Iterable[str]) -> None:
+    """Deletes what matches one of the patterns, which are relative to the tree; `*` stands for folders too."""
+    wanted = tuple(patterns)
+    for path in sorted(tree.rglob("*"), reverse=True):  # what a folder holds comes before it
+        if any(fnmatch.fnmatch(path.relative_to(tree).as_posix(), pattern) for pattern in wanted):
+            shutil.rmtree(path) if path.is_dir() else path.unlink()
+
+
+def _copy_own(into: Path) -> None:
+    """The doors and the package, and who it is: without the last, it could not tell its version."""
+    shutil.copytree(DOORS, into / "functions", ignore=_NOT_COPIED)
+    own = into / "stepwell"
+    shutil.copytree(PACKAGE, own, ignore=_NOT_COPIED)
+    remove(own, NOT_DEPLOYED)
+    told = into / f"stepwell-{version('stepwell')}.dist-info"
+    told.mkdir()
+    (told / "METADATA").write_text(f"Metadata-Version: 2.1\nName: stepwell\nVersion: {version('stepwell')}\n")
+
+
+def _run(command: Sequence[str], what: str) -> None:
+    done = subprocess.run(command, capture_output=True, text=True, check=False)  # noqa: S603 - our own words
+    if done.returncode:
+        said = "\n".join(text.strip() for text in (done.stdout, done.stderr) if text.strip())
+        raise BundlingError(f"{what}: {command[0]} ended with {done.returncode}\n{said}")

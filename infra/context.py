@@ -1,0 +1,198 @@
+"""The CDK's context, from cdk.json or `-c key=value`, as an engine's properties.
+
+A value given on the command line is text, and the same value in cdk.json may be what JSON has for it: both are taken.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping, Sequence
+from difflib import get_close_matches
+from pathlib import Path
+from typing import Any
+
+import aws_cdk as cdk
+from aws_cdk import aws_ec2 as ec2
+from aws_cdk import aws_iam as iam
+from aws_cdk import aws_kms as kms
+from aws_cdk import aws_logs as logs
+from constructs import Construct
+
+from infra.props import BadProperty, EngineProps, Pool
+
+DEFAULT_FOLDER = "workflows"
+DEFAULT_STACK = "Stepwell"
+# What an emulator cannot do is switched off by name; every one of these can be given beside `emulator`.
+EMULATOR: Mapping[str, Any] = {
+    "platform": "local",
+    "alarms": False,
+    "schedule_group": False,
+    "auto_delete_objects": False,
+    "removal_policy": "destroy",
+}
+_BESIDE = ("emulator", "stack_name")  # what is no property of an engine
+_RETENTIONS = {
+    1: "ONE_DAY", 3: "THREE_DAYS", 7: "ONE_WEEK", 14: "TWO_WEEKS", 30: "ONE_MONTH", 60: "TWO_MONTHS",
+    90: "THREE_MONTHS", 180: "SIX_MONTHS", 365: "ONE_YEAR", 731: "TWO_YEARS", 1827: "FIVE_YEARS", 3653: "TEN_YEARS",
+}  # fmt: skip
+_POLICIES = {"retain": cdk.RemovalPolicy.RETAIN, "destroy": cdk.RemovalPolicy.DESTROY}
+
+
+def stack_name(context: Mapping[str, Any]) -> str:
+    """What the stack is called."""
+    return _text("stack_name", context.get("stack_name") or DEFAULT_STACK)
+
+
+def read(stack: cdk.Stack, context: Mapping[str, Any]) -> EngineProps:
+    """Raises BadProperty for a value that cannot be, or a key that there is not. `stack` holds what is imported."""
+    ours = {key: value for key, value in context.items() if _is_ours(key)}
+    _refuse_unknown(ours)
+    given = {key: value for key, value in ours.items() if value not in ("", None) and key not in _BESIDE}
+    if _flag("emulator", ours.get("emulator") or False):
+        given = {**EMULATOR, **given}
+    given.setdefault("folder", DEFAULT_FOLDER)
+    values = {_PROPERTIES.get(key, key): _READERS[key](key, value) for key, value in given.items()}
+    for name, make in _IMPORTED.items():
+        if name in values:
+            values[name] = make(stack, values[name])
+    return EngineProps(**values)
+
+
+def _is_ours(key: str) -> bool:
+    """The CDK's own keys, and what it looked up, hold one of these."""
+    return not any(mark in key for mark in ":@/-")
+
+
+def _refuse_unknown(keys: Mapping[str, Any]) -> None:
+    names = (*_BESIDE, *_READERS)
+    for key in keys:
+        if key not in names:
+            near = get_close_matches(key, names, 1)
+            raise BadProperty(f"context: there is no {key}" + (f"; is it {near[0]}?" if near else ""))
+
+
+def _text(key: str, value: Any) -> str:
+    if not isinstance(value, str):
+        raise BadProperty(f"{key}: {value!r} is not text")
+    return value
+
+
+def _flag(key: str, value: Any) -> bool:
+    flags = {True: True, False: False, "true": True, "false": False}
+    if not isinstance(value, bool | str) or value not in flags:
+        raise BadProperty(f"{key}: {value!r} is neither true nor false")
+    return flags[value]
+
+
+def _number(key: str, value: Any) -> int:
+    if isinstance(value, str) and value.isdecimal():
+        return int(value)
+    if isinstance(value, bool) or not isinstance(value, int):
+        raise BadProperty(f"{key}: {value!r} is not a whole number")
+    return value
+
+
+def _texts(key: str, value: Any) -> Sequence[str]:
+    """A list, or texts with commas between them."""
+    texts = [text.strip() for text in value.split(",")] if isinstance(value, str) else value
+    if not isinstance(texts, list) or not all(isinstance(text, str) and text for text in texts):
+        raise BadProperty(f"{key}: {value!r} is not a list of texts")
+    return texts
+
+
+def _object(key: str, value: Any) -> Mapping[str, Any]:
+    if isinstance(value, str):
+        try:
+            value = json.loads(value)
+        except ValueError as error:
+            raise BadProperty(f"{key}: {value!r} is not JSON: {error}") from error
+    if not isinstance(value, dict):
+        raise BadProperty(f"{key}: {value!r} is not an object")
+    return value
+
+
+def _chosen(table: Mapping[Any, Any], value: Any, key: str) -> Any:
+    if value not in table:
+        raise BadProperty(f"{key}: {value!r} is none of {', '.join(str(one) for one in table)}")
+    return table[value]
+
+
+def _retention(key: str, value: Any) -> logs.RetentionDays:
+    return logs.RetentionDays[_chosen(_RETENTIONS, _number(key, value), key)]
+
+
+def _pools(key: str, value: Any) -> Mapping[str, Pool]:
+    return {name: _pool(f"{key}.{name}", _object(f"{key}.{name}", pool)) for name, pool in _object(key, value).items()}
+
+
+def _pool(key: str, given: Mapping[str, Any]) -> Pool:
+    readers: Mapping[str, Reader] = {"memory_mb": _number, "timeout_seconds": _number, "concurrency": _number,
+                                     "environment": _variables, "permissions": _permissions}  # fmt: skip
+    for name in given:
+        _chosen(readers, name, key)
+    try:
+        return Pool(**{name: readers[name](f"{key}.{name}", value) for name, value in given.items()})
+    except BadProperty as error:
+        raise BadProperty(str(error) if str(error).startswith(key) else f"{key}.{error}") from error
+
+
+def _permissions(key: str, value: Any) -> Sequence[iam.PolicyStatement]:
+    if not isinstance(value, list):
+        raise BadProperty(f"{key}: {value!r} is not a list of statements")
+    return [_statement(key, _object(key, one)) for one in value]
+
+
+def _variables(key: str, value: Any) -> Mapping[str, str]:
+    return {name: _text(f"{key}.{name}", one) for name, one in _object(key, value).items()}
+
+
+def _statement(key: str, given: Mapping[str, Any]) -> iam.PolicyStatement:
+    if set(given) != {"actions", "resources"}:
+        raise BadProperty(f"{key}: a statement has actions and resources, this one {', '.join(sorted(given))}")
+    return iam.PolicyStatement(
+        actions=list(_texts(f"{key}.actions", given["actions"])),
+        resources=list(_texts(f"{key}.resources", given["resources"])),
+    )
+
+
+def _vpc(scope: Construct, given: Mapping[str, Any]) -> ec2.IVpc:
+    if set(given) != {"id", "availability_zones", "subnet_ids"}:
+        raise BadProperty(f"vpc: it has id, availability_zones and subnet_ids, this one {', '.join(sorted(given))}")
+    return ec2.Vpc.from_vpc_attributes(
+        scope,
+        "Vpc",
+        vpc_id=_text("vpc.id", given["id"]),
+        availability_zones=list(_texts("vpc.availability_zones", given["availability_zones"])),
+        private_subnet_ids=list(_texts("vpc.subnet_ids", given["subnet_ids"])),
+    )
+
+
+def _key(scope: Construct, arn: str) -> kms.IKey:
+    return kms.Key.from_key_arn(scope, "Key", arn)
+
+
+Reader = Callable[[str, Any], Any]
+_READERS: Mapping[str, Reader] = {
+    "folder": lambda key, value: Path(_text(key, value)),
+    "pools": _pools,
+    "auth": _text,
+    "jwt_issuer": _text,
+    "jwt_audience": _texts,
+    "removal_policy": lambda key, value: _chosen(_POLICIES, _text(key, value), key),
+    "auto_delete_objects": _flag,
+    "kms_key_arn": _text,
+    "alarms": _flag,
+    "alarm_email": _text,
+    "log_retention_days": _retention,
+    "log_level": _text,
+    "vpc": _object,
+    "max_steps": _number,
+    "coordinator_concurrency": _number,
+    "tracing": _flag,
+    "events": _text,
+    "schedule_group": _flag,
+    "platform": _text,
+    "bundle": _flag,
+}
+_PROPERTIES = {"log_retention_days": "log_retention", "kms_key_arn": "kms_key"}
+_IMPORTED: Mapping[str, Callable[[Construct, Any], Any]] = {"vpc": _vpc, "kms_key": _key}

@@ -1,0 +1,58 @@
+"""The dashboard: how the engine does, on one page, with what needs a person at the top."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from aws_cdk import aws_cloudwatch as cloudwatch
+from aws_cdk import aws_dynamodb as dynamodb
+from constructs import Construct
+
+from infra import metrics
+from infra.api import Api
+from infra.functions import Door
+from infra.queues import Queues
+
+_WIDTH, _HEIGHT = 8, 6
+_RUNS = (metrics.RUNS_STARTED, metrics.RUNS_ENDED, metrics.RUNS_FAILED)
+
+
+def make_dashboard(
+    scope: Construct, queues: Queues, table: dynamodb.Table, api: Api, doors: Sequence[Door]
+) -> cloudwatch.Dashboard:
+    """Three rows: needs a person; runs and queues; functions, table and API."""
+    dashboard = cloudwatch.Dashboard(scope, "Dashboard")
+    functions = [(door.node.id, door.function) for door in doors]
+    taken_from = [(name, queue) for name, queue, _ in queues.taken_from()]
+    dashboard.add_widgets(
+        _graph("Dead letters", [metrics.waiting(queues.dead)]),
+        _graph("Overdue runs", [metrics.overdue(scope)]),
+        _graph("Oldest message, seconds", [metrics.age_seconds(queue).with_(label=name) for name, queue in taken_from]),
+    )
+    dashboard.add_widgets(
+        _graph("Runs", [metrics.own(scope, name, "Sum") for name in _RUNS]),
+        _graph("Messages waiting", [metrics.waiting(queue).with_(label=name) for name, queue in taken_from]),
+        _graph("API", [
+            api.http.metric_count(label="calls"), api.http.metric_client_error(label="4xx"),
+            api.http.metric_server_error(label="5xx"), api.http.metric_latency(label="ms", statistic="p99"),
+        ]),
+    )  # fmt: skip
+    dashboard.add_widgets(
+        _graph("Functions: errors and throttles", [
+            metric for name, function in functions
+            for metric in (function.metric_errors(label=f"{name} errors"),
+                           function.metric_throttles(label=f"{name} throttles"))
+        ]),
+        _graph("Functions: milliseconds, p99", [
+            function.metric_duration(label=name, statistic="p99") for name, function in functions
+        ]),
+        _graph("Table: units", [
+            table.metric_consumed_write_capacity_units(label="written"),
+            table.metric_consumed_read_capacity_units(label="read"),
+        ]),
+    )  # fmt: skip
+    return dashboard
+
+
+def _graph(title: str, left: Sequence[cloudwatch.IMetric]) -> cloudwatch.GraphWidget:
+    return cloudwatch.GraphWidget(title=title, left=list(left), width=_WIDTH, height=_HEIGHT)

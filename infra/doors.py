@@ -1,0 +1,143 @@
+"""The engine's functions by name: what each is given, what invokes it, and what it is told of its stack."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import aws_cdk as cdk
+from aws_cdk import aws_ec2 as ec2
+from aws_cdk import aws_lambda as lambda_
+from aws_cdk import aws_secretsmanager as secretsmanager
+from constructs import Construct
+
+from infra import bundling, metrics
+from infra.functions import COORDINATOR_BATCH, LEAST_CONCURRENCY, SWEEP_MINUTES, Door, Place, Shape
+from infra.permissions import Resources
+from infra.props import EngineProps, Pool
+from infra.queues import COORDINATOR_SECONDS, Queues
+from infra.storage import Storage
+from infra.timers import Timers
+from infra.webhooks import parameter_arns, secret_arns
+
+_QUICK = Shape(memory_mb=512, timeout_seconds=10)
+_API = Shape(memory_mb=1024, timeout_seconds=29)  # a caller may wait 25 seconds for a run's end; a gateway waits 30
+_STREAM = Shape(memory_mb=1024, timeout_seconds=300)  # a snapshot of a long run takes half a minute
+_SWEEPER = Shape(memory_mb=512, timeout_seconds=SWEEP_MINUTES * 60 - 10)
+
+
+@dataclass(frozen=True, slots=True)
+class Packages:
+    """The code of the workers, and of all other functions."""
+
+    engine: lambda_.Code
+    worker: lambda_.Code
+
+
+class Doors(Construct):
+    """`workers` are by pool; `webhooks` and `authorizer` are there where something needs them."""
+
+    def __init__(
+        self,
+        scope: Construct,
+        construct_id: str,
+        props: EngineProps,
+        storage: Storage,
+        queues: Queues,
+        timers: Timers,
+        resources: Resources,
+        api_key: secretsmanager.Secret | None,
+    ) -> None:
+        super().__init__(scope, construct_id)
+        self._queues, self._props = queues, props
+        self._place = Place(props, resources, self._environment(storage, timers), self._security_group(),
+                            storage.bucket, timers.group)  # fmt: skip
+        with tempfile.TemporaryDirectory() as into:  # a function copies its package to the assembly when it is made
+            self._code = _packages(props, Path(into))
+            self.api = self._door("api", _API)
+            self.webhooks = self._make_webhooks(props.webhooks_file) if props.webhooks_file else None
+            self.coordinator = self._make_coordinator()
+            self.workers = {name: self._make_worker(name, pool) for name, pool in props.pools.items()}
+            self.stream = self._door("stream", _STREAM)
+            self.stream.follow(storage.stream_arn, queues.dead)
+            self.sweeper = self._door("sweeper", _SWEEPER)
+            self.sweeper.run_every(SWEEP_MINUTES)
+            self.authorizer = self._make_authorizer(api_key) if api_key else None
+
+    def __iter__(self) -> Iterator[Door]:
+        """All of them."""
+        doors = (self.api, self.webhooks, self.coordinator, *self.workers.values(), self.stream, self.sweeper,
+                 self.authorizer)  # fmt: skip
+        return (door for door in doors if door)
+
+    def _door(self, door: str, shape: Shape, more: Mapping[str, Sequence[str]] | None = None) -> Door:
+        return Door(self, door, door, self._place, self._code.engine, shape, more)
+
+    def _environment(self, storage: Storage, timers: Timers) -> Mapping[str, str]:
+        stack = cdk.Stack.of(self)
+        return {
+            "STEPWELL_TABLE": storage.table.table_name,
+            "STEPWELL_BUCKET": storage.bucket.bucket_name,
+            "STEPWELL_BUS": storage.bus.event_bus_name,
+            "STEPWELL_QUEUES": stack.to_json_string(self._queues.places()),
+            "STEPWELL_SCHEDULE_GROUP": timers.group,
+            "STEPWELL_SCHEDULE_ROLE": timers.role.role_arn,
+            "STEPWELL_EVENTS": self._props.events,
+            "STEPWELL_MAX_STEPS": str(self._props.max_steps),
+            "STEPWELL_LOG_LEVEL": self._props.log_level,
+            "POWERTOOLS_SERVICE_NAME": metrics.service_of(self),
+            "POWERTOOLS_METRICS_NAMESPACE": metrics.NAMESPACE,
+            **({"STEPWELL_TRACE": "1"} if self._props.tracing else {}),
+        }
+
+    def _security_group(self) -> ec2.ISecurityGroup | None:
+        """One for all functions: nothing comes in."""
+        vpc = self._props.vpc
+        return (
+            ec2.SecurityGroup(self, "SecurityGroup", vpc=vpc, description="The functions of Stepwell") if vpc else None
+        )
+
+    def _make_webhooks(self, file: Path) -> Door:
+        stack = cdk.Stack.of(self)
+        named = {"webhook_secrets": secret_arns(file, stack), "webhook_parameters": parameter_arns(file, stack)}
+        return self._door("webhooks", _QUICK, named)
+
+    def _make_coordinator(self) -> Door:
+        """Its limit is for events and timers; the dead letters of each pool may ask for the least beside it."""
+        limit = self._props.coordinator_concurrency
+        together = limit + LEAST_CONCURRENCY * len(self._queues.work_dead) if limit else None
+        shape = Shape(memory_mb=1024, timeout_seconds=COORDINATOR_SECONDS, concurrency=together, recursive=True)
+        door = self._door("coordinator", shape)
+        door.take_from("Resume", self._queues.resume, batch=COORDINATOR_BATCH, concurrency=limit)
+        for name, queue in self._queues.work_dead.items():
+            door.take_from(f"WorkDead-{name}", queue, batch=1, concurrency=LEAST_CONCURRENCY)
+        return door
+
+    def _make_worker(self, name: str, pool: Pool) -> Door:
+        """One message at a time: a step may take minutes, and a batch is as slow as its slowest."""
+        shape = Shape(
+            memory_mb=pool.memory_mb,
+            timeout_seconds=pool.timeout_seconds,
+            concurrency=pool.concurrency,
+            recursive=True,
+            environment={**pool.environment, "STEPWELL_POOL": name},
+        )
+        queue = self._queues.work[name]
+        own = {"own_work": [queue.queue_arn]}
+        door = Door(self, f"worker-{name}", "worker", self._place, self._code.worker, shape, own, pool.permissions)
+        door.take_from("Work", queue, batch=1, concurrency=pool.concurrency)
+        return door
+
+    def _make_authorizer(self, api_key: secretsmanager.Secret) -> Door:
+        shape = Shape(memory_mb=512, timeout_seconds=10, environment={"STEPWELL_API_KEY_SECRET": api_key.secret_arn})
+        return self._door("authorizer", shape, {"api_key": [api_key.secret_arn]})
+
+
+def _packages(props: EngineProps, into: Path) -> Packages:
+    if not props.bundle:
+        code = lambda_.Code.from_inline("# made without its code")
+        return Packages(code, code)
+    bundles = bundling.build(props.folder, into, pools=props.pools, platform=props.platform, tracing=props.tracing)
+    return Packages(lambda_.Code.from_asset(str(bundles.engine)), lambda_.Code.from_asset(str(bundles.worker)))

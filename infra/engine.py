@@ -1,0 +1,156 @@
+"""`StepwellEngine`: everything that runs a folder of workflows on AWS, as one construct.
+
+engine = StepwellEngine(self, "Stepwell", EngineProps(folder=Path("workflows")))
+engine.grant_start(orders_function)                                # it may start runs
+orders_table.grant_read_data(engine.workers["default"])            # steps may read the orders
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from aws_cdk import aws_cloudwatch as cloudwatch
+from aws_cdk import aws_dynamodb as dynamodb
+from aws_cdk import aws_events as events
+from aws_cdk import aws_iam as iam
+from aws_cdk import aws_lambda as lambda_
+from aws_cdk import aws_s3 as s3
+from aws_cdk import aws_secretsmanager as secretsmanager
+from constructs import Construct
+
+from infra import api, metrics, nag
+from infra.alarms import Alarms
+from infra.dashboard import make_dashboard
+from infra.doors import Doors
+from infra.keys import open_to_services
+from infra.permissions import Resources
+from infra.props import BadProperty, EngineProps
+from infra.queues import Queues
+from infra.storage import BY_STATE, INDEXES, Storage
+from infra.timers import Timers
+
+
+class StepwellEngine(Construct):
+    """The engine. `EngineProps` says what can be chosen; raises BundlingError when the workflows have errors.
+
+    Its parts, for grants, rules and outputs: `table`, `bucket`, `bus`, `queues`, `workers` (functions by pool),
+    `api_url`; `api_key`, the secret, with `auth="api_key"`; `dashboard` and `alarms`, with `alarms`.
+    """
+
+    def __init__(self, scope: Construct, construct_id: str, props: EngineProps) -> None:
+        super().__init__(scope, construct_id)
+        self._props = props
+        if props.kms_key:
+            open_to_services(self, props.kms_key)
+        self._storage = Storage(self, "Storage", props)
+        self.queues = Queues(self, "Queues", props)
+        places = Resources(_arns(self._storage, self.queues), props.kms_key.key_arn if props.kms_key else "",
+                           props.vpc is not None)  # fmt: skip
+        timers = Timers(self, "Timers", props, places)
+        places = places.with_arns(schedules=[timers.arn], schedule_role=[timers.role.role_arn])
+        self.api_key = _make_api_key(self, props) if props.auth == "api_key" else None
+        self.doors = Doors(self, "Functions", props, self._storage, self.queues, timers, places, self.api_key)
+        self._api = api.Api(self, "Api", props, self.doors)
+        self.alarms: Alarms | None = None
+        self.dashboard: cloudwatch.Dashboard | None = None
+        if props.alarms:
+            self.alarms = Alarms(self, "Alarms", props, self.queues, self.doors)
+            self.dashboard = make_dashboard(self, self.queues, self.table, self._api, list(self.doors))
+
+    @property
+    def table(self) -> dynamodb.Table:
+        """Runs, their logs, events and waits."""
+        return self._storage.table
+
+    @property
+    def bucket(self) -> s3.Bucket:
+        """Large values under `blobs/`, ended runs under `runs/`."""
+        return self._storage.bucket
+
+    @property
+    def bus(self) -> events.EventBus:
+        """What happens to runs, as events; add a rule to be told."""
+        return self._storage.bus
+
+    @property
+    def workers(self) -> Mapping[str, lambda_.Function]:
+        """The functions that run steps, by pool."""
+        return {name: door.function for name, door in self.doors.workers.items()}
+
+    @property
+    def api_url(self) -> str:
+        """Where the API is, without a slash at its end."""
+        return self._api.http.api_endpoint
+
+    # -- what others may do
+
+    def grant_start(self, grantee: iam.IGrantable) -> iam.Grant:
+        """To start runs. Raises BadProperty unless the API's callers are known by IAM."""
+        return self._grant(grantee, api.START)
+
+    def grant_send_event(self, grantee: iam.IGrantable) -> iam.Grant:
+        """To send events, to one run or to whoever waits. Raises BadProperty unless callers are known by IAM."""
+        return self._grant(grantee, api.SEND_EVENT)
+
+    def grant_read(self, grantee: iam.IGrantable) -> iam.Grant:
+        """To look at runs, workflows and statistics. Raises BadProperty unless callers are known by IAM."""
+        return self._grant(grantee, api.READ)
+
+    def _grant(self, grantee: iam.IGrantable, routes: api.Routes) -> iam.Grant:
+        if self._props.auth != "iam":
+            raise BadProperty(f"auth: a grant is for an API of auth iam, this one is of {self._props.auth}")
+        arns = self._api.arns(routes)
+        return iam.Grant.add_to_principal(grantee=grantee, actions=["execute-api:Invoke"], resource_arns=arns)
+
+    # -- how it does
+
+    def metric_runs_ended(self) -> cloudwatch.Metric:
+        """Runs that ended, however they did."""
+        return metrics.own(self, metrics.RUNS_ENDED, "Sum")
+
+    def metric_runs_failed(self) -> cloudwatch.Metric:
+        """Runs that ended otherwise than completed."""
+        return metrics.own(self, metrics.RUNS_FAILED, "Sum")
+
+    def metric_overdue(self) -> cloudwatch.Metric:
+        """Runs that the sweeper had to wake; in a healthy system none."""
+        return metrics.overdue(self)
+
+    def metric_dead_letters(self) -> cloudwatch.Metric:
+        """Messages that nobody could take, and that are a person's now."""
+        return metrics.waiting(self.queues.dead)
+
+    def metric_oldest_message_age(self, pool: str | None = None) -> cloudwatch.Metric:
+        """Seconds that the oldest message has waited: for a pool's worker, or, without one, for the coordinator."""
+        queue = self.queues.resume if pool is None else self.queues.work[pool]
+        return metrics.age_seconds(queue)
+
+
+def _arns(storage: Storage, queues: Queues) -> dict[str, list[str]]:
+    bucket = storage.bucket
+    return {
+        "table": [storage.table.table_arn],
+        "indexes": [storage.index_arn(name) for name in INDEXES],
+        "by_state": [storage.index_arn(BY_STATE)],
+        "stream": [storage.stream_arn],
+        "blobs": [bucket.arn_for_objects("blobs/*")],
+        "snapshots": [bucket.arn_for_objects("runs/*")],
+        "bus": [storage.bus.event_bus_arn],
+        "resume": [queues.resume.queue_arn],
+        "dead": [queues.dead.queue_arn],
+        "work": [queue.queue_arn for queue in queues.work.values()],
+        "work_dead": [queue.queue_arn for queue in queues.work_dead.values()],
+    }
+
+
+def _make_api_key(scope: Construct, props: EngineProps) -> secretsmanager.Secret:
+    secret = secretsmanager.Secret(
+        scope,
+        "ApiKey",
+        description="The key of Stepwell's API",
+        encryption_key=props.kms_key,
+        generate_secret_string=secretsmanager.SecretStringGenerator(exclude_punctuation=True, password_length=48),
+        removal_policy=props.removal_policy,
+    )
+    nag.acknowledge(secret, nag.API_KEY)
+    return secret

@@ -1,0 +1,163 @@
+"""The functions and what invokes them: a role, a log group and a package for each; queues, the stream and a clock.
+
+Reserved concurrency is always at least what a function's event sources may ask for together, so none of them is
+throttled into its dead letters.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from platform import machine
+
+import aws_cdk as cdk
+from aws_cdk import aws_ec2 as ec2
+from aws_cdk import aws_events as events
+from aws_cdk import aws_events_targets as targets
+from aws_cdk import aws_iam as iam
+from aws_cdk import aws_lambda as lambda_
+from aws_cdk import aws_logs as logs
+from aws_cdk import aws_s3 as s3
+from aws_cdk import aws_sqs as sqs
+from constructs import Construct
+
+from infra import nag
+from infra.permissions import Resources
+from infra.props import EngineProps
+
+RUNTIME = lambda_.Runtime.PYTHON_3_14
+SWEEP_MINUTES = 5
+STREAM_BATCH = 100
+STREAM_TRIES = 10
+COORDINATOR_BATCH = 10
+LEAST_CONCURRENCY = 2  # what a queue's event source may be held to at the least
+
+# A run's records as they come, and its header whenever it changes or expires.
+STREAM_PATTERNS: Sequence[Mapping[str, object]] = (
+    {"eventName": ["INSERT"], "dynamodb": {"Keys": {"sk": {"S": [{"prefix": "LOG#"}]}}}},
+    {"dynamodb": {"Keys": {"sk": {"S": ["RUN"]}}}},
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """What all functions of an engine share."""
+
+    props: EngineProps
+    resources: Resources
+    environment: Mapping[str, str]
+    security_group: ec2.ISecurityGroup | None
+    bucket: s3.IBucket
+    schedule_group: str
+
+    def findings(self, door: str) -> Mapping[str, str]:
+        """What cdk-nag finds about the function's role, and why it is left."""
+        anywhere = nag.ANYWHERE if self.props.tracing or self.props.vpc else {}
+        return {**nag.about_role(door, self.bucket, self.schedule_group), **anywhere}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Shape:
+    """What a function is given. `concurrency` is what its event sources may ask for together."""
+
+    memory_mb: int
+    timeout_seconds: int
+    concurrency: int | None = None
+    recursive: bool = False  # a run may come by here as often as its steps say, which Lambda would take for a loop
+    environment: Mapping[str, str] | None = None
+
+
+class Door(Construct):
+    """One function, `functions.<door>.handler`, with its own role and log group."""
+
+    def __init__(
+        self,
+        scope: Construct,
+        construct_id: str,
+        door: str,
+        place: Place,
+        code: lambda_.Code,
+        shape: Shape,
+        more: Mapping[str, Sequence[str]] | None = None,
+        extra: Sequence[iam.PolicyStatement] = (),
+    ) -> None:
+        """`more`: resources that are this function's own; `extra`: statements beside the table's."""
+        super().__init__(scope, construct_id)
+        self._place, props = place, place.props
+        log_group = logs.LogGroup(self, "Logs", retention=props.log_retention, encryption_key=props.kms_key,
+                                  removal_policy=props.removal_policy)  # fmt: skip
+        own = {**(more or {}), "logs": [log_group.log_group_arn]}
+        self.function = lambda_.Function(
+            self,
+            "Function",
+            description=f"Stepwell: {construct_id}",
+            runtime=RUNTIME,
+            architecture=_architecture(props.platform),
+            code=code,
+            handler=f"functions.{door}.handler",
+            memory_size=shape.memory_mb,
+            timeout=cdk.Duration.seconds(shape.timeout_seconds),
+            reserved_concurrent_executions=shape.concurrency,
+            recursive_loop=lambda_.RecursiveLoop.ALLOW if shape.recursive else None,
+            environment={**place.environment, **(shape.environment or {})},
+            role=self._role(door, [*place.resources.statements(door, own)], extra),
+            log_group=log_group,
+            tracing=lambda_.Tracing.ACTIVE if props.tracing else None,
+            vpc=props.vpc,
+            vpc_subnets=props.vpc_subnets,
+            security_groups=[place.security_group] if place.security_group else None,
+        )
+
+    def _role(
+        self, door: str, statements: Sequence[iam.PolicyStatement], extra: Sequence[iam.PolicyStatement]
+    ) -> iam.Role:
+        policies = {"engine": iam.PolicyDocument(statements=statements)}
+        if extra:
+            policies["pool"] = iam.PolicyDocument(statements=list(extra))
+        service = iam.ServicePrincipal("lambda.amazonaws.com")
+        role = iam.Role(self, "Role", assumed_by=service, inline_policies=policies)
+        nag.acknowledge(role, {**self._place.findings(door), **nag.about_pool(extra)})
+        return role
+
+    def take_from(self, construct_id: str, queue: sqs.Queue, *, batch: int, concurrency: int | None) -> None:
+        """The queue's messages invoke the function, at most `concurrency` times at once."""
+        scaling = lambda_.CfnEventSourceMapping.ScalingConfigProperty(maximum_concurrency=concurrency)
+        lambda_.CfnEventSourceMapping(
+            self,
+            construct_id,
+            function_name=self.function.function_name,
+            event_source_arn=queue.queue_arn,
+            batch_size=batch,
+            function_response_types=["ReportBatchItemFailures"],
+            scaling_config=scaling if concurrency else None,
+        )
+
+    def follow(self, stream_arn: str, failures: sqs.Queue) -> None:
+        """The stream's records invoke the function; those that it cannot take are told to a queue."""
+        mapping = lambda_.CfnEventSourceMapping
+        stack = cdk.Stack.of(self)
+        filters = [mapping.FilterProperty(pattern=stack.to_json_string(pattern)) for pattern in STREAM_PATTERNS]
+        told = mapping.OnFailureProperty(destination=failures.queue_arn)
+        mapping(
+            self,
+            "Stream",
+            function_name=self.function.function_name,
+            event_source_arn=stream_arn,
+            starting_position="TRIM_HORIZON",
+            batch_size=STREAM_BATCH,
+            bisect_batch_on_function_error=True,
+            maximum_retry_attempts=STREAM_TRIES,
+            function_response_types=["ReportBatchItemFailures"],
+            filter_criteria=mapping.FilterCriteriaProperty(filters=filters),
+            destination_config=mapping.DestinationConfigProperty(on_failure=told),
+        )
+
+    def run_every(self, minutes: int) -> None:
+        """No second try: the next turn comes soon enough."""
+        target = targets.LambdaFunction(self.function, retry_attempts=0)
+        events.Rule(self, "Clock", schedule=events.Schedule.rate(cdk.Duration.minutes(minutes)), targets=[target])
+
+
+def _architecture(platform: str) -> lambda_.Architecture:
+    is_arm = platform == "lambda" or machine() in ("aarch64", "arm64")
+    return lambda_.Architecture.ARM_64 if is_arm else lambda_.Architecture.X86_64

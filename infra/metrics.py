@@ -1,0 +1,45 @@
+"""The metrics that tell how an engine does: its own, in the namespace Stepwell, and its queues'."""
+
+from __future__ import annotations
+
+import aws_cdk as cdk
+from aws_cdk import aws_cloudwatch as cloudwatch
+from aws_cdk import aws_sqs as sqs
+from constructs import Construct
+
+NAMESPACE = "Stepwell"
+OVERDUE, NO_PROGRESS, UNREADABLE = "Overdue", "NoProgress", "Unreadable"  # what the sweeper found
+RUNS_STARTED, RUNS_ENDED, RUNS_FAILED = "RunsStarted", "RunsEnded", "RunsFailed"
+PASSED_OVER = "PassedOver"  # by the stream
+PERIOD = cdk.Duration.minutes(5)
+
+
+def service_of(scope: Construct) -> str:
+    """The dimension that keeps two engines of one account apart: the stack's name."""
+    return cdk.Stack.of(scope).stack_name
+
+
+def own(scope: Construct, name: str, statistic: str) -> cloudwatch.Metric:
+    """A metric that the functions emit."""
+    return cloudwatch.Metric(
+        namespace=NAMESPACE,
+        metric_name=name,
+        dimensions_map={"service": service_of(scope)},
+        statistic=statistic,
+        period=PERIOD,
+    )
+
+
+def overdue(scope: Construct) -> cloudwatch.Metric:
+    """Runs that the sweeper found waiting too long, at each turn."""
+    return own(scope, OVERDUE, "Maximum")
+
+
+def age_seconds(queue: sqs.Queue) -> cloudwatch.Metric:
+    """How long the oldest message has been in the queue."""
+    return queue.metric_approximate_age_of_oldest_message(statistic="Maximum", period=PERIOD)
+
+
+def waiting(queue: sqs.Queue) -> cloudwatch.Metric:
+    """How many messages of the queue nobody has taken yet."""
+    return queue.metric_approximate_number_of_messages_visible(statistic="Maximum", period=PERIOD)

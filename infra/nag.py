@@ -1,0 +1,77 @@
+"""What cdk-nag's AWS Solutions rules find and we leave as it is, each with its reason. All else fails the synthesis.
+
+A role's `*` is acknowledged by its very resource, so that another one in the same role is found.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+import aws_cdk as cdk
+from aws_cdk import aws_iam as iam
+from aws_cdk import aws_s3 as s3
+from constructs import IConstruct
+
+from infra.permissions import PERMISSIONS
+
+IAM5 = "AwsSolutions-IAM5"
+
+BUCKET = {
+    "AwsSolutions-S1": "Only the engine's own functions may read it, and whoever wants a trail of each access has "
+    "CloudTrail's data events; access logs would need a second bucket that grows without end.",
+}
+# The names of the table of permissions whose ARN ends in `*`.
+PREFIXES = {
+    "blobs": "A blob is named by the hash of its content: its key is not known before.",
+    "snapshots": "A snapshot is named by its run: its key is not known before.",
+    "schedules": "A timer is named by what it wakes: its name is not known before. The group is the engine's own.",
+}
+ANYWHERE = {f"{IAM5}[Resource::*]": "X-Ray, and EC2 for a network interface that is not there yet, know no resource."}
+POOL = "What a pool's steps may do is for whoever gives the pool its permissions to say."
+API_KEY = {
+    "AwsSolutions-SMG4": "A key that changed by itself would shut out whoever holds it. Put another value into the "
+    "secret when its holders can follow: the API takes it within minutes.",
+}
+WEBHOOKS = {
+    "AwsSolutions-APIG4": "A webhook's sender cannot sign for this API; it signs the body, which the function checks.",
+}
+
+
+def acknowledge(scope: IConstruct, reasons: Mapping[str, str]) -> None:
+    """Says of these findings, by id, why they are left."""
+    for finding, reason in reasons.items():
+        cdk.Validations.of(scope).acknowledge(cdk.Acknowledgment(id=finding, reason=reason))
+
+
+def about_role(door: str, bucket: s3.IBucket, group: str) -> Mapping[str, str]:
+    """The findings about the role of a function, by its row in the table of permissions."""
+    bucket_arn = f"<{_logical_id(bucket)}.Arn>"
+    found = {
+        "blobs": f"{bucket_arn}/blobs/*",
+        "snapshots": f"{bucket_arn}/runs/*",
+        "schedules": f"arn:<AWS::Partition>:scheduler:<AWS::Region>:<AWS::AccountId>:schedule/{_flat(bucket, group)}/*",
+    }
+    named = {name for _, name in PERMISSIONS[door]}
+    return {f"{IAM5}[Resource::{found[name]}]": PREFIXES[name] for name in found if name in named}
+
+
+def about_pool(statements: Iterable[iam.PolicyStatement]) -> Mapping[str, str]:
+    """The findings about what a pool's owner has allowed its steps."""
+    wide: list[str] = []
+    for statement in statements:
+        wide += [f"Action::{action}" for action in statement.actions if "*" in action]
+        wide += [f"Resource::{resource}" for resource in statement.resources if "*" in resource]
+    return {f"{IAM5}[{finding}]": POOL for finding in wide}
+
+
+def _flat(scope: IConstruct, name: str) -> str:
+    """A name as cdk-nag prints it: one that is another resource's in angle brackets."""
+    resolved = cdk.Stack.of(scope).resolve(name)
+    return f"<{resolved['Ref']}>" if isinstance(resolved, dict) else name
+
+
+def _logical_id(construct: IConstruct) -> str:
+    """The name in the template of what a construct is made of."""
+    resource = construct.node.default_child
+    assert isinstance(resource, cdk.CfnElement)  # noqa: S101 - what it is made of
+    return cdk.Stack.of(construct).get_logical_id(resource)

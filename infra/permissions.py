@@ -1,0 +1,117 @@
+"""Who may do what: one row for each function and resource, with exactly the actions that the function calls.
+
+Written by hand rather than by the CDK's grants, which give more than is called: `grant_read_write_data` scans.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from aws_cdk import aws_iam as iam
+
+# A transaction needs what its items need.
+_READ = ("dynamodb:GetItem", "dynamodb:Query")
+_ADVANCE = (*_READ, "dynamodb:PutItem", "dynamodb:UpdateItem", "dynamodb:DeleteItem")
+_LIST = ("dynamodb:BatchGetItem",)
+_TAKE = ("sqs:ReceiveMessage", "sqs:DeleteMessage", "sqs:GetQueueAttributes")
+_FOLLOW = ("dynamodb:DescribeStream", "dynamodb:GetRecords", "dynamodb:GetShardIterator", "dynamodb:ListStreams")
+_SEND = ("sqs:SendMessage",)
+_KEY = ("kms:Decrypt", "kms:GenerateDataKey")
+_TABLE_KEY = (*_KEY, "kms:Encrypt", "kms:DescribeKey", "kms:ReEncryptFrom", "kms:ReEncryptTo")
+
+Row = tuple[Sequence[str], str]  # actions, the name of what they are done to
+
+# Whoever starts a run.
+_START = (*_READ, "dynamodb:PutItem", "dynamodb:UpdateItem")
+_REACH: tuple[Row, ...] = (
+    (("s3:GetObject", "s3:PutObject"), "blobs"),
+    (_SEND, "resume"),
+    (_SEND, "work"),
+)
+# Whoever arms timers. The coordinator takes those that fire.
+_ARM: tuple[Row, ...] = (
+    (("scheduler:CreateSchedule",), "schedules"),
+    (("iam:PassRole",), "schedule_role"),
+)
+# Whoever moves a run: appends, registers waits, sends wakes.
+_MOVE: tuple[Row, ...] = ((_ADVANCE, "table"), *_REACH)
+
+PERMISSIONS: Mapping[str, Sequence[Row]] = {
+    "api": (*_MOVE, *_ARM, (_LIST, "table"), (("dynamodb:Query",), "indexes")),
+    "webhooks": ((_START, "table"), *_REACH, *_ARM, (("secretsmanager:GetSecretValue",), "webhook_secrets"),
+                 (("ssm:GetParameter",), "webhook_parameters")),
+    "coordinator": (*_MOVE, (_TAKE, "resume"), (_TAKE, "work_dead")),
+    "worker": (*_MOVE, *_ARM, ((*_TAKE, "sqs:ChangeMessageVisibility"), "own_work")),
+    "stream": (
+        (_READ, "table"),
+        (("dynamodb:BatchWriteItem",), "table"),
+        (_FOLLOW, "stream"),
+        (("s3:GetObject",), "blobs"),
+        (("s3:PutObject", "s3:AbortMultipartUpload"), "snapshots"),
+        (("events:PutEvents",), "bus"),
+        (_SEND, "dead"),
+    ),
+    "sweeper": (
+        (_READ, "table"),
+        (_LIST, "table"),
+        (("dynamodb:Query",), "by_state"),
+        (("s3:GetObject",), "blobs"),
+        (_SEND, "resume"),
+        (_SEND, "work"),
+    ),
+    "authorizer": ((("secretsmanager:GetSecretValue",), "api_key"),),
+    "schedule": ((_SEND, "resume"), (_SEND, "work")),
+}  # fmt: skip
+
+LOGS: Row = (("logs:CreateLogStream", "logs:PutLogEvents"), "logs")
+# With a key of the customer's: what the services ask of the caller when they use the key for it.
+KEY_USE: Mapping[str, Sequence[str]] = {
+    "api": _TABLE_KEY,
+    "webhooks": _TABLE_KEY,
+    "coordinator": _TABLE_KEY,
+    "worker": _TABLE_KEY,
+    "stream": _TABLE_KEY,
+    "sweeper": _TABLE_KEY,
+    "authorizer": ("kms:Decrypt",),
+    "schedule": _KEY,
+}
+# EC2 knows no resource for the network interface that is not there yet.
+NETWORK = (
+    "ec2:CreateNetworkInterface",
+    "ec2:DescribeNetworkInterfaces",
+    "ec2:DescribeSubnets",
+    "ec2:DeleteNetworkInterface",
+    "ec2:AssignPrivateIpAddresses",
+    "ec2:UnassignPrivateIpAddresses",
+)
+TRACES = ("xray:PutTraceSegments", "xray:PutTelemetryRecords")
+_CONDITIONS: Mapping[str, Mapping[str, Mapping[str, str]]] = {
+    "schedule_role": {"StringEquals": {"iam:PassedToService": "scheduler.amazonaws.com"}},
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Resources:
+    """The ARNs behind the names in the table. A name may have none, and then makes no statement."""
+
+    arns: Mapping[str, Sequence[str]]
+    key_arn: str = ""
+    in_vpc: bool = False
+
+    def with_arns(self, **more: Sequence[str]) -> Resources:
+        """These and more."""
+        return replace(self, arns={**self.arns, **more})
+
+    def statements(self, function: str, more: Mapping[str, Sequence[str]]) -> Iterator[iam.PolicyStatement]:
+        """What the function may do; `more` are the resources that are its own."""
+        arns = {**self.arns, **more}
+        for actions, name in (*PERMISSIONS[function], *([LOGS] if "logs" in more else [])):
+            if arns[name]:
+                yield iam.PolicyStatement(
+                    actions=list(actions), resources=list(arns[name]), conditions=_CONDITIONS.get(name)
+                )
+        if self.key_arn:
+            yield iam.PolicyStatement(actions=list(KEY_USE[function]), resources=[self.key_arn])
+        if self.in_vpc and "logs" in more:
+            yield iam.PolicyStatement(actions=list(NETWORK), resources=["*"])

@@ -1,0 +1,151 @@
+"""What can be chosen about a deployment: the properties of `StepwellEngine`, checked when they are made."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import aws_cdk as cdk
+from aws_cdk import aws_ec2 as ec2
+from aws_cdk import aws_iam as iam
+from aws_cdk import aws_kms as kms
+from aws_cdk import aws_logs as logs
+
+WEBHOOKS_FILES = ("webhooks.yaml", "webhooks.yml")
+DEFAULT_POOL = "default"
+AUTHS = ("iam", "jwt", "api_key")
+LOG_LEVELS = ("debug", "info", "warning", "error")
+PLATFORMS = ("lambda", "local")
+EVENTS = ("all", "runs", "none")
+MAX_STEPS = 100_000
+_POOL_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,63}")
+
+
+class BadProperty(ValueError):
+    """A property that cannot be: the message says which, what it is, and what it may be."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Pool:
+    """A worker: a Lambda function with a queue of its own, for the steps whose `pool:` names it.
+
+    memory_mb: also decides the processor: 1,769 MB are one.
+    timeout_seconds: how long one invocation may last; a step that may take longer than that cannot run here.
+    concurrency: the most workers at once, reserved from the account's own limit. None: no limit but the account's.
+        (An account that is new may run ten functions at once and can reserve none.)
+    permissions: what the steps may do, beside what the engine may. A grant to `engine.workers[name]` does the same.
+    environment: variables of the steps.
+    """
+
+    memory_mb: int = 1024
+    timeout_seconds: int = 900
+    concurrency: int | None = None
+    permissions: Sequence[iam.PolicyStatement] = ()
+    environment: Mapping[str, str] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        _within("memory_mb", self.memory_mb, 128, 10_240)
+        _within("timeout_seconds", self.timeout_seconds, 30, 900)
+        if self.concurrency is not None:
+            _within("concurrency", self.concurrency, 2, 1000)
+        taken = sorted(name for name in self.environment if name.startswith(("STEPWELL_", "POWERTOOLS_", "AWS_")))
+        if taken:
+            raise BadProperty(f"environment: {', '.join(taken)} belong to Stepwell, Powertools and AWS")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EngineProps:
+    """The properties of an engine. Raises BadProperty.
+
+    folder: the workflow folder: definitions, Python modules, `requirements.txt`, `webhooks.yaml`. Webhooks have a
+        route only where there is such a file.
+    pools: the workers by name; `default` is among them.
+    auth: who may call the API: `iam` signs with SigV4; `jwt` shows a token of `jwt_issuer` for one of `jwt_audience`;
+        `api_key` shows, as `x-api-key`, a key that the stack makes and keeps in Secrets Manager.
+    removal_policy: of the table, the bucket and the logs when the stack is deleted. RETAIN protects the table from
+        deletion too; DESTROY deletes all data.
+    auto_delete_objects: with DESTROY, empties the bucket first, by a function of the CDK's.
+    kms_key: a key for the table, the bucket, the queues, the bus, the logs, the alarms' topic and the API key; they
+        are encrypted under keys of AWS without it. A key of the same app is opened to the services that need it.
+    alarms: alarms and the dashboard. `alarm_email` is told of them, once it has confirmed its subscription.
+    vpc, vpc_subnets: where the functions run. They need a way to DynamoDB, S3, SQS, EventBridge and its Scheduler,
+        CloudWatch Logs and Secrets Manager: endpoints, or a NAT.
+    max_steps: the most records of one run, which bounds every loop.
+    coordinator_concurrency: the most coordinators at once, as a pool's `concurrency`.
+    tracing: X-Ray traces.
+    events: what the event bus is told: `all`; `runs`, all but what went well within a run; `none`. An event costs
+        about as much as the write of a step.
+    schedule_group: timers in a group of their own, deleted with the stack; else in the account's default group.
+    platform: `lambda` is arm64 on AWS; `local` is this machine and this Python, for an emulator.
+    bundle: False leaves the functions without their code, for a look at the template.
+    """
+
+    folder: Path
+    pools: Mapping[str, Pool] = field(default_factory=lambda: {DEFAULT_POOL: Pool()})
+    auth: str = "iam"
+    jwt_issuer: str = ""
+    jwt_audience: Sequence[str] = ()
+    removal_policy: cdk.RemovalPolicy = cdk.RemovalPolicy.RETAIN
+    auto_delete_objects: bool = True
+    kms_key: kms.IKey | None = None
+    alarms: bool = True
+    alarm_email: str = ""
+    log_retention: logs.RetentionDays = logs.RetentionDays.ONE_MONTH
+    log_level: str = "info"
+    vpc: ec2.IVpc | None = None
+    vpc_subnets: ec2.SubnetSelection | None = None
+    max_steps: int = MAX_STEPS
+    coordinator_concurrency: int | None = None
+    tracing: bool = False
+    events: str = "runs"
+    schedule_group: bool = True
+    platform: str = "lambda"
+    bundle: bool = True
+
+    def __post_init__(self) -> None:
+        _one_of("auth", self.auth, AUTHS)
+        _one_of("log_level", self.log_level, LOG_LEVELS)
+        _one_of("platform", self.platform, PLATFORMS)
+        _one_of("events", self.events, EVENTS)
+        _within("max_steps", self.max_steps, 1, MAX_STEPS)
+        if self.coordinator_concurrency is not None:
+            _within("coordinator_concurrency", self.coordinator_concurrency, 2, 1000)
+        if not self.folder.is_dir():
+            raise BadProperty(f"folder: there is no folder {self.folder}")
+        self._check_pools()
+        self._check_auth()
+
+    def _check_pools(self) -> None:
+        if DEFAULT_POOL not in self.pools:
+            raise BadProperty(f"pools: {', '.join(self.pools)}: `{DEFAULT_POOL}` must be among them")
+        for name in self.pools:
+            if not _POOL_NAME.fullmatch(name):
+                raise BadProperty(f"pools: {name!r} is no name: letters, digits, - and _, 64 at most")
+
+    def _check_auth(self) -> None:
+        if self.auth == "jwt" and not (self.jwt_issuer.startswith("https://") and self.jwt_audience):
+            raise BadProperty("auth: jwt needs jwt_issuer, an https:// URL, and jwt_audience")
+        if self.auth != "jwt" and (self.jwt_issuer or self.jwt_audience):
+            raise BadProperty(f"auth: jwt_issuer and jwt_audience are for jwt, not for {self.auth}")
+
+    @property
+    def webhooks_file(self) -> Path | None:
+        """Where the folder names sources of webhooks, if it does."""
+        return next((file for name in WEBHOOKS_FILES if (file := self.folder / name).is_file()), None)
+
+    @property
+    def keeps_data(self) -> bool:
+        """Whether data outlives the stack."""
+        return self.removal_policy is not cdk.RemovalPolicy.DESTROY
+
+
+def _within(name: str, value: int, least: int, most: int) -> None:
+    if isinstance(value, bool) or not isinstance(value, int) or not least <= value <= most:
+        raise BadProperty(f"{name}: {value!r} is not a whole number from {least} to {most}")
+
+
+def _one_of(name: str, value: str, allowed: Sequence[str]) -> None:
+    if value not in allowed:
+        raise BadProperty(f"{name}: {value!r} is none of {', '.join(allowed)}")

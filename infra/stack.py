@@ -1,0 +1,42 @@
+"""The stack: one engine, and what a person needs to know of it as outputs."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import aws_cdk as cdk
+from constructs import Construct
+
+from infra import context
+from infra.engine import StepwellEngine
+
+
+class StepwellStack(cdk.Stack):
+    """`engine` and its outputs: ApiUrl, TableName, BucketName, BusName, ResumeQueueUrl, DeadQueueUrl, WorkQueueUrls,
+    WorkerNames, and, where there are such, ApiKeySecret and DashboardName."""
+
+    def __init__(self, scope: Construct, construct_id: str, asked: Mapping[str, Any]) -> None:
+        """`asked`: the context. Raises BadProperty, BundlingError."""
+        super().__init__(
+            scope, construct_id, description="Stepwell: durable workflows", tags={"application": "stepwell"}
+        )
+        self.engine = engine = StepwellEngine(self, "Stepwell", context.read(self, asked))
+        queues = engine.queues
+        self._output("ApiUrl", engine.api_url, "The API")
+        self._output("TableName", engine.table.table_name, "Runs, logs, events and waits")
+        self._output("BucketName", engine.bucket.bucket_name, "Large values and snapshots")
+        self._output("BusName", engine.bus.event_bus_name, "What happens to runs, as events")
+        self._output("ResumeQueueUrl", queues.resume.queue_url, "Events and timers on their way")
+        self._output("DeadQueueUrl", queues.dead.queue_url, "Messages that nobody could take")
+        work = {name: queue.queue_url for name, queue in queues.work.items()}
+        self._output("WorkQueueUrls", self.to_json_string(work), "By pool: runs that wait for a worker")
+        workers = {name: function.function_name for name, function in engine.workers.items()}
+        self._output("WorkerNames", self.to_json_string(workers), "By pool: the function that runs its steps")
+        if engine.api_key:
+            self._output("ApiKeySecret", engine.api_key.secret_arn, "The secret with the API's key")
+        if engine.dashboard:
+            self._output("DashboardName", engine.dashboard.dashboard_name, "CloudWatch dashboard")
+
+    def _output(self, name: str, value: str, description: str) -> None:
+        cdk.CfnOutput(self, name, value=value, description=description)

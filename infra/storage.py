@@ -1,0 +1,91 @@
+"""Where runs live: the table, the bucket for what is too large for it, and the bus that tells others of them."""
+
+from __future__ import annotations
+
+import aws_cdk as cdk
+from aws_cdk import aws_dynamodb as dynamodb
+from aws_cdk import aws_events as events
+from aws_cdk import aws_s3 as s3
+from constructs import Construct
+
+from infra import nag
+from infra.props import EngineProps
+
+BY_WORKFLOW, BY_STATE = "by_workflow", "by_state"
+INDEXES = (BY_WORKFLOW, BY_STATE)
+
+
+class Storage(Construct):
+    """The table with its stream, the bucket and the event bus."""
+
+    def __init__(self, scope: Construct, construct_id: str, props: EngineProps) -> None:
+        super().__init__(scope, construct_id)
+        self.table = self._make_table(props)
+        self.bucket = self._make_bucket(props)
+        self.bus = events.EventBus(self, "Bus", description="What happens to Stepwell's runs", kms_key=props.kms_key)
+
+    @property
+    def stream_arn(self) -> str:
+        """Every change of the table."""
+        arn = self.table.table_stream_arn
+        assert arn  # noqa: S101 - the table has a stream
+        return arn
+
+    def index_arn(self, name: str) -> str:
+        return f"{self.table.table_arn}/index/{name}"
+
+    def _make_table(self, props: EngineProps) -> dynamodb.Table:
+        table = dynamodb.Table(
+            self,
+            "Table",
+            partition_key=_text("pk"),
+            sort_key=_text("sk"),
+            billing_mode=dynamodb.BillingMode.PAY_PER_REQUEST,
+            time_to_live_attribute="expires",
+            stream=dynamodb.StreamViewType.NEW_AND_OLD_IMAGES,
+            point_in_time_recovery_specification=dynamodb.PointInTimeRecoverySpecification(
+                point_in_time_recovery_enabled=True
+            ),
+            # Without a key of the customer's: DynamoDB's own, which costs nothing for each call.
+            encryption=dynamodb.TableEncryption.CUSTOMER_MANAGED if props.kms_key else None,
+            encryption_key=props.kms_key,
+            deletion_protection=props.keeps_data,
+            removal_policy=props.removal_policy,
+        )
+        table.add_global_secondary_index(
+            index_name=BY_WORKFLOW,
+            partition_key=_text("workflow"),
+            sort_key=_text("at"),
+            projection_type=dynamodb.ProjectionType.KEYS_ONLY,
+        )
+        table.add_global_secondary_index(
+            index_name=BY_STATE,
+            partition_key=_text("state"),
+            sort_key=_text("at"),
+            projection_type=dynamodb.ProjectionType.INCLUDE,
+            non_key_attributes=["workflow"],
+        )
+        return table
+
+    def _make_bucket(self, props: EngineProps) -> s3.Bucket:
+        """No versions: a blob is named by its content, and a snapshot is of a run that has ended. Nothing expires here:
+        a blob may be in a record that lives as long as its run."""
+        bucket = s3.Bucket(
+            self,
+            "Bucket",
+            block_public_access=s3.BlockPublicAccess.BLOCK_ALL,
+            object_ownership=s3.ObjectOwnership.BUCKET_OWNER_ENFORCED,
+            encryption=s3.BucketEncryption.KMS if props.kms_key else s3.BucketEncryption.S3_MANAGED,
+            encryption_key=props.kms_key,
+            bucket_key_enabled=props.kms_key is not None,
+            enforce_ssl=True,
+            lifecycle_rules=[s3.LifecycleRule(abort_incomplete_multipart_upload_after=cdk.Duration.days(1))],
+            removal_policy=props.removal_policy,
+            auto_delete_objects=props.auto_delete_objects and not props.keeps_data,
+        )
+        nag.acknowledge(bucket, nag.BUCKET)
+        return bucket
+
+
+def _text(name: str) -> dynamodb.Attribute:
+    return dynamodb.Attribute(name=name, type=dynamodb.AttributeType.STRING)

@@ -1,0 +1,43 @@
+"""Where the secrets of webhooks come from: `env:NAME` here; the kinds that AWS keeps, in `stepwell.aws.secrets`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Protocol
+
+from stepwell.errors import PortError
+
+MISSING = "secret_missing"  # for good, and not only now: another of the source's secrets may do
+
+
+class Secrets(Protocol):
+    def get(self, reference: str) -> str:
+        """The secret, not empty. Raises PortError, which says which one and never what is in it."""
+
+
+class EnvironmentSecrets:
+    """`env:NAME`: the variables of the process."""
+
+    def __init__(self, environ: Mapping[str, str]) -> None:
+        self._environ = environ
+
+    def get(self, reference: str) -> str:
+        name = reference.removeprefix("env:")
+        value = self._environ.get(name, "").rstrip("\r\n")
+        if not value:
+            raise PortError(f"the variable {name} is not set", code=MISSING, hint=f"set {name}")
+        return value
+
+
+class SecretsByKind:
+    """References that begin with `KIND:`, each for the one who knows that kind."""
+
+    def __init__(self, kinds: Mapping[str, Secrets]) -> None:
+        self._kinds = kinds
+
+    def get(self, reference: str) -> str:
+        kind = reference.partition(":")[0]
+        if kind not in self._kinds:
+            raise PortError(f"{reference} cannot be read here", code=MISSING,
+                            hint=f"what can be read is {', '.join(self._kinds)}; list such a secret too")  # fmt: skip
+        return self._kinds[kind].get(reference)

@@ -1,0 +1,142 @@
+"""The sources of webhooks: how each signs, and what its deliveries mean here: an event, or a run to start."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import lru_cache
+from urllib.parse import parse_qsl
+
+from stepwell.api.exchange import Call
+from stepwell.api.requests import read_json
+from stepwell.api.webhooks.secrets import Secrets
+from stepwell.api.webhooks.signatures import BadSignature, header_of
+from stepwell.definition.expressions import compile_expression
+from stepwell.definition.graph import Expression, Json
+from stepwell.definition.webhook_schemes import Signing, signings_of
+from stepwell.definition.webhooks import EXPRESSION_NAMES
+from stepwell.errors import ExpressionError, InvalidInput, UserError
+
+FORM = "application/x-www-form-urlencoded"
+FORM_FIELDS = 1_000
+_NOT_FOR_EXPRESSIONS = frozenset({"authorization", "cookie"})  # what they make is stored
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """One source of webhooks. Empty expressions were not given."""
+
+    name: str
+    signings: tuple[Signing, ...]
+    references: tuple[str, ...]
+    secrets: Secrets = field(repr=False)
+    event: str = ""
+    key: str = ""
+    payload: str = ""
+    workflow: str = ""
+    input: str = ""
+    id: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Meaning:
+    """What a delivery is here. `id` is the same in each of its retries, and no other source's."""
+
+    id: str
+    content: Json  # the event's payload or the run's input
+    event: str = ""
+    key: str = ""
+
+
+def sources_of(document: Mapping[str, Json] | None, secrets: Secrets) -> dict[str, Source]:
+    """The sources of a `webhooks.yaml` that was checked, by name; None: there are none."""
+    given: Mapping[str, Mapping[str, Json]] = document["sources"] if document else {}
+    words = ("event", "key", "payload", "workflow", "input", "id")
+    return {
+        name: Source(
+            name, signings_of(one), tuple(one["secret"]), secrets, **{word: one[word] for word in words if word in one}
+        )
+        for name, one in given.items()
+    }
+
+
+def meaning_of(source: Source, signing: Signing, call: Call) -> Meaning:
+    """Raises UserError for a delivery of which the source's expressions make nothing."""
+    names = _names(call)
+    content = source.input if source.workflow else source.payload
+    return Meaning(
+        id=f"{source.name}:{_delivery_id(source, signing, call, names)}",
+        content=_value("input" if source.workflow else "payload", content, names) if content else names["body"],
+        event=_text("event", source.event, names) if source.event else "",
+        key=_text("key", source.key, names) if source.key else "",
+    )
+
+
+def _names(call: Call) -> dict[str, Json]:
+    headers = {name: value for name, value in call.headers.items() if name not in _NOT_FOR_EXPRESSIONS}
+    return {"body": _body(call), "headers": headers, "query": _fields(call.query, "query string")}
+
+
+def _body(call: Call) -> Json:
+    """A form as an object, anything else as JSON."""
+    if call.headers.get("content-type", "").partition(";")[0].strip().lower() != FORM:
+        return read_json(call.raw_body)
+    try:
+        return _fields(call.raw_body.decode(), "form")
+    except UnicodeDecodeError as error:
+        raise _unmappable(f"the form is not UTF-8: {error}") from error
+
+
+def _fields(text: str, what: str) -> Json:
+    """Names to text; to a list of texts where a name comes more than once."""
+    try:
+        pairs = parse_qsl(text, keep_blank_values=True, max_num_fields=FORM_FIELDS, errors="strict")
+    except ValueError as error:
+        raise _unmappable(f"the {what} cannot be read: {error}") from error
+    found: dict[str, list[str]] = {}
+    for name, value in pairs:
+        found.setdefault(name, []).append(value)
+    return {name: values if len(values) > 1 else values[0] for name, values in found.items()}
+
+
+def _delivery_id(source: Source, signing: Signing, call: Call, names: Mapping[str, Json]) -> str:
+    """What the source's `id` makes; else what its scheme sends; else the content itself."""
+    if source.id:
+        return _text("id", source.id, names)
+    if not signing.id_header:
+        return f"sha256:{hashlib.sha256(call.raw_body).hexdigest()}"
+    try:
+        return header_of(call, signing.id_header)
+    except BadSignature as error:
+        raise _unmappable(f"the delivery has no id: {error}") from error
+
+
+def _text(what: str, text: str, names: Mapping[str, Json]) -> str:
+    """Text, or a whole number as text: the same that a wait takes as its key."""
+    value = _value(what, text, names)
+    if isinstance(value, bool) or not isinstance(value, str | int) or value == "":
+        raise _unmappable(f"`{what}` gave {type(value).__name__ if value != '' else 'an empty text'}, not a text")
+    return str(value)
+
+
+def _value(what: str, text: str, names: Mapping[str, Json]) -> Json:
+    try:
+        return _compiled(text).evaluate(names)
+    except ExpressionError as error:
+        raise _unmappable(f"`{what}` makes nothing of this delivery: {error.message}") from error
+
+
+@lru_cache(maxsize=1_000)
+def _compiled(text: str) -> Expression:
+    """At the first delivery that needs it: a cold start compiles nothing."""
+    return compile_expression(text, EXPRESSION_NAMES)
+
+
+def _unmappable(message: str) -> UserError:
+    return UserError(message, code="unmappable", hint="the source's expressions in webhooks.yaml say what they need")
+
+
+def as_unmappable(error: InvalidInput) -> UserError:
+    """What the engine does not take is, to a sender, a delivery that cannot be mapped."""
+    return UserError(error.message, code=error.code, hint=error.hint, problems=error.problems)

@@ -1,0 +1,84 @@
+"""What a record of the table's stream says: a header changed or expired, or a record was appended to a log."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+from stepwell.aws import keys
+from stepwell.aws.items import header_of
+from stepwell.aws.protocols import Item
+from stepwell.runtime.ports import Header
+
+TTL = "dynamodb.amazonaws.com"  # who deletes what has expired
+_LOG = "LOG"
+
+
+@dataclass(frozen=True, slots=True)
+class HeaderChanged:
+    """A run was created (`before` is None), or its header changed. An input that is stored apart is not here."""
+
+    run_id: str
+    before: Header | None
+    after: Header
+    has_input: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Appended:
+    """A record was appended to a token's log. `item` holds its body, or a claim check on it."""
+
+    run_id: str
+    token: str
+    slot: int
+    item: Item
+
+
+@dataclass(frozen=True, slots=True)
+class Expired:
+    """A run's retention is over: its header has been deleted."""
+
+    run_id: str
+
+
+Change: TypeAlias = HeaderChanged | Appended | Expired
+
+
+def change_of(record: Mapping[str, Any]) -> Change | None:
+    """None for what nobody is told of. Raises LookupError or ValueError for an item that cannot be read."""
+    change, kind = record["dynamodb"], record["eventName"]
+    partition, sort = (change["Keys"][name]["S"] for name in (keys.PARTITION, keys.SORT))
+    if sort == "RUN":
+        if kind != "REMOVE":
+            return _header_changed(_run_of(partition), change)
+        by = (record.get("userIdentity") or {}).get("principalId")
+        return Expired(_run_of(partition)) if by == TTL else None
+    if kind == "INSERT" and sort.startswith(f"{_LOG}#"):
+        _, token, slot = sort.split("#")
+        return Appended(_run_of(partition), keys.unpart(token), int(slot), change["NewImage"])
+    return None
+
+
+def place_of(record: Mapping[str, Any]) -> str:
+    """Where the change is, for a log."""
+    return "/".join(str(record["dynamodb"]["Keys"][name]["S"]) for name in (keys.PARTITION, keys.SORT))
+
+
+def sequence_of(record: Mapping[str, Any]) -> str:
+    """The name by which Lambda knows the record."""
+    return str(record["dynamodb"]["SequenceNumber"])
+
+
+def _header_changed(run_id: str, change: Mapping[str, Any]) -> HeaderChanged:
+    old, new = change.get("OldImage"), change["NewImage"]
+    return HeaderChanged(run_id, _header(old) if old else None, _header(new), "input" in new)
+
+
+def _header(item: Item) -> Header:
+    return header_of(item, item["input"]["S"] if "input" in item else "null")
+
+
+def _run_of(partition: str) -> str:
+    """The run of a partition `RUN#<run>` or `RUN#<run>#<fork>@<page>`."""
+    return keys.unpart(partition.split("#")[1])

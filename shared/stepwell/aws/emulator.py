@@ -1,0 +1,157 @@
+"""AWS on this machine: ministack as a child process of this one, which ends with it."""
+
+from __future__ import annotations
+
+import shutil
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Mapping
+from importlib.util import find_spec
+from pathlib import Path
+from types import TracebackType
+from typing import IO, TYPE_CHECKING, Any
+from urllib.error import URLError
+from urllib.request import ProxyHandler, build_opener
+
+from stepwell.errors import StepwellError
+from stepwell.settings import environment
+
+if TYPE_CHECKING:
+    from stepwell.aws.signing import SigV4
+
+HOST = "127.0.0.1"
+ACCOUNT = "000000000000"
+REGION = "us-east-1"
+ANY_SECRET = "none"  # noqa: S105 - it asks for one, and looks at none
+START_SECONDS = 30.0
+STOP_SECONDS = 5.0
+READ_SECONDS = 60
+POLL_SECONDS = 0.05
+NEEDED = ("ministack", "boto3", "aws_cdk", "cdk_nag", "uv")
+INHERITED = ("HOME", "LANG", "LC_ALL", "PATH", "SYSTEMROOT", "VIRTUAL_ENV")  # the functions see them all
+
+
+def check_installed() -> None:
+    """Raises StepwellError `not_installed`. Looks without loading: the CDK alone takes seconds."""
+    for module in NEEDED:
+        if find_spec(module) is None:
+            message = f"AWS on this machine needs {module}, which is not installed"
+            raise StepwellError(message, code="not_installed", hint='pip install "stepwell[emulator,deploy]"')
+
+
+class Emulator:
+    """A running ministack. What it holds is gone when it stops."""
+
+    def __init__(self, folder: Path, log: IO[Any] | None = None, variables: Mapping[str, str] | None = None) -> None:
+        """`folder`: its own, emptied now and at the end; `log`: where its and the functions' lines go.
+
+        `variables`: more of its environment, which the functions inherit.
+        """
+        shutil.rmtree(folder, ignore_errors=True)  # of one that was killed
+        folder.mkdir(parents=True)
+        self._folder = folder
+        self.port = _free_port()
+        self.url = f"http://{HOST}:{self.port}"
+        self._clients: dict[str, Any] = {}
+        self._child = subprocess.Popen(
+            [sys.executable, "-m", "stepwell.aws.emulator_server"],
+            stdin=subprocess.PIPE,
+            stdout=log,
+            stderr=log,
+            env={**_environment(folder, self.port), **(variables or {})},
+            start_new_session=True,  # Ctrl-C is for the parent, which then stops this one
+        )
+
+    def __enter__(self) -> Emulator:
+        try:
+            self._wait()
+        except BaseException:
+            self.stop()
+            raise
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.stop()
+
+    def client(self, service: str) -> Any:
+        """A boto3 client that talks to it and nobody else, whatever the environment says. It is closed at the end."""
+        if service not in self._clients:
+            self._clients[service] = self._connect(service)
+        return self._clients[service]
+
+    def signature(self) -> SigV4:
+        """For calls of its APIs, as its own account."""
+        from botocore.credentials import Credentials  # noqa: PLC0415 - slow to load
+
+        from stepwell.aws.signing import SigV4  # noqa: PLC0415
+
+        return SigV4(Credentials(ACCOUNT, ANY_SECRET), REGION)
+
+    def stop(self) -> None:
+        """First politely: it then stops its functions' processes."""
+        for client in self._clients.values():
+            client.close()
+        if self._child.poll() is None:
+            self._child.terminate()
+        try:
+            self._child.wait(STOP_SECONDS)
+        except subprocess.TimeoutExpired:
+            self._child.kill()
+            self._child.wait()
+        if self._child.stdin is not None:
+            self._child.stdin.close()
+        shutil.rmtree(self._folder, ignore_errors=True)
+
+    def _connect(self, service: str) -> Any:
+        import boto3  # noqa: PLC0415 - slow to load
+        from botocore.config import Config  # noqa: PLC0415
+
+        return boto3.client(
+            service,
+            endpoint_url=self.url,
+            region_name=REGION,
+            aws_access_key_id=ACCOUNT,
+            aws_secret_access_key=ANY_SECRET,
+            config=Config(proxies={}, read_timeout=READ_SECONDS, s3={"addressing_style": "path"}),
+        )
+
+    def _wait(self) -> None:
+        until = time.monotonic() + START_SECONDS
+        opener = build_opener(ProxyHandler({}))
+        while time.monotonic() < until:
+            if self._child.poll() is not None:
+                raise StepwellError(f"ministack ended with status {self._child.returncode}", code="emulator_failed")
+            try:
+                opener.open(f"{self.url}/_ministack/ready", timeout=1).close()
+                return
+            except (URLError, OSError):
+                time.sleep(POLL_SECONDS)
+        raise StepwellError(f"ministack did not start within {START_SECONDS:.0f} seconds", code="emulator_failed")
+
+
+def _environment(folder: Path, port: int) -> Mapping[str, str]:
+    """Little of ours: the functions inherit it all."""
+    return {
+        **{name: value for name, value in environment().items() if name in INHERITED},
+        "GATEWAY_PORT": str(port),
+        "BIND_HOST": HOST,
+        "IOT_MTLS_ENABLED": "0",
+        "SFTP_ENABLED": "0",
+        "LOG_LEVEL": "ERROR",
+        "MINISTACK_ACCOUNT_ID": ACCOUNT,
+        "MINISTACK_REGION": REGION,
+        "TMPDIR": str(folder.resolve()),
+        "PYTHONUNBUFFERED": "1",
+        "PYTHONDONTWRITEBYTECODE": "1",
+    }
+
+
+def _free_port() -> int:
+    with socket.socket() as found:
+        found.bind((HOST, 0))
+        port: int = found.getsockname()[1]
+        return port

@@ -1,0 +1,62 @@
+"""The emulator's own process: ministack, with schedules that fire to the second and the functions' logs on stderr.
+
+Started by `emulator.Emulator`, as a module. It ends when its standard input does, so that it never outlives its parent.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import sys
+import threading
+from typing import Any
+
+from ministack import app
+from ministack.services import lambda_svc, scheduler
+
+SCHEDULE_TICK_SECONDS = 1
+
+
+def main() -> None:
+    """Serves until it is told to stop."""
+    scheduler._SCHEDULE_TICK_INTERVAL = SCHEDULE_TICK_SECONDS
+    lambda_svc._emit_lambda_logs = told(lambda_svc._emit_lambda_logs)
+    threading.Thread(target=end_with_parent, name="stepwell-parent", daemon=True).start()
+    app.main()
+
+
+def end_with_parent() -> None:
+    """The parent holds the other end of standard input, and never writes to it."""
+    sys.stdin.read()
+    os.kill(os.getpid(), signal.SIGTERM)
+
+
+def told(emit: Any) -> Any:
+    """What keeps an invocation's output, telling it on stderr too."""
+
+    def tell(func: Any, request_id: str, text: str, error: bool, *rest: Any, **more: Any) -> None:
+        config = func.get("config") or func
+        door = str(config.get("Handler", "")).split(".")[-2:-1]
+        for line in text.splitlines() or (["failed"] if error else []):
+            if shown := readable(line):
+                print(*door, shown, file=sys.stderr, flush=True)
+        emit(func, request_id, text, error, *rest, **more)
+
+    return tell
+
+
+def readable(line: str) -> str:
+    """A line for a person: of a JSON log its level, message and run; nothing of a metric, which CloudWatch takes."""
+    try:
+        entry = json.loads(line)
+    except ValueError:
+        return line.strip()
+    if not isinstance(entry, dict) or "message" not in entry:
+        return "" if isinstance(entry, dict) and "_aws" in entry else line
+    parts = (entry.get("level"), entry["message"], entry.get("run_id"), entry.get("exception"))
+    return " ".join(str(part) for part in parts if part)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,94 @@
+"""How a function begins: its environment read, its logs set up, its parts put together, once for each process.
+
+All of it happens while Lambda imports the door, when a function has a whole processor, whatever its memory.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Protocol
+
+from stepwell.aws.observing import ObservedSteps, Observing
+from stepwell.aws.wiring import Deployed, open_aws
+from stepwell.errors import UserError
+from stepwell.runtime.assembly import Assembly
+from stepwell.runtime.clocks import RealClock
+from stepwell.runtime.worker import Steps
+from stepwell.settings import Deployment, read_deployment
+
+RESERVE_MS = 5_000  # of an invocation's time, kept for what follows a step: its record, the effects, the wake
+
+
+class Context(Protocol):
+    """What Lambda tells of an invocation."""
+
+    aws_request_id: str
+
+    def get_remaining_time_in_millis(self) -> int: ...
+
+
+@dataclass(frozen=True, slots=True)
+class TimeLeft:
+    """The Budget of an invocation: what Lambda leaves it, less a reserve."""
+
+    context: Context
+    reserve_ms: int = RESERVE_MS
+
+    def left_ms(self) -> int:
+        return max(self.context.get_remaining_time_in_millis() - self.reserve_ms, 0)
+
+
+@dataclass(frozen=True, slots=True)
+class Door:
+    """A function that is ready for its invocations."""
+
+    aws: Deployed
+    observing: Observing
+
+    @property
+    def parts(self) -> Assembly:
+        return self.aws.parts
+
+    @property
+    def deployment(self) -> Deployment:
+        return self.aws.deployment
+
+
+def open_door(root: Path) -> Door:
+    """A function without user code. `root`: its package. Raises UserError, EngineFault: what the stack forgot."""
+    deployment = _deployment()
+    observing = Observing(deployment.log_level, {}, trace=deployment.trace)
+    aws = open_aws(deployment, root)
+    _warm(aws)
+    return Door(aws, observing)
+
+
+def open_worker(root: Path, steps: Callable[[RealClock], Steps]) -> Door:
+    """A function that runs users' code: the steps of the pool that the environment names."""
+    deployment, clock = _deployment(), RealClock()
+    observing = Observing(deployment.log_level, {"pool": deployment.pool}, trace=deployment.trace)
+    observed = ObservedSteps(steps(clock), observing, clock.now_ms)
+    aws = open_aws(deployment, root, steps=observed, pool=deployment.pool, clock=clock)
+    _warm(aws)
+    return Door(aws, observing)
+
+
+def _deployment() -> Deployment:
+    deployment = read_deployment()
+    missing = [name for name, value in (
+        ("STEPWELL_TABLE", deployment.table),
+        ("STEPWELL_BUCKET", deployment.bucket),
+        ("STEPWELL_QUEUES", deployment.work.get("default")),
+    ) if not value]  # fmt: skip
+    if missing:
+        raise UserError(f"the function's environment lacks {', '.join(missing)}", code="bad_setting",
+                        hint="the stack sets it: deploy again")  # fmt: skip
+    return deployment
+
+
+def _warm(aws: Deployed) -> None:
+    """The clients that every invocation needs; the others are made when they are first used."""
+    aws.clients.dynamodb()
+    aws.clients.sqs()

@@ -1,0 +1,86 @@
+"""The lease of a message under way: how long it stays invisible, so that a dead worker is replaced within a minute.
+
+    received                       1 s        20 s later …                  done: Lambda deletes it
+    |- the queue's own visibility -|- 60 s ---|- 60 s, or the time left ----|
+                                                                            failed: 1 s, 2 s, 8 s, 32 s, 60 s
+
+The queue's own visibility is the function's timeout. Nothing is asked of SQS in the first second, so that a chain of
+quick steps costs no request beyond receive and delete; who dies within that second is replaced only when the
+function's timeout is over. A message that comes again may have killed its worker: its lease is short from the start.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Protocol
+
+from stepwell.aws.batches import Delivery
+from stepwell.aws.calls import Retry
+from stepwell.aws.protocols import SqsClient
+from stepwell.limits import SECOND_MS
+
+_logger = logging.getLogger("stepwell.lease")
+
+LEASE_SECONDS = 60
+EXTEND_EVERY_SECONDS = 20.0
+QUIET_SECONDS = 1.0  # before the first request
+FIRST_DELAY_SECONDS = 0.5  # before a message whose handler raised comes again; four times as long after each further
+LONGEST_DELAY_SECONDS = 60
+
+
+class Stop(Protocol):
+    """What a lease's thread waits for: threading.Event, or a test's own."""
+
+    def set(self) -> None: ...
+
+    def wait(self, timeout: float | None = None) -> bool: ...
+
+
+class Leases:
+    """Visibility of one queue's messages."""
+
+    def __init__(
+        self,
+        queue_url: str,
+        client: Callable[[], SqsClient],
+        retry: Retry | None = None,
+        new_stop: Callable[[], Stop] = threading.Event,
+    ) -> None:
+        self._queue_url, self._client, self._retry, self._new_stop = queue_url, client, retry or Retry(), new_stop
+
+    @contextmanager
+    def kept(self, delivery: Delivery, left_ms: Callable[[], int]) -> Iterator[None]:
+        """Keeps the message invisible while the block runs. `left_ms`: until Lambda ends this invocation."""
+        stop = self._new_stop()
+        keeper = threading.Thread(target=self._keep, args=(delivery, left_ms, stop), name="stepwell-lease", daemon=True)
+        keeper.start()
+        try:
+            yield
+        finally:
+            stop.set()
+            keeper.join()  # what it still had to say must not come after what is said about the message next
+
+    def release(self, delivery: Delivery) -> None:
+        """Lets a message whose handler failed come again, the later the more often it has failed."""
+        seconds = min(FIRST_DELAY_SECONDS * 4 ** min(delivery.count - 1, 8), LONGEST_DELAY_SECONDS)
+        self._change(delivery, max(round(seconds), 1))
+
+    def _keep(self, delivery: Delivery, left_ms: Callable[[], int], stop: Stop) -> None:
+        pause_seconds = QUIET_SECONDS if delivery.count == 1 else 0.0
+        while not stop.wait(pause_seconds):
+            seconds = min(LEASE_SECONDS, left_ms() // SECOND_MS)
+            if seconds <= 0:
+                return
+            self._change(delivery, seconds)
+            pause_seconds = EXTEND_EVERY_SECONDS
+
+    def _change(self, delivery: Delivery, seconds: int) -> None:
+        """An error is not the work's: the message then comes again earlier, or later, than it should."""
+        try:
+            self._retry.call("ChangeMessageVisibility", lambda: self._client().change_message_visibility(
+                QueueUrl=self._queue_url, ReceiptHandle=delivery.receipt, VisibilityTimeout=seconds))  # fmt: skip
+        except Exception:
+            _logger.exception("the lease of message %s could not be set to %d s", delivery.id, seconds)

@@ -1,0 +1,136 @@
+"""What is told of a function's work: logs as JSON with the ids of run, token and step; metrics; traces, if asked for.
+
+No input, output, payload, header or key is told. What a step's own exception says is its author's.
+"""
+
+from __future__ import annotations
+
+import logging
+import sys
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from functools import wraps
+from typing import Any, TypeAlias
+
+from aws_lambda_powertools.logging.formatter import LambdaPowertoolsFormatter
+from aws_lambda_powertools.metrics import EphemeralMetrics, MetricUnit
+
+from stepwell.definition.graph import Json, Step
+from stepwell.engine.actions import Outcome
+from stepwell.engine.retry import Policy
+from stepwell.runtime.messages import DeadLetter, Message, Publish
+from stepwell.runtime.worker import StepCall, Steps
+
+_logger = logging.getLogger("stepwell.worker")
+
+NAMESPACE = "Stepwell"
+# Below warning they tell whole requests.
+CHATTY = ("aws_lambda_powertools", "aws_xray_sdk", "boto3", "botocore", "s3transfer", "urllib3")
+
+Handler: TypeAlias = Callable[[dict[str, Any], Any], Any]
+
+
+class Observing:
+    """The logs, metrics and traces of one function."""
+
+    def __init__(self, log_level: str, dimensions: Mapping[str, str], *, trace: bool = False) -> None:
+        """`dimensions`: of the metrics, beside Powertools' own `service`."""
+        self._formatter = _Formatter(utc=True, use_rfc3339=True, serialize_stacktrace=False)
+        _log_through(self._formatter, log_level)
+        self._metrics = EphemeralMetrics(namespace=NAMESPACE)
+        self._metrics.set_default_dimensions(**dimensions)
+        self._tracer = _tracer() if trace else None
+
+    def invocation(self, handler: Handler) -> Handler:
+        """Around a handler: the request's id in each line, one line with its metrics, a segment of the trace."""
+
+        @wraps(handler)
+        def observed(event: dict[str, Any], context: Any) -> Any:
+            self._formatter.clear_state()
+            self._formatter.append_keys(function_request_id=context.aws_request_id)
+            try:
+                return handler(event, context)
+            finally:
+                if self._metrics.metric_set:
+                    self._metrics.flush_metrics()
+
+        if self._tracer is None:
+            return observed
+        traced: Handler = self._tracer.capture_lambda_handler(observed, capture_response=False, capture_error=True)
+        return traced
+
+    def count(self, name: str, value: float = 1) -> None:
+        self._metrics.add_metric(name, MetricUnit.Count, value)
+
+    def time(self, name: str, duration_ms: float) -> None:
+        self._metrics.add_metric(name, MetricUnit.Milliseconds, duration_ms)
+
+    @contextmanager
+    def about(self, **ids: Json) -> Iterator[None]:
+        """These ids are in each line that is logged meanwhile, by whatever thread."""
+        told = {name: value for name, value in ids.items() if value not in {None, ""}}
+        self._formatter.append_keys(**told)
+        if self._tracer is not None and "run_id" in told:
+            self._tracer.put_annotation("run_id", told["run_id"])
+        try:
+            yield
+        finally:
+            self._formatter.remove_keys(told)
+
+
+def ids_of(message: Message) -> dict[str, Json]:
+    """What a message is about, without what it carries."""
+    if isinstance(message, DeadLetter):
+        return ids_of(message.wake)
+    if isinstance(message, Publish):
+        return {"event": message.event.topic.name, "event_id": message.event.id}
+    return {"run_id": message.run_id, "token": getattr(message, "token", None), "slot": getattr(message, "slot", None)}
+
+
+class _Formatter(LambdaPowertoolsFormatter):
+    """Powertools' own, for threads that log while another one changes the ids."""
+
+    def append_keys(self, **additional_keys: Any) -> None:
+        self.log_format = {**self.log_format, **additional_keys}
+
+    def remove_keys(self, keys: Iterable[str]) -> None:
+        removed = set(keys)
+        self.log_format = {name: value for name, value in self.log_format.items() if name not in removed}
+
+
+class ObservedSteps:
+    """The Steps port, told of: how many ran, how long, and how many failed."""
+
+    def __init__(self, steps: Steps, observing: Observing, now_ms: Callable[[], int]) -> None:
+        self._steps, self._observing, self._now_ms = steps, observing, now_ms
+
+    def policy(self, step: Step) -> Policy:
+        return self._steps.policy(step)
+
+    async def run(self, call: StepCall) -> Outcome:
+        began_ms = self._now_ms()
+        with self._observing.about(workflow=call.workflow, step=call.node, attempt=call.attempt):
+            outcome = await self._steps.run(call)
+            _logger.debug("the step ended, %s", "well" if outcome.failure is None else outcome.failure.type)
+        self._observing.time("StepDuration", self._now_ms() - began_ms)
+        self._observing.count("Steps")
+        self._observing.count("StepFailures", 0 if outcome.failure is None else 1)
+        self._observing.count("StepRetries", 1 if call.attempt > 1 else 0)
+        return outcome
+
+
+def _log_through(formatter: logging.Formatter, log_level: str) -> None:
+    """All loggers of the process, the users' too, write one line of JSON for each record."""
+    handler = logging.StreamHandler(sys.stdout)
+    handler.setFormatter(formatter)
+    root = logging.getLogger()
+    root.handlers[:] = [handler]
+    root.setLevel(log_level.upper())
+    for name in CHATTY:
+        logging.getLogger(name).setLevel(logging.WARNING)
+
+
+def _tracer() -> Any:
+    from aws_lambda_powertools import Tracer  # noqa: PLC0415 - half a second that only a traced function pays
+
+    return Tracer()

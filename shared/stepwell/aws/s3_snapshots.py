@@ -1,0 +1,80 @@
+"""Snapshots of runs in S3: one request for a short one, part by part for a long one, which is never whole in memory."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Callable
+from typing import Any
+
+from stepwell.aws.calls import Retry
+from stepwell.aws.protocols import S3Client
+
+PART_BYTES = 8 << 20  # S3 takes parts from 5 MiB on, and 10,000 of them
+_TYPE = "application/jsonl"
+
+
+class S3Snapshots:
+    """Files in a bucket. A file is there as a whole or not at all."""
+
+    def __init__(
+        self, bucket: str, client: Callable[[], S3Client], retry: Retry | None = None, part_bytes: int = PART_BYTES
+    ) -> None:
+        self._bucket, self._client, self._retry, self._part_bytes = bucket, client, retry or Retry(), part_bytes
+
+    async def write(self, name: str, lines: AsyncIterator[str]) -> None:
+        """Puts the file. Raises PortError, and whatever the lines raise; nothing is left of it then."""
+        upload: _Upload | None = None
+        part = bytearray()
+        try:
+            async for line in lines:
+                part += line.encode()
+                if len(part) >= self._part_bytes:
+                    upload = upload or self._begin(name)
+                    upload.add(bytes(part))
+                    part.clear()
+            if upload is None:
+                self._put(name, bytes(part))
+            else:
+                upload.finish(bytes(part))
+        except Exception:
+            if upload is not None:
+                upload.abandon()
+            raise
+
+    def _put(self, name: str, data: bytes) -> None:
+        self._retry.call("PutObject", lambda: self._client().put_object(
+            Bucket=self._bucket, Key=name, Body=data, ContentType=_TYPE))  # fmt: skip
+
+    def _begin(self, name: str) -> _Upload:
+        place = {"Bucket": self._bucket, "Key": name}
+        begun = self._retry.call(
+            "CreateMultipartUpload",
+            lambda: self._client().create_multipart_upload(**place, ContentType=_TYPE),
+        )
+        return _Upload(self._client, self._retry, {**place, "UploadId": begun["UploadId"]})
+
+
+class _Upload:
+    """A file whose parts are sent as they come."""
+
+    def __init__(self, client: Callable[[], S3Client], retry: Retry, place: dict[str, Any]) -> None:
+        self._client, self._retry, self._place = client, retry, place
+        self._parts: list[dict[str, Any]] = []
+
+    def add(self, data: bytes) -> None:
+        number = len(self._parts) + 1
+        sent = self._retry.call(
+            "UploadPart", lambda: self._client().upload_part(**self._place, PartNumber=number, Body=data)
+        )
+        self._parts.append({"PartNumber": number, "ETag": sent["ETag"]})
+
+    def finish(self, rest: bytes) -> None:
+        if rest:
+            self.add(rest)
+        self._retry.call(
+            "CompleteMultipartUpload",
+            lambda: self._client().complete_multipart_upload(**self._place, MultipartUpload={"Parts": self._parts}),
+        )
+
+    def abandon(self) -> None:
+        """What was sent costs storage until it is given up."""
+        self._retry.call("AbortMultipartUpload", lambda: self._client().abort_multipart_upload(**self._place))

@@ -1,0 +1,76 @@
+"""Secrets that AWS keeps: `secretsmanager:NAME[#field]` and `ssm:NAME`, remembered for five minutes."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+
+from stepwell.aws.calls import Retry
+from stepwell.aws.protocols import SecretsManagerClient, SsmClient
+from stepwell.definition.graph import Json
+from stepwell.errors import PortError
+from stepwell.limits import MINUTE_MS
+from stepwell.runtime.ports import Clock
+
+KEPT_MS = 5 * MINUTE_MS  # how long a changed secret may go unnoticed
+
+
+class AwsSecrets:
+    """Secrets by their reference. NAME may be an ARN; a field is one of a secret that is a JSON object."""
+
+    def __init__(
+        self,
+        secrets_manager: Callable[[], SecretsManagerClient],
+        ssm: Callable[[], SsmClient],
+        clock: Clock,
+        retry: Retry | None = None,
+    ) -> None:
+        self._secrets_manager, self._ssm, self._clock, self._retry = secrets_manager, ssm, clock, retry or Retry()
+        self._kept: dict[str, tuple[str, int]] = {}
+
+    def get(self, reference: str) -> str:
+        """The secret, not empty. Raises PortError, which says which one and never what is in it."""
+        whole, _, field = reference.partition("#")
+        value, until_ms = self._kept.get(whole, ("", 0))
+        if self._clock.now_ms() >= until_ms:
+            value = self._read(whole)
+            self._kept[whole] = value, self._clock.now_ms() + KEPT_MS
+        secret = _field(value, field, reference) if field else value.rstrip("\r\n")
+        if not secret:
+            raise _unavailable(f"the secret {reference} is empty")
+        return secret
+
+    def _read(self, reference: str) -> str:
+        kind, _, name = reference.partition(":")
+        found: Json
+        if kind == "secretsmanager":
+            answer = self._retry.call(
+                f"the secret {reference}: GetSecretValue",
+                lambda: self._secrets_manager().get_secret_value(SecretId=name),
+            )
+            found = answer.get("SecretString")
+        elif kind == "ssm":
+            answer = self._retry.call(
+                f"the secret {reference}: GetParameter",
+                lambda: self._ssm().get_parameter(Name=name, WithDecryption=True),
+            )
+            found = answer["Parameter"]["Value"]
+        else:
+            raise _unavailable(f"AWS keeps no secrets of the kind {kind!r}")
+        if not isinstance(found, str):
+            raise _unavailable(f"the secret {reference} is not text")
+        return found
+
+
+def _field(value: str, field: str, reference: str) -> str:
+    try:
+        found = json.loads(value)[field]
+    except (ValueError, LookupError, TypeError):
+        raise _unavailable(f"{reference}: the secret is no JSON object with this field") from None  # not its text
+    if not isinstance(found, str):
+        raise _unavailable(f"{reference}: the field is not text")
+    return found
+
+
+def _unavailable(message: str) -> PortError:
+    return PortError(message, code="secret_unavailable")

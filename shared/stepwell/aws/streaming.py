@@ -1,0 +1,126 @@
+"""The table's stream, batch by batch: events to the bus, snapshots to the bucket, what is left of expired runs erased.
+
+A change that cannot be told, because what it holds is broken, is logged and passed over: it would never be told, and
+those behind it wait. What fails because the world did not answer is taken up again from that change on; an event may
+then come twice, a snapshot is written again, an erased run is empty.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any
+
+from stepwell.aws.bus import Bus, batches
+from stepwell.aws.changes import Appended, Change, Expired, HeaderChanged, change_of, place_of
+from stepwell.aws.dynamodb_store import DynamoStore
+from stepwell.aws.s3_snapshots import S3Snapshots
+from stepwell.aws.wiring import Deployed
+from stepwell.errors import EngineFault, PortError, UserError
+from stepwell.runtime.snapshots import Snapshots, View
+from stepwell.runtime.telling import Notice, Teller
+
+_logger = logging.getLogger("stepwell.stream")
+
+# What reading something broken raises, the engine's own refusals among them.
+_BROKEN = (EngineFault, UserError, ArithmeticError, AttributeError, LookupError, TypeError, ValueError)
+
+
+@dataclass(slots=True)
+class Taken:
+    """What became of a batch. The changes before position `done` are done; the others are to come again."""
+
+    done: int
+    told: list[tuple[int, Notice]] = field(default_factory=list)  # with the position of its change
+    broken: set[int] = field(default_factory=set)
+    left: dict[str, tuple[int, HeaderChanged | Expired]] = field(default_factory=dict)  # by run, the last one only
+
+    @property
+    def notices(self) -> list[Notice]:
+        """What was told of the changes that are done: each once, however often a batch comes."""
+        return [notice for position, notice in self.told if position < self.done]
+
+    @property
+    def passed_over(self) -> int:
+        """How many of the changes that are done could not be told."""
+        return sum(position < self.done for position in self.broken)
+
+
+class Stream:
+    """Takes batches in their order, one at a time."""
+
+    def __init__(self, store: DynamoStore, teller: Teller, bus: Bus, snapshots: Snapshots) -> None:
+        self._store, self._teller, self._bus, self._snapshots = store, teller, bus, snapshots
+
+    async def take(self, records: Sequence[Mapping[str, Any]]) -> Taken:
+        """Tells the batch, then keeps and erases what its runs call for. Raises only for a defect."""
+        taken = Taken(len(records))
+        for position, record in enumerate(records):
+            await self._attempt(taken, position, place_of(record), partial(self._tell, taken, position, record))
+        self._publish(taken)
+        for position, change in sorted(taken.left.values(), key=lambda one: one[0]):
+            await self._attempt(taken, position, f"the state of run {change.run_id}", partial(self._follow, change))
+        return taken
+
+    async def _attempt(self, taken: Taken, position: int, what: str, work: Callable[[], Awaitable[None]]) -> None:
+        if position >= taken.done:
+            return
+        try:
+            await work()
+        except PortError as error:
+            _logger.warning("taken up again from %s on: %s", what, error)
+            taken.done = position
+        except _BROKEN:
+            _logger.exception("%s cannot be told, and is passed over", what)
+            taken.broken.add(position)
+
+    async def _tell(self, taken: Taken, position: int, record: Mapping[str, Any]) -> None:
+        change = change_of(record)
+        taken.told += [(position, notice) for notice in await self._notices(change)]
+        if isinstance(change, HeaderChanged | Expired):
+            taken.left[change.run_id] = position, change
+
+    async def _notices(self, change: Change | None) -> list[Notice]:
+        match change:
+            case HeaderChanged(_, before, after, has_input):
+                return self._teller.header_changed(before, after, has_input)
+            case Appended(run_id, token, slot, item):
+                return await self._teller.appended(run_id, token, slot, await self._store.body_of(item))
+            case _:
+                return []
+
+    def _publish(self, taken: Taken) -> None:
+        """What a batch was sent with before another one failed comes again."""
+        wanted = (self._bus.ready(position, notice) for position, notice in taken.told if self._bus.wants(notice))
+        for batch in batches(wanted):
+            first = batch[0].position
+            try:
+                self._bus.put(batch)
+            except PortError as error:
+                _logger.warning("events are sent again from change %d on: %s", first, error)
+                taken.done = min(taken.done, first)
+                return
+
+    async def _follow(self, change: HeaderChanged | Expired) -> None:
+        if isinstance(change, HeaderChanged):
+            await self._snapshots.write_if_due(change.after)
+            return
+        self._teller.forget(change.run_id)
+        if await self._store.get_run(change.run_id) is None:  # else a run of that id has begun since
+            count = self._store.erase(change.run_id)
+            _logger.info("run %s has expired: %d items erased", change.run_id, count)
+
+
+def open_stream(deployed: Deployed, view: View) -> Stream:
+    """The stream of this deployment; `view` is how the API shows a run. Raises UserError `bad_setting`."""
+    parts, clients, deployment = deployed.parts, deployed.clients, deployed.deployment
+    if not deployment.bus:
+        raise UserError("STEPWELL_BUS is not set", code="bad_setting", hint="the stack sets it: deploy again")
+    return Stream(
+        deployed.store,
+        Teller(deployed.store, parts.ports.blobs),
+        Bus(deployment.bus, clients.events, events=deployment.events),
+        Snapshots(parts.service, S3Snapshots(deployment.bucket, clients.s3), view),
+    )

@@ -1,0 +1,99 @@
+"""The one place that knows which adapters are real in a deployed function: its environment, assembled.
+
+A function gets what it needs and no more: clients are made when they are first used, and only the worker has steps.
+"""
+
+from __future__ import annotations
+
+import json
+import random
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+
+from stepwell.aws.clients import Clients
+from stepwell.aws.dynamodb_store import DynamoStore
+from stepwell.aws.queues import Queues
+from stepwell.aws.s3_blobs import S3Blobs
+from stepwell.aws.scheduler_timers import SchedulerTimers, Schedules
+from stepwell.aws.sqs_queue import SqsQueue
+from stepwell.aws.table import Table
+from stepwell.definition.compiler import compile_document
+from stepwell.definition.expressions import compile_expression
+from stepwell.definition.graph import Json, Step
+from stepwell.engine.actions import Outcome
+from stepwell.engine.retry import Policy
+from stepwell.errors import EngineFault
+from stepwell.runtime.assembly import Assembly, assemble
+from stepwell.runtime.catalog import Catalog
+from stepwell.runtime.clocks import RealClock
+from stepwell.runtime.ids import new_id
+from stepwell.runtime.pack import unpack
+from stepwell.runtime.ports import Clock, Ports
+from stepwell.runtime.worker import StepCall, Steps
+from stepwell.settings import Deployment
+
+PACKED_FILE = "workflows.json"
+
+
+class NoSteps:
+    """The steps of a function that runs no user code."""
+
+    def policy(self, step: Step) -> Policy:
+        raise EngineFault(f"only a worker runs steps, such as {step.run}")
+
+    async def run(self, call: StepCall) -> Outcome:
+        raise EngineFault(f"only a worker runs steps, such as {call.run}")
+
+
+@dataclass(frozen=True, slots=True)
+class Deployed:
+    """Everything of one deployed function."""
+
+    parts: Assembly
+    store: DynamoStore
+    clients: Clients
+    deployment: Deployment
+
+
+def open_aws(
+    deployment: Deployment,
+    root: Path,
+    *,
+    steps: Steps | None = None,
+    pool: str | None = None,
+    clients: Clients | None = None,
+    clock: Clock | None = None,
+) -> Deployed:
+    """The parts over this deployment. `root` is the function's package, where the packed workflows are.
+
+    `steps` and `pool` are the worker's.
+    """
+    clients, clock = clients or Clients(), clock or RealClock()
+    queues = Queues(deployment.resume, deployment.work)
+    blobs = S3Blobs(deployment.bucket, clients.s3)
+    store = DynamoStore(Table(deployment.table, clients.dynamodb, blobs, now_ms=clock.now_ms))
+    queue = SqsQueue(queues, clients.sqs, clock)
+    schedules = Schedules(deployment.schedule_group, deployment.schedule_role, queues)
+    timers = SchedulerTimers(schedules, clients.scheduler, queue, clock)
+    parts = assemble(
+        Ports(store, queue, timers, blobs, clock),
+        Catalog(partial(compile_document, trusted=True), unpack(read_packed(root))),
+        steps or NoSteps(),
+        compile_expression=compile_expression,
+        new_id=new_id,
+        jitter=random.random,
+        max_steps=deployment.max_steps,
+        pool=pool,
+    )
+    return Deployed(parts, store, clients, deployment)
+
+
+def read_packed(root: Path) -> Mapping[str, Json]:
+    """What `stepwell.runtime.pack` wrote at deployment. Raises EngineFault when it is not there."""
+    try:
+        packed: Mapping[str, Json] = json.loads((root / PACKED_FILE).read_text(encoding="utf-8"))
+    except FileNotFoundError as error:
+        raise EngineFault(f"the function's package has no {PACKED_FILE}: deploy again") from error
+    return packed

@@ -1,0 +1,148 @@
+"""`stepwell deploy`: looks whether everything is there, hands over to the CDK, and says what comes next."""
+
+from __future__ import annotations
+
+import json
+import shlex
+import tempfile
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from stepwell.cli.arguments import read_pairs
+from stepwell.cli.cdk import CDK, Cdk, Run, app_command, find_project, run_command
+from stepwell.cli.checking import FOUND_ERRORS, print_problems
+from stepwell.cli.folders import default_folder
+from stepwell.cli.screen import console
+from stepwell.errors import StepwellError, UserError
+from stepwell.settings import environment
+
+if TYPE_CHECKING:
+    from stepwell.aws.identity import Identity
+
+Identify = Callable[[str, str], "Identity"]  # profile, region
+
+
+@dataclass(frozen=True, slots=True)
+class Order:
+    """What is to be deployed, and where; empty: what the AWS configuration says."""
+
+    folder: Path
+    properties: Mapping[str, str]  # of the stack
+    profile: str = ""
+    region: str = ""
+    bootstrap: bool = False
+    yes: bool = False
+    dry_run: bool = False
+
+
+def deploy(
+    folder: Annotated[
+        Path | None,
+        typer.Argument(metavar="FOLDER", show_default=False, help="Of workflows; else `workflows/`, or this folder."),
+    ] = None,
+    stack: Annotated[
+        str, typer.Option("--stack", metavar="NAME", show_default=False, help="The stack's name; else Stepwell.")
+    ] = "",
+    profile: Annotated[
+        str, typer.Option("--profile", metavar="NAME", show_default=False, help="AWS profile; else AWS_PROFILE.")
+    ] = "",
+    region: Annotated[
+        str,
+        typer.Option("--region", metavar="NAME", show_default=False, help="Else AWS_REGION, or the profile's."),
+    ] = "",
+    context: Annotated[
+        list[str] | None,
+        typer.Option("--context", "-c", metavar="KEY=VALUE", show_default=False, help="A property of the stack."),
+    ] = None,
+    bootstrap: Annotated[bool, typer.Option("--bootstrap", help="Prepare the account for the CDK first.")] = False,
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask before permissions grow.")] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Write the template; AWS is not asked.")] = False,
+) -> None:
+    """Deploy a workflow folder to AWS, with the CDK."""
+    chosen = (folder or default_folder()).resolve()
+    properties = {**read_pairs(context or (), "-c"), "folder": str(chosen)} | ({"stack_name": stack} if stack else {})
+    carry_out(Order(chosen, properties, profile, region, bootstrap, yes, dry_run))
+
+
+def carry_out(order: Order, *, identify: Identify | None = None, run: Run = run_command) -> None:
+    """Raises StepwellError for what is missing, and when the CDK fails."""
+    workflows = checked(order.folder)
+    project = find_project(Path.cwd())
+    app = app_command(order.properties)
+    if order.dry_run:
+        Cdk(project, run=run)("synth", "--quiet", *app)
+        console().print(f"the template is in {project / 'cdk.out'}", soft_wrap=True)
+        return
+    who = (identify or _identify)(order.profile, order.region or environment().get("AWS_REGION", ""))
+    console().print(f"account {who.account}, {who.region}, as {who.arn}", style="dim", soft_wrap=True)
+    with tempfile.TemporaryDirectory() as beside:
+        if not who.bootstrapped:
+            # Where there is no cdk.json: the CDK would run its app first.
+            _bootstrap(Cdk(Path(beside), order.profile, who.region, run), order, f"aws://{who.account}/{who.region}")
+        file = Path(beside) / "outputs.json"
+        asked = ("--require-approval", "never" if order.yes else "broadening")
+        cdk = Cdk(project, order.profile, who.region, run)
+        cdk("deploy", *app, *asked, "--outputs-file", str(file))
+        outputs = read_outputs(file)
+    print_next(outputs, who.region, workflows[0])
+
+
+def checked(folder: Path) -> Sequence[str]:
+    """The names of the folder's workflows; exits with 1, as `stepwell check`, when they have errors."""
+    from stepwell.runtime.folder import load_folder  # noqa: PLC0415 - with the compiler
+
+    loaded = load_folder(folder)
+    print_problems(loaded.problems, stderr=True)
+    if loaded.errors:
+        raise typer.Exit(FOUND_ERRORS)
+    if not loaded.graphs:
+        hint = "name the folder with your definitions, or make one: stepwell init DIR"
+        raise UserError(f"there are no workflows in {folder}", code="no_workflows", hint=hint)
+    return [graph.name for graph in loaded.graphs]
+
+
+def read_outputs(file: Path) -> Mapping[str, str]:
+    """Of all stacks in the CDK's file, which is not there when there are none."""
+    stacks = json.loads(file.read_text(encoding="utf-8")) if file.is_file() else {}
+    return {name: value for outputs in stacks.values() for name, value in outputs.items()}
+
+
+def print_next(outputs: Mapping[str, str], region: str, workflow: str) -> None:
+    """Where the deployment is, and the commands to go on with."""
+    out = console()
+    url = outputs.get("ApiUrl", "")
+    out.print(f"\nAPI        {url}", soft_wrap=True)
+    if name := outputs.get("DashboardName"):
+        place = f"https://{region}.console.aws.amazon.com/cloudwatch/home?region={region}#dashboards/dashboard/{name}"
+        out.print(f"dashboard  {place}", soft_wrap=True)
+    commands = [f"export STEPWELL_URL={shlex.quote(url)}"]
+    if secret := outputs.get("ApiKeySecret"):
+        read = f"aws secretsmanager get-secret-value --secret-id {secret} --query SecretString --output text"
+        commands.append(f'export STEPWELL_API_KEY="$({read} --region {region})"')
+    commands.append(f"stepwell run {workflow} -i '{{}}' --watch")
+    out.print("\nnext:")
+    for command in commands:
+        out.print(f"  {command}", style="bold", soft_wrap=True)
+
+
+def _bootstrap(cdk: Cdk, order: Order, place: str) -> None:
+    if not order.bootstrap:
+        profile = f" --profile {shlex.quote(order.profile)}" if order.profile else ""
+        hint = f"once for each account and region: stepwell deploy --bootstrap, or npx {CDK} bootstrap {place}{profile}"
+        raise UserError(f"{place} is not prepared for the CDK", code="not_bootstrapped", hint=hint)
+    cdk("bootstrap", place)
+
+
+def _identify(profile: str, region: str) -> Identity:
+    try:
+        from stepwell.aws.identity import identity  # noqa: PLC0415 - boto3: half a second, only for this command
+    except ModuleNotFoundError as error:
+        if (error.name or "").startswith("stepwell"):
+            raise
+        message = f"a deployment needs {error.name}, which is not installed"
+        raise StepwellError(message, code="not_installed", hint='pip install "stepwell[aws,deploy]"') from error
+    return identity(profile, region)

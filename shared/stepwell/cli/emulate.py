@@ -1,0 +1,131 @@
+"""`stepwell dev --aws`: the real template on an emulator of AWS, its API at the port of `stepwell dev`."""
+
+from __future__ import annotations
+
+import base64
+import logging
+import socket
+import sys
+import threading
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import httpx
+from watchfiles import watch
+
+from stepwell.aws.deployment import Stack, deploy
+from stepwell.aws.emulator import Emulator
+from stepwell.cli.cdk import find_project
+from stepwell.cli.synthesis import synthesise
+from stepwell.errors import StepwellError
+from stepwell.limits import WAIT_ANSWER_SECONDS
+from stepwell.local.dev import EXIT_USAGE, Server, listen, log_to_stderr
+from stepwell.local.folder import claim_folder
+from stepwell.local.gateway import Gateway
+
+log = logging.getLogger("stepwell.dev")
+
+API = "AWS::ApiGatewayV2::Api"
+ANSWER_SECONDS = WAIT_ANSWER_SECONDS + 35.0  # a wait, and functions that start
+DEBOUNCE_MS = 200
+HOP_HEADERS = frozenset({"connection", "content-length", "host", "keep-alive", "transfer-encoding"})
+
+
+def serve(folder: Path, data: Path, port: int, *, reload: bool) -> int:
+    """Serves until it is told to stop. Returns the exit status: 0, or 2 when it cannot serve at all."""
+    log_to_stderr()
+    for noisy in ("botocore", "httpx"):
+        logging.getLogger(noisy).setLevel(logging.WARNING)
+    try:
+        project = find_project(Path.cwd())
+        with claim_folder(data):
+            listening = listen(port)
+            with Emulator(data / "tmp", sys.stderr) as emulator:
+                return _serve(emulator, project, folder, data / "cdk.out", listening, reload=reload)
+    except (StepwellError, OSError) as error:
+        print(f"stepwell dev: {error}", file=sys.stderr)
+        return EXIT_USAGE
+
+
+def _serve(
+    emulator: Emulator, project: Path, folder: Path, assembly: Path, listening: socket.socket, *, reload: bool
+) -> int:
+    stopping = threading.Event()
+
+    def stand() -> Stack:
+        synthesise(project, {"emulator": True, "folder": str(folder.resolve())}, assembly)
+        return deploy(emulator, assembly)[-1]
+
+    log.info("making the functions' packages and the template")
+    with gateway_to(emulator, stand()) as gateway:
+        log.info("deployed to %s", emulator.url)
+        if reload:
+            threading.Thread(
+                target=_follow, args=(folder, stand, stopping), name="stepwell-reload", daemon=True
+            ).start()
+        server = Server(gateway, stopping)
+        try:
+            server.run(sockets=[listening])
+        finally:
+            stopping.set()
+    return 0 if server.started else 1
+
+
+@contextmanager
+def gateway_to(emulator: Emulator, stack: Stack) -> Iterator[Gateway]:
+    """The stack's API at the root of a server."""
+    (api_id,) = stack.of_type(API).values()
+    forwarder = Forwarder(emulator, f"{api_id}.execute-api.localhost:{emulator.port}")
+    gateway = Gateway(lambda: forwarder)
+    try:
+        yield gateway
+    finally:
+        gateway.close()
+        forwarder.close()
+
+
+def _follow(folder: Path, stand: Callable[[], Stack], stopping: threading.Event) -> None:
+    """Deploys the folder again whenever something in it changes; what cannot be deployed leaves all as it was."""
+    changes = watch(folder, debounce=DEBOUNCE_MS, stop_event=stopping, rust_timeout=500, raise_interrupt=False)
+    for found in changes:
+        log.info("changed: %s; deploying again", ", ".join(sorted(Path(path).name for _, path in found)))
+        try:
+            stand()
+            log.info("deployed")
+        except (StepwellError, OSError) as error:
+            log.error("not deployed, what was deployed stays: %s", error)
+
+
+class Forwarder:
+    """Hands an API's requests to the emulator's API Gateway, which knows an API by its host's name.
+
+    A caller without credentials is let in as the emulator's own account: this machine is its.
+    """
+
+    def __init__(self, emulator: Emulator, host: str) -> None:
+        self._host, self._signature = host, emulator.signature()
+        self._http = httpx.Client(base_url=emulator.url, timeout=ANSWER_SECONDS, trust_env=False)
+
+    def close(self) -> None:
+        self._http.close()
+
+    def resolve(self, event: dict[str, Any], context: object) -> Mapping[str, Any]:
+        """The answer of the API, or 502 when the emulator has none."""
+        query = event["rawQueryString"]
+        body = event["body"] or ""
+        headers = {name: value for name, value in event["headers"].items() if name not in HOP_HEADERS}
+        try:
+            answer = self._http.request(
+                event["requestContext"]["http"]["method"],
+                f"{event['rawPath']}{'?' if query else ''}{query}",
+                headers={**headers, "host": self._host},
+                content=base64.b64decode(body) if event["isBase64Encoded"] else body.encode(),
+                auth=None if "authorization" in headers else self._signature,
+            )
+        except httpx.HTTPError as error:
+            return {"statusCode": 502, "body": f'{{"message": "the emulator does not answer: {type(error).__name__}"}}'}
+        kept = {name: value for name, value in answer.headers.items() if name not in HOP_HEADERS | {"content-encoding"}}
+        content = base64.b64encode(answer.content).decode()
+        return {"statusCode": answer.status_code, "headers": kept, "body": content, "isBase64Encoded": True}

@@ -1,0 +1,174 @@
+"""Checks the text of a `webhooks.yaml`: what is in it as plain data, and every mistake with its place.
+
+What was checked is read again by `stepwell.api.webhooks.sources`, without YAML and without checks.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, replace
+
+from stepwell.definition.common import Context
+from stepwell.definition.expressions import compile_expression
+from stepwell.definition.graph import Json
+from stepwell.definition.text import NAME, NAME_HINT, closest, pointer_part
+from stepwell.definition.webhook_schemes import HMAC, HMAC_KEYS, SCHEME_NAMES
+from stepwell.errors import ExpressionError, Problem
+from stepwell.limits import NAME_CHARACTERS
+
+FILES = ("webhooks.yaml", "webhooks.yml")
+EXPRESSION_NAMES = ("body", "headers", "query")
+EXPRESSIONS = ("event", "key", "payload", "input", "id")
+_WITH_EVENT, _WITH_WORKFLOW = ("event", "key", "payload"), ("workflow", "input")
+_KEYS = ("scheme", "secret", "id", *_WITH_EVENT, *_WITH_WORKFLOW)
+_REFERENCE = re.compile(r"env:[A-Za-z_]\w*|ssm:[^\s#]+|secretsmanager:[^\s#]+(#[^\s#]+)?", re.ASCII)
+_REFERENCE_HINT = "write env:NAME, ssm:NAME or secretsmanager:NAME#field, and keep the secret itself out of the file"
+_HEADER = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]+", re.ASCII)
+_EXAMPLE = "sources: {shop: {scheme: standard-webhooks, secret: env:SHOP_SECRET, event: body.type}}"
+
+
+@dataclass(frozen=True, slots=True)
+class Webhooks:
+    """What a file holds: `{"sources": {name: {…}}}` as plain JSON, if it has no errors, and what there is to say."""
+
+    document: Mapping[str, Json] | None
+    problems: tuple[Problem, ...]
+
+
+def check_webhooks(text: str, file: str = "", workflows: Collection[str] | None = None) -> Webhooks:
+    """Never raises. `workflows`: the names there are for `workflow:`; None: any."""
+    from stepwell.definition.loader import load_document  # noqa: PLC0415 - YAML takes 50 ms
+
+    loaded = load_document(text, file)
+    if loaded.problems:
+        return Webhooks(None, tuple(_of_webhooks(problem) for problem in loaded.problems))
+    context = Context()
+    sources = _sources(context, loaded.data)
+    made = {name: _source(context, name, given, workflows) for name, given in sources.items()}
+    problems = tuple(_placed(loaded.placed(problem, file)) for problem in context.problems)
+    return Webhooks(None if problems else {"sources": made}, problems)
+
+
+def _of_webhooks(problem: Problem) -> Problem:
+    """The reader's words are about definitions."""
+    if problem.code != "empty_definition":
+        return problem
+    return replace(problem, message="the file is empty", hint=f"write {_EXAMPLE}, or remove the file")
+
+
+def _placed(problem: Problem) -> Problem:
+    """What was written in place of a reference may be the secret: its line is not to be printed."""
+    return replace(problem, line=0, column=0) if problem.code == "bad_secret" else problem
+
+
+def _sources(context: Context, data: Json) -> Mapping[str, Json]:
+    if not isinstance(data, dict) or not isinstance(data.get("sources"), dict):
+        context.add("wrong_type", "the file is a mapping with `sources`, by their names", "", _EXAMPLE)
+        return {}
+    for key in data.keys() - {"sources"}:
+        context.add("unknown_key", f"unknown key `{key}`", f"/{pointer_part(key)}", closest(key, ("sources",)))
+    found: Mapping[str, Json] = data["sources"]
+    return found
+
+
+def _source(context: Context, name: str, given: Json, workflows: Collection[str] | None) -> Mapping[str, Json]:
+    path = f"/sources/{pointer_part(name)}"
+    if not NAME.fullmatch(name) or ".." in name or len(name) > NAME_CHARACTERS:
+        context.add("bad_name", f"{name[:80]!r} cannot be the name of a source", path, NAME_HINT)
+    if not isinstance(given, dict):
+        context.add("wrong_type", f"the source `{name}` must be a mapping", path, _EXAMPLE)
+        return {}
+    _check_keys(context, name, given, path)
+    _check_scheme(context, name, given, path)
+    _check_aim(context, name, given, path, workflows)
+    for key in EXPRESSIONS:
+        if key in given:
+            _check_expression(context, key, given[key], f"{path}/{key}")
+    return {**given, "secret": _secrets(context, name, given, path)}
+
+
+def _check_keys(context: Context, name: str, given: Mapping[str, Json], path: str) -> None:
+    known = (*_KEYS, *HMAC_KEYS) if given.get("scheme") == HMAC else _KEYS
+    for key in given:
+        place = f"{path}/{pointer_part(key)}"
+        if key in HMAC_KEYS and key not in known:
+            context.add("misplaced_key", f"`{key}` is for the scheme {HMAC}, which `{name}` does not have", place)
+        elif key not in known:
+            context.add("unknown_key", f"unknown key `{key}`", place, closest(key, known))
+
+
+def _check_scheme(context: Context, name: str, given: Mapping[str, Json], path: str) -> None:
+    scheme = given.get("scheme")
+    if scheme is None:
+        context.add("missing_key", f"the source `{name}` has no `scheme`", path, _schemes_there_are())
+    elif scheme not in SCHEME_NAMES:
+        context.add(
+            "unknown_scheme", f"there is no scheme {str(scheme)[:80]!r}", f"{path}/scheme", _schemes_there_are()
+        )
+    elif scheme == HMAC:
+        _check_hmac(context, name, given, path)
+
+
+def _schemes_there_are() -> str:
+    return f"the schemes are {', '.join(SCHEME_NAMES)}"
+
+
+def _check_hmac(context: Context, name: str, given: Mapping[str, Json], path: str) -> None:
+    header = given.get("header")
+    if header is None:
+        hint = "name the header that holds the signature: header: X-Signature"
+        context.add("missing_key", f"the source `{name}` has no `header`", path, hint)
+    elif not isinstance(header, str) or not _HEADER.fullmatch(header):
+        context.add("bad_value", "`header` must be the name of a header", f"{path}/header", "header: X-Signature")
+    for key, words in HMAC_KEYS.items():
+        value = given.get(key, "")
+        if key in given and words is not None and value not in words:
+            context.add("bad_value", f"`{key}` must be {', '.join(words)}", f"{path}/{key}")
+        elif not isinstance(value, str) or (key == "prefix" and " " in value):
+            context.add("bad_value", f"`{key}` must be text without spaces", f"{path}/{key}")
+
+
+def _check_aim(
+    context: Context, name: str, given: Mapping[str, Json], path: str, workflows: Collection[str] | None
+) -> None:
+    """An event or a workflow to start, and nothing that belongs to the other."""
+    if "event" in given and "workflow" in given:
+        context.add("conflict", f"`{name}` has event and workflow", f"{path}/workflow", "make it two sources")
+    elif "event" not in given and "workflow" not in given:
+        hint = "write event: body.type, or workflow: and the name of the one to start"
+        context.add("missing_key", f"the source `{name}` has no `event`", path, hint)
+    else:
+        own, other = ("event", _WITH_WORKFLOW) if "event" in given else ("workflow", _WITH_EVENT)
+        for key in other:
+            if key in given:
+                context.add("misplaced_key", f"`{key}` has no effect beside `{own}`", f"{path}/{key}", "remove it")
+    workflow = given.get("workflow", "")
+    if not isinstance(workflow, str):
+        context.add("wrong_type", "`workflow` must be the name of a workflow", f"{path}/workflow")
+    elif "workflow" in given and workflows is not None and workflow not in workflows:
+        hint = closest(workflow, workflows)
+        context.add("unknown_workflow", f"there is no workflow {workflow[:80]!r}", f"{path}/workflow", hint)
+
+
+def _check_expression(context: Context, key: str, text: Json, path: str) -> None:
+    if not isinstance(text, str):
+        context.add("wrong_type", f"`{key}` must be a CEL expression", path, f"over {', '.join(EXPRESSION_NAMES)}")
+        return
+    try:
+        compile_expression(text, EXPRESSION_NAMES)
+    except ExpressionError as error:
+        fixed = "; fixed text is in quotes of its own: \"'paid'\"" if error.code == "unknown_name" else ""
+        context.add(error.code, error.message, path, (error.hint or "") + fixed)
+
+
+def _secrets(context: Context, name: str, given: Mapping[str, Json], path: str) -> list[Json]:
+    """The references, one or more. What is none is not told: it may be the secret itself."""
+    value = given.get("secret")
+    references = value if isinstance(value, list) else [value]
+    if "secret" not in given or not references:
+        context.add("missing_key", f"the source `{name}` has no `secret`", path, _REFERENCE_HINT)
+    elif not all(isinstance(one, str) and _REFERENCE.fullmatch(one) for one in references):
+        context.add("bad_secret", f"a `secret` of `{name}` does not say where it is kept", f"{path}/secret",
+                    _REFERENCE_HINT)  # fmt: skip
+    return references

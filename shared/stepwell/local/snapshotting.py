@@ -1,0 +1,67 @@
+"""Snapshots on this machine: files in the data folder, written by whoever changes a run's status, right after it."""
+
+from __future__ import annotations
+
+import logging
+import os
+import tempfile
+import threading
+from collections.abc import AsyncIterator, Awaitable, Callable
+from pathlib import Path
+
+from stepwell.errors import PortError, StepwellError
+from stepwell.local.database import Database
+from stepwell.local.sqlite_store import SqliteStore
+from stepwell.runtime.ports import Header, StatusChange
+from stepwell.runtime.snapshots import may_be_due
+
+_logger = logging.getLogger("stepwell.snapshots")
+
+Keep = Callable[[Header], Awaitable[object]]
+
+
+class FolderFiles:
+    """Files of a folder. A file has its name when it is complete."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+
+    async def write(self, name: str, lines: AsyncIterator[str]) -> None:
+        path = self._folder / name
+        try:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            descriptor, made = tempfile.mkstemp(prefix=".", dir=path.parent)
+            try:
+                with os.fdopen(descriptor, "w", encoding="utf-8", newline="\n") as file:
+                    async for line in lines:
+                        file.write(line)
+                Path(made).replace(path)
+            finally:
+                Path(made).unlink(missing_ok=True)
+        except OSError as error:
+            raise PortError(f"the snapshot {name} could not be written: {error}") from error
+
+
+class SnapshottingStore(SqliteStore):
+    """The store, which has a run kept once its status has changed. A run does not fail because it cannot be kept."""
+
+    def __init__(self, database: Database) -> None:
+        super().__init__(database)
+        self.keep: Keep | None = None
+        self._one_at_a_time = threading.Lock()  # each tells the log as it stands, so the last one written is the newest
+
+    async def change_status(self, change: StatusChange) -> bool:
+        changed = await super().change_status(change)
+        if self.keep is not None and may_be_due(change.status):
+            # Even if it had changed before: who changed it may have died before the run was kept.
+            await self._keep(change.run_id, self.keep)
+        return changed
+
+    async def _keep(self, run_id: str, keep: Keep) -> None:
+        header = await self.get_run(run_id)
+        try:
+            with self._one_at_a_time:
+                if header is not None:
+                    await keep(header)
+        except StepwellError as error:
+            _logger.warning("no snapshot of run %s: %s", run_id, error)

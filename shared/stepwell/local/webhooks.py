@@ -1,0 +1,31 @@
+"""The webhook sources of the dev server: those of the folder, with secrets from the environment."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping
+
+from stepwell.api.webhooks.secrets import EnvironmentSecrets, SecretsByKind
+from stepwell.api.webhooks.sources import Source, sources_of
+from stepwell.definition.graph import Json
+from stepwell.errors import PortError
+
+log = logging.getLogger("stepwell.dev")
+
+
+class LocalWebhooks:
+    """`sources` are those that are served now."""
+
+    def __init__(self, environ: Mapping[str, str]) -> None:
+        self._secrets = SecretsByKind({"env": EnvironmentSecrets(environ)})
+        self.sources: Mapping[str, Source] = {}
+
+    def replace(self, document: Mapping[str, Json] | None) -> None:
+        """Serves these from now on, and warns of secrets that are not there."""
+        self.sources = sources_of(document, self._secrets)
+        for name, source in self.sources.items():
+            for reference in source.references:
+                try:
+                    self._secrets.get(reference)
+                except PortError as error:
+                    log.warning("webhook %s: %s", name, error)

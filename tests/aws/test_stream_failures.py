@@ -1,0 +1,172 @@
+"""The stream when something fails or is broken, and when runs are gone: what comes again, what is passed over."""
+
+from __future__ import annotations
+
+import json
+from itertools import count
+from typing import Any
+
+import pytest
+
+from stepwell.definition.graph import Json
+from stepwell.runtime.driving import run_now
+from tests.aws.stream_kit import Streamed, run_of, sort_of, streamed
+from tests.contract.emulated import answer
+
+CHAIN = "workflow: flow\ntimeline: [{name: a, run: python:m.a}, {name: b, run: python:m.b}]"
+EVENT = "workflow: flow\ntimeline: [{name: hold, wait: {for: event, name: paid, key: k}}]"
+
+
+def chained(at: Streamed) -> str:
+    run_id = at.world.start()
+    at.world.deliver()
+    return run_id
+
+
+def test_an_event_that_is_refused_for_now_is_sent_again_and_the_others_are_not() -> None:
+    with streamed(CHAIN) as at:
+        chained(at)
+        sent: list[list[str]] = []
+
+        def throttled(operation: str, request: Any) -> Any:
+            if operation == "PutEvents":
+                entries = json.loads(request.body)["Entries"]
+                sent.append([entry["DetailType"] for entry in entries])
+                if len(sent) == 1:
+                    results: list[Json] = [{"EventId": "1"} for _ in entries]
+                    results[1] = {"ErrorCode": "ThrottlingException", "ErrorMessage": "slowly"}
+                    return answer(200, json.dumps({"FailedEntryCount": 1, "Entries": results}))
+            return None
+
+        at.cloud.before = throttled
+        records = at.records()
+        (taken,) = at.take(records)
+        assert [len(entries) for entries in sent] == [5, 1]
+        assert sent[1] == [sent[0][1]] == ["run.started"]
+        assert taken.done == len(records)
+
+
+def test_an_event_that_the_bus_will_never_take_is_logged_and_left_out(caplog: pytest.LogCaptureFixture) -> None:
+    with streamed(CHAIN) as at:
+        chained(at)
+        refused = {"FailedEntryCount": 5, "Entries": [{"ErrorCode": "MalformedDetail", "ErrorMessage": "no"}] * 5}
+        at.cloud.before = lambda operation, _: answer(200, json.dumps(refused)) if operation == "PutEvents" else None
+        (taken,) = at.take()
+        assert len(taken.notices) == 5
+        assert caplog.text.count("MalformedDetail") == 5
+
+
+def test_when_the_bus_does_not_answer_the_batch_comes_again_from_its_first_event_on() -> None:
+    with streamed(CHAIN) as at:
+        for _ in range(4):
+            chained(at)
+        calls = count(1)
+
+        def broken(operation: str, _: Any) -> Any:
+            return answer(500, "{}") if operation == "PutEvents" and next(calls) > 1 else None
+
+        at.cloud.before = broken
+        records = at.records()
+        (taken,) = at.take()
+        assert 0 < taken.done < len(records)
+        assert len(taken.notices) <= 10
+        at.cloud.heal()
+        (again,) = at.take(records[taken.done :])
+        assert again.done == len(records) - taken.done
+        assert {event["id"] for event in at.events()} == {n.id for n in taken.notices} | {n.id for n in again.notices}
+        assert len(taken.notices) + len(again.notices) == 20
+
+
+def test_when_the_table_does_not_answer_what_was_told_before_stands() -> None:
+    with streamed(CHAIN) as at:
+        first, second, third = (chained(at) for _ in range(3))
+        followed = [one for one in at.records() if run_of(one) == first]
+        unknown = [one for one in at.records() if run_of(one) == second and sort_of(one).startswith("LOG#")]
+        behind = [one for one in at.records() if run_of(one) == third]
+        at.cloud.before = lambda operation, _: answer(500, "{}") if operation == "Query" else None
+        (taken,) = at.take([*followed, *unknown, *behind])
+        assert taken.done == len(followed)
+        assert {event["run_id"] for event in at.events()} == {first}
+        at.cloud.heal()
+        at.take([*unknown, *behind])
+        assert at.types(second)[-1] == at.types(third)[-1] == "run.completed"
+
+
+@pytest.mark.parametrize(
+    "body", ["{", "[]", '{"kind": "step"}', '{"slot": 0, "kind": "no such", "by": "", "at_ms": 0}']
+)
+def test_a_broken_record_is_passed_over_and_the_others_are_told(body: str, caplog: pytest.LogCaptureFixture) -> None:
+    with streamed(CHAIN) as at:
+        first, second = chained(at), chained(at)
+        records = json.loads(json.dumps(at.records()))
+        broken = next(one for one in records if sort_of(one).startswith("LOG#"))
+        broken["dynamodb"]["NewImage"]["body"] = {"S": body}
+        (taken,) = at.take(records)
+        assert (taken.done, taken.passed_over) == (len(records), 1)
+        assert "passed over" in caplog.text
+        assert at.types(second)[-1] == "run.completed"
+        assert at.types(first)[-1] == "run.completed"  # what follows it is told from what the table holds
+
+
+def test_what_is_neither_a_header_nor_a_record_is_nothing_to_tell() -> None:
+    with streamed(EVENT) as at:
+        chained(at)
+        others = [one for one in at.records() if sort_of(one).split("#")[0] not in {"RUN", "LOG"}]
+        assert {sort_of(one).split("#")[0] for one in others} >= {"W", "DEF", "WORKFLOWS"}
+        (taken,) = at.take(others)
+        assert (taken.done, taken.told, taken.passed_over) == (len(others), [], 0)
+
+
+def removed(at: Streamed, run_id: str, by: str | None) -> dict[str, Any]:
+    """The header's deletion, as the stream has it."""
+    (created,) = [
+        one
+        for one in at.records()
+        if one["eventName"] == "INSERT"
+        and one["dynamodb"]["Keys"] == {"pk": {"S": f"RUN#{run_id}"}, "sk": {"S": "RUN"}}
+    ]
+    change = {name: value for name, value in created["dynamodb"].items() if name != "NewImage"}
+    change["OldImage"] = created["dynamodb"]["NewImage"]
+    identity = {"userIdentity": {"type": "Service", "principalId": by}} if by else {}
+    return {**created, "eventName": "REMOVE", "dynamodb": change, **identity}
+
+
+def expire(at: Streamed, run_id: str) -> None:
+    key = {"pk": {"S": f"RUN#{run_id}"}, "sk": {"S": "RUN"}}
+    at.cloud.connect("dynamodb").delete_item(TableName=at.world.table.name, Key=key)
+
+
+def test_a_run_whose_header_expired_leaves_nothing_behind() -> None:
+    with streamed(CHAIN) as at:
+        run_id, other = chained(at), chained(at)
+        gone = removed(at, run_id, "dynamodb.amazonaws.com")
+        expire(at, run_id)
+        assert at.take([gone])[0].done == 1
+        assert run_now(at.world.store.read_log(run_id, "0")) == []
+        assert len(run_now(at.world.store.read_log(other, "0"))) == 2
+        assert at.take([gone])[0].done == 1  # again: there is nothing left to do
+
+
+def test_a_header_that_a_person_deleted_erases_nothing() -> None:
+    with streamed(CHAIN) as at:
+        run_id = chained(at)
+        gone = removed(at, run_id, None)
+        expire(at, run_id)
+        at.take([gone])
+        assert len(run_now(at.world.store.read_log(run_id, "0"))) == 2
+
+
+def test_a_run_of_the_same_id_that_began_since_is_not_erased() -> None:
+    with streamed(CHAIN) as at:
+        run_id = chained(at)
+        at.take([removed(at, run_id, "dynamodb.amazonaws.com")])  # its header is there: it is a new one
+        assert at.world.header(run_id).run_id == run_id
+
+
+def test_a_run_that_is_gone_when_its_records_come_is_not_told() -> None:
+    with streamed(CHAIN) as at:
+        run_id = chained(at)
+        records = [one for one in at.records() if sort_of(one).startswith("LOG#")]
+        expire(at, run_id)
+        (taken,) = at.take(records)
+        assert (taken.done, taken.told, taken.passed_over) == (len(records), [], 0)

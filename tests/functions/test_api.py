@@ -1,0 +1,218 @@
+"""The doors that API Gateway calls: the API, the webhooks, the authorizer."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import hmac
+import importlib.util
+import json
+from types import ModuleType
+from typing import Any
+
+import pytest
+
+from stepwell.errors import PortError, UserError
+from stepwell.local.clocks import VirtualClock
+from tests.functions.conftest import Deploy
+from tests.functions.kit import ROOT, Invocation, event_of
+
+ASKS = "workflow: flow\ntimeline: [{name: ok, wait: {for: approval}}, {name: b, run: python:m.b}]"
+STEPS = "def b(): return 'done'"
+ARN = "arn:aws:sts::123456789012:assumed-role/Operators/ana"
+HOOKS = {"sources": {"shop": {
+    "scheme": "standard-webhooks", "secret": ["env:SHOP_SECRET"], "event": "body.type", "key": "body.order",
+}}}  # fmt: skip
+SECRET = b"a-secret-of-the-shop-for-this-test"
+
+
+# -- the API
+
+
+@pytest.mark.parametrize(
+    ("authorizer", "who"),
+    [
+        ({"iam": {"userArn": ARN}}, ARN),
+        ({"jwt": {"claims": {"sub": "u-1", "email": "ana@example.com"}, "scopes": None}}, "ana@example.com"),
+        ({"jwt": {"claims": {"sub": "u-1"}, "scopes": None}}, "u-1"),
+        ({"lambda": {}}, ""),
+        (None, ""),
+    ],
+)
+def test_who_approves_is_whom_the_gateway_knows(deployed: Deploy, authorizer: Any, who: str) -> None:
+    stack = deployed(ASKS, STEPS)
+    run_id = stack.start()
+    stack.deliver()
+    assert stack.call("POST", f"/runs/{run_id}/approve", {}, authorizer=authorizer)[0] == 200
+    resumption = stack.records(run_id)[-1].resumption
+    assert resumption is not None
+    assert resumption.by == who
+
+
+def test_a_body_that_names_who_approves_is_believed(deployed: Deploy) -> None:
+    stack = deployed(ASKS, STEPS)
+    run_id = stack.start()
+    stack.deliver()
+    assert stack.call("POST", f"/runs/{run_id}/approve", {"by": "eva"})[0] == 200
+    resumption = stack.records(run_id)[-1].resumption
+    assert resumption is not None
+    assert resumption.by == "eva"
+
+
+def test_who_cancels_is_whom_the_gateway_knows(deployed: Deploy) -> None:
+    stack = deployed(ASKS, STEPS)
+    run_id = stack.start()
+    stack.deliver()
+    assert stack.call("POST", f"/runs/{run_id}/cancel")[1]["cancelled"] is True
+    assert stack.run(run_id)["cancelled_by"] == ARN
+
+
+def test_a_body_in_base64_is_the_body(deployed: Deploy) -> None:
+    stack = deployed(ASKS, STEPS)
+    event = {**event_of("http"), "rawPath": "/workflows/flow/runs", "isBase64Encoded": True}
+    event["requestContext"]["http"]["path"] = event["rawPath"]
+    event["body"] = base64.b64encode(b'{"run_id": "mine"}').decode()
+    answer = stack.door("api").handler(event, Invocation(stack.clock))
+    assert (answer["statusCode"], json.loads(answer["body"])["run_id"]) == (201, "mine")
+
+
+def test_the_api_serves_no_webhooks(deployed: Deploy) -> None:
+    stack = deployed(ASKS, STEPS, webhooks=HOOKS)
+    assert stack.call("POST", "/webhooks/shop", {})[0] == 404
+
+
+# -- webhooks
+
+
+def hook(stack: Any, body: bytes, secret: bytes = SECRET, path: str = "/webhooks/shop") -> tuple[int, Any]:
+    seconds = stack.clock.now_ms() // 1_000
+    signature = hmac.digest(secret, f"msg_1.{seconds}.".encode() + body, hashlib.sha256)
+    event = event_of("http")
+    event["requestContext"]["http"].update(method="POST", path=path)
+    event["headers"].update({
+        "webhook-id": "msg_1", "webhook-timestamp": str(seconds),
+        "webhook-signature": "v1," + base64.b64encode(signature).decode(),
+    })  # fmt: skip
+    event.update(rawPath=path, body=body.decode())
+    answer = stack.door("webhooks").handler(event, Invocation(stack.clock))
+    return answer["statusCode"], json.loads(answer["body"])
+
+
+@pytest.fixture
+def shop(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SHOP_SECRET", "whsec_" + base64.b64encode(SECRET).decode())
+
+
+@pytest.mark.usefixtures("shop")
+def test_a_signed_webhook_resumes_the_run_that_waits_for_its_event(deployed: Deploy) -> None:
+    wait = '{for: event, name: paid, key: "{{ input.order }}"}'
+    definition = f"workflow: flow\ntimeline: [{{name: paid, wait: {wait}}}, {{name: b, run: python:m.b}}]"
+    stack = deployed(definition, STEPS, webhooks=HOOKS)
+    run_id = stack.start({"order": "4711"})
+    stack.deliver()
+    assert hook(stack, b'{"type": "paid", "order": "4711"}')[0] == 202
+    stack.deliver()
+    assert stack.run(run_id)["result"] == "done"
+
+
+@pytest.mark.usefixtures("shop")
+def test_a_webhook_that_another_signed_is_refused(deployed: Deploy) -> None:
+    stack = deployed(ASKS, STEPS, webhooks=HOOKS)
+    status, problem = hook(stack, b'{"type": "paid", "order": "1"}', secret=b"anothers")
+    assert (status, problem["code"]) == (401, "bad_signature")
+
+
+@pytest.mark.usefixtures("shop")
+def test_the_webhooks_door_serves_nothing_else(deployed: Deploy) -> None:
+    """Nobody checks who calls it but the route of webhooks itself."""
+    stack = deployed(ASKS, STEPS, webhooks=HOOKS)
+    for path in ("/runs", "/workflows/flow/runs", "/events"):
+        assert hook(stack, b"{}", path=path)[0] == 404
+
+
+def test_a_folder_without_webhooks_has_no_source(deployed: Deploy) -> None:
+    stack = deployed(ASKS, STEPS)
+    assert hook(stack, b"{}")[1]["code"] == "unknown_source"
+
+
+# -- the authorizer
+
+
+class SecretsManager:
+    """Secrets Manager, with one secret."""
+
+    def __init__(self, value: str) -> None:
+        self.value, self.calls = value, 0
+
+    def get_secret_value(self, **request: Any) -> dict[str, Any]:
+        assert request == {"SecretId": "arn:aws:secretsmanager:eu-west-1:123456789012:secret:ApiKey-a1b2c3"}
+        self.calls += 1
+        return {"SecretString": self.value}
+
+
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch) -> VirtualClock:
+    made = VirtualClock(1_700_000_000_000)
+    monkeypatch.setattr("stepwell.runtime.clocks.RealClock", lambda: made)
+    return made
+
+
+@pytest.fixture
+def manager(monkeypatch: pytest.MonkeyPatch) -> SecretsManager:
+    made = SecretsManager("key-of-the-api")
+    monkeypatch.setattr("stepwell.aws.clients.Clients.secretsmanager", lambda self: made)
+    secret = "arn:aws:secretsmanager:eu-west-1:123456789012:secret:ApiKey-a1b2c3"  # noqa: S105 - its name
+    monkeypatch.setenv("STEPWELL_API_KEY_SECRET", secret)
+    return made
+
+
+def authorizer() -> ModuleType:
+    spec = importlib.util.spec_from_file_location("door_authorizer", ROOT / "functions" / "authorizer.py")
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+@pytest.mark.usefixtures("manager", "root_logger")
+def test_the_key_lets_its_holder_in(clock: VirtualClock) -> None:
+    assert authorizer().handler(event_of("authorizer"), Invocation(clock)) == {"isAuthorized": True}
+
+
+@pytest.mark.usefixtures("manager", "root_logger")
+@pytest.mark.parametrize("headers", [
+    {"x-api-key": "key-of-the-ap"}, {"x-api-key": "key-of-the-api "}, {"x-api-key": ""}, {"x-api-key": "\ud800"},
+    {}, None,
+])  # fmt: skip
+def test_anything_else_does_not(clock: VirtualClock, headers: Any) -> None:
+    event = {**event_of("authorizer"), "headers": headers}
+    assert authorizer().handler(event, Invocation(clock)) == {"isAuthorized": False}
+
+
+@pytest.mark.usefixtures("root_logger")
+def test_a_new_key_counts_after_five_minutes(clock: VirtualClock, manager: SecretsManager) -> None:
+    handler = authorizer().handler
+    event = event_of("authorizer")
+    for _ in range(3):
+        handler(event, Invocation(clock))
+    assert manager.calls == 1
+    manager.value = "the-next-key"
+    assert handler(event, Invocation(clock))["isAuthorized"]
+    clock.advance(300_000)
+    assert not handler(event, Invocation(clock))["isAuthorized"]
+
+
+@pytest.mark.usefixtures("root_logger")
+def test_an_empty_secret_lets_nobody_in(clock: VirtualClock, manager: SecretsManager) -> None:
+    manager.value = ""
+    event = {**event_of("authorizer"), "headers": {"x-api-key": ""}}
+    with pytest.raises(PortError, match="empty"):
+        authorizer().handler(event, Invocation(clock))
+
+
+@pytest.mark.usefixtures("root_logger")
+def test_an_authorizer_without_the_name_of_its_secret_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("STEPWELL_API_KEY_SECRET", raising=False)
+    with pytest.raises(UserError, match="STEPWELL_API_KEY_SECRET"):
+        authorizer()

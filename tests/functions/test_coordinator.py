@@ -1,0 +1,108 @@
+"""The coordinator's door: timers, events, and wakes that killed their worker."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from tests.functions.conftest import Deploy
+from tests.functions.kit import Deployment
+
+SLEEPS = "workflow: flow\ntimeline: [{name: nap, sleep: 40m}, {name: b, run: python:m.b}]"
+LISTENS = "workflow: flow\ntimeline: [{name: paid, wait: {for: event, name: paid}}, {name: b, run: python:m.b}]"
+STEPS = "def b(): return 'done'"
+
+
+def kill(stack: Deployment, queue: str = "default") -> int:
+    """Each worker that takes the queue's message dies of it. Returns how many did."""
+    died = 0
+    while stack.messages(queue)["Records"]:
+        died += 1
+        stack.pass_time(901)
+    return died
+
+
+def test_a_long_sleep_ends_at_its_second(deployed: Deploy) -> None:
+    stack = deployed(SLEEPS, STEPS)
+    run_id = stack.start()
+    stack.deliver()
+    assert "CreateSchedule" in stack.cloud.calls
+    stack.pass_time(40 * 60 - 1)
+    stack.deliver()
+    assert stack.run(run_id)["status"] == "waiting"
+    stack.pass_time(1)
+    stack.deliver()
+    assert stack.run(run_id)["result"] == "done"
+
+
+def test_an_event_sent_through_the_api_resumes_the_run_that_waits_for_it(deployed: Deploy) -> None:
+    stack = deployed(LISTENS, STEPS)
+    run_id = stack.start()
+    stack.deliver()
+    assert stack.call("POST", "/events", {"name": "paid", "payload": {"n": 1}})[0] == 202
+    stack.deliver()
+    assert stack.run(run_id)["result"] == "done"
+
+
+def test_a_wake_that_killed_its_workers_fails_its_step_as_worker_lost(deployed: Deploy) -> None:
+    stack = deployed("workflow: flow\ntimeline: [{name: b, run: python:m.b}]", STEPS)
+    run_id = stack.start()
+    assert kill(stack) == 5
+    stack.deliver()
+    error = stack.run(run_id)["error"]
+    assert (error["type"], error["category"], error["step"]) == ("worker_lost", "worker_lost", "b")
+    assert stack.messages("dead")["Records"] == []
+
+
+def test_a_step_may_say_what_follows_when_its_worker_is_lost(deployed: Deploy) -> None:
+    retry = "{max_retries: 1, initial_delay: 1s, on: [worker_lost]}"
+    stack = deployed(f"workflow: flow\ntimeline: [{{name: b, run: python:m.b, retry: {retry}}}]", STEPS)
+    run_id = stack.start()
+    kill(stack)
+    for _ in range(3):
+        stack.deliver()
+        stack.pass_time(1)
+    run = stack.run(run_id)
+    assert (run["status"], run["steps"]["b"]["attempts"]) == ("completed", 2)
+
+
+def test_the_same_wake_on_the_resume_queue_goes_to_a_worker(deployed: Deploy) -> None:
+    """Only where it comes from tells a wake that is to be forwarded from one that is dead."""
+    stack = deployed("workflow: flow\ntimeline: [{name: b, run: python:m.b}]", STEPS)
+    run_id = stack.start()
+    wake = stack.messages("default")["Records"][0]["body"]
+    stack.send("resume", wake)
+    assert stack.deliver("resume") == 1
+    stack.deliver("default")
+    assert stack.run(run_id)["result"] == "done"
+
+
+def test_a_dead_letter_that_is_no_wake_of_ours_ends_with_a_person(deployed: Deploy) -> None:
+    stack = deployed(SLEEPS, STEPS)
+    stack.send("dead-default", '{"type": "greeting"}')
+    for _ in range(12):
+        stack.deliver("dead-default")
+        stack.pass_time(61)
+    assert [record["body"] for record in stack.messages("dead")["Records"]] == ['{"type": "greeting"}']
+
+
+@pytest.mark.parametrize("body", ["not json", "{}", '{"type": "timer"}', "null"])
+def test_a_message_that_is_not_ours_fails_alone(deployed: Deploy, body: str) -> None:
+    stack = deployed(LISTENS, STEPS)
+    run_id = stack.start()
+    stack.deliver()
+    stack.send("resume", body)
+    stack.call("POST", "/events", {"name": "paid"})
+    event = stack.messages("resume", 10)
+    bad = next(record["messageId"] for record in event["Records"] if record["body"] == body)
+    assert stack.invoke("resume", event) == [bad]
+    stack.deliver("default")
+    assert stack.run(run_id)["result"] == "done"
+
+
+def test_messages_that_there_is_no_time_for_come_again(deployed: Deploy) -> None:
+    stack = deployed(LISTENS, STEPS)
+    stack.send("resume", json.dumps({"type": "deadline", "run_id": "nobody"}))
+    event = stack.messages("resume")
+    assert stack.invoke("resume", event, timeout_seconds=5) == [event["Records"][0]["messageId"]]

@@ -1,0 +1,112 @@
+"""What a cold start pays for: each door, in a process of its own, loads what it needs and nothing else."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.functions.kit import ROOT, environment_of, write_package
+
+PLACE = {"url": "https://sqs.eu-west-1.amazonaws.com/123456789012/q", "arn": "arn:aws:sqs:eu-west-1:123456789012:q"}
+DOORS = ("api", "authorizer", "coordinator", "stream", "sweeper", "webhooks", "worker")
+# A person's machine's, the compiler's checks, and what costs tenths of a second where only some invocations need it.
+NOBODY = {"yaml", "rich", "typer", "httpx", "uvicorn", "watchfiles", "sqlite3", "aws_xray_sdk", "jsonschema",
+          "fastjsonschema", "networkx", "stepwell.local", "stepwell.cli", "stepwell.testing",
+          "stepwell.definition.loader", "m"}  # fmt: skip
+NO_CALLS_OVER_HTTP = {"pydantic", "aws_lambda_powertools.event_handler", "stepwell.api"}
+NO_USER_CODE = {"stepwell.runtime.steps.executor", "stepwell.runtime.steps.registry"}
+UNUSED = {
+    "api": NO_USER_CODE,
+    "authorizer": NO_CALLS_OVER_HTTP | NO_USER_CODE | {"stepwell.aws.dynamodb_store", "stepwell.definition.compiler"},
+    "coordinator": NO_CALLS_OVER_HTTP | NO_USER_CODE,
+    "stream": {"aws_lambda_powertools.event_handler"} | NO_USER_CODE,
+    "sweeper": NO_CALLS_OVER_HTTP | NO_USER_CODE,
+    "webhooks": NO_USER_CODE,
+    "worker": {"aws_lambda_powertools.event_handler", "stepwell.api"},
+}
+# CPU seconds of an import, as a multiple of those of boto3 with two clients, which every door but one has too.
+# Measured: api and webhooks 2.5, worker 1.9, coordinator, sweeper and authorizer 1.4; boto3 and its clients 0.21 s.
+AT_MOST = {"api": 3.5, "webhooks": 3.5, "stream": 2.75, "worker": 2.75, "coordinator": 2.25, "sweeper": 2.25,
+           "authorizer": 2.25}  # fmt: skip
+MEASURE = """
+import json, sys, time
+began = time.process_time()
+{0}
+print(json.dumps([time.process_time() - began, sorted(sys.modules)]))
+"""
+BOTO3 = "import boto3; boto3.client('dynamodb'); boto3.client('sqs')"
+
+
+@pytest.fixture(scope="module")
+def package(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("package")
+    write_package(folder, "workflow: flow\ntimeline: [{name: a, run: python:m.a}]", "def a(): pass")
+    return folder
+
+
+@cache
+def imported(package: Path, statement: str) -> tuple[float, frozenset[str]]:
+    """CPU seconds, the better of two, and the modules that are there afterwards."""
+    places = {"resume": PLACE, "work": {"default": PLACE}}
+    environment = {**os.environ, **environment_of(places), "STEPWELL_BUS": "bus"}
+    found = []
+    for _ in range(2):
+        done = subprocess.run(  # noqa: S603 - our own interpreter and script
+            [sys.executable, "-c", MEASURE.format(statement)],
+            cwd=package, env=environment, capture_output=True, text=True, check=True, timeout=120,
+        )  # fmt: skip
+        found.append(json.loads(done.stdout.splitlines()[-1]))
+    return min(seconds for seconds, _ in found), frozenset(found[0][1])
+
+
+def test_doors_are_thin() -> None:
+    doors = {path.stem: len(path.read_text().splitlines()) for path in (ROOT / "functions").glob("*.py")}
+    assert doors.keys() == {*DOORS, "__init__"}
+    assert max(doors.values()) < 60
+
+
+@pytest.mark.parametrize("door", DOORS)
+def test_a_door_imports_nothing_that_it_does_not_need(package: Path, door: str) -> None:
+    _, modules = imported(package, f"import functions.{door}")
+    assert "botocore" in modules
+    assert modules & (NOBODY | UNUSED[door]) == set()
+
+
+@pytest.mark.parametrize("door", DOORS)
+def test_a_doors_import_takes_its_time_and_no_more(package: Path, door: str) -> None:
+    seconds, _ = imported(package, f"import functions.{door}")
+    compared, _ = imported(package, BOTO3)
+    assert seconds <= compared * AT_MOST[door]
+
+
+def refusal(package: Path, door: str, **changes: str) -> str:
+    """What a door says that cannot begin."""
+    given: dict[str, Any] = {**os.environ, **environment_of({"resume": PLACE, "work": {"default": PLACE}}), **changes}
+    done = subprocess.run(  # noqa: S603 - our own interpreter
+        [sys.executable, "-c", f"import functions.{door}"],
+        cwd=package, env=given, capture_output=True, text=True, check=False, timeout=120,
+    )  # fmt: skip
+    assert done.returncode != 0
+    return done.stderr.splitlines()[-1]
+
+
+@pytest.mark.parametrize("name", ["STEPWELL_TABLE", "STEPWELL_BUCKET", "STEPWELL_QUEUES"])
+def test_a_door_that_its_stack_forgot_something_says_what(package: Path, name: str) -> None:
+    assert name in refusal(package, "coordinator", **{name: ""})
+
+
+def test_a_package_without_its_workflows_says_so(tmp_path: Path) -> None:
+    write_package(tmp_path, "workflow: flow\ntimeline: [{name: a, run: python:m.a}]")
+    (tmp_path / "workflows.json").unlink()
+    assert "workflows.json" in refusal(tmp_path, "api")
+
+
+def test_a_worker_of_a_pool_that_the_stack_does_not_know_says_so(package: Path) -> None:
+    assert "huge" in refusal(package, "worker", STEPWELL_POOL="huge")

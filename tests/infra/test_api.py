@@ -1,0 +1,80 @@
+"""The API: who is let in where, what is written of each call, how many there may be."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+
+import pytest
+
+from tests.infra.kit import GUARDED, KEYED, ORDER, PLAIN, ROOT, VARIANTS, Json, Made, made, plain
+
+
+def route(stack: Made, key: str) -> Json:
+    (found,) = [one for one in stack.of("ApiGatewayV2::Route").values() if one["RouteKey"] == key]
+    return found
+
+
+@pytest.mark.parametrize("variant", VARIANTS)
+def test_every_call_but_a_webhook_is_let_in_by_somebody(variant: str) -> None:
+    stack = made(VARIANTS[variant])
+    open_ = {one["RouteKey"] for one in stack.of("ApiGatewayV2::Route").values()
+             if one.get("AuthorizationType", "NONE") == "NONE"}  # fmt: skip
+    assert open_ == {"POST /webhooks/{source}"}
+    assert {one["RouteKey"] for one in stack.of("ApiGatewayV2::Route").values()} - open_ == {"ANY /{proxy+}"}
+
+
+def test_callers_sign_by_default() -> None:
+    assert route(made(PLAIN), "ANY /{proxy+}")["AuthorizationType"] == "AWS_IAM"
+    assert not made(PLAIN).has("ApiGatewayV2::Authorizer")
+
+
+def test_a_token_is_checked_for_who_made_it_and_for_whom() -> None:
+    assert route(made(GUARDED), "ANY /{proxy+}")["AuthorizationType"] == "JWT"
+    checked = made(GUARDED).only("ApiGatewayV2::Authorizer")["JwtConfiguration"]
+    assert checked == {"Issuer": "https://issuer.example.org/", "Audience": ["stepwell"]}
+
+
+def test_a_key_is_made_by_the_stack_and_checked_by_a_function() -> None:
+    stack = made(KEYED)
+    assert route(stack, "ANY /{proxy+}")["AuthorizationType"] == "CUSTOM"
+    authorizer = stack.only("ApiGatewayV2::Authorizer")
+    assert stack.id_of("authorizer") in json.dumps(authorizer["AuthorizerUri"])
+    assert authorizer["IdentitySource"] == ["$request.header.x-api-key"]
+    assert (authorizer["EnableSimpleResponses"], authorizer["AuthorizerPayloadFormatVersion"]) == (True, "2.0")
+    assert stack.only("SecretsManager::Secret")["GenerateSecretString"]["PasswordLength"] >= 32
+
+
+def test_a_folder_without_webhooks_has_no_open_route(tmp_path: Path) -> None:
+    folder = shutil.copytree(ROOT / ORDER, tmp_path / "order", ignore=shutil.ignore_patterns("webhooks.yaml"))
+    stack = made({"folder": str(folder)})
+    assert {one["RouteKey"] for one in stack.of("ApiGatewayV2::Route").values()} == {"ANY /{proxy+}"}
+    assert "webhooks" not in stack.functions()
+
+
+def test_routes_lead_to_their_functions() -> None:
+    stack = made(PLAIN)
+    for key, name in (("ANY /{proxy+}", "api"), ("POST /webhooks/{source}", "webhooks")):
+        integration = stack.of("ApiGatewayV2::Integration")[route(stack, key)["Target"]["Fn::Join"][1][1]["Ref"]]
+        assert plain(integration["IntegrationUri"]) == f"<{stack.id_of(name)}.Arn>"
+        assert integration["PayloadFormatVersion"] == "2.0"
+
+
+def test_each_call_is_logged_and_their_number_is_bounded() -> None:
+    stack = made(PLAIN)
+    stage = stack.only("ApiGatewayV2::Stage")
+    assert stage["AccessLogSettings"]["DestinationArn"]["Fn::GetAtt"][0] in stack.of("Logs::LogGroup")
+    assert {"status", "caller", "path"} <= set(json.loads(stage["AccessLogSettings"]["Format"]))
+    assert stage["DefaultRouteSettings"]["ThrottlingRateLimit"] > 0
+    assert stage["DefaultRouteSettings"]["ThrottlingBurstLimit"] > 0
+
+
+def test_the_outputs_say_where_everything_is() -> None:
+    outputs = {"ApiUrl", "TableName", "BucketName", "BusName", "ResumeQueueUrl", "DeadQueueUrl", "WorkQueueUrls",
+               "WorkerNames"}  # fmt: skip
+    assert set(made(PLAIN).outputs) == outputs | {"DashboardName"}
+    assert set(made(KEYED).outputs) == outputs | {"DashboardName", "ApiKeySecret"}
+    assert plain(made(PLAIN).outputs["ApiUrl"]["Value"]).startswith("<")
+    work = json.loads(plain(made(KEYED).outputs["WorkQueueUrls"]["Value"]))
+    assert work == {"default": f"<{made(KEYED).queue('Workdefault')}>", "big": f"<{made(KEYED).queue('Workbig')}>"}

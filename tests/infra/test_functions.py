@@ -1,0 +1,161 @@
+"""The functions: which there are, what they run on, what they are told, what they write, what invokes them."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from stepwell.limits import RUN_STEPS, WAIT_ANSWER_SECONDS
+from stepwell.settings import read_deployment
+from tests.infra.kit import EMULATOR, GUARDED, KEYED, PLAIN, VARIANTS, Made, made, plain
+
+EVERY = pytest.mark.parametrize("variant", VARIANTS)
+DOORS = ("api", "coordinator", "stream", "sweeper", "webhooks")
+
+
+def test_there_is_one_function_for_each_door_and_one_worker_for_each_pool() -> None:
+    handlers = {name: one["Handler"] for name, one in made(KEYED).functions().items()}
+    doors = {door: f"functions.{door}.handler" for door in (*DOORS, "authorizer")}
+    assert handlers == {**doors, "worker-default": "functions.worker.handler", "worker-big": "functions.worker.handler"}
+
+
+def test_the_authorizer_is_there_for_an_api_key_alone() -> None:
+    assert set(made(PLAIN).functions()) == {*DOORS, "worker-default"}
+
+
+@EVERY
+def test_functions_run_the_newest_python_on_arm(variant: str) -> None:
+    functions = made(VARIANTS[variant]).functions().values()
+    assert {one["Runtime"] for one in functions} == {"python3.14"}
+    if VARIANTS[variant] is not EMULATOR:
+        assert {plain(one["Architectures"][0]) for one in functions} == {"arm64"}
+
+
+@EVERY
+def test_loops_are_allowed_to_exactly_those_who_carry_a_run_from_step_to_step(variant: str) -> None:
+    functions = made(VARIANTS[variant]).functions()
+    allowed = {name for name, one in functions.items() if one.get("RecursiveLoop") == "Allow"}
+    assert allowed == {name for name in functions if name == "coordinator" or name.startswith("worker-")}
+
+
+@EVERY
+def test_each_function_has_its_own_role_and_its_own_log(variant: str) -> None:
+    stack = made(VARIANTS[variant])
+    functions = stack.functions()
+    assert len({one["Role"]["Fn::GetAtt"][0] for one in functions.values()}) == len(functions)
+    assert len({one["LoggingConfig"]["LogGroup"]["Ref"] for one in functions.values()}) == len(functions)
+    assert "ManagedPolicyArns" not in {name for role in functions_roles(stack) for name in role}
+
+
+def functions_roles(stack: Made) -> list[dict[str, Any]]:
+    roles = stack.of("IAM::Role")
+    return [roles[one["Role"]["Fn::GetAtt"][0]] for one in stack.functions().values()]
+
+
+@pytest.mark.parametrize(("variant", "days"), [("plain", 30), ("guarded", 7)])
+def test_every_log_ends(variant: str, days: int) -> None:
+    assert {one["RetentionInDays"] for one in made(VARIANTS[variant]).of("Logs::LogGroup").values()} == {days}
+
+
+@EVERY
+def test_a_function_reads_its_environment_as_the_stack_wrote_it(variant: str) -> None:
+    stack = made(VARIANTS[variant])
+    pools = set(VARIANTS[variant].get("pools", {"default": {}}))
+    for name, function in stack.functions().items():
+        told = read_deployment({key: plain(value) for key, value in function["Environment"]["Variables"].items()})
+        assert set(told.work) == pools
+        assert told.resume.url == f"<{stack.queue('Resume')}>"
+        assert told.work["default"].arn == f"<{stack.queue('Workdefault')}.Arn>"
+        assert told.table == f"<{next(iter(stack.of('DynamoDB::Table')))}>"
+        assert told.bucket == f"<{next(iter(stack.of('S3::Bucket')))}>"
+        assert (told.max_steps, told.log_level) == (RUN_STEPS, "info")
+        assert told.trace == bool(VARIANTS[variant].get("tracing"))
+        assert bool(told.api_key_secret) == (name == "authorizer")
+        assert told.pool == (name.removeprefix("worker-") if name.startswith("worker-") else "default")
+        assert told.schedule_role
+        assert told.schedule_group
+
+
+def test_a_pools_variables_are_its_workers_alone() -> None:
+    functions = made(KEYED).functions()
+    assert [name for name, one in functions.items() if "MODEL" in one["Environment"]["Variables"]] == ["worker-big"]
+
+
+def test_two_stacks_of_an_account_do_not_mix_their_metrics() -> None:
+    named = made({**PLAIN, "stack_name": "Stepwell"}).functions()["api"]["Environment"]["Variables"]
+    assert named["POWERTOOLS_SERVICE_NAME"] == "Stepwell"
+    assert named["POWERTOOLS_METRICS_NAMESPACE"] == "Stepwell"
+
+
+def test_the_api_may_wait_as_long_as_a_caller_may_ask_it_to() -> None:
+    assert WAIT_ANSWER_SECONDS < made(PLAIN).functions()["api"]["Timeout"] < 30
+
+
+def test_the_sweeper_is_run_by_a_clock_and_is_done_before_its_next_turn() -> None:
+    stack = made(PLAIN)
+    rule = stack.only("Events::Rule")
+    assert rule["ScheduleExpression"] == "rate(5 minutes)"
+    assert [target["Arn"]["Fn::GetAtt"][0] for target in rule["Targets"]] == [stack.id_of("sweeper")]
+    assert stack.functions()["sweeper"]["Timeout"] < 5 * 60
+
+
+def test_the_stream_is_filtered_down_to_new_records_and_headers() -> None:
+    (mapping,) = made(PLAIN).mappings("stream")
+    patterns = [json.loads(one["Pattern"]) for one in mapping["FilterCriteria"]["Filters"]]
+    passed = {
+        (kind, sort): any(passes(pattern, kind, sort) for pattern in patterns)
+        for kind in ("INSERT", "MODIFY", "REMOVE")
+        for sort in ("RUN", "RUN#INPUT#1", "LOG#0#1", "SNAP#0", "JOIN", "E#1")
+    }
+    wanted = {("INSERT", "LOG#0#1"), ("INSERT", "RUN"), ("MODIFY", "RUN"), ("REMOVE", "RUN")}
+    assert {one for one, does in passed.items() if does} == wanted
+
+
+def passes(pattern: dict[str, Any], kind: str, sort: str) -> bool:
+    """As Lambda filters: every field that the pattern names has one of the values, or begins with one."""
+    (value,) = pattern["dynamodb"]["Keys"]["sk"]["S"]
+    fits = sort.startswith(value["prefix"]) if isinstance(value, dict) else sort == value
+    return fits and kind in pattern.get("eventName", [kind])
+
+
+def test_what_the_stream_cannot_take_is_halved_then_told_to_a_person() -> None:
+    stack = made(PLAIN)
+    (mapping,) = stack.mappings("stream")
+    assert mapping["StartingPosition"] == "TRIM_HORIZON"
+    assert mapping["BisectBatchOnFunctionError"] is True
+    assert mapping["DestinationConfig"]["OnFailure"]["Destination"]["Fn::GetAtt"] == [stack.queue("Dead"), "Arn"]
+
+
+def test_all_functions_are_in_the_vpc_that_is_given() -> None:
+    for one in made(GUARDED).functions().values():
+        assert one["VpcConfig"]["SubnetIds"] == ["subnet-12345678"]
+    assert "VpcConfig" not in made(PLAIN).functions()["api"]
+
+
+def test_traces_are_made_where_they_are_asked_for() -> None:
+    assert {one["TracingConfig"]["Mode"] for one in made(KEYED).functions().values()} == {"Active"}
+    assert not [one for one in made(PLAIN).functions().values() if "TracingConfig" in one]
+
+
+@EVERY
+def test_nothing_has_a_name_that_a_second_stack_could_not_have(variant: str) -> None:
+    names = {"TableName", "QueueName", "BucketName", "RoleName", "LogGroupName", "TopicName", "AlarmName",
+             "DashboardName", "PolicyName", "GroupName"}  # fmt: skip
+    for id_, one in made(VARIANTS[variant]).resources.items():
+        if one["Type"] == "AWS::IAM::Policy" or not one["Type"].startswith("AWS::"):
+            continue  # a policy's name is its role's own; a custom resource names what it works on
+        found = names & set(one.get("Properties", {}))
+        assert not found, (id_, found)
+        assert "FunctionName" not in one.get("Properties", {}) or one["Type"] != "AWS::Lambda::Function"
+        assert "Name" not in one.get("Properties", {}) or one["Type"] in NAMED, id_
+
+
+# An API's name is for people. A bus must have one: the CDK makes it of the stack's own.
+NAMED = {"AWS::ApiGatewayV2::Api", "AWS::ApiGatewayV2::Authorizer", "AWS::Events::EventBus"}
+
+
+def test_a_second_stack_has_a_bus_of_its_own() -> None:
+    first, second = made(PLAIN), made({**PLAIN, "stack_name": "Second"})
+    assert first.only("Events::EventBus")["Name"] != second.only("Events::EventBus")["Name"]

@@ -1,0 +1,69 @@
+"""A workflow folder packed for a deployed function: the same graphs, without YAML and pydantic."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from stepwell.errors import DefinitionError, NotFound
+from stepwell.runtime.folder import load_folder
+from stepwell.runtime.pack import main, pack_folder, unpack
+
+FLOW = """
+workflow: flow
+timeline:
+  - {name: hold, wait: {for: event, name: paid, timeout: 1h, timeout_actions: [{run: python:m.x, pool: nights}]}}
+  - {name: a, run: python:m.a, pool: heavy}
+  - {name: b, run: python:m.b}
+"""
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    (tmp_path / "flow.yaml").write_text(FLOW)
+    return tmp_path
+
+
+def test_what_is_unpacked_is_what_the_folder_holds(folder: Path) -> None:
+    packed = json.loads(json.dumps(pack_folder(folder)))
+    assert [graph.version for graph in unpack(packed)] == [graph.version for graph in load_folder(folder).graphs]
+
+
+def test_the_pools_that_the_definitions_name_are_listed(folder: Path) -> None:
+    assert pack_folder(folder)["pools"] == ["default", "heavy", "nights"]
+
+
+def test_a_folder_with_errors_is_not_packed(folder: Path) -> None:
+    (folder / "bad.yaml").write_text("workflow: bad\ntimeline: [{name: a, rum: python:m.a}]")
+    with pytest.raises(DefinitionError) as refusal:
+        pack_folder(folder)
+    assert [problem.code for problem in refusal.value.problems] == ["unknown_key"]
+
+
+def test_the_command_says_what_is_wrong_and_writes_nothing(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (folder / "bad.yaml").write_text("workflow: bad\ntimeline: [{name: a, rum: python:m.a}]")
+    assert main([str(folder), str(folder / "out.json")]) == 1
+    assert "unknown key `rum`" in capsys.readouterr().err
+    assert not (folder / "out.json").exists()
+
+
+def test_a_folder_that_is_not_there_is_wrong_usage(tmp_path: Path) -> None:
+    assert main([str(tmp_path / "nowhere"), str(tmp_path / "out.json")]) == 2
+    assert main([str(tmp_path)]) == 2
+    with pytest.raises(NotFound):
+        pack_folder(tmp_path / "nowhere")
+
+
+def test_reading_what_was_packed_imports_neither_yaml_nor_pydantic(folder: Path) -> None:
+    packed = folder / "out.json"
+    assert main([str(folder), str(packed)]) == 0
+    code = (
+        "import json, sys; from stepwell.runtime.pack import unpack; unpack(json.load(open(sys.argv[1])));"
+        "print(sorted({'yaml', 'pydantic'} & set(sys.modules)))"
+    )
+    done = subprocess.run([sys.executable, "-c", code, str(packed)], capture_output=True, text=True, check=True)  # noqa: S603 - our own interpreter
+    assert done.stdout.strip() == "[]"

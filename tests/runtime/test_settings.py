@@ -1,0 +1,50 @@
+"""The environment: what a person sets, and what a stack tells its functions."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from stepwell.errors import UserError
+from stepwell.limits import RUN_STEPS
+from stepwell.settings import QueuePlace, read_deployment, read_settings
+
+PLACE = {"url": "https://sqs/1/q", "arn": "arn:aws:sqs:eu-west-1:1:q"}
+QUEUES = json.dumps({"resume": PLACE, "work": {"default": PLACE, "heavy": PLACE}})
+
+
+def test_a_function_knows_its_queues_by_pool() -> None:
+    deployment = read_deployment({"STEPWELL_QUEUES": QUEUES, "STEPWELL_TABLE": "t", "STEPWELL_POOL": "heavy"})
+    assert deployment.work["heavy"] == QueuePlace(**PLACE)
+    assert (deployment.table, deployment.pool, deployment.max_steps) == ("t", "heavy", RUN_STEPS)
+
+
+def test_a_function_that_sends_nothing_needs_no_queues() -> None:
+    assert read_deployment({}).work == {}
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("STEPWELL_QUEUES", "not json"),
+        ("STEPWELL_QUEUES", "[1]"),
+        ("STEPWELL_QUEUES", '{"work": {}}'),
+        ("STEPWELL_QUEUES", '{"resume": {"url": "u"}, "work": {}}'),
+        ("STEPWELL_MAX_STEPS", "0"),
+        ("STEPWELL_MAX_STEPS", "-5"),
+        ("STEPWELL_MAX_STEPS", "1e3"),
+        ("STEPWELL_MAX_STEPS", str(RUN_STEPS + 1)),
+        ("STEPWELL_LOG_LEVEL", "loud"),
+    ],
+)
+def test_a_value_that_cannot_be_is_named(name: str, value: str) -> None:
+    with pytest.raises(UserError, match=name) as refusal:
+        read_deployment({name: value})
+    assert refusal.value.code == "bad_setting"
+
+
+def test_keys_and_tokens_are_not_shown() -> None:
+    settings = read_settings({"STEPWELL_API_KEY": "k-secret", "STEPWELL_TOKEN": "t-secret"})
+    assert (settings.api_key, settings.token) == ("k-secret", "t-secret")
+    assert "secret" not in repr(settings)
