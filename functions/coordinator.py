@@ -10,6 +10,7 @@ from stepwell.aws.entry import Context, TimeLeft, open_door
 from stepwell.aws.observing import ids_of
 from stepwell.runtime.driving import run_now
 from stepwell.runtime.messages import DeadLetter, Wake, from_json
+from stepwell.runtime.ports import Lane
 
 door = open_door(Path(__file__).parent.parent)
 
@@ -27,5 +28,7 @@ def _take(delivery: Delivery) -> None:
     with door.observing.about(**ids_of(message)):
         if isinstance(message, Wake) and delivery.queue_arn != door.deployment.resume.arn:
             door.observing.count("DeadLetters")
-            message = DeadLetter(message)
-        run_now(door.parts.coordinator.handle(message))
+            run_now(door.parts.coordinator.handle(DeadLetter(message)))
+            return
+        with door.putting_off(Lane.RESUME, delivery):
+            run_now(door.parts.coordinator.handle(message))

@@ -39,6 +39,7 @@ def _take(delivery: Delivery, context: Context, budget: Budget) -> None:
     message = delivery.message()
     with (
         door.observing.about(**ids_of(from_json(message))),
+        door.putting_off(Lane.WORK, delivery),
         leases.kept(delivery, context.get_remaining_time_in_millis),
     ):
         run_now(dispatch(door.parts, Lane.WORK, message, budget))

@@ -29,6 +29,7 @@ STEP_TIMEOUT_MS = 5 * MINUTE_MS  # a step without its own timeout: `step_timeout
 CLOCKS_APART_MS = 5 * SECOND_MS  # how far two machines' clocks may differ before one takes the other for dead
 WAIT_RETRIES = 3  # `on_timeout: retry`
 DELIVERIES = 5  # a message that killed its worker so often becomes `worker_lost`
+PUT_OFFS = 10  # a message whose handler found the world not answering comes anew so often, later and later
 EVENT_KEPT_MS = 7 * DAY_MS  # an event that nobody waited for
 EVENT_PENDING = 10_000  # events kept per name and key: `too_many_pending`
 RETENTION_MS = 30 * DAY_MS  # an ended run's history

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from stepwell.engine.records import Kind
+from tests.contract.emulated import answer
 from tests.functions.conftest import Deploy
 from tests.functions.kit import TIMEOUT_SECONDS, Invocation
 
@@ -202,3 +203,52 @@ def test_a_step_to_be_run_at_most_once_is_not_lost_while_it_may_still_run(deploy
     stack.pass_time(60)
     stack.deliver()
     assert (stack.run(run_id)["status"], stack.world.said) == ("completed", ["a"])
+
+
+# -- an outage
+
+
+def denied(*operations: str) -> Any:
+    """A service that refuses these calls, as one that is out of reach does, only sooner."""
+    refusal = '{"__type": "AccessDeniedException", "message": "no"}'
+    return lambda operation, _: answer(400, refusal) if operation in operations else None
+
+
+def test_an_outage_of_the_table_loses_no_run_and_fails_no_step(deployed: Deploy) -> None:
+    stack = deployed(TWO_STEPS, "def a(): return 1\ndef b(): return 2")
+    run_id = stack.start()
+    stack.cloud.before = denied("GetItem")
+    for _ in range(40):
+        stack.deliver()
+        stack.pass_time(60)
+    stack.cloud.heal()
+    for _ in range(20):
+        stack.pass_time(60)
+        stack.deliver()
+    assert stack.run(run_id)["status"] == "completed"
+
+
+def test_an_event_that_comes_in_an_outage_is_not_lost(deployed: Deploy) -> None:
+    stack = deployed("workflow: flow\ntimeline: [{name: hold, wait: {for: event, name: paid}}]")
+    run_id = stack.start()
+    stack.deliver()
+    stack.call("POST", "/events", {"name": "paid", "payload": 7})
+    stack.cloud.before = denied("PutItem")
+    for _ in range(30):
+        stack.deliver()
+        stack.pass_time(60)
+    stack.cloud.heal()
+    for _ in range(20):
+        stack.pass_time(60)
+        stack.deliver()
+    assert stack.run(run_id)["result"] == 7
+
+
+def test_an_outage_without_an_end_leaves_the_message_to_a_person(deployed: Deploy) -> None:
+    stack = deployed(TWO_STEPS)
+    stack.start()
+    stack.cloud.before = denied("GetItem")
+    for _ in range(300):
+        stack.deliver()
+        stack.pass_time(60)
+    assert len(stack.messages("dead")["Records"]) == 1

@@ -8,7 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from stepwell.limits import DELIVERIES
+from stepwell.errors import PortError
+from stepwell.limits import DELIVERIES, MINUTE_MS
 from stepwell.local import pump as pumping
 from stepwell.local.bell import WATCH_MS, Bell
 from stepwell.local.pump import Pump
@@ -84,6 +85,28 @@ def test_a_message_that_killed_its_worker_too_often_becomes_a_failure_of_the_run
     assert end is not None
     assert end.error is not None
     assert (end.status, end.error.category) == ("failed", "worker_lost")
+
+
+def test_a_message_that_met_a_disk_that_did_not_answer_is_put_off_and_not_given_up(
+    local: Local, pump: Pump, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run_id = start(local)
+
+    async def unanswered(*_: object) -> None:
+        raise PortError("the disk does not answer")
+
+    monkeypatch.setattr(pumping, "dispatch", unanswered)
+    now_ms = local.parts.ports.clock.now_ms()
+    for _ in range(DELIVERIES):
+        delivery = local.inbox.receive((Lane.WORK,), now_ms, 0)
+        assert delivery is not None
+        pump._handle(delivery)
+        now_ms += MINUTE_MS + 1
+    assert local.inbox.pending() == 1
+    again = local.inbox.receive((Lane.WORK,), now_ms, 0)
+    assert again is not None
+    assert (again.deliveries, again.message["put_off"]) == (1, 1)
+    assert run_now(local.parts.service.header(run_id)).status == "pending"
 
 
 def test_a_message_of_no_known_type_does_not_stop_the_others(local: Local, pump: Pump) -> None:

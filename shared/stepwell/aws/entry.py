@@ -5,18 +5,27 @@ All of it happens while Lambda imports the door, when a function has a whole pro
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import logging
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
+from stepwell.aws.batches import Delivery
 from stepwell.aws.observing import ObservedSteps, Observing
 from stepwell.aws.wiring import Deployed, open_aws
-from stepwell.errors import UserError
+from stepwell.errors import PortError, UserError
+from stepwell.limits import DELIVERIES
 from stepwell.runtime.assembly import Assembly
 from stepwell.runtime.clocks import RealClock
+from stepwell.runtime.dispatch import put_off
+from stepwell.runtime.driving import run_now
+from stepwell.runtime.ports import Lane
 from stepwell.runtime.worker import Steps
 from stepwell.settings import Deployment, read_deployment
+
+_logger = logging.getLogger("stepwell.queues")
 
 RESERVE_MS = 5_000  # of an invocation's time, kept for what follows a step: its record, the effects, the wake
 
@@ -54,6 +63,20 @@ class Door:
     @property
     def deployment(self) -> Deployment:
         return self.aws.deployment
+
+    @contextmanager
+    def putting_off(self, lane: Lane, delivery: Delivery) -> Iterator[None]:
+        """Around a delivery's work: where the world does not answer, its last delivery is not its end.
+
+        Else an outage of a minute would make dead letters of messages that killed nobody.
+        """
+        try:
+            yield
+        except PortError:
+            is_last = delivery.count >= DELIVERIES
+            if not is_last or not run_now(put_off(self.parts, lane, delivery.message())):
+                raise
+            _logger.exception("message %s is put off", delivery.id)
 
 
 def open_door(root: Path) -> Door:

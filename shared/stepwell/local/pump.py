@@ -10,10 +10,11 @@ from __future__ import annotations
 import logging
 import threading
 
-from stepwell.limits import MINUTE_MS, SECOND_MS
+from stepwell.errors import PortError
+from stepwell.limits import DELIVERIES, MINUTE_MS, SECOND_MS
 from stepwell.local.inbox import ALL_LANES, Delivery
 from stepwell.local.wiring import Local
-from stepwell.runtime.dispatch import dispatch, give_up, is_exhausted
+from stepwell.runtime.dispatch import dispatch, give_up, is_exhausted, put_off
 from stepwell.runtime.driving import run_now
 from stepwell.runtime.worker import Unlimited
 
@@ -84,13 +85,25 @@ class Pump:
                 log.error("gave up on %s after %d deliveries", dict(delivery.message), delivery.deliveries - 1)
             else:
                 run_now(dispatch(parts, delivery.lane, delivery.message, Unlimited()))
-        except Exception:
+        except Exception as error:
+            if self._is_put_off(delivery, error):
+                self._local.inbox.delete(delivery)
+                return
             delay_ms = min(FIRST_DELAY_MS * 4 ** min(delivery.deliveries - 1, 8), LONGEST_DELAY_MS)
             log.exception("delivery %d of %s failed; it comes again in %.1f s", delivery.deliveries,
                           dict(delivery.message), delay_ms / SECOND_MS)  # fmt: skip
             self._local.inbox.release(delivery, self._clock.now_ms() + delay_ms)
         else:
             self._local.inbox.delete(delivery)
+
+    def _is_put_off(self, delivery: Delivery, error: Exception) -> bool:
+        """Where the disk does not answer, the last delivery of a message is not its end."""
+        if not isinstance(error, PortError) or delivery.deliveries < DELIVERIES:
+            return False
+        try:
+            return run_now(put_off(self._local.parts, delivery.lane, delivery.message))
+        except PortError:
+            return False  # it still does not: the message itself comes again
 
     def _keep_leases(self) -> None:
         """A step may take longer than a lease: its message stays invisible while this process lives."""

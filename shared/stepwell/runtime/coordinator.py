@@ -89,7 +89,7 @@ class Coordinator:
         try:
             await store.put_event(event)
         except Conflict as refusal:  # its topic is full: to come again would not help
-            _logger.error("event %s of %s is refused: %s", event.id, event.topic, refusal)
+            _logger.error("event %s of %s is refused: %s", event.id, event.topic.name, refusal.code)
             return
         kept = await store.get_event(event.topic, event.id)
         if kept is not None and not kept.consumed_by:

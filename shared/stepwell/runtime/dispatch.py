@@ -5,11 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from stepwell.definition.graph import Json
-from stepwell.limits import DELIVERIES
+from stepwell.limits import DELIVERIES, MINUTE_MS, PUT_OFFS
 from stepwell.runtime.assembly import Assembly
 from stepwell.runtime.messages import DeadLetter, Wake, from_json, to_json
+from stepwell.runtime.perform import QUEUE_HORIZON_MS
 from stepwell.runtime.ports import Lane
 from stepwell.runtime.worker import Budget
+
+_PUT_OFF = "put_off"  # of a message's body: how often
 
 
 async def dispatch(parts: Assembly, lane: Lane, body: Mapping[str, Json], budget: Budget) -> None:
@@ -19,6 +22,20 @@ async def dispatch(parts: Assembly, lane: Lane, body: Mapping[str, Json], budget
         await parts.worker.handle(message, budget)
     else:
         await parts.coordinator.handle(message)
+
+
+async def put_off(parts: Assembly, lane: Lane, body: Mapping[str, Json]) -> bool:
+    """Sends the message anew, for after a while: its handler lived to say that the world did not answer.
+
+    So an outage of an hour loses no message and fails no step. False: it was put off too often already.
+    """
+    times = int(body.get(_PUT_OFF, 0))
+    if times >= PUT_OFFS:
+        return False
+    delay_ms = min(MINUTE_MS * 2**times, QUEUE_HORIZON_MS)
+    at_ms = parts.ports.clock.now_ms() + delay_ms
+    await parts.ports.queue.send(lane, {**body, _PUT_OFF: times + 1}, at_ms)
+    return True
 
 
 def is_exhausted(deliveries: int) -> bool:

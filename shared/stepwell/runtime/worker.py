@@ -110,7 +110,7 @@ class Worker:
             case Write(record):
                 return await self._append(at, record)
             case RunStep():
-                return await self._attempt(at, action, wake, budget.left_ms(), fresh)
+                return await self._attempt(at, action, wake, budget, fresh)
 
     def _is_ours(self, pool: str, wake: Wake) -> bool:
         """A step of another pool goes to that pool's queue. A pool without one, or two that disagree, must not send
@@ -131,9 +131,7 @@ class Worker:
             return None
         return await self._logbook.save_if_due(at.after(winner or record))
 
-    async def _attempt(
-        self, at: Standing, action: RunStep, wake: Wake, left_ms: int | None, fresh: bool
-    ) -> Standing | None:
+    async def _attempt(self, at: Standing, action: RunStep, wake: Wake, budget: Budget, fresh: bool) -> Standing | None:
         """Runs the step, or hands over when this invocation may end before it does.
 
         A fresh invocation runs it all the same, with the time it has: the next one would have no more.
@@ -143,6 +141,7 @@ class Worker:
             hops = wake.hops + 1 if fresh else 0
             await self._ports.queue.send(Lane.WORK, to_json(replace(at.wake(hops), pool=policy.pool)))
             return None
+        left_ms = budget.left_ms()  # now: to know the policy, the user's module may have been imported
         if left_ms is not None and left_ms < policy.timeout_ms:
             if not fresh:
                 await self._ports.queue.send(Lane.WORK, to_json(replace(at.wake(), pool=policy.pool)))
