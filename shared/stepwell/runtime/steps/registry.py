@@ -122,8 +122,10 @@ class Registry:
 def _is_of(module: ModuleType, folder: Path) -> bool:
     """Whether the module was imported from this folder, under its own name there."""
     file, name = getattr(module, "__file__", None), getattr(module, "__name__", "")
+    if file is None or not file.startswith(str(folder)):  # most are told by that, and there may be thousands
+        return False
     place = folder.joinpath(*name.split("."))
-    return file is not None and Path(file) in {place.parent / f"{place.name}.py", place / "__init__.py"}
+    return Path(file) in {place.parent / f"{place.name}.py", place / "__init__.py"}
 
 
 def defaults_of(function: Function) -> StepDefaults:

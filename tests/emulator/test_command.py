@@ -1,0 +1,104 @@
+"""`stepwell dev --aws` as people use it: a process with a port, that ends with all it has started."""
+
+from __future__ import annotations
+
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from importlib.machinery import ModuleSpec
+from pathlib import Path
+
+import httpx
+import pytest
+from typer.testing import CliRunner
+
+from stepwell.aws import emulator
+from stepwell.cli.client import Client
+from stepwell.cli.main import app
+from tests.emulator.kit import ROOT, until
+
+GREET = """
+workflow: greet
+timeline:
+  - {name: greet, run: python:words.greet, timeout: 5s}
+"""
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    made = tmp_path / "workflows"
+    made.mkdir()
+    (made / "greet.yaml").write_text(GREET)
+    (made / "words.py").write_text("def greet():\n    return 'hello'\n")
+    return made
+
+
+@pytest.fixture
+def server(folder: Path, tmp_path: Path) -> Iterator[subprocess.Popen[str]]:
+    stepwell = "from stepwell.cli.main import main; main()"
+    command = [sys.executable, "-c", stepwell, "dev", "--aws", str(folder), "--port", "0"]
+    with (
+        (tmp_path / "log").open("w") as log,
+        subprocess.Popen(  # noqa: S603 - this Python, these paths
+            [*command, "--data", str(tmp_path / "data")], cwd=ROOT, stdout=subprocess.PIPE, stderr=log, text=True
+        ) as process,
+    ):
+        yield process
+        process.kill()
+
+
+def test_a_folder_is_served_as_deployed_and_again_when_it_changes(
+    server: subprocess.Popen[str], folder: Path, tmp_path: Path
+) -> None:
+    assert server.stdout is not None
+    line = server.stdout.readline()
+    assert line.startswith("ready http://127.0.0.1:"), (tmp_path / "log").read_text()
+    with Client(line.removeprefix("ready ").strip()) as client:
+
+        def said() -> str:
+            run, _ = client.start("greet", {"input": {}})
+            client.wait_for_end(run["run_id"], 20)
+            return str(client.run(run["run_id"])["result"])
+
+        assert said() == "hello"
+        (folder / "words.py").write_text("def greet():\n    return 'good day'\n")
+        until(lambda: said() == "good day", "the new code is deployed", pause_seconds=1)
+    server.send_signal(signal.SIGINT)
+    assert server.wait(10) == 0
+    log = (tmp_path / "log").read_text()
+    assert "Traceback" not in log
+    assert not answers(log.partition("deployed to ")[2].split()[0])
+    assert not (tmp_path / "data" / "aws" / "tmp").exists()
+
+
+def test_an_emulator_ends_with_its_parent_however_that_one_ends(tmp_path: Path) -> None:
+    parent = (
+        "import sys, time; from pathlib import Path; from stepwell.aws.emulator import Emulator\n"
+        "with Emulator(Path(sys.argv[1])) as emulator: print(emulator.url, flush=True); time.sleep(60)"
+    )
+    command = [sys.executable, "-c", parent, str(tmp_path / "emulator")]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:  # noqa: S603 - this Python
+        assert process.stdout is not None
+        url = process.stdout.readline().strip()
+        assert httpx.get(f"{url}/_ministack/health", trust_env=False).is_success
+        process.kill()
+    until(lambda: not answers(url), "the emulator ends")
+
+
+def answers(url: str) -> bool:
+    try:
+        httpx.get(f"{url}/_ministack/health", trust_env=False)
+    except httpx.TransportError:
+        return False
+    return True
+
+
+def test_who_has_no_emulator_is_told_how_to_get_it(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def find_spec(name: str) -> ModuleSpec | None:
+        return None if name == "ministack" else ModuleSpec(name, None)
+
+    monkeypatch.setattr(emulator, "find_spec", find_spec)
+    told = CliRunner().invoke(app, ["dev", "--aws", str(folder)])
+    assert told.exit_code == 2
+    assert 'pip install "stepwell[emulator,deploy]"' in told.output

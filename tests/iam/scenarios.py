@@ -1,0 +1,158 @@
+"""What the doors are made to do, until each has done all that it may."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from tests.contract.emulated import answer
+from tests.functions.kit import POOLS, Invocation
+from tests.iam.stack import SECRET, Stack
+
+LARGE = "x" * 40_000  # more than an item takes
+HOUR_SECONDS = 3_600
+
+
+def play(stack: Stack) -> None:
+    """Everything, in an order in which nobody finds what another should have made."""
+    be_asked(stack)
+    for pool in POOLS:
+        order(stack, pool)
+    ask(stack)
+    go_round(stack)
+    for pool in POOLS:
+        die(stack, pool)
+    lose(stack)
+    tell(stack)
+
+
+def be_asked(stack: Stack) -> None:
+    """Webhooks: an event; for each pool a run of a workflow that never ran before, whose retry is the same run."""
+    assert stack.hook("till", {"key": "nobody"}) == 202
+    for pool in POOLS:
+        assert [stack.hook(f"form-{pool}", {"large": LARGE}) for _ in range(2)] == [202, 202]
+    assert stack.authorize(SECRET)
+    stack.deliver()
+
+
+def order(stack: Stack, pool: str) -> None:
+    """A run from its start to its end, with every kind of pause."""
+    late = {"start_at": "2023-11-16T00:00:00Z", "input": {"key": "late"}}
+    assert stack.call("POST", f"/workflows/order-{pool}/runs", late)[0] == 201
+    run_id = stack.start({"key": pool, "large": LARGE}, f"order-{pool}")
+    for size in (1, 2):  # the first is taken by its waiter, the other stays
+        event = {"name": "paid", "key": pool, "payload": {"note": "x" * size}}
+        assert stack.call("POST", "/events", event)[0] == 202
+    stack.deliver("resume")
+    stack.deliver()
+    waits(stack, run_id, "nap")
+    stack.pass_time(18 * 60)
+    stack.deliver()
+    waits(stack, run_id, "nap")  # the schedule fired early
+    stack.pass_time(2 * 60)
+    stack.deliver()
+    waits(stack, run_id, "shipped")
+    assert stack.call("POST", "/events", {"name": "shipped", "key": pool, "payload": {"large": LARGE}})[0] == 202
+    for _ in range(40):
+        stack.deliver()
+        stack.pass_time(60)
+    waits(stack, run_id, "allowed")
+    assert stack.call("POST", f"/runs/{run_id}/approve", {"data": LARGE})[0] == 200
+    stack.deliver()
+    assert stack.run(run_id)["status"] == "completed"
+
+
+def waits(stack: Stack, run_id: str, node: str) -> None:
+    token = stack.token(run_id)
+    assert (token.node, token.parked is not None) == (node, True), stack.run(run_id)
+
+
+def ask(stack: Stack) -> None:
+    """The API: what other scenarios do not ask it."""
+    runs = [stack.start({"key": "none"}, "asks") for _ in range(4)]
+    stack.deliver()
+    for run_id, action in zip(runs, ("reject", "cancel", "terminate", "approve"), strict=True):
+        assert stack.call("POST", f"/runs/{run_id}/{action}", {})[0] == 200
+    stack.deliver()
+    status, idle = stack.call("POST", "/workflows/asks/runs", {"create_only": True, "input": {"key": "none"}})
+    run_id = idle["run_id"]
+    assert (status, stack.call("POST", f"/runs/{run_id}/start")[0]) == (201, 200)
+    assert stack.call("POST", f"/runs/{run_id}/events", {"name": "hello"})[0] == 202
+    for path in ("history", "explain", "graph"):
+        assert stack.call("GET", f"/runs/{run_id}/{path}")[0] == 200
+    assert stack.call("GET", f"/runs/{runs[3]}/result")[0] == 200
+    for path in ("/runs", "/runs?status=waiting", "/stats", "/workflows", "/workflows/asks", "/health"):
+        assert stack.call("GET", path)[0] == 200
+    stack.deliver()
+
+
+def go_round(stack: Stack) -> None:
+    """More records than one snapshot covers; what an hour without an answer does; a deadline of ten days."""
+    laps, slow = stack.start({}, "laps"), stack.start({"key": "none"}, "asks")
+    abandoned = stack.start({"key": "abandoned"}, "order-default")
+    stack.deliver()
+    for hours in (1, 240):
+        stack.pass_time(hours * HOUR_SECONDS)
+        for _ in range(20):
+            stack.deliver()
+            stack.pass_time(60)
+    ends = [stack.run(run_id)["status"] for run_id in (laps, slow, abandoned)]
+    assert ends == ["completed", "timed_out", "timed_out"]
+
+
+def die(stack: Stack, pool: str) -> None:
+    """A worker that dies of its message; a message that is nobody's."""
+    run_id = stack.start({"key": "dead"}, f"order-{pool}")
+    (wake,) = stack.messages(pool)["Records"]
+    stack.sqs.delete_message(QueueUrl=stack.urls[pool], ReceiptHandle=wake["receiptHandle"])
+    stack.send(f"dead-{pool}", wake["body"])
+    stack.send(pool, "not json")
+    stack.deliver()
+    assert stack.run(run_id)["error"]["type"] == "worker_lost"
+
+
+def lose(stack: Stack) -> None:
+    """Runs whose wake, or whose timer, was lost; the sweeper finds them."""
+    stack.start({"key": "timer"}, "asks")
+    stack.deliver()
+    for schedule in stack.cloud.connect("scheduler").list_schedules()["Schedules"]:
+        stack.cloud.connect("scheduler").delete_schedule(Name=schedule["Name"], GroupName=schedule["GroupName"])
+    for pool in POOLS:
+        stack.start({"key": "wake", "large": LARGE}, f"order-{pool}")
+        for record in stack.messages(pool, 10)["Records"]:
+            stack.sqs.delete_message(QueueUrl=stack.urls[pool], ReceiptHandle=record["receiptHandle"])
+    stack.pass_time(2 * HOUR_SECONDS)
+    found = stack.sweep()
+    assert (found["Overdue"], found["NoProgress"]) == (1, 2)
+    stack.deliver()
+
+
+def tell(stack: Stack) -> None:
+    """All that the stream holds; a snapshot in parts that S3 does not take at first; a run whose time is over."""
+    stack.tell(stack.written())
+    ended = next(one for one in stack.written() if _is_end_of_order(one))
+    files = stack.door("stream").stream._snapshots._files
+    files._part_bytes = 5 << 10
+    usual = stack.cloud.before
+    stack.cloud.before = lambda operation, request: (
+        answer(500, "") if operation == "CompleteMultipartUpload" else usual(operation, request)
+    )
+    event = {"Records": [json.loads(json.dumps(ended))]}
+    assert stack.door("stream").handler(event, _minute(stack))["batchItemFailures"]
+    stack.cloud.before = usual
+    stack.tell([ended])
+    before = len(stack.written())
+    stack.cloud.connect("dynamodb").delete_item(TableName=stack.table, Key=ended["dynamodb"]["Keys"])
+    (removed,) = stack.written()[before:]
+    service = {"type": "Service", "principalId": "dynamodb.amazonaws.com"}
+    stack.tell([{**removed, "userIdentity": service}])
+    assert stack.written()[before + 1 :], "what the run left is erased"
+
+
+def _is_end_of_order(record: Any) -> bool:
+    new = record["dynamodb"].get("NewImage", {})
+    return "status" in new and (new["workflow"]["S"], new["status"]["S"]) == ("order-default", "completed")
+
+
+def _minute(stack: Stack) -> Invocation:
+    return Invocation(stack.clock, 60)

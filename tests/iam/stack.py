@@ -1,0 +1,189 @@
+"""The deployed doors in this process, under the names that the template gives to what they use."""
+
+from __future__ import annotations
+
+import copy
+import hashlib
+import hmac
+import json
+import os
+import shutil
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import pytest
+from ministack.services import dynamodb, eventbridge
+
+from stepwell.aws.table import SHAPE
+from stepwell.runtime.pack import pack_folder
+from tests.contract.emulated import AwsQueue, answer, aws_queue
+from tests.functions.kit import POOLS, ROOT, Deployment, Invocation, event_of
+from tests.iam.policies import Need
+from tests.iam.requests import Recorder
+from tests.iam.template import ACCOUNT, REGION, Template
+from tests.infra.kit import VPC
+
+WORKFLOWS = Path(__file__).parent / "workflows"
+SECRET = "a secret of the stack"  # noqa: S105
+KEY_ARN = f"arn:aws:kms:{REGION}:{ACCOUNT}:key/11111111-1111-1111-1111-111111111111"
+# Whatever gives a role a statement is on.
+CONTEXT = {
+    "folder": str(WORKFLOWS),
+    "auth": "api_key",
+    "kms_key_arn": KEY_ARN,
+    "pools": {pool: {} for pool in POOLS},
+    "tracing": True,
+    "vpc": VPC,
+}
+_OURS = ("STEPWELL_", "POWERTOOLS_")
+_SECRETS = {"GetSecretValue": {"SecretString": SECRET}, "GetParameter": {"Parameter": {"Value": SECRET}}}
+_DATA = {"StreamEnabled": True, "StreamViewType": "NEW_AND_OLD_IMAGES"}
+
+
+@dataclass(frozen=True, slots=True)
+class Played:
+    """What the doors needed, each in its role, and what the API was asked: method and path."""
+
+    needs: frozenset[tuple[str, Need]]
+    called: tuple[tuple[str, str], ...]
+
+
+class Stack(Deployment):
+    """As in the tests of the doors; but what each door is told of its stack is what the template says."""
+
+    def __init__(self, template: Template, package: Path, queue: AwsQueue, patch: pytest.MonkeyPatch) -> None:
+        self.template, self.recorder, self._opened = template, Recorder(), set[str]()
+        self.called: list[tuple[str, str]] = []
+        self.table, self.bucket, self.bus = (
+            template.name(next(iter(template.made.of(kind))))
+            for kind in ("DynamoDB::Table", "S3::Bucket", "Events::EventBus")
+        )
+        super().__init__(package, queue, self.table, self.bucket, patch)
+        clients = {
+            service: self.cloud.connect(service)
+            for service in ("dynamodb", "events", "s3", "scheduler", "secretsmanager", "sqs", "ssm")
+        }
+        clients["dynamodb"].create_table(TableName=self.table, StreamSpecification=_DATA, **SHAPE)
+        clients["s3"].create_bucket(Bucket=self.bucket)
+        clients["events"].create_event_bus(Name=self.bus)
+        clients["scheduler"].create_schedule_group(Name=next(iter(template.made.of("Scheduler::ScheduleGroup"))))
+        for client in clients.values():
+            self.recorder.listen(client)
+        self.cloud.before = lambda operation, _: (
+            answer(200, json.dumps(_SECRETS[operation])) if operation in _SECRETS else None
+        )
+
+    def door(self, name: str, pool: str = "default") -> ModuleType:
+        """The door, which acts in its own role from its import on."""
+        actor = f"worker-{pool}" if name == "worker" else name
+        if actor in self._opened:
+            return super().door(name, pool)
+        for variable in [variable for variable in os.environ if variable.startswith(_OURS)]:
+            self._patch.delenv(variable)
+        for variable, value in self.template.environment(actor).items():
+            if variable != "STEPWELL_TRACE":  # what X-Ray is sent goes by its daemon, not by a client
+                self._patch.setenv(variable, value)
+        with self.recorder.acting(actor):
+            module = super().door(name, pool)
+        self._patch.setattr(module, "handler", self._acting(actor, module.handler))
+        self._opened.add(actor)
+        return module
+
+    def _acting(self, actor: str, handler: Callable[..., Any]) -> Callable[..., Any]:
+        def act(event: Any, context: Any) -> Any:
+            with self.recorder.acting(actor):
+                return handler(event, context)
+
+        return act
+
+    # -- what invokes the doors
+
+    def call(self, method: str, path: str, body: Any = None, **request_context: Any) -> tuple[int, Any]:
+        """Through API Gateway; the path may have a query. Answers that are no JSON are text."""
+        place, _, query = path.partition("?")
+        self.called.append((method, place))
+        event = event_of("http")
+        event["requestContext"].update(request_context)
+        event["requestContext"]["http"].update(method=method, path=place)
+        event.update(rawPath=place, rawQueryString=query, body=None if body is None else json.dumps(body))
+        answered = self.door("api").handler(event, Invocation(self.clock, 29))
+        text = answered["body"] or "null"
+        return answered["statusCode"], json.loads(text) if text[0] in '{["n' else text
+
+    def hook(self, source: str, body: Any) -> int:
+        """A delivery as GitHub signs one. Returns the status."""
+        text = json.dumps(body)
+        event = event_of("http")
+        event["requestContext"]["http"].update(method="POST", path=f"/webhooks/{source}")
+        event["headers"].update({
+            "x-github-delivery": hashlib.sha256(text.encode()).hexdigest(),
+            "x-hub-signature-256": f"sha256={hmac.new(SECRET.encode(), text.encode(), 'sha256').hexdigest()}",
+        })  # fmt: skip
+        event.update(rawPath=f"/webhooks/{source}", body=text)
+        return int(self.door("webhooks").handler(event, Invocation(self.clock, 10))["statusCode"])
+
+    def authorize(self, key: str) -> bool:
+        event = event_of("authorizer")
+        event["headers"]["x-api-key"] = key
+        return bool(self.door("authorizer").handler(event, Invocation(self.clock, 10))["isAuthorized"])
+
+    def sweep(self) -> dict[str, int]:
+        counts: dict[str, int] = self.door("sweeper").handler(event_of("schedule"), Invocation(self.clock, 290))
+        return counts
+
+    def written(self) -> list[dict[str, Any]]:
+        """What the table's stream holds."""
+        return list(dynamodb.stream_live_records(self.table))
+
+    def tell(self, records: list[dict[str, Any]]) -> None:
+        """The stream's records, a hundred in a batch. None of them may fail."""
+        for at in range(0, len(records), 100):
+            event = {"Records": copy.deepcopy(records[at : at + 100])}
+            assert self.door("stream").handler(event, Invocation(self.clock, 60)) == {"batchItemFailures": []}
+
+    # -- names
+
+    def id_of(self, queue: str) -> str:
+        """The logical id of a queue."""
+        prefix = {"dead": "Dead", "resume": "Resume"}
+        for pool in POOLS:
+            prefix |= {pool: f"Work{pool}", f"dead-{pool}": f"WorkDead{pool}"}
+        return self.template.made.queue(prefix[queue]) if queue in prefix else queue
+
+    def _make(self, name: str, visibility_seconds: int = 30, dead: str = "", receives: int = 5) -> str:
+        attributes = {"VisibilityTimeout": str(visibility_seconds)}
+        if dead:
+            attributes["RedrivePolicy"] = json.dumps(
+                {"deadLetterTargetArn": self._arn(dead), "maxReceiveCount": receives}
+            )
+        url: str = self.sqs.create_queue(QueueName=self.id_of(name), Attributes=attributes)["QueueUrl"]
+        return url
+
+    def _arn(self, name: str) -> str:
+        return f"arn:aws:sqs:{REGION}:{ACCOUNT}:{self.id_of(name)}"
+
+
+@contextmanager
+def standing(template: Template, package: Path, patch: pytest.MonkeyPatch) -> Iterator[Stack]:
+    """The stack, until the end of the block."""
+    shutil.copytree(WORKFLOWS, package / "workflows")
+    (package / "functions").symlink_to(ROOT / "functions")
+    (package / "workflows.json").write_text(json.dumps(pack_folder(WORKFLOWS)))
+    with aws_queue() as queue:
+        clients, clock = queue.cloud.clients, queue.clock
+        for module in ("stepwell.aws.wiring", "stepwell.aws.entry", "stepwell.runtime.clocks"):
+            patch.setattr(f"{module}.RealClock", lambda: clock)
+        for module in ("stepwell.aws.wiring", "stepwell.aws.clients"):
+            patch.setattr(f"{module}.Clients", lambda: clients)
+        patch.setattr("stepwell.aws.calls.Retry.wait", lambda *_: None)
+        stack = Stack(template, package, queue, patch)
+        try:
+            yield stack
+        finally:
+            stack.cloud.heal()
+            stack.cloud.connect("dynamodb").delete_table(TableName=stack.table)
+            eventbridge.reset()

@@ -1,0 +1,19 @@
+"""Steps that return as much as they are asked for, or fail the first time."""
+
+from __future__ import annotations
+
+from typing import Any
+
+
+def give(size: int = 1) -> str:
+    return "x" * size
+
+
+def recover(ctx: Any) -> int:
+    if ctx.attempt == 1:
+        raise ConnectionError("the first time")
+    return int(ctx.attempt)
+
+
+def count(laps: int) -> int:
+    return laps + 1
