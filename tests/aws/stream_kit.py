@@ -47,7 +47,7 @@ class Streamed:
         bus = Bus(self.bus, self.cloud.clients.events, NO_WAIT)
         snapshots = Snapshots(self.world.service, files, run_view)
         self.teller = Teller(store, self.world.blobs)
-        self.stream = Stream(store, self.teller, bus, snapshots)
+        self.stream = Stream(store, self.world.blobs, self.teller, bus, snapshots)
 
     def records(self) -> list[dict[str, Any]]:
         """What the stream has had since `take` was last called."""

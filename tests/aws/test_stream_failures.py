@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
 from itertools import count
 from typing import Any
 
@@ -145,6 +146,38 @@ def test_a_run_whose_header_expired_leaves_nothing_behind() -> None:
         assert run_now(at.world.store.read_log(run_id, "0")) == []
         assert len(run_now(at.world.store.read_log(other, "0"))) == 2
         assert at.take([gone])[0].done == 1  # again: there is nothing left to do
+
+
+FORKED = """
+workflow: flow
+nodes:
+  rows: {transitions: [{to: row, foreach: "{{ input.rows }}"}]}
+  row: {transitions: [{to: cell, foreach: "{{ state.item }}"}]}
+  cell: {run: python:m.a, transitions: [{to: line}]}
+  line: {fan_in: {policy: all}, transitions: [{to: table}]}
+  table: {fan_in: {policy: any}}
+"""
+
+
+def test_a_run_that_forked_leaves_nothing_behind_either() -> None:
+    with streamed(FORKED) as at:
+        run_id = at.world.start(given={"rows": [[1, 2], [], *[[3]] * 120]})
+        at.world.deliver()
+        gone = removed(at, run_id, "dynamodb.amazonaws.com")
+        expire(at, run_id)
+        assert at.take([gone])[0].done == 1
+        left = at.cloud.connect("dynamodb").scan(TableName=at.world.table.name)["Items"]
+        assert [item["pk"]["S"] for item in left if item["pk"]["S"].startswith(f"RUN#{run_id}")] == []
+
+
+def test_the_branches_of_a_run_are_told_as_branches_and_its_end_once() -> None:
+    with streamed(FORKED) as at:
+        at.world.start(given={"rows": [[1], [2, 3]]})
+        at.world.deliver()
+        at.take()
+        told = Counter(at.types())
+        assert (told["fork.opened"], told["branch.completed"] > 0) == (3, True)
+        assert (told["run.started"], told["run.completed"]) == (1, 1)
 
 
 def test_a_header_that_a_person_deleted_erases_nothing() -> None:

@@ -123,3 +123,30 @@ def test_a_definition_is_kept_under_its_hash_and_never_changes(store: Store) -> 
     run(store.put_definition("v1", "äpfel"))
     run(store.put_definition("v1", "other"))
     assert run(store.get_definition("v1")) == "äpfel"
+
+
+def test_a_page_reports_a_number_that_only_grows_and_hears_those_of_all(store: Store) -> None:
+    assert run(store.report("r1", "0/3", 0, 5)) == {0: 5}
+    assert run(store.report("r1", "0/3", 7, 2)) == {0: 5, 7: 2}
+    assert run(store.report("r1", "0/3", 0, 4)) == {0: 5, 7: 2}
+    assert run(store.report("r1", "0/3", 0, 9)) == {0: 9, 7: 2}
+    assert run(store.report("r1", "0/4", 0, 1)) == {0: 1}
+    assert run(store.report("r2", "0/3", 0, 1)) == {0: 1}
+
+
+@pytest.mark.threads
+def test_of_64_threads_that_report_exactly_one_hears_of_all(store: Store) -> None:
+    heard = at_once(64, lambda number: run(store.report("r1", "0/3", number, 1)))
+    assert sorted(len(pages) for pages in heard) == list(range(1, 65))
+
+
+def test_the_logs_of_a_page_are_read_together_and_those_that_are_asked_for(store: Store) -> None:
+    saved = {index: fill(store, index + 1, at=f"0/3.{index}") for index in (0, 1, 11, 99)}
+    fill(store, 1, at="0/3.100")
+    fill(store, 1, at="0/31.1")
+    fill(store, 1, at="0/3.1/0.1")
+    tokens = [f"0/3.{index}" for index in (0, 1, 2, 11, 99)]
+    found = run(store.read_logs("r1", tokens))
+    assert {token: list(log) for token, log in found.items()} == {f"0/3.{index}": log for index, log in saved.items()}
+    assert run(store.read_logs("r1", [])) == {}
+    assert run(store.read_logs("r2", tokens)) == {}

@@ -274,3 +274,9 @@ def test_what_is_done_to_a_message_does_not_reach_its_next_delivery(queue: Local
     delivery.message["m"].append(3)
     queue.release(delivery, NOW_MS)
     assert drain(queue) == [[1]]
+
+
+def test_several_messages_are_sent_at_once_and_each_comes(queue: LocalQueue) -> None:
+    run(queue.send_all(Lane.WORK, [{"m": number} for number in range(25)]))
+    run(queue.send_all(Lane.RESUME, []))
+    assert sorted(drain(queue)) == list(range(25))

@@ -315,3 +315,16 @@ def test_a_closed_database_is_a_port_error(path: Path) -> None:
         run(store.put_event(event()))
     with pytest.raises(PortError, match="closed"):
         SqliteQueue(database, VirtualClock()).delete(Delivery("1", Lane.WORK, {}, 1, "1.1"))
+
+
+def test_a_file_of_the_version_before_gets_what_it_lacks_and_keeps_what_it_has(path: Path) -> None:
+    Database(path).close()
+    with sqlite3.connect(path) as connection:
+        connection.execute("DROP TABLE reports")
+        connection.execute("INSERT INTO log VALUES ('r1', '0', 0, 'kept')")
+        connection.execute("PRAGMA user_version = 1")
+    connection.close()
+    store = SqliteStore(database := Database(path))
+    assert run(store.report("r1", "0/3", 0, 1)) == {0: 1}
+    assert [saved.body for saved in run(store.read_log("r1", "0"))] == ["kept"]
+    database.close()

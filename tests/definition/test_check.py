@@ -275,7 +275,6 @@ def test_a_mistake_has_its_code_its_line_and_a_hint(text: str, code: str, line: 
 
 
 ENTRY = TIMELINE + "  - name: a\n    "
-GRAPH = NODES + "  a:\n    "
 UNSUPPORTED = [
     ("children", ENTRY + "children: [{workflow: fraud}]\n    timeout: 5m", 4),
     ("sub-workflow", ENTRY + "run: workflow:fraud", 4),
@@ -284,9 +283,6 @@ UNSUPPORTED = [
     ("compensate", ENTRY + "run: x\n    compensate: {run: y}", 5),
     ("on_failure: compensate", ENTRY + "run: x\n    on_failure: compensate", 5),
     ("failure_policy: compensate", TIMELINE + "  - {name: a}\nfailure_policy: compensate", 4),
-    ("fan_out: all", GRAPH + "fan_out: all\n    transitions: [{to: end}]", 4),
-    ("foreach", GRAPH + "transitions:\n      - {to: end, foreach: input.items}", 5),
-    ("fan_in", GRAPH + "fanIn: {policy: all}", 4),
     ("concurrency", TIMELINE + "  - {name: a}\nconcurrency: {limit: 1}", 4),
     ("rate limit", TIMELINE + "  - {name: a}\nrateLimit: {limit: 1, per: 1m}", 4),
     ("trigger", TIMELINE + "  - {name: a}\ntriggers: []", 4),
@@ -295,7 +291,11 @@ UNSUPPORTED = [
         (f"for: {kind}", ENTRY + f"wait: {{for: {kind}}}", 4)
         for kind in ("agent", "document", "signature", "test", "callback")
     ],
-    ("steps", HEAD + "steps: [{name: a, run: x}]", 2),
+    ("compensation", HEAD + "steps: [{name: a, run: x}]\ncompensation: [{step: a, run: y}]", 3),
+    ("compensation", HEAD + "steps: [{name: a, run: x}]\ncompensateOn: [cancel]", 3),
+    ("compensate", HEAD + "steps:\n  - {name: a, run: x, compensate: {run: y}}", 3),
+    ("on_failure: compensate", HEAD + "steps:\n  - {name: a, run: x, onFailure: compensate}", 3),
+    ("children", HEAD + "steps:\n  - {name: a, children: [{workflow: fraud}]}", 3),
     ("actions", HEAD + "actions: []", 2),
     ("States", HEAD + "States: {}", 2),
 ]
@@ -364,6 +364,7 @@ def test_hostile_documents_are_problems_and_not_crashes() -> None:
         "start",
         "timeline",
         "nodes",
+        "steps",
         "metadata",
         "spec",
     ]
@@ -375,6 +376,8 @@ def test_hostile_documents_are_problems_and_not_crashes() -> None:
         "diverge",
         "branch",
         "transitions",
+        "fan_out",
+        "fan_in",
         "retry",
         "max_visits",
         "timeout",
@@ -395,6 +398,7 @@ def test_hostile_documents_are_problems_and_not_crashes() -> None:
         "type",
         "max_retries",
     ]
+    fan_ins = ["policy", "merge", "target", "tolerate", "on_branch_failure", "on_early_complete"]
     texts = [f"{HEAD}kind: x\n{key}: {value}" for key in keys for value in values]
     texts += [f"{key}: {value}" for key in keys for value in values]
     texts += [f"{TIMELINE}  - {{name: a, {key}: {value}}}" for key in inner[1:] for value in values]
@@ -403,9 +407,12 @@ def test_hostile_documents_are_problems_and_not_crashes() -> None:
     texts += [f"{TIMELINE}  - {{name: a, wait: {{any: [{{{key}: {value}}}]}}}}" for key in waits for value in values]
     texts += [
         f"{NODES}  a: {{transitions: [{{to: b, {key}: {value}}}]}}"
-        for key in ("when", "priority", "max")
+        for key in ("when", "priority", "max", "foreach", "as", "max_concurrency")
         for value in values
     ]
+    dag = ["run", "agent", "action", "depends_on", "retry_policy", "on_failure", "max_visits"]
+    texts += [f"{HEAD}steps: [{{name: a, {key}: {value}}}]" for key in dag for value in values]
+    texts += [f"{NODES}  a: {{fan_in: {{{key}: {value}}}}}" for key in fan_ins for value in values]
     for text in texts:
         problems = compile_definition(text).problems
         assert all(isinstance(problem, Problem) for problem in problems)

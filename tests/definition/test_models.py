@@ -20,10 +20,23 @@ GOOD = {
     ],
 }
 
+EACH = {"to": "b", "foreach": "input.items", "as": "line", "maxConcurrency": 2}
+FORK = {
+    "workflow": "w",
+    "nodes": {
+        "a": {"fanOut": "all", "transitions": [EACH, {"to": "c"}]},
+        "b": {"transitions": [{"to": "d"}]},
+        "c": {},
+        "d": {"fanIn": {"policy": {"mOfN": 2}, "tolerate": {"percent": 10}}, "transitions": [{**EACH, "to": "e"}]},
+        "e": {"fan_in": {"policy": {"m_of_n": 2}}},
+    },
+}
 
-def test_the_schema_accepts_what_compiles() -> None:
-    fastjsonschema.compile(json_schema(), use_default=False)(GOOD)
-    compile_document(GOOD)
+
+@pytest.mark.parametrize("good", [GOOD, FORK])
+def test_the_schema_accepts_what_compiles(good: dict[str, object]) -> None:
+    fastjsonschema.compile(json_schema(), use_default=False)(good)
+    compile_document(good)
 
 
 @pytest.mark.parametrize(
@@ -33,12 +46,15 @@ def test_the_schema_accepts_what_compiles() -> None:
         {"timeline": [{"run": "x"}]},
         {"timeline": [{"name": "a", "retry": {"backoff": "expo"}}]},
         {"nodes": {"a": {}}},
+        {"timeline": None, "nodes": {"a": {"fan_in": {"policy": {}}}}},
+        {"timeline": None, "nodes": {"a": {"fan_in": {"policy": {"m_of_n": 0}}}}},
+        {"timeline": None, "nodes": {"a": {"fan_in": {"tolerate": {"percent": 101}}}}},
     ],
 )
 def test_the_schema_refuses_what_the_check_refuses(change: dict[str, object]) -> None:
     validate = fastjsonschema.compile(json_schema(), use_default=False)
     with pytest.raises(fastjsonschema.JsonSchemaException):
-        validate({**GOOD, **change})
+        validate({key: value for key, value in {**GOOD, **change}.items() if value is not None})
 
 
 def test_the_schema_is_plain_json_with_both_spellings() -> None:

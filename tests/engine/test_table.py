@@ -6,7 +6,21 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from stepwell.engine.records import Arm, End, Failure, Goto, Kind, Parked, Pause, Record, Resumption, RetryAt, Status
+from stepwell.engine.records import (
+    Arm,
+    End,
+    Failure,
+    Fork,
+    Goto,
+    Group,
+    Kind,
+    Parked,
+    Pause,
+    Record,
+    Resumption,
+    RetryAt,
+    Status,
+)
 from stepwell.engine.table import (
     ENDED,
     LEGAL,
@@ -40,8 +54,13 @@ def waiting(parked: Parked) -> Record:
     return Record(0, Kind.WAITING, "w", NOW_MS, "n", parked=parked)
 
 
+def joined(**parts: object) -> Record:
+    return Record(0, Kind.JOINED, "w", NOW_MS, "n", **parts)  # type: ignore[arg-type]
+
+
 RESUMED = Record(0, Kind.RESUMED, "t", NOW_MS, "n", resumption=Resumption("timer"))
 TO, DONE, OVER = Goto("m"), End(Status.COMPLETED), End(Status.FAILED)
+FORK = Fork((Group("n.transitions[0]", "m", 2),), "j")
 # One record for each way through the table, from a phase in which a token can rest.
 WAYS: list[tuple[Phase, Record]] = [
     (Phase.INITIALIZING, Record(0, Kind.STARTED, "s", NOW_MS)),
@@ -58,6 +77,12 @@ WAYS: list[tuple[Phase, Record]] = [
     (Phase.EXECUTING_STEP, step(next=TO)),
     (Phase.EXECUTING_STEP, step(next=DONE)),
     (Phase.EXECUTING_STEP, step(next=OVER)),
+    (Phase.EXECUTING_STEP, step(next=FORK)),
+    (Phase.WAITING_AT_FAN_IN, joined(next=TO)),
+    (Phase.WAITING_AT_FAN_IN, joined(next=DONE)),
+    (Phase.WAITING_AT_FAN_IN, joined(next=OVER, error=BROKEN)),
+    (Phase.WAITING_AT_FAN_IN, CANCELLED),
+    (Phase.WAITING_AT_FAN_IN, TIMED_OUT),
     (Phase.EXECUTING_STEP, waiting(SLEEP)),
     (Phase.EXECUTING_STEP, waiting(APPROVAL)),
     (Phase.EXECUTING_STEP, waiting(EVENT)),

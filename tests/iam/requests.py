@@ -47,9 +47,9 @@ def _dynamodb(operation: str, params: Params) -> Iterator[Need]:
 
 
 def _sqs(operation: str, params: Params) -> Iterator[Need]:
-    if operation not in {"SendMessage", "ChangeMessageVisibility"}:
+    if operation not in {"SendMessage", "SendMessageBatch", "ChangeMessageVisibility"}:
         raise ValueError(f"not known: sqs:{operation}")
-    yield Need(f"sqs:{operation}", _arn("sqs", params["QueueUrl"].removeprefix(QUEUES_URL)))
+    yield Need(f"sqs:{operation.removesuffix('Batch')}", _arn("sqs", params["QueueUrl"].removeprefix(QUEUES_URL)))
 
 
 def _s3(operation: str, params: Params) -> Iterator[Need]:

@@ -19,6 +19,7 @@ def play(stack: Stack) -> None:
     for pool in POOLS:
         order(stack, pool)
     ask(stack)
+    fan_out(stack)
     go_round(stack)
     for pool in POOLS:
         die(stack, pool)
@@ -84,6 +85,18 @@ def ask(stack: Stack) -> None:
     for path in ("/runs", "/runs?status=waiting", "/stats", "/workflows", "/workflows/asks", "/health"):
         assert stack.call("GET", path)[0] == 200
     stack.deliver()
+
+
+def fan_out(stack: Stack) -> None:
+    """A fork of two pages, that is cancelled: one page after the other is closed."""
+    run_id = stack.start({"items": list(range(110))}, "fans")
+    stack.deliver()
+    status, page = stack.call("GET", f"/runs/{run_id}/branches")
+    assert (status, page["items"][0]["status"]) == (200, "waiting")
+    assert stack.call("POST", f"/runs/{run_id}/cancel", {})[0] == 200
+    stack.deliver()
+    _, page = stack.call("GET", f"/runs/{run_id}/branches?fork=0%2F0&cursor=105")
+    assert [branch["status"] for branch in page["items"]] == ["cancelled"] * 5
 
 
 def go_round(stack: Stack) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Iterator
+from dataclasses import replace
 from itertools import pairwise
 
 from stepwell.engine.codec import decode_record, decode_token, encode_record, encode_token
@@ -13,47 +14,66 @@ from stepwell.engine.token import Token, fold
 from stepwell.errors import ExpressionError
 from stepwell.runtime.messages import Wake, from_json
 from stepwell.runtime.ports import Event
+from tests.sim.fork_laws import (
+    BrokenLawError,
+    law_3_branches,
+    law_3_joins,
+    law_5_line,
+    law_6_branches,
+    law_9_calls,
+    live_tokens,
+)
 from tests.sim.programs import expression
+from tests.sim.tree import RUN
 from tests.sim.world import World
 
-RUN = "run_sim"
 
-
-class BrokenLawError(Exception):
-    """A law does not hold: its name, and how."""
-
-
-def records_of(world: World) -> list[Record]:
-    """The run's log as the store holds it, whatever the engine believes."""
-    log = world.memory._logs.get((RUN, ROOT))
-    return [decode_record(saved.body) for saved in log.after(-1, None)] if log else []
+def logs_of(world: World) -> dict[str, list[Record]]:
+    """The logs as the store holds them."""
+    return {
+        token: [decode_record(saved.body) for saved in log.after(-1, None)]
+        for (_, token), log in world.memory._logs.items()
+        if log.slots
+    }
 
 
 def check_end(world: World) -> None:
     """All laws, once the last message is gone. Raises BrokenLawError."""
-    log = records_of(world)
-    for law in (_law_1_slots, _law_2_commits, _law_4_events, _law_6_cancel, _law_8_fold, _extra_times, _extra_runs):
-        for broken in law(world, log):
+    logs = logs_of(world)
+    for token, log in logs.items():
+        for of_token in (_law_1_slots, _law_2_commits, _law_8_fold, _extra_times):
+            for broken in of_token(world, token, log):
+                raise BrokenLawError(broken)
+    of_run = (_law_4_events, _law_6_cancel, law_3_joins, law_3_branches, law_5_line, law_6_branches, law_9_calls)
+    for law in (*of_run, _extra_runs):
+        for broken in law(world, logs):
             raise BrokenLawError(broken)
 
 
 def check_quiet(world: World) -> None:
     """When nothing is due: nobody is parked beside its event, or stands without a message that will move it."""
-    log = records_of(world)
-    if not log or any(letter.kind == "client" for letter in world.letters):
+    logs = world.logs.look()
+    if ROOT not in logs.tokens or any(letter.kind == "client" for letter in world.letters):
         return
-    token = fold(log, Token())
-    parked = token.parked
-    if token.ended:
-        return
-    under_way = {from_json(letter.body).id for letter in world.letters}
-    if parked is None or token.resumption is not None:
-        if not under_way & {log[-1].by, Wake(RUN, token.slot).id}:
-            raise BrokenLawError(f"law 5: the run stands at {log[-1].kind} {log[-1].next}, and nothing will wake it")
-        return
-    for event in _wanted_events(world, parked):
-        if f"event:{event.topic}:{event.id}" not in under_way:  # else its publisher died, and comes again
-            raise BrokenLawError(f"law 4: lost wakeup: {event.id} is pending, and {token.node} waits for it")
+    under_way = {name for letter in world.letters for name in _names_of(letter.body)}
+    for token in live_tokens(world.program.graph, logs):
+        if token.parked is None or token.resumption is not None:
+            last = token.last
+            if last is None or not under_way & {last.by, Wake(RUN, token.slot, token.id).id}:
+                where = f"{token.id} stands at {last and last.kind} {last and last.next}"
+                raise BrokenLawError(f"law 5: {where}, and nothing will wake it")
+            continue
+        for event in _wanted_events(world, token.parked):
+            if f"event:{event.topic}:{event.id}" not in under_way:  # else its publisher died, and comes again
+                raise BrokenLawError(f"law 4: lost wakeup: {event.id} is pending, and {token.id} waits for it")
+
+
+def _names_of(body: object) -> Iterator[str]:
+    """A message's own id, and those of the wakes that it holds."""
+    message = from_json(body)  # type: ignore[arg-type]
+    yield message.id
+    if isinstance(message, Wake):
+        yield from (replace(message, token=token, count=1).id for token in message.tokens)
 
 
 def _wanted_events(world: World, parked: Parked) -> Iterator[Event]:
@@ -75,31 +95,30 @@ def _wanted(arm: Arm, event: Event) -> bool:
 
 def check_parked(world: World) -> None:
     """Law 5, when no message at all is left: ended, or parked without an end of its own."""
-    log = records_of(world)
-    token = fold(log, Token()) if log else None
-    if token is None:
+    logs = world.logs.look()
+    root = logs.tokens.get(ROOT)
+    if root is None:
         raise BrokenLawError("law 5: the run was never begun")
-    if token.ended:
-        header = world.memory._runs[RUN]
-        if token.end and header.status is not token.end.status:
-            raise BrokenLawError(f"law 5: the header says {header.status}, the log {token.end.status}")
-        return
-    parked = token.parked
-    if parked is None or token.resumption is not None or parked.until_ms is not None:
-        raise BrokenLawError(f"law 5: the run stands at {log[-1].kind} {log[-1].node} for good")
-    if world.memory._runs[RUN].status != "waiting":
-        raise BrokenLawError(f"law 5: a parked run shows {world.memory._runs[RUN].status}")
+    header = world.memory._runs[RUN]
+    if root.end and header.status is not root.end.status:
+        raise BrokenLawError(f"law 5: the header says {header.status}, the log {root.end.status}")
+    for token in live_tokens(world.program.graph, logs):
+        parked = token.parked
+        if parked is None or token.resumption is not None or parked.until_ms is not None:
+            raise BrokenLawError(f"law 5: {token.id} stands at {token.last and token.last.kind} {token.node} for good")
+        if token.id == ROOT and header.status != "waiting":
+            raise BrokenLawError(f"law 5: a parked run shows {header.status}")
 
 
-def _law_1_slots(world: World, log: list[Record]) -> Iterator[str]:
+def _law_1_slots(world: World, token: str, log: list[Record]) -> Iterator[str]:
     if [record.slot for record in log] != list(range(len(log))):
-        yield f"law 1: slots {[record.slot for record in log]}"
+        yield f"law 1: {token} has slots {[record.slot for record in log]}"
 
 
-def _law_2_commits(world: World, log: list[Record]) -> Iterator[str]:
+def _law_2_commits(world: World, token: str, log: list[Record]) -> Iterator[str]:
     ends = [record.slot for record in log if type(record.next).__name__ == "End"]
     if ends and ends[0] != log[-1].slot:
-        yield f"law 2: slot {ends[0]} ended the token, and {len(log) - 1 - ends[0]} records follow"
+        yield f"law 2: slot {ends[0]} ended {token}, and {len(log) - 1 - ends[0]} records follow"
     entered = 0
     seen: Counter[tuple[int, str, int, int]] = Counter()
     for record in log:
@@ -109,11 +128,12 @@ def _law_2_commits(world: World, log: list[Record]) -> Iterator[str]:
             entered = record.slot + 1
     for key, count in seen.items():
         if count > 1:
-            yield f"law 2: {key[1]} attempt {key[2]} was committed {count} times"
+            yield f"law 2: {token}: {key[1]} attempt {key[2]} was committed {count} times"
 
 
-def _law_4_events(world: World, log: list[Record]) -> Iterator[str]:
-    taken = Counter(r.resumption.event_id for r in log if r.resumption and r.resumption.event_id)
+def _law_4_events(world: World, logs: dict[str, list[Record]]) -> Iterator[str]:
+    records = (record for log in logs.values() for record in log)
+    taken = Counter(r.resumption.event_id for r in records if r.resumption and r.resumption.event_id)
     for event_id, count in taken.items():
         if count > 1:
             yield f"law 4: event {event_id} resumed {count} waits"
@@ -123,43 +143,46 @@ def _law_4_events(world: World, log: list[Record]) -> Iterator[str]:
                 yield f"law 4: event {event.id} is marked {event.consumed_by!r}, and {taken[event.id]} records hold it"
 
 
-def _law_6_cancel(world: World, log: list[Record]) -> Iterator[str]:
-    acknowledged = world.seen.cancelled_at_slot
+def _law_6_cancel(world: World, logs: dict[str, list[Record]]) -> Iterator[str]:
+    acknowledged, log = world.seen.cancelled_at_slot, logs[ROOT]
     if acknowledged is not None and len(log) != acknowledged + 1:
         yield f"law 6: the cancel was acknowledged at slot {acknowledged}, and the log has {len(log)} records"
 
 
-def _law_8_fold(world: World, log: list[Record]) -> Iterator[str]:
-    token = Token()
+def _law_8_fold(world: World, token_id: str, log: list[Record]) -> Iterator[str]:
+    token, saved = Token(token_id), world.memory._logs[RUN, token_id].snapshot
     for record in log:
         if decode_record(encode_record(record)) != record:
-            yield f"law 8: slot {record.slot} does not survive its own encoding"
+            yield f"law 8: {token_id} slot {record.slot} does not survive its own encoding"
         token = fold([record], token)
     if decode_token(encode_token(token)) != token:
-        yield "law 8: a snapshot is not the fold"
+        yield f"law 8: a snapshot of {token_id} is not the fold"
+    if saved and not 0 <= saved.slot < len(log):
+        yield f"law 8: the snapshot of {token_id} is of slot {saved.slot}, which it does not have"
 
 
-def _extra_times(world: World, log: list[Record]) -> Iterator[str]:
+def _extra_times(world: World, token: str, log: list[Record]) -> Iterator[str]:
     if any(after.at_ms < before.at_ms for before, after in pairwise(log)):
-        yield "causal times: a record is older than the one it follows"
+        yield f"causal times: a record of {token} is older than the one it follows"
     until = None
     for record in log:
         if record.kind is Kind.WAITING and record.parked:
             until = record.parked.until_ms
         came = record.resumption
         if came and came.kind in {"timer", "timeout"} and until is not None and record.at_ms < until:
-            yield f"timers: slot {record.slot} fired {until - record.at_ms} ms early"
+            yield f"timers: slot {record.slot} of {token} fired {until - record.at_ms} ms early"
 
 
-def _extra_runs(world: World, log: list[Record]) -> Iterator[str]:
+def _extra_runs(world: World, logs: dict[str, list[Record]]) -> Iterator[str]:
     for key, count in world.seen.once.items():
         if count > 1:
             yield f"at_most_once: {key} ran {count} times"
     if world.seen.crashes or world.chances.hands_over:  # who hands over goes on under another name
         return
-    for (node, entered, attempt), wakes in world.seen.ran.items():
+    for (token, node, entered, attempt), wakes in world.seen.ran.items():
         if len(wakes) > 1 and _has_one_pusher(world, node):
-            yield f"{node} attempt {attempt} of slot {entered} was run under {sorted(wakes)}, although nobody died"
+            where = f"{node} attempt {attempt} of slot {entered} in {token}"
+            yield f"{where} was run under {sorted(wakes)}, although nobody died"
 
 
 def _has_one_pusher(world: World, node: str) -> bool:

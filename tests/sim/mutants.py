@@ -15,11 +15,12 @@ from stepwell.engine.waits import run_of
 from stepwell.local.memory_store import MemoryStore
 from stepwell.runtime import worker
 from stepwell.runtime.coordinator import Coordinator
-from stepwell.runtime.logbook import Standing
+from stepwell.runtime.logbook import Forks, Standing
 from stepwell.runtime.messages import Wake, to_json
 from stepwell.runtime.perform import Performer
 from stepwell.runtime.ports import Event, Lane, Saved, StatusChange, Waiter
 from stepwell.runtime.worker import Budget, Worker
+from tests.sim.fork_mutants import OF_FORKS
 from tests.sim.world import stop
 
 _append = Worker._append
@@ -30,7 +31,7 @@ _of_wait = engine_effects._of_wait
 class _Idle(Performer):
     """A performer that forgets the effects of records."""
 
-    async def perform(self, at: Standing, by: str) -> Record | None:
+    async def perform(self, at: Standing, by: str, known: Forks | None = None) -> Standing | None:
         return None
 
 
@@ -79,7 +80,7 @@ def event_after_waits() -> Iterator[None]:
     async def publish(self: Coordinator, event: Event, by: str) -> None:
         store = self._ports.store
         early = _EarlyWaits(store, list(await store.waiters(event.topic)))
-        ports = replace(self._ports, store=early)  # type: ignore[arg-type]
+        ports = replace(self._ports, store=early)
         await _publish(Coordinator(ports, self._logbook, self._performer), event, by)
 
     with mock.patch.object(Coordinator, "publish", publish):
@@ -140,14 +141,16 @@ def effects_once() -> Iterator[None]:
     """Only who appends a record performs its effects: a redelivered wake does not repeat them."""
 
     async def handle(self: Worker, wake: Wake, budget: Budget) -> None:
-        at = await self._logbook.load(wake.run_id, wake.token)
-        if at is None or worker.is_stale(at.token, wake):
-            return
         idle = _Idle(self._ports, self._logbook, self._performer._compile)
         first = Worker(self._ports, self._logbook, idle, self._steps, self._jitter)
-        following = await first._once(at, wake, budget, True)
-        while following is not None:
-            following = await self._once(following, wake, budget, False)
+        for token in wake.tokens:
+            own = replace(wake, token=token, count=1)
+            at = await self._logbook.load(wake.run_id, token)
+            if at is None or worker.is_stale(at.token, own):
+                continue
+            following = await first._once(at, own, budget, {}, True)
+            while following is not None:
+                following = await self._once(following, own, budget, {}, False)
 
     with mock.patch.object(Worker, "handle", handle):
         yield
@@ -196,6 +199,7 @@ def early_timer_lost() -> Iterator[None]:
 MUTANTS: dict[str, Callable[[], AbstractContextManager[None]]] = {
     mutant.__name__: mutant
     for mutant in (
+        *OF_FORKS,
         no_conditional_append,
         wait_after_read,
         event_after_waits,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from stepwell.definition.authoring import StepDefaults
@@ -56,6 +56,15 @@ class Program:
     calls: tuple[tuple[str, int], ...]  # (operation, after seconds)
     idle: bool = False  # only created, and begun by a call of its own
     start_after_ms: int = 0
+    input: Mapping[str, Any] = field(default_factory=lambda: {"key": "k"})
+    failing: Mapping[str, tuple[int, int]] = field(default_factory=dict)  # node -> branches (every, from) that fail
+    page: int = 0  # branches of a page, where it is not as always
+    chunk: int = 0  # branches that one message wakes, where they are not as many as always
+
+    @property
+    def forks(self) -> bool:
+        nodes = self.graph.nodes.values()
+        return any(node.fan_out == "all" or any(rule.foreach for rule in node.rules) for node in nodes)
 
     def policy(self, step: Step) -> Policy:
         return resolve_policy(step, StepDefaults())
@@ -68,16 +77,22 @@ class Program:
             seen.once[key] = seen.once.get(key, 0) + 1
         if call.node in self.blocked and call.resumed is None:
             return Outcome(failure=Failure("Blocked", "governance", "ask first", call.node), started_ms=now_ms)
+        if self._fails(call):
+            return Outcome(failure=Failure("Flaky", "step", "never", call.node, call.attempt), started_ms=now_ms)
         if call.attempt <= self.flaky.get(call.node, 0):
             category = "transient" if call.attempt % 2 else "step"
             return Outcome(failure=Failure("Flaky", category, "again", call.node, call.attempt), started_ms=now_ms)
         if call.node in self.directives and call.resumed is None:
             return Outcome(pause=self.directives[call.node], started_ms=now_ms)
-        return Outcome(value={"node": call.node, "attempt": call.attempt}, started_ms=now_ms)
+        return Outcome(value={"node": call.node, "attempt": call.attempt, "token": call.token}, started_ms=now_ms)
+
+    def _fails(self, call: Any) -> bool:
+        every, first = self.failing.get(call.node, (0, 0))
+        return bool(every) and "." in call.token and int(call.token.rpartition(".")[2]) % every == first
 
 
-def make_program(rng: random.Random) -> Program:
-    """A random workflow; now and then a small one, so that its few races are met often."""
+def make_timeline(rng: random.Random) -> Program:
+    """A random workflow without forks; now and then a small one, so that its few races are met often."""
     return _small(rng) if rng.random() < 0.4 else _any(rng)
 
 
@@ -103,10 +118,10 @@ def _any(rng: random.Random) -> Program:
     for index, name in enumerate(names):
         following = names[index + 1] if index + 1 < len(names) else END
         if rng.random() < 0.55:
-            step = _step(rng, name, flaky, directives, blocked)
-            nodes[name] = Node(name, step=step, rules=_rules(rng, names, index, following), max_visits=4)
+            step = make_step(rng, name, flaky, directives, blocked)
+            nodes[name] = Node(name, step=step, rules=make_rules(rng, names, index, following), max_visits=4)
         elif rng.random() < 0.85:
-            nodes[name] = Node(name, wait=_wait(rng), rules=_rules(rng, names, index, following), max_visits=4)
+            nodes[name] = Node(name, wait=make_wait(rng), rules=make_rules(rng, names, index, following), max_visits=4)
         else:
             nodes[name] = Node(name, rules=(Rule(f"{name}.next", "next", to=following),), max_visits=4)
     timeout_ms = rng.choice([None, None, None, 30_000, 7_200_000])
@@ -114,11 +129,11 @@ def _any(rng: random.Random) -> Program:
     topics = (*TOPICS, "MESSAGE_RECEIVED")
     events = tuple((rng.choice(topics), f"e{number}", rng.randint(0, 3)) for number in range(rng.randint(0, 4)))
     idle, start_after_ms = rng.random() < 0.15, rng.choice([0, 0, 0, 0, 10_000, 3_600_000])
-    calls = (*_calls(rng), *((("begin", rng.choice([0, 20])),) if idle else ()))
+    calls = (*make_calls(rng), *((("begin", rng.choice([0, 20])),) if idle else ()))
     return Program(graph, flaky, directives, frozenset(blocked), events, calls, idle, start_after_ms)
 
 
-def _calls(rng: random.Random) -> tuple[tuple[str, int], ...]:
+def make_calls(rng: random.Random) -> tuple[tuple[str, int], ...]:
     calls = [("approve", rng.choice([0, 1, 60, 4_000])) for _ in range(rng.randint(0, 3))]
     calls += [("reject", rng.choice([0, 60, 4_000]))] * (rng.random() < 0.2)
     calls += [("cancel", rng.choice([0, 1, 30, 5_000]))] * (rng.random() < 0.25)
@@ -126,7 +141,7 @@ def _calls(rng: random.Random) -> tuple[tuple[str, int], ...]:
     return tuple(calls)
 
 
-def _step(
+def make_step(
     rng: random.Random, name: str, flaky: dict[str, int], directives: dict[str, Pause], blocked: set[str]
 ) -> Step:
     retry = None
@@ -148,7 +163,7 @@ def _step(
                 input=BAD if rng.random() < 0.02 else None)  # fmt: skip
 
 
-def _rules(rng: random.Random, names: list[str], index: int, following: str) -> tuple[Rule, ...]:
+def make_rules(rng: random.Random, names: list[str], index: int, following: str) -> tuple[Rule, ...]:
     name = names[index]
     rules = []
     if rng.random() < 0.3:
@@ -162,10 +177,10 @@ def _rules(rng: random.Random, names: list[str], index: int, following: str) -> 
     return (*rules, Rule(f"{name}.next", "next", to=following))
 
 
-def _wait(rng: random.Random, arms: bool = True) -> Wait:
+def make_wait(rng: random.Random, arms: bool = True) -> Wait:
     kind = rng.choice(["event", "event", "approval", "sleep", "response", "any"] if arms else ["event", "delay"])
     if kind == "any":
-        return Wait("any", arms=(_wait(rng, False), _wait(rng, False)), timeout_ms=rng.choice([None, 9_000]))
+        return Wait("any", arms=(make_wait(rng, False), make_wait(rng, False)), timeout_ms=rng.choice([None, 9_000]))
     actions = (Step("python:sim.remind"),) * rng.choice([0, 0, 1, 2]) if kind not in {"sleep", "delay"} else ()
     timed = kind in {"sleep", "delay"}
     return Wait(

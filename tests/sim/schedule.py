@@ -3,24 +3,33 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Iterator
+from contextlib import contextmanager
 from typing import Any
+from unittest import mock
 
+from stepwell.engine import forks
 from stepwell.engine.records import ROOT
+from stepwell.engine.table import Phase
 from stepwell.engine.waits import event_topic, run_topic
 from stepwell.errors import EngineFault, NotFound, PortError, UserError
+from stepwell.limits import FORK_CHUNK, PAGE_BRANCHES
+from stepwell.runtime import logbook
 from stepwell.runtime.dispatch import dispatch, give_up, is_exhausted
 from stepwell.runtime.messages import Publish, to_json
 from stepwell.runtime.ports import Event, Lane
 from stepwell.runtime.service import Start
 from stepwell.runtime.worker import Unlimited
-from tests.sim.laws import RUN, BrokenLawError, check_end, check_parked, check_quiet
-from tests.sim.programs import Program, make_program
+from tests.sim.fork_laws import BrokenLawError
+from tests.sim.fork_programs import make_program
+from tests.sim.laws import check_end, check_parked, check_quiet
+from tests.sim.programs import Program
+from tests.sim.tree import RUN
 from tests.sim.world import START_MS, Actor, Letter, World
 
 _LAW_OF_FAULT = {"gap_in_log": 1, "illegal_transition": 2}
-MOST_CALLS = 40_000
-CALM_AFTER_CALLS = 4_000  # a world that never calms proves nothing about its end
+MOST_CALLS = 150_000
+CALM_AFTER_CALLS = 2_000  # a world that never calms proves nothing about its end
 MOST_ACTORS = 5
 BURSTS = (1, 2, 4, 8, 16, 32, 64)  # calls that one actor makes before another has its turn
 EARLY_MS = 60_000  # a one-time schedule is exact to the minute
@@ -36,10 +45,30 @@ class _HandsOver:
         return None if self._world.rng.random() > 0.1 else 0
 
 
+def program_of(seed: int) -> Program:
+    return make_program(random.Random(f"program {seed}"))
+
+
 def run_schedule(seed: int, tell: Callable[[str], None] | None = None) -> str | None:
     """None when every law held, else which one did not and how."""
-    program = make_program(random.Random(f"program {seed}"))
-    world = World(seed, program, tell)
+    program = program_of(seed)
+    with _limits(program):
+        return _run(World(seed, program, tell))
+
+
+@contextmanager
+def _limits(program: Program) -> Iterator[None]:
+    """Pages and chunks small enough that a few branches make several of them."""
+    chunk = program.chunk or FORK_CHUNK
+    with (
+        mock.patch.object(forks, "PAGE_BRANCHES", program.page or PAGE_BRANCHES),
+        mock.patch.object(forks, "FORK_CHUNK", chunk),
+        mock.patch.object(logbook, "FORK_CHUNK", chunk),
+    ):
+        yield
+
+
+def _run(world: World) -> str | None:
     try:
         _post_clients(world)
         _play(world)
@@ -157,6 +186,7 @@ def _move(world: World, actor: Actor) -> None:
 def _come_again(world: World, actor: Actor) -> None:
     world.actors.remove(actor)
     letter = actor.letter
+    letter.at_ms = min(letter.at_ms, world.now_ms)  # also one that came too early, of which a copy stayed behind
     if letter not in world.letters:
         letter.at_ms = world.now_ms
         world.letters.append(letter)
@@ -164,7 +194,11 @@ def _come_again(world: World, actor: Actor) -> None:
 
 async def _work(world: World, letter: Letter) -> None:
     if letter.kind == "client":
-        await _call(world, str(letter.body["type"]))
+        if (
+            letter.body["type"] in {"approve", "reject"} and "wait" not in letter.body
+        ):  # who repeats a call asks the same
+            letter.body = {**letter.body, "wait": _one_that_asks(world)}
+        await _call(world, str(letter.body["type"]), str(letter.body.get("wait", "")))
         return
     lane = Lane(letter.kind)
     if is_exhausted(letter.deliveries) and await give_up(world.parts, lane, letter.body):
@@ -176,17 +210,24 @@ async def _work(world: World, letter: Letter) -> None:
 
 def _start_of(program: Program) -> Start:
     start_at_ms = START_MS + program.start_after_ms if program.start_after_ms else 0
-    return Start("sim", {"key": "k"}, RUN, create_only=program.idle, start_at_ms=start_at_ms)
+    return Start("sim", dict(program.input), RUN, create_only=program.idle, start_at_ms=start_at_ms)
 
 
-async def _call(world: World, operation: str) -> None:
+def _one_that_asks(world: World) -> str:
+    """A branch that waits for an approval; "" for the run."""
+    tokens = world.logs.look().tokens.values()
+    asking = [token.id for token in tokens if token.id != ROOT and token.phase is Phase.WAITING_FOR_APPROVAL]
+    return world.rng.choice(asking) if asking else ""
+
+
+async def _call(world: World, operation: str, wait: str) -> None:
     """A client's call: an answer that says no is an answer."""
     service = world.parts.service
     calls: dict[str, Callable[[], Coroutine[Any, Any, Any]]] = {
         "start": lambda: service.start(_start_of(world.program)),
         "begin": lambda: service.start_idle(RUN, "kim"),
-        "approve": lambda: service.approve(RUN, {"ok": True}, "ana"),
-        "reject": lambda: service.reject(RUN, "no", "leo"),
+        "approve": lambda: service.approve(RUN, {"ok": True}, "ana", wait),
+        "reject": lambda: service.reject(RUN, "no", "leo", wait),
         "cancel": lambda: service.cancel(RUN, "enough", "kim"),
         "terminate": lambda: service.terminate(RUN, "now", "kim"),
     }
@@ -203,3 +244,4 @@ async def _call(world: World, operation: str) -> None:
     if operation in {"cancel", "terminate"} and answer is True and world.seen.cancelled_at_slot is None:
         log = world.memory._logs.get((RUN, ROOT))
         world.seen.cancelled_at_slot = len(log.records) - 1 if log else None
+        world.seen.cancelled_after = len(world.seen.order)

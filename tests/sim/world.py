@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import random
 import types
-from collections.abc import Callable, Coroutine, Generator, Mapping
+from collections.abc import Callable, Coroutine, Generator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -20,8 +20,9 @@ from stepwell.local.memory import MemoryBlobs, MemoryStore
 from stepwell.runtime.assembly import Assembly, assemble
 from stepwell.runtime.catalog import Catalog
 from stepwell.runtime.messages import Publish, from_json, to_json
-from stepwell.runtime.ports import Event, Lane, Ports
+from stepwell.runtime.ports import Consumed, Event, Lane, Ports
 from tests.sim.programs import Program, expression
+from tests.sim.tree import Logs
 
 _REGISTERING = frozenset({"append", "change_status", "pending_events", "put_waiter"})  # the calls of a new wait
 START_MS = 1_700_000_000_000
@@ -57,6 +58,7 @@ class Actor:
     coroutine: Coroutine[Any, Any, None]
     skew_ms: int
     at: str = "start"
+    read: dict[str, int] = field(default_factory=dict)  # token -> how many of its records this actor saw, of a page
 
 
 @dataclass
@@ -77,9 +79,13 @@ class Chances:
 class Seen:
     """What the checks need to know beside the store."""
 
-    ran: dict[tuple[str, int, int], set[str]] = field(default_factory=dict)  # (node, entered, attempt) -> wakes
+    ran: dict[tuple[str, str, int, int], set[str]] = field(default_factory=dict)
+    """(token, node, entered, attempt) -> wakes"""
     once: dict[str, int] = field(default_factory=dict)  # idempotency key -> runs of an at_most_once step
+    order: dict[tuple[str, int], int] = field(default_factory=dict)  # (token, slot) -> when it was written
+    joined_on: dict[tuple[str, int], dict[str, int]] = field(default_factory=dict)  # a join -> what its writer had read
     cancelled_at_slot: int | None = None
+    cancelled_after: int = 0  # records of all logs, when the cancel was acknowledged
     crashes: int = 0
     answered: list[str] = field(default_factory=list)
 
@@ -103,6 +109,7 @@ class World:
         self.chances = self._chances()
         self.memory = MemoryStore()
         self.timers: set[str] = set()
+        self.logs = Logs(self.memory)
         self.parts = self._assemble()
 
     def _chances(self) -> Chances:
@@ -119,7 +126,7 @@ class World:
         )
 
     def _assemble(self) -> Assembly:
-        ports = Ports(_Stopping(self, self.memory), _Queue(self), _Queue(self), MemoryBlobs(), _Clock(self))  # type: ignore[arg-type]
+        ports = Ports(_Stopping(self, self.memory), _Queue(self), _Queue(self), MemoryBlobs(), _Clock(self))
         catalog = Catalog(lambda document: self.program.graph, [self.program.graph])
         return assemble(
             ports,
@@ -153,6 +160,20 @@ class World:
             self.post(Letter(str(Lane.RESUME), to_json(Publish(event)), self.now_ms))
             self.urgent.append(self.letters[-1])
 
+    def note(self, name: str, args: tuple[Any, ...], made: Any) -> None:
+        """What the laws want to know of a call that has happened."""
+        if name == "read_logs" and self.current:
+            self.current.read |= {token: len(made.get(token, ())) for token in args[1]}
+        elif name == "append" and made is None:
+            self._written(args[1], args[2])
+            if '"kind":"joined"' in args[3] and self.current:
+                self.seen.joined_on[args[1], args[2]] = dict(self.current.read)
+        elif name == "consume" and made is Consumed.DONE:
+            self._written(args[3], args[4])
+
+    def _written(self, token: str, slot: int) -> None:
+        self.seen.order[token, slot] = len(self.seen.order)
+
     def repeat(self) -> None:
         """While a step runs, a copy of an old wake comes."""
         if self.chances.double and len(self.past) > 1 and self.rng.random() < self.chances.tempt:
@@ -183,7 +204,13 @@ class _Stopping:
         async def call(*args: Any, **named: Any) -> Any:
             what = f"{name}{_short(args)}" if world.tell else name
             world.tempt(name, args)
-            return await world.call(what, lambda: method(*args, **named))
+
+            async def do() -> Any:
+                made = await method(*args, **named)
+                world.note(name, args, made)
+                return made
+
+            return await world.call(what, do)
 
         self.__dict__[name] = call
         return call
@@ -204,6 +231,11 @@ class _Queue:
             self._world.post(Letter(str(lane), message, at_ms or self._world.now_ms))
 
         await self._world.call(f"send {lane}", put)
+
+    async def send_all(self, lane: Lane, messages: Sequence[Mapping[str, Any]]) -> None:
+        """One by one: whoever dies on the way has sent some."""
+        for message in messages:
+            await self.send(lane, message)
 
     async def set(self, name: str, lane: Lane, message: Mapping[str, Any], at_ms: int) -> None:
         async def put() -> None:
@@ -244,7 +276,7 @@ class _Steps:
         actor = world.current
         entered = int(call.key.rsplit(":", 1)[1])
         message = from_json(actor.letter.body).id if actor else ""
-        world.seen.ran.setdefault((call.node, entered, call.attempt), set()).add(message)
+        world.seen.ran.setdefault((call.token, call.node, entered, call.attempt), set()).add(message)
         outcome = world.program.outcome(call, world.now_ms, world.seen)
         await stop(f"step {call.node} done")
         return outcome

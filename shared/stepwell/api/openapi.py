@@ -15,7 +15,7 @@ from stepwell.api.graphs import GraphView, WorkflowSummary, WorkflowView
 from stepwell.api.problems import PROBLEM_TYPE
 from stepwell.api.requests import NAME_PATTERN, RUN_ID_PATTERN
 from stepwell.api.stats import StatsView
-from stepwell.api.views import RunSummary, RunView
+from stepwell.api.views import BranchView, RunSummary, RunView
 from stepwell.definition.graph import Json
 
 Schema = dict[str, Any]
@@ -45,6 +45,11 @@ class RunPage(TypedDict):
 
 class HistoryPage(TypedDict):
     items: list[EntryView]
+    next_cursor: str | None
+
+
+class BranchPage(TypedDict):
+    items: list[BranchView]
     next_cursor: str | None
 
 
@@ -106,6 +111,7 @@ _SHAPES: tuple[Any, ...] = (
     RunView,
     RunPage,
     HistoryPage,
+    BranchPage,
     ResultView,
     EndedView,
     SentView,

@@ -17,6 +17,7 @@ from stepwell.engine.records import Status
 from stepwell.errors import InvalidInput, Problem, UserError
 from stepwell.limits import (
     BODY_BYTES,
+    FORK_WIDTH,
     JSON_DEPTH,
     KEY_CHARACTERS,
     NAME_CHARACTERS,
@@ -161,6 +162,12 @@ class HistoryQueryString(Query):
         json_schema_extra={"pattern": ENTRY_PATTERN},
     )
     limit: int = Field(PAGE_ITEMS, ge=1, le=PAGE_ITEMS_MAX)
+
+
+class BranchesQueryString(Query):
+    fork: str = Field("", description="a fork's id, such as 0/3; else the one that the run stands at")
+    limit: int = Field(PAGE_ITEMS, ge=1, le=PAGE_ITEMS_MAX)
+    cursor: int = Field(0, ge=0, le=FORK_WIDTH, description="next_cursor of the page before")
 
 
 class GraphQueryString(Query):

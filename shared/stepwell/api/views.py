@@ -8,8 +8,9 @@ from __future__ import annotations
 from typing_extensions import TypedDict
 
 from stepwell.definition.graph import Json
-from stepwell.engine.names import iso, state_of
-from stepwell.engine.records import Failure, Status
+from stepwell.engine.forks import fork_id
+from stepwell.engine.names import iso, node_of, state_of
+from stepwell.engine.records import Failure, Fork, Status
 from stepwell.engine.table import Phase
 from stepwell.engine.token import StepView, Token
 from stepwell.runtime.logbook import Standing
@@ -46,6 +47,33 @@ class StepResult(TypedDict):
     ended_at: str | None
 
 
+class ForkView(TypedDict):
+    """The fork that a run stands at; its branches are listed apart."""
+
+    id: str
+    node: str
+    width: int
+    join: str | None
+
+
+class BranchView(TypedDict):
+    """One branch of a fork."""
+
+    id: str
+    index: int
+    item: Json
+    status: str
+    phase: str
+    current_step: str | None
+    waiting_for: str | None
+    waiting_until: str | None
+    output: dict[str, Json]
+    error: ErrorView | None
+    steps: dict[str, StepResult]
+    forked: ForkView | None
+    ended_at: str | None
+
+
 class RunView(TypedDict):
     """A run."""
 
@@ -64,6 +92,7 @@ class RunView(TypedDict):
     input: Json
     state: dict[str, Json]
     steps: dict[str, StepResult]
+    forked: ForkView | None
     result: Json
     error: ErrorView | None
     result_type: str | None
@@ -122,6 +151,7 @@ def run_view(at: Standing, now_ms: int) -> RunView:
         input=header.input,
         state=state_of(token),
         steps=_steps(at),
+        forked=fork_view(token),
         result=token.result if status is Status.COMPLETED else None,
         error=error_view(error_of(token)),
         result_type=RESULT_TYPES.get(status),
@@ -138,6 +168,43 @@ def run_view(at: Standing, now_ms: int) -> RunView:
         ended_at=iso(token.last.at_ms) if token.ended and token.last else None,
         links=links(header.run_id),
     )
+
+
+def fork_view(token: Token) -> ForkView | None:
+    """The fork that a token waits at."""
+    fork = token.last.next if token.last is not None and not token.ended else None
+    if not isinstance(fork, Fork):
+        return None
+    return ForkView(id=fork_id(token.id, token.slot), node=token.node, width=fork.width, join=fork.join or None)
+
+
+def branch_view(at: Standing) -> BranchView:
+    """A branch as its own log has it."""
+    token, branch = at.token, at.token.branch
+    waiting = token.parked if not token.ended and token.resumption is None else None
+    return BranchView(
+        id=token.id,
+        index=branch.index if branch else 0,
+        item=branch.item if branch else None,
+        status=_branch_status(token),
+        phase=token.phase.value,
+        current_step=None if token.ended else node_of(at.graph, token),
+        waiting_for=waiting.kind if waiting else None,
+        waiting_until=_time(waiting.until_ms) if waiting else None,
+        output=dict(token.scope),
+        error=error_view(error_of(token)),
+        steps={name: _step_result(step) for name, step in token.steps.items()},
+        forked=fork_view(token),
+        ended_at=iso(token.last.at_ms) if token.ended and token.last else None,
+    )
+
+
+def _branch_status(token: Token) -> str:
+    if token.end is not None:
+        return token.end.status.value
+    if token.parked is not None and token.resumption is None:
+        return Status.WAITING.value
+    return Status.PENDING.value if token.last is None else Status.RUNNING.value
 
 
 def run_summary(header: Header) -> RunSummary:
@@ -183,7 +250,7 @@ def current_steps(at: Standing) -> list[str]:
     """The nodes that the run stands at."""
     if at.token.ended or status_of(at) in {Status.IDLE, Status.PENDING}:
         return []
-    return [at.token.node or at.graph.start]
+    return [node_of(at.graph, at.token)]
 
 
 def progress(at: Standing) -> str:
@@ -237,7 +304,8 @@ def summary_of(at: Standing) -> str | None:
 def links(run_id: str) -> dict[str, str]:
     """Where to ask on."""
     base = f"/runs/{run_id}"
-    return {"self": base, **{name: f"{base}/{name}" for name in ("history", "result", "explain", "graph")}}
+    names = ("history", "result", "explain", "graph", "branches")
+    return {"self": base, **{name: f"{base}/{name}" for name in names}}
 
 
 def _steps(at: Standing) -> dict[str, StepResult]:

@@ -36,7 +36,7 @@ class Ready:
 
 
 # What went well within a run: most of all events, and each costs as much as a write.
-ROUTINE = frozenset({"step.completed", "action.completed"})
+ROUTINE = frozenset({"step.completed", "action.completed", "branch.completed", "branch.cancelled"})
 
 
 class Bus:

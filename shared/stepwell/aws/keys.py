@@ -19,13 +19,13 @@ import zlib
 from stepwell.aws.protocols import Item
 from stepwell.engine.records import TERMINAL, Status, Topic
 from stepwell.errors import InvalidInput
+from stepwell.limits import PAGE_BRANCHES
 from stepwell.runtime.answers import LATEST_MS
 
 PARTITION, SORT = "pk", "sk"
 BY_WORKFLOW, BY_STATE = "by_workflow", "by_state"
 
 PART_BYTES = 900  # of one part of a key; a longer one is hashed. Partition keys hold 2,048 bytes, sort keys 1,024
-PAGE_BRANCHES = 100  # branches of a fork that share a partition
 STATE_SHARDS = 4  # partitions of each state: each takes about 1,000 writes a second
 LIVE = "live"
 
@@ -69,7 +69,12 @@ def token_partition(run_id: str, token: str) -> str:
     fork, dot, index = token.rpartition(".")
     if not dot or not index.isdecimal():
         return run_partition(run_id)
-    return f"{run_partition(run_id)}#{part(fork)}@{int(index) // PAGE_BRANCHES}"
+    return page_partition(run_id, fork, int(index) // PAGE_BRANCHES)
+
+
+def page_partition(run_id: str, fork: str, page: int) -> str:
+    """Where the branches of a page live, and the set of those that have arrived."""
+    return f"{run_partition(run_id)}#{part(fork)}@{page}"
 
 
 def log_prefix(token: str) -> str:
@@ -78,6 +83,11 @@ def log_prefix(token: str) -> str:
 
 def log_sort(token: str, slot: int) -> str:
     return f"{log_prefix(token)}{slot:010d}"
+
+
+def token_of(sort: str) -> str:
+    """The token of a record's sort key, escaped as `part` does."""
+    return sort.removeprefix("LOG#").rpartition("#")[0]
 
 
 def slot_of(sort: str) -> int:

@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from itertools import islice
 
 from stepwell.aws import keys
+from stepwell.aws.calls import Refused
 from stepwell.aws.items import EXPIRES, number
 from stepwell.aws.protocols import Item
 from stepwell.aws.table import OnTable, numbers
+from stepwell.errors import EngineFault
 from stepwell.runtime.ports import Loaded, Saved
 
 _PAGE_RECORDS = 1_000  # asked for at once where a limit is given
 _LAST_SLOT = 10**10 - 1
+_REPORT = "page."  # attributes of a wide fork's root join
 
 
 class Logs(OnTable):
@@ -74,6 +77,36 @@ class Logs(OnTable):
         )
         return frozenset(joined["members"]["SS"])
 
+    async def report(self, run_id: str, join: str, page: int, value: int) -> Mapping[int, int]:
+        names = {"#page": f"{_REPORT}{page}", "#expires": EXPIRES}
+        try:
+            item = self._table.update(
+                keys.join_key(run_id, join),
+                UpdateExpression="SET #page = :value, #expires = if_not_exists(#expires, :expires)",
+                ConditionExpression="attribute_not_exists(#page) OR #page < :value",
+                ExpressionAttributeNames=names,
+                ExpressionAttributeValues={**numbers(value=value), ":expires": self._table.until()[EXPIRES]},
+            )
+        except Refused as refused:  # it is as great already
+            item = refused.item or {}
+        return {int(name[len(_REPORT) :]): int(one["N"]) for name, one in item.items() if name.startswith(_REPORT)}
+
+    async def read_logs(self, run_id: str, tokens: Sequence[str]) -> Mapping[str, Sequence[Saved]]:
+        """One query of the page's partition."""
+        if not tokens:
+            return {}
+        partitions = {keys.token_partition(run_id, token) for token in tokens}
+        if len(partitions) != 1:
+            raise EngineFault(f"{tokens[0]} … {tokens[-1]} do not share a page")
+        wanted = {keys.part(token): token for token in tokens}
+        found: dict[str, list[Saved]] = {}
+        for item in self._table.query("pk = :pk AND begins_with(sk, :log)", {":pk": partitions.pop(), ":log": "LOG#"}):
+            sort = item["sk"]["S"]
+            token = wanted.get(keys.token_of(sort))
+            if token is not None:
+                found.setdefault(token, []).append(Saved(keys.slot_of(sort), await self._table.unpack("body", item)))
+        return found
+
     async def put_definition(self, version: str, body: str) -> None:
         """Read first: every cold start asks, and a refused put of a large item costs as much as a put."""
         where = keys.definition_key(version)
@@ -87,13 +120,19 @@ class Logs(OnTable):
     def erase(self, run_id: str) -> int:
         """Deletes what an ended run left beside its header, once the header is gone. Returns how many items.
 
-        One write unit for each kilobyte: call it when the header's TTL has removed it, which costs nothing.
+        One write unit for each kilobyte: call it when the header's TTL has removed it, which costs nothing. What its
+        forks left goes first, by `erase_fork`.
         """
+        return self._erase(keys.run_partition(run_id))
+
+    def erase_fork(self, run_id: str, fork: str, page_count: int) -> int:
+        """Deletes the branches of a fork, and its joins. Returns how many items."""
+        self._table.delete(keys.join_key(run_id, fork))
+        return sum(self._erase(keys.page_partition(run_id, fork, page)) for page in range(page_count))
+
+    def _erase(self, partition: str) -> int:
         names = {"#pk": keys.PARTITION, "#sk": keys.SORT}
         left = self._table.query(
-            "pk = :pk",
-            {":pk": keys.run_partition(run_id)},
-            ProjectionExpression="#pk, #sk",
-            ExpressionAttributeNames=names,
+            "pk = :pk", {":pk": partition}, ProjectionExpression="#pk, #sk", ExpressionAttributeNames=names
         )
         return self._table.delete_many(left)

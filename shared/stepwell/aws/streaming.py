@@ -18,7 +18,10 @@ from stepwell.aws.changes import Appended, Change, Expired, HeaderChanged, chang
 from stepwell.aws.dynamodb_store import DynamoStore
 from stepwell.aws.s3_snapshots import S3Snapshots
 from stepwell.aws.wiring import Deployed
+from stepwell.engine.forks import pages
 from stepwell.errors import EngineFault, PortError, UserError
+from stepwell.runtime.forked import forks_of
+from stepwell.runtime.ports import Blobs
 from stepwell.runtime.snapshots import Snapshots, View
 from stepwell.runtime.telling import Notice, Teller
 
@@ -51,8 +54,8 @@ class Taken:
 class Stream:
     """Takes batches in their order, one at a time."""
 
-    def __init__(self, store: DynamoStore, teller: Teller, bus: Bus, snapshots: Snapshots) -> None:
-        self._store, self._teller, self._bus, self._snapshots = store, teller, bus, snapshots
+    def __init__(self, store: DynamoStore, blobs: Blobs, teller: Teller, bus: Bus, snapshots: Snapshots) -> None:
+        self._store, self._blobs, self._teller, self._bus, self._snapshots = store, blobs, teller, bus, snapshots
 
     async def take(self, records: Sequence[Mapping[str, Any]]) -> Taken:
         """Tells the batch, then keeps and erases what its runs call for. Raises only for a defect."""
@@ -109,7 +112,9 @@ class Stream:
             return
         self._teller.forget(change.run_id)
         if await self._store.get_run(change.run_id) is None:  # else a run of that id has begun since
-            count = self._store.erase(change.run_id)
+            forks = await forks_of(self._store, self._blobs, change.run_id)
+            count = sum(self._store.erase_fork(change.run_id, fork, len(pages(width))) for fork, width in forks)
+            count += self._store.erase(change.run_id)
             _logger.info("run %s has expired: %d items erased", change.run_id, count)
 
 
@@ -120,6 +125,7 @@ def open_stream(deployed: Deployed, view: View) -> Stream:
         raise UserError("STEPWELL_BUS is not set", code="bad_setting", hint="the stack sets it: deploy again")
     return Stream(
         deployed.store,
+        parts.ports.blobs,
         Teller(deployed.store, parts.ports.blobs),
         Bus(deployment.bus, clients.events, events=deployment.events),
         Snapshots(parts.service, S3Snapshots(deployment.bucket, clients.s3), view),

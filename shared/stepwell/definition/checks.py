@@ -14,7 +14,6 @@ MANY_STEPS = 10
 
 def check_graph(context: Context, nodes: Mapping[str, Node], start: str, paths: Mapping[str, str]) -> None:
     """What makes a graph senseless. Its targets exist: it is called only when nothing else is wrong."""
-    _check_steps_read(context, nodes)
     following = {name: _following(node) for name, node in nodes.items()}
     reached = _reached(following, [start])
     for name in nodes:
@@ -24,7 +23,8 @@ def check_graph(context: Context, nodes: Mapping[str, Node], start: str, paths: 
     _check_way_out(context, nodes, following, reached, paths)
 
 
-def _check_steps_read(context: Context, nodes: Mapping[str, Node]) -> None:
+def check_steps_read(context: Context, nodes: Mapping[str, Node]) -> None:
+    """Of every format."""
     for name, path in context.steps_read:
         if name not in nodes:
             context.add("unknown_step", f"`steps.{name}` names no node", path, closest(name, nodes))
@@ -49,19 +49,21 @@ def _check_way_out(
         context.add("no_way_out", message, paths[caught[0]], "add a rule that leaves the loop")
 
 
-def _taken(node: Node) -> list[Rule]:
+def taken(node: Node) -> list[Rule]:
     """The rules that can be taken: none behind one that always is, unless a `continue` before it leads past it."""
-    taken: list[Rule] = []
+    if node.fan_out == "all":
+        return list(node.rules)
+    rules: list[Rule] = []
     for _, stage in groupby(node.rules, key=lambda rule: rule.stage):
         leads_on = True
         for rule in stage:
-            taken.append(rule)
+            rules.append(rule)
             if _always(rule):
-                leads_on = any(before.to is None and before.fail is None for before in taken)
+                leads_on = any(before.to is None and before.fail is None for before in rules)
                 break
         if not leads_on:
             break
-    return taken
+    return rules
 
 
 def _always(rule: Rule) -> bool:
@@ -69,11 +71,11 @@ def _always(rule: Rule) -> bool:
 
 
 def _following(node: Node) -> set[str]:
-    return {rule.to for rule in _taken(node) if rule.to is not None and rule.to != END}
+    return {rule.to for rule in taken(node) if rule.to is not None and rule.to != END}
 
 
 def _may_end(node: Node) -> bool:
-    return not node.rules or any(rule.to == END or rule.fail is not None for rule in _taken(node))
+    return not node.rules or any(rule.to == END or rule.fail is not None for rule in taken(node))
 
 
 def _reached(edges: Mapping[str, set[str]], starts: list[str]) -> set[str]:
@@ -105,9 +107,9 @@ def _lint_rules(context: Context, node: Node, path: str) -> None:
     if transitions and not any(_always(rule) for rule in transitions):
         hint = "add a last transition without `when`, or the run fails with no_matching_transition"
         _warn(context, "no_default_transition", f"`{node.name}` has no default transition", path, hint)
-    taken = {rule.id for rule in _taken(node)}
+    reachable = {rule.id for rule in taken(node)}
     for rule in node.rules:
-        if rule.stage != "next" and rule.id not in taken:
+        if rule.stage != "next" and rule.id not in reachable:
             _warn(
                 context, "rule_never_taken", f"{rule.id} stands behind a rule that always applies", _place(rule, path)
             )

@@ -23,6 +23,7 @@ _SCHEMES = {
     "agent": "a registered agent",
     "action": "a registered action",
 }
+MODES = ("auto", "manual")
 STEP_KEYS = ("input", "timeout", "retry", "at_most_once", "pool", "on_failure")
 
 
@@ -32,6 +33,7 @@ class Context:
     def __init__(self) -> None:
         self.problems: list[Problem] = []
         self.steps_read: list[tuple[str, str]] = []  # a node's name, and where an expression reads it
+        self.branch_read: list[str] = []  # where an expression reads `branch`
 
     def add(self, code: str, message: str, path: str, hint: str = "", severity: str = "error") -> None:
         self.problems.append(Problem(code, message, path, hint, severity=severity))
@@ -88,6 +90,7 @@ class Context:
 
     def _seen(self, expression: Expression, path: str) -> Expression:
         self.steps_read += [(name, path) for name in sorted(steps_read(expression))]
+        self.branch_read += [path] if "branch" in expression.names else []
         return expression
 
 
@@ -102,6 +105,12 @@ def check_name(context: Context, name: str, path: str, what: str) -> bool:
     else:
         return True
     return False
+
+
+def check_start(context: Context, document: Mapping[str, Json], hint: str) -> None:
+    """Of the formats in which the order says where a run starts."""
+    if "start" in document and document["start"] not in MODES:
+        context.add("bad_value", f"`start` cannot be {document['start']!r}", "/start", hint)
 
 
 def step_of(context: Context, data: Mapping[str, Json], path: str) -> Step | None:

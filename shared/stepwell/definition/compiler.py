@@ -8,10 +8,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import PurePath
 
-from stepwell.definition.checks import check_graph, lint
-from stepwell.definition.common import Context, check_name
+from stepwell.definition.checks import check_graph, check_steps_read, lint
+from stepwell.definition.common import MODES, Context, check_name
+from stepwell.definition.dag import check_dag, compile_steps, dag_of
+from stepwell.definition.forks import check_forks
 from stepwell.definition.graph import Graph, Json, Node
-from stepwell.definition.nodes import MODES, compile_nodes, start_of
+from stepwell.definition.nodes import compile_nodes, start_of
 from stepwell.definition.text import closest, pointer_part
 from stepwell.definition.timeline import compile_timeline
 from stepwell.errors import DefinitionError, Problem
@@ -19,6 +21,7 @@ from stepwell.limits import DEFINITION_NODES, RETENTION_MS
 
 MOST_PROBLEMS = 500  # of one definition: more than anybody reads
 FORMATS = ("nodes", "timeline", "steps", "actions", "States")
+COMPILERS = {"timeline": compile_timeline, "nodes": compile_nodes, "steps": compile_steps}
 ENVELOPE = ("apiVersion", "kind", "metadata", "spec")
 
 
@@ -92,7 +95,12 @@ def _compile_written(data: Json, default_name: str | None) -> tuple[Graph | None
 
 def _open(context: Context, data: Json) -> _Opened | None:
     if not isinstance(data, dict):
-        context.add("wrong_type", "a definition is a mapping", "", "write `workflow: name` and `timeline:` or `nodes:`")
+        context.add(
+            "wrong_type",
+            "a definition is a mapping",
+            "",
+            "write `workflow: name` and `timeline:`, `nodes:` or `steps:`",
+        )
         return None
     opened = _Opened(data, "", None)
     if "spec" in data and any(key in data for key in ("apiVersion", "kind", "metadata")):
@@ -100,7 +108,7 @@ def _open(context: Context, data: Json) -> _Opened | None:
     written = [name for name in FORMATS if name in opened.body]
     if not written:
         close = [key for key in opened.body if closest(key, FORMATS).startswith("did you mean")]
-        hint = closest(close[0], FORMATS) if close else "write `timeline:` or `nodes:`"
+        hint = closest(close[0], FORMATS) if close else "write `timeline:`, `nodes:` or `steps:`"
         context.add("no_format", "the definition has no nodes", opened.prefix, hint)
     elif len(written) > 1:
         place = f"{opened.prefix}/{written[1]}"
@@ -132,15 +140,20 @@ def _compile(context: Context, document: Mapping[str, Json], flawed: bool = Fals
         context.add("missing_key", "`workflow` is missing", "", "name it: workflow: order-review")
     else:
         check_name(context, name, "/workflow", "workflow")
-    is_timeline = "timeline" in document
-    nodes = (compile_timeline if is_timeline else compile_nodes)(context, document)
-    start = next(iter(nodes), "") if is_timeline else start_of(context, document)
+    written_as = _format(document)
+    nodes = COMPILERS[written_as](context, document)
+    start = start_of(context, document) if written_as == "nodes" else next(iter(nodes), "")
     _check_count(context, document, nodes)
     made = _graph(context, document, nodes, start)
     if context.failed or flawed:
         return None
     paths = _paths(document, nodes)
-    check_graph(context, nodes, start, paths)
+    check_steps_read(context, nodes)
+    if written_as == "steps":
+        check_dag(context, made.dag, paths)
+    else:
+        check_graph(context, nodes, start, paths)
+    made = replace(made, nodes=check_forks(context, nodes, start, paths))
     if context.failed:
         return None
     lint(context, nodes, paths)
@@ -153,7 +166,7 @@ def _graph(context: Context, document: Mapping[str, Json], nodes: Mapping[str, N
     return Graph(
         name=document.get("workflow", ""),
         version=version_of(document),
-        format="timeline" if "timeline" in document else "nodes",
+        format=_format(document),
         start=start,
         nodes=nodes,
         document=document,
@@ -166,13 +179,13 @@ def _graph(context: Context, document: Mapping[str, Json], nodes: Mapping[str, N
         priority=document.get("priority", 0),
         start_mode=mode if mode in MODES and mode != start else "auto",
         snapshot=document.get("snapshot", "none"),
+        dag=dag_of(document),
     )
 
 
 def _check_count(context: Context, document: Mapping[str, Json], nodes: Mapping[str, Node]) -> None:
-    written = document.get("timeline", document.get("nodes"))
-    key = "timeline" if "timeline" in document else "nodes"
-    if written is not None and not written:
+    key = _format(document)
+    if key in document and not document[key]:
         context.add("no_nodes", f"`{key}` is empty", f"/{key}", "a workflow has at least one node")
     if len(nodes) > DEFINITION_NODES:
         hint = f"at most {DEFINITION_NODES}: split the workflow"
@@ -180,9 +193,14 @@ def _check_count(context: Context, document: Mapping[str, Json], nodes: Mapping[
 
 
 def _paths(document: Mapping[str, Json], nodes: Mapping[str, Node]) -> dict[str, str]:
-    if "timeline" in document:
-        return {name: f"/timeline/{at}" for at, name in enumerate(nodes)}
-    return {name: f"/nodes/{pointer_part(name)}" for name in nodes}
+    written_as = _format(document)
+    if written_as == "nodes":
+        return {name: f"/nodes/{pointer_part(name)}" for name in nodes}
+    return {name: f"/{written_as}/{at}" for at, name in enumerate(nodes)}
+
+
+def _format(document: Mapping[str, Json]) -> str:
+    return next((name for name in COMPILERS if name in document), "nodes")
 
 
 def _order(problem: Problem) -> tuple[int, int, str]:

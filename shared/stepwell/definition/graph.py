@@ -65,6 +65,7 @@ class Step:
     at_most_once: bool | None = None
     pool: str | None = None
     on_failure: str = "abort"  # abort | skip
+    default_retry: Retry | None = None  # the format's, where neither the definition nor the function says
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,17 +97,40 @@ class Rule:
     to: str | None = None  # a node's name, or END
     fail: str | None = None  # the error type the run fails with
     max_uses: int | None = None
+    foreach: Expression | None = None  # a list or an object: a branch for each of its items
+    item_name: str | None = None  # the item's name in a branch's state
+    max_concurrency: int | None = None  # of the branches of this rule
+
+
+@dataclass(frozen=True, slots=True)
+class FanIn:
+    """Where the branches of a fork meet: when the join fires, and what becomes of their outputs."""
+
+    policy: str = "all"  # all | any | m_of_n
+    need: int = 0  # of m_of_n
+    merge: str = "append"  # append | merge_object | keyed_by_branch | last_wins
+    target: str = ""  # the name in the scope; the compiler fills in the node's own
+    on_early_complete: str = "cancel"  # cancel | abandon: the branches that still run when the join has fired
+    tolerate_count: int | None = None
+    tolerate_percent: float | None = None  # 0 to 100, of the fork's branches
+    on_branch_failure: str = "fail"  # fail | collect: errors appear among the outputs
 
 
 @dataclass(frozen=True, slots=True)
 class Node:
-    """A place in the graph. No rules: the run ends here."""
+    """A place in the graph. No rules: the run ends here; inside a fork, the branch does.
+
+    It forks when `fan_out` is `all` or one of its rules has `foreach`.
+    """
 
     name: str
     step: Step | None = None
     wait: Wait | None = None
     rules: tuple[Rule, ...] = ()  # in the order in which they are tried: diverge, branch, transition by priority, next
     max_visits: int = 1_000
+    fan_out: str = "first_match"  # first_match | all: every rule that applies gets a branch
+    fan_in: FanIn | None = None
+    join: str = ""  # of a node that forks: the fan-in node where its branches meet; empty: the end of the fork
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,7 +139,7 @@ class Graph:
 
     name: str
     version: str
-    format: str  # nodes | timeline
+    format: str  # nodes | timeline | steps
     start: str
     nodes: Mapping[str, Node]  # in the order of the definition
     document: Mapping[str, Json]  # the definition as written, envelope removed: what is stored under the version
@@ -129,3 +153,4 @@ class Graph:
     start_mode: str = "auto"
     snapshot: str = "none"  # none | on_end | on_wait
     labels: Mapping[str, str] = field(default_factory=dict)
+    dag: Mapping[str, tuple[str, ...]] = field(default_factory=dict)  # of `steps`: each node's dependencies

@@ -8,7 +8,17 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Literal
 
-from pydantic import AliasGenerator, BaseModel, ConfigDict, Field, PlainValidator, WithJsonSchema
+from pydantic import (
+    AliasGenerator,
+    BaseModel,
+    ConfigDict,
+    Field,
+    PlainValidator,
+    ValidationError,
+    ValidatorFunctionWrapHandler,
+    WithJsonSchema,
+    WrapValidator,
+)
 from pydantic.alias_generators import to_camel
 from pydantic_core import PydanticCustomError
 
@@ -40,6 +50,19 @@ def _condition(value: object) -> object:
     raise PydanticCustomError("condition_type", "Input should be an expression")
 
 
+def _expression(value: object) -> object:
+    if isinstance(value, str):
+        return value
+    raise PydanticCustomError("condition_type", "Input should be an expression")
+
+
+def _policy(value: object, inner: ValidatorFunctionWrapHandler) -> object:
+    try:
+        return inner(value)
+    except ValidationError:  # of a union, it would speak of every alternative
+        raise PydanticCustomError("bad_policy", "Input should be a policy") from None
+
+
 def _schema(value: object) -> object:
     if isinstance(value, (dict, bool)):
         return value
@@ -61,11 +84,17 @@ Condition = Annotated[
     PlainValidator(_condition),
     WithJsonSchema({"type": ["string", "boolean"], "description": "a CEL expression; {{ }} around it is allowed"}),
 ]
+Collection = Annotated[
+    Any,
+    PlainValidator(_expression),
+    WithJsonSchema({"type": "string", "description": "a CEL expression; its value is a list or an object"}),
+]
 SchemaDef = Annotated[
     Any, PlainValidator(_schema), WithJsonSchema({"type": ["object", "boolean"], "description": "a JSON Schema"})
 ]
 RUN = "python:module.function, or a name given by @step(name=…)"
 Count = Annotated[int, Field(ge=0)]
+AtLeastOne = Annotated[int, Field(ge=1)]
 
 
 class Written(BaseModel):
@@ -139,7 +168,6 @@ class PlaceDef(StepDef):
     run: str | None = Field(default=None, description=RUN)
     wait: WaitDef | None = None
     sleep: Duration | None = None
-    max_visits: Annotated[int, Field(ge=1)] | None = None
     description: str | None = None
 
 
@@ -151,7 +179,7 @@ class DivergeRule(Written):
     skip_to: str | None = None
     fail: str | None = None
     continue_: bool | None = None
-    max: Annotated[int, Field(ge=1)] | None = None
+    max: AtLeastOne | None = None
 
 
 class BranchRule(DivergeRule):
@@ -162,6 +190,7 @@ class EntryDef(PlaceDef):
     """One entry of a timeline."""
 
     name: str
+    max_visits: AtLeastOne | None = None
     diverge: list[DivergeRule] | None = None
     branch: list[BranchRule] | None = None
 
@@ -172,18 +201,56 @@ class TransitionDef(Written):
     to: str
     when: Condition | None = None
     priority: int | None = None
-    max: Annotated[int, Field(ge=1)] | None = None
+    max: AtLeastOne | None = None
+    foreach: Collection | None = Field(default=None, description="a branch for each item of this list or object")
+    as_: str | None = Field(default=None, description="the item's name in the state of its branch")
+    max_concurrency: AtLeastOne | None = None
+
+
+class EnoughDef(Written):
+    """A join that fires when so many branches have arrived."""
+
+    m_of_n: AtLeastOne
+
+
+class TolerateDef(Written):
+    """How many failed branches a join takes: a count, or a share of the fork."""
+
+    count: Count | None = None
+    percent: Annotated[float, Field(ge=0, le=100, allow_inf_nan=False)] | None = None
+
+
+class FanInDef(Written):
+    """Where the branches of a fork meet."""
+
+    policy: Annotated[Literal["all", "any"] | EnoughDef, WrapValidator(_policy)] | None = None
+    merge: Literal["append", "merge_object", "keyed_by_branch", "last_wins"] | None = None
+    target: str | None = Field(default=None, description="the name of the outputs in the state; default: the node's")
+    tolerate: TolerateDef | None = None
+    on_branch_failure: Literal["fail", "collect"] | None = None
+    on_early_complete: Literal["cancel", "abandon"] | None = None
 
 
 class NodeDef(PlaceDef):
     """One node of a graph."""
 
+    max_visits: AtLeastOne | None = None
     transitions: list[TransitionDef] | None = None
-    fan_out: Literal["first_match"] | None = None
+    fan_out: Literal["first_match", "all"] | None = None
+    fan_in: FanInDef | None = None
+
+
+class DagStepDef(PlaceDef):
+    """One step of a DAG: it begins when all that it depends on have ended."""
+
+    name: str
+    agent: str | None = Field(default=None, description="the same as run")
+    action: str | None = Field(default=None, description="the same as run")
+    depends_on: list[str] | None = None
 
 
 class WorkflowDef(Written):
-    """A definition. Exactly one of `nodes` and `timeline` is there."""
+    """A definition. Exactly one of `nodes`, `timeline` and `steps` is there."""
 
     workflow: str | None = Field(default=None, description="the name; default: the file's name")
     description: str | None = None
@@ -200,6 +267,7 @@ class WorkflowDef(Written):
     start: str | None = Field(default=None, description="auto or manual; in `nodes` also the name of the first node")
     timeline: list[EntryDef] | None = None
     nodes: dict[str, NodeDef] | None = None
+    steps: list[DagStepDef] | None = None
 
 
 def json_schema() -> dict[str, Any]:
@@ -211,7 +279,10 @@ def json_schema() -> dict[str, Any]:
             if shape.get("default", 0) is None:  # it says no more than that the key may be left out
                 del shape["default"]
             properties[to_camel(name)] = shape
+            if name in model.get("required", ()) and to_camel(name) != name:
+                model["required"].remove(name)
+                model["oneOf"] = [{"required": [name]}, {"required": [to_camel(name)]}]
     schema["$schema"] = "https://json-schema.org/draft/2020-12/schema"
     schema["title"] = "Stepwell workflow"
-    schema["oneOf"] = [{"required": ["timeline"]}, {"required": ["nodes"]}]
+    schema["oneOf"] = [{"required": [name]} for name in ("timeline", "nodes", "steps")]
     return schema

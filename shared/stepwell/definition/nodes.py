@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 
-from stepwell.definition.common import Context, check_name
+from stepwell.definition.common import MODES, Context, check_name
+from stepwell.definition.fan_in import fan_in_of
 from stepwell.definition.graph import END, Json, Node, Rule
 from stepwell.definition.places import node_of
 from stepwell.definition.text import closest, pointer_part
-
-MODES = ("auto", "manual")
 
 
 def compile_nodes(context: Context, document: Mapping[str, Json]) -> dict[str, Node]:
@@ -18,7 +18,15 @@ def compile_nodes(context: Context, document: Mapping[str, Json]) -> dict[str, N
     for name, data in named.items():
         path = f"/nodes/{pointer_part(name)}"
         check_name(context, name, path, "node")
-        nodes[name] = node_of(context, name, data, path, _transitions(context, named, name, data, path))
+        if data.get("fan_out") == "all" and not data.get("transitions"):
+            hint = "add transitions: each that applies gets a branch"
+            context.add("misplaced_key", f"`fan_out: all` of `{name}` has nothing to fork", f"{path}/fan_out", hint)
+        rules = _transitions(context, named, name, data, path)
+        nodes[name] = replace(
+            node_of(context, name, data, path, rules),
+            fan_out=data.get("fan_out", "first_match"),
+            fan_in=fan_in_of(context, name, data["fan_in"], f"{path}/fan_in") if "fan_in" in data else None,
+        )
     return nodes
 
 
@@ -47,13 +55,25 @@ def _transitions(
             context.add(
                 "unknown_target", f"`to` names `{target}`, which does not exist", f"{place}/to", closest(target, named)
             )
+        _check_branch_keys(context, transition, place)
         rule = Rule(
             id=f"{name}.transitions[{at}]",
             stage="transition",
             when=context.condition(transition, "when", place),
             to=target,
             max_uses=transition.get("max"),
+            foreach=context.condition(transition, "foreach", place),
+            item_name=transition.get("as"),
+            max_concurrency=transition.get("max_concurrency"),
         )
         # Without a priority: the order written, from 1, so that a list without any is tried as it stands.
         ranked.append((transition.get("priority", at + 1), at, rule))
     return tuple(rule for _, _, rule in sorted(ranked, key=lambda one: one[:2]))
+
+
+def _check_branch_keys(context: Context, transition: Mapping[str, Json], path: str) -> None:
+    for key in ("as", "max_concurrency"):
+        if key in transition and "foreach" not in transition:
+            context.add("misplaced_key", f"`{key}` needs a `foreach`", f"{path}/{key}", "add `foreach`, or remove it")
+    if "as" in transition:
+        check_name(context, transition["as"], f"{path}/as", "item")

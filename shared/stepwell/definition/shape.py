@@ -25,10 +25,9 @@ Path = tuple[str | int, ...]
 
 # Known to the definition reference, and not to this version: (model, key) to the feature's name.
 UNSUPPORTED_KEYS: dict[tuple[str, str], str] = {
-    **dict.fromkeys((("WorkflowDef", key) for key in ("steps", "compensation")), "the format `steps` (DAG)"),
     **dict.fromkeys((("WorkflowDef", key) for key in ("actions", "agent")), "the format `actions` (agent)"),
     **dict.fromkeys((("WorkflowDef", key) for key in ("States", "StartAt")), "the format `States` (ASL)"),
-    ("WorkflowDef", "compensate_on"): "compensation",
+    **dict.fromkeys((("WorkflowDef", key) for key in ("compensation", "compensate_on")), "compensation"),
     ("WorkflowDef", "concurrency"): "a concurrency limit",
     ("WorkflowDef", "rate_limit"): "a rate limit",
     ("WorkflowDef", "triggers"): "a trigger",
@@ -38,20 +37,18 @@ UNSUPPORTED_KEYS: dict[tuple[str, str], str] = {
     ("WaitDef", "all"): "a wait for all of several (`all`)",
     ("WaitDef", "documents"): "a wait for documents",
     ("WaitDef", "children"): "a wait for children",
-    ("TransitionDef", "foreach"): "a fork (`foreach`)",
-    ("TransitionDef", "as"): "a fork (`as`)",
-    ("TransitionDef", "max_concurrency"): "a fork (`max_concurrency`)",
-    ("NodeDef", "fan_in"): "a join (`fan_in`)",
-    **{(model, "children"): "child runs (`children`)" for model in ("EntryDef", "NodeDef")},
-    **{(model, "compensate"): "compensation (`compensate`)" for model in ("EntryDef", "NodeDef", "ActionDef")},
+    **{(model, "children"): "child runs (`children`)" for model in ("EntryDef", "NodeDef", "DagStepDef")},
+    **{
+        (model, "compensate"): "compensation (`compensate`)"
+        for model in ("EntryDef", "NodeDef", "DagStepDef", "ActionDef")
+    },
 }
 UNSUPPORTED_VALUES: dict[str, tuple[str, ...]] = {
-    "fan_out": ("all",),
     "on_failure": ("compensate",),
     "failure_policy": ("compensate",),
     "for": ("agent", "document", "signature", "test", "children", "callback"),
 }
-_SYNONYMS = {"retry_policy": "retry"}
+_SYNONYMS = {"retry_policy": "retry", "agent": "run", "action": "run"}
 
 
 @dataclass(slots=True)
@@ -158,7 +155,7 @@ def unsupported(feature: str, path: str) -> Problem:
 
 _WHOLE = ("for", "to", "name", "back_to", "skip_to", "fail", "continue", "any")  # without it, its owner means nothing
 _ACTS = ("run", "wait", "sleep", "children")  # without it, a node's other keys cannot be judged
-_STAYS = ("name", "diverge", "branch", "transitions")
+_STAYS = ("name", "diverge", "branch", "transitions", "fan_out", "fan_in", "depends_on")
 
 
 def _cut(document: dict[str, Json], path: Path) -> None:
@@ -192,6 +189,7 @@ _KINDS = {
     "string_type": "text",
     "int_type": "a whole number",
     "int_from_float": "a whole number",
+    "float_type": "a number",
     "bool_type": "true or false",
     "list_type": "a list",
     "dict_type": "a mapping",
@@ -216,6 +214,11 @@ def _problem(detail: ErrorDetails, written: Mapping[str, str]) -> Problem:
         return _not_one_of(name, str(last), value, context["expected"], where)
     if kind == "greater_than_equal":
         return Problem("bad_value", f"{name} must be at least {context['ge']}, not {value}", where)
+    if kind == "less_than_equal":
+        return Problem("bad_value", f"{name} must be at most {context['le']}, not {value}", where)
+    if kind == "bad_policy":
+        message = f"{name} must be all, any or {{m_of_n: N}}, N 1 or more, not {_described(value)}"
+        return Problem("bad_value", message, where, closest(value, ("all", "any")) if isinstance(value, str) else "")
     wanted = _KINDS.get(kind)
     message = f"{name} must be {wanted}, not {_described(value)}" if wanted else f"{name} cannot be {_described(value)}"
     return Problem("wrong_type", message, where)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from itertools import pairwise
 
-from stepwell.definition.common import Context, check_name
+from stepwell.definition.common import Context, check_name, check_start
 from stepwell.definition.graph import END, Json, Node, Rule
 from stepwell.definition.places import node_of
 from stepwell.definition.text import closest
@@ -32,9 +32,7 @@ def compile_timeline(context: Context, document: Mapping[str, Json]) -> dict[str
             Rule(f"{entry['name']}.next", "next", to=following[entry["name"]]),
         )
         nodes.setdefault(entry["name"], node_of(context, entry["name"], entry, path, rules))
-    if "start" in document and document["start"] not in ("manual", "auto"):
-        hint = "a timeline starts at its first entry; `start` is auto or manual"
-        context.add("bad_value", f"`start` cannot be {document['start']!r}", "/start", hint)
+    check_start(context, document, "a timeline starts at its first entry; `start` is auto or manual")
     return nodes
 
 

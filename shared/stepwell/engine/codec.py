@@ -12,7 +12,9 @@ from stepwell.engine.records import (
     Arm,
     End,
     Failure,
+    Fork,
     Goto,
+    Group,
     Kind,
     Next,
     Parked,
@@ -21,6 +23,7 @@ from stepwell.engine.records import (
     Resumption,
     RetryAt,
     Status,
+    Tally,
     Topic,
 )
 from stepwell.engine.table import Phase
@@ -41,12 +44,13 @@ def decode_record(body: str) -> Record:
 
 
 def encode_token(token: Token) -> str:
-    """A snapshot: the fold as it stands, its last record included."""
-    out = _plain(token, skip=("last", "steps", "end", "error", "parked", "resumption"))
+    """A snapshot: the fold as it stands, its last record included. What a branch has of its parent is not in it."""
+    out = _plain(token, skip=("last", "steps", "end", "error", "parked", "resumption", "fork", "branch"))
     out["last"] = _record_to_json(token.last) if token.last else None
     out["steps"] = {name: _view_to_json(view) for name, view in token.steps.items()}
-    if token.end:
-        out["end"] = _next_to_json(token.end)
+    for name in ("end", "fork"):
+        if (following := getattr(token, name)) is not None:
+            out[name] = _next_to_json(following)
     for name in ("error", "resumption"):
         if (part := getattr(token, name)) is not None:
             out[name] = _plain(part)
@@ -57,14 +61,15 @@ def encode_token(token: Token) -> str:
 
 def decode_token(body: str) -> Token:
     raw = json.loads(body)
-    last, end = raw.get("last"), raw.get("end")
+    last, end, fork = raw.get("last"), raw.get("end"), raw.get("fork")
     return _build(
         Token,
         raw,
         phase=Phase(raw.get("phase", Phase.INITIALIZING)),
         last=_record_from_json(last) if last else None,
         steps={name: _view_from_json(view) for name, view in raw.get("steps", {}).items()},
-        end=End(Status(end["end"]), _part(Failure, end.get("error"))) if end else None,
+        end=_next_from_json(end) if end else None,
+        fork=_next_from_json(fork) if fork else None,
         error=_part(Failure, raw.get("error")),
         resumption=_part(Resumption, raw.get("resumption")),
         parked=_parked_from_json(raw["parked"]) if raw.get("parked") else None,
@@ -76,7 +81,7 @@ def failure_to_json(failure: Failure | None) -> dict[str, Json] | None:
 
 
 def _record_to_json(record: Record) -> dict[str, Json]:
-    out = _plain(record, skip=("error", "next", "parked", "resumption"))
+    out = _plain(record, skip=("error", "next", "parked", "resumption", "tally"))
     if record.error:
         out["error"] = _plain(record.error)
     if record.next:
@@ -85,6 +90,8 @@ def _record_to_json(record: Record) -> dict[str, Json]:
         out["parked"] = _parked_to_json(record.parked)
     if record.resumption:
         out["resumption"] = _plain(record.resumption)
+    if record.tally:
+        out["tally"] = _plain(record.tally)
     return out
 
 
@@ -99,6 +106,7 @@ def _record_from_json(raw: Mapping[str, Json]) -> Record:
         next=_next_from_json(following) if following else None,
         parked=_parked_from_json(raw["parked"]) if raw.get("parked") else None,
         resumption=_part(Resumption, raw.get("resumption")),
+        tally=_part(Tally, raw.get("tally")),
     )
 
 
@@ -110,8 +118,12 @@ def _next_to_json(following: Next) -> dict[str, Json]:
             return {"retry_at_ms": at_ms}
         case Pause():
             return {"pause": _plain(following)}
-        case End(status, error):
-            return {"end": status, "error": _plain(error)} if error else {"end": status}
+        case Fork(groups, join):
+            return {"fork": [_plain(group) for group in groups], "join": join}
+        case End(status, error, at_join):
+            out: dict[str, Json] = {"end": status}
+            out |= {"error": _plain(error)} if error else {}
+            return {**out, "at_join": True} if at_join else out
 
 
 def _next_from_json(raw: Mapping[str, Json]) -> Next:
@@ -121,7 +133,9 @@ def _next_from_json(raw: Mapping[str, Json]) -> Next:
         return RetryAt(raw["retry_at_ms"])
     if "pause" in raw:
         return _build(Pause, raw["pause"])
-    return End(Status(raw["end"]), _part(Failure, raw.get("error")))
+    if "fork" in raw:
+        return Fork(tuple(_build(Group, group) for group in raw["fork"]), raw["join"])
+    return End(Status(raw["end"]), _part(Failure, raw.get("error")), raw.get("at_join", False))
 
 
 def _parked_to_json(parked: Parked) -> dict[str, Json]:

@@ -7,12 +7,22 @@ from __future__ import annotations
 
 from stepwell.engine.actions import Action, Rest, Write
 from stepwell.engine.attempts import lost_record, run_step
+from stepwell.engine.dag import ROOT_NODE, dag_fork, is_passed_over
+from stepwell.engine.join import joined_record
 from stepwell.engine.names import Moment
-from stepwell.engine.records import Goto, Kind, Pause, Record, RetryAt, Status
+from stepwell.engine.records import End, Fork, Goto, Kind, Pause, Record, RetryAt, Status
 from stepwell.engine.routing import Ended
 from stepwell.engine.settle import settle
 from stepwell.engine.token import Token
-from stepwell.engine.writing import deadline_ms, ended_node, ended_record, node_named, timeout_failure, waiting_record
+from stepwell.engine.writing import (
+    deadline_ms,
+    ended_node,
+    ended_record,
+    node_named,
+    record,
+    timeout_failure,
+    waiting_record,
+)
 from stepwell.errors import EngineFault
 
 
@@ -41,6 +51,10 @@ def _go_on(moment: Moment, token: Token, last: Record) -> Action:
             return Write(lost_record(moment, token))
         case Kind.ACTED, _:
             return settle(moment, token)
+        case _, Fork(width=0):
+            return Write(joined_record(moment, token, ()))
+        case _, Fork():
+            return Rest()
         case _, Pause() as pause:
             return Write(waiting_record(moment, token, pause))
         case _, Goto() | RetryAt():
@@ -49,10 +63,18 @@ def _go_on(moment: Moment, token: Token, last: Record) -> Action:
 
 
 def _first(moment: Moment, token: Token) -> Action:
+    if token.branch is not None and is_passed_over(moment.graph.dag, token):
+        return Write(record(moment, token, Kind.MOVED, token.branch.start, skipped=True, next=End(Status.COMPLETED)))
+    if token.branch is not None and token.branch.start == token.branch.join:  # led straight to where they meet
+        return Write(record(moment, token, Kind.MOVED, token.branch.fork, next=End(Status.COMPLETED, at_join=True)))
+    if token.branch is not None:
+        return _enter(moment, token, token.branch.start)
     if moment.run.idle and token.last is None:
         return Rest()
     if moment.now_ms < moment.run.start_at_ms:
         return Rest(moment.run.start_at_ms)
+    if moment.graph.dag:
+        return Write(record(moment, token, Kind.MOVED, ROOT_NODE, next=dag_fork(moment.graph)))
     return _enter(moment, token, moment.graph.start)
 
 

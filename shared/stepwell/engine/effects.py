@@ -9,7 +9,9 @@ from dataclasses import dataclass
 from typing import TypeAlias
 
 from stepwell.definition.graph import Graph, Json
-from stepwell.engine.records import Kind, Parked, Pause, Record, Status
+from stepwell.engine.forks import parent_of
+from stepwell.engine.join import fan_in_of
+from stepwell.engine.records import End, Fork, Kind, Parked, Pause, Record, Status
 from stepwell.engine.token import Token
 
 
@@ -67,7 +69,31 @@ class Escalate:
     event_id: str
 
 
-Effect: TypeAlias = ShowStatus | Register | SetTimer | TakePending | Forget | Escalate
+@dataclass(frozen=True, slots=True)
+class Open:
+    """Let the fork's branches begin."""
+
+    fork: Fork
+    slot: int
+
+
+@dataclass(frozen=True, slots=True)
+class Arrive:
+    """This branch has ended: tell the join. Whose arrival completes it goes on as the parent."""
+
+    parent: str
+    slot: int
+    index: int
+
+
+@dataclass(frozen=True, slots=True)
+class Close:
+    """End the branches of the fork in this slot that still run: its join has fired, or its token has ended."""
+
+    slot: int
+
+
+Effect: TypeAlias = ShowStatus | Register | SetTimer | TakePending | Forget | Escalate | Open | Arrive | Close
 
 
 def picked_up(token: Token, now_ms: int) -> ShowStatus:
@@ -76,13 +102,24 @@ def picked_up(token: Token, now_ms: int) -> ShowStatus:
 
 
 def effects(graph: Graph, token: Token) -> tuple[Effect, ...]:
-    """What the token's last record demands, in order."""
+    """What the token's last record demands, in order. The header shows the root; a branch has none."""
+    found = _effects(graph, token)
+    return found if token.branch is None else tuple(one for one in found if not isinstance(one, ShowStatus))
+
+
+def _effects(graph: Graph, token: Token) -> tuple[Effect, ...]:
     record = token.last
     if record is None:
         return ()
     if token.end is not None:
-        return _of_end(graph, token, record)
+        return _of_end(graph, token, record, token.end)
     match record.kind, record.next:
+        case _, Fork(width=width) as fork:
+            # a join that failed may fork in its turn
+            closed = (Close(record.slot - 1),) if token.early_slot == record.slot else ()
+            return (*closed, Open(fork, record.slot)) if width else closed
+        case Kind.JOINED, _:
+            return _of_join(graph, token, record)
         case Kind.STARTED, _:
             return (ShowStatus(2 * record.slot, Status.PENDING, record.at_ms),)
         case Kind.WAITING, _ if record.parked:
@@ -103,10 +140,36 @@ def _of_wait(record: Record, parked: Parked) -> tuple[Effect, ...]:
     return (Register(parked, record.slot), *timer, shown, TakePending(parked, record.slot))
 
 
-def _of_end(graph: Graph, token: Token, record: Record) -> tuple[Effect, ...]:
-    if token.end is None:
+def _of_join(graph: Graph, token: Token, record: Record) -> tuple[Effect, ...]:
+    """A join that did not need all its branches ends the others, unless they are to be left alone."""
+    fork, tally = token.fork, record.tally
+    if fork is None or tally is None or tally.arrived >= fork.width:
         return ()
+    is_left = record.error is None and fan_in_of(graph, fork).on_early_complete == "abandon"
+    return () if is_left else (Close(record.slot - 1),)
+
+
+def _of_end(graph: Graph, token: Token, record: Record, end: End) -> tuple[Effect, ...]:
     expires_ms = record.at_ms + graph.retention_ms
-    shown = ShowStatus(2 * record.slot, token.end.status, record.at_ms, expires_ms=expires_ms)
-    left = (Forget(token.parked, record.slot - 1),) if token.parked and record.kind is Kind.ENDED else ()
-    return (shown, *left)
+    shown = ShowStatus(2 * record.slot, end.status, record.at_ms, expires_ms=expires_ms)
+    from_outside = record.kind is Kind.ENDED
+    left = (Forget(token.parked, record.slot - 1),) if token.parked and from_outside else ()
+    if from_outside:
+        closed = _closed_from_outside(graph, token, record)
+    else:
+        closed = _of_join(graph, token, record) if record.kind is Kind.JOINED else ()
+    place = parent_of(token.id)
+    told = (Arrive(*place),) if place is not None and end.status is not Status.CANCELLED else ()
+    return (shown, *left, *closed, *told)
+
+
+def _closed_from_outside(graph: Graph, token: Token, record: Record) -> tuple[Effect, ...]:
+    """The fork where the token stood; and the one whose join it had just passed: whoever closes that may have died."""
+    fork = token.fork
+    closed: tuple[Effect, ...] = ()
+    if fork is None:
+        return ()
+    is_left = token.error is None and fan_in_of(graph, fork).on_early_complete == "abandon"
+    if token.early_slot == record.slot - 1 and not is_left:
+        closed = (Close(record.slot - 2),)
+    return (*closed, Close(record.slot - 1))

@@ -12,7 +12,21 @@ from dataclasses import dataclass, replace
 from stepwell.definition.graph import Json
 from stepwell.engine.codec import failure_to_json
 from stepwell.engine.names import iso
-from stepwell.engine.records import Arm, End, Goto, Kind, Parked, Pause, Record, RetryAt, RunInfo, Status
+from stepwell.engine.records import (
+    ROOT,
+    Arm,
+    End,
+    Fork,
+    Goto,
+    Kind,
+    Parked,
+    Pause,
+    Record,
+    RetryAt,
+    RunInfo,
+    Status,
+    Tally,
+)
 from stepwell.engine.table import Phase, Signal, walk
 from stepwell.engine.token import Token, signals
 
@@ -37,6 +51,12 @@ ENTRY_TYPES: dict[str, str] = {
     "event.awaited": "the run waits for one of the events of `data.topics`",
     "event.received": "the event that was waited for came: `data.payload`",
     "timer.fired": "the time of the wait was up: `data.outcome` is `timer` where it was waited for, else `timeout`",
+    "fork.opened": "the token forked: `data.width` branches, `data.groups` by the node where each begins",
+    "join.fired": "the branches came together: `data.output` is what they made, `data.arrived` how many had ended",
+    "join.failed": "the branches came together, and too many had failed: `data.error`",
+    "branch.completed": "the branch came to its join, or ended before it: `data.output`",
+    "branch.failed": "the branch ended with an error: `data.error`",
+    "branch.cancelled": "the branch was ended, because nobody waits for it any more",
     "action.completed": "one of the wait's `timeout_actions` ended",
     "action.failed": "an attempt of one of the wait's `timeout_actions` failed",
     "run.completed": "the run ended with a result",
@@ -126,8 +146,10 @@ def narrate(record: Record, before: Token, after: Token, run: RunInfo) -> tuple[
         if following is not phase:
             tell.change(phase, following, trigger, record.node)
         phase = following
+    if isinstance(record.next, Fork):
+        _forked(tell, record, record.next)
     if after.end is not None:
-        _tell_end(tell, record, after, trigger)
+        (_tell_end if after.id == ROOT else _tell_branch_end)(tell, record, after, trigger)
     return tuple(tell.entries)
 
 
@@ -167,7 +189,8 @@ def _was_picked_up(record: Record, before: Token, run: RunInfo, told: tuple[Sign
 
 def _pick_up(tell: _Teller, before: Token, run: RunInfo) -> None:
     at_ms = max(run.started_ms, before.last.at_ms if before.last else run.created_ms)
-    tell.add("run.started", at_ms=at_ms)
+    if before.id == ROOT:
+        tell.add("run.started", at_ms=at_ms)
     tell.change(Phase.INITIALIZING, Phase.EXECUTING_STEP, "internal", "", at_ms)
 
 
@@ -199,6 +222,8 @@ def _step(tell: _Teller, record: Record, before: Token, after: Token) -> None:
 
 
 def _moved(tell: _Teller, record: Record, before: Token, after: Token) -> None:
+    if not record.node:
+        return  # the steps of a DAG begin: the fork is told
     if record.error is None and record.node not in after.steps:
         tell.add("node.passed", step=record.node, data=_went(record))
     else:
@@ -221,6 +246,21 @@ def _node_ended(tell: _Teller, record: Record, after: Token) -> None:
             tell.add("step.skipped", step=node, attempt=attempt, data={"reason": "failed"})
         case _ if record.error is None:
             tell.add("step.completed", step=node, attempt=attempt, data={"output": record.output, **_went(record)})
+
+
+def _forked(tell: _Teller, record: Record, fork: Fork) -> None:
+    groups = [{"node": group.node, "count": group.count} for group in fork.groups]
+    data = {"width": fork.width, "groups": groups, "join": fork.join or None}
+    tell.add("fork.opened", step=record.node, data=data)
+
+
+def _joined(tell: _Teller, record: Record, before: Token, after: Token) -> None:
+    tally = record.tally or Tally()
+    data: dict[str, Json] = {"arrived": tally.arrived, "failed": tally.failed, **_went(record)}
+    if record.error is not None:
+        tell.add("join.failed", step=record.node, data={**data, "error": failure_to_json(record.error)})
+    else:
+        tell.add("join.fired", step=record.node, data={**data, "output": record.output})
 
 
 def _went(record: Record) -> dict[str, Json]:
@@ -295,11 +335,26 @@ def _tell_end(tell: _Teller, record: Record, after: Token, trigger: str) -> None
     tell.add(f"run.{after.end.status.value}", step=record.node, trigger=trigger, data=data or None)
 
 
+def _tell_branch_end(tell: _Teller, record: Record, after: Token, trigger: str) -> None:
+    if after.end is None:
+        return
+    match after.end.status:
+        case Status.COMPLETED:
+            data = {"output": dict(after.scope), "at_join": after.end.at_join}
+            tell.add("branch.completed", step=record.node, trigger=trigger, data=data)
+        case Status.CANCELLED:
+            tell.add("branch.cancelled", step=record.node, trigger=trigger)
+        case _:
+            error = {"error": failure_to_json(after.end.error)}
+            tell.add("branch.failed", step=record.node, trigger=trigger, data=error)
+
+
 _TELL = {
     Kind.STARTED: _started,
     Kind.BEGAN: _began,
     Kind.STEP: _step,
     Kind.MOVED: _moved,
+    Kind.JOINED: _joined,
     Kind.WAITING: _waiting,
     Kind.RESUMED: _resumed,
     Kind.ACTED: _acted,

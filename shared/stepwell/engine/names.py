@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 from stepwell.definition.graph import Graph, Json
 from stepwell.engine.codec import failure_to_json
 from stepwell.engine.records import Failure, RunInfo
-from stepwell.engine.token import Token
+from stepwell.engine.token import Branch, StepView, Token
 from stepwell.limits import RUN_STEPS
 
 
@@ -48,7 +48,8 @@ class Names(Mapping[str, Json]):
             case "state":
                 return state_of(token)
             case "steps":
-                return {node: _step_names(token, node) for node in token.steps}
+                outer = token.branch.steps if token.branch else {}
+                return {node: _step_names(view) for node, view in {**outer, **token.steps}.items()}
             case "result":
                 return token.result
             case "error":
@@ -60,19 +61,46 @@ class Names(Mapping[str, Json]):
             case "now":
                 return iso(self._moment.now_ms)
             case "branch":
-                return None
+                return branch_of(token)
         raise KeyError(name)
 
 
+def node_of(graph: Graph, token: Token) -> str:
+    """Where the token stands, or begins."""
+    return token.node or (token.branch.start if token.branch else graph.start)
+
+
 def state_of(token: Token) -> dict[str, Json]:
-    """The scope, and the last error in it as `_last_error`."""
-    return {**token.scope, "_last_error": _error_names(token.error)} if token.error else dict(token.scope)
+    """The scope, and the last error in it as `_last_error`.
+
+    A branch sees its parent's, which stands still, with its item by name and all that is its own under `_branch`.
+    """
+    error = {"_last_error": _error_names(token.error)} if token.error else {}
+    if token.branch is None:
+        return {**token.scope, **error}
+    return {**_outer(token.branch), **error, "_branch": branch_of(token)}
+
+
+def _outer(branch: Branch) -> Mapping[str, Json]:
+    return {**branch.state, branch.item_name: branch.item} if branch.item_name else branch.state
+
+
+def branch_of(token: Token) -> Json:
+    """What expressions know of the branch that they are in; null outside."""
+    branch = token.branch
+    if branch is None:
+        return None
+    facts = {"index": branch.index, "total": branch.total, "fork": branch.fork, "item": branch.item}
+    return {**facts, "output": dict(token.scope)}
 
 
 def default_input(run: RunInfo, token: Token) -> dict[str, Json]:
     """A step's input when the definition names none: the run's input overlaid with the scope."""
     given = run.input if isinstance(run.input, dict) else {} if run.input is None else {"input": run.input}
-    return {**given, **token.scope}
+    if token.branch is None:
+        return {**given, **token.scope}
+    outer = {name: value for name, value in _outer(token.branch).items() if name != "_branch"}
+    return {**given, **outer, **token.scope}
 
 
 def iso(at_ms: int) -> str:
@@ -80,8 +108,7 @@ def iso(at_ms: int) -> str:
     return datetime.fromtimestamp(at_ms / 1000, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 
-def _step_names(token: Token, node: str) -> dict[str, Json]:
-    view = token.steps[node]
+def _step_names(view: StepView) -> dict[str, Json]:
     error = _error_names(view.error)
     return {"output": view.output, "status": view.status, "attempts": view.attempts, "error": error}
 

@@ -43,6 +43,7 @@ class Kind(StrEnum):
     """What a record tells."""
 
     STARTED = "started"  # an idle run was started
+    JOINED = "joined"  # the branches of a fork have come together
     BEGAN = "began"  # an at_most_once step is about to run
     STEP = "step"  # an attempt of a step ended
     MOVED = "moved"  # a node without user code was left: a routing node, or a wait that is over
@@ -93,13 +94,42 @@ class Pause:
 
 @dataclass(frozen=True, slots=True)
 class End:
-    """The token ends. `error` is what it ends with, None after a completion or a cancel."""
+    """The token ends. `error` is what it ends with, None after a completion or a cancel.
+
+    `at_join`: a branch that came to where its fork's branches meet; its output is merged there.
+    """
 
     status: Status
     error: Failure | None = None
+    at_join: bool = False
 
 
-Next: TypeAlias = Goto | RetryAt | Pause | End
+@dataclass(frozen=True, slots=True)
+class Group:
+    """The branches of one rule: each begins at `node`."""
+
+    rule: str
+    node: str
+    count: int
+    max_concurrency: int = 0  # 0: all at once
+
+
+@dataclass(frozen=True, slots=True)
+class Fork:
+    """The token waits while its branches run. They exist because this is recorded: none is written before it moves.
+
+    `join` is the node where they meet; "" for the end of the fork.
+    """
+
+    groups: tuple[Group, ...]
+    join: str = ""
+
+    @property
+    def width(self) -> int:
+        return sum(group.count for group in self.groups)
+
+
+Next: TypeAlias = Goto | RetryAt | Pause | End | Fork
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,6 +183,16 @@ class Resumption:
 
 
 @dataclass(frozen=True, slots=True)
+class Tally:
+    """How the branches of a fork stand. Each number only grows, whatever order the branches arrive in."""
+
+    arrived: int = 0
+    failed: int = 0
+    without_output: int = 0  # ended before the join
+    calls: int = 0  # attempts of users' code in the branches that were merged
+
+
+@dataclass(frozen=True, slots=True)
 class Record:
     """One entry of a token's log. Which fields a kind uses is said beside each."""
 
@@ -160,17 +200,20 @@ class Record:
     kind: Kind
     by: str  # the wake, timer, event or call under which it was written
     at_ms: int  # never behind what it follows from
-    node: str = ""
+    node: str = ""  # JOINED: the fan-in node, or the forking one where there is none
     attempt: int = 0  # STEP, BEGAN, ACTED: the try; WAITING: how often it was waited before
     started_ms: int = 0  # STEP, ACTED: when the attempt began
     output: Json = None  # STEP, MOVED, ACTED: the node's result
-    error: Failure | None = None  # STEP, MOVED, ACTED: what failed
+    error: Failure | None = None  # STEP, MOVED, ACTED, JOINED: what failed
     skipped: bool = False  # STEP: the failure was passed over (on_failure: skip)
-    writes: Mapping[str, Json] | None = None  # STEP, MOVED: into the scope; None: the output under the node's name
+    writes: Mapping[str, Json] | None = (
+        None  # STEP, MOVED, JOINED: into the scope; None: the output under the node's name
+    )
     rules: tuple[str, ...] = ()  # STEP, MOVED: the rules taken, in order
-    next: Next | None = None  # STEP, MOVED, ENDED: where the token goes
+    next: Next | None = None  # STEP, MOVED, JOINED, ENDED: where the token goes
     parked: Parked | None = None  # WAITING
     resumption: Resumption | None = None  # RESUMED
+    tally: Tally | None = None  # JOINED
     reason: str = ""  # ENDED: why
     who: str = ""  # ENDED, STARTED: who asked
 

@@ -31,7 +31,7 @@ def resolve_policy(step: Step, defaults: StepDefaults) -> Policy:
     timeout_ms = step.timeout_ms if step.timeout_ms is not None else defaults.timeout_ms
     once = step.at_most_once if step.at_most_once is not None else defaults.at_most_once
     return Policy(
-        step.retry or defaults.retry,
+        step.retry or defaults.retry or step.default_retry,
         timeout_ms if timeout_ms is not None else STEP_TIMEOUT_MS,
         bool(once),
         step.pool or defaults.pool or DEFAULT_POOL,

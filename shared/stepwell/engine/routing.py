@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 
-from stepwell.definition.graph import END, Graph, Json, Rule
-from stepwell.engine.names import Moment, Names
-from stepwell.engine.records import End, Failure, Goto, Next, Pause, RetryAt, Status
+from stepwell.definition.graph import END, Graph, Json, Node, Rule
+from stepwell.engine.forks import fork_over
+from stepwell.engine.names import Moment, Names, node_of
+from stepwell.engine.records import End, Failure, Fork, Goto, Next, Pause, RetryAt, Status
 from stepwell.engine.retry import Policy, retry_delay_ms
 from stepwell.engine.token import Token
 from stepwell.errors import ExpressionError
@@ -58,7 +59,7 @@ def _route(moment: Moment, token: Token, ended: Ended) -> Way:
     failure = ended.failure
     if rule := names.first(rule for rule in rules if rule.stage == "diverge"):
         if rule.to or rule.fail:
-            return Way(_follow(moment, token, ended, rule), (rule.id,))
+            return Way(_follow(moment, token, ended, rule, names), (rule.id,))
         taken, failure = (rule.id,), None  # `continue`: the error is dealt with
     if failure is not None:
         way = _after_failure(moment, token, ended, failure, names)
@@ -68,11 +69,22 @@ def _route(moment: Moment, token: Token, ended: Ended) -> Way:
     rule = names.first(rule for rule in rules if rule.stage == "branch")
     if rule is not None and not (rule.to or rule.fail):
         taken, rule = (*taken, rule.id), None  # `continue`: no other branch is looked at
-    if rule := rule or names.first(rule for rule in rules if rule.stage not in _LOOKED_AT):
-        return Way(_follow(moment, token, ended, rule), (*taken, rule.id), skipped)
+    node = moment.graph.nodes[ended.node]
+    following = [rule for rule in rules if rule.stage not in _LOOKED_AT]
+    if rule is None and node.fan_out == "all" and (matching := names.all(following)):
+        way = _forked(moment, token, node, matching, names)
+        return replace(way, rules=(*taken, *way.rules), skipped=skipped)
+    if rule := rule or names.first(following):
+        return Way(_follow(moment, token, ended, rule, names), (*taken, rule.id), skipped)
     if not rules:
         return Way(_completed(moment.graph, token, ended), taken, skipped)
     return Way(End(Status.FAILED, _no_match(ended.node)), taken, skipped)
+
+
+def _forked(moment: Moment, token: Token, node: Node, matching: tuple[Rule, ...], names: _Seen) -> Way:
+    """A branch for every rule that matches, or for every item of its collection."""
+    following = _step_limit(moment, token, node.name) or fork_over(moment.graph, node, matching, names.seen)
+    return Way(following, tuple(rule.id for rule in matching))
 
 
 _LOOKED_AT = frozenset({"diverge", "branch"})
@@ -86,9 +98,12 @@ def _after_failure(moment: Moment, token: Token, ended: Ended, failure: Failure,
     if failure.category == "governance":
         data = {"type": "governance", "reason": failure.message, "data": failure.data}
         return Way(Pause("approval", data=data, timeout_ms=_GOVERNANCE_MS, then="again"))
-    handlers = (r for r in moment.graph.nodes[ended.node].rules if r.stage == "transition" and _names_error(r))
+    node = moment.graph.nodes[ended.node]
+    handlers = [rule for rule in node.rules if rule.stage == "transition" and _names_error(rule)]
+    if node.fan_out == "all" and (matching := names.all(handlers)):
+        return _forked(moment, token, node, matching, names)
     if rule := names.first(handlers):
-        return Way(_follow(moment, token, ended, rule), (rule.id,))
+        return Way(_follow(moment, token, ended, rule, names), (rule.id,))
     if ended.on_failure == "skip":
         return None
     return Way(End(Status.TIMED_OUT if ended.timed_out else Status.FAILED))
@@ -113,12 +128,22 @@ class _Seen:
 
     def first(self, rules: Iterable[Rule]) -> Rule | None:
         """The first rule that may still be used and whose condition holds."""
+        return next(self._that_hold(rules), None)
+
+    def all(self, rules: Iterable[Rule]) -> tuple[Rule, ...]:
+        """Every one of them."""
+        return tuple(self._that_hold(rules))
+
+    @property
+    def seen(self) -> Names:
+        return self._names
+
+    def _that_hold(self, rules: Iterable[Rule]) -> Iterator[Rule]:
         for rule in rules:
             if rule.max_uses is not None and self._uses.get(rule.id, 0) >= rule.max_uses:
                 continue
             if rule.when is None or self._holds(rule):
-                return rule
-        return None
+                yield rule
 
     def _holds(self, rule: Rule) -> bool:
         if rule.when is None:
@@ -148,31 +173,49 @@ def _names_error(rule: Rule) -> bool:
     return rule.when is not None and rule.when.reads_error
 
 
-def _follow(moment: Moment, token: Token, ended: Ended, rule: Rule) -> Next:
+def _follow(moment: Moment, token: Token, ended: Ended, rule: Rule, names: _Seen) -> Next:
     if rule.fail is not None:
         before = ended.failure
         message = before.message if before else f"{ended.node} ended with what {rule.id} calls {rule.fail}"
         return End(Status.FAILED, Failure(rule.fail, "step", message, step=ended.node, attempts=max(ended.attempt, 1)))
     if rule.to == END or rule.to is None:
         return _completed(moment.graph, token, ended)
+    if rule.foreach is not None:
+        return _forked(moment, token, moment.graph.nodes[ended.node], (rule,), names).next
     return _enter(moment, token, rule.to)
 
 
+def after_join(moment: Moment, token: Token, fork: Fork, ended: Ended) -> Next:
+    """The parent goes on at the join's node; without one, the fork's end is its own."""
+    return _enter(moment, token, fork.join) if fork.join else _completed(moment.graph, token, ended)
+
+
 def _enter(moment: Moment, token: Token, target: str) -> Next:
-    """The way into a node, bounded: a loop ends with `loop_limit`, an endless run with `step_limit`."""
+    """The way into a node, bounded: a loop ends with `loop_limit`, an endless run with `step_limit`.
+
+    A branch does not enter the node where its fork's branches meet: there it ends, and its parent goes on.
+    """
+    if token.branch is not None and target == token.branch.join:
+        return End(Status.COMPLETED, at_join=True)
     most = moment.graph.nodes[target].max_visits
-    here = not token.node and target == moment.graph.start  # its first visit has no record yet
+    here = not token.node and target == node_of(moment.graph, token)  # its first visit has no record yet
     if token.visits.get(target, int(here)) >= most:
         message = f"{target} was visited {most} times; raise its max_visits if that is meant"
         return End(Status.FAILED, Failure("loop_limit", "step", message, step=target))
-    if token.slot >= moment.max_steps:
-        message = f"the run has {moment.max_steps} records; split the workflow, or end and start anew"
-        return End(Status.FAILED, Failure("step_limit", "step", message, step=target))
-    return Goto(target)
+    return _step_limit(moment, token, target) or Goto(target)
+
+
+def _step_limit(moment: Moment, token: Token, name: str) -> End | None:
+    if token.slot < moment.max_steps:
+        return None
+    message = f"the run has {moment.max_steps} records; split the workflow, or end and start anew"
+    return End(Status.FAILED, Failure("step_limit", "step", message, step=name))
 
 
 def _completed(graph: Graph, token: Token, ended: Ended) -> End:
     """The run's result is this node's, or the one before it where this node's failure was passed over."""
+    if token.branch is not None:
+        return End(Status.COMPLETED)
     result = ended.result if ended.failure is None else token.result
     if graph.output_schema is not None and (problems := graph.output_schema.problems(result)):
         message = f"the run's result violates output_schema: {violations(problems)}"

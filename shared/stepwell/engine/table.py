@@ -7,7 +7,7 @@ LEGAL; a signal without a row raises and nothing happens. Late and duplicate mes
     initializing -> executing_step -> evaluating_diverge -> evaluating_branch -> executing_step … -> completed
                           |  ^                |                                         failed, cancelled
                           v  |                +-> executing_step (retry, back_to, skip_to)
-        sleeping, waiting_for_approval, waiting_for_event
+        sleeping, waiting_for_approval, waiting_for_event, waiting_at_fan_in
 """
 
 from __future__ import annotations
@@ -28,6 +28,7 @@ class Phase(StrEnum):
     SLEEPING = "sleeping"
     WAITING_FOR_APPROVAL = "waiting_for_approval"
     WAITING_FOR_EVENT = "waiting_for_event"
+    WAITING_AT_FAN_IN = "waiting_at_fan_in"
     COMPLETED = "completed"
     FAILED = "failed"
     CANCELLED = "cancelled"
@@ -49,6 +50,8 @@ class Signal(StrEnum):
     AWAITED_APPROVAL = "awaited approval"
     AWAITED_EVENT = "awaited event"
     RESUMED = "resumed"
+    FORKED = "forked"
+    JOINED = "joined"
     COMPLETED = "completed"
     FAILED = "failed"
     CANCELLED = "cancelled"
@@ -77,6 +80,7 @@ LEGAL: dict[tuple[Phase, Signal], Phase] = {
     (P.EVALUATING_DIVERGE, S.COMPLETED): P.COMPLETED,
     (P.EVALUATING_DIVERGE, S.FAILED): P.FAILED,
     (P.EVALUATING_BRANCH, S.ROUTED): P.EXECUTING_STEP,
+    (P.EVALUATING_BRANCH, S.FORKED): P.WAITING_AT_FAN_IN,
     (P.EVALUATING_BRANCH, S.COMPLETED): P.COMPLETED,
     (P.EVALUATING_BRANCH, S.FAILED): P.FAILED,
     (P.SLEEPING, S.RESUMED): P.EXECUTING_STEP,
@@ -88,6 +92,9 @@ LEGAL: dict[tuple[Phase, Signal], Phase] = {
     (P.WAITING_FOR_EVENT, S.RESUMED): P.EXECUTING_STEP,
     (P.WAITING_FOR_EVENT, S.CANCELLED): P.CANCELLED,
     (P.WAITING_FOR_EVENT, S.FAILED): P.FAILED,
+    (P.WAITING_AT_FAN_IN, S.JOINED): P.EVALUATING_BRANCH,
+    (P.WAITING_AT_FAN_IN, S.CANCELLED): P.CANCELLED,
+    (P.WAITING_AT_FAN_IN, S.FAILED): P.FAILED,
 }
 
 ENDED = frozenset({P.COMPLETED, P.FAILED, P.CANCELLED})
@@ -123,6 +130,7 @@ executing_step        take  drop   drop   refuse   refuse  refuse  take    take 
 sleeping              take  take   drop   refuse   refuse  refuse  take    take       take
 waiting_for_approval  take  take   take   take     take    refuse  take    take       take
 waiting_for_event     take  take   take   refuse   refuse  refuse  take    take       take
+waiting_at_fan_in     take  drop   drop   refuse   refuse  refuse  take    take       take
 completed             take  drop   drop   refuse   refuse  refuse  drop    drop       drop
 failed                take  drop   drop   refuse   refuse  refuse  drop    drop       drop
 cancelled             take  drop   drop   refuse   refuse  refuse  drop    drop       drop

@@ -14,6 +14,7 @@ from stepwell.engine.records import (
     ROOT,
     End,
     Failure,
+    Fork,
     Goto,
     Kind,
     Parked,
@@ -45,6 +46,23 @@ class StepView:
 
 
 @dataclass(frozen=True, slots=True)
+class Branch:
+    """What a branch has of its parent, which stands still while it runs. Not in its log: the parent's log has it."""
+
+    index: int
+    total: int
+    fork: str  # the forking node
+    start: str  # the node where the branch begins
+    join: str  # the node where it ends; "" where the fork has none
+    item: Json = None
+    item_name: str = ""
+    state: Mapping[str, Json] = field(default_factory=dict)  # as the parent's expressions see it
+    steps: Mapping[str, StepView] = field(default_factory=dict)
+    result: Json = None
+    started_ms: int = 0  # when it was forked: no record of the branch is older
+
+
+@dataclass(frozen=True, slots=True)
 class Token:
     """A thread of control inside a run, as its log tells it."""
 
@@ -67,6 +85,9 @@ class Token:
     acted: int = 0  # actions of a timeout that ended
     calls: int = 0  # attempts of users' code that ended: what the run has cost
     started_ms: int = 0  # when an idle run was started
+    fork: Fork | None = None  # whose branches are running, or that the last record closed early
+    early_slot: int = -1  # of the last join that did not need all its branches
+    branch: Branch | None = None  # None: the root
     end: End | None = None
 
     @property
@@ -92,6 +113,8 @@ def signals(record: Record, phase: Phase) -> tuple[Signal, ...]:
             return (*first, _WAIT_SIGNALS.get(record.parked.kind, Signal.AWAITED_EVENT))
         case Kind.RESUMED:
             return (Signal.RESUMED,)
+        case Kind.JOINED if record.next is not None:
+            return (Signal.JOINED, _ways_on(record)[-1])
         case Kind.ENDED if isinstance(record.next, End):
             return (_END_SIGNALS.get(record.next.status, Signal.FAILED),)
         case Kind.STEP | Kind.MOVED if record.next is not None:
@@ -114,6 +137,8 @@ def _ways_on(record: Record) -> tuple[Signal, ...]:
             return (Signal.NODE_ENDED, Signal.RETRIED)
         case Goto():
             return (Signal.NODE_ENDED, *through_branch, Signal.ROUTED)
+        case Fork():
+            return (Signal.NODE_ENDED, *through_branch, Signal.FORKED)
         case End(status=status) if status is Status.COMPLETED:
             return (Signal.NODE_ENDED, *through_branch, Signal.COMPLETED)
         case _ if record.error is not None:
@@ -171,7 +196,7 @@ def _step(token: Token, record: Record) -> Changes:
 
 def _moved(token: Token, record: Record) -> Changes:
     before = token.steps.get(record.node)
-    is_routing = before is None and token.parked is None and record.error is None
+    is_routing = before is None and token.parked is None and record.error is None and not record.skipped
     if is_routing:  # nothing to show but that it was passed
         return _leave(token, record, 0)
     base = before or StepView("running")
@@ -213,14 +238,37 @@ def _leave(token: Token, record: Record, attempt: int) -> Changes:
         case Goto(node):
             visits = {**token.visits, node: token.visits.get(node, 0) + 1}
             return {**_NEW_VISIT, "node": node, "entered_slot": record.slot + 1, "visits": visits, "rule_uses": uses}
-        case End(status, error):
-            end = End(status, error if error is not None or status is Status.COMPLETED else record.error)
-            return {"rule_uses": uses, "attempt": attempt, "parked": None, "resumption": None, "end": end}
+        case End(status, error, at_join):
+            end = End(status, error if error is not None or status is Status.COMPLETED else record.error, at_join)
+            over: Changes = {"parked": None, "resumption": None, "fork": None}
+            return {**over, "rule_uses": uses, "attempt": attempt, "end": end}
+        case Fork():
+            return {**_NEW_VISIT, "rule_uses": uses, "fork": record.next}
         case _:
-            return {"rule_uses": uses, "attempt": attempt}
+            return {"rule_uses": uses, "attempt": attempt, "fork": None}
 
 
-_NEW_VISIT: Changes = {"attempt": 0, "parked": None, "resumption": None, "waited": 0, "acted": 0}
+_NEW_VISIT: Changes = {"attempt": 0, "parked": None, "resumption": None, "waited": 0, "acted": 0, "fork": None}
+
+
+def _joined(token: Token, record: Record) -> Changes:
+    """What the branches brought is the parent's, and it goes on."""
+    calls = token.calls + (record.tally.calls if record.tally else 0)
+    left = {"calls": calls, **_leave(token, record, 0)}
+    is_early = token.fork is not None and record.tally is not None and record.tally.arrived < token.fork.width
+    if is_early:
+        left |= {"early_slot": record.slot}
+    if isinstance(record.next, Fork):  # its failure led to another fork, by the rules of the node where they met
+        left |= {"node": record.node}
+    elif is_early:
+        left |= {"fork": token.fork}
+    if record.error is not None and not record.node:
+        return {**left, "error": record.error}
+    if record.error is not None:
+        failed = StepView("failed", error=record.error, started_ms=record.at_ms, ended_ms=record.at_ms)
+        return {**left, "steps": {**token.steps, record.node: failed}, "error": record.error}
+    writes = {record.node: record.output} if record.writes is None else record.writes
+    return {**left, "scope": {**token.scope, **writes}, "result": record.output, "error": None}
 
 
 def _waiting(token: Token, record: Record) -> Changes:
@@ -229,7 +277,8 @@ def _waiting(token: Token, record: Record) -> Changes:
     if began is None or (began.status != "waiting" and token.waited == 0 and record.attempt == 0):
         began = StepView("waiting", started_ms=record.at_ms, attempts=began.attempts if _asked(parked) and began else 0)
     steps = {**token.steps, record.node: replace(began, status="waiting", ended_ms=0)}
-    return {"steps": steps, "parked": parked, "resumption": None, "waited": record.attempt, "acted": 0}
+    return {"steps": steps, "parked": parked, "resumption": None, "waited": record.attempt, "acted": 0,
+            "fork": None}  # fmt: skip
 
 
 def _asked(parked: Parked | None) -> bool:
@@ -263,6 +312,7 @@ _CHANGES: Mapping[Kind, Callable[[Token, Record], Changes]] = {
     Kind.BEGAN: _began,
     Kind.STEP: _step,
     Kind.MOVED: _moved,
+    Kind.JOINED: _joined,
     Kind.WAITING: _waiting,
     Kind.RESUMED: _resumed,
     Kind.ACTED: _acted,

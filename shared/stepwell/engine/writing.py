@@ -8,9 +8,21 @@ from dataclasses import replace
 from stepwell.definition.graph import Expression, Graph, Json, Node
 from stepwell.engine import waits
 from stepwell.engine.actions import RunStep
-from stepwell.engine.names import Moment, Names
-from stepwell.engine.records import End, Failure, Goto, Kind, Pause, Record, RetryAt, RunInfo, Status
-from stepwell.engine.routing import Ended, Way, route, validation_failure, violations
+from stepwell.engine.names import Moment, Names, node_of
+from stepwell.engine.records import (
+    End,
+    Failure,
+    Fork,
+    Kind,
+    Next,
+    Pause,
+    Record,
+    RetryAt,
+    RunInfo,
+    Status,
+    Tally,
+)
+from stepwell.engine.routing import Ended, Way, after_join, route, validation_failure, violations
 from stepwell.engine.token import Token
 from stepwell.errors import EngineFault, ExpressionError
 from stepwell.limits import CLOCKS_APART_MS
@@ -35,6 +47,28 @@ def ended_node(moment: Moment, token: Token, ended: Ended, kind: Kind, started_m
     )
 
 
+def joined(moment: Moment, token: Token, fork: Fork, ended: Ended, tally: Tally) -> Record:
+    """The branches have come together: into the join's node, or to the end where there is none; or its failure."""
+    if ended.failure is None:
+        way = Way(after_join(moment, token, fork, ended))
+    elif ended.node in moment.graph.nodes:
+        way = route(moment, token, ended)
+    else:
+        way = Way(End(Status.TIMED_OUT if ended.timed_out else Status.FAILED))
+    return record(
+        moment,
+        token,
+        Kind.JOINED,
+        ended.node,
+        output=ended.result,
+        error=ended.failure,
+        writes=_stored_writes(ended),
+        rules=way.rules,
+        next=_reported(way, ended.failure),
+        tally=tally,
+    )
+
+
 def _stored_writes(ended: Ended) -> Mapping[str, Json] | None:
     """What differs from the default, which is the result under the node's own name: it is not stored twice."""
     written = ended.writes
@@ -42,7 +76,7 @@ def _stored_writes(ended: Ended) -> Mapping[str, Json] | None:
     return None if is_default or ended.failure is not None else written
 
 
-def _reported(way: Way, error: Failure | None) -> Goto | RetryAt | Pause | End:
+def _reported(way: Way, error: Failure | None) -> Next:
     """An end for want of a rule ends with the node's own error, which the record holds already."""
     if isinstance(way.next, End) and way.next.error is None and error is not None:
         return End(way.next.status)
@@ -75,7 +109,7 @@ def _mapped(moment: Moment, token: Token, ended: Ended, output: Expression) -> M
 
 def waiting_record(moment: Moment, token: Token, pause: Pause | None, again: int = 0) -> Record:
     """The token parks at its node's wait, or on what its step asked for."""
-    name = token.node or moment.graph.start
+    name = node_of(moment.graph, token)
     try:
         wait = node_named(moment.graph, name).wait
         if pause is not None:

@@ -9,7 +9,7 @@ One idle worker at a time, the watcher, sleeps until the next message is due; th
 from __future__ import annotations
 
 import threading
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from stepwell.definition.graph import Json
 from stepwell.limits import SECOND_MS
@@ -73,6 +73,11 @@ class RingingQueue:
     async def send(self, lane: Lane, message: Mapping[str, Json], at_ms: int = 0) -> None:
         await self._queue.send(lane, message, at_ms)
         self._bell.ring()
+
+    async def send_all(self, lane: Lane, messages: Sequence[Mapping[str, Json]]) -> None:
+        await self._queue.send_all(lane, messages)
+        for _ in messages:
+            self._bell.ring()
 
     async def set(self, name: str, lane: Lane, message: Mapping[str, Json], at_ms: int) -> None:
         await self._timers.set(name, lane, message, at_ms)

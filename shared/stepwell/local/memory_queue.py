@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from heapq import heappop, heappush
 
 from stepwell.definition.graph import Json
@@ -36,6 +36,10 @@ class MemoryQueue:
 
     async def send(self, lane: Lane, message: Mapping[str, Json], at_ms: int = 0) -> None:
         self._put(lane, encode(message), at_ms or self._clock.now_ms())
+
+    async def send_all(self, lane: Lane, messages: Sequence[Mapping[str, Json]]) -> None:
+        for message in messages:
+            await self.send(lane, message)
 
     async def set(self, name: str, lane: Lane, message: Mapping[str, Json], at_ms: int) -> None:
         text = encode(message)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from bisect import bisect_left, bisect_right, insort
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from stepwell import limits
@@ -61,6 +61,7 @@ class MemoryStore:
         self._by_time: list[tuple[int, str]] = []
         self._logs: dict[tuple[str, str], _Log] = {}
         self._joins: dict[tuple[str, str], set[str]] = defaultdict(set)
+        self._reports: dict[tuple[str, str], dict[int, int]] = defaultdict(dict)
         self._events: dict[Topic, dict[str, Event]] = defaultdict(dict)  # their payload is JSON text
         self._pending: dict[Topic, dict[str, Event]] = defaultdict(dict)  # those not consumed
         self._waiters: dict[Topic, dict[tuple[str, str, int, int], Waiter]] = defaultdict(dict)
@@ -153,6 +154,14 @@ class MemoryStore:
         members.add(member)
         return frozenset(members)
 
+    async def report(self, run_id: str, join: str, page: int, value: int) -> Mapping[int, int]:
+        pages = self._reports[run_id, join]
+        pages[page] = max(value, pages.get(page, -1))
+        return dict(pages)
+
+    async def read_logs(self, run_id: str, tokens: Sequence[str]) -> Mapping[str, Sequence[Saved]]:
+        return {token: log.after(-1, None) for token in tokens if (log := self._logs.get((run_id, token))) is not None}
+
     async def put_event(self, event: Event) -> bool:
         events, pending = self._events[event.topic], self._pending[event.topic]
         payload = encode(event.payload)
@@ -220,6 +229,8 @@ class MemoryStore:
         self._logs = {place: log for place, log in self._logs.items() if place[0] not in gone}
         for join in [place for place in self._joins if place[0] in gone]:
             del self._joins[join]
+        for join in [place for place in self._reports if place[0] in gone]:
+            del self._reports[join]
         for waiters in self._waiters.values():
             for key in [key for key, waiter in waiters.items() if waiter.run_id in gone]:
                 del waiters[key]

@@ -6,7 +6,12 @@ import sqlite3
 
 from stepwell.errors import UserError
 
-VERSION = 1
+VERSION = 2
+
+REPORTS = """CREATE TABLE reports (
+        run_id TEXT NOT NULL, name TEXT NOT NULL, page INTEGER NOT NULL, value INTEGER NOT NULL,
+        PRIMARY KEY (run_id, name, page)) WITHOUT ROWID"""
+SINCE: dict[int, tuple[str, ...]] = {2: (REPORTS,)}  # what a version added to the one before it
 
 # Tables are WITHOUT ROWID where a row is found by its key only: one b-tree, so that an append dirties one page.
 # What is large stands last in its row: SQLite then reads the columns before it without touching overflow pages.
@@ -20,6 +25,7 @@ TABLES = (
     """CREATE TABLE joins (
         run_id TEXT NOT NULL, name TEXT NOT NULL, member TEXT NOT NULL,
         PRIMARY KEY (run_id, name, member)) WITHOUT ROWID""",
+    REPORTS,
     """CREATE TABLE runs (
         run_id TEXT NOT NULL PRIMARY KEY, workflow TEXT NOT NULL, version TEXT NOT NULL, created_ms INTEGER NOT NULL,
         status TEXT NOT NULL, rev INTEGER NOT NULL, fingerprint TEXT NOT NULL, started_ms INTEGER NOT NULL,
@@ -60,7 +66,7 @@ TABLES = (
 
 
 def prepare(connection: sqlite3.Connection, path: str) -> None:
-    """Makes the tables in a new file; refuses one that a newer Stepwell wrote."""
+    """Makes the tables in a new file, and what an older one lacks; refuses one that a newer Stepwell wrote."""
     if _version(connection) == VERSION:
         return
     connection.execute("BEGIN IMMEDIATE")  # two processes may find the file new: the second waits, and looks again
@@ -72,9 +78,9 @@ def prepare(connection: sqlite3.Connection, path: str) -> None:
                 code="data_too_new",
                 hint="upgrade stepwell, or point it at another data folder",
             )
-        if found == 0:
-            for statement in TABLES:
-                connection.execute(statement)
+        added = [statement for version in range(found + 1, VERSION + 1) for statement in SINCE.get(version, ())]
+        for statement in TABLES if found == 0 else added:
+            connection.execute(statement)
             connection.execute(f"PRAGMA user_version = {VERSION}")
         connection.execute("COMMIT")
     finally:

@@ -9,7 +9,7 @@ A timer is a message that is due later; its name is kept apart, so that setting 
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 
 from stepwell.definition.graph import Json
 from stepwell.local.database import Database, Row
@@ -46,6 +46,12 @@ class SqliteQueue:
     async def send(self, lane: Lane, message: Mapping[str, Json], at_ms: int = 0) -> None:
         # `at once` counts from now: as 0 it would be older than every timer that is due, and go before it for ever.
         self._db.change(SEND, (lane.value, at_ms or self._clock.now_ms(), encode(message)))
+
+    async def send_all(self, lane: Lane, messages: Sequence[Mapping[str, Json]]) -> None:
+        now_ms = self._clock.now_ms()
+        with self._db.transaction() as execute:
+            for message in messages:
+                execute(SEND, (lane.value, now_ms, encode(message)))
 
     async def set(self, name: str, lane: Lane, message: Mapping[str, Json], at_ms: int) -> None:
         text = encode(message)

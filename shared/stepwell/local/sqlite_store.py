@@ -5,7 +5,7 @@ The methods are `async` because the port is; none of them suspends.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from stepwell import limits
 from stepwell.definition.graph import Json
@@ -53,6 +53,10 @@ SAVE_SNAPSHOT = """INSERT INTO snapshots (run_id, token, slot, body) VALUES (?, 
 INSERT_MEMBER = "INSERT INTO joins (run_id, name, member) VALUES (?, ?, ?) ON CONFLICT DO NOTHING"
 SELECT_MEMBERS = "SELECT member FROM joins WHERE run_id = ? AND name = ?"
 
+REPORT = """INSERT INTO reports (run_id, name, page, value) VALUES (?, ?, ?, ?)
+    ON CONFLICT DO UPDATE SET value = excluded.value WHERE excluded.value > value"""
+SELECT_REPORTS = "SELECT page, value FROM reports WHERE run_id = ? AND name = ?"
+
 INSERT_EVENT = """INSERT INTO events (name, key, id, at_ms, expires_ms, consumed_by, payload)
     VALUES (?, ?, ?, ?, ?, ?, ?)"""
 SELECT_EVENT = "SELECT id, at_ms, expires_ms, consumed_by, payload FROM events WHERE name = ? AND key = ? AND id = ?"
@@ -78,7 +82,8 @@ SELECT_DEFINITION = "SELECT body FROM definitions WHERE version = ?"
 SELECT_EXPIRED = f"""SELECT run_id FROM runs INDEXED BY runs_by_expiry
     WHERE expires_ms > 0 AND expires_ms <= ? AND {ENDED} LIMIT ?"""
 PURGE_RUN = tuple(
-    f"DELETE FROM {table} WHERE run_id = ?" for table in ("log", "snapshots", "joins", "tags", "waiters", "runs")
+    f"DELETE FROM {table} WHERE run_id = ?"
+    for table in ("log", "snapshots", "joins", "reports", "tags", "waiters", "runs")
 )
 
 
@@ -162,6 +167,15 @@ class SqliteStore:
         with self._db.transaction() as execute:
             execute(INSERT_MEMBER, (run_id, join, member))
             return frozenset(name for (name,) in execute(SELECT_MEMBERS, (run_id, join)))
+
+    async def report(self, run_id: str, join: str, page: int, value: int) -> Mapping[int, int]:
+        with self._db.transaction() as execute:
+            execute(REPORT, (run_id, join, page, value))
+            return dict(execute(SELECT_REPORTS, (run_id, join)).fetchall())
+
+    async def read_logs(self, run_id: str, tokens: Sequence[str]) -> Mapping[str, Sequence[Saved]]:
+        logs = {token: await self.read_log(run_id, token) for token in tokens}
+        return {token: log for token, log in logs.items() if log}
 
     async def put_event(self, event: Event) -> bool:
         topic = (event.topic.name, event.topic.key)

@@ -3,7 +3,7 @@ one whose step merely takes long, or whose next attempt is due later, is left al
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from stepwell.definition.graph import Json
@@ -43,3 +43,7 @@ class _MissingOnly:
             return
         self.sent.add(str(message["run_id"]))
         await self._queue.send(lane, message, at_ms)
+
+    async def send_all(self, lane: Lane, messages: Sequence[Mapping[str, Json]]) -> None:
+        for message in messages:
+            await self.send(lane, message)

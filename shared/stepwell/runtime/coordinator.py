@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from dataclasses import replace
 
 from stepwell.definition.authoring import StepDefaults
 from stepwell.engine.actions import Outcome, RunStep
@@ -18,7 +19,7 @@ from stepwell.engine.writing import deadline_ms, ended_record, timeout_failure
 from stepwell.errors import Conflict
 from stepwell.limits import DELIVERIES, HOPS
 from stepwell.runtime.logbook import Logbook, Standing
-from stepwell.runtime.messages import DeadLetter, Deadline, Message, Publish, Timer, Wake, to_json
+from stepwell.runtime.messages import DeadLetter, Deadline, Message, Publish, Shut, Timer, Wake, to_json
 from stepwell.runtime.perform import Performer, resumed_record, waiters_of
 from stepwell.runtime.ports import Consumed, Event, Lane, Ports
 from stepwell.runtime.worker import is_stale
@@ -43,6 +44,8 @@ class Coordinator:
                 await self.expire(message)
             case DeadLetter(wake):
                 await self.bury(wake, message.id)
+            case Shut():
+                await self._performer.forking.shut(message, message.id)
             case Wake():
                 await self.wake(message)
 
@@ -94,7 +97,8 @@ class Coordinator:
         kept = await store.get_event(event.topic, event.id)
         if kept is not None and not kept.consumed_by:
             run_id = run_of(event.topic)
-            await (self._offer(kept, by) if run_id is None else self._offer_to_run(kept, run_id, by))
+            if run_id is None or not await self._offer_to_run(kept, run_id, by):
+                await self._offer(kept, by)
             kept = await store.get_event(event.topic, event.id)
         if kept is not None and kept.consumed_by:
             await self._push_consumer(kept, by)
@@ -113,14 +117,15 @@ class Coordinator:
             if isinstance(done, Record) or done is Consumed.EVENT_TAKEN:
                 return
 
-    async def _offer_to_run(self, event: Event, run_id: str, by: str) -> None:
-        """To the wait that the run's log ends with, if it is for this event. Only the root token is looked at."""
+    async def _offer_to_run(self, event: Event, run_id: str, by: str) -> bool:
+        """To the wait that the run's log ends with, if it is for this event. Branches register theirs."""
         at = await self._logbook.load(run_id, ROOT)
         if at is None or at.token.parked is None or receive(at.token.phase, Received.EVENT) is not Verdict.TAKE:
-            return
+            return False
         for waiter in waiters_of(at, at.token.parked, at.token.slot):
             if waiter.topic == event.topic and await self._performer.consume(at, waiter, event, by) is not None:
-                return
+                return True
+        return False
 
     async def _push_consumer(self, event: Event, by: str) -> None:
         """Whoever this publisher resumed, now or before a crash, goes on; another's consumer is pushed by that one."""
@@ -170,6 +175,10 @@ class Coordinator:
         Where the token has moved since, or no user code was next, it was not that step's fault: a fresh wake follows,
         a bounded number of times.
         """
+        if wake.count > 1:  # which of them it was, a message for each will tell
+            wakes = [replace(wake, token=token, count=1) for token in wake.tokens]
+            await self._ports.queue.send_all(Lane.WORK, [to_json(one) for one in wakes])
+            return
         at = await self._logbook.load(wake.run_id, wake.token)
         if at is None:
             return
@@ -181,7 +190,7 @@ class Coordinator:
             if winner is not None and winner.by != by:
                 return
             at = at.after(winner or record)
-        elif wake.hops >= HOPS and not mine:
+        elif wake.hops >= HOPS and (not mine or at.token.ended):  # ended by me: what that demands may not be done yet
             message = f"{HOPS} times every worker died at record {at.token.slot}, where no step is next"
             end = End(Status.FAILED, Failure("hop_limit", "worker_lost", message))
             await self.end(wake.run_id, end, Received.DEADLINE, by)

@@ -5,16 +5,20 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import TypeAlias
 
 from stepwell.definition.graph import DEFAULT_POOL, Graph
 from stepwell.engine.codec import decode_record, decode_token, encode_record, encode_token
-from stepwell.engine.names import Moment
-from stepwell.engine.records import ROOT, Record, RunInfo
+from stepwell.engine.dag import ancestors
+from stepwell.engine.forks import Branches, fork_id, page_indexes, page_of, parent_of
+from stepwell.engine.names import Moment, node_of
+from stepwell.engine.records import ROOT, Fork, Record, RunInfo
 from stepwell.engine.token import Token, apply, fold
-from stepwell.limits import CLAIM_CHECK_BYTES, RUN_STEPS, SNAPSHOT_RECORDS
+from stepwell.errors import EngineFault
+from stepwell.limits import CLAIM_CHECK_BYTES, FORK_CHUNK, RUN_STEPS, SNAPSHOT_RECORDS
 from stepwell.runtime.catalog import Catalog
 from stepwell.runtime.messages import Wake
-from stepwell.runtime.ports import Blobs, Header, Ports
+from stepwell.runtime.ports import Blobs, Header, Ports, Saved
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,11 +37,33 @@ class Standing:
 
     def wake(self, hops: int = 0) -> Wake:
         """Says that the token's last record wants pushing on, to the workers who run the step where it stands."""
-        pool = pool_at(self.graph, self.token.node or self.graph.start)
+        pool = pool_at(self.graph, node_of(self.graph, self.token))
         return Wake(self.run_id, self.token.slot, self.token.id, pool, hops)
 
     def after(self, record: Record) -> Standing:
         return replace(self, token=apply(self.token, record))
+
+
+@dataclass(frozen=True, slots=True)
+class ForkedParent:
+    """A token as it stood when it forked, and its branches."""
+
+    parent: Standing
+    branches: Branches
+
+    @property
+    def fork(self) -> Fork:
+        last = self.parent.token.last
+        if last is None or not isinstance(last.next, Fork):
+            raise EngineFault(f"{self.parent.token.id} stands at no fork", code="broken_log")
+        return last.next
+
+    @property
+    def id(self) -> str:
+        return fork_id(self.parent.token.id, self.parent.token.slot)
+
+
+Forks: TypeAlias = dict[tuple[str, int], ForkedParent]
 
 
 class Logbook:
@@ -54,18 +80,89 @@ class Logbook:
         self._store, self._blobs, self._clock = ports.store, ports.blobs, ports.clock
         self._catalog = catalog
 
-    async def load(self, run_id: str, token_id: str = ROOT) -> Standing | None:
-        """The token folded from its last snapshot and what follows it; None for an unknown run."""
-        header = await self._store.get_run(run_id)
-        if header is None:
+    async def load(
+        self, run_id: str, token_id: str = ROOT, known: Forks | None = None, *, fresh: bool = False
+    ) -> Standing | None:
+        """The token folded from its last snapshot and what follows it; None for an unknown run.
+
+        `known`: forks that were read before. A fork stands still, so they need not be read again.
+        `fresh`: most likely a branch has no record yet, which one read tells.
+        """
+        place = parent_of(token_id)
+        if place is None:
+            header = await self._store.get_run(run_id)
+            if header is None:
+                return None
+            graph = await self._catalog.pinned(header.version, self._store)
+            return await self._folded(Standing(header, run_info(header), graph, Token(token_id), -1))
+        parent_id, slot, index = place
+        fork = await self.fork(run_id, parent_id, slot, known)
+        if fork is None or index >= fork.fork.width:
             return None
-        graph = await self._catalog.pinned(header.version, self._store)
-        loaded = await self._store.load(run_id, token_id)
-        token, saved_slot = Token(token_id), -1
+        begun = await self._begun(fork, index)
+        if fresh and not await self._store.read_log(run_id, token_id, limit=1):
+            return begun
+        return await self._folded(begun)
+
+    async def _begun(self, fork: ForkedParent, index: int) -> Standing:
+        """The branch before its first record. A DAG's step has what those before it brought."""
+        at = replace(fork.parent, token=fork.branches.at(index), saved_slot=-1)
+        branch = at.token.branch
+        if branch is None or not at.graph.dag or not at.graph.dag.get(branch.start):
+            return at
+        names = list(at.graph.dag)
+        tokens = [fork.branches.at(names.index(name)) for name in ancestors(at.graph.dag, branch.start)]
+        steps = dict(branch.steps)
+        for page in _by_page(tokens):
+            logs = await self._store.read_logs(at.run_id, [token.id for token in page])
+            for token in page:
+                steps |= fold(await self._decoded(logs.get(token.id, ())), token).steps
+        state = {**branch.state, **{name: view.output for name, view in steps.items()}}
+        return replace(at, token=replace(at.token, branch=replace(branch, steps=steps, state=state)))
+
+    async def _folded(self, at: Standing) -> Standing:
+        """From its last snapshot on; what a branch has of its parent is in `at` already."""
+        loaded = await self._store.load(at.run_id, at.token.id)
+        token, saved_slot = at.token, -1
         if loaded.snapshot is not None:
-            token, saved_slot = decode_token(await self._fetch(loaded.snapshot.body)), loaded.snapshot.slot
-        records = [decode_record(await self._fetch(saved.body)) for saved in loaded.records]
-        return Standing(header, run_info(header), graph, fold(records, token), saved_slot)
+            saved = decode_token(await self._fetch(loaded.snapshot.body))
+            token, saved_slot = replace(saved, branch=token.branch), loaded.snapshot.slot
+        return replace(at, token=fold(await self._decoded(loaded.records), token), saved_slot=saved_slot)
+
+    async def fork(self, run_id: str, parent_id: str, slot: int, known: Forks | None = None) -> ForkedParent | None:
+        """The parent as it was when it forked in this slot. None: no such run, or it has no fork there."""
+        place = (parent_id, slot)
+        if known is not None and place in known:
+            return known[place]
+        at = await self.load(run_id, parent_id, known)
+        if at is not None and at.token.slot > slot:  # it has gone on: of an abandoned branch, or of a late message
+            at = await self._as_it_was(at, slot)
+        if at is None or at.token.slot != slot or at.token.last is None or not isinstance(at.token.last.next, Fork):
+            return None
+        found = ForkedParent(at, Branches(self.moment(at, ""), at.token))
+        if known is not None:
+            known[place] = found
+        return found
+
+    async def _as_it_was(self, at: Standing, slot: int) -> Standing:
+        """The whole log is read up to there: only for what comes after a fork has closed."""
+        begun = Token(at.token.id, branch=at.token.branch, started_ms=at.token.started_ms if at.token.branch else 0,
+                      result=at.token.branch.result if at.token.branch else None)  # fmt: skip
+        saved = await self._store.read_log(at.run_id, at.token.id, -1, slot + 1)
+        return replace(at, token=fold(await self._decoded(saved), begun))
+
+    async def branches(self, fork: ForkedParent, page: int) -> list[Standing]:
+        """All branches of one page, those without a record too."""
+        width = fork.fork.width
+        tokens = [fork.branches.at(index) for index in page_indexes(width, page)]
+        logs = await self._store.read_logs(fork.parent.run_id, [token.id for token in tokens])
+        return [
+            replace(fork.parent, token=fold(await self._decoded(logs.get(token.id, ())), token), saved_slot=-1)
+            for token in tokens
+        ]
+
+    async def _decoded(self, saved: Sequence[Saved]) -> list[Record]:
+        return [decode_record(await self._fetch(one.body)) for one in saved]
 
     async def token_before(self, run_id: str, slot: int) -> Token:
         """The token from which the records of `slot` and later can be told: the last snapshot, or the very start."""
@@ -86,15 +183,21 @@ class Logbook:
         return None if winner is None else decode_record(await self._fetch(winner))
 
     async def save_if_due(self, at: Standing) -> Standing:
-        """A snapshot each time enough records follow the last, so that loading does not grow with history."""
-        if at.token.slot - at.saved_slot < self._snapshot_records:
+        """A snapshot each time enough records follow the last, so that loading does not grow with history.
+
+        And of a wide fork, whose parent is read again by each message to its branches.
+        """
+        last = at.token.last
+        is_wide = last is not None and isinstance(last.next, Fork) and last.next.width > FORK_CHUNK
+        if at.token.slot - at.saved_slot < (2 if is_wide else self._snapshot_records):
             return at
         body = await stow(encode_token(at.token), self._blobs)
         await self._store.save_snapshot(at.run_id, at.token.id, at.token.slot, body)
         return replace(at, saved_slot=at.token.slot)
 
     def moment(self, at: Standing, by: str, jitter: float = 0.0) -> Moment:
-        return Moment(at.graph, at.run, self._clock.now_ms(), by, jitter, self._max_steps)
+        forked_ms = at.token.branch.started_ms if at.token.branch else 0
+        return Moment(at.graph, at.run, max(self._clock.now_ms(), forked_ms), by, jitter, self._max_steps)
 
     async def _fetch(self, body: str) -> str:
         return await fetch(body, self._blobs)
@@ -130,6 +233,13 @@ def run_info(header: Header) -> RunInfo:
         idle=header.idle,
         start_at_ms=header.start_at_ms,
     )
+
+
+def _by_page(tokens: Sequence[Token]) -> list[list[Token]]:
+    pages: dict[int, list[Token]] = {}
+    for token in tokens:
+        pages.setdefault(page_of(token.branch.index if token.branch else 0), []).append(token)
+    return list(pages.values())
 
 
 def pool_at(graph: Graph, name: str) -> str:

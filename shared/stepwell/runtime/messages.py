@@ -17,6 +17,7 @@ class Wake:
     """Record `slot` of `token` wants pushing on; slot -1: the token has no record yet.
 
     `pool` says which workers it is for, `hops` how many messages there have been about this record before.
+    `count`: so many branches from `token` on, each of which has no record yet.
     """
 
     run_id: str
@@ -24,10 +25,20 @@ class Wake:
     token: str = ROOT
     pool: str = DEFAULT_POOL
     hops: int = 0
+    count: int = 1
 
     @property
     def id(self) -> str:
-        return f"wake:{self.token}:{self.slot}"
+        several = f"+{self.count}" if self.count > 1 else ""
+        return f"wake:{self.token}{several}:{self.slot}"
+
+    @property
+    def tokens(self) -> tuple[str, ...]:
+        """The tokens it is about."""
+        if self.count == 1:
+            return (self.token,)
+        fork, _, first = self.token.rpartition(".")
+        return tuple(f"{fork}.{int(first) + offset}" for offset in range(self.count))
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,20 +87,37 @@ class DeadLetter:
         return f"dead:{self.wake.token}:{self.wake.slot}"
 
 
-Message: TypeAlias = Wake | Timer | Deadline | Publish | DeadLetter
+@dataclass(frozen=True, slots=True)
+class Shut:
+    """One page of a fork's branches is to end: nobody waits for them any more."""
+
+    run_id: str
+    parent: str
+    slot: int
+    page: int
+
+    @property
+    def id(self) -> str:
+        return f"shut:{self.parent}/{self.slot}@{self.page}"
+
+
+Message: TypeAlias = Wake | Timer | Deadline | Publish | DeadLetter | Shut
 
 
 def to_json(message: Message) -> dict[str, Json]:
     """The message as a queue carries it."""
     match message:
-        case Wake(run_id, slot, token, pool, hops):
+        case Wake(run_id, slot, token, pool, hops, count):
             more: dict[str, Json] = {"pool": pool} if pool != DEFAULT_POOL else {}
             more |= {"hops": hops} if hops else {}
+            more |= {"count": count} if count > 1 else {}
             return {"type": "wake", "run_id": run_id, "token": token, "slot": slot, **more}
         case Timer(run_id, slot, token):
             return {"type": "timer", "run_id": run_id, "token": token, "slot": slot}
         case Deadline(run_id):
             return {"type": "deadline", "run_id": run_id}
+        case Shut(run_id, parent, slot, page):
+            return {"type": "shut", "run_id": run_id, "parent": parent, "slot": slot, "page": page}
         case DeadLetter(wake):
             return {"type": "dead_letter", "wake": to_json(wake)}
         case Publish(event):
@@ -113,6 +141,8 @@ def from_json(raw: Mapping[str, Json]) -> Message:
                 return Timer(raw["run_id"], raw["slot"], raw["token"])
             case "deadline":
                 return Deadline(raw["run_id"])
+            case "shut":
+                return Shut(raw["run_id"], raw["parent"], raw["slot"], raw["page"])
             case "dead_letter":
                 return DeadLetter(_wake_of(raw["wake"]))
             case "publish":
@@ -124,4 +154,5 @@ def from_json(raw: Mapping[str, Json]) -> Message:
 
 
 def _wake_of(raw: Mapping[str, Json]) -> Wake:
-    return Wake(raw["run_id"], raw["slot"], raw["token"], raw.get("pool", DEFAULT_POOL), raw.get("hops", 0))
+    more = {name: raw[name] for name in ("pool", "hops", "count") if name in raw}
+    return Wake(raw["run_id"], raw["slot"], raw["token"], **more)

@@ -6,13 +6,26 @@ from collections.abc import Callable, Iterator
 
 from stepwell.definition.graph import Expression, Json
 from stepwell.engine.codec import encode_record
-from stepwell.engine.effects import Escalate, Forget, Register, SetTimer, ShowStatus, TakePending, effects
+from stepwell.engine.effects import (
+    Arrive,
+    Close,
+    Effect,
+    Escalate,
+    Forget,
+    Open,
+    Register,
+    SetTimer,
+    ShowStatus,
+    TakePending,
+    effects,
+)
 from stepwell.engine.names import Names
 from stepwell.engine.records import Kind, Parked, Record, Resumption
 from stepwell.engine.waits import event_topic, run_of
 from stepwell.errors import ExpressionError
 from stepwell.limits import EVENT_KEPT_MS, MINUTE_MS
-from stepwell.runtime.logbook import Logbook, Standing, stow
+from stepwell.runtime.forking import Forking
+from stepwell.runtime.logbook import Forks, Logbook, Standing, stow
 from stepwell.runtime.messages import Deadline, Message, Publish, Timer, Wake, to_json
 from stepwell.runtime.ports import Consumed, Event, Lane, Ports, StatusChange, Waiter
 
@@ -26,27 +39,39 @@ class Performer:
 
     def __init__(self, ports: Ports, logbook: Logbook, compile_expression: Compile) -> None:
         self._ports, self._logbook, self._compile = ports, logbook, compile_expression
+        self.forking = Forking(ports, logbook)
 
-    async def perform(self, at: Standing, by: str) -> Record | None:
-        """All effects of the last record, in order. A record, when an event that came earlier ended the wait."""
-        resumed: Record | None = None
+    async def perform(self, at: Standing, by: str, known: Forks | None = None) -> Standing | None:
+        """All effects of the last record, in order. A standing to go on from, where one of them moved a token on:
+
+        an event that came before its wait ended it, or a branch's arrival completed its parent's join.
+        """
+        moved: Standing | None = None
         for effect in effects(at.graph, at.token):
-            match effect:
-                case ShowStatus():
-                    await self.show(at.run_id, effect)
-                case Register(parked, slot):
-                    for waiter in registered(at, parked, slot):
-                        await self._ports.store.put_waiter(waiter)
-                case SetTimer(slot, at_ms):
-                    await self.arm(Lane.RESUME, Timer(at.run_id, slot, at.token.id), at_ms, at.run_id)
-                case TakePending(parked, slot):
-                    resumed = await self._take_pending(at, parked, slot, by)
-                case Forget(parked, slot):
-                    for waiter in registered(at, parked, slot):
-                        await self._ports.store.forget_waiter(waiter)
-                case Escalate(name, payload, event_id):
-                    await self._escalate(at, name, {**payload, "run_id": at.run_id}, event_id)
-        return resumed
+            if isinstance(effect, Open | Arrive | Close):
+                moved = await self.forking.perform(at, effect, by, known)
+            else:
+                moved = await self._perform(at, effect, by)
+        return moved
+
+    async def _perform(self, at: Standing, effect: Effect, by: str) -> Standing | None:
+        match effect:
+            case ShowStatus():
+                await self.show(at.run_id, effect)
+            case Register(parked, slot):
+                for waiter in registered(at, parked, slot):
+                    await self._ports.store.put_waiter(waiter)
+            case SetTimer(slot, at_ms):
+                await self.arm(Lane.RESUME, Timer(at.run_id, slot, at.token.id), at_ms, at.run_id)
+            case TakePending(parked, slot):
+                resumed = await self._take_pending(at, parked, slot, by)
+                return None if resumed is None else at.after(resumed)
+            case Forget(parked, slot):
+                for waiter in registered(at, parked, slot):
+                    await self._ports.store.forget_waiter(waiter)
+            case Escalate(name, payload, event_id):
+                await self._escalate(at, name, {**payload, "run_id": at.run_id}, event_id)
+        return None
 
     async def show(self, run_id: str, effect: ShowStatus) -> bool:
         """The header says what the log says; an older change never undoes a newer one."""
@@ -130,8 +155,9 @@ def waiters_of(at: Standing, parked: Parked, slot: int) -> Iterator[Waiter]:
 
 
 def registered(at: Standing, parked: Parked, slot: int) -> Iterator[Waiter]:
-    """The waits that are put down. Who publishes to the run itself looks into its log: that saves two writes."""
-    return (waiter for waiter in waiters_of(at, parked, slot) if run_of(waiter.topic) is None)
+    """The waits that are put down. Who publishes to the run itself looks into its root's log: that saves two writes."""
+    is_branch = at.token.branch is not None
+    return (waiter for waiter in waiters_of(at, parked, slot) if is_branch or run_of(waiter.topic) is None)
 
 
 def resumed_record(logbook: Logbook, at: Standing, by: str, came: Resumption) -> Record:

@@ -162,6 +162,12 @@ class Store(Protocol):
     async def arrive(self, run_id: str, join: str, member: str) -> frozenset[str]:
         """Adds to the join's set, idempotently; returns the set as it is right after this addition."""
 
+    async def report(self, run_id: str, join: str, page: int, value: int) -> Mapping[int, int]:
+        """Sets the page's number unless it is as great already; returns all pages' numbers right after."""
+
+    async def read_logs(self, run_id: str, tokens: Sequence[str]) -> Mapping[str, Sequence[Saved]]:
+        """All records of these tokens, which share a page; tokens without records are left out."""
+
     async def put_event(self, event: Event) -> bool:
         """False when an event of this id is there already, consumed or not: nothing is changed.
 
@@ -203,6 +209,9 @@ class Lane(StrEnum):
 class Queue(Protocol):
     async def send(self, lane: Lane, message: Mapping[str, Json], at_ms: int = 0) -> None:
         """Delivers at least once, not before `at_ms` (0: at once). Further than 15 minutes is an EngineFault on AWS."""
+
+    async def send_all(self, lane: Lane, messages: Sequence[Mapping[str, Json]]) -> None:
+        """Several at once, in as few calls as there can be. When it raises, some may have been sent."""
 
 
 class Timers(Protocol):

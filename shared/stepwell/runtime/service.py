@@ -11,7 +11,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 
 from stepwell.definition.graph import Graph, Json
-from stepwell.engine.records import ROOT, End, Failure, Kind, Record, Resumption, Status
+from stepwell.engine.forks import is_branch_id, page_of, split_fork_id
+from stepwell.engine.records import ROOT, End, Failure, Fork, Kind, Record, Resumption, Status
 from stepwell.engine.routing import violations
 from stepwell.engine.table import Message as Received
 from stepwell.engine.table import Verdict, receive
@@ -165,6 +166,23 @@ class Service:
         """The run's root token as its log has it now. Raises NotFound."""
         return await self._standing(run_id)
 
+    async def branches(self, run_id: str, fork: str, first: int, limit: int) -> list[Standing]:
+        """The branches of a fork, by index from `first` on; a query for each hundred. Raises NotFound.
+
+        `fork`: its id, `<token>/<slot>`; "" for the one that the run stands at: none where it stands at no fork.
+        """
+        at = await self._standing(run_id)
+        if not fork and (at.token.last is None or not isinstance(at.token.last.next, Fork)):
+            return []
+        parent, slot = split_fork_id(fork) if fork else (at.token.id, at.token.slot)
+        found = await self._logbook.fork(run_id, parent, slot)
+        if found is None:
+            raise NotFound(f"run {run_id} has no fork {fork}", code="unknown_fork")
+        last = min(first + limit, found.fork.width)
+        numbers = range(page_of(first), page_of(max(last - 1, first)) + 1) if first < last else ()
+        read = [branch for page in numbers for branch in await self._logbook.branches(found, page)]
+        return [one for one in read if one.token.branch and first <= one.token.branch.index < last]
+
     async def runs(self, query: RunQuery) -> RunPage:
         return await self.ports.store.list_runs(query)
 
@@ -215,7 +233,10 @@ class Service:
     # -- approvals and events
 
     async def approve(self, run_id: str, data: Json = None, who: str = "", wait: str = "") -> None:
-        """Ends the approval that the run waits for (at node `wait`, if named). Raises NotFound, Conflict."""
+        """Ends the approval that the run, or its branch, waits for. Raises NotFound, Conflict.
+
+        `wait`: the node, to be sure of it; or the id of a branch, to answer there.
+        """
         check_json([data, who], "approval")
         await self._answer(run_id, Received.APPROVE, Resumption("approved", payload={"data": data}, by=who), wait)
 
@@ -226,8 +247,8 @@ class Service:
         await self._answer(run_id, Received.REJECT, came, wait)
 
     async def _answer(self, run_id: str, received: Received, came: Resumption, wait: str) -> None:
-        at = await self._standing(run_id)
-        last, named = at.token.last, wait in {"", at.token.node}
+        at = await self._standing(run_id, wait if is_branch_id(wait) else ROOT)
+        last, named = at.token.last, wait in {"", at.token.node, at.token.id}
         if named and last and last.kind is Kind.RESUMED and last.by == _answer_id(came, last.slot - 1):
             await self._coordinator.wake(at.wake())  # again: the first call may have died before this
             return
@@ -256,9 +277,11 @@ class Service:
         await self.ports.queue.send(Lane.RESUME, to_json(Publish(event)))
         return event.id
 
-    async def _standing(self, run_id: str) -> Standing:
+    async def _standing(self, run_id: str, token: str = ROOT) -> Standing:
         await self.header(run_id)
-        at = await self._logbook.load(run_id)
+        at = await self._logbook.load(run_id, token)
+        if at is None and token != ROOT:
+            raise NotFound(f"run {run_id} has no branch {token}", code="unknown_branch")
         if at is None:
             raise NotFound(f"there is no run {run_id!r}", code="unknown_run")
         return at

@@ -9,7 +9,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from stepwell.definition.authoring import StepDefaults
-from stepwell.engine.records import Record, RetryAt, Status
+from stepwell.engine.forks import pages
+from stepwell.engine.names import node_of
+from stepwell.engine.records import Fork, Record, RetryAt, Status
 from stepwell.engine.retry import resolve_policy
 from stepwell.engine.writing import deadline_ms
 from stepwell.errors import EngineFault
@@ -64,23 +66,45 @@ class Sweeper:
         if limit_ms is not None and limit_ms + still_ms < now_ms and not at.token.ended:
             await self._ports.queue.send(Lane.RESUME, to_json(Deadline(header.run_id)))
             return (Found(header.run_id, "overdue"),)
+        found = await self._look_at(at, still_ms, shown=header.rev >= 2 * at.token.slot)
+        return (Found(header.run_id, found),) if found else ()
+
+    async def _look_at(self, at: Standing, still_ms: int, *, shown: bool) -> str:
+        """What is wrong with a token, or with the branches that it waits for; "" when nothing is."""
+        now_ms = self._ports.clock.now_ms()
+        if at.token.last is not None and isinstance(at.token.last.next, Fork):
+            return await self._look_at_branches(at, still_ms)
         parked, last = at.token.parked, at.token.last
         waiting = parked is not None and at.token.resumption is None
         if waiting and parked is not None and parked.until_ms is not None and parked.until_ms + still_ms < now_ms:
-            await self._ports.queue.send(Lane.RESUME, to_json(Timer(header.run_id, at.token.slot)))
-            return (Found(header.run_id, "overdue"),)
-        shows_it = header.rev >= 2 * at.token.slot
-        if (waiting and shows_it) or _rests(at, now_ms) or self._due_ms(at, last) + still_ms >= now_ms:
-            return ()
+            await self._ports.queue.send(Lane.RESUME, to_json(Timer(at.run_id, at.token.slot, at.token.id)))
+            return "overdue"
+        if (waiting and shown) or _rests(at, now_ms) or self._due_ms(at, last) + still_ms >= now_ms:
+            return ""
         await self._ports.queue.send(Lane.WORK, to_json(at.wake()))
-        return (Found(header.run_id, "no_progress"),)
+        return "no_progress"
+
+    async def _look_at_branches(self, at: Standing, still_ms: int) -> str:
+        """Each branch that runs; and of each page the branch that ended last, whose arrival may have been lost."""
+        fork = await self._logbook.fork(at.run_id, at.token.id, at.token.slot)
+        found = ""
+        for page in pages(fork.fork.width) if fork is not None else ():
+            branches = await self._logbook.branches(fork, page) if fork is not None else []
+            for branch in branches:
+                if not branch.token.ended:
+                    found = await self._look_at(branch, still_ms, shown=True) or found
+            ended = [one for one in branches if one.token.ended]
+            last = max(ended, key=lambda one: one.token.last.at_ms if one.token.last else 0, default=None)
+            if last is not None and self._due_ms(last, last.token.last) + still_ms < self._ports.clock.now_ms():
+                await self._ports.queue.send(Lane.WORK, to_json(last.wake()))
+        return found
 
     def _due_ms(self, at: Standing, last: Record | None) -> int:
         """By when the next record may be expected: a step takes its time, a retry begins when it is due."""
         since_ms = last.at_ms if last else max(at.header.created_ms, at.run.start_at_ms)
         if last is not None and isinstance(last.next, RetryAt):
             since_ms = last.next.at_ms
-        node = at.graph.nodes.get(at.token.node or at.graph.start)
+        node = at.graph.nodes.get(node_of(at.graph, at.token))
         if self._sees_queue or node is None or node.step is None or at.token.parked is not None:
             return since_ms
         return since_ms + resolve_policy(node.step, StepDefaults()).timeout_ms
@@ -88,4 +112,6 @@ class Sweeper:
 
 def _rests(at: Standing, now_ms: int) -> bool:
     """Whether nothing is due: a run to start later, or one that was only created."""
+    if at.token.branch is not None:
+        return False
     return at.token.last is None and (at.run.idle or at.run.start_at_ms > now_ms)

@@ -15,7 +15,7 @@ from typing import Generic, TypeVar
 from stepwell.definition.graph import Json
 from stepwell.engine.codec import decode_record, decode_token, encode_token
 from stepwell.engine.history import ENTRY_TYPES, Entry, entry_json, narrate, opening, under_way
-from stepwell.engine.records import Record, Status
+from stepwell.engine.records import ROOT, Record, Status
 from stepwell.engine.table import Phase
 from stepwell.engine.token import Token, apply, fold
 from stepwell.limits import SNAPSHOT_RECORDS
@@ -182,7 +182,9 @@ def _notices(run: Header, status: Status, entries: Iterable[Entry]) -> list[Noti
 
 
 def _status(token: Token) -> Status:
-    """What the run is after the token's last record."""
+    """What the run is after the token's last record. While a branch moves, it runs."""
+    if token.id != ROOT:
+        return Status.RUNNING
     if token.end is not None:
         return token.end.status
     if token.parked is not None and token.resumption is None:

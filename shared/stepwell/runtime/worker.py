@@ -22,8 +22,8 @@ from stepwell.engine.retry import Policy
 from stepwell.engine.table import Phase
 from stepwell.engine.token import Token
 from stepwell.engine.writing import began_record, deadline_ms
-from stepwell.limits import HOPS
-from stepwell.runtime.logbook import Logbook, Standing
+from stepwell.limits import FORK_SHARED_MS, HOPS
+from stepwell.runtime.logbook import Forks, Logbook, Standing
 from stepwell.runtime.messages import Wake, to_json
 from stepwell.runtime.perform import Performer
 from stepwell.runtime.ports import Lane, Ports
@@ -85,21 +85,28 @@ class Worker:
         self._steps, self._jitter, self._pool = steps, jitter, pool
 
     async def handle(self, wake: Wake, budget: Budget) -> None:
-        """Advances the wake's token. Raises PortError when the world did not answer: the wake is to come again."""
-        at = await self._logbook.load(wake.run_id, wake.token)
-        if at is None or is_stale(at.token, wake):
-            return
-        found_slot = at.token.slot
-        while (following := await self._once(at, wake, budget, at.token.slot == found_slot)) is not None:
-            at = following
+        """Advances the wake's tokens. Raises PortError when the world did not answer: the wake is to come again."""
+        known: Forks = {}
+        until_ms = self._ports.clock.now_ms() + FORK_SHARED_MS
+        owns = [replace(wake, token=token, count=1) for token in wake.tokens]  # a token's records name its own wake
+        for number, own in enumerate(owns):
+            token = own.token
+            if number and self._ports.clock.now_ms() > until_ms:
+                # Small steps share a message, and longer ones run beside each other.
+                await self._ports.queue.send_all(Lane.WORK, [to_json(left) for left in owns[number:]])
+                return
+            at = await self._logbook.load(wake.run_id, token, known, fresh=wake.slot < 0)
+            fresh = token == wake.token  # those that come after it have less time than a message of their own had
+            while at is not None and (at.token.id != token or not is_stale(at.token, own)):
+                at, fresh = await self._once(at, own, budget, known, fresh), False
 
-    async def _once(self, at: Standing, wake: Wake, budget: Budget, fresh: bool) -> Standing | None:
+    async def _once(self, at: Standing, wake: Wake, budget: Budget, known: Forks, fresh: bool) -> Standing | None:
         """One record further; None when there is nothing left to do for this wake."""
-        resumed = await self._performer.perform(at, wake.id)
-        if resumed is not None:
-            return at.after(resumed)
+        moved = await self._performer.perform(at, wake.id, known)
+        if moved is not None:
+            return moved
         action = decide(self._logbook.moment(at, wake.id, self._jitter()), at.token)
-        if at.token.phase is Phase.INITIALIZING and not isinstance(action, Rest):
+        if at.token.branch is None and at.token.phase is Phase.INITIALIZING and not isinstance(action, Rest):
             at = await self._pick_up(at)
         match action:
             case Rest(until_ms):

@@ -14,13 +14,14 @@ from pathlib import Path
 from typing import Any
 
 from stepwell.api.histories import read_history
-from stepwell.api.views import run_view
+from stepwell.api.views import branch_view, run_view
 from stepwell.definition.compiler import compile_definition, compile_document
 from stepwell.definition.durations import parse_duration
 from stepwell.definition.expressions import compile_expression
 from stepwell.definition.graph import Graph, Json
 from stepwell.engine.history import entry_json
 from stepwell.errors import DefinitionError, Problem
+from stepwell.limits import FORK_WIDTH
 from stepwell.local.clocks import VirtualClock
 from stepwell.local.inbox import Inbox
 from stepwell.local.memory import MemoryBlobs, MemoryQueue, MemoryStore
@@ -98,6 +99,12 @@ class Run:
         return {
             name: Step(view["status"], view["output"], view["error"], view["attempts"]) for name, view in views.items()
         }
+
+    def branches(self, fork: str = "") -> list[Mapping[str, Any]]:
+        """The branches of a fork by its id, such as `0/3`, else of the one that the run stands at."""
+        self._kit.settle()
+        found = run_now(self._kit.service.branches(self.id, fork, 0, FORK_WIDTH))
+        return [branch_view(at) for at in found]
 
     @property
     def history(self) -> list[Mapping[str, Any]]:

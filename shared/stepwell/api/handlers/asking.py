@@ -11,6 +11,7 @@ from stepwell.api.graphs import graph_view, node_states
 from stepwell.api.histories import last_entry, read_history
 from stepwell.api.problems import problem
 from stepwell.api.requests import (
+    BranchesQueryString,
     GraphQueryString,
     HistoryQueryString,
     NoQuery,
@@ -18,7 +19,7 @@ from stepwell.api.requests import (
     RunsQueryString,
     WaitQuery,
 )
-from stepwell.api.views import error_of, error_view, links, run_summary, run_view, status_of, summary_of
+from stepwell.api.views import branch_view, error_of, error_view, links, run_summary, run_view, status_of, summary_of
 from stepwell.api.vocabulary import in_words_of
 from stepwell.definition.graph import Json
 from stepwell.engine.history import entry_json
@@ -58,6 +59,15 @@ async def get_history(call: Call) -> Answer:
         raise InvalidInput("`after` and `cursor` say the same; send one", code="two_cursors")
     page = await read_history(call.parts.service, call.path["run_id"], asked.after or asked.cursor, asked.limit)
     return paged([entry_json(entry) for entry in page.entries], page.entries[-1].id if page.more else "")
+
+
+async def list_branches(call: Call) -> Answer:
+    asked = call.asked(BranchesQueryString)
+    run_id = call.path["run_id"]
+    found = await call.parts.service.branches(run_id, asked.fork, asked.cursor, asked.limit)
+    last = found[-1].token.branch if found else None
+    more = last is not None and last.index + 1 < last.total
+    return paged([branch_view(at) for at in found], str(last.index + 1) if more and last else "")
 
 
 async def get_result(call: Call) -> Answer:
@@ -133,6 +143,15 @@ ASKING_ROUTES = (
         {200: "a page", **_RUN},
         "HistoryPage",
         query=HistoryQueryString,
+    ),
+    Route(
+        "GET",
+        "/runs/{run_id}/branches",
+        list_branches,
+        "The branches of a fork, by index",
+        {200: "a page; none where the run stands at no fork", 404: "no such run, or no such fork"},
+        "BranchPage",
+        query=BranchesQueryString,
     ),
     Route(
         "GET",

@@ -1,0 +1,91 @@
+"""Compiles the format `steps`, a DAG: steps that begin when all that they depend on have ended."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from graphlib import CycleError, TopologicalSorter
+
+from stepwell.definition.common import Context, check_name, check_start
+from stepwell.definition.graph import Json, Node, Retry
+from stepwell.definition.places import node_of
+from stepwell.definition.text import closest
+
+Dag = Mapping[str, tuple[str, ...]]
+
+DEFAULT_RETRY = Retry(on=frozenset({"transient"}))
+
+
+def compile_steps(context: Context, document: Mapping[str, Json]) -> dict[str, Node]:
+    """A node for each step, without rules: the dependencies say what follows."""
+    nodes: dict[str, Node] = {}
+    dag = dag_of(document)
+    for at, entry in enumerate(document.get("steps", ())):
+        if entry is None:
+            continue
+        name, path = entry["name"], f"/steps/{at}"
+        check_name(context, name, f"{path}/name", "node")
+        if name in nodes:
+            message = f"two steps are named `{name}`"
+            context.add("duplicate_name", message, f"{path}/name", "rename one: results are kept by name")
+        _check_dependencies(context, dag, entry, path)
+        node = node_of(context, name, entry, path, ())
+        if node.step is not None:
+            node = replace(node, step=replace(node.step, default_retry=DEFAULT_RETRY))
+        nodes.setdefault(name, node)
+    check_start(context, document, "a run starts with the steps that depend on none; `start` is auto or manual")
+    return nodes
+
+
+def dag_of(document: Mapping[str, Json]) -> dict[str, tuple[str, ...]]:
+    """Each step's dependencies, in the order of the definition. Empty for the other formats."""
+    steps = [step for step in document.get("steps", ()) if step is not None]
+    return {step["name"]: tuple(one for one in step.get("depends_on", ()) if one is not None) for step in steps}
+
+
+def check_dag(context: Context, dag: Dag, paths: Mapping[str, str]) -> None:
+    """No cycle, so that every step can begin. Warns where a step reads another that may not have ended."""
+    if dag and all(dag.values()):
+        context.add("no_root", "every step depends on another, so none can begin", "/steps", "let one depend on none")
+    try:
+        order = tuple(TopologicalSorter(dag).static_order())
+    except CycleError as error:
+        circle = _circle(error.args[1], dag)
+        message = f"`{' -> '.join(circle)}`: each of these steps depends on the next"
+        context.add("cycle", message, f"{paths[circle[0]]}/depends_on", "remove one of these dependencies")
+    else:
+        _check_read(context, dag, order, paths)
+
+
+def _circle(found: list[str], dag: Dag) -> list[str]:
+    """A cycle as graphlib gives it, each step before the next that depends on it; turned, and from its first step."""
+    steps = found[:0:-1]
+    at = steps.index(min(steps, key=list(dag).index))
+    return [*steps[at:], *steps[:at], steps[at]]
+
+
+def _check_read(context: Context, dag: Dag, order: tuple[str, ...], paths: Mapping[str, str]) -> None:
+    before: dict[str, set[str]] = {}  # of each step, all that have ended when it begins
+    for name in order:
+        before[name] = {*dag[name]}.union(*(before[one] for one in dag[name]))
+    names = {path: name for name, path in paths.items()}
+    for read, path in context.steps_read:
+        reader = names["/".join(path.split("/")[:3])]
+        if read not in before[reader]:
+            message = f"`{reader}` reads `steps.{read}`, which may not have ended"
+            hint = f"add `{read}` to its depends_on" if read != reader else "its own result is `result`"
+            context.add("not_a_dependency", message, path, hint, severity="warning")
+
+
+def _check_dependencies(context: Context, dag: Dag, entry: Mapping[str, Json], path: str) -> None:
+    seen = set()
+    for at, name in enumerate(entry.get("depends_on", ())):
+        place = f"{path}/depends_on/{at}"
+        if name is None:
+            continue
+        if name not in dag:
+            message = f"`depends_on` names `{name}`, which does not exist"
+            context.add("unknown_dependency", message, place, closest(name, dag))
+        if name in seen:
+            context.add("duplicate_dependency", f"`depends_on` names `{name}` twice", place, "remove one")
+        seen.add(name)

@@ -1,0 +1,130 @@
+"""Finds the join of each fork, and what is wrong with forks and joins, by walking every token through the graph.
+
+A branch walks from its fork's targets to the first fan-in node; there its parent goes on. A fork inside a branch is
+walked the same way, and the branch goes on from that fork's join. Each fork is walked once, whoever comes to it.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+
+from stepwell.definition.checks import taken
+from stepwell.definition.common import Context
+from stepwell.definition.graph import END, Node
+
+ROOT = ""  # the walk of the run's own token; any other is named by the node that forks
+SHOWN_NODES = 8  # of a way in a message
+
+
+@dataclass(slots=True)
+class Walk:
+    """Where the tokens of one fork come, or the run's own: each node and join with the node before it."""
+
+    before: dict[str, str] = field(default_factory=dict)
+    joins: dict[str, str] = field(default_factory=dict)
+    entered: set[str] = field(default_factory=set)
+    parents: list[str] = field(default_factory=list)  # the walks that come to this fork, and go on from its joins
+
+
+def check_forks(context: Context, nodes: Mapping[str, Node], start: str, paths: Mapping[str, str]) -> dict[str, Node]:
+    """The nodes, each fork with its join. Called, like all checks of the whole, when the targets exist."""
+    walks = walk_forks(nodes, start)
+    _check_joins(context, walks, paths)
+    _check_branch_read(context, walks, paths)
+    return {
+        name: replace(node, join=next(iter(walks[name].joins), "")) if name in walks else node
+        for name, node in nodes.items()
+    }
+
+
+def _check_joins(context: Context, walks: Mapping[str, Walk], paths: Mapping[str, str]) -> None:
+    for join in walks[ROOT].joins:
+        message = f"a token that is in no fork comes to the join `{join}` ({_way(walks, ROOT, join)})"
+        hint = "only branches may lead to a join: lead this way past it, or remove `fan_in`"
+        context.add("join_without_fork", message, f"{paths[join]}/fan_in", hint)
+    for name, walk in walks.items():
+        if name == ROOT:
+            continue
+        if len(walk.joins) > 1:
+            ways = [f"`{join}` ({_way(walks, name, join)})" for join in list(walk.joins)[:2]]
+            message = f"branches of `{name}` can come to two joins: {' and '.join(ways)}"
+            context.add("two_joins", message, paths[name], "lead all of its branches to one join, or to the end")
+        # Passed and reached by one walk: a branch could end there, or go on from there as an inner fork's parent.
+        for join in [join for join in walk.joins if join in walk.before]:
+            inner = walk.before[join]
+            message = f"branches of `{name}` fork again at `{inner}`, and both forks join at `{join}`"
+            hint = f"give the inner fork a join of its own, and lead that to `{join}`"
+            context.add("shared_join", message, paths[inner], hint)
+
+
+def walk_forks(nodes: Mapping[str, Node], start: str) -> dict[str, Walk]:
+    """Every walk of a graph, by the name of its fork."""
+    following = {name: _targets(node) for name, node in nodes.items()}
+    order = {name: at for at, name in enumerate(nodes)}
+    walks = {ROOT: Walk(entered={start})}
+    steps: deque[tuple[str, str, str, bool]] = deque([(ROOT, start, "", True)])
+
+    def lead(walk: str, targets: frozenset[str], before: str) -> None:
+        """To these nodes, in the order of the definition; each is entered once."""
+        new = targets - walks[walk].entered
+        walks[walk].entered |= new
+        steps.extend((walk, target, before, True) for target in sorted(new, key=order.__getitem__))
+
+    while steps:
+        name, at, before, enters = steps.popleft()
+        walk = walks[name]
+        if enters and nodes[at].fan_in is not None:
+            walk.joins[at] = before
+            steps.extend((parent, at, name, False) for parent in walk.parents)
+        elif at not in walk.before:
+            walk.before[at] = before
+            on, branches = following[at]
+            lead(name, on, at)
+            if branches is not None:
+                if at not in walks:
+                    walks[at] = Walk()
+                    lead(at, branches, "")
+                walks[at].parents.append(name)
+                steps.extend((name, join, at, False) for join in walks[at].joins)
+    return walks
+
+
+def _targets(node: Node) -> tuple[frozenset[str], frozenset[str] | None]:
+    """Where its token goes on, and where its branches begin: None where it does not fork."""
+    on: set[str | None] = set()
+    branches: set[str | None] | None = None
+    for rule in taken(node):
+        if node.fan_out != "all" and rule.foreach is None:
+            on.add(rule.to)
+        elif branches is None:
+            branches = {rule.to}
+        else:
+            branches.add(rule.to)
+    return _nodes(on), None if branches is None else _nodes(branches)
+
+
+def _nodes(targets: set[str | None]) -> frozenset[str]:
+    return frozenset(target for target in targets if target is not None and target != END)
+
+
+def _way(walks: Mapping[str, Walk], name: str, join: str) -> str:
+    walk = walks[name]
+    way = [join, walk.joins[join]]
+    while way[-1]:
+        way.append(walk.before[way[-1]])
+    shown = [node for node in (*way, name) if node][::-1]
+    if len(shown) > SHOWN_NODES:
+        shown[SHOWN_NODES // 2 : -SHOWN_NODES // 2] = ["…"]
+    return " -> ".join(shown)
+
+
+def _check_branch_read(context: Context, walks: Mapping[str, Walk], paths: Mapping[str, str]) -> None:
+    """`branch` exists in the nodes that a branch can come to."""
+    inside = {at for name, walk in walks.items() if name != ROOT for at in walk.before}
+    outside = {path: name for name, path in paths.items() if name not in inside}
+    for path in context.branch_read:
+        if (name := outside.get("/".join(path.split("/")[:3]))) is not None:
+            hint = "`branch` exists between a fork and its join; elsewhere read state or result"
+            context.add("no_branch", f"`branch` is read in `{name}`, which is in no fork", path, hint)

@@ -1,0 +1,185 @@
+"""Forks: which branches a node's rules make, and what each of them has of its parent.
+
+    parent   0 ── slot 3: Fork(groups, join) ────────────────────────── slot 4: joined ──▶
+    branches          0/3.0  0/3.1  0/3.2 …   each with a log of its own
+
+A branch's id tells its parent, its fork and its index, so the fork's record is all that is written to make them.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import replace
+
+from stepwell.definition.graph import END, Graph, Json, Node, Rule
+from stepwell.engine.names import Moment, Names, state_of
+from stepwell.engine.records import ROOT, End, Failure, Fork, Group, Next, Status
+from stepwell.engine.token import Branch, Token
+from stepwell.errors import EngineFault, ExpressionError, NotFound
+from stepwell.limits import FORK_CHUNK, FORK_WIDTH, PAGE_BRANCHES
+
+_NUMBER = re.compile(r"[0-9]{1,9}")
+_BRANCH = re.compile(r"0(/[0-9]{1,9}\.[0-9]{1,9}){1,20}")
+
+
+def is_fork(node: Node, rule: Rule) -> bool:
+    """Whether taking this rule makes branches."""
+    return node.fan_out == "all" or rule.foreach is not None
+
+
+def fork_over(graph: Graph, node: Node, rules: Iterable[Rule], names: Mapping[str, Json]) -> Next:
+    """The fork that these rules make. Raises ExpressionError for a `foreach` that gives no collection."""
+    groups = tuple(_group(rule, names) for rule in rules if rule.to not in (None, END))
+    fork = Fork(groups, node.join)
+    if fork.width > FORK_WIDTH:
+        message = f"{node.name} forks into {fork.width} branches; at most {FORK_WIDTH}: fork over batches"
+        return End(Status.FAILED, Failure("fork_too_wide", "validation", message, step=node.name))
+    return fork
+
+
+def _group(rule: Rule, names: Mapping[str, Json]) -> Group:
+    count = 1 if rule.foreach is None else len(_items(rule, names))
+    return Group(rule.id, rule.to or END, count, rule.max_concurrency or 0)
+
+
+def _items(rule: Rule, names: Mapping[str, Json]) -> list[Json]:
+    """The collection's items: a list's own, an object's as key and value."""
+    if rule.foreach is None:
+        return [None]
+    made = rule.foreach.evaluate(names)
+    if isinstance(made, dict):
+        return [{"key": key, "value": value} for key, value in made.items()]
+    if not isinstance(made, list):
+        kind = "null" if made is None else type(made).__name__
+        raise ExpressionError(f"{rule.id}: `foreach: {rule.foreach.text}` gave {kind}, not a list or an object")
+    return made
+
+
+# -- ids
+
+
+def fork_id(parent: str, slot: int) -> str:
+    """Of the fork that this token recorded in this slot."""
+    return f"{parent}/{slot}"
+
+
+def branch_id(fork: str, index: int) -> str:
+    return f"{fork}.{index}"
+
+
+def parent_of(token: str) -> tuple[str, int, int] | None:
+    """(parent, slot of its fork, index) of a branch; None for the root."""
+    head, slash, tail = token.rpartition("/")
+    if not slash:
+        return None
+    slot, _, index = tail.partition(".")
+    return head, int(slot), int(index)
+
+
+def is_branch_id(text: str) -> bool:
+    """Whether this can be a branch's id: what comes from outside must be asked."""
+    return _BRANCH.fullmatch(text) is not None
+
+
+def split_fork_id(text: str) -> tuple[str, int]:
+    """(parent, slot) of a fork's id. Raises NotFound for what cannot be one: it may come from outside."""
+    parent, _, slot = text.rpartition("/")
+    if (parent != ROOT and not is_branch_id(parent)) or not _NUMBER.fullmatch(slot):
+        raise NotFound(
+            f"there is no fork {text[:80]!r}", code="unknown_fork", hint="such as 0/3: its token and its slot"
+        )
+    return parent, int(slot)
+
+
+def page_of(index: int) -> int:
+    return index // PAGE_BRANCHES
+
+
+def pages(width: int) -> range:
+    return range(-(-width // PAGE_BRANCHES))
+
+
+def page_indexes(width: int, page: int) -> range:
+    return range(page * PAGE_BRANCHES, min((page + 1) * PAGE_BRANCHES, width))
+
+
+# -- branches
+
+
+def first_chunks(fork: Fork) -> Iterator[tuple[str, int, int]]:
+    """(node, first index, count) of the branches that begin at once, by the chunk that one message wakes."""
+    start = 0
+    for group in fork.groups:
+        count = min(group.count, group.max_concurrency or group.count)
+        for at in range(start, start + count, FORK_CHUNK):
+            yield group.node, at, min(FORK_CHUNK, start + count - at)
+        start += group.count
+
+
+def next_in_line(fork: Fork, index: int) -> int | None:
+    """The branch that begins when this one ends, where only so many may run at once."""
+    start = 0
+    for group in fork.groups:
+        if index < start + group.count:
+            following = index + group.max_concurrency
+            return following if group.max_concurrency and following < start + group.count else None
+        start += group.count
+    return None
+
+
+class Branches:
+    """The branches of a parent that stands at its fork. Evaluates each rule's collection once."""
+
+    def __init__(self, moment: Moment, parent: Token) -> None:
+        """`parent` as it was when it forked: it has not moved since, so this gives the same whenever it is asked."""
+        if parent.fork is None or parent.last is None:
+            raise EngineFault(f"{parent.id} stands at no fork", code="broken_log")
+        self._fork, self._parent, self._graph = parent.fork, parent, moment.graph
+        self._names = Names(replace(moment, now_ms=parent.last.at_ms), parent)
+        self._state = state_of(parent)
+        self._steps = {**(parent.branch.steps if parent.branch else {}), **parent.steps}
+        self._found: dict[str, list[Json]] = {}
+
+    def at(self, index: int) -> Token:
+        """The branch before its first record."""
+        group, within = self._group_of(index)
+        rule = self._rule(group)
+        item = None if rule is None else self._items_of(rule)[within]
+        branch = Branch(
+            index=index,
+            total=self._fork.width,
+            fork=self._parent.node,
+            start=group.node,
+            join=self._fork.join,
+            item=item,
+            item_name="" if rule is None or rule.foreach is None else rule.item_name or "item",
+            state=self._state,
+            steps=self._steps,
+            result=self._parent.result,
+            started_ms=self._parent.last.at_ms if self._parent.last else 0,
+        )
+        token_id = branch_id(fork_id(self._parent.id, self._parent.slot), index)
+        return Token(token_id, branch=branch, result=branch.result, started_ms=self._parent.started_ms)
+
+    def _group_of(self, index: int) -> tuple[Group, int]:
+        start = 0
+        for group in self._fork.groups:
+            if index < start + group.count:
+                return group, index - start
+            start += group.count
+        raise EngineFault(f"{self._parent.id} has no branch {index}", code="broken_log")
+
+    def _rule(self, group: Group) -> Rule | None:
+        """None: a step of a DAG, which no rule makes."""
+        if not group.rule:
+            return None
+        for rule in self._graph.nodes[self._parent.node].rules:
+            if rule.id == group.rule:
+                return rule
+        raise EngineFault(f"the log has a fork by {group.rule}, which is no rule", code="broken_log")
+
+    def _items_of(self, rule: Rule) -> list[Json]:
+        if rule.id not in self._found:
+            self._found[rule.id] = _items(rule, self._names)
+        return self._found[rule.id]

@@ -1,0 +1,30 @@
+"""Which forks a run's logs tell of, the innermost first: for who deletes what they left."""
+
+from __future__ import annotations
+
+from stepwell.engine.codec import decode_record
+from stepwell.engine.forks import branch_id, fork_id, page_indexes, pages
+from stepwell.engine.records import ROOT, Fork, Record
+from stepwell.runtime.logbook import fetch
+from stepwell.runtime.ports import Blobs, Saved, Store
+
+
+async def forks_of(store: Store, blobs: Blobs, run_id: str) -> list[tuple[str, int]]:
+    """(id, width) of each fork. One query for each hundred branches."""
+    found: list[tuple[str, int]] = []
+    for saved in await store.read_log(run_id, ROOT):
+        await _add(store, blobs, run_id, ROOT, saved, found)
+    return found
+
+
+async def _add(store: Store, blobs: Blobs, run_id: str, token: str, saved: Saved, found: list[tuple[str, int]]) -> None:
+    record: Record = decode_record(await fetch(saved.body, blobs))
+    if not isinstance(record.next, Fork):
+        return
+    fork, width = fork_id(token, record.slot), record.next.width
+    for page in pages(width):
+        logs = await store.read_logs(run_id, [branch_id(fork, index) for index in page_indexes(width, page)])
+        for branch, log in logs.items():
+            for one in log:
+                await _add(store, blobs, run_id, branch, one, found)
+    found.append((fork, width))

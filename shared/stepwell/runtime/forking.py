@@ -1,0 +1,194 @@
+"""Forks in the world: branches are let begin, arrive at their join, and are ended when nobody waits for them any more.
+
+open     the fork's record ── one message for each ten branches
+arrive   branch's end ── its page's set ── full? ── the fork's own numbers ── complete? ── joined, by who completed it
+close    cancelled into the next slot of every branch that still runs, at slot 0 where it has not begun
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from stepwell.engine.dag import ready, roots
+from stepwell.engine.effects import Arrive, Close, Open, effects
+from stepwell.engine.forks import branch_id, first_chunks, fork_id, next_in_line, page_indexes, page_of, pages
+from stepwell.engine.join import (
+    fan_in_of,
+    fires,
+    indexes_of,
+    joined_record,
+    member_of,
+    must_tell,
+    packed,
+    tally_of,
+    unpacked,
+)
+from stepwell.engine.records import Status
+from stepwell.engine.token import Token
+from stepwell.engine.writing import ended_record
+from stepwell.errors import EngineFault
+from stepwell.runtime.logbook import ForkedParent, Forks, Logbook, Standing, pool_at
+from stepwell.runtime.messages import Message, Shut, Wake, to_json
+from stepwell.runtime.ports import Lane, Ports
+
+
+class Forking:
+    """Effects of forks. Each may be performed twice."""
+
+    def __init__(self, ports: Ports, logbook: Logbook) -> None:
+        self._ports, self._logbook = ports, logbook
+
+    async def perform(
+        self, at: Standing, effect: Open | Arrive | Close, by: str, known: Forks | None = None
+    ) -> Standing | None:
+        """The standing to go on from, when a branch's arrival gave one."""
+        match effect:
+            case Open():
+                await self.open(at, effect)
+            case Arrive():
+                return await self.arrive(at, effect, by, known)
+            case Close():
+                await self.close(at, effect, by)
+        return None
+
+    async def open(self, at: Standing, effect: Open) -> None:
+        """Wakes the branches that begin at once, by tens; of a DAG the steps that depend on none."""
+        fork = fork_id(at.token.id, effect.slot)
+        if at.graph.dag and not effect.fork.groups[0].rule:
+            names = list(at.graph.dag)
+            chunks: Iterable[tuple[str, int, int]] = ((names[index], index, 1) for index in roots(at.graph.dag))
+        else:
+            chunks = first_chunks(effect.fork)
+        await self._send(Lane.WORK, (
+            Wake(at.run_id, -1, branch_id(fork, first), pool_at(at.graph, node), count=count)
+            for node, first, count in chunks))  # fmt: skip
+
+    # -- arriving
+
+    async def arrive(self, at: Standing, effect: Arrive, by: str, known: Forks | None) -> Standing | None:
+        """Tells the join of this branch's end. What the caller is to go on with: the parent, when that made it go on;
+
+        else a branch that can begin now, because this one has ended.
+        """
+        fork = await self._logbook.fork(at.run_id, effect.parent, effect.slot, known)
+        if fork is None:
+            raise EngineFault(f"{at.token.id} is a branch of no fork", code="broken_log")
+        page = 0 if _is_dag(at, fork) else page_of(effect.index)  # who is ready is told by all that have ended
+        members = await self._ports.store.arrive(at.run_id, f"{fork.id}@{page}", member_of(effect.index, at.token))
+        parent: Standing | None = None
+        if await self._completes(at, fork, page, members):
+            parent = await self._logbook.load(at.run_id, effect.parent)
+            if parent is not None and parent.token.slot > effect.slot and _is_ours(parent, at, by):
+                return parent
+        following = self._following(at, fork, effect.index, members)
+        first = await self._logbook.load(at.run_id, branch_id(fork.id, following[0]), known) if following else None
+        if first is not None and _is_ours(first, at, by) and not _is_cancelled(first):
+            return first  # it was begun by us, so our arrival did not complete the join
+        if parent is not None:
+            return await self._join(parent, fork, by)
+        await self._wake(fork, following[1:])
+        return first if first is not None and first.token.last is None else None
+
+    def _following(self, at: Standing, fork: ForkedParent, index: int, members: frozenset[str]) -> list[int]:
+        """The branches that begin when this one has ended."""
+        if _is_dag(at, fork):
+            return ready(at.graph.dag, indexes_of(members), index)
+        following = next_in_line(fork.fork, index)
+        return [] if following is None else [following]
+
+    async def _wake(self, fork: ForkedParent, indexes: list[int]) -> None:
+        """The first of the branches that can begin goes on without a message; the others have one each."""
+        wakes = []
+        for index in indexes:
+            branch = fork.branches.at(index)
+            wakes.append(Wake(fork.parent.run_id, -1, branch.id, pool_at(fork.parent.graph, _start(branch))))
+        await self._send(Lane.WORK, wakes)
+
+    async def _completes(self, at: Standing, fork: ForkedParent, page: int, members: frozenset[str]) -> bool:
+        """Whether the join has all it needs, this arrival included.
+
+        A fork of one page is its page's set alone; a wider one hears from its pages when there is something to hear.
+        """
+        width, fan_in, tally = fork.fork.width, fan_in_of(at.graph, fork.fork), tally_of(members)
+        if len(pages(width)) > 1 and not _is_dag(at, fork):
+            if not must_tell(fan_in, len(page_indexes(width, page)), tally):
+                return False
+            reports = await self._ports.store.report(at.run_id, fork.id, page, packed(tally))
+            tally = unpacked(reports)
+        return fires(fan_in, width, tally)
+
+    async def _join(self, parent: Standing, fork: ForkedParent, by: str) -> Standing | None:
+        """`joined` into the slot after the fork, unless it is there; the standing to go on from, if we wrote it."""
+        if parent.token.slot > fork.parent.token.slot:
+            return None
+        found = [one for page in pages(fork.fork.width) for one in await self._logbook.branches(fork, page)]
+        moment = self._logbook.moment(parent, by)
+        record = joined_record(moment, parent.token, [one.token for one in found if one.token.ended])
+        winner = await self._logbook.append(parent, record)
+        if winner is not None and winner.by != by:
+            return None
+        return parent.after(winner or record)
+
+    # -- closing
+
+    async def close(self, at: Standing, effect: Close, by: str) -> None:
+        """Ends what still runs: here where it is one page, else by a message for each."""
+        fork = await self._logbook.fork(at.run_id, at.token.id, effect.slot)
+        if fork is None:
+            return
+        numbers = pages(fork.fork.width)
+        if len(numbers) == 1:
+            await self._shut(fork, 0, by)
+            return
+        await self._send(Lane.RESUME, [Shut(at.run_id, at.token.id, effect.slot, page) for page in numbers])
+
+    async def shut(self, message: Shut, by: str) -> None:
+        """Ends every branch of one page, and what those have forked in turn."""
+        fork = await self._logbook.fork(message.run_id, message.parent, message.slot)
+        if fork is not None:
+            await self._shut(fork, message.page, by)
+
+    async def _shut(self, fork: ForkedParent, page: int, by: str) -> None:
+        for branch in await self._logbook.branches(fork, page):
+            await self._end(branch, by)
+
+    async def _end(self, at: Standing, by: str) -> None:
+        """`cancelled` into the branch's next free slot. One that was cancelled before has its own fork closed again."""
+        while not at.token.ended:
+            record = ended_record(self._logbook.moment(at, by), at.token, Status.CANCELLED, None)
+            winner = await self._logbook.append(at, record)
+            at = at.after(winner or record)
+        await self.close_nested(at, by)
+
+    async def close_nested(self, at: Standing, by: str) -> None:
+        if _is_cancelled(at):
+            for effect in effects(at.graph, at.token):
+                if isinstance(effect, Close):
+                    await self.close(at, effect, by)
+
+    async def _send(self, lane: Lane, messages: Iterable[Message]) -> None:
+        bodies = [to_json(message) for message in messages]
+        if bodies:
+            await self._ports.queue.send_all(lane, bodies)
+
+
+def _is_ours(other: Standing, at: Standing, by: str) -> bool:
+    """Whether it is for us, who push this branch's end, to push what the branch moved on.
+
+    Also where the message that ended the branch did: it may have died of that, and we are there in its place.
+    """
+    ours = {by, at.token.last.by if at.token.last else by}
+    return other.token.last is not None and other.token.last.by in ours
+
+
+def _is_cancelled(at: Standing) -> bool:
+    return at.token.end is not None and at.token.end.status is Status.CANCELLED
+
+
+def _start(branch: Token) -> str:
+    return branch.branch.start if branch.branch else ""
+
+
+def _is_dag(at: Standing, fork: ForkedParent) -> bool:
+    """Whether the branches are the steps of a DAG, which no rule makes."""
+    return bool(at.graph.dag) and not fork.fork.groups[0].rule

@@ -1,0 +1,76 @@
+"""Forks and their branches as the API shows them: paged, by index, with what each brought or waits for."""
+
+from __future__ import annotations
+
+import pytest
+
+from stepwell.engine.actions import Outcome
+from stepwell.engine.records import Failure
+from tests.api.kit import World
+
+FORKED = """
+workflow: forked
+nodes:
+  begin: {transitions: [{to: ask, foreach: "{{ input.names }}", as: name}]}
+  ask: {wait: {for: approval}, transitions: [{to: score}]}
+  score: {run: python:m.score, transitions: [{to: all_in}]}
+  all_in: {fan_in: {policy: all, target: scores, on_branch_failure: collect}}
+"""
+
+
+@pytest.fixture
+def forked() -> World:
+    made = World(FORKED)
+    made.steps.functions["python:m.score"] = lambda call: (
+        Outcome(failure=Failure("Broken", "step", "no luck")) if call.input["name"] == "eva" else Outcome(7)
+    )
+    return made
+
+
+def test_a_forked_run_shows_its_fork_and_where_its_branches_are(forked: World) -> None:
+    run_id = forked.start("forked", input={"names": ["ana", "leo"]})
+    run = forked.get(f"/runs/{run_id}").json
+    assert (run["status"], run["phase"]) == ("running", "waiting_at_fan_in")
+    assert run["forked"] == {"id": "0/0", "node": "begin", "width": 2, "join": "all_in"}
+    assert run["links"]["branches"] == f"/runs/{run_id}/branches"
+
+
+def test_each_branch_says_what_it_waits_for_and_what_it_brought(forked: World) -> None:
+    run_id = forked.start("forked", input={"names": ["ana", "eva", "leo"]})
+    for index in (0, 1):
+        assert forked.post(f"/runs/{run_id}/approve", {"wait": f"0/0.{index}", "by": "kim"}).status == 200
+    forked.drain()
+    first, second, third = forked.get(f"/runs/{run_id}/branches").json["items"]
+    assert (first["id"], first["status"], first["item"], first["output"]["score"]) == ("0/0.0", "completed", "ana", 7)
+    assert (second["status"], second["error"]["type"]) == ("failed", "Broken")
+    assert (third["status"], third["waiting_for"], third["current_step"]) == ("waiting", "approval", "ask")
+
+
+def test_the_branches_of_a_wide_fork_come_page_by_page(forked: World) -> None:
+    run_id = forked.start("forked", input={"names": [f"n{number}" for number in range(250)]})
+    seen, cursor = [], "0"
+    while cursor is not None:
+        page = forked.get(f"/runs/{run_id}/branches", limit=90, cursor=cursor).json
+        seen += [branch["index"] for branch in page["items"]]
+        cursor = page["next_cursor"]
+    assert seen == list(range(250))
+
+
+def test_a_fork_that_has_joined_is_found_by_its_id(forked: World) -> None:
+    run_id = forked.start("forked", input={"names": ["ana"]})
+    forked.post(f"/runs/{run_id}/approve", {"wait": "0/0.0"})
+    forked.drain()
+    assert forked.get(f"/runs/{run_id}/branches").json["items"] == []
+    (branch,) = forked.get(f"/runs/{run_id}/branches", fork="0/0").json["items"]
+    assert branch["status"] == "completed"
+
+
+@pytest.mark.parametrize("fork", ["0", "0/", "0/x", "1/2", "0/0.0", "../etc", "0/" + "9" * 12, "0/7", "0/0.9/1"])
+def test_a_fork_that_is_not_there_is_not_found(forked: World, fork: str) -> None:
+    run_id = forked.start("forked", input={"names": ["ana"]})
+    assert forked.get(f"/runs/{run_id}/branches", fork=fork).status == 404
+
+
+def test_an_approval_of_a_branch_that_is_not_there_is_refused(forked: World) -> None:
+    run_id = forked.start("forked", input={"names": ["ana"]})
+    assert forked.post(f"/runs/{run_id}/approve", {"wait": "0/0.5"}).status == 404

@@ -1,0 +1,195 @@
+"""The invariants of forks, joins and branches: what is alive, when a join may fire, and what it then makes."""
+
+from __future__ import annotations
+
+import json
+import random
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from functools import cache
+
+from stepwell.definition.graph import FanIn, Graph
+from stepwell.engine.forks import Branches, pages
+from stepwell.engine.join import joined_record
+from stepwell.engine.names import Moment
+from stepwell.engine.records import ROOT, Kind, Record, Status
+from stepwell.engine.token import Token, fold
+from stepwell.runtime.logbook import run_info
+from tests.sim.tree import RUN, Logs, Opened, all_forks, ancestry, completed, fired, forks_of
+from tests.sim.world import World
+
+
+class BrokenLawError(Exception):
+    """A law does not hold: its name, and how."""
+
+
+def meeting(graph: Graph, opened: Opened) -> FanIn:
+    """How the branches of a fork meet."""
+    node = graph.nodes.get(opened.fork.join)
+    return (node.fan_in if node else None) or FanIn()
+
+
+def may_fire(fan_in: FanIn, width: int, ended: Sequence[Token]) -> bool:
+    """Whether a join has what it needs, or can no longer get it: by the definition reference, not by the engine."""
+    collects = fan_in.on_branch_failure == "collect"
+    good = len(ended) if collects else completed(ended)
+    allowed = width if collects else max(fan_in.tolerate_count or 0, int(width * (fan_in.tolerate_percent or 0) // 100))
+    need = {"all": width, "any": 1, "m_of_n": fan_in.need}[fan_in.policy]
+    return len(ended) >= width or len(ended) - completed(ended) > allowed or good >= need
+
+
+# -- what is alive
+
+
+def live_tokens(graph: Graph, logs: Logs, token_id: str = ROOT) -> Iterator[Token]:
+    """Tokens that must go on, or be parked. Raises BrokenLawError for a fork that hangs, or that was left open."""
+    token, records = logs.tokens[token_id], logs.records[token_id]
+    stands_at_fork = False
+    for opened in forks_of(token_id, records):
+        yield from _live_branches(graph, logs, opened)
+        stands_at_fork = opened.closed_by is None and opened.fork.width > 0
+    if not token.ended and not stands_at_fork:
+        yield token
+
+
+def _live_branches(graph: Graph, logs: Logs, opened: Opened) -> Iterator[Token]:
+    fan_in, after = meeting(graph, opened), opened.closed_by
+    left_alone = fired(opened) and after is not None and not after.error and fan_in.on_early_complete == "abandon"
+    ended: list[Token] = []
+    for index, branch in enumerate(opened.branches):
+        token = logs.tokens.get(branch)
+        if (token is None or not token.ended) and after is not None and not left_alone:
+            raise BrokenLawError(f"law 5: the fork of {branch} is closed by {after.kind}, and it has not ended")
+        if token is not None:
+            yield from live_tokens(graph, logs, branch)
+            ended += [token] if token.ended else []
+        elif after is None and not _is_held(opened, logs, index):  # one left alone by its join may never begin
+            raise BrokenLawError(f"law 5: {branch} was never begun")
+    if after is None and ended and may_fire(fan_in, opened.fork.width, ended):
+        message = f"{len(ended)} of {opened.fork.width} branches have ended, and the join does not fire"
+        raise BrokenLawError(f"law 3: {opened.parent} slot {opened.slot}: {message}")
+
+
+def _is_held(opened: Opened, logs: Logs, index: int) -> bool:
+    """Whether a branch is to begin when another one ends, which has not."""
+    before = opened.before_in_line(index)
+    return before is not None and not (before in logs.tokens and logs.tokens[before].ended)
+
+
+# -- the laws
+
+
+class Family:
+    """Tokens with what branches have of their parents, as they were at any record."""
+
+    def __init__(self, world: World, logs: dict[str, list[Record]]) -> None:
+        header = world.memory._runs[RUN]
+        self._run = run_info(replace(header, input=json.loads(header.input)))
+        self._graph, self._logs = world.program.graph, logs
+        self.branches = cache(self._branches)
+
+    def moment(self, record: Record) -> Moment:
+        """When this record was made, for its maker."""
+        return Moment(self._graph, self._run, record.at_ms, record.by)
+
+    def token(self, token: str, records: int) -> Token:
+        """After so many of its records."""
+        if token == ROOT:
+            return fold(self._logs[token][:records], Token(token))
+        place, _, index = token.rpartition(".")
+        parent, _, slot = place.rpartition("/")
+        return fold(self._logs.get(token, [])[:records], self.branches(parent, int(slot)).at(int(index)))
+
+    def _branches(self, parent: str, slot: int) -> Branches:
+        at = self.token(parent, slot + 1)
+        return Branches(self.moment(self._logs[parent][slot]), at)
+
+
+def law_3_joins(world: World, logs: dict[str, list[Record]]) -> Iterator[str]:
+    """Once for each fork, not before it may, and from its branches' records alone."""
+    family = Family(world, logs)
+    for token, records in logs.items():
+        joins = [record.slot for record in records if record.kind is Kind.JOINED]
+        if joins != [opened.slot + 1 for opened in forks_of(token, records) if fired(opened)]:
+            yield f"law 3: {token} has joins in slots {joins}, which do not each follow a fork"
+    for opened in all_forks(logs):
+        record = opened.closed_by
+        if record is None:
+            continue
+        if record.kind not in {Kind.JOINED, Kind.ENDED}:
+            yield f"law 3: the fork in slot {opened.slot} of {opened.parent} is followed by {record.kind}"
+        elif record.kind is Kind.JOINED:
+            yield from _one_join(world, family, opened, record)
+
+
+def _one_join(world: World, family: Family, opened: Opened, record: Record) -> Iterator[str]:
+    where = f"the join of {opened.parent} in slot {record.slot}"
+    read = world.seen.joined_on.get((opened.parent, record.slot), {})
+    ended = [one for one in (family.token(branch, read.get(branch, 0)) for branch in opened.branches) if one.ended]
+    fan_in = meeting(world.program.graph, opened)
+    if not may_fire(fan_in, opened.fork.width, ended):
+        yield f"law 3: {where} fired when {len(ended)} of {opened.fork.width} branches had ended"
+        return
+    random.Random(record.slot).shuffle(ended)
+    made = joined_record(family.moment(record), family.token(opened.parent, opened.slot + 1), ended)
+    if made != record:
+        yield f"law 3: {where} is not what its branches make: {record} is not {made}"
+    calls = sum(one.calls for one in ended)
+    if record.tally is None or record.tally.calls != calls:
+        yield f"law 9: {where} counts {record.tally}, and its branches made {calls} calls"
+
+
+def law_5_line(world: World, logs: dict[str, list[Record]]) -> Iterator[str]:
+    """Where only so many branches may run at once, one begins when the one before it in line has ended."""
+    order = world.seen.order
+    for opened in all_forks(logs):
+        for index, branch in enumerate(opened.branches):
+            before, records = opened.before_in_line(index), logs.get(branch)
+            if before is None or not records or _is_cancel(records[0]):
+                continue
+            last = logs[before][-1].slot if logs.get(before) else None
+            if last is None or order.get((before, last), 0) > order.get((branch, 0), 0):
+                yield f"concurrency: {branch} began before {before} had ended"
+
+
+def _is_cancel(record: Record) -> bool:
+    return record.kind is Kind.ENDED and getattr(record.next, "status", None) is Status.CANCELLED
+
+
+def law_3_branches(world: World, logs: dict[str, list[Record]]) -> Iterator[str]:
+    """A branch ends before the node where its fork joins, and begins no earlier than its fork."""
+    for opened in all_forks(logs):
+        forked_ms = logs[opened.parent][opened.slot].at_ms
+        for branch in opened.branches:
+            records = logs.get(branch, [])
+            if opened.fork.join and any(record.node == opened.fork.join for record in records):
+                yield f"law 3: {branch} went into {opened.fork.join}, where its fork joins"
+            if records and records[0].at_ms < forked_ms:
+                yield f"causal times: {branch} is older than its fork"
+
+
+def law_6_branches(world: World, logs: dict[str, list[Record]]) -> Iterator[str]:
+    """After an acknowledged cancel no branch commits a step's result. Of a wide fork, each page ends a little later."""
+    if world.seen.cancelled_at_slot is None:
+        return
+    later = {
+        token
+        for token, records in logs.items()
+        for record in records
+        if record.kind is Kind.STEP and world.seen.order.get((token, record.slot), 0) >= world.seen.cancelled_after
+    }
+    forks = {(opened.parent, opened.slot): opened for opened in all_forks(logs)}
+    for token in sorted(later - {ROOT}):
+        above = [forks[place] for place in ancestry(token)]
+        if not any(fired(opened) or len(pages(opened.fork.width)) > 1 for opened in above):
+            yield f"law 6: the cancel was acknowledged, and {token} committed a step after it"
+
+
+def law_9_calls(world: World, logs: dict[str, list[Record]]) -> Iterator[str]:
+    """A token's counter is its own attempts and those of the branches that it joined."""
+    for token, records in logs.items():
+        own = sum(record.kind in {Kind.STEP, Kind.ACTED} for record in records)
+        merged = sum(record.tally.calls for record in records if record.tally)
+        counted = fold(records, Token(token)).calls
+        if counted != own + merged:
+            yield f"law 9: {token} counts {counted} calls; its log has {own}, its joins {merged}"

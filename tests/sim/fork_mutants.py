@@ -1,0 +1,147 @@
+"""Mutants of forks and joins: each takes one law of the protocol away, and the simulator must notice."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import AbstractContextManager, contextmanager
+from typing import Any
+from unittest import mock
+
+from stepwell.engine import join
+from stepwell.engine.effects import Open
+from stepwell.engine.records import Record
+from stepwell.local.memory_store import MemoryStore
+from stepwell.runtime import forking
+from stepwell.runtime.forking import Forking
+from stepwell.runtime.logbook import ForkedParent, Standing
+from stepwell.runtime.worker import Worker
+
+_append = Worker._append
+_join, _open, _end, _following = Forking._join, Forking.open, Forking._end, Forking._following
+
+
+@contextmanager
+def bare_counter() -> Iterator[None]:
+    """A join counts arrivals: one that is told twice is two."""
+
+    async def arrive(self: MemoryStore, run_id: str, name: str, member: str) -> frozenset[str]:
+        members = self._joins[run_id, name]
+        members.add(f"{len(members)}#{member}")
+        return frozenset(members)
+
+    def indexes_of(members: frozenset[str]) -> set[int]:
+        return {int(member.partition("#")[2].rstrip("-!")) for member in members}
+
+    with mock.patch.object(MemoryStore, "arrive", arrive), mock.patch.object(forking, "indexes_of", indexes_of):
+        yield
+
+
+@contextmanager
+def join_by_two() -> Iterator[None]:
+    """Whoever finds the join complete goes on as the parent, although another's record fired it."""
+
+    async def fire(self: Forking, parent: Standing, fork: ForkedParent, by: str) -> Standing | None:
+        fired = await _join(self, parent, fork, by)
+        return fired or await self._logbook.load(parent.run_id, parent.token.id)
+
+    with mock.patch.object(Forking, "_join", fire):
+        yield
+
+
+@contextmanager
+def page_counted_twice() -> Iterator[None]:
+    """A page that reports again is counted again."""
+
+    async def report(self: MemoryStore, run_id: str, name: str, page: int, value: int) -> Mapping[int, int]:
+        reports = self._reports[run_id, name]
+        reports[len(reports)] = value
+        return dict(reports)
+
+    with mock.patch.object(MemoryStore, "report", report):
+        yield
+
+
+@contextmanager
+def opened_once() -> Iterator[None]:
+    """A fork's branches are woken by the first who comes to it, whether or not that one gets to the end."""
+    tried: set[object] = set()
+
+    async def opened(self: Forking, at: Standing, effect: Open) -> None:
+        if (self, at.token.id, effect.slot) not in tried:
+            tried.add((self, at.token.id, effect.slot))
+            await _open(self, at, effect)
+
+    with mock.patch.object(Forking, "open", opened):
+        yield
+
+
+@contextmanager
+def arrived_before_end() -> Iterator[None]:
+    """A branch tells its join before its end is recorded."""
+
+    async def append(self: Worker, at: Standing, record: Record) -> Standing | None:
+        after = at.after(record)
+        if after.token.end is not None and after.token.branch is not None:
+            await self._performer.perform(after, record.by)
+        return await _append(self, at, record)
+
+    with mock.patch.object(Worker, "_append", append):
+        yield
+
+
+@contextmanager
+def closed_but_unbegun() -> Iterator[None]:
+    """Closing a fork passes over the branches that have no record yet."""
+
+    async def end(self: Forking, at: Standing, by: str) -> None:
+        if at.token.last is not None:
+            await _end(self, at, by)
+
+    with mock.patch.object(Forking, "_end", end):
+        yield
+
+
+@contextmanager
+def closed_but_nested() -> Iterator[None]:
+    """Closing a fork leaves the forks of its branches open."""
+
+    async def close_nested(self: Forking, at: Standing, by: str) -> None:
+        return None
+
+    with mock.patch.object(Forking, "close_nested", close_nested):
+        yield
+
+
+@contextmanager
+def next_in_line_once() -> Iterator[None]:
+    """Who ends lets the next branch begin once: if that is lost on the way, it is lost."""
+    tried: set[object] = set()
+
+    def following(self: Forking, at: Standing, *place: Any) -> list[int]:
+        again = (self, at.token.id) in tried
+        tried.add((self, at.token.id))
+        return [] if again else _following(self, at, *place)
+
+    with mock.patch.object(Forking, "_following", following):
+        yield
+
+
+@contextmanager
+def merged_as_told() -> Iterator[None]:
+    """The branches' outputs are merged in the order in which somebody handed them over."""
+
+    with mock.patch.object(join, "sorted", lambda branches, key: list(branches), create=True):
+        yield
+
+
+OF_FORKS: tuple[Callable[[], AbstractContextManager[None]], ...] = (
+    bare_counter,
+    join_by_two,
+    page_counted_twice,
+    opened_once,
+    arrived_before_end,
+    closed_but_unbegun,
+    closed_but_nested,
+    next_in_line_once,
+    merged_as_told,
+)

@@ -1,0 +1,88 @@
+"""A run as the store holds it: the logs of all its tokens, and the forks in them, whatever the engine believes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+
+from stepwell.engine.codec import decode_record
+from stepwell.engine.records import ROOT, Fork, Group, Kind, Record, Status
+from stepwell.engine.token import Token, fold
+from stepwell.local.memory_store import MemoryStore
+
+RUN = "run_sim"
+
+
+@dataclass(frozen=True, slots=True)
+class Opened:
+    """A fork as its parent's log tells it, and the record that followed."""
+
+    parent: str
+    slot: int
+    fork: Fork
+    closed_by: Record | None
+
+    @property
+    def branches(self) -> list[str]:
+        return [f"{self.parent}/{self.slot}.{index}" for index in range(self.fork.width)]
+
+    def group_of(self, index: int) -> tuple[Group, int]:
+        """The group of a branch, and the first branch of that group."""
+        first = 0
+        for group in self.fork.groups:
+            if index < first + group.count:
+                return group, first
+            first += group.count
+        raise IndexError(index)
+
+    def before_in_line(self, index: int) -> str | None:
+        """The branch whose end lets this one begin; None for one that begins at once."""
+        group, first = self.group_of(index)
+        before = index - group.max_concurrency
+        return self.branches[before] if group.max_concurrency and before >= first else None
+
+
+def forks_of(token: str, records: list[Record]) -> Iterator[Opened]:
+    """Every fork of a token."""
+    for place, record in enumerate(records):
+        if isinstance(record.next, Fork):
+            following = records[place + 1] if place + 1 < len(records) else None
+            yield Opened(token, record.slot, record.next, following)
+
+
+def all_forks(logs: dict[str, list[Record]]) -> Iterator[Opened]:
+    for token, records in logs.items():
+        yield from forks_of(token, records)
+
+
+def ancestry(token: str) -> Iterator[tuple[str, int]]:
+    """(parent, slot of its fork) of a branch, of its parent, and so on to the root."""
+    while token != ROOT:
+        token, _, tail = token.rpartition("/")
+        yield token, int(tail.split(".")[0])
+
+
+def fired(opened: Opened) -> bool:
+    return opened.closed_by is not None and opened.closed_by.kind is Kind.JOINED
+
+
+def completed(tokens: Iterable[Token]) -> int:
+    return sum(token.end is not None and token.end.status is Status.COMPLETED for token in tokens)
+
+
+class Logs:
+    """Every token's records and fold, read on from where the last look ended."""
+
+    def __init__(self, memory: MemoryStore) -> None:
+        self._memory = memory
+        self.records: dict[str, list[Record]] = {}
+        self.tokens: dict[str, Token] = {}
+
+    def look(self) -> Logs:
+        for (_, token), log in self._memory._logs.items():
+            known = self.records.get(token, [])
+            if len(known) != len(log.slots):
+                new = [decode_record(saved.body) for saved in log.after(len(known) - 1, None)]
+                self.tokens[token] = fold(new, self.tokens.get(token, Token(token)))
+                self.records[token] = known + new
+        return self
