@@ -23,15 +23,15 @@ from stepwell.definition.compiler import compile_definition, compile_document
 from stepwell.definition.expressions import compile_expression
 from stepwell.definition.graph import Graph
 from stepwell.local.blobs import MemoryBlobs
-from stepwell.local.clocks import RealClock
 from stepwell.local.database import Database, Synchronous
 from stepwell.local.sqlite_queue import SqliteQueue
 from stepwell.local.sqlite_store import SqliteStore
-from stepwell.local.wiring import new_id
 from stepwell.runtime.assembly import Assembly, assemble
 from stepwell.runtime.catalog import Catalog
+from stepwell.runtime.clocks import RealClock
 from stepwell.runtime.dispatch import dispatch
 from stepwell.runtime.driving import run_now
+from stepwell.runtime.ids import new_id
 from stepwell.runtime.ports import Lane, Ports
 from stepwell.runtime.service import Start
 from stepwell.runtime.steps.executor import FunctionSteps

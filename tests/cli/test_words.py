@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from typing import Any
 
 import pytest
 from rich.console import Console
@@ -111,3 +112,25 @@ def test_settings_come_from_the_environment_and_have_defaults() -> None:
 def test_no_color_takes_the_colours_away(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("NO_COLOR", "1")
     assert console().no_color
+
+
+@pytest.mark.usefixtures("cli")
+def test_a_dag_is_shown_with_every_step_and_a_fork_in_one_line() -> None:
+    step = {"output": None, "error": None, "attempts": 0, "started_at": None, "ended_at": None}
+    steps = {"ask": {**step, "status": "waiting"}, "ship": {**step, "status": "pending"}}
+    dag = {"id": "0/0", "node": "", "width": 2, "join": None}
+    assert shown({**RUN, "steps": steps, "forked": dag})[-2:] == [" ◔  ask                waiting",
+                                                                  " ○  ship               pending"]  # fmt: skip
+    assert not [line for line in shown({**RUN, "forked": dag}) if line.startswith("forked")]
+    fork = {"id": "0/3", "node": "score", "width": 3, "join": "gather"}
+    assert "forked     3 branches of score, join gather" in shown({**RUN, "forked": fork})
+    assert "forked     1 branch of score, join at the end" in shown(
+        {**RUN, "forked": {**fork, "width": 1, "join": None}}
+    )
+
+
+def shown(run: dict[str, Any]) -> list[str]:
+    """The lines of `stepwell show`."""
+    out = Console(file=io.StringIO(), width=100, force_terminal=False)
+    out.print(run_view(run, NOW))
+    return [line.rstrip() for line in out.file.getvalue().splitlines()]  # type: ignore[attr-defined]

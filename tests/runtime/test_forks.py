@@ -451,3 +451,16 @@ def test_branches_whose_steps_take_long_do_not_wait_for_each_other() -> None:
     world.deliver()
     assert scores(world, run_id) == [{"score": n} for n in (1, 2, 3, 4)]
     assert [call.node for call in world.steps.calls].count("score") == 4
+
+
+def test_the_sweeper_lets_no_branch_begin_before_its_turn() -> None:
+    text = mapping(options=", max_concurrency: 2").replace(
+        'run: python:m.score, output: {score: "{{ result }}"}', "wait: {for: approval, timeout: 30d}"
+    )
+    world = World(text)
+    run_id = world.start(given=[1, 2, 3, 4, 5])
+    world.deliver()
+    world.pass_time(9 * DAY_MS)
+    assert run_now(world.sweeper.sweep(60_000)) == ()
+    world.deliver()
+    assert waiting(world, run_id, 5) == [0, 1]

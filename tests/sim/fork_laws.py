@@ -12,10 +12,10 @@ from stepwell.definition.graph import FanIn, Graph
 from stepwell.engine.forks import Branches, pages
 from stepwell.engine.join import joined_record
 from stepwell.engine.names import Moment
-from stepwell.engine.records import ROOT, Kind, Record, Status
+from stepwell.engine.records import ROOT, Kind, Record
 from stepwell.engine.token import Token, fold
 from stepwell.runtime.logbook import run_info
-from tests.sim.tree import RUN, Logs, Opened, all_forks, ancestry, completed, fired, forks_of
+from tests.sim.tree import RUN, Logs, Opened, all_forks, ancestry, completed, fired, forks_of, is_cancel
 from tests.sim.world import World
 
 
@@ -63,17 +63,19 @@ def _live_branches(graph: Graph, logs: Logs, opened: Opened) -> Iterator[Token]:
         if token is not None:
             yield from live_tokens(graph, logs, branch)
             ended += [token] if token.ended else []
-        elif after is None and not _is_held(opened, logs, index):  # one left alone by its join may never begin
+        elif after is None and not _is_held(graph, opened, logs, index):  # one left alone by its join may never begin
             raise BrokenLawError(f"law 5: {branch} was never begun")
     if after is None and ended and may_fire(fan_in, opened.fork.width, ended):
         message = f"{len(ended)} of {opened.fork.width} branches have ended, and the join does not fire"
         raise BrokenLawError(f"law 3: {opened.parent} slot {opened.slot}: {message}")
 
 
-def _is_held(opened: Opened, logs: Logs, index: int) -> bool:
-    """Whether a branch is to begin when another one ends, which has not."""
-    before = opened.before_in_line(index)
-    return before is not None and not (before in logs.tokens and logs.tokens[before].ended)
+def _is_held(graph: Graph, opened: Opened, logs: Logs, index: int) -> bool:
+    """Whether a branch is to begin when others end, of which one has not."""
+    before, names = opened.before_in_line(index), list(graph.dag)
+    needs = graph.dag.get(opened.group_of(index)[0].node, ())
+    held_by = [opened.branches[names.index(name)] for name in needs] + ([] if before is None else [before])
+    return not all(one in logs.tokens and logs.tokens[one].ended for one in held_by)
 
 
 # -- the laws
@@ -145,15 +147,11 @@ def law_5_line(world: World, logs: dict[str, list[Record]]) -> Iterator[str]:
     for opened in all_forks(logs):
         for index, branch in enumerate(opened.branches):
             before, records = opened.before_in_line(index), logs.get(branch)
-            if before is None or not records or _is_cancel(records[0]):
+            if before is None or not records or is_cancel(records[0]):
                 continue
             last = logs[before][-1].slot if logs.get(before) else None
             if last is None or order.get((before, last), 0) > order.get((branch, 0), 0):
                 yield f"concurrency: {branch} began before {before} had ended"
-
-
-def _is_cancel(record: Record) -> bool:
-    return record.kind is Kind.ENDED and getattr(record.next, "status", None) is Status.CANCELLED
 
 
 def law_3_branches(world: World, logs: dict[str, list[Record]]) -> Iterator[str]:

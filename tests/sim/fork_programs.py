@@ -9,6 +9,7 @@ from typing import Any
 
 from stepwell.definition.graph import END, FanIn, Graph, Node, Rule, Step
 from stepwell.engine.records import Pause
+from tests.sim.dag_programs import make_dag
 from tests.sim.programs import (
     ERROR,
     TOPICS,
@@ -28,8 +29,11 @@ DEEPEST = 2
 
 
 def make_program(rng: random.Random) -> Program:
-    """A random workflow: half of them fork."""
-    if rng.random() < 0.5:
+    """A random workflow: some are DAGs, half of them fork."""
+    kind = rng.random()
+    if kind < 0.15:
+        return make_dag(rng)
+    if kind < 0.5:
         return make_timeline(rng)
     kind = rng.random()
     if kind < 0.5:

@@ -14,6 +14,7 @@ from stepwell.engine.token import Token, fold
 from stepwell.errors import ExpressionError
 from stepwell.runtime.messages import Wake, from_json
 from stepwell.runtime.ports import Event
+from tests.sim.dag_laws import laws_of_dags
 from tests.sim.fork_laws import (
     BrokenLawError,
     law_3_branches,
@@ -45,7 +46,7 @@ def check_end(world: World) -> None:
             for broken in of_token(world, token, log):
                 raise BrokenLawError(broken)
     of_run = (_law_4_events, _law_6_cancel, law_3_joins, law_3_branches, law_5_line, law_6_branches, law_9_calls)
-    for law in (*of_run, _extra_runs):
+    for law in (*of_run, laws_of_dags, _extra_runs):
         for broken in law(world, logs):
             raise BrokenLawError(broken)
 
@@ -178,6 +179,8 @@ def _extra_runs(world: World, logs: dict[str, list[Record]]) -> Iterator[str]:
         if count > 1:
             yield f"at_most_once: {key} ran {count} times"
     if world.seen.crashes or world.chances.hands_over:  # who hands over goes on under another name
+        return
+    if world.program.is_dag and world.chances.double:  # of each step that came before, a copy may find this one ready
         return
     for (token, node, entered, attempt), wakes in world.seen.ran.items():
         if len(wakes) > 1 and _has_one_pusher(world, node):

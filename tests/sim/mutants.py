@@ -20,6 +20,7 @@ from stepwell.runtime.messages import Wake, to_json
 from stepwell.runtime.perform import Performer
 from stepwell.runtime.ports import Event, Lane, Saved, StatusChange, Waiter
 from stepwell.runtime.worker import Budget, Worker
+from tests.sim.dag_mutants import OF_DAGS
 from tests.sim.fork_mutants import OF_FORKS
 from tests.sim.world import stop
 
@@ -200,6 +201,7 @@ MUTANTS: dict[str, Callable[[], AbstractContextManager[None]]] = {
     mutant.__name__: mutant
     for mutant in (
         *OF_FORKS,
+        *OF_DAGS,
         no_conditional_append,
         wait_after_read,
         event_after_waits,

@@ -66,6 +66,10 @@ class Program:
         nodes = self.graph.nodes.values()
         return any(node.fan_out == "all" or any(rule.foreach for rule in node.rules) for node in nodes)
 
+    @property
+    def is_dag(self) -> bool:
+        return bool(self.graph.dag)
+
     def policy(self, step: Step) -> Policy:
         return resolve_policy(step, StepDefaults())
 
@@ -84,7 +88,9 @@ class Program:
             return Outcome(failure=Failure("Flaky", category, "again", call.node, call.attempt), started_ms=now_ms)
         if call.node in self.directives and call.resumed is None:
             return Outcome(pause=self.directives[call.node], started_ms=now_ms)
-        return Outcome(value={"node": call.node, "attempt": call.attempt, "token": call.token}, started_ms=now_ms)
+        given = {"given": call.input} if self.is_dag else {}
+        value = {"node": call.node, "attempt": call.attempt, "token": call.token, **given}
+        return Outcome(value=value, started_ms=now_ms)
 
     def _fails(self, call: Any) -> bool:
         every, first = self.failing.get(call.node, (0, 0))

@@ -62,6 +62,10 @@ def ancestry(token: str) -> Iterator[tuple[str, int]]:
         yield token, int(tail.split(".")[0])
 
 
+def is_cancel(record: Record) -> bool:
+    return record.kind is Kind.ENDED and getattr(record.next, "status", None) is Status.CANCELLED
+
+
 def fired(opened: Opened) -> bool:
     return opened.closed_by is not None and opened.closed_by.kind is Kind.JOINED
 

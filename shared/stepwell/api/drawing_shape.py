@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import TypeAlias
 
 from stepwell.definition.durations import show_duration
-from stepwell.definition.graph import END, Graph, Json, Node, Rule, Wait
+from stepwell.definition.graph import END, Expression, Graph, Json, Node, Rule, Wait
 
 LABEL_CHARACTERS = 38  # of a condition on a line; what is longer is cut, the whole is in the tooltip
 LABEL_LINES = 3
@@ -72,9 +72,12 @@ def picture(graph: Graph, states: Mapping[str, str]) -> Picture:
     ids = {name: f"n{index}" for index, name in enumerate(graph.nodes)}
     nodes = [_node_shape(node, ids[name], states.get(name, "")) for name, node in graph.nodes.items()]
     failures: dict[_Ends, Shape] = {}
-    lines = [Line(_START_ID, ids[graph.start])]
-    for name, node in graph.nodes.items():
-        lines.extend(_merged(_node_lines(node, ids[name], ids, failures)))
+    if graph.dag:
+        lines = list(_dag_lines(graph.dag, ids))
+    else:
+        lines = [Line(_START_ID, ids[graph.start])]
+        for name, node in graph.nodes.items():
+            lines.extend(_merged(_node_lines(node, ids[name], ids, failures)))
     ends = [Shape(_END_ID, "end", "end")] if any(line.target == _END_ID for line in lines) else []
     shapes = (Shape(_START_ID, "start", "start"), *nodes, *failures.values(), *ends)
     return Picture(graph.name, shapes, tuple(lines))
@@ -110,11 +113,19 @@ def _label(condition: str) -> str:
 
 def _node_shape(node: Node, shape_id: str, status: str) -> Shape:
     known = "completed" if status == "passed" else status if status in STATUSES else ""
+    kind, what = "route", ""
     if node.wait is not None:
-        return Shape(shape_id, "wait", node.name, _wait_words(node.wait), known)
-    if node.step is not None:
-        return Shape(shape_id, "step", node.name, node.step.run, known)
-    return Shape(shape_id, "route", node.name, "", known)
+        kind, what = "wait", _wait_words(node.wait)
+    elif node.step is not None:
+        kind, what = "step", node.step.run
+    return Shape(shape_id, kind, node.name, " · ".join(filter(None, (*_fork_words(node), what))), known)
+
+
+def _fork_words(node: Node) -> Iterator[str]:
+    if node.fan_in is not None:
+        yield f"join {node.fan_in.need}" if node.fan_in.policy == "m_of_n" else f"join {node.fan_in.policy}"
+    if node.fan_out == "all":
+        yield "fork"
 
 
 def _wait_words(wait: Wait) -> str:
@@ -128,6 +139,15 @@ def _wait_words(wait: Wait) -> str:
     return f"{what}{' ' if wait.kind in {'delay', 'sleep'} else ', at most '}{show_duration(wait.timeout_ms)}"
 
 
+def _dag_lines(dag: Mapping[str, tuple[str, ...]], ids: Mapping[str, str]) -> Iterator[Line]:
+    """From the start to the steps that depend on none, from each step to its dependents, from the last to the end."""
+    needed = {one for needs in dag.values() for one in needs}
+    for name, needs in dag.items():
+        sources = [ids[one] for one in needs if one in ids] or [_START_ID]
+        yield from (Line(source, ids[name]) for source in sources)
+    yield from (Line(ids[name], _END_ID) for name in dag if name not in needed)
+
+
 def _node_lines(
     node: Node, source: str, ids: Mapping[str, str], failures: dict[_Ends, Shape]
 ) -> Iterator[tuple[_Ends, str, bool]]:
@@ -135,6 +155,7 @@ def _node_lines(
     if not node.rules:
         yield (source, _END_ID), "", False
     conditional = False
+    takes_one = node.fan_out != "all"  # else none is the `otherwise` of the others
     for rule in node.rules:
         if rule.fail is not None:
             key = (source, rule.fail)
@@ -144,19 +165,24 @@ def _node_lines(
             target = _END_ID if rule.to == END else ids.get(rule.to)
             if target is not None:  # a definition with an unknown target can still be looked at
                 yield (source, target), _condition(rule, conditional), rule.when is not None and rule.when.reads_error
-        conditional = conditional or (rule.stage == "transition" and rule.when is not None)
+        conditional = conditional or (takes_one and rule.stage == "transition" and rule.when is not None)
 
 
 def _condition(rule: Rule, conditional: bool) -> str:
     """The rule in words. A transition without a condition, after others that have one, is the `otherwise`."""
-    text = rule.when.text.strip() if rule.when is not None else ""
-    if text.startswith("{{") and text.endswith("}}"):
-        text = text[2:-2].strip()
+    text = _bare(rule.when)
     if not text and rule.stage == "transition" and conditional:
         text = "otherwise"
+    if rule.foreach is not None:
+        text = f"foreach {_bare(rule.foreach)}{f' if {text}' if rule.when is not None else ''}"
     if rule.max_uses is None:
         return text
     return f"{text}{_LIMIT}{rule.max_uses})".strip()
+
+
+def _bare(condition: Expression | None) -> str:
+    text = condition.text.strip() if condition is not None else ""
+    return text[2:-2].strip() if text.startswith("{{") and text.endswith("}}") else text
 
 
 def _merged(rules: Iterator[tuple[_Ends, str, bool]]) -> Iterator[Line]:

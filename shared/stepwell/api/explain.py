@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from typing_extensions import TypedDict
 
-from stepwell.api.views import current_steps, phase_of, status_of, summary_of
+from stepwell.api.views import current_steps, phase_of, progress, status_of, summary_of
 from stepwell.definition.graph import Json
 from stepwell.engine.history import Entry, entry_json
 from stepwell.engine.names import iso
-from stepwell.engine.records import Arm, Parked, RetryAt, Status
+from stepwell.engine.records import Arm, Fork, Parked, RetryAt, Status
 from stepwell.engine.writing import deadline_ms
 from stepwell.runtime.logbook import Standing
 
@@ -18,7 +18,7 @@ from stepwell.runtime.logbook import Standing
 class Waker(TypedDict):
     """Something that will, or can, move the run on."""
 
-    what: str  # timer | event | call | queue | deadline
+    what: str  # timer | event | call | queue | deadline | branch
     at: str | None
     detail: str
 
@@ -95,7 +95,25 @@ def _why(at: Standing, status: Status, now_ms: int) -> _Why:
     if status is Status.PENDING:
         since_ms = token.last.at_ms if token.last else max(header.created_ms, header.start_at_ms)
         return _Why("It is in the queue: the next free worker picks it up.", (_QUEUE,), since_ms, in_queue=True)
+    if token.fork is not None and token.last is not None and isinstance(token.last.next, Fork):
+        return _forked(at, token.fork, now_ms)
     return _running(at, now_ms)
+
+
+def _forked(at: Standing, fork: Fork, now_ms: int) -> _Why:
+    """A run whose branches run. What each of them waits for is told for the steps of a DAG."""
+    since_ms = at.token.last.at_ms if at.token.last else 0
+    if not at.graph.dag:
+        text = f"It waits for the {fork.width} branches of {at.token.node}, which meet at {fork.join or 'the end'}."
+        branches = Waker(what="branch", at=None, detail=f"GET /runs/{at.run_id}/branches tells of each branch")
+        return _Why(text, (branches,), since_ms)
+    steps = [replace(at, token=one) for one in at.dag if one.parked and one.resumption is None and not one.ended]
+    whys = [_parked(step, step.token.parked, now_ms) for step in steps if step.token.parked]
+    at_work = current_steps(at)
+    in_queue = len(at_work) > len(whys)
+    texts = [f"{progress(at)} of its steps have ended; at work: {', '.join(at_work)}.", *(why.text for why in whys)]
+    wakers = [waker for why in whys for waker in why.wakers]
+    return _Why(" ".join(texts), (*wakers, *([_QUEUE] if in_queue else [])), since_ms, in_queue=in_queue)
 
 
 def _running(at: Standing, now_ms: int) -> _Why:
@@ -137,7 +155,8 @@ def _what(parked: Parked) -> str:
 
 def _of_arm(at: Standing, arm: Arm) -> list[Waker]:
     if arm.kind == "approval":
-        detail = f"POST /runs/{at.run_id}/approve or /reject by whoever decides"
+        where = f' with "wait": "{at.token.node}"' if at.graph.dag else ""
+        detail = f"POST /runs/{at.run_id}/approve or /reject{where} by whoever decides"
         return [Waker(what="call", at=None, detail=detail)]
     wakers = []
     for topic in arm.topics:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing_extensions import TypedDict
 
+from stepwell.api.dags import step_views
 from stepwell.api.views import current_steps, status_of
 from stepwell.definition.graph import END, Graph, Json, Node, Rule
 from stepwell.engine.records import Status
@@ -11,17 +12,31 @@ from stepwell.runtime.logbook import Standing
 
 
 class NodeView(TypedDict):
-    """A node: `kind` is step, wait or route."""
+    """A node: `kind` is step, wait or route. `forks_to`: where the branches of a node that forks meet, or `end`;
+
+    `joins`: of a node where branches meet, how many it takes (all, any, m_of_n).
+    """
 
     name: str
     kind: str
     run: str | None
     wait: str | None
     terminal: bool
+    forks_to: str | None
+    joins: str | None
 
 
 EdgeView = TypedDict(
-    "EdgeView", {"id": str, "from": str, "to": str | None, "stage": str, "when": str | None, "fail": str | None}
+    "EdgeView",
+    {
+        "id": str,
+        "from": str,
+        "to": str | None,
+        "stage": str,
+        "when": str | None,
+        "foreach": str | None,
+        "fail": str | None,
+    },
 )
 
 
@@ -73,16 +88,27 @@ def workflow_view(graph: Graph) -> WorkflowView:
 
 
 def graph_view(graph: Graph) -> GraphView:
-    """The graph; `to` is `end` for an edge that ends the run, null for one that fails it or lets the next decide."""
+    """The graph; `to` is `end` for an edge that ends the run, null for one that fails it or lets the next decide.
+
+    Of a DAG the edges are the dependencies, of stage `depends_on`, from each to the step that waits for it.
+    """
     return GraphView(
         start=graph.start,
-        nodes=[_node(node) for node in graph.nodes.values()],
-        edges=[_edge(node, rule) for node in graph.nodes.values() for rule in node.rules],
+        nodes=[_node(graph, node) for node in graph.nodes.values()],
+        edges=[
+            *(_edge(node, rule) for node in graph.nodes.values() for rule in node.rules),
+            *(_dependency(name, at, one) for name, needs in graph.dag.items() for at, one in enumerate(needs)),
+        ],
     )
 
 
 def node_states(at: Standing) -> dict[str, str]:
-    """What became of each node that the run has touched: its step's status, or `passed` for a node without one."""
+    """What became of each node that the run has touched: its step's status, or `passed` for a node without one.
+
+    Of a DAG, what its steps show: `completed` for one without code too.
+    """
+    if at.graph.dag:
+        return {name: view.status for name, view in step_views(at).items() if view.status != "pending"}
     states = {name: "passed" for name in at.token.visits if name != at.token.node or at.token.ended}
     states |= {name: step.status for name, step in at.token.steps.items()}
     for name in current_steps(at):
@@ -90,18 +116,36 @@ def node_states(at: Standing) -> dict[str, str]:
     return states
 
 
-def _node(node: Node) -> NodeView:
+def _node(graph: Graph, node: Node) -> NodeView:
+    is_fork = node.fan_out == "all" or any(rule.foreach for rule in node.rules)
+    is_last = not any(node.name in needs for needs in graph.dag.values())
     return NodeView(
         name=node.name,
         kind="step" if node.step else "wait" if node.wait else "route",
         run=node.step.run if node.step else None,
         wait=node.wait.kind if node.wait else None,
-        terminal=not node.rules or any(rule.to == END for rule in node.rules),
+        terminal=is_last and (not node.rules or any(rule.to == END for rule in node.rules)),
+        forks_to=(node.join or END) if is_fork else None,
+        joins=node.fan_in.policy if node.fan_in else None,
     )
 
 
 def _edge(node: Node, rule: Rule) -> EdgeView:
-    when = rule.when.text if rule.when else None
     return EdgeView(
-        {"id": rule.id, "from": node.name, "to": rule.to, "stage": rule.stage, "when": when, "fail": rule.fail}
+        {
+            "id": rule.id,
+            "from": node.name,
+            "to": rule.to,
+            "stage": rule.stage,
+            "when": rule.when.text if rule.when else None,
+            "foreach": rule.foreach.text if rule.foreach else None,
+            "fail": rule.fail,
+        }
+    )
+
+
+def _dependency(name: str, at: int, needed: str) -> EdgeView:
+    edge_id = f"{name}.depends_on[{at}]"
+    return EdgeView(
+        {"id": edge_id, "from": needed, "to": name, "stage": "depends_on", "when": None, "foreach": None, "fail": None}
     )

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from typing_extensions import TypedDict
 
+from stepwell.api.dags import at_work, done, step_views
 from stepwell.definition.graph import Json
 from stepwell.engine.forks import fork_id
 from stepwell.engine.names import iso, node_of, state_of
@@ -247,22 +248,24 @@ def phase_of(at: Standing) -> Phase:
 
 
 def current_steps(at: Standing) -> list[str]:
-    """The nodes that the run stands at."""
+    """The nodes that the run stands at; of a DAG the steps that run or wait."""
     if at.token.ended or status_of(at) in {Status.IDLE, Status.PENDING}:
         return []
-    return [node_of(at.graph, at.token)]
+    return at_work(step_views(at)) if at.graph.dag else [node_of(at.graph, at.token)]
 
 
 def progress(at: Standing) -> str:
-    """`done/all`: entries of a timeline before the current one, else nodes that were left."""
+    """`done/all`: entries of a timeline before the current one, ended steps of a DAG, else nodes that were left."""
     token, names = at.token, list(at.graph.nodes)
     if token.end is not None and token.end.status is Status.COMPLETED:
-        done = len(names)
+        ended = len(names)
+    elif at.graph.dag:
+        ended = done(step_views(at).values())
     elif at.graph.format == "timeline":
-        done = names.index(token.node) if token.node in names else 0
+        ended = names.index(token.node) if token.node in names else 0
     else:
-        done = len(set(token.visits) - {token.node})
-    return f"{done}/{len(names)}"
+        ended = len(set(token.visits) - {token.node})
+    return f"{ended}/{len(names)}"
 
 
 def error_of(token: Token) -> Failure | None:
@@ -309,7 +312,12 @@ def links(run_id: str) -> dict[str, str]:
 
 
 def _steps(at: Standing) -> dict[str, StepResult]:
-    """What the log tells of each step, and the one that runs for the first time, of which it tells nothing yet."""
+    """What the log tells of each step, and the one that runs for the first time, of which it tells nothing yet.
+
+    Of a DAG: every step.
+    """
+    if at.graph.dag:
+        return {name: _step_result(step) for name, step in step_views(at).items()}
     shown = {name: _step_result(step) for name, step in at.token.steps.items()}
     for name in current_steps(at):
         if name not in shown and at.graph.nodes[name].step is not None:

@@ -195,6 +195,7 @@ def _facts(run: Mapping[str, Any], now: datetime) -> Iterator[tuple[str, Rendera
     current = ", ".join(map(str, run.get("current_steps") or ()))
     if not ended and (run.get("phase") or current):
         yield "at", _plain(f"{current}{', ' if current else ''}{phrase(run.get('phase'))}")
+    yield from _told("forked", _fork_words(run.get("forked") or {}))
     if words := waiting_words(run, now):
         yield "waits for", Text(words, style="yellow")
         yield from _told("with", run.get("waiting_data"))
@@ -213,6 +214,14 @@ def _facts(run: Mapping[str, Any], now: datetime) -> Iterator[tuple[str, Rendera
     yield from _told("tags", ", ".join(f"{name}={value}" for name, value in (run.get("tags") or {}).items()))
     yield from _told("parent", run.get("parent"))
     yield from _told("children", ", ".join(map(str, run.get("children") or ())))
+
+
+def _fork_words(fork: Mapping[str, Any]) -> str:
+    """3 branches of score, join gather. Of a DAG its steps are shown instead."""
+    if not fork.get("node"):
+        return ""
+    width = fork.get("width")
+    return f"{width} branch{'' if width == 1 else 'es'} of {fork['node']}, join {fork.get('join') or 'at the end'}"
 
 
 def _explained(explanation: Mapping[str, Any], now: datetime) -> Iterator[tuple[str, RenderableType]]:

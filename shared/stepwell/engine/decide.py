@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from stepwell.engine.actions import Action, Rest, Write
 from stepwell.engine.attempts import lost_record, run_step
-from stepwell.engine.dag import ROOT_NODE, dag_fork, is_passed_over
+from stepwell.engine.dag import ROOT_NODE, dag_fork, is_passed_over, may_begin
 from stepwell.engine.join import joined_record
 from stepwell.engine.names import Moment
 from stepwell.engine.records import End, Fork, Goto, Kind, Pause, Record, RetryAt, Status
@@ -63,7 +63,9 @@ def _go_on(moment: Moment, token: Token, last: Record) -> Action:
 
 
 def _first(moment: Moment, token: Token) -> Action:
-    if token.branch is not None and is_passed_over(moment.graph.dag, token):
+    if token.branch is not None and not may_begin(moment.graph.dag, token.branch):
+        return Rest()
+    if token.branch is not None and is_passed_over(moment.graph.dag, token.branch):
         return Write(record(moment, token, Kind.MOVED, token.branch.start, skipped=True, next=End(Status.COMPLETED)))
     if token.branch is not None and token.branch.start == token.branch.join:  # led straight to where they meet
         return Write(record(moment, token, Kind.MOVED, token.branch.fork, next=End(Status.COMPLETED, at_join=True)))

@@ -128,6 +128,19 @@ def next_in_line(fork: Fork, index: int) -> int | None:
     return None
 
 
+def awaited(fork: Fork, dag: Mapping[str, tuple[str, ...]], index: int) -> list[int]:
+    """The branches that end before this one begins: those that its step depends on, or the one before it in line."""
+    start = 0
+    for group in fork.groups:
+        if index < start + group.count:
+            before = index - group.max_concurrency
+            in_line = [before] if group.max_concurrency and before >= start else []
+            needs = dag.get(group.node, ())
+            return in_line + [at for at, name in enumerate(dag) if name in needs]
+        start += group.count
+    return []
+
+
 class Branches:
     """The branches of a parent that stands at its fork. Evaluates each rule's collection once."""
 

@@ -38,7 +38,7 @@ ENTRY_TYPES: dict[str, str] = {
     "step.completed": "the step, or the wait, ended with a result: `data.output`; `data.next` is where the run went",
     "step.failed": "an attempt failed: `data.error`",
     "step.retry_scheduled": "the step is tried again at `data.at`",
-    "step.skipped": "the failure was passed over, because the step says `on_failure: skip`",
+    "step.skipped": "passed over: `data.reason` is `failed` (`on_failure: skip`), or `upstream`: all before it were",
     "step.paused": "the step asked for a wait instead of returning a result",
     "step.blocked": "governance blocked the step; it goes on once it is approved",
     "node.passed": "a node without code of its own was passed: `data.next` is where the run went",
@@ -243,7 +243,8 @@ def _node_ended(tell: _Teller, record: Record, after: Token) -> None:
         case RetryAt(at_ms):
             tell.add("step.retry_scheduled", step=node, attempt=attempt + 1, data={"at": iso(at_ms)})
         case _ if record.skipped:
-            tell.add("step.skipped", step=node, attempt=attempt, data={"reason": "failed"})
+            reason = "failed" if record.error else "upstream"
+            tell.add("step.skipped", step=node, attempt=attempt, data={"reason": reason})
         case _ if record.error is None:
             tell.add("step.completed", step=node, attempt=attempt, data={"output": record.output, **_went(record)})
 

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 
 from stepwell.definition.graph import FanIn, Graph, Json
-from stepwell.engine.dag import outputs
+from stepwell.engine.dag import outputs, written
 from stepwell.engine.names import Moment
 from stepwell.engine.records import Failure, Fork, Record, Status, Tally
 from stepwell.engine.routing import Ended
@@ -115,18 +115,19 @@ def joined_record(moment: Moment, parent: Token, branches: Sequence[Token]) -> R
     name = fork.join or parent.node
     ended = sorted((one for one in branches if one.branch and one.end), key=_index)
     failed = [one for one in ended if one.end and one.end.status is not Status.COMPLETED]
-    merged, failure = _chosen(fan_in, fork.width, ended), None
+    merged, failure, timed_out = _chosen(fan_in, fork.width, ended), None, False
     if len(failed) > tolerated(fan_in, fork.width):
-        failure = _failure_of(failed, name)
+        failure = _failure_of(failed, name) if fork.groups[0].rule else _error_of(failed[0])
+        timed_out = failed[0].end is not None and failed[0].end.status is Status.TIMED_OUT
     elif len(merged) < (needed(fan_in, fork.width) if fan_in.policy != "all" else 0):
         message = f"{len(merged)} of {fork.width} branches came to {name}; it needs {needed(fan_in, fork.width)}"
         failure = Failure("join_unmet", "step", message, step=name)
-    outcome = Ended(name, 0, failure=failure, timed_out=failure is not None and failure.type == "workflow_timeout")
+    outcome = Ended(name, 0, failure=failure, timed_out=timed_out)
     if failure is None:
         result: Json = _merged(fan_in, merged, at_join=bool(fork.join))
         writes = {fan_in.target or name: result} if fork.join else {}
         if moment.graph.dag and parent.branch is None:
-            result = writes = outputs(merged)
+            result, writes = outputs(merged), written(merged)
         outcome = with_writes(moment, parent, replace(outcome, result=result), None, writes)
     tally = Tally(len(ended), len(failed), sum(_is_without(one) for one in ended), sum(one.calls for one in ended))
     at_ms = max((one.last.at_ms for one in ended if one.last), default=0)
@@ -152,10 +153,14 @@ def _chosen(fan_in: FanIn, width: int, ended: Sequence[Token]) -> list[Token]:
     return sorted(first[: needed(fan_in, width)], key=_index)
 
 
+def _error_of(failed: Token) -> Failure:
+    error = failed.end.error if failed.end and failed.end.error else None
+    return error or Failure("branch_failed", "step", "it was ended", step=failed.branch.start if failed.branch else "")
+
+
 def _failure_of(failed: Sequence[Token], name: str) -> Failure:
     """The failure of the first branch by index, and how many others there are."""
-    first = failed[0]
-    error = first.end.error if first.end and first.end.error else Failure("branch_failed", "step", "it was ended")
+    first, error = failed[0], _error_of(failed[0])
     others = f", and {len(failed) - 1} more" if len(failed) > 1 else ""
     data = {"branch": _index(first), "failed": len(failed), "data": error.data}
     message = f"branch {_index(first)}: {error.message}{others}"

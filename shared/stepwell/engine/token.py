@@ -59,7 +59,7 @@ class Branch:
     state: Mapping[str, Json] = field(default_factory=dict)  # as the parent's expressions see it
     steps: Mapping[str, StepView] = field(default_factory=dict)
     result: Json = None
-    started_ms: int = 0  # when it was forked: no record of the branch is older
+    started_ms: int = 0  # when it was forked, or the last before it ended: no record of the branch is older
 
 
 @dataclass(frozen=True, slots=True)

@@ -81,13 +81,21 @@ class Forking:
             if parent is not None and parent.token.slot > effect.slot and _is_ours(parent, at, by):
                 return parent
         following = self._following(at, fork, effect.index, members)
-        first = await self._logbook.load(at.run_id, branch_id(fork.id, following[0]), known) if following else None
+        begun = await self._begun(at, fork, following, by)
+        number = begun[0].token.id if begun else branch_id(fork.id, following[0]) if following else ""
+        first = await self._logbook.load(at.run_id, number, known) if number else None
         if first is not None and _is_ours(first, at, by) and not _is_cancelled(first):
+            await self._send(Lane.WORK, (other.wake() for other in begun[1:]))
             return first  # it was begun by us, so our arrival did not complete the join
         if parent is not None:
             return await self._join(parent, fork, by)
         await self._wake(fork, following[1:])
         return first if first is not None and first.token.last is None else None
+
+    async def _begun(self, at: Standing, fork: ForkedParent, following: list[int], by: str) -> list[Standing]:
+        """Of several, those that are ours to push: when we come again, more may have ended, and others can begin."""
+        found = await self._logbook.branches_at(fork, following) if len(following) > 1 else []
+        return [one for one in found if _is_ours(one, at, by) and not _is_cancelled(one)]
 
     def _following(self, at: Standing, fork: ForkedParent, index: int, members: frozenset[str]) -> list[int]:
         """The branches that begin when this one has ended."""

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
+from itertools import groupby
 from typing import TypeAlias
 
 from stepwell.definition.graph import DEFAULT_POOL, Graph
 from stepwell.engine.codec import decode_record, decode_token, encode_record, encode_token
-from stepwell.engine.dag import ancestors
+from stepwell.engine.dag import ancestors, knowing
 from stepwell.engine.forks import Branches, fork_id, page_indexes, page_of, parent_of
 from stepwell.engine.names import Moment, node_of
 from stepwell.engine.records import ROOT, Fork, Record, RunInfo
@@ -30,6 +31,7 @@ class Standing:
     graph: Graph
     token: Token
     saved_slot: int  # of its last snapshot, -1 for none
+    dag: tuple[Token, ...] = ()  # the steps of a DAG, read only for who shows them
 
     @property
     def run_id(self) -> str:
@@ -110,15 +112,9 @@ class Logbook:
         branch = at.token.branch
         if branch is None or not at.graph.dag or not at.graph.dag.get(branch.start):
             return at
-        names = list(at.graph.dag)
-        tokens = [fork.branches.at(names.index(name)) for name in ancestors(at.graph.dag, branch.start)]
-        steps = dict(branch.steps)
-        for page in _by_page(tokens):
-            logs = await self._store.read_logs(at.run_id, [token.id for token in page])
-            for token in page:
-                steps |= fold(await self._decoded(logs.get(token.id, ())), token).steps
-        state = {**branch.state, **{name: view.output for name, view in steps.items()}}
-        return replace(at, token=replace(at.token, branch=replace(branch, steps=steps, state=state)))
+        before = await self._folded_branches(fork, ancestors(at.graph.dag, branch.start))
+        known = knowing(branch, [one for one in before if one.ended])
+        return replace(at, token=replace(at.token, branch=known))
 
     async def _folded(self, at: Standing) -> Standing:
         """From its last snapshot on; what a branch has of its parent is in `at` already."""
@@ -135,14 +131,24 @@ class Logbook:
         if known is not None and place in known:
             return known[place]
         at = await self.load(run_id, parent_id, known)
-        if at is not None and at.token.slot > slot:  # it has gone on: of an abandoned branch, or of a late message
-            at = await self._as_it_was(at, slot)
-        if at is None or at.token.slot != slot or at.token.last is None or not isinstance(at.token.last.next, Fork):
-            return None
-        found = ForkedParent(at, Branches(self.moment(at, ""), at.token))
-        if known is not None:
+        found = None if at is None else await self._forked(at, slot)
+        if known is not None and found is not None:
             known[place] = found
         return found
+
+    async def _forked(self, at: Standing, slot: int) -> ForkedParent | None:
+        if at.token.slot > slot:  # it has gone on: of an abandoned branch, or of a late message
+            at = await self._as_it_was(at, slot)
+        if at.token.slot != slot or at.token.last is None or not isinstance(at.token.last.next, Fork):
+            return None
+        return ForkedParent(at, Branches(self.moment(at, ""), at.token))
+
+    async def with_dag(self, at: Standing) -> Standing:
+        """The run with its steps where it is a DAG that has begun; a query for each hundred. Others as they are."""
+        fork = await self._forked(at, int(at.run.idle)) if at.graph.dag else None  # slot 0 of an idle run: its start
+        if fork is None:
+            return at
+        return replace(at, dag=tuple(await self._folded_branches(fork, range(fork.fork.width))))
 
     async def _as_it_was(self, at: Standing, slot: int) -> Standing:
         """The whole log is read up to there: only for what comes after a fork has closed."""
@@ -153,13 +159,21 @@ class Logbook:
 
     async def branches(self, fork: ForkedParent, page: int) -> list[Standing]:
         """All branches of one page, those without a record too."""
-        width = fork.fork.width
-        tokens = [fork.branches.at(index) for index in page_indexes(width, page)]
-        logs = await self._store.read_logs(fork.parent.run_id, [token.id for token in tokens])
-        return [
-            replace(fork.parent, token=fold(await self._decoded(logs.get(token.id, ())), token), saved_slot=-1)
-            for token in tokens
-        ]
+        return await self.branches_at(fork, page_indexes(fork.fork.width, page))
+
+    async def branches_at(self, fork: ForkedParent, indexes: Iterable[int]) -> list[Standing]:
+        """By index, ascending. A DAG's steps know nothing here of those before them."""
+        tokens = await self._folded_branches(fork, indexes)
+        return [replace(fork.parent, token=token, saved_slot=-1) for token in tokens]
+
+    async def _folded_branches(self, fork: ForkedParent, indexes: Iterable[int]) -> list[Token]:
+        """By index, ascending; one query for each page."""
+        found: list[Token] = []
+        for _, page in groupby(indexes, page_of):
+            tokens = [fork.branches.at(index) for index in page]
+            logs = await self._store.read_logs(fork.parent.run_id, [token.id for token in tokens])
+            found += [fold(await self._decoded(logs.get(token.id, ())), token) for token in tokens]
+        return found
 
     async def _decoded(self, saved: Sequence[Saved]) -> list[Record]:
         return [decode_record(await self._fetch(one.body)) for one in saved]
@@ -233,13 +247,6 @@ def run_info(header: Header) -> RunInfo:
         idle=header.idle,
         start_at_ms=header.start_at_ms,
     )
-
-
-def _by_page(tokens: Sequence[Token]) -> list[list[Token]]:
-    pages: dict[int, list[Token]] = {}
-    for token in tokens:
-        pages.setdefault(page_of(token.branch.index if token.branch else 0), []).append(token)
-    return list(pages.values())
 
 
 def pool_at(graph: Graph, name: str) -> str:

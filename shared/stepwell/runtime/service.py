@@ -11,6 +11,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 
 from stepwell.definition.graph import Graph, Json
+from stepwell.engine.dag import step_id
 from stepwell.engine.forks import is_branch_id, page_of, split_fork_id
 from stepwell.engine.records import ROOT, End, Failure, Fork, Kind, Record, Resumption, Status
 from stepwell.engine.routing import violations
@@ -163,8 +164,8 @@ class Service:
         return header
 
     async def standing(self, run_id: str) -> Standing:
-        """The run's root token as its log has it now. Raises NotFound."""
-        return await self._standing(run_id)
+        """The run's root token as its log has it now, and with it the steps of a DAG. Raises NotFound."""
+        return await self._logbook.with_dag(await self._standing(run_id))
 
     async def branches(self, run_id: str, fork: str, first: int, limit: int) -> list[Standing]:
         """The branches of a fork, by index from `first` on; a query for each hundred. Raises NotFound.
@@ -235,7 +236,7 @@ class Service:
     async def approve(self, run_id: str, data: Json = None, who: str = "", wait: str = "") -> None:
         """Ends the approval that the run, or its branch, waits for. Raises NotFound, Conflict.
 
-        `wait`: the node, to be sure of it; or the id of a branch, to answer there.
+        `wait`: the node, to be sure of it; the id of a branch, or the step of a DAG, to answer there.
         """
         check_json([data, who], "approval")
         await self._answer(run_id, Received.APPROVE, Resumption("approved", payload={"data": data}, by=who), wait)
@@ -248,6 +249,8 @@ class Service:
 
     async def _answer(self, run_id: str, received: Received, came: Resumption, wait: str) -> None:
         at = await self._standing(run_id, wait if is_branch_id(wait) else ROOT)
+        if at.token.fork is not None and wait in at.graph.dag:
+            at = await self._standing(run_id, step_id(at.graph.dag, at.token, wait))
         last, named = at.token.last, wait in {"", at.token.node, at.token.id}
         if named and last and last.kind is Kind.RESUMED and last.by == _answer_id(came, last.slot - 1):
             await self._coordinator.wake(at.wake())  # again: the first call may have died before this

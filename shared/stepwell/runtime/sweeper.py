@@ -6,17 +6,18 @@ nothing else.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from stepwell.definition.authoring import StepDefaults
-from stepwell.engine.forks import pages
+from stepwell.engine.forks import awaited, page_indexes, pages
 from stepwell.engine.names import node_of
 from stepwell.engine.records import Fork, Record, RetryAt, Status
 from stepwell.engine.retry import resolve_policy
 from stepwell.engine.writing import deadline_ms
 from stepwell.errors import EngineFault
 from stepwell.limits import PAGE_ITEMS_MAX
-from stepwell.runtime.logbook import Logbook, Standing
+from stepwell.runtime.logbook import ForkedParent, Logbook, Standing
 from stepwell.runtime.messages import Deadline, Timer, to_json
 from stepwell.runtime.ports import Header, Lane, Ports, RunQuery
 
@@ -69,7 +70,7 @@ class Sweeper:
         found = await self._look_at(at, still_ms, shown=header.rev >= 2 * at.token.slot)
         return (Found(header.run_id, found),) if found else ()
 
-    async def _look_at(self, at: Standing, still_ms: int, *, shown: bool) -> str:
+    async def _look_at(self, at: Standing, still_ms: int, *, shown: bool, begins_ms: int = 0) -> str:
         """What is wrong with a token, or with the branches that it waits for; "" when nothing is."""
         now_ms = self._ports.clock.now_ms()
         if at.token.last is not None and isinstance(at.token.last.next, Fork):
@@ -79,7 +80,7 @@ class Sweeper:
         if waiting and parked is not None and parked.until_ms is not None and parked.until_ms + still_ms < now_ms:
             await self._ports.queue.send(Lane.RESUME, to_json(Timer(at.run_id, at.token.slot, at.token.id)))
             return "overdue"
-        if (waiting and shown) or _rests(at, now_ms) or self._due_ms(at, last) + still_ms >= now_ms:
+        if (waiting and shown) or _rests(at, now_ms) or self._due_ms(at, last, begins_ms) + still_ms >= now_ms:
             return ""
         await self._ports.queue.send(Lane.WORK, to_json(at.wake()))
         return "no_progress"
@@ -87,27 +88,42 @@ class Sweeper:
     async def _look_at_branches(self, at: Standing, still_ms: int) -> str:
         """Each branch that runs; and of each page the branch that ended last, whose arrival may have been lost."""
         fork = await self._logbook.fork(at.run_id, at.token.id, at.token.slot)
-        found = ""
-        for page in pages(fork.fork.width) if fork is not None else ():
-            branches = await self._logbook.branches(fork, page) if fork is not None else []
-            for branch in branches:
-                if not branch.token.ended:
-                    found = await self._look_at(branch, still_ms, shown=True) or found
-            ended = [one for one in branches if one.token.ended]
-            last = max(ended, key=lambda one: one.token.last.at_ms if one.token.last else 0, default=None)
+        if fork is None:
+            return ""
+        found, width = "", fork.fork.width
+        branches = [branch for page in pages(width) for branch in await self._logbook.branches(fork, page)]
+        for index, branch in enumerate(branches):
+            begins_ms = None if branch.token.ended else _begins_ms(fork, branches, index)
+            if begins_ms is not None:
+                found = await self._look_at(branch, still_ms, shown=True, begins_ms=begins_ms) or found
+        for page in pages(width):
+            ended = [branches[index] for index in page_indexes(width, page) if branches[index].token.ended]
+            last = max(ended, key=_last_ms, default=None)
             if last is not None and self._due_ms(last, last.token.last) + still_ms < self._ports.clock.now_ms():
                 await self._ports.queue.send(Lane.WORK, to_json(last.wake()))
         return found
 
-    def _due_ms(self, at: Standing, last: Record | None) -> int:
+    def _due_ms(self, at: Standing, last: Record | None, begins_ms: int = 0) -> int:
         """By when the next record may be expected: a step takes its time, a retry begins when it is due."""
-        since_ms = last.at_ms if last else max(at.header.created_ms, at.run.start_at_ms)
+        since_ms = last.at_ms if last else max(at.header.created_ms, at.run.start_at_ms, begins_ms)
         if last is not None and isinstance(last.next, RetryAt):
             since_ms = last.next.at_ms
         node = at.graph.nodes.get(node_of(at.graph, at.token))
         if self._sees_queue or node is None or node.step is None or at.token.parked is not None:
             return since_ms
         return since_ms + resolve_policy(node.step, StepDefaults()).timeout_ms
+
+
+def _begins_ms(fork: ForkedParent, branches: Sequence[Standing], index: int) -> int | None:
+    """Since when the branch could begin; None while others have to end before it."""
+    before = [branches[one] for one in awaited(fork.fork, fork.parent.graph.dag, index)]
+    if not all(one.token.ended for one in before):
+        return None
+    return max([fork.parent.token.last.at_ms if fork.parent.token.last else 0, *map(_last_ms, before)])
+
+
+def _last_ms(at: Standing) -> int:
+    return at.token.last.at_ms if at.token.last else 0
 
 
 def _rests(at: Standing, now_ms: int) -> bool:

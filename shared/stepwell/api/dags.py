@@ -1,0 +1,55 @@
+"""A DAG as the API shows it: every step with its status, those that have not begun too."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+from stepwell.engine.dag import view_of
+from stepwell.engine.records import Status
+from stepwell.engine.token import StepView, Token
+from stepwell.runtime.logbook import Standing
+
+_DONE = frozenset({"completed", "skipped"})
+_AT_WORK = frozenset({"running", "waiting"})
+
+
+def step_views(at: Standing) -> dict[str, StepView]:
+    """The steps of a DAG in the order of the definition; `pending` is one whose turn has not come, or never came."""
+    tokens = dict(zip(at.graph.dag, at.dag, strict=False))  # none before the run has begun
+    return {name: _view(at, name, tokens) for name in at.graph.dag}
+
+
+def at_work(views: Mapping[str, StepView]) -> list[str]:
+    """The steps that run or wait."""
+    return [name for name, view in views.items() if view.status in _AT_WORK]
+
+
+def done(views: Iterable[StepView]) -> int:
+    """How many steps nothing more is to come of."""
+    return sum(view.status in _DONE for view in views)
+
+
+def _view(at: Standing, name: str, tokens: Mapping[str, Token]) -> StepView:
+    token = tokens.get(name)
+    if token is None:
+        return StepView("pending")
+    if name in token.steps or _has_completed(token):
+        return view_of(token)
+    before = [tokens[one] for one in at.graph.dag[name]]
+    if not all(_has_completed(one) for one in before):
+        return StepView("pending")
+    begun_ms = max([_last_ms(one) for one in before], default=token.branch.started_ms if token.branch else 0)
+    if token.end is not None and token.end.error is not None:
+        return StepView("failed", error=token.end.error, started_ms=begun_ms, ended_ms=_last_ms(token))
+    ended_ms = _last_ms(token if token.ended else at.token)
+    is_over = token.ended or at.token.ended
+    return StepView("cancelled", started_ms=begun_ms, ended_ms=ended_ms) if is_over else StepView(
+        "running", started_ms=begun_ms)  # fmt: skip
+
+
+def _has_completed(token: Token) -> bool:
+    return token.end is not None and token.end.status is Status.COMPLETED
+
+
+def _last_ms(token: Token) -> int:
+    return token.last.at_ms if token.last else 0
