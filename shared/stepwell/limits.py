@@ -29,6 +29,8 @@ FORK_WIDTH = 10_000  # branches of one fork: `fork_too_wide`
 FORK_CHUNK = 10  # branches that one message wakes
 FORK_SHARED_MS = SECOND_MS // 2  # what they may take together; beyond it those that are left get messages of their own
 PAGE_BRANCHES = 100  # branches that share a partition and a join set
+CHILDREN = 100  # child runs that one node starts together: `too_many_children`
+CHILD_DEPTH = 20  # runs above a run: `child_depth`
 STEP_TIMEOUT_MS = 5 * MINUTE_MS  # a step without its own timeout: `step_timeout`
 CLOCKS_APART_MS = 5 * SECOND_MS  # how far two machines' clocks may differ before one takes the other for dead
 WAIT_RETRIES = 3  # `on_timeout: retry`
@@ -57,4 +59,6 @@ WAIT_TIMEOUTS_MS: dict[str, tuple[int | None, int]] = {
     "event": (24 * HOUR_MS, 30 * DAY_MS),
     "delay": (None, 30 * DAY_MS),
     "sleep": (None, YEAR_MS),
+    "children": (5 * MINUTE_MS, DAY_MS),
+    "workflow": (HOUR_MS, DAY_MS),  # a `run: workflow:name`
 }

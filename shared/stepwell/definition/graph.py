@@ -64,8 +64,33 @@ class Step:
     retry: Retry | None = None
     at_most_once: bool | None = None
     pool: str | None = None
-    on_failure: str = "abort"  # abort | skip
+    on_failure: str = "abort"  # abort | skip | compensate
     default_retry: Retry | None = None  # the format's, where neither the definition nor the function says
+
+
+@dataclass(frozen=True, slots=True)
+class Child:
+    """A run that a node starts."""
+
+    name: str  # of its result, among those of its siblings
+    workflow: str
+    input: Expression | None = None  # None: the run's input and the scope, as a step's
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """Child runs that a node starts together and waits for."""
+
+    children: tuple[Child, ...]
+    single: bool = False  # `run: workflow:name`: the child's result is the node's own; else an object of them by name
+    timeout: Expression | None = None  # a templated timeout; else timeout_ms
+    timeout_ms: int | None = None
+    output: Expression | None = None
+    retry: Retry | None = None  # children that failed are started anew, as other runs
+    on_failure: str = "abort"  # abort | skip | compensate, as a step's
+    failed_child: str = "propagate"  # propagate: the node fails | isolate: null | return: the result says how it ended
+    siblings: str = "cancel"  # cancel | finish: the others, when one fails
+    parent_close: str = "cancel"  # cancel | abandon: children that still run when nobody waits for them any more
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,6 +151,8 @@ class Node:
     name: str
     step: Step | None = None
     wait: Wait | None = None
+    call: Call | None = None
+    compensate: Step | None = None  # undoes what this node's step, or its child run, has done
     rules: tuple[Rule, ...] = ()  # in the order in which they are tried: diverge, branch, transition by priority, next
     max_visits: int = 1_000
     fan_out: str = "first_match"  # first_match | all: every rule that applies gets a branch
@@ -152,5 +179,8 @@ class Graph:
     priority: int = 0
     start_mode: str = "auto"
     snapshot: str = "none"  # none | on_end | on_wait
+    failure_policy: str = "fail"  # fail | compensate
+    compensate_on: frozenset[str] = frozenset()  # timeout, cancel: what also leads to compensation
+    internal: bool = False  # only another run may start it
     labels: Mapping[str, str] = field(default_factory=dict)
     dag: Mapping[str, tuple[str, ...]] = field(default_factory=dict)  # of `steps`: each node's dependencies
