@@ -276,13 +276,11 @@ def test_a_mistake_has_its_code_its_line_and_a_hint(text: str, code: str, line: 
 
 ENTRY = TIMELINE + "  - name: a\n    "
 UNSUPPORTED = [
-    ("children", ENTRY + "children: [{workflow: fraud}]\n    timeout: 5m", 4),
-    ("sub-workflow", ENTRY + "run: workflow:fraud", 4),
+    ("workflow:", ENTRY + "run: x\n    compensate: {run: workflow:fraud}", 5),
+    ("workflow:", ENTRY + "wait: {for: response, timeout_actions: [{run: workflow:fraud}]}", 4),
+    ("inherit_artifacts: true", ENTRY + "run: workflow:fraud\n    inheritArtifacts: true", 5),
     ("Lambda", ENTRY + "run: lambda:score", 4),
     ("HTTP", ENTRY + "run: http:GET https://example.com", 4),
-    ("compensate", ENTRY + "run: x\n    compensate: {run: y}", 5),
-    ("on_failure: compensate", ENTRY + "run: x\n    on_failure: compensate", 5),
-    ("failure_policy: compensate", TIMELINE + "  - {name: a}\nfailure_policy: compensate", 4),
     ("concurrency", TIMELINE + "  - {name: a}\nconcurrency: {limit: 1}", 4),
     ("rate limit", TIMELINE + "  - {name: a}\nrateLimit: {limit: 1, per: 1m}", 4),
     ("trigger", TIMELINE + "  - {name: a}\ntriggers: []", 4),
@@ -291,11 +289,7 @@ UNSUPPORTED = [
         (f"for: {kind}", ENTRY + f"wait: {{for: {kind}}}", 4)
         for kind in ("agent", "document", "signature", "test", "callback")
     ],
-    ("compensation", HEAD + "steps: [{name: a, run: x}]\ncompensation: [{step: a, run: y}]", 3),
-    ("compensation", HEAD + "steps: [{name: a, run: x}]\ncompensateOn: [cancel]", 3),
-    ("compensate", HEAD + "steps:\n  - {name: a, run: x, compensate: {run: y}}", 3),
-    ("on_failure: compensate", HEAD + "steps:\n  - {name: a, run: x, onFailure: compensate}", 3),
-    ("children", HEAD + "steps:\n  - {name: a, children: [{workflow: fraud}]}", 3),
+    ("timeout action", ENTRY + "wait: {for: response, timeout_actions: [{run: x, compensate: {run: y}}]}", 4),
     ("actions", HEAD + "actions: []", 2),
     ("States", HEAD + "States: {}", 2),
 ]

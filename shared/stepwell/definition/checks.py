@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from itertools import groupby
 
+from stepwell.definition.calls import SCHEME
 from stepwell.definition.common import Context
 from stepwell.definition.graph import END, Node, Rule
 from stepwell.definition.text import closest, pointer_part
@@ -92,7 +93,7 @@ def _reached(edges: Mapping[str, set[str]], starts: list[str]) -> set[str]:
 def lint(context: Context, nodes: Mapping[str, Node], paths: Mapping[str, str]) -> None:
     steps = [node for node in nodes.values() if node.step is not None]
     for node in steps:
-        if node.step is not None and node.step.timeout_ms is None:
+        if node.step is not None and node.step.timeout_ms is None and not node.step.run.startswith(SCHEME):
             hint = "add timeout: 30s; without one it is the function's own, or 5 minutes"
             _warn(context, "step_without_timeout", f"the step `{node.name}` has no timeout", paths[node.name], hint)
     if len(steps) > MANY_STEPS:

@@ -15,7 +15,7 @@ from stepwell.limits import NAME_CHARACTERS
 
 _PYTHON = re.compile(r"python:[A-Za-z_]\w*(\.[A-Za-z_]\w*)+")
 _SCHEMES = {
-    "workflow": "a sub-workflow",
+    "workflow": "a child run in this place",
     "lambda": "a Lambda step",
     "http": "an HTTP step",
     "https": "an HTTP step",
@@ -24,7 +24,6 @@ _SCHEMES = {
     "action": "a registered action",
 }
 MODES = ("auto", "manual")
-STEP_KEYS = ("input", "timeout", "retry", "at_most_once", "pool", "on_failure")
 
 
 class Context:
@@ -34,6 +33,7 @@ class Context:
         self.problems: list[Problem] = []
         self.steps_read: list[tuple[str, str]] = []  # a node's name, and where an expression reads it
         self.branch_read: list[str] = []  # where an expression reads `branch`
+        self.calls: list[tuple[str, str]] = []  # a workflow's name, and where a child run names it
 
     def add(self, code: str, message: str, path: str, hint: str = "", severity: str = "error") -> None:
         self.problems.append(Problem(code, message, path, hint, severity=severity))

@@ -10,6 +10,7 @@ from pathlib import PurePath
 
 from stepwell.definition.checks import check_graph, check_steps_read, lint
 from stepwell.definition.common import MODES, Context, check_name
+from stepwell.definition.compensation import check_listed, compensate_on, lint_compensation
 from stepwell.definition.dag import check_dag, compile_steps, dag_of
 from stepwell.definition.forks import check_forks
 from stepwell.definition.graph import Graph, Json, Node
@@ -142,6 +143,9 @@ def _compile(context: Context, document: Mapping[str, Json], flawed: bool = Fals
         check_name(context, name, "/workflow", "workflow")
     written_as = _format(document)
     nodes = COMPILERS[written_as](context, document)
+    if "compensation" in document and written_as != "steps":
+        hint = "write compensate: {run: python:module.undo} at the node itself"
+        context.add("misplaced_key", "the list `compensation` is for the format `steps`", "/compensation", hint)
     start = start_of(context, document) if written_as == "nodes" else next(iter(nodes), "")
     _check_count(context, document, nodes)
     made = _graph(context, document, nodes, start)
@@ -151,12 +155,14 @@ def _compile(context: Context, document: Mapping[str, Json], flawed: bool = Fals
     check_steps_read(context, nodes)
     if written_as == "steps":
         check_dag(context, made.dag, paths)
+        check_listed(context, document, nodes)
     else:
         check_graph(context, nodes, start, paths)
     made = replace(made, nodes=check_forks(context, nodes, start, paths))
     if context.failed:
         return None
     lint(context, nodes, paths)
+    lint_compensation(context, made, paths)
     return made
 
 
@@ -179,6 +185,9 @@ def _graph(context: Context, document: Mapping[str, Json], nodes: Mapping[str, N
         priority=document.get("priority", 0),
         start_mode=mode if mode in MODES and mode != start else "auto",
         snapshot=document.get("snapshot", "none"),
+        failure_policy=document.get("failure_policy", "fail"),
+        compensate_on=compensate_on(context, document),
+        internal=document.get("internal", False),
         dag=dag_of(document),
     )
 

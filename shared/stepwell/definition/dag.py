@@ -7,7 +7,8 @@ from dataclasses import replace
 from graphlib import CycleError, TopologicalSorter
 
 from stepwell.definition.common import Context, check_name, check_start
-from stepwell.definition.graph import Json, Node, Retry
+from stepwell.definition.compensation import listed_compensations
+from stepwell.definition.graph import Json, Node, Retry, Step
 from stepwell.definition.places import node_of
 from stepwell.definition.text import closest
 
@@ -30,11 +31,19 @@ def compile_steps(context: Context, document: Mapping[str, Json]) -> dict[str, N
             context.add("duplicate_name", message, f"{path}/name", "rename one: results are kept by name")
         _check_dependencies(context, dag, entry, path)
         node = node_of(context, name, entry, path, ())
-        if node.step is not None:
-            node = replace(node, step=replace(node.step, default_retry=DEFAULT_RETRY))
         nodes.setdefault(name, node)
+    listed = listed_compensations(context, document, nodes)
     check_start(context, document, "a run starts with the steps that depend on none; `start` is auto or manual")
-    return nodes
+    return {name: _of_format(node, node.compensate or listed.get(name)) for name, node in nodes.items()}
+
+
+def _of_format(node: Node, compensate: Step | None) -> Node:
+    """With what the format says where the user is silent."""
+    return replace(node, step=_with_retry(node.step), compensate=_with_retry(compensate))
+
+
+def _with_retry(step: Step | None) -> Step | None:
+    return None if step is None else replace(step, default_retry=DEFAULT_RETRY)
 
 
 def dag_of(document: Mapping[str, Json]) -> dict[str, tuple[str, ...]]:
@@ -70,7 +79,10 @@ def _check_read(context: Context, dag: Dag, order: tuple[str, ...], paths: Mappi
         before[name] = {*dag[name]}.union(*(before[one] for one in dag[name]))
     names = {path: name for name, path in paths.items()}
     for read, path in context.steps_read:
-        reader = names["/".join(path.split("/")[:3])]
+        list_key, at, key = path.split("/")[1:4]
+        if list_key == "compensation" or key == "compensate":
+            continue  # it runs when the run goes back, and what has ended by then no dependency says
+        reader = names[f"/{list_key}/{at}"]
         if read not in before[reader]:
             message = f"`{reader}` reads `steps.{read}`, which may not have ended"
             hint = f"add `{read}` to its depends_on" if read != reader else "its own result is `result`"

@@ -93,6 +93,7 @@ SchemaDef = Annotated[
     Any, PlainValidator(_schema), WithJsonSchema({"type": ["object", "boolean"], "description": "a JSON Schema"})
 ]
 RUN = "python:module.function, or a name given by @step(name=…)"
+RUN_OR_CHILD = f"{RUN}; or workflow:name, a child run"
 Count = Annotated[int, Field(ge=0)]
 AtLeastOne = Annotated[int, Field(ge=1)]
 
@@ -136,7 +137,9 @@ class StepDef(CallDef):
     """How the user's code is run, and what becomes of its result."""
 
     output: dict[str, Any] | None = Field(default=None, description="what is written into the state")
-    on_failure: Literal["abort", "skip"] | None = None
+    on_failure: Literal["abort", "skip", "compensate", "propagate", "isolate", "return"] | None = Field(
+        default=None, description="propagate, isolate and return: what a failed child run does to its node"
+    )
 
 
 class ActionDef(CallDef):
@@ -162,13 +165,46 @@ class WaitDef(Written):
     any: list[WaitDef] | None = Field(default=None, description="the first of these that ends, ends the wait")
 
 
-class PlaceDef(StepDef):
-    """What a node does: run a step, wait, sleep, or nothing."""
+class CompensateDef(CallDef):
+    """A step that undoes what a node has done."""
 
+    run: str = Field(description=RUN)
+
+
+class CompensationDef(CallDef):
+    """The same in a DAG's list of compensations."""
+
+    step: str = Field(description="the step that it undoes")
     run: str | None = Field(default=None, description=RUN)
+    agent: str | None = Field(default=None, description="the same as run")
+    action: str | None = Field(default=None, description="the same as run")
+
+
+class ChildDef(Written):
+    """One of several child runs that a node starts together."""
+
+    workflow: str
+    name: str | None = Field(default=None, description="of its result; default: the workflow's name")
+    input: Json = Field(default=None, description="any JSON with templates; default: the run's input and state")
+
+
+class PlaceDef(StepDef):
+    """What a node does: run a step, start child runs, wait, sleep, or nothing."""
+
+    run: str | None = Field(default=None, description=RUN_OR_CHILD)
+    children: list[ChildDef] | None = None
     wait: WaitDef | None = None
     sleep: Duration | None = None
     description: str | None = None
+    compensate: CompensateDef | None = None
+    siblings: Literal["cancel", "finish"] | None = Field(
+        default=None, description="what becomes of the other children when one fails"
+    )
+    parent_close: Literal["cancel", "abandon"] | None = Field(
+        default=None, description="what becomes of children that still run when nobody waits for them any more"
+    )
+    detached: bool | None = Field(default=None, description="true: an independent run; the result is its id")
+    inherit_artifacts: bool | None = None
 
 
 class DivergeRule(Written):
@@ -258,7 +294,11 @@ class WorkflowDef(Written):
     output_schema: SchemaDef | None = None
     state_schema: SchemaDef | None = None
     timeout: Duration | None = None
-    failure_policy: Literal["fail"] | None = None
+    failure_policy: Literal["fail", "compensate"] | None = None
+    compensate_on: list[Literal["timeout", "cancel"]] | None = Field(
+        default=None, description="what leads to compensation besides a failure"
+    )
+    internal: bool | None = Field(default=None, description="true: only another run may start it")
     retention: Duration | None = None
     priority: int | None = None
     snapshot: Literal["none", "on_end", "on_wait"] | None = Field(
@@ -268,6 +308,7 @@ class WorkflowDef(Written):
     timeline: list[EntryDef] | None = None
     nodes: dict[str, NodeDef] | None = None
     steps: list[DagStepDef] | None = None
+    compensation: list[CompensationDef] | None = Field(default=None, description="of `steps`: what undoes which step")
 
 
 def json_schema() -> dict[str, Any]:

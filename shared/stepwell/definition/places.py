@@ -1,15 +1,38 @@
-"""Compiles what the formats with places share: an entry of a timeline or a node of a graph to a Node."""
+"""Compiles what the formats with places share: an entry of a timeline, a node of a graph or a DAG's step to a Node."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 
-from stepwell.definition.common import STEP_KEYS, Context, step_of
-from stepwell.definition.graph import Json, Node, Rule
+from stepwell.definition.calls import call_of, check_step_failure, detached_of, runs_workflow
+from stepwell.definition.common import Context, step_of
+from stepwell.definition.compensation import compensate_of
+from stepwell.definition.graph import Call, Json, Node, Rule, Step
 from stepwell.definition.waits import wait_of
 from stepwell.limits import MAX_VISITS
 
-KINDS = ("run", "wait", "sleep")
+KINDS = ("run", "wait", "sleep", "children")
+
+_BOTH = ("output", "retry", "on_failure", "compensate")
+_CHILD = (*_BOTH, "inherit_artifacts")
+# The keys that mean something to each thing a node can do, besides the one that says what it does.
+_KEYS: dict[str, tuple[str, ...]] = {
+    "step": ("input", "timeout", "at_most_once", "pool", *_BOTH),
+    "child run": ("input", "timeout", "parent_close", "detached", *_CHILD),
+    "detached run": ("input", "detached", *_CHILD),
+    "list of children": ("timeout", "siblings", "parent_close", *_CHILD),
+    "wait": ("output",),
+    "sleep": ("output",),
+    "node that does nothing": (),
+}
+_ALL_KEYS = tuple(dict.fromkeys(key for keys in _KEYS.values() for key in keys))
+_HINTS = {
+    ("list of children", "input"): "put it inside each child",
+    ("child run", "siblings"): "it is for several `children`; remove it",
+    ("child run", "at_most_once"): "a child run is started once in any case; remove it",
+    ("detached run", "timeout"): "an independent run ends by the `timeout` of its own definition",
+    ("wait", "timeout"): "put it inside `wait`",
+}
 
 
 def node_of(context: Context, name: str, data: Mapping[str, Json], path: str, rules: tuple[Rule, ...]) -> Node:
@@ -17,20 +40,49 @@ def node_of(context: Context, name: str, data: Mapping[str, Json], path: str, ru
     if len(kinds) > 1:
         message = f"`{name}` has {' and '.join(kinds)}"
         context.add("conflict", message, f"{path}/{kinds[1]}", "one of them per node: make it two nodes")
-    if "run" not in data:
-        _check_step_keys(context, name, data, path, kinds)
+    else:
+        _check_keys(context, name, data, path)
+    step, call = _act(context, name, data, path)
     return Node(
         name=name,
-        step=step_of(context, data, path),
-        wait=wait_of(context, data, path) if "run" not in data else None,
+        step=step,
+        wait=wait_of(context, data, path) if step is None and call is None else None,
+        call=call,
+        compensate=compensate_of(context, data["compensate"], f"{path}/compensate") if "compensate" in data else None,
         rules=rules,
         max_visits=data.get("max_visits", MAX_VISITS),
     )
 
 
-def _check_step_keys(context: Context, name: str, data: Mapping[str, Json], path: str, kinds: list[str]) -> None:
+def _act(context: Context, name: str, data: Mapping[str, Json], path: str) -> tuple[Step | None, Call | None]:
+    """The step or the child runs of a node."""
+    if data.get("inherit_artifacts"):
+        message = "`inherit_artifacts: true` is not supported in this version"
+        context.add("unsupported", message, f"{path}/inherit_artifacts", "pass what the child needs in its `input`")
+    if runs_workflow(data) and data.get("detached"):
+        return detached_of(context, data, path), None
+    if runs_workflow(data) or "children" in data:
+        return None, call_of(context, name, data, path)
+    check_step_failure(context, data, path)
+    return step_of(context, data, path), None
+
+
+def _check_keys(context: Context, name: str, data: Mapping[str, Json], path: str) -> None:
     """A key that would have no effect is a mistake, not a decoration."""
-    for key in STEP_KEYS if kinds else (*STEP_KEYS, "output"):
-        if key in data:
-            hint = "put it inside `wait`" if key == "timeout" and "wait" in data else "add `run`, or remove it"
-            context.add("misplaced_key", f"`{key}` needs a `run`, and `{name}` has none", f"{path}/{key}", hint)
+    what = _what(data)
+    for key in _ALL_KEYS:
+        if key not in data or key in _KEYS[what]:
+            continue
+        takers = [other for other, keys in _KEYS.items() if key in keys]
+        if what in ("wait", "sleep", "node that does nothing") and "step" in takers:
+            message, hint = f"`{key}` needs a `run`, and `{name}` has none", "add `run`, or remove it"
+        else:
+            message, hint = f"`{key}` means nothing to a {what}", f"it belongs to a {' or a '.join(takers)}; remove it"
+        context.add("misplaced_key", message, f"{path}/{key}", _HINTS.get((what, key), hint))
+
+
+def _what(data: Mapping[str, Json]) -> str:
+    if runs_workflow(data):
+        return "detached run" if data.get("detached") else "child run"
+    words = {"run": "step", "children": "list of children", "wait": "wait", "sleep": "sleep"}
+    return next((what for kind, what in words.items() if kind in data), "node that does nothing")

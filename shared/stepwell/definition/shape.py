@@ -27,25 +27,17 @@ Path = tuple[str | int, ...]
 UNSUPPORTED_KEYS: dict[tuple[str, str], str] = {
     **dict.fromkeys((("WorkflowDef", key) for key in ("actions", "agent")), "the format `actions` (agent)"),
     **dict.fromkeys((("WorkflowDef", key) for key in ("States", "StartAt")), "the format `States` (ASL)"),
-    **dict.fromkeys((("WorkflowDef", key) for key in ("compensation", "compensate_on")), "compensation"),
     ("WorkflowDef", "concurrency"): "a concurrency limit",
     ("WorkflowDef", "rate_limit"): "a rate limit",
     ("WorkflowDef", "triggers"): "a trigger",
     ("WorkflowDef", "events"): "event settings",
-    ("WorkflowDef", "internal"): "a sub-workflow (`internal`)",
     ("WorkflowDef", "lock"): "a lock",
     ("WaitDef", "all"): "a wait for all of several (`all`)",
     ("WaitDef", "documents"): "a wait for documents",
     ("WaitDef", "children"): "a wait for children",
-    **{(model, "children"): "child runs (`children`)" for model in ("EntryDef", "NodeDef", "DagStepDef")},
-    **{
-        (model, "compensate"): "compensation (`compensate`)"
-        for model in ("EntryDef", "NodeDef", "DagStepDef", "ActionDef")
-    },
+    ("ActionDef", "compensate"): "the compensation of a timeout action",
 }
 UNSUPPORTED_VALUES: dict[str, tuple[str, ...]] = {
-    "on_failure": ("compensate",),
-    "failure_policy": ("compensate",),
     "for": ("agent", "document", "signature", "test", "children", "callback"),
 }
 _SYNONYMS = {"retry_policy": "retry", "agent": "run", "action": "run"}
@@ -103,7 +95,7 @@ def _model(model: type[BaseModel], data: Mapping[str, Json], path: Path, written
             (model.__name__, key)
         ):
             shape.problems.append(unsupported(feature, place))
-            shape.cuts += [path] if model is models.WaitDef else [(*path, key)] if key == "children" else []
+            shape.cuts += [path] if model is models.WaitDef else []
         elif name not in fields:
             hint = closest(_snake(key), fields)
             shape.problems.append(Problem("unknown_key", f"unknown key `{key}`", place, hint))
@@ -154,6 +146,7 @@ def unsupported(feature: str, path: str) -> Problem:
 
 
 _WHOLE = ("for", "to", "name", "back_to", "skip_to", "fail", "continue", "any")  # without it, its owner means nothing
+_OWNERS = {"timeout_actions", "compensate", "compensation"}  # of what is nothing without `run`
 _ACTS = ("run", "wait", "sleep", "children")  # without it, a node's other keys cannot be judged
 _STAYS = ("name", "diverge", "branch", "transitions", "fan_out", "fan_in", "depends_on")
 
@@ -173,10 +166,17 @@ def _cut(document: dict[str, Json], path: Path) -> None:
         _cut_key(document, owner, path, str(last))
 
 
+def _is_whole(path: Path, key: str) -> bool:
+    """Whether a key that elsewhere is one of many makes its owner what it is."""
+    if key == "run":
+        return bool(_OWNERS & {*path[:1], *path[2:]})  # the second may be a node of that name
+    return len(path) > 1 and key in ("workflow", "step")  # of a child, of a compensation
+
+
 def _cut_key(document: dict[str, Json], owner: dict[str, Json], path: Path, key: str) -> None:
     if len(path) == 2 and path[0] == "nodes":
         owner[key] = {}
-    elif key in _WHOLE or (key == "run" and "timeout_actions" in path):
+    elif key in _WHOLE or _is_whole(path, key):
         _cut(document, path[:-1])
     elif key in _ACTS:
         for other in [other for other in owner if other not in _STAYS]:

@@ -28,7 +28,7 @@ def wait_of(context: Context, node: Mapping[str, Json], path: str) -> Wait | Non
     """The wait of a node that has `wait` or `sleep`; None where it has neither, or none that could be compiled."""
     output = context.template(node, "output", path)
     if "sleep" in node:
-        timeout, timeout_ms = _timeout(context, node, "sleep", path, "sleep")
+        timeout, timeout_ms = timeout_of(context, node, "sleep", path, "sleep")
         return Wait("sleep", timeout=timeout, timeout_ms=timeout_ms, output=output)
     if "wait" not in node:
         return None
@@ -41,7 +41,7 @@ def _wait(context: Context, data: Mapping[str, Json], path: str, output: Express
         return None
     _check_keys(context, data, kind, path)
     arms = tuple(_arms(context, data, path)) if kind == "any" else ()
-    timeout, timeout_ms = _timeout(context, data, "timeout", path, kind, arms)
+    timeout, timeout_ms = timeout_of(context, data, "timeout", path, kind, arms)
     actions = [step_of(context, one, f"{path}/timeout_actions/{at}") for at, one in _each(data, "timeout_actions")]
     return Wait(
         kind=kind,
@@ -106,7 +106,7 @@ def _without_default(arm: Wait, data: Mapping[str, Json]) -> Wait:
     return arm if "timeout" in data else replace(arm, timeout_ms=None)
 
 
-def _timeout(
+def timeout_of(
     context: Context, data: Mapping[str, Json], key: str, path: str, kind: str, arms: tuple[Wait, ...] = ()
 ) -> tuple[Expression | None, int | None]:
     """A template, or milliseconds: those written, else the table's default."""
