@@ -1,6 +1,6 @@
 """Stepwell: durable workflows on AWS, serverless, in Python. What step code imports; standard library only."""
 
-from stepwell.definition.authoring import Retry, fail, sleep, step, wait_for_approval, wait_for_event
+from stepwell.definition.authoring import Retry, children, fail, sleep, step, wait_for_approval, wait_for_event
 from stepwell.errors import Blocked, External, Invalid, StepError, Transient
 from stepwell.runtime.steps.context import StepContext
 
@@ -12,6 +12,7 @@ __all__ = [
     "StepContext",
     "StepError",
     "Transient",
+    "children",
     "fail",
     "sleep",
     "step",

@@ -44,6 +44,15 @@ def test_check_of_good_files_exits_with_0(cli: Cli) -> None:
     assert result.stdout.splitlines()[-1].startswith("2 workflows, 0 errors, ")
 
 
+def test_check_of_one_file_warns_of_a_workflow_that_another_file_may_hold(cli: Cli) -> None:
+    Path("caller.yaml").write_text("workflow: caller\ntimeline:\n  - {name: a, run: 'workflow:fraud'}\n")
+    alone = cli("check", "caller.yaml")
+    assert alone.exit_code == 0
+    assert alone.stdout.splitlines()[0] == "caller.yaml:3:15: warning there is no workflow `fraud` [unknown_workflow]"
+    assert "check the folder" in alone.stdout
+    assert cli("check", ".").exit_code == 1
+
+
 def test_check_without_a_path_takes_the_folder_workflows(cli: Cli) -> None:
     Path("workflows").mkdir()
     Path("workflows/bad.yaml").write_text(BAD)

@@ -78,6 +78,18 @@ def test_a_bad_default_is_refused_where_it_is_written(mistake: Callable[[], obje
             authoring.wait_for_event("paid", key="7", timeout="1h"),
             Directive("event", "paid", "7", timeout_ms=3_600_000),
         ),
+        (
+            authoring.children(["fraud", {"workflow": "fraud", "input": {"a": 1}}, {"workflow": "stock", "name": "s"}]),
+            Directive(
+                "children",
+                data=[
+                    {"workflow": "fraud", "name": "fraud", "input": None},
+                    {"workflow": "fraud", "name": "fraud_2", "input": {"a": 1}},
+                    {"workflow": "stock", "name": "s", "input": None},
+                ],
+                timeout_ms=300_000,
+            ),
+        ),
         (authoring.fail("no money", "card_declined"), Directive("fail", reason="no money", type="card_declined")),
         (authoring.fail("no money"), Directive("fail", reason="no money", type="failed")),
     ],
@@ -96,6 +108,19 @@ def test_a_directive_says_what_the_engine_is_to_do(made: Directive, expected: Di
         (lambda: authoring.wait_for_event(""), "bad_name"),
         (lambda: authoring.wait_for_event("paid", key=""), "bad_key"),
         (lambda: authoring.wait_for_event("paid", key="x" * 513), "bad_key"),
+        (lambda: authoring.children([]), "bad_step"),
+        (lambda: authoring.children("fraud"), "bad_step"),
+        (lambda: authoring.children([5]), "bad_step"),  # type: ignore[list-item]
+        (lambda: authoring.children([{"name": "x"}]), "bad_step"),
+        (lambda: authoring.children([{"workflow": "f", "timeout": 5}]), "bad_step"),
+        (lambda: authoring.children(["a b"]), "bad_name"),
+        (lambda: authoring.children([{"workflow": "f", "name": ""}]), "bad_name"),
+        (
+            lambda: authoring.children([{"workflow": "f", "name": "x"}, {"workflow": "g", "name": "x"}]),
+            "duplicate_name",
+        ),
+        (lambda: authoring.children(["f"] * 101), "too_many_children"),
+        (lambda: authoring.children(["f"], timeout="25h"), "timeout_too_long"),
         (lambda: authoring.fail(5), "bad_step"),  # type: ignore[arg-type]
         (lambda: authoring.fail("x", type="a/b"), "bad_name"),
     ],

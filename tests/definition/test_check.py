@@ -361,6 +361,9 @@ def test_hostile_documents_are_problems_and_not_crashes() -> None:
         "steps",
         "metadata",
         "spec",
+        "compensation",
+        "compensate_on",
+        "internal",
     ]
     inner = [
         "name",
@@ -378,6 +381,9 @@ def test_hostile_documents_are_problems_and_not_crashes() -> None:
         "input",
         "output",
         "pool",
+        "children",
+        "compensate",
+        "detached",
     ]
     waits = [
         "for",
@@ -407,6 +413,18 @@ def test_hostile_documents_are_problems_and_not_crashes() -> None:
     dag = ["run", "agent", "action", "depends_on", "retry_policy", "on_failure", "max_visits"]
     texts += [f"{HEAD}steps: [{{name: a, {key}: {value}}}]" for key in dag for value in values]
     texts += [f"{NODES}  a: {{fan_in: {{{key}: {value}}}}}" for key in fan_ins for value in values]
+    undone = ["step", "run", "agent", "retry_policy", "at_most_once", "pool", "timeout"]
+    texts += [
+        f"{HEAD}steps: [{{name: a, run: x}}]\ncompensation: [{{{key}: {value}}}]" for key in undone for value in values
+    ]
+    texts += [f"{NODES}  a: {{run: x, compensate: {{{key}: {value}}}}}" for key in undone for value in values]
+    children = ["workflow", "name", "input"]
+    texts += [
+        f"{NODES}  a: {{children: [{{workflow: f, {key}: {value}}}]}}" for key in children[1:] for value in values
+    ]
+    texts += [
+        f"{NODES}  a: {{children: [{{{key}: {value}}}, {{workflow: f}}]}}" for key in children for value in values
+    ]
     for text in texts:
         problems = compile_definition(text).problems
         assert all(isinstance(problem, Problem) for problem in problems)

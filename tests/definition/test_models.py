@@ -32,8 +32,20 @@ FORK = {
     },
 }
 
+CALLS = {
+    "workflow": "w",
+    "failurePolicy": "compensate",
+    "compensate_on": ["timeout"],
+    "internal": True,
+    "steps": [
+        {"name": "a", "run": "workflow:f", "onFailure": "return", "parentClose": "abandon", "compensate": {"run": "x"}},
+        {"name": "b", "children": [{"workflow": "f", "input": None}], "siblings": "finish"},
+    ],
+    "compensation": [{"step": "b", "action": "x", "retryPolicy": {}}],
+}
 
-@pytest.mark.parametrize("good", [GOOD, FORK])
+
+@pytest.mark.parametrize("good", [GOOD, FORK, CALLS])
 def test_the_schema_accepts_what_compiles(good: dict[str, object]) -> None:
     fastjsonschema.compile(json_schema(), use_default=False)(good)
     compile_document(good)
@@ -49,6 +61,9 @@ def test_the_schema_accepts_what_compiles(good: dict[str, object]) -> None:
         {"timeline": None, "nodes": {"a": {"fan_in": {"policy": {}}}}},
         {"timeline": None, "nodes": {"a": {"fan_in": {"policy": {"m_of_n": 0}}}}},
         {"timeline": None, "nodes": {"a": {"fan_in": {"tolerate": {"percent": 101}}}}},
+        {"timeline": [{"name": "a", "children": [{}]}]},
+        {"timeline": [{"name": "a", "run": "x", "compensate": {}}]},
+        {"compensate_on": ["failure"]},
     ],
 )
 def test_the_schema_refuses_what_the_check_refuses(change: dict[str, object]) -> None:

@@ -50,3 +50,35 @@ def test_files_that_cannot_be_read_are_problems_not_crashes(tmp_path: Path) -> N
 def test_a_folder_that_is_not_there_is_not_found(tmp_path: Path) -> None:
     with pytest.raises(NotFound):
         load_folder(tmp_path / "nope")
+
+
+CALLER = """workflow: caller
+timeline:
+  - {name: a, children: [{workflow: %s}]}
+  - {name: b, run: "workflow:caller"}
+"""
+
+
+def test_a_workflow_may_call_those_of_the_folder_and_itself(tmp_path: Path) -> None:
+    (tmp_path / "a.yaml").write_text(CALLER % "fraud")
+    (tmp_path / "b.yaml").write_text(GOOD.format(name="fraud"))
+    folder = load_folder(tmp_path)
+    assert folder.problems == ()
+    assert [graph.name for graph in folder.graphs] == ["caller", "fraud"]
+
+
+def test_a_call_of_a_workflow_that_no_file_defines_is_an_error_at_its_place(tmp_path: Path) -> None:
+    (tmp_path / "a.yaml").write_text(CALLER % "frod")
+    (tmp_path / "b.yaml").write_text(GOOD.format(name="fraud"))
+    folder = load_folder(tmp_path)
+    (problem,) = folder.errors
+    assert (problem.code, problem.file, problem.line) == ("unknown_workflow", str(tmp_path / "a.yaml"), 3)
+    assert "`frod`" in problem.message
+    assert "`fraud`" in problem.hint
+    assert [graph.name for graph in folder.graphs] == ["fraud"]
+
+
+def test_a_name_may_be_that_of_a_broken_definition(tmp_path: Path) -> None:
+    (tmp_path / "a.yaml").write_text(CALLER % "fraud")
+    (tmp_path / "b.yaml").write_text("workflow: fraud\nnodes: {a: {run: 5}}\n")
+    assert codes(tmp_path) == ["wrong_type"]

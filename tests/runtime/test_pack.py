@@ -17,7 +17,7 @@ FLOW = """
 workflow: flow
 timeline:
   - {name: hold, wait: {for: event, name: paid, timeout: 1h, timeout_actions: [{run: python:m.x, pool: nights}]}}
-  - {name: a, run: python:m.a, pool: heavy}
+  - {name: a, run: python:m.a, pool: heavy, compensate: {run: python:m.b, pool: careful}}
   - {name: b, run: python:m.b}
 """
 
@@ -34,7 +34,7 @@ def test_what_is_unpacked_is_what_the_folder_holds(folder: Path) -> None:
 
 
 def test_the_pools_that_the_definitions_name_are_listed(folder: Path) -> None:
-    assert pack_folder(folder)["pools"] == ["default", "heavy", "nights"]
+    assert pack_folder(folder)["pools"] == ["careful", "default", "heavy", "nights"]
 
 
 def test_a_folder_with_errors_is_not_packed(folder: Path) -> None:

@@ -54,9 +54,14 @@ def check_path(path: Path) -> tuple[int, Sequence[Problem]]:
 
     if path.name in FILES:
         return 0, check_webhooks(read_definition(path), str(path)).problems
+    from stepwell.definition.called import unknown_workflows  # noqa: PLC0415 - with the compiler
     from stepwell.definition.compiler import compile_definition  # noqa: PLC0415 - 100 ms
 
-    return 1, compile_definition(read_definition(path), str(path)).problems
+    made = compile_definition(read_definition(path), str(path))
+    if made.graph is None:
+        return 1, made.problems
+    hint = "it may be in another file: check the folder"
+    return 1, (*made.problems, *unknown_workflows(made.called, [made.graph.name], "warning", hint))
 
 
 def read_definition(path: Path) -> str:

@@ -2,22 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, TypeVar, overload
 
 from stepwell.definition import graph
+from stepwell.definition.child_names import child_names
 from stepwell.definition.durations import parse_duration, show_duration
 from stepwell.definition.graph import Json
 from stepwell.definition.text import NAME, NAME_HINT, closest
 from stepwell.errors import DefinitionError
-from stepwell.limits import KEY_CHARACTERS, NAME_CHARACTERS, WAIT_TIMEOUTS_MS
+from stepwell.limits import CHILDREN, KEY_CHARACTERS, NAME_CHARACTERS, WAIT_TIMEOUTS_MS
 
 Duration = str | int | float
 Function = TypeVar("Function", bound=Callable[..., Any])
 
 BACKOFFS = ("constant", "linear", "exponential")
 JITTERS = ("none", "full")
+_CHILD_KEYS = ("workflow", "name", "input")
 _SPELLINGS = {"maxRetries": "max_retries", "initialDelay": "initial_delay", "maxDelay": "max_delay"}
 
 
@@ -113,10 +115,10 @@ def step(
 class Directive:
     """What a step returns instead of an output: pause, then go on (`next`) or run again (`again`); or fail."""
 
-    kind: Literal["sleep", "approval", "event", "fail"]
+    kind: Literal["sleep", "approval", "event", "children", "fail"]
     name: str | None = None  # the event's
     key: str | None = None
-    data: Json = None
+    data: Json = None  # of children: a list of {workflow, name, input}
     timeout_ms: int | None = None
     result: Json = None
     then: str = "next"  # next | again
@@ -153,6 +155,47 @@ def wait_for_event(
     return Directive(
         "event", name=event, key=key, timeout_ms=_timeout("event", timeout), result=result, then=_then(then)
     )
+
+
+def children(
+    children: Sequence[str | Mapping[str, Json]],
+    timeout: Duration | None = None,
+    result: Json = None,
+    then: str = "next",
+) -> Directive:
+    """Starts child runs together and pauses until they have ended.
+
+    A child is a workflow's name, or `{"workflow": …, "name": …, "input": …}`: the name is that of its result, and the
+    input, where it is left out or None, is the run's input overlaid with its state. Default timeout: 5 minutes.
+    """
+    if isinstance(children, (str, Mapping)) or not isinstance(children, Sequence) or not children:
+        raise _bad(f"`children` must be a list of workflows, not {children!r}", 'children(["fraud", "stock"])')
+    if len(children) > CHILDREN:
+        raise _bad(f"{len(children)} child runs", f"at most {CHILDREN}", code="too_many_children")
+    listed = [_child(one) for one in children]
+    names = child_names([(one["workflow"], one.get("name")) for one in listed])
+    for at, name in enumerate(names):
+        if name in names[:at]:
+            raise _bad(f"two children are named {name!r}", "give them different names", code="duplicate_name")
+    data = [
+        {"workflow": one["workflow"], "name": _name("name", name), "input": one.get("input")}
+        for one, name in zip(listed, names, strict=True)
+    ]
+    return Directive("children", data=data, timeout_ms=_timeout("children", timeout), result=result, then=_then(then))
+
+
+def _child(given: str | Mapping[str, Json]) -> Mapping[str, Json]:
+    """One child, its workflow and its own name checked."""
+    child: Mapping[str, Json] = {"workflow": given} if isinstance(given, str) else given
+    if not isinstance(child, Mapping) or "workflow" not in child:
+        raise _bad(f"a child run needs a workflow, not {given!r}", 'write "fraud", or {"workflow": "fraud"}')
+    for key in child:
+        if key not in _CHILD_KEYS:
+            raise _bad(f"a child run has no {key!r}", closest(str(key), _CHILD_KEYS))
+    _name("workflow", child["workflow"])
+    if child.get("name") is not None:
+        _name("name", child["name"])
+    return child
 
 
 def fail(reason: str, type: str = "failed", data: Json = None) -> Directive:  # noqa: A002 - as in error.type

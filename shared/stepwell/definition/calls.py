@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from stepwell.definition.called import called_at
 from stepwell.definition.child_names import child_names
 from stepwell.definition.common import Context, check_name, retry_of
 from stepwell.definition.graph import Call, Child, Json, Step
@@ -97,5 +98,5 @@ def _children(context: Context, name: str, written: Json, path: str) -> tuple[Ch
 def _check_workflow(context: Context, workflow: str, path: str) -> bool:
     if not check_name(context, workflow, path, "workflow"):
         return False
-    context.calls.append((workflow, path))
+    context.called.append(called_at(workflow, path))
     return True

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import count
 
 
 def child_names(children: Sequence[tuple[str, str | None]]) -> list[str]:
@@ -11,18 +12,19 @@ def child_names(children: Sequence[tuple[str, str | None]]) -> list[str]:
     Without a name it is the workflow's, numbered from 2 on where that is taken: `fraud`, `fraud_2`, `fraud_3`.
     """
     taken = {name for _, name in children if name is not None}
-    names = [name or "" for _, name in children]
+    first: dict[str, int] = {}  # of each workflow that is not taken, the child that has its name as it is
     for at, (workflow, name) in enumerate(children):
         if name is None and workflow not in taken:
-            names[at] = workflow
-            taken.add(workflow)
-    numbers: dict[str, int] = {}
-    for at, (workflow, _) in enumerate(children):
-        if not names[at]:
-            number = numbers.get(workflow, 2)
-            while f"{workflow}_{number}" in taken:
-                number += 1
-            names[at] = f"{workflow}_{number}"
-            taken.add(names[at])
-            numbers[workflow] = number + 1
-    return names
+            first.setdefault(workflow, at)
+    taken |= first.keys()
+    numbers = {workflow: count(2) for workflow, _ in children}
+
+    def numbered(workflow: str) -> str:
+        name = next(name for number in numbers[workflow] if (name := f"{workflow}_{number}") not in taken)
+        taken.add(name)
+        return name
+
+    return [
+        name if name is not None else workflow if first.get(workflow) == at else numbered(workflow)
+        for at, (workflow, name) in enumerate(children)
+    ]

@@ -6,6 +6,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import replace
 
+from stepwell.definition.called import Called
 from stepwell.definition.durations import parse_duration
 from stepwell.definition.expressions import compile_expression, compile_template, steps_read, template_errors
 from stepwell.definition.graph import END, Expression, Json, Retry, Schema, Step
@@ -33,7 +34,7 @@ class Context:
         self.problems: list[Problem] = []
         self.steps_read: list[tuple[str, str]] = []  # a node's name, and where an expression reads it
         self.branch_read: list[str] = []  # where an expression reads `branch`
-        self.calls: list[tuple[str, str]] = []  # a workflow's name, and where a child run names it
+        self.called: list[Called] = []
 
     def add(self, code: str, message: str, path: str, hint: str = "", severity: str = "error") -> None:
         self.problems.append(Problem(code, message, path, hint, severity=severity))

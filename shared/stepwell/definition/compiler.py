@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import PurePath
 
+from stepwell.definition.called import Called
 from stepwell.definition.checks import check_graph, check_steps_read, lint
 from stepwell.definition.common import MODES, Context, check_name
 from stepwell.definition.compensation import check_listed, compensate_on, lint_compensation
@@ -28,10 +29,11 @@ ENVELOPE = ("apiVersion", "kind", "metadata", "spec")
 
 @dataclass(frozen=True, slots=True)
 class Compiled:
-    """What came of a definition: a graph if it has no errors, and what there is to say about it."""
+    """What came of a definition: a graph if it has no errors, what there is to say, and the workflows it calls."""
 
     graph: Graph | None
     problems: tuple[Problem, ...]
+    called: tuple[Called, ...] = ()
 
     @property
     def errors(self) -> tuple[Problem, ...]:
@@ -54,23 +56,24 @@ def compile_definition(text: str, file: str = "") -> Compiled:
     loaded = load_document(text, file)
     if loaded.problems:
         return Compiled(None, loaded.problems)
-    graph, problems = _compile_written(loaded.data, PurePath(file).stem or None)
-    placed = sorted((loaded.placed(problem, file) for problem in problems), key=_order)
-    return Compiled(graph, tuple(placed[:MOST_PROBLEMS]))
+    written = _compile_written(loaded.data, PurePath(file).stem or None)
+    placed = sorted((loaded.placed(problem, file) for problem in written.problems), key=_order)
+    called = (replace(one, unknown=loaded.placed(one.unknown, file)) for one in written.called)
+    return Compiled(written.graph, tuple(placed[:MOST_PROBLEMS]), tuple(called))
 
 
 def compile_document(document: Mapping[str, Json], *, trusted: bool = False) -> Graph:
     """Compiles plain data. `trusted`: a graph's document, whose shape was checked before it was stored."""
     if trusted:
         context = Context()
-        graph, problems = _compile(context, document), context.problems
+        made = Compiled(_compile(context, document), tuple(context.problems))
     else:
-        graph, problems = _compile_written(document, None)
-    errors = tuple(problem for problem in problems if problem.severity == "error")
-    if graph is None:
-        more = f", and {len(errors) - 1} more" if len(errors) > 1 else ""
-        raise DefinitionError(errors[0].message + more, hint=errors[0].hint or None, problems=errors)
-    return graph
+        made = _compile_written(document, None)
+    if made.graph is None:
+        first, *others = made.errors
+        more = f", and {len(others)} more" if others else ""
+        raise DefinitionError(first.message + more, hint=first.hint or None, problems=made.errors)
+    return made.graph
 
 
 def version_of(document: Mapping[str, Json]) -> str:
@@ -79,19 +82,23 @@ def version_of(document: Mapping[str, Json]) -> str:
     return "sha256:" + hashlib.sha256(canonical.encode()).hexdigest()
 
 
-def _compile_written(data: Json, default_name: str | None) -> tuple[Graph | None, list[Problem]]:
+def _compile_written(data: Json, default_name: str | None) -> Compiled:
     from stepwell.definition.shape import as_written, check_shape  # noqa: PLC0415 - pydantic: 100 ms, only for new ones
 
     opening, context = Context(), Context()
     opened = _open(opening, data)
     if opened is None:
-        return None, opening.problems
+        return Compiled(None, tuple(opening.problems))
     shape = check_shape(opened.body, opened.prefix)
     if "workflow" not in shape.document and (name := opened.name or default_name) is not None:
         shape.document = {"workflow": name, **shape.document}
     graph = _compile(context, shape.document, flawed=bool(shape.problems or opening.problems))
-    found = [replace(one, path=as_written(one.path, shape.written)) for one in context.problems]
-    return graph, opening.problems + shape.problems + found
+
+    def placed(problem: Problem) -> Problem:
+        return replace(problem, path=as_written(problem.path, shape.written))
+
+    problems = (*opening.problems, *shape.problems, *(placed(one) for one in context.problems))
+    return Compiled(graph, problems, tuple(replace(one, unknown=placed(one.unknown)) for one in context.called))
 
 
 def _open(context: Context, data: Json) -> _Opened | None:

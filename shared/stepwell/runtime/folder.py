@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
+from itertools import chain
 from pathlib import Path
 
-from stepwell.definition.compiler import compile_definition
+from stepwell.definition.called import Called, unknown_workflows
+from stepwell.definition.compiler import Compiled, compile_definition
 from stepwell.definition.graph import Graph, Json
 from stepwell.definition.webhooks import FILES, Webhooks, check_webhooks
 from stepwell.errors import NotFound, Problem
@@ -39,19 +41,26 @@ def load_folder(path: Path) -> Folder:
                        hint="name the folder with your definitions, or make one: stepwell init DIR")  # fmt: skip
     graphs: dict[str, Graph] = {}
     files: dict[str, Path] = {}
+    called: dict[str, tuple[Called, ...]] = {}
     problems: list[Problem] = []
     for file in definition_files(path):
-        graph, found = _load(file)
-        problems.extend(found)
-        if graph is None:
+        loaded = _load(file)
+        problems.extend(loaded.problems)
+        if (graph := loaded.graph) is None:
             continue
         if graph.name in graphs:
             problems.append(_twice(graph.name, file, files[graph.name]))
             continue
-        graphs[graph.name], files[graph.name] = graph, file
+        graphs[graph.name], files[graph.name], called[graph.name] = graph, file, loaded.called
     broken = any(problem.severity == "error" for problem in problems)
-    webhooks = load_webhooks(path, None if broken else graphs.keys())  # None: a name may be that of a broken one
-    return Folder(tuple(graphs.values()), (*problems, *webhooks.problems), webhooks.document)
+    # A name that is not there may be that of a broken definition.
+    unknown = {} if broken else {name: unknown_workflows(called[name], graphs) for name in graphs}
+    webhooks = load_webhooks(path, None if broken else graphs.keys())
+    return Folder(
+        tuple(graph for name, graph in graphs.items() if not unknown.get(name)),
+        (*problems, *chain.from_iterable(unknown.values()), *webhooks.problems),
+        webhooks.document,
+    )
 
 
 def load_webhooks(path: Path, workflows: Collection[str] | None = None) -> Webhooks:
@@ -81,15 +90,14 @@ def is_definition(file: Path) -> bool:
     return file.suffix in _ENDINGS and not file.name.startswith(".") and file.name not in _OTHERS
 
 
-def _load(file: Path) -> tuple[Graph | None, tuple[Problem, ...]]:
+def _load(file: Path) -> Compiled:
     if file.name.endswith(".asl.json"):
         message = "Amazon States Language is not supported yet"
-        return None, (Problem("unsupported_format", message, file=str(file)),)
+        return Compiled(None, (Problem("unsupported_format", message, file=str(file)),))
     text, problems = _read(file)
     if text is None:
-        return None, problems
-    compiled = compile_definition(text, str(file))
-    return compiled.graph, compiled.problems
+        return Compiled(None, problems)
+    return compile_definition(text, str(file))
 
 
 def _read(file: Path) -> tuple[str | None, tuple[Problem, ...]]:

@@ -46,7 +46,7 @@ def _pools(graphs: Iterable[Graph]) -> Iterable[str]:
     yield DEFAULT_POOL
     for graph in graphs:
         for node in graph.nodes.values():
-            for step in (node.step, *(node.wait.timeout_actions if node.wait else ())):
+            for step in (node.step, node.compensate, *(node.wait.timeout_actions if node.wait else ())):
                 if step is not None and step.pool is not None:
                     yield step.pool
 
