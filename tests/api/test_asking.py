@@ -8,7 +8,7 @@ import pytest
 
 from stepwell.definition.graph import Json
 from stepwell.engine.actions import Outcome
-from stepwell.engine.history import ENTRY_TYPES
+from stepwell.engine.entries import ENTRY_TYPES
 from stepwell.runtime.worker import StepCall
 from tests.api.kit import World
 

@@ -12,7 +12,7 @@ import pytest
 from stepwell.api.histories import read_history
 from stepwell.aws.bus import Bus
 from stepwell.definition.graph import Json
-from stepwell.engine.history import Entry, entry_json
+from stepwell.engine.entries import Entry, entry_json
 from stepwell.engine.records import Status
 from stepwell.limits import DAY_MS, HOUR_MS
 from stepwell.runtime.driving import run_now

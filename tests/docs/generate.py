@@ -13,7 +13,7 @@ from pathlib import Path
 from stepwell.cli.main import COMMANDS
 from stepwell.definition.durations import show_duration
 from stepwell.definition.shape import UNSUPPORTED_KEYS, UNSUPPORTED_VALUES
-from stepwell.engine.history import ENTRY_TYPES
+from stepwell.engine.entries import ENTRY_TYPES
 from stepwell.engine.table import ENDED, LEGAL, RECEPTION, Message, Phase
 from stepwell.limits import WAIT_TIMEOUTS_MS
 

@@ -6,7 +6,8 @@ from typing import Any
 
 import pytest
 
-from stepwell.engine.history import ENTRY_TYPES, Entry, entry_json, narrate, opening, place_of, under_way
+from stepwell.engine.entries import ENTRY_TYPES, Entry, entry_json, place_of
+from stepwell.engine.history import narrate, opening, under_way
 from stepwell.engine.records import (
     Arm,
     End,

@@ -8,6 +8,8 @@ from hypothesis import strategies as st
 
 from stepwell.engine.records import (
     Arm,
+    Called,
+    Compensate,
     End,
     Failure,
     Fork,
@@ -42,7 +44,9 @@ BROKEN = Failure("Broken", "step", "no luck")
 SLEEP = Parked("sleep", (Arm("sleep"),))
 APPROVAL = Parked("approval", (Arm("approval"),))
 EVENT = Parked("event", (Arm("event"),))
+CHILDREN = Parked("children", (Arm("children"),), children=(Called("fraud", "fraud"),))
 CANCELLED = Record(0, Kind.ENDED, "cancel:1", NOW_MS, next=End(Status.CANCELLED))
+BROKEN_OFF = Record(0, Kind.ENDED, "deadline", NOW_MS, next=Compensate(Status.TIMED_OUT))
 TIMED_OUT = Record(0, Kind.ENDED, "deadline", NOW_MS, next=End(Status.TIMED_OUT))
 
 
@@ -86,9 +90,18 @@ WAYS: list[tuple[Phase, Record]] = [
     (Phase.EXECUTING_STEP, waiting(SLEEP)),
     (Phase.EXECUTING_STEP, waiting(APPROVAL)),
     (Phase.EXECUTING_STEP, waiting(EVENT)),
+    (Phase.EXECUTING_STEP, waiting(CHILDREN)),
+    (Phase.EXECUTING_STEP, step(next=Compensate(Status.FAILED), error=BROKEN)),
+    (Phase.EXECUTING_STEP, step(next=Compensate(Status.FAILED))),
+    (Phase.EXECUTING_STEP, BROKEN_OFF),
+    (Phase.WAITING_AT_FAN_IN, joined(next=Compensate(Status.FAILED), error=BROKEN)),
+    (Phase.WAITING_AT_FAN_IN, BROKEN_OFF),
+    (Phase.COMPENSATING, Record(0, Kind.UNDONE, "w", NOW_MS, "n", undid="0@1")),
+    (Phase.COMPENSATING, Record(0, Kind.UNDONE, "w", NOW_MS, next=End(Status.COMPENSATED))),
+    (Phase.COMPENSATING, TIMED_OUT),
     (Phase.EXECUTING_STEP, CANCELLED),
     (Phase.EXECUTING_STEP, TIMED_OUT),
-    *((phase, record) for phase in sorted(PARKED) for record in (RESUMED, CANCELLED, TIMED_OUT)),
+    *((phase, record) for phase in sorted(PARKED) for record in (RESUMED, CANCELLED, TIMED_OUT, BROKEN_OFF)),
 ]
 
 
@@ -148,8 +161,9 @@ def test_every_phase_that_is_not_the_end_leads_to_one() -> None:
         assert Phase.FAILED in reached, start
 
 
-def test_a_resting_phase_can_always_be_cancelled() -> None:
-    for phase in set(RESTING) - ENDED:
+def test_a_resting_phase_can_always_be_cancelled_unless_the_run_is_being_undone() -> None:
+    assert receive(Phase.COMPENSATING, Message.CANCEL) is Verdict.REFUSE
+    for phase in set(RESTING) - ENDED - {Phase.COMPENSATING}:
         assert LEGAL[phase, Signal.CANCELLED] is Phase.CANCELLED
         assert LEGAL[phase, Signal.FAILED] is Phase.FAILED
 
@@ -171,6 +185,7 @@ def test_a_message_is_taken_only_where_the_table_of_transitions_lets_it_act() ->
     acts = {
         Message.TIMER: Signal.RESUMED,
         Message.EVENT: Signal.RESUMED,
+        Message.CHILD: Signal.RESUMED,
         Message.APPROVE: Signal.RESUMED,
         Message.REJECT: Signal.RESUMED,
         Message.START: Signal.STARTED,

@@ -14,7 +14,7 @@ from stepwell.api.views import run_view
 from stepwell.definition.compiler import compile_definition
 from stepwell.definition.graph import Json
 from stepwell.engine.codec import encode_record
-from stepwell.engine.history import entry_json
+from stepwell.engine.entries import entry_json
 from stepwell.engine.records import Goto, Kind, Record, Status
 from stepwell.errors import PortError
 from stepwell.runtime.driving import run_now

@@ -14,6 +14,7 @@ from stepwell.engine.records import Record
 from stepwell.engine.waits import run_of
 from stepwell.local.memory_store import MemoryStore
 from stepwell.runtime import worker
+from stepwell.runtime.alarms import Alarms
 from stepwell.runtime.coordinator import Coordinator
 from stepwell.runtime.logbook import Forks, Standing
 from stepwell.runtime.messages import Wake, to_json
@@ -142,7 +143,8 @@ def effects_once() -> Iterator[None]:
     """Only who appends a record performs its effects: a redelivered wake does not repeat them."""
 
     async def handle(self: Worker, wake: Wake, budget: Budget) -> None:
-        idle = _Idle(self._ports, self._logbook, self._performer._compile)
+        starter = self._performer.children._starter
+        idle = _Idle(self._ports, self._logbook, starter, self._performer._compile)
         first = Worker(self._ports, self._logbook, idle, self._steps, self._jitter)
         for token in wake.tokens:
             own = replace(wake, token=token, count=1)
@@ -190,10 +192,10 @@ def status_overwritten() -> Iterator[None]:
 def early_timer_lost() -> Iterator[None]:
     """A message that came early is armed again under the timer's own name, which has been used up."""
 
-    async def look_again(self: Performer, lane: Lane, message: Wake, at_ms: int, came: object) -> None:
+    async def look_again(self: Alarms, lane: Lane, message: Wake, at_ms: int, came: object) -> None:
         await self._ports.timers.set(f"{message.run_id}.{message.id}", lane, to_json(message), at_ms)
 
-    with mock.patch.object(Performer, "look_again", look_again):
+    with mock.patch.object(Alarms, "look_again", look_again):
         yield
 
 

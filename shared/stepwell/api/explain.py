@@ -8,7 +8,7 @@ from typing_extensions import TypedDict
 
 from stepwell.api.views import current_steps, phase_of, progress, status_of, summary_of
 from stepwell.definition.graph import Json
-from stepwell.engine.history import Entry, entry_json
+from stepwell.engine.entries import Entry, entry_json
 from stepwell.engine.names import iso
 from stepwell.engine.records import Arm, Fork, Parked, RetryAt, Status
 from stepwell.engine.writing import deadline_ms

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import AsyncIterator
 from dataclasses import dataclass
 
-from stepwell.engine.history import Entry, narrate, opening, place_of, under_way
+from stepwell.engine.entries import Entry, place_of
+from stepwell.engine.history import narrate, opening, under_way
 from stepwell.engine.records import RunInfo
 from stepwell.engine.token import Token, apply
 from stepwell.errors import InvalidInput

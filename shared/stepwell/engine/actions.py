@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import TypeAlias
 
 from stepwell.definition.graph import Json, Step
+from stepwell.engine.names import Undo
 from stepwell.engine.records import Failure, Pause, Record
 
 
@@ -20,6 +21,7 @@ class RunStep:
     key: str  # the idempotency key: the same in every try of the same visit
     resumed: Json = None  # what ended the wait that the step asked for
     action: bool = False  # one of a timeout's actions, not the node's own step
+    undo: Undo | None = None  # the compensation of this
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from stepwell.definition.authoring import StepDefaults
 from stepwell.definition.graph import Json, Node, Step
 from stepwell.engine.actions import Action, Outcome, RunStep, Write
+from stepwell.engine.compensation import undone
 from stepwell.engine.names import Moment, Names, default_input
 from stepwell.engine.records import Failure, Kind, Record, RetryAt, Status
 from stepwell.engine.retry import Policy, resolve_policy, retry_delay_ms
@@ -37,6 +38,8 @@ def run_step(moment: Moment, token: Token, node: Node, step: Step, resumed: Json
 
 def commit(moment: Moment, token: Token, action: RunStep, outcome: Outcome, policy: Policy | None) -> Record:
     """The record of an attempt: its output, the rules taken and where the token goes, in one."""
+    if action.undo is not None:
+        return undone(moment, token, action, outcome, policy)
     if action.action:
         return _acted(moment, token, action, outcome, policy)
     limit_ms = deadline_ms(moment.graph, moment.run, token)

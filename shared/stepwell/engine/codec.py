@@ -10,6 +10,8 @@ from typing import Any, TypeVar
 from stepwell.definition.graph import Json
 from stepwell.engine.records import (
     Arm,
+    Called,
+    Compensate,
     End,
     Failure,
     Fork,
@@ -27,7 +29,7 @@ from stepwell.engine.records import (
     Topic,
 )
 from stepwell.engine.table import Phase
-from stepwell.engine.token import StepView, Token
+from stepwell.engine.token import StepView, Token, Undoing
 
 T = TypeVar("T")
 
@@ -45,7 +47,7 @@ def decode_record(body: str) -> Record:
 
 def encode_token(token: Token) -> str:
     """A snapshot: the fold as it stands, its last record included. What a branch has of its parent is not in it."""
-    out = _plain(token, skip=("last", "steps", "end", "error", "parked", "resumption", "fork", "branch"))
+    out = _plain(token, skip=("last", "steps", "end", "error", "parked", "resumption", "fork", "branch", "undoing"))
     out["last"] = _record_to_json(token.last) if token.last else None
     out["steps"] = {name: _view_to_json(view) for name, view in token.steps.items()}
     for name in ("end", "fork"):
@@ -56,6 +58,8 @@ def encode_token(token: Token) -> str:
             out[name] = _plain(part)
     if token.parked:
         out["parked"] = _parked_to_json(token.parked)
+    if token.undoing:
+        out["undoing"] = _undoing_to_json(token.undoing)
     return _encode(out)
 
 
@@ -73,7 +77,18 @@ def decode_token(body: str) -> Token:
         error=_part(Failure, raw.get("error")),
         resumption=_part(Resumption, raw.get("resumption")),
         parked=_parked_from_json(raw["parked"]) if raw.get("parked") else None,
+        undoing=_undoing_from_json(raw["undoing"]) if raw.get("undoing") else None,
     )
+
+
+def _undoing_to_json(undoing: Undoing) -> dict[str, Json]:
+    out = _plain(undoing, skip=("error",))
+    return {**out, "error": _plain(undoing.error)} if undoing.error else out
+
+
+def _undoing_from_json(raw: Mapping[str, Json]) -> Undoing:
+    undone = tuple(raw.get("undone", ()))
+    return _build(Undoing, raw, status=Status(raw["status"]), error=_part(Failure, raw.get("error")), undone=undone)
 
 
 def failure_to_json(failure: Failure | None) -> dict[str, Json] | None:
@@ -120,6 +135,8 @@ def _next_to_json(following: Next) -> dict[str, Json]:
             return {"pause": _plain(following)}
         case Fork(groups, join):
             return {"fork": [_plain(group) for group in groups], "join": join}
+        case Compensate(status, error):
+            return {"undo": status, "error": _plain(error)} if error else {"undo": status}
         case End(status, error, at_join):
             out: dict[str, Json] = {"end": status}
             out |= {"error": _plain(error)} if error else {}
@@ -135,14 +152,18 @@ def _next_from_json(raw: Mapping[str, Json]) -> Next:
         return _build(Pause, raw["pause"])
     if "fork" in raw:
         return Fork(tuple(_build(Group, group) for group in raw["fork"]), raw["join"])
+    if "undo" in raw:
+        return Compensate(Status(raw["undo"]), _part(Failure, raw.get("error")))
     return End(Status(raw["end"]), _part(Failure, raw.get("error")), raw.get("at_join", False))
 
 
 def _parked_to_json(parked: Parked) -> dict[str, Json]:
-    out = _plain(parked, skip=("arms", "asked_by_step"))
+    out = _plain(parked, skip=("arms", "asked_by_step", "children"))
     out["arms"] = [_arm_to_json(arm) for arm in parked.arms]
     if parked.asked_by_step:
         out["asked_by_step"] = _plain(parked.asked_by_step)
+    if parked.children:
+        out["children"] = [_plain(one) for one in parked.children]
     return out
 
 
@@ -152,18 +173,25 @@ def _arm_to_json(arm: Arm) -> dict[str, Json]:
 
 def _parked_from_json(raw: Mapping[str, Json]) -> Parked:
     arms = tuple(_build(Arm, arm, topics=tuple(Topic(*topic) for topic in arm["topics"])) for arm in raw["arms"])
-    return _build(Parked, raw, arms=arms, asked_by_step=_part(Pause, raw.get("asked_by_step")))
+    asked = _part(Pause, raw.get("asked_by_step"))
+    return _build(Parked, raw, arms=arms, asked_by_step=asked, children=_called(raw))
+
+
+def _called(raw: Mapping[str, Json]) -> tuple[Called, ...]:
+    return tuple(_build(Called, one) for one in raw.get("children", ()))
 
 
 def _view_to_json(view: StepView) -> dict[str, Json]:
-    out = _plain(view, skip=("error",))
+    out = _plain(view, skip=("error", "children"))
     if view.error:
         out["error"] = _plain(view.error)
+    if view.children:
+        out["children"] = [_plain(one) for one in view.children]
     return out
 
 
 def _view_from_json(raw: Mapping[str, Json]) -> StepView:
-    return _build(StepView, raw, error=_part(Failure, raw.get("error")))
+    return _build(StepView, raw, error=_part(Failure, raw.get("error")), children=_called(raw))
 
 
 # -- the generic part: dataclass fields by name, defaults left out

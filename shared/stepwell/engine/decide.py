@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from stepwell.engine.actions import Action, Rest, Write
 from stepwell.engine.attempts import lost_record, run_step
+from stepwell.engine.compensation import undo_next
 from stepwell.engine.dag import ROOT_NODE, dag_fork, is_passed_over, may_begin
 from stepwell.engine.join import joined_record
 from stepwell.engine.names import Moment
@@ -30,6 +31,8 @@ def decide(moment: Moment, token: Token) -> Action:
     """The next thing to do for a token. Raises EngineFault for a log that this graph cannot have written."""
     if token.ended:
         return Rest()
+    if token.undoing is not None:
+        return undo_next(moment, token)
     limit_ms = deadline_ms(moment.graph, moment.run, token)
     if limit_ms is not None and moment.now_ms >= limit_ms:
         return Write(ended_record(moment, token, Status.TIMED_OUT, timeout_failure(moment.graph)))
@@ -82,7 +85,7 @@ def _first(moment: Moment, token: Token) -> Action:
 
 def _enter(moment: Moment, token: Token, name: str) -> Action:
     node = node_named(moment.graph, name)
-    if node.wait is not None:
+    if node.wait is not None or node.call is not None:
         return Write(waiting_record(moment, token, None))
     if node.step is not None:
         return run_step(moment, token, node, node.step)

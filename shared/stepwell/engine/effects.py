@@ -9,9 +9,10 @@ from dataclasses import dataclass
 from typing import TypeAlias
 
 from stepwell.definition.graph import Graph, Json
+from stepwell.engine.children import call_of, is_over
 from stepwell.engine.forks import parent_of
 from stepwell.engine.join import fan_in_of
-from stepwell.engine.records import End, Fork, Kind, Parked, Pause, Record, Status
+from stepwell.engine.records import Compensate, End, Fork, Kind, Parked, Pause, Record, Status
 from stepwell.engine.token import Token
 
 
@@ -61,6 +62,22 @@ class Forget:
 
 
 @dataclass(frozen=True, slots=True)
+class StartChildren:
+    """Start the child runs that the wait is for."""
+
+    parked: Parked
+    slot: int
+
+
+@dataclass(frozen=True, slots=True)
+class EndChildren:
+    """Nobody waits for these child runs any more: end those that still run."""
+
+    parked: Parked
+    slot: int
+
+
+@dataclass(frozen=True, slots=True)
 class Escalate:
     """Tell whoever listens that a step is blocked."""
 
@@ -93,7 +110,19 @@ class Close:
     slot: int
 
 
-Effect: TypeAlias = ShowStatus | Register | SetTimer | TakePending | Forget | Escalate | Open | Arrive | Close
+Effect: TypeAlias = (
+    ShowStatus
+    | Register
+    | SetTimer
+    | TakePending
+    | Forget
+    | StartChildren
+    | EndChildren
+    | Escalate
+    | Open
+    | Arrive
+    | Close
+)
 
 
 def picked_up(token: Token, now_ms: int) -> ShowStatus:
@@ -114,6 +143,8 @@ def _effects(graph: Graph, token: Token) -> tuple[Effect, ...]:
     if token.end is not None:
         return _of_end(graph, token, record, token.end)
     match record.kind, record.next:
+        case _, Compensate():
+            return _of_broken(graph, token, record)
         case _, Fork(width=width) as fork:
             # a join that failed may fork in its turn
             closed = (Close(record.slot - 1),) if token.early_slot == record.slot else ()
@@ -126,7 +157,7 @@ def _effects(graph: Graph, token: Token) -> tuple[Effect, ...]:
             return _of_wait(record, record.parked)
         case Kind.RESUMED, _ if token.parked:
             running = ShowStatus(2 * record.slot, Status.RUNNING, record.at_ms)
-            return (running, Forget(token.parked, record.slot - 1))
+            return (running, *_of_wait_over(graph, token, record, token.parked))
         case Kind.STEP, Pause() if record.error is not None:
             payload = {"node": record.node, "reason": record.error.message, "data": record.error.data}
             return (Escalate("governance.blocked", payload, f"{token.id}@{record.slot}"),)
@@ -137,7 +168,19 @@ def _effects(graph: Graph, token: Token) -> tuple[Effect, ...]:
 def _of_wait(record: Record, parked: Parked) -> tuple[Effect, ...]:
     timer = () if parked.until_ms is None else (SetTimer(record.slot, parked.until_ms),)
     shown = ShowStatus(2 * record.slot, Status.WAITING, record.at_ms, parked, record.node)
+    if parked.children:
+        return (*timer, shown, StartChildren(parked, record.slot))
     return (Register(parked, record.slot), *timer, shown, TakePending(parked, record.slot))
+
+
+def _of_wait_over(graph: Graph, token: Token, record: Record, parked: Parked) -> tuple[Effect, ...]:
+    """What the wait left in the world: its registrations, or child runs that still run."""
+    if not parked.children:
+        return (Forget(parked, record.slot - 1),)
+    call = call_of(graph, token)
+    if call.parent_close == "abandon" or (token.resumption is not None and is_over(call, token.resumption)):
+        return ()
+    return (EndChildren(parked, token.steps[token.node].called_slot),)
 
 
 def _of_join(graph: Graph, token: Token, record: Record) -> tuple[Effect, ...]:
@@ -153,7 +196,7 @@ def _of_end(graph: Graph, token: Token, record: Record, end: End) -> tuple[Effec
     expires_ms = record.at_ms + graph.retention_ms
     shown = ShowStatus(2 * record.slot, end.status, record.at_ms, expires_ms=expires_ms)
     from_outside = record.kind is Kind.ENDED
-    left = (Forget(token.parked, record.slot - 1),) if token.parked and from_outside else ()
+    left = _of_wait_over(graph, token, record, token.parked) if token.parked and from_outside else ()
     if from_outside:
         closed = _closed_from_outside(graph, token, record)
     else:
@@ -161,6 +204,15 @@ def _of_end(graph: Graph, token: Token, record: Record, end: End) -> tuple[Effec
     place = parent_of(token.id)
     told = (Arrive(*place),) if place is not None and end.status is not Status.CANCELLED else ()
     return (shown, *left, *closed, *told)
+
+
+def _of_broken(graph: Graph, token: Token, record: Record) -> tuple[Effect, ...]:
+    """The run is to be undone. Whoever does that ends every branch first; those of its last fork end here already."""
+    shown = ShowStatus(2 * record.slot, Status.COMPENSATING, record.at_ms)
+    if record.kind is not Kind.ENDED:
+        return (shown,)
+    left = _of_wait_over(graph, token, record, token.parked) if token.parked else ()
+    return (shown, *left, *_closed_from_outside(graph, token, record))
 
 
 def _closed_from_outside(graph: Graph, token: Token, record: Record) -> tuple[Effect, ...]:

@@ -6,15 +6,17 @@ pure function of the record and the token before and after it, so an entry's id 
 
 from __future__ import annotations
 
-import re
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from stepwell.definition.graph import Json
+from stepwell.engine.children import child_id
 from stepwell.engine.codec import failure_to_json
+from stepwell.engine.entries import Entry
 from stepwell.engine.names import iso
 from stepwell.engine.records import (
     ROOT,
     Arm,
+    Compensate,
     End,
     Fork,
     Goto,
@@ -28,89 +30,19 @@ from stepwell.engine.records import (
     Tally,
 )
 from stepwell.engine.table import Phase, Signal, walk
-from stepwell.engine.token import Token, signals
+from stepwell.engine.token import Token, Undoing, signals
 
-ENTRY_TYPES: dict[str, str] = {
-    "run.created": "the run was created; `data.input` is what it was given",
-    "run.pending": "the run waits for a worker: from its creation on, or since it was started",
-    "run.started": "a worker picked the run up",
-    "step.started": "an attempt of the step began",
-    "step.completed": "the step, or the wait, ended with a result: `data.output`; `data.next` is where the run went",
-    "step.failed": "an attempt failed: `data.error`",
-    "step.retry_scheduled": "the step is tried again at `data.at`",
-    "step.skipped": "passed over: `data.reason` is `failed` (`on_failure: skip`), or `upstream`: all before it were",
-    "step.paused": "the step asked for a wait instead of returning a result",
-    "step.blocked": "governance blocked the step; it goes on once it is approved",
-    "node.passed": "a node without code of its own was passed: `data.next` is where the run went",
-    "phase.changed": "the token went from phase `from` to phase `to`, for the reason `trigger`",
-    "sleep.started": "the run sleeps until `data.until`",
-    "sleep.completed": "the sleep is over",
-    "approval.requested": "the run waits for a person; `data.data` is what that person is shown",
-    "approval.received": "the approval was given, by `by`",
-    "approval.rejected": "the approval was refused, by `by`",
-    "event.awaited": "the run waits for one of the events of `data.topics`",
-    "event.received": "the event that was waited for came: `data.payload`",
-    "timer.fired": "the time of the wait was up: `data.outcome` is `timer` where it was waited for, else `timeout`",
-    "fork.opened": "the token forked: `data.width` branches, `data.groups` by the node where each begins",
-    "join.fired": "the branches came together: `data.output` is what they made, `data.arrived` how many had ended",
-    "join.failed": "the branches came together, and too many had failed: `data.error`",
-    "branch.completed": "the branch came to its join, or ended before it: `data.output`",
-    "branch.failed": "the branch ended with an error: `data.error`",
-    "branch.cancelled": "the branch was ended, because nobody waits for it any more",
-    "action.completed": "one of the wait's `timeout_actions` ended",
-    "action.failed": "an attempt of one of the wait's `timeout_actions` failed",
-    "run.completed": "the run ended with a result",
-    "run.compensated": "the run ended with everything undone",
-    "run.failed": "the run ended with an error: `data.error`",
-    "run.timed_out": "the run ended because its time, or that of a wait, was up",
-    "run.cancelled": "the run was cancelled, by `by`: `data.reason`",
-}
-
-_ID = re.compile(r"[0-9][0-9/.]*@(-?[0-9]{1,9})\.([0-9]{1,9})")
 _SLEEPS = frozenset({"sleep", "delay"})
 _TRIGGERS = {"event": "event", "timer": "timeout", "timeout": "timeout", "approved": "call", "rejected": "call"}
 _END_TRIGGERS = {Status.CANCELLED: "call", Status.TIMED_OUT: "timeout"}
-_RESUMED_TYPES = {"event": "event.received", "approved": "approval.received", "rejected": "approval.rejected"}
-
-
-@dataclass(frozen=True, slots=True)
-class Entry:
-    """One thing that happened. `from_phase` and `to_phase` are set for a change of phase only."""
-
-    id: str  # <token>@<slot>.<number>
-    at_ms: int
-    type: str
-    token: str
-    step: str = ""
-    attempt: int = 0
-    from_phase: str = ""
-    to_phase: str = ""
-    trigger: str = ""  # internal | timeout | call | event
-    by: str = ""  # a person or system where one is known, else the message under which it was written
-    data: Json = None
-
-
-def entry_json(entry: Entry) -> dict[str, Json]:
-    """The entry as the API shows it: absent fields are null."""
-    return {
-        "id": entry.id,
-        "at": iso(entry.at_ms),
-        "type": entry.type,
-        "token": entry.token,
-        "step": entry.step or None,
-        "attempt": entry.attempt or None,
-        "from": entry.from_phase or None,
-        "to": entry.to_phase or None,
-        "trigger": entry.trigger or None,
-        "by": entry.by or None,
-        "data": entry.data,
-    }
-
-
-def place_of(entry_id: str) -> tuple[int, int] | None:
-    """(slot, number) of an entry's id, which orders the entries of one token; None for what is no id."""
-    found = _ID.fullmatch(entry_id)
-    return (int(found[1]), int(found[2])) if found else None
+_RESUMED_TYPES = {
+    "event": "event.received",
+    "approved": "approval.received",
+    "rejected": "approval.rejected",
+    "children": "children.completed",
+    "child_failed": "child.failed",
+    "child_refused": "child.refused",
+}
 
 
 def opening(token: Token, run: RunInfo) -> tuple[Entry, ...]:
@@ -134,7 +66,7 @@ def under_way(token: Token, run: RunInfo) -> tuple[Entry, ...]:
 def narrate(record: Record, before: Token, after: Token, run: RunInfo) -> tuple[Entry, ...]:
     """What one record tells. `before` and `after` are the token around it."""
     who = record.who or (record.resumption.by if record.resumption else "")
-    tell = _Teller(after.id, record.slot, record.at_ms, who or record.by)
+    tell = _Teller(after.id, record.slot, record.at_ms, who or record.by, run.run_id)
     told = signals(record, before.phase)
     if _was_picked_up(record, before, run, told):
         _pick_up(tell, before, run)
@@ -148,6 +80,8 @@ def narrate(record: Record, before: Token, after: Token, run: RunInfo) -> tuple[
         phase = following
     if isinstance(record.next, Fork):
         _forked(tell, record, record.next)
+    if isinstance(record.next, Compensate) and after.undoing is not None:
+        _broken(tell, record, trigger, after.undoing)
     if after.end is not None:
         (_tell_end if after.id == ROOT else _tell_branch_end)(tell, record, after, trigger)
     return tuple(tell.entries)
@@ -156,8 +90,9 @@ def narrate(record: Record, before: Token, after: Token, run: RunInfo) -> tuple[
 class _Teller:
     """Numbers the entries of one record."""
 
-    def __init__(self, token: str, slot: int, at_ms: int, by: str = "") -> None:
+    def __init__(self, token: str, slot: int, at_ms: int, by: str = "", run_id: str = "") -> None:
         self._token, self._slot, self._at_ms, self._by = token, slot, at_ms, by
+        self.run_id = run_id
         self.entries: list[Entry] = []
 
     def add(
@@ -199,7 +134,9 @@ def _trigger(record: Record) -> str:
         return _TRIGGERS.get(record.resumption.kind, "internal")
     if record.kind is Kind.STARTED:
         return "call"
-    if record.kind is Kind.ENDED and isinstance(record.next, End):
+    if record.kind is Kind.ENDED and isinstance(record.next, End | Compensate):
+        if record.by.startswith("parent:"):
+            return "internal"
         called = record.by.startswith(("cancel:", "terminate:"))
         return "call" if called else _END_TRIGGERS.get(record.next.status, "internal")
     return "internal"
@@ -278,12 +215,19 @@ def _waiting(tell: _Teller, record: Record, before: Token, after: Token) -> None
     topics = [topic for arm in parked.arms for topic in _topics(arm)]
     if topics:
         data["topics"] = topics
+    if parked.children:
+        data["children"] = [
+            {"name": one.name, "workflow": one.workflow, "run_id": child_id(tell.run_id, before.id, record.slot, index)}
+            for index, one in enumerate(parked.children)
+        ]
     tell.add(_wait_type(parked), step=record.node, attempt=record.attempt + 1, data=data)
 
 
 def _wait_type(parked: Parked) -> str:
     if parked.kind in _SLEEPS:
         return "sleep.started"
+    if parked.children:
+        return "children.started"
     return "approval.requested" if parked.kind == "approval" else "event.awaited"
 
 
@@ -317,6 +261,26 @@ def _acted(tell: _Teller, record: Record, before: Token, after: Token) -> None:
         data["retry_at"] = iso(record.next.at_ms)
     tell.add("action.failed", step=record.node, attempt=record.attempt,
              data={**data, "error": failure_to_json(record.error)})  # fmt: skip
+
+
+def _undone(tell: _Teller, record: Record, before: Token, after: Token) -> None:
+    if not record.undid:
+        return  # nothing was left to undo: the end tells it
+    token, _, slot = record.undid.partition("@")
+    data: dict[str, Json] = {"token": token, "slot": int(slot)}
+    if record.error is None:
+        tell.add("step.compensated", step=record.node, attempt=record.attempt, data={**data, "output": record.output})
+        return
+    tell.add("compensation.failed", step=record.node, attempt=record.attempt,
+             data={**data, "error": failure_to_json(record.error)})  # fmt: skip
+    if isinstance(record.next, RetryAt):
+        tell.add("compensation.retry_scheduled", step=record.node, attempt=record.attempt + 1,
+                 data={**data, "at": iso(record.next.at_ms)})  # fmt: skip
+
+
+def _broken(tell: _Teller, record: Record, trigger: str, undoing: Undoing) -> None:
+    data = {"status": undoing.status.value, "error": failure_to_json(undoing.error), "reason": record.reason or None}
+    tell.add("compensation.started", step=record.node, trigger=trigger, data=data)
 
 
 def _ended(tell: _Teller, record: Record, before: Token, after: Token) -> None:
@@ -360,4 +324,5 @@ _TELL = {
     Kind.RESUMED: _resumed,
     Kind.ACTED: _acted,
     Kind.ENDED: _ended,
+    Kind.UNDONE: _undone,
 }

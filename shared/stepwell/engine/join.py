@@ -155,7 +155,9 @@ def _chosen(fan_in: FanIn, width: int, ended: Sequence[Token]) -> list[Token]:
 
 def _error_of(failed: Token) -> Failure:
     error = failed.end.error if failed.end and failed.end.error else None
-    return error or Failure("branch_failed", "step", "it was ended", step=failed.branch.start if failed.branch else "")
+    if error is None:
+        return Failure("branch_failed", "step", "it was ended", step=failed.branch.start if failed.branch else "")
+    return error if error.step else replace(error, step=failed.node)
 
 
 def _failure_of(failed: Sequence[Token], name: str) -> Failure:

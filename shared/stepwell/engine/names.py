@@ -14,6 +14,23 @@ from stepwell.limits import RUN_STEPS
 
 
 @dataclass(frozen=True, slots=True)
+class Undo:
+    """A committed step that has a compensation, as its log tells it."""
+
+    token: str
+    slot: int  # of the record that committed it
+    node: str
+    at_ms: int
+    input: Json
+    output: Json
+    seen: Token  # what the compensation's own input is made of: the token right after
+
+    @property
+    def place(self) -> str:
+        return f"{self.token}@{self.slot}"
+
+
+@dataclass(frozen=True, slots=True)
 class Moment:
     """What a decision may look at beside the token: passed in, so that deciding twice decides the same."""
 
@@ -23,6 +40,7 @@ class Moment:
     by: str
     jitter: float = 0.0  # in [0, 1)
     max_steps: int = RUN_STEPS  # records that the run may have
+    rollback: tuple[Undo, ...] | None = None  # what is to be undone, the last first; None: not read, or not needed
 
 
 _NAMES = ("input", "state", "steps", "result", "error", "branch", "event", "run", "now")

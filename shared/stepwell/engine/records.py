@@ -51,6 +51,7 @@ class Kind(StrEnum):
     RESUMED = "resumed"  # what the wait was for has come, or its time is up
     ACTED = "acted"  # one of a timeout's actions ended
     ENDED = "ended"  # cancelled, terminated, or out of time from outside
+    UNDONE = "undone"  # an attempt of a compensation ended
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,7 +84,7 @@ class RetryAt:
 class Pause:
     """Park on what the step asked for; `then` is `next` (go on) or `again` (run the step again)."""
 
-    kind: str  # sleep | approval | event
+    kind: str  # sleep | approval | event | children
     name: str = ""
     key: str = ""
     data: Json = None
@@ -102,6 +103,17 @@ class End:
     status: Status
     error: Failure | None = None
     at_join: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Compensate:
+    """The run's end is put off until what it has done is undone; `status` is what it would have ended with.
+
+    `error` is left out where the record itself holds it.
+    """
+
+    status: Status
+    error: Failure | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,7 +141,7 @@ class Fork:
         return sum(group.count for group in self.groups)
 
 
-Next: TypeAlias = Goto | RetryAt | Pause | End | Fork
+Next: TypeAlias = Goto | RetryAt | Pause | End | Fork | Compensate
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,6 +165,15 @@ class Arm:
 
 
 @dataclass(frozen=True, slots=True)
+class Called:
+    """A child run as its parent started it. Its id follows from the wait's place in the parent's log."""
+
+    name: str  # of its result, among those of its siblings
+    workflow: str
+    input: Json = None
+
+
+@dataclass(frozen=True, slots=True)
 class Parked:
     """A wait as it was registered: what ends it, and when its time is up."""
 
@@ -163,6 +184,7 @@ class Parked:
     data: Json = None
     since_ms: int = 0
     asked_by_step: Pause | None = None  # set when a step asked for this wait
+    children: tuple[Called, ...] = ()  # of a wait for child runs, which it starts
 
     @property
     def is_nap(self) -> bool:
@@ -172,7 +194,10 @@ class Parked:
 
 @dataclass(frozen=True, slots=True)
 class Resumption:
-    """What ended a wait: kind event | timer | timeout | approved | rejected, from which arm, with what."""
+    """What ended a wait, from which arm, with what.
+
+    kind: event | timer | timeout | approved | rejected | children (their results) | child_failed | child_refused
+    """
 
     kind: str
     arm: int = 0
@@ -201,19 +226,20 @@ class Record:
     by: str  # the wake, timer, event or call under which it was written
     at_ms: int  # never behind what it follows from
     node: str = ""  # JOINED: the fan-in node, or the forking one where there is none
-    attempt: int = 0  # STEP, BEGAN, ACTED: the try; WAITING: how often it was waited before
-    started_ms: int = 0  # STEP, ACTED: when the attempt began
-    output: Json = None  # STEP, MOVED, ACTED: the node's result
-    error: Failure | None = None  # STEP, MOVED, ACTED, JOINED: what failed
+    attempt: int = 0  # STEP, BEGAN, ACTED, UNDONE: the try; WAITING: how often it was waited before
+    started_ms: int = 0  # STEP, ACTED, UNDONE: when the attempt began
+    output: Json = None  # STEP, MOVED, ACTED, UNDONE: the node's result
+    error: Failure | None = None  # STEP, MOVED, ACTED, JOINED, UNDONE: what failed
     skipped: bool = False  # STEP: the failure was passed over (on_failure: skip)
     writes: Mapping[str, Json] | None = (
         None  # STEP, MOVED, JOINED: into the scope; None: the output under the node's name
     )
     rules: tuple[str, ...] = ()  # STEP, MOVED: the rules taken, in order
-    next: Next | None = None  # STEP, MOVED, JOINED, ENDED: where the token goes
+    next: Next | None = None  # STEP, MOVED, JOINED, ENDED, UNDONE: where the token goes
     parked: Parked | None = None  # WAITING
     resumption: Resumption | None = None  # RESUMED
     tally: Tally | None = None  # JOINED
+    undid: str = ""  # UNDONE: the token and slot of what it undoes; "" where nothing is left to undo
     reason: str = ""  # ENDED: why
     who: str = ""  # ENDED, STARTED: who asked
 

@@ -10,6 +10,7 @@ from stepwell.engine.actions import Action, RunStep, Write
 from stepwell.engine.attempts import run_step
 from stepwell.engine.names import Moment
 from stepwell.engine.records import Failure, Kind, Parked, Record, Resumption
+from stepwell.engine.retry import Policy
 from stepwell.engine.routing import Ended
 from stepwell.engine.token import Token
 from stepwell.engine.writing import ended_node, node_named, record, waiting_record, with_writes
@@ -63,6 +64,9 @@ def _after_wait(moment: Moment, token: Token, node: Node, came: Resumption, park
         result = waits.result_of(None, parked, came)
         ended = Ended(node.name, token.attempt, result, on_failure=node.step.on_failure)
         ended = with_writes(moment, token, ended, node.step.output, {node.name: result})
+    elif node.call is not None:
+        ended = Ended(node.name, token.attempt + 1, came.payload, on_failure=node.call.on_failure)
+        ended = with_writes(moment, token, ended, node.call.output, {node.name: came.payload})
     elif node.wait is None:
         raise EngineFault(f"{node.name} is no wait", code="broken_log")
     elif parked.is_nap:
@@ -77,6 +81,11 @@ def _after_wait(moment: Moment, token: Token, node: Node, came: Resumption, park
 
 def _after_failure(moment: Moment, token: Token, node: Node, failure: Failure, *, timed_out: bool) -> Record:
     """The wait ended with a time-out or a no that nothing in its definition takes; its rules may."""
-    on_failure = node.step.on_failure if node.step else "abort"
-    ended = Ended(node.name, 1, failure=failure, on_failure=on_failure, timed_out=timed_out)
-    return ended_node(moment, token, ended, Kind.MOVED)
+    call = node.call
+    if call is not None:  # started anew, as other runs, where its policy says so
+        attempt, policy = token.attempt + 1, Policy(call.retry, call.timeout_ms or 0, at_most_once=False)
+        failure = replace(failure, attempts=attempt)
+        ended = Ended(node.name, attempt, failure=failure, on_failure=call.on_failure, policy=policy)
+    else:
+        ended = Ended(node.name, 1, failure=failure, on_failure=node.step.on_failure if node.step else "abort")
+    return ended_node(moment, token, replace(ended, timed_out=timed_out), Kind.MOVED)

@@ -7,7 +7,9 @@ LEGAL; a signal without a row raises and nothing happens. Late and duplicate mes
     initializing -> executing_step -> evaluating_diverge -> evaluating_branch -> executing_step … -> completed
                           |  ^                |                                         failed, cancelled
                           v  |                +-> executing_step (retry, back_to, skip_to)
-        sleeping, waiting_for_approval, waiting_for_event, waiting_at_fan_in
+        sleeping, waiting_for_approval, waiting_for_event, waiting_for_children, waiting_at_fan_in
+
+    any of these where the run has begun -> compensating -> failed
 """
 
 from __future__ import annotations
@@ -28,7 +30,9 @@ class Phase(StrEnum):
     SLEEPING = "sleeping"
     WAITING_FOR_APPROVAL = "waiting_for_approval"
     WAITING_FOR_EVENT = "waiting_for_event"
+    WAITING_FOR_CHILDREN = "waiting_for_children"
     WAITING_AT_FAN_IN = "waiting_at_fan_in"
+    COMPENSATING = "compensating"
     COMPLETED = "completed"
     FAILED = "failed"
     CANCELLED = "cancelled"
@@ -49,9 +53,12 @@ class Signal(StrEnum):
     SLEPT = "slept"
     AWAITED_APPROVAL = "awaited approval"
     AWAITED_EVENT = "awaited event"
+    CALLED = "called child runs"
     RESUMED = "resumed"
     FORKED = "forked"
     JOINED = "joined"
+    BROKEN = "broken off"  # the run has failed, and is to be undone
+    UNDONE = "undone"
     COMPLETED = "completed"
     FAILED = "failed"
     CANCELLED = "cancelled"
@@ -71,6 +78,7 @@ LEGAL: dict[tuple[Phase, Signal], Phase] = {
     (P.EXECUTING_STEP, S.SLEPT): P.SLEEPING,
     (P.EXECUTING_STEP, S.AWAITED_APPROVAL): P.WAITING_FOR_APPROVAL,
     (P.EXECUTING_STEP, S.AWAITED_EVENT): P.WAITING_FOR_EVENT,
+    (P.EXECUTING_STEP, S.CALLED): P.WAITING_FOR_CHILDREN,
     (P.EXECUTING_STEP, S.CANCELLED): P.CANCELLED,
     (P.EXECUTING_STEP, S.FAILED): P.FAILED,
     (P.EVALUATING_DIVERGE, S.RETRIED): P.EXECUTING_STEP,
@@ -92,13 +100,34 @@ LEGAL: dict[tuple[Phase, Signal], Phase] = {
     (P.WAITING_FOR_EVENT, S.RESUMED): P.EXECUTING_STEP,
     (P.WAITING_FOR_EVENT, S.CANCELLED): P.CANCELLED,
     (P.WAITING_FOR_EVENT, S.FAILED): P.FAILED,
+    (P.WAITING_FOR_CHILDREN, S.RESUMED): P.EXECUTING_STEP,
+    (P.WAITING_FOR_CHILDREN, S.CANCELLED): P.CANCELLED,
+    (P.WAITING_FOR_CHILDREN, S.FAILED): P.FAILED,
     (P.WAITING_AT_FAN_IN, S.JOINED): P.EVALUATING_BRANCH,
     (P.WAITING_AT_FAN_IN, S.CANCELLED): P.CANCELLED,
     (P.WAITING_AT_FAN_IN, S.FAILED): P.FAILED,
 }
 
+LEGAL |= {
+    (phase, S.BROKEN): P.COMPENSATING
+    for phase in (
+        P.EXECUTING_STEP,
+        P.EVALUATING_DIVERGE,
+        P.EVALUATING_BRANCH,
+        P.SLEEPING,
+        P.WAITING_FOR_APPROVAL,
+        P.WAITING_FOR_EVENT,
+        P.WAITING_FOR_CHILDREN,
+        P.WAITING_AT_FAN_IN,
+    )
+}
+LEGAL |= {
+    (P.COMPENSATING, S.UNDONE): P.COMPENSATING,
+    (P.COMPENSATING, S.FAILED): P.FAILED,  # at its end, or terminated; it cannot be cancelled
+}
+
 ENDED = frozenset({P.COMPLETED, P.FAILED, P.CANCELLED})
-PARKED = frozenset({P.SLEEPING, P.WAITING_FOR_APPROVAL, P.WAITING_FOR_EVENT})
+PARKED = frozenset({P.SLEEPING, P.WAITING_FOR_APPROVAL, P.WAITING_FOR_EVENT, P.WAITING_FOR_CHILDREN})
 
 
 class Message(StrEnum):
@@ -107,6 +136,7 @@ class Message(StrEnum):
     WAKE = "wake"
     TIMER = "timer"
     EVENT = "event"
+    CHILD = "child"  # the end of a child run
     APPROVE = "approve"
     REJECT = "reject"
     START = "start"
@@ -124,16 +154,18 @@ class Verdict(StrEnum):
 
 
 _RECEPTION = """
-                      wake  timer  event  approve  reject  start   cancel  terminate  deadline
-initializing          take  drop   drop   refuse   refuse  take    take    take       take
-executing_step        take  drop   drop   refuse   refuse  refuse  take    take       take
-sleeping              take  take   drop   refuse   refuse  refuse  take    take       take
-waiting_for_approval  take  take   take   take     take    refuse  take    take       take
-waiting_for_event     take  take   take   refuse   refuse  refuse  take    take       take
-waiting_at_fan_in     take  drop   drop   refuse   refuse  refuse  take    take       take
-completed             take  drop   drop   refuse   refuse  refuse  drop    drop       drop
-failed                take  drop   drop   refuse   refuse  refuse  drop    drop       drop
-cancelled             take  drop   drop   refuse   refuse  refuse  drop    drop       drop
+                      wake  timer  event  child  approve  reject  start   cancel  terminate  deadline
+initializing          take  drop   drop   drop   refuse   refuse  take    take    take       take
+executing_step        take  drop   drop   drop   refuse   refuse  refuse  take    take       take
+sleeping              take  take   drop   drop   refuse   refuse  refuse  take    take       take
+waiting_for_approval  take  take   take   drop   take     take    refuse  take    take       take
+waiting_for_event     take  take   take   drop   refuse   refuse  refuse  take    take       take
+waiting_for_children  take  take   drop   take   refuse   refuse  refuse  take    take       take
+waiting_at_fan_in     take  drop   drop   drop   refuse   refuse  refuse  take    take       take
+compensating          take  drop   drop   drop   refuse   refuse  refuse  refuse  take       drop
+completed             take  drop   drop   drop   refuse   refuse  refuse  drop    drop       drop
+failed                take  drop   drop   drop   refuse   refuse  refuse  drop    drop       drop
+cancelled             take  drop   drop   drop   refuse   refuse  refuse  drop    drop       drop
 """  # an ended token takes a wake only to repeat the effects of its last record
 
 

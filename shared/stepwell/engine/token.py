@@ -12,6 +12,8 @@ from typing import Any, TypeAlias
 from stepwell.definition.graph import Json
 from stepwell.engine.records import (
     ROOT,
+    Called,
+    Compensate,
     End,
     Failure,
     Fork,
@@ -27,7 +29,12 @@ from stepwell.engine.records import (
 from stepwell.engine.table import Phase, Signal, walk
 from stepwell.errors import EngineFault
 
-_WAIT_SIGNALS = {"approval": Signal.AWAITED_APPROVAL, "sleep": Signal.SLEPT, "delay": Signal.SLEPT}
+_WAIT_SIGNALS = {
+    "approval": Signal.AWAITED_APPROVAL,
+    "sleep": Signal.SLEPT,
+    "delay": Signal.SLEPT,
+    "children": Signal.CALLED,
+}
 Changes: TypeAlias = dict[str, Any]  # fields of a Token by name
 
 _END_SIGNALS = {Status.COMPLETED: Signal.COMPLETED, Status.CANCELLED: Signal.CANCELLED}
@@ -37,12 +44,14 @@ _END_SIGNALS = {Status.COMPLETED: Signal.COMPLETED, Status.CANCELLED: Signal.CAN
 class StepView:
     """What became of a node's step or wait, in its latest visit."""
 
-    status: str  # running | waiting | completed | failed | skipped | cancelled
+    status: str  # running | waiting | completed | failed | skipped | cancelled | compensated
     output: Json = None
     error: Failure | None = None
     attempts: int = 0
     started_ms: int = 0
     ended_ms: int = 0
+    children: tuple[Called, ...] = ()  # the child runs it started, without their inputs
+    called_slot: int = -1  # of the wait that started them
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,6 +69,17 @@ class Branch:
     steps: Mapping[str, StepView] = field(default_factory=dict)
     result: Json = None
     started_ms: int = 0  # when it was forked, or the last before it ended: no record of the branch is older
+
+
+@dataclass(frozen=True, slots=True)
+class Undoing:
+    """Why a run is being undone, and how far that is."""
+
+    status: Status  # what it would have ended with
+    error: Failure | None = None
+    reason: str = ""
+    who: str = ""
+    undone: tuple[str, ...] = ()  # token@slot of what has been undone, in that order
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,6 +108,7 @@ class Token:
     fork: Fork | None = None  # whose branches are running, or that the last record closed early
     early_slot: int = -1  # of the last join that did not need all its branches
     branch: Branch | None = None  # None: the root
+    undoing: Undoing | None = None  # the run is being undone
     end: End | None = None
 
     @property
@@ -115,8 +136,11 @@ def signals(record: Record, phase: Phase) -> tuple[Signal, ...]:
             return (Signal.RESUMED,)
         case Kind.JOINED if record.next is not None:
             return (Signal.JOINED, _ways_on(record)[-1])
-        case Kind.ENDED if isinstance(record.next, End):
-            return (_END_SIGNALS.get(record.next.status, Signal.FAILED),)
+        case Kind.UNDONE:
+            return (Signal.UNDONE, Signal.FAILED) if isinstance(record.next, End) else (Signal.UNDONE,)
+        case Kind.ENDED if isinstance(record.next, End | Compensate):
+            broken = isinstance(record.next, Compensate)
+            return (Signal.BROKEN if broken else _END_SIGNALS.get(record.next.status, Signal.FAILED),)
         case Kind.STEP | Kind.MOVED if record.next is not None:
             return (*first, *_ways_on(record))
         case _:
@@ -141,10 +165,9 @@ def _ways_on(record: Record) -> tuple[Signal, ...]:
             return (Signal.NODE_ENDED, *through_branch, Signal.FORKED)
         case End(status=status) if status is Status.COMPLETED:
             return (Signal.NODE_ENDED, *through_branch, Signal.COMPLETED)
-        case _ if record.error is not None:
-            return (Signal.NODE_ENDED, Signal.FAILED)
-        case _:
-            return (Signal.NODE_ENDED, *through_branch, Signal.FAILED)
+        case following:
+            last = Signal.BROKEN if isinstance(following, Compensate) else Signal.FAILED
+            return (Signal.NODE_ENDED, last) if record.error else (Signal.NODE_ENDED, *through_branch, last)
 
 
 def fold(records: Iterable[Record], token: Token) -> Token:
@@ -166,7 +189,7 @@ def apply(token: Token, record: Record) -> Token:
 
 def _entered(token: Token, record: Record) -> Token:
     """The first record of the first node enters it: nothing routed the token there."""
-    if token.node or not record.node:
+    if token.node or not record.node or record.kind is Kind.UNDONE:
         return token
     return replace(token, node=record.node, entered_slot=record.slot, visits={record.node: 1})
 
@@ -200,8 +223,12 @@ def _moved(token: Token, record: Record) -> Changes:
     if is_routing:  # nothing to show but that it was passed
         return _leave(token, record, 0)
     base = before or StepView("running")
-    view = replace(base, status=_view_status(record), output=record.output, error=record.error, ended_ms=record.at_ms)
-    changes = {**_show(token, record, view), **_leave(token, record, 0)}
+    is_tried_again = isinstance(record.next, RetryAt)  # of child runs
+    view = replace(base, status=_view_status(record), output=record.output, error=record.error,
+                   attempts=record.attempt if base.children else base.attempts,
+                   ended_ms=0 if is_tried_again else record.at_ms)  # fmt: skip
+    attempt = record.attempt if is_tried_again else 0
+    changes = {**_show(token, record, view), **_leave(token, record, attempt)}
     is_nap = token.parked is not None and token.parked.is_nap and record.error is None
     return {**changes, "result": token.result} if is_nap else changes
 
@@ -244,6 +271,8 @@ def _leave(token: Token, record: Record, attempt: int) -> Changes:
             return {**over, "rule_uses": uses, "attempt": attempt, "end": end}
         case Fork():
             return {**_NEW_VISIT, "rule_uses": uses, "fork": record.next}
+        case Compensate(status, error):
+            return {**_NEW_VISIT, "rule_uses": uses, "undoing": Undoing(status, error or record.error)}
         case _:
             return {"rule_uses": uses, "attempt": attempt, "fork": None}
 
@@ -274,11 +303,15 @@ def _joined(token: Token, record: Record) -> Changes:
 def _waiting(token: Token, record: Record) -> Changes:
     parked = record.parked
     began = token.steps.get(record.node)
-    if began is None or (began.status != "waiting" and token.waited == 0 and record.attempt == 0):
+    is_first = token.waited == 0 and record.attempt == 0 and (token.attempt == 0 or _asked(parked))
+    if began is None or (began.status != "waiting" and is_first):
         began = StepView("waiting", started_ms=record.at_ms, attempts=began.attempts if _asked(parked) and began else 0)
-    steps = {**token.steps, record.node: replace(began, status="waiting", ended_ms=0)}
-    return {"steps": steps, "parked": parked, "resumption": None, "waited": record.attempt, "acted": 0,
-            "fork": None}  # fmt: skip
+    view = replace(began, status="waiting", ended_ms=0)
+    if parked is not None and parked.children:
+        view = replace(view, children=tuple(replace(one, input=None) for one in parked.children),
+                       called_slot=record.slot)  # fmt: skip
+    return {"steps": {**token.steps, record.node: view}, "parked": parked, "resumption": None,
+            "waited": record.attempt, "acted": 0, "fork": None}  # fmt: skip
 
 
 def _asked(parked: Parked | None) -> bool:
@@ -304,7 +337,28 @@ def _ended(token: Token, record: Record) -> Changes:
     view = steps.get(token.node)
     if view is not None and view.status in {"waiting", "running"}:
         steps = {**steps, token.node: replace(view, status="cancelled", ended_ms=record.at_ms)}
+    if isinstance(record.next, Compensate):
+        undoing = Undoing(record.next.status, record.next.error, record.reason, record.who)
+        return {"undoing": undoing, "steps": steps, "attempt": 0, "error": undoing.error or token.error}
     return {"end": end, "steps": steps, "error": end.error if end and end.error else token.error}
+
+
+def _undone(token: Token, record: Record) -> Changes:
+    """An attempt to undo one of the committed steps, or the word that none is left."""
+    over: Changes = {"parked": None, "resumption": None, "fork": None, "attempt": 0}
+    if isinstance(record.next, End):
+        over["end"] = record.next
+    if not record.undid:
+        return over
+    over["calls"] = token.calls + 1
+    if record.error is not None:
+        return {**over, "attempt": record.attempt}
+    if token.undoing is None:
+        raise EngineFault(f"slot {record.slot}: nothing is being undone", code="broken_record")
+    view = token.steps.get(record.node)
+    if view is not None and record.undid.startswith(f"{token.id}@"):
+        over["steps"] = {**token.steps, record.node: replace(view, status="compensated")}
+    return {**over, "undoing": replace(token.undoing, undone=(*token.undoing.undone, record.undid))}
 
 
 _CHANGES: Mapping[Kind, Callable[[Token, Record], Changes]] = {
@@ -317,4 +371,5 @@ _CHANGES: Mapping[Kind, Callable[[Token, Record], Changes]] = {
     Kind.RESUMED: _resumed,
     Kind.ACTED: _acted,
     Kind.ENDED: _ended,
+    Kind.UNDONE: _undone,
 }

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 
 from stepwell.definition.durations import parse_duration
-from stepwell.definition.graph import Expression, Json, Wait
-from stepwell.engine.names import Moment, Names
-from stepwell.engine.records import Arm, Failure, Parked, Pause, Resumption, Topic
+from stepwell.definition.graph import Call, Expression, Json, Wait
+from stepwell.engine import children
+from stepwell.engine.names import Moment, Names, default_input
+from stepwell.engine.records import Arm, Called, Failure, Parked, Pause, Resumption, Topic
 from stepwell.engine.token import Token
 from stepwell.errors import ExpressionError, UserError
 from stepwell.limits import KEY_CHARACTERS, WAIT_TIMEOUTS_MS, YEAR_MS
@@ -36,8 +38,8 @@ def park(moment: Moment, token: Token, wait: Wait) -> Parked:
     """A definition's wait with its templates filled in. Raises ExpressionError for one that cannot be."""
     names = Names(moment, token)
     arms = wait.arms or (wait,)
-    limits = [_limit_ms(arm, names) for arm in arms]
-    whole_ms = _limit_ms(wait, names) if wait.arms else None
+    limits = [_limit_ms(arm.kind, arm.timeout, arm.timeout_ms, names) for arm in arms]
+    whole_ms = _limit_ms(wait.kind, wait.timeout, wait.timeout_ms, names) if wait.arms else None
     first_ms, first = min(((ms, i) for i, ms in enumerate(limits) if ms is not None), default=(None, None))
     if first_ms is None or (whole_ms is not None and whole_ms < first_ms):
         first_ms, first = whole_ms, None
@@ -51,8 +53,28 @@ def park(moment: Moment, token: Token, wait: Wait) -> Parked:
     )
 
 
-def park_for_step(moment: Moment, pause: Pause) -> Parked:
+def park_for_children(moment: Moment, token: Token, call: Call) -> Parked:
+    """A wait for child runs. Raises ExpressionError where their inputs cannot be filled in."""
+    limit_ms = _limit_ms("children", call.timeout, call.timeout_ms, Names(moment, token))
+    return Parked(
+        kind="children",
+        arms=(Arm("children"),),
+        until_ms=None if limit_ms is None else moment.now_ms + limit_ms,
+        since_ms=moment.now_ms,
+        children=children.called(moment, token, call),
+    )
+
+
+def park_for_step(moment: Moment, token: Token, pause: Pause) -> Parked:
     """The wait that a step asked for."""
+    if pause.kind == "children":
+        given = default_input(moment.run, token)
+        asked = tuple(
+            Called(one["name"], one["workflow"], given if one["input"] is None else one["input"]) for one in pause.data
+        )
+        pause = replace(pause, data=None)  # it is kept once
+    else:
+        asked = ()
     topics = _topics(pause.name, pause.key, moment.run.run_id) if pause.kind == "event" else ()
     return Parked(
         kind=pause.kind,
@@ -62,6 +84,7 @@ def park_for_step(moment: Moment, pause: Pause) -> Parked:
         data=pause.data,
         since_ms=moment.now_ms,
         asked_by_step=pause,
+        children=asked,
     )
 
 
@@ -114,7 +137,7 @@ def failure_of(parked: Parked, came: Resumption, node: str, waited: int) -> Fail
         payload = came.payload if isinstance(came.payload, dict) else {}
         message = str(payload.get("reason") or "rejected") + (f" (by {came.by})" if came.by else "")
         return Failure("rejected", "step", message, step=node, attempts=1, data=_value(came))
-    return None
+    return children.failure_from(came, node)
 
 
 def _value(came: Resumption) -> Json:
@@ -145,17 +168,18 @@ def _key(key: Expression, names: Mapping[str, Json]) -> str:
     return text
 
 
-def _limit_ms(wait: Wait, names: Names) -> int | None:
-    if wait.timeout is None:
-        return wait.timeout_ms
+def _limit_ms(kind: str, timeout: Expression | None, timeout_ms: int | None, names: Names) -> int | None:
+    """`timeout`: a template, which wins over the milliseconds written."""
+    if timeout is None:
+        return timeout_ms
     try:
-        limit_ms = parse_duration(wait.timeout.evaluate(names))
+        limit_ms = parse_duration(timeout.evaluate(names))
     except UserError as error:
-        raise ExpressionError(f"`{wait.timeout.text}`: {error.message}", hint=error.hint) from error
-    most_ms = WAIT_TIMEOUTS_MS.get(wait.kind, (None, YEAR_MS))[1]
+        raise ExpressionError(f"`{timeout.text}`: {error.message}", hint=error.hint) from error
+    most_ms = WAIT_TIMEOUTS_MS.get(kind, (None, YEAR_MS))[1]
     if limit_ms > most_ms:
-        most = f"{wait.kind} waits at most {most_ms // 1000} s"
-        raise ExpressionError(f"`{wait.timeout.text}` gave {limit_ms // 1000} s; {most}")
+        most = f"{kind} waits at most {most_ms // 1000} s"
+        raise ExpressionError(f"`{timeout.text}` gave {limit_ms // 1000} s; {most}")
     return limit_ms
 
 

@@ -8,6 +8,7 @@ from dataclasses import replace
 from stepwell.definition.graph import Expression, Graph, Json, Node
 from stepwell.engine import waits
 from stepwell.engine.actions import RunStep
+from stepwell.engine.compensation import ending
 from stepwell.engine.names import Moment, Names, node_of
 from stepwell.engine.records import (
     End,
@@ -23,6 +24,7 @@ from stepwell.engine.records import (
     Tally,
 )
 from stepwell.engine.routing import Ended, Way, after_join, route, validation_failure, violations
+from stepwell.engine.table import Phase
 from stepwell.engine.token import Token
 from stepwell.errors import EngineFault, ExpressionError
 from stepwell.limits import CLOCKS_APART_MS
@@ -43,7 +45,7 @@ def ended_node(moment: Moment, token: Token, ended: Ended, kind: Kind, started_m
         skipped=way.skipped,
         writes=_stored_writes(ended),
         rules=way.rules,
-        next=_reported(way, error),
+        next=_reported(moment, token, way, ended),
     )
 
 
@@ -64,7 +66,7 @@ def joined(moment: Moment, token: Token, fork: Fork, ended: Ended, tally: Tally)
         error=ended.failure,
         writes=_stored_writes(ended),
         rules=way.rules,
-        next=_reported(way, ended.failure),
+        next=_reported(moment, token, way, ended),
         tally=tally,
     )
 
@@ -76,11 +78,14 @@ def _stored_writes(ended: Ended) -> Mapping[str, Json] | None:
     return None if is_default or ended.failure is not None else written
 
 
-def _reported(way: Way, error: Failure | None) -> Next:
+def _reported(moment: Moment, token: Token, way: Way, ended: Ended) -> Next:
     """An end for want of a rule ends with the node's own error, which the record holds already."""
-    if isinstance(way.next, End) and way.next.error is None and error is not None:
-        return End(way.next.status)
-    return way.next
+    if not isinstance(way.next, End):
+        return way.next
+    error = way.next.error or ended.failure
+    own = way.next.error is None and error is not None
+    failed = error.step or ended.node if error else ended.node
+    return ending(moment.graph, token, End(way.next.status) if own else way.next, error, failed)
 
 
 def with_writes(
@@ -111,11 +116,13 @@ def waiting_record(moment: Moment, token: Token, pause: Pause | None, again: int
     """The token parks at its node's wait, or on what its step asked for."""
     name = node_of(moment.graph, token)
     try:
-        wait = node_named(moment.graph, name).wait
+        node = node_named(moment.graph, name)
         if pause is not None:
-            parked = waits.park_for_step(moment, pause)
-        elif wait is not None:
-            parked = waits.park(moment, token, wait)
+            parked = waits.park_for_step(moment, token, pause)
+        elif node.wait is not None:
+            parked = waits.park(moment, token, node.wait)
+        elif node.call is not None:
+            parked = waits.park_for_children(moment, token, node.call)
         else:
             raise EngineFault(f"{name} has nothing to wait for", code="broken_log")
     except ExpressionError as error:
@@ -134,7 +141,9 @@ def ended_record(
     moment: Moment, token: Token, status: Status, error: Failure | None, *, reason: str = "", who: str = ""
 ) -> Record:
     """A record that ends the token from outside: cancel, terminate, deadline."""
-    return record(moment, token, Kind.ENDED, token.node, next=End(status, error), reason=reason, who=who)
+    end = End(status, error)  # a run that has not begun has nothing to undo
+    following = end if token.phase is Phase.INITIALIZING else ending(moment.graph, token, end, error, "")
+    return record(moment, token, Kind.ENDED, token.node, next=following, reason=reason, who=who)
 
 
 def timeout_failure(graph: Graph) -> Failure:
@@ -144,8 +153,8 @@ def timeout_failure(graph: Graph) -> Failure:
 
 
 def deadline_ms(graph: Graph, run: RunInfo, token: Token) -> int | None:
-    """When the run's own time is up; None when it has no limit, or has not been started yet."""
-    if graph.timeout_ms is None or (run.idle and not token.started_ms):
+    """When the run's own time is up; None when it has no limit, has not been started yet, or is being undone."""
+    if graph.timeout_ms is None or token.undoing is not None or (run.idle and not token.started_ms):
         return None
     return max(token.started_ms or run.created_ms, run.start_at_ms) + graph.timeout_ms
 

@@ -7,12 +7,14 @@ from dataclasses import dataclass
 
 from stepwell.definition.graph import Expression
 from stepwell.limits import RUN_STEPS, SNAPSHOT_RECORDS
+from stepwell.runtime.alarms import Alarms
 from stepwell.runtime.catalog import Catalog
 from stepwell.runtime.coordinator import Coordinator
 from stepwell.runtime.logbook import Logbook
 from stepwell.runtime.perform import Performer
 from stepwell.runtime.ports import Ports
 from stepwell.runtime.service import Service
+from stepwell.runtime.starting import Starter
 from stepwell.runtime.sweeper import Sweeper
 from stepwell.runtime.worker import Steps, Worker
 
@@ -46,13 +48,14 @@ def assemble(
     `pool`: whose steps this worker runs; None: everybody's.
     """
     logbook = Logbook(ports, catalog, snapshot_records, max_steps)
-    performer = Performer(ports, logbook, compile_expression)
+    starter = Starter(ports, catalog, Alarms(ports))
+    performer = Performer(ports, logbook, starter, compile_expression)
     coordinator = Coordinator(ports, logbook, performer)
     return Assembly(
         ports,
         catalog,
         Worker(ports, logbook, performer, steps, jitter, pool),
         coordinator,
-        Service(ports, catalog, logbook, performer, coordinator, new_id),
+        Service(ports, logbook, performer, coordinator, starter, new_id),
         Sweeper(ports, logbook),
     )

@@ -19,8 +19,8 @@ from stepwell.engine.writing import deadline_ms, ended_record, timeout_failure
 from stepwell.errors import Conflict
 from stepwell.limits import DELIVERIES, HOPS
 from stepwell.runtime.logbook import Logbook, Standing
-from stepwell.runtime.messages import DeadLetter, Deadline, Message, Publish, Shut, Timer, Wake, to_json
-from stepwell.runtime.perform import Performer, resumed_record, waiters_of
+from stepwell.runtime.messages import DeadLetter, Deadline, EndRun, Message, Publish, Shut, Timer, Wake, to_json
+from stepwell.runtime.perform import Performer, waiters_of
 from stepwell.runtime.ports import Consumed, Event, Lane, Ports
 from stepwell.runtime.worker import is_stale
 
@@ -46,6 +46,9 @@ class Coordinator:
                 await self.bury(wake, message.id)
             case Shut():
                 await self._performer.forking.shut(message, message.id)
+            case EndRun(run_id):
+                reason = f"the run that waited for it, {message.parent}, has gone on or ended"
+                await self.end(run_id, End(Status.CANCELLED), Received.CANCEL, message.id, reason=reason)
             case Wake():
                 await self.wake(message)
 
@@ -66,14 +69,14 @@ class Coordinator:
         if receive(at.token.phase, Received.TIMER) is not Verdict.TAKE:
             return
         if self._ports.clock.now_ms() < parked.until_ms:
-            await self._performer.look_again(Lane.RESUME, timer, parked.until_ms, timer)
+            await self._performer.alarms.look_again(Lane.RESUME, timer, parked.until_ms, timer)
             return
         kind = "timeout" if parked.timer_arm is None else "timer"
         await self.resume(at, timer.id, Resumption(kind, parked.timer_arm or 0))
 
     async def resume(self, at: Standing, by: str, came: Resumption) -> Record | None:
         """Appends `resumed` and wakes the worker. None when this call's record stands, else the winner."""
-        record = resumed_record(self._logbook, at, by, came)
+        record = self._logbook.resumed(at, by, came)
         winner = await self._logbook.append(at, record)
         if winner is not None and winner.by != by:
             return winner
@@ -143,7 +146,7 @@ class Coordinator:
         if limit_ms is None:
             return
         if self._ports.clock.now_ms() < limit_ms and not at.token.ended:
-            await self._performer.look_again(Lane.RESUME, deadline, limit_ms, deadline)
+            await self._performer.alarms.look_again(Lane.RESUME, deadline, limit_ms, deadline)
             return
         end = End(Status.TIMED_OUT, timeout_failure(at.graph))
         await self.end(deadline.run_id, end, Received.DEADLINE, deadline.id)
@@ -161,12 +164,17 @@ class Coordinator:
                 return False, Token()
             if receive(at.token.phase, received) is not Verdict.TAKE:
                 await self._performer.perform(at, by)  # its effects may not have happened before a crash
-                return bool(at.token.last and at.token.last.by == by), at.token
+                mine = bool(at.token.last and at.token.last.by == by)
+                if mine and not at.token.ended:
+                    await self.wake(at.wake())
+                return mine, at.token
             moment = self._logbook.moment(at, by)
             record = ended_record(moment, at.token, end.status, end.error, reason=reason, who=who)
             if await self._logbook.append(at, record) is None:
                 at = at.after(record)
                 await self._performer.perform(at, by)
+                if not at.token.ended:  # it is undone first
+                    await self.wake(at.wake())
                 return True, at.token
 
     async def bury(self, wake: Wake, by: str) -> None:
@@ -185,6 +193,7 @@ class Coordinator:
         mine = at.token.last is not None and at.token.last.by == by
         if is_stale(at.token, wake) and not mine:
             return
+        at = await self._performer.rollback.prepare(at, by)
         if at.token.slot == wake.slot and (record := self._lost(at, by)) is not None:
             winner = await self._logbook.append(at, record)
             if winner is not None and winner.by != by:

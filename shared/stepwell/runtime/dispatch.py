@@ -6,9 +6,9 @@ from collections.abc import Mapping
 
 from stepwell.definition.graph import Json
 from stepwell.limits import DELIVERIES, MINUTE_MS, PUT_OFFS
+from stepwell.runtime.alarms import QUEUE_HORIZON_MS
 from stepwell.runtime.assembly import Assembly
 from stepwell.runtime.messages import DeadLetter, Wake, from_json, to_json
-from stepwell.runtime.perform import QUEUE_HORIZON_MS
 from stepwell.runtime.ports import Lane
 from stepwell.runtime.worker import Budget
 

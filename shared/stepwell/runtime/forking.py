@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from stepwell.engine.dag import ready, roots
-from stepwell.engine.effects import Arrive, Close, Open, effects
+from stepwell.engine.effects import Arrive, Close, EndChildren, Open, effects
 from stepwell.engine.forks import branch_id, first_chunks, fork_id, next_in_line, page_indexes, page_of, pages
 from stepwell.engine.join import (
     fan_in_of,
@@ -27,6 +27,7 @@ from stepwell.engine.records import Status
 from stepwell.engine.token import Token
 from stepwell.engine.writing import ended_record
 from stepwell.errors import EngineFault
+from stepwell.runtime.children import Children
 from stepwell.runtime.logbook import ForkedParent, Forks, Logbook, Standing, pool_at
 from stepwell.runtime.messages import Message, Shut, Wake, to_json
 from stepwell.runtime.ports import Lane, Ports
@@ -35,8 +36,8 @@ from stepwell.runtime.ports import Lane, Ports
 class Forking:
     """Effects of forks. Each may be performed twice."""
 
-    def __init__(self, ports: Ports, logbook: Logbook) -> None:
-        self._ports, self._logbook = ports, logbook
+    def __init__(self, ports: Ports, logbook: Logbook, children: Children) -> None:
+        self._ports, self._logbook, self._children = ports, logbook, children
 
     async def perform(
         self, at: Standing, effect: Open | Arrive | Close, by: str, known: Forks | None = None
@@ -146,7 +147,7 @@ class Forking:
             return
         numbers = pages(fork.fork.width)
         if len(numbers) == 1:
-            await self._shut(fork, 0, by)
+            await self.end_page(fork, 0, by)
             return
         await self._send(Lane.RESUME, [Shut(at.run_id, at.token.id, effect.slot, page) for page in numbers])
 
@@ -154,9 +155,10 @@ class Forking:
         """Ends every branch of one page, and what those have forked in turn."""
         fork = await self._logbook.fork(message.run_id, message.parent, message.slot)
         if fork is not None:
-            await self._shut(fork, message.page, by)
+            await self.end_page(fork, message.page, by)
 
-    async def _shut(self, fork: ForkedParent, page: int, by: str) -> None:
+    async def end_page(self, fork: ForkedParent, page: int, by: str) -> None:
+        """Ends every branch of the page that still runs."""
         for branch in await self._logbook.branches(fork, page):
             await self._end(branch, by)
 
@@ -173,6 +175,8 @@ class Forking:
             for effect in effects(at.graph, at.token):
                 if isinstance(effect, Close):
                     await self.close(at, effect, by)
+                elif isinstance(effect, EndChildren):
+                    await self._children.end(at, effect.parked, effect.slot)
 
     async def _send(self, lane: Lane, messages: Iterable[Message]) -> None:
         bodies = [to_json(message) for message in messages]

@@ -11,9 +11,9 @@ from typing import TypeAlias
 from stepwell.definition.graph import DEFAULT_POOL, Graph
 from stepwell.engine.codec import decode_record, decode_token, encode_record, encode_token
 from stepwell.engine.dag import ancestors, knowing
-from stepwell.engine.forks import Branches, fork_id, page_indexes, page_of, parent_of
-from stepwell.engine.names import Moment, node_of
-from stepwell.engine.records import ROOT, Fork, Record, RunInfo
+from stepwell.engine.forks import Branches, branch_id, fork_id, page_indexes, page_of, parent_of
+from stepwell.engine.names import Moment, Undo, node_of
+from stepwell.engine.records import ROOT, Fork, Kind, Record, Resumption, RunInfo
 from stepwell.engine.token import Token, apply, fold
 from stepwell.errors import EngineFault
 from stepwell.limits import CLAIM_CHECK_BYTES, FORK_CHUNK, RUN_STEPS, SNAPSHOT_RECORDS
@@ -32,6 +32,7 @@ class Standing:
     token: Token
     saved_slot: int  # of its last snapshot, -1 for none
     dag: tuple[Token, ...] = ()  # the steps of a DAG, read only for who shows them
+    rollback: tuple[Undo, ...] | None = None  # of a run that is being undone, once it was read
 
     @property
     def run_id(self) -> str:
@@ -161,6 +162,13 @@ class Logbook:
         """All branches of one page, those without a record too."""
         return await self.branches_at(fork, page_indexes(fork.fork.width, page))
 
+    async def logs(self, fork: ForkedParent, page: int) -> list[tuple[Standing, list[Record]]]:
+        """Each branch of the page as it began, and its records: those that have any."""
+        indexes = page_indexes(fork.fork.width, page)
+        names = {branch_id(fork.id, index): index for index in indexes}
+        logs = await self._store.read_logs(fork.parent.run_id, list(names))
+        return [(await self._begun(fork, names[name]), await self._decoded(saved)) for name, saved in logs.items()]
+
     async def branches_at(self, fork: ForkedParent, indexes: Iterable[int]) -> list[Standing]:
         """By index, ascending. A DAG's steps know nothing here of those before them."""
         tokens = await self._folded_branches(fork, indexes)
@@ -211,7 +219,14 @@ class Logbook:
 
     def moment(self, at: Standing, by: str, jitter: float = 0.0) -> Moment:
         forked_ms = at.token.branch.started_ms if at.token.branch else 0
-        return Moment(at.graph, at.run, max(self._clock.now_ms(), forked_ms), by, jitter, self._max_steps)
+        now_ms = max(self._clock.now_ms(), forked_ms)
+        return Moment(at.graph, at.run, now_ms, by, jitter, self._max_steps, at.rollback)
+
+    def resumed(self, at: Standing, by: str, came: Resumption) -> Record:
+        """What ended the wait, for the slot after it."""
+        last = at.token.last
+        at_ms = max(self.moment(at, by).now_ms, last.at_ms if last else 0)
+        return Record(at.token.next_slot, Kind.RESUMED, by, at_ms, at.token.node, resumption=came)
 
     async def _fetch(self, body: str) -> str:
         return await fetch(body, self._blobs)

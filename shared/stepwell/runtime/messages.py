@@ -101,7 +101,21 @@ class Shut:
         return f"shut:{self.parent}/{self.slot}@{self.page}"
 
 
-Message: TypeAlias = Wake | Timer | Deadline | Publish | DeadLetter | Shut
+@dataclass(frozen=True, slots=True)
+class EndRun:
+    """A child run is to end: the wait for it, in this place of its parent's log, is over."""
+
+    run_id: str
+    parent: str
+    token: str
+    slot: int
+
+    @property
+    def id(self) -> str:
+        return f"parent:{self.parent}:{self.token}:{self.slot}"
+
+
+Message: TypeAlias = Wake | Timer | Deadline | Publish | DeadLetter | Shut | EndRun
 
 
 def to_json(message: Message) -> dict[str, Json]:
@@ -118,6 +132,8 @@ def to_json(message: Message) -> dict[str, Json]:
             return {"type": "deadline", "run_id": run_id}
         case Shut(run_id, parent, slot, page):
             return {"type": "shut", "run_id": run_id, "parent": parent, "slot": slot, "page": page}
+        case EndRun(run_id, parent, token, slot):
+            return {"type": "end_run", "run_id": run_id, "parent": parent, "token": token, "slot": slot}
         case DeadLetter(wake):
             return {"type": "dead_letter", "wake": to_json(wake)}
         case Publish(event):
@@ -143,6 +159,8 @@ def from_json(raw: Mapping[str, Json]) -> Message:
                 return Deadline(raw["run_id"])
             case "shut":
                 return Shut(raw["run_id"], raw["parent"], raw["slot"], raw["page"])
+            case "end_run":
+                return EndRun(raw["run_id"], raw["parent"], raw["token"], raw["slot"])
             case "dead_letter":
                 return DeadLetter(_wake_of(raw["wake"]))
             case "publish":

@@ -10,26 +10,30 @@ from stepwell.engine.effects import (
     Arrive,
     Close,
     Effect,
+    EndChildren,
     Escalate,
     Forget,
     Open,
     Register,
     SetTimer,
     ShowStatus,
+    StartChildren,
     TakePending,
     effects,
 )
 from stepwell.engine.names import Names
-from stepwell.engine.records import Kind, Parked, Record, Resumption
+from stepwell.engine.records import Parked, Record, Resumption
 from stepwell.engine.waits import event_topic, run_of
 from stepwell.errors import ExpressionError
-from stepwell.limits import EVENT_KEPT_MS, MINUTE_MS
+from stepwell.limits import EVENT_KEPT_MS
+from stepwell.runtime.alarms import Alarms
+from stepwell.runtime.children import Children
 from stepwell.runtime.forking import Forking
 from stepwell.runtime.logbook import Forks, Logbook, Standing, stow
-from stepwell.runtime.messages import Deadline, Message, Publish, Timer, Wake, to_json
+from stepwell.runtime.messages import Publish, Timer, to_json
 from stepwell.runtime.ports import Consumed, Event, Lane, Ports, StatusChange, Waiter
-
-QUEUE_HORIZON_MS = 15 * MINUTE_MS  # what a queue's own delay can cover; beyond it a timer is set
+from stepwell.runtime.rollback import Rollback
+from stepwell.runtime.starting import Starter
 
 Compile = Callable[[str], Expression]
 
@@ -37,9 +41,12 @@ Compile = Callable[[str], Expression]
 class Performer:
     """Makes the world agree with a token's last record. Everything here may be done twice."""
 
-    def __init__(self, ports: Ports, logbook: Logbook, compile_expression: Compile) -> None:
+    def __init__(self, ports: Ports, logbook: Logbook, starter: Starter, compile_expression: Compile) -> None:
         self._ports, self._logbook, self._compile = ports, logbook, compile_expression
-        self.forking = Forking(ports, logbook)
+        self.alarms = Alarms(ports)
+        self.children = Children(ports, logbook, starter)
+        self.forking = Forking(ports, logbook, self.children)
+        self.rollback = Rollback(logbook, self.forking)
 
     async def perform(self, at: Standing, by: str, known: Forks | None = None) -> Standing | None:
         """All effects of the last record, in order. A standing to go on from, where one of them moved a token on:
@@ -50,8 +57,11 @@ class Performer:
         for effect in effects(at.graph, at.token):
             if isinstance(effect, Open | Arrive | Close):
                 moved = await self.forking.perform(at, effect, by, known)
+            elif isinstance(effect, StartChildren | EndChildren):
+                moved = await self.children.perform(at, effect, by)
             else:
                 moved = await self._perform(at, effect, by)
+        await self.children.tell(at)
         return moved
 
     async def _perform(self, at: Standing, effect: Effect, by: str) -> Standing | None:
@@ -62,7 +72,7 @@ class Performer:
                 for waiter in registered(at, parked, slot):
                     await self._ports.store.put_waiter(waiter)
             case SetTimer(slot, at_ms):
-                await self.arm(Lane.RESUME, Timer(at.run_id, slot, at.token.id), at_ms, at.run_id)
+                await self.alarms.arm(Lane.RESUME, Timer(at.run_id, slot, at.token.id), at_ms, at.run_id)
             case TakePending(parked, slot):
                 resumed = await self._take_pending(at, parked, slot, by)
                 return None if resumed is None else at.after(resumed)
@@ -91,24 +101,6 @@ class Performer:
         )
         return await self._ports.store.change_status(change)
 
-    async def arm(self, lane: Lane, message: Message, at_ms: int, run_id: str) -> None:
-        """The message at that time: by the queue's delay within 15 minutes, by a timer beyond."""
-        if at_ms - self._ports.clock.now_ms() <= QUEUE_HORIZON_MS:
-            await self._ports.queue.send(lane, to_json(message), at_ms)
-        else:
-            await self._ports.timers.set(f"{run_id}.{message.id}", lane, to_json(message), at_ms)
-
-    async def look_again(self, lane: Lane, message: Wake | Timer | Deadline, at_ms: int, came: Message) -> None:
-        """Arms the message; one that just came, too early by this machine's clock, goes on by the queue.
-
-        A timer's name is used up once it has fired: setting it again would change nothing.
-        """
-        if came.id != message.id:
-            await self.arm(lane, message, at_ms, message.run_id)
-        else:
-            hop_ms = min(at_ms, self._ports.clock.now_ms() + QUEUE_HORIZON_MS)
-            await self._ports.queue.send(lane, to_json(message), hop_ms)
-
     async def _escalate(self, at: Standing, name: str, payload: Json, event_id: str) -> None:
         now_ms = self._ports.clock.now_ms()
         event = Event(event_topic(name, ""), f"{at.run_id}:{event_id}", payload, now_ms, now_ms + EVENT_KEPT_MS)
@@ -130,7 +122,7 @@ class Performer:
         """`resumed` and the event's mark in one transaction. None: the wait does not want this event."""
         if not self._wants(at, waiter, event):
             return None
-        record = resumed_record(self._logbook, at, by, Resumption(
+        record = self._logbook.resumed(at, by, Resumption(
             "event", waiter.arm, event.topic.name, event.payload, event.id))  # fmt: skip
         body = await stow(encode_record(record), self._ports.blobs)
         done = await self._ports.store.consume(event.topic, event.id, at.run_id, at.token.id, record.slot, body)
@@ -158,10 +150,3 @@ def registered(at: Standing, parked: Parked, slot: int) -> Iterator[Waiter]:
     """The waits that are put down. Who publishes to the run itself looks into its root's log: that saves two writes."""
     is_branch = at.token.branch is not None
     return (waiter for waiter in waiters_of(at, parked, slot) if is_branch or run_of(waiter.topic) is None)
-
-
-def resumed_record(logbook: Logbook, at: Standing, by: str, came: Resumption) -> Record:
-    """What ended the wait, for the slot after it."""
-    last = at.token.last
-    at_ms = max(logbook.moment(at, by).now_ms, last.at_ms if last else 0)
-    return Record(at.token.next_slot, Kind.RESUMED, by, at_ms, at.token.node, resumption=came)

@@ -14,21 +14,19 @@ from stepwell.definition.graph import Graph, Json
 from stepwell.engine.dag import step_id
 from stepwell.engine.forks import is_branch_id, page_of, split_fork_id
 from stepwell.engine.records import ROOT, End, Failure, Fork, Kind, Record, Resumption, Status
-from stepwell.engine.routing import violations
 from stepwell.engine.table import Message as Received
 from stepwell.engine.table import Verdict, receive
 from stepwell.engine.token import Token
 from stepwell.engine.waits import event_topic, run_topic
-from stepwell.engine.writing import deadline_ms
-from stepwell.errors import Conflict, InvalidInput, NotFound, Problem
+from stepwell.errors import Conflict, InvalidInput, NotFound
 from stepwell.limits import EVENT_KEPT_MS
 from stepwell.runtime.admission import check_event_key, check_event_name, check_json, check_run_id, check_tags
-from stepwell.runtime.catalog import Catalog
 from stepwell.runtime.coordinator import Coordinator
-from stepwell.runtime.logbook import Logbook, Standing, pool_at, run_info
-from stepwell.runtime.messages import Deadline, Publish, Wake, to_json
+from stepwell.runtime.logbook import Logbook, Standing
+from stepwell.runtime.messages import Publish, to_json
 from stepwell.runtime.perform import Performer
 from stepwell.runtime.ports import Event, Header, Lane, Ports, RunPage, RunQuery
+from stepwell.runtime.starting import Starter, check_input
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,35 +57,36 @@ class Service:
     def __init__(
         self,
         ports: Ports,
-        catalog: Catalog,
         logbook: Logbook,
         performer: Performer,
         coordinator: Coordinator,
+        starter: Starter,
         new_id: Callable[[], str],
     ) -> None:
-        self.ports, self.catalog = ports, catalog
-        self._logbook, self._performer, self._coordinator, self._new_id = logbook, performer, coordinator, new_id
+        self.ports, self._starter, self._new_id = ports, starter, new_id
+        self._logbook, self._performer, self._coordinator = logbook, performer, coordinator
 
     # -- starting
 
     async def start(self, request: Start) -> Started:
         """Creates a run and wakes it. Raises NotFound, InvalidInput, Conflict (the key or id with another body)."""
-        graph = self.catalog.named(request.workflow)
+        graph = self._starter.named(request.workflow)
         self._check_request(request)
+        if graph.internal:
+            raise Conflict(f"{graph.name} is internal: only another run can start it", code="internal_workflow",
+                           hint=f"start a workflow that has `run: workflow:{graph.name}`")  # fmt: skip
         header = self._header(graph, request)
         there = await self.ports.store.get_run(header.run_id) if request.key or request.run_id else None
         if there is None:  # else the first run answers, whatever today's schema says of its input
-            self._check_input(graph, request.input)
-            await self.catalog.keep(graph, self.ports.store)
-            there = await self.ports.store.create_run(header)
+            check_input(graph, request.input)
+            there = await self._starter.create(graph, header)
         if there is not None and there.fingerprint != header.fingerprint:
             what = "idempotency key" if request.key else "run id"
             raise Conflict(f"this {what} started another run, with another body", code="already_used",
                            hint="repeat the first body, or take a new one")  # fmt: skip
         kept = there or header
         if not kept.idle and not kept.started_ms and not kept.status.terminal:
-            pinned = await self.catalog.pinned(kept.version, self.ports.store)
-            await self._set_going(kept, pinned)  # again for a repeated call: the first may have died right here
+            await self._starter.set_going(kept)  # again for a repeated call: the first may have died right here
         return Started(kept, there is None)
 
     def _check_request(self, request: Start) -> None:
@@ -99,16 +98,11 @@ class Service:
         check_json(request.input, "input")
         check_tags(request.tags)
 
-    def _check_input(self, graph: Graph, given: Json) -> None:
-        if graph.input_schema is not None and (found := graph.input_schema.problems(given)):
-            problems = tuple(Problem("input_schema", why, path=f"/input{path}") for path, why in found)
-            raise InvalidInput(f"the input violates input_schema: {violations(found)}", problems=problems)
-
     def _header(self, graph: Graph, request: Start) -> Header:
         now_ms = self.ports.clock.now_ms()
         run_id = request.run_id or (_id_of_key(graph.name, request.key) if request.key else f"run_{self._new_id()}")
         idle = request.create_only
-        header = Header(
+        return Header(
             run_id=run_id,
             workflow=graph.name,
             version=graph.version,
@@ -122,24 +116,12 @@ class Service:
             tags=dict(request.tags),
             changed_ms=now_ms,
         )
-        limit_ms = deadline_ms(graph, run_info(header), Token())
-        return replace(header, deadline_ms=limit_ms)
-
-    async def _set_going(self, header: Header, graph: Graph) -> None:
-        """The run's own deadline first, then the wake that makes it run."""
-        token = Token() if not header.idle else Token(started_ms=self.ports.clock.now_ms())
-        limit_ms = deadline_ms(graph, run_info(header), token)
-        if limit_ms is not None:
-            await self._performer.arm(Lane.RESUME, Deadline(header.run_id), limit_ms, header.run_id)
-        slot = 0 if header.idle else -1
-        wake = Wake(header.run_id, slot, pool=pool_at(graph, graph.start))
-        await self._performer.arm(Lane.WORK, wake, header.start_at_ms, header.run_id)
 
     async def start_idle(self, run_id: str, who: str = "") -> Header:
         """Starts a run that was only created. Raises NotFound, Conflict."""
         at = await self._standing(run_id)
         if at.token.last is not None and at.token.last.kind is Kind.STARTED:
-            await self._set_going(at.header, at.graph)  # again: the first call may have died before this
+            await self._starter.set_going(at.header)  # again: the first call may have died before this
         elif not at.header.idle or receive(at.token.phase, Received.START) is not Verdict.TAKE:
             raise Conflict(f"the run is {at.header.status}, not idle", code="not_idle")
         else:
@@ -150,7 +132,7 @@ class Service:
             if winner is not None and winner.by != record.by:
                 raise Conflict("the run ended before it could start", code="not_idle")
             await self._performer.perform(at.after(winner or record), record.by)
-            await self._set_going(at.header, at.graph)
+            await self._starter.set_going(at.header)
         return await self.header(run_id)
 
     # -- asking
@@ -162,6 +144,10 @@ class Service:
         if header is None:
             raise NotFound(f"there is no run {run_id!r}", code="unknown_run", hint="stepwell runs lists them")
         return header
+
+    async def graph_of(self, header: Header) -> Graph:
+        """The definition that the run follows."""
+        return await self._starter.pinned(header)
 
     async def standing(self, run_id: str) -> Standing:
         """The run's root token as its log has it now, and with it the steps of a DAG. Raises NotFound."""
@@ -212,12 +198,15 @@ class Service:
     # -- ending
 
     async def cancel(self, run_id: str, reason: str = "", who: str = "") -> bool:
-        """False when the run had ended already: nothing happens then. Raises NotFound."""
+        """False when the run had ended already. Raises NotFound, Conflict while it compensates."""
         check_json([reason, who], "reason")
         await self.header(run_id)
         end = End(Status.CANCELLED)
         by = f"cancel:{self._new_id()}"
-        done, _ = await self._coordinator.end(run_id, end, Received.CANCEL, by, reason=reason, who=who)
+        done, token = await self._coordinator.end(run_id, end, Received.CANCEL, by, reason=reason, who=who)
+        if not done and not token.ended:
+            raise Conflict("the run is being undone, which cannot be cancelled", code="compensating",
+                           hint="terminate ends it at once, without the rest of its compensations")  # fmt: skip
         return done
 
     async def terminate(self, run_id: str, reason: str = "", who: str = "") -> bool:

@@ -12,7 +12,8 @@ from typing import Protocol
 
 from stepwell.definition.graph import Graph, Json
 from stepwell.engine.codec import decode_record
-from stepwell.engine.history import entry_json, narrate, opening, under_way
+from stepwell.engine.entries import entry_json
+from stepwell.engine.history import narrate, opening, under_way
 from stepwell.engine.records import Record, Status
 from stepwell.engine.token import Token, apply
 from stepwell.errors import NotFound
@@ -43,7 +44,7 @@ class Snapshots:
         """Whether this state of the run called for a snapshot. Raises PortError, EngineFault."""
         if not may_be_due(header.status):
             return False  # without a look at the definition
-        graph = await self._service.catalog.pinned(header.version, self._service.ports.store)
+        graph = await self._service.graph_of(header)
         if not is_due(graph, header.status):
             return False
         try:

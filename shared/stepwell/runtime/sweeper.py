@@ -16,12 +16,14 @@ from stepwell.engine.records import Fork, Record, RetryAt, Status
 from stepwell.engine.retry import resolve_policy
 from stepwell.engine.writing import deadline_ms
 from stepwell.errors import EngineFault
-from stepwell.limits import PAGE_ITEMS_MAX
+from stepwell.limits import PAGE_ITEMS_MAX, STEP_TIMEOUT_MS
 from stepwell.runtime.logbook import ForkedParent, Logbook, Standing
 from stepwell.runtime.messages import Deadline, Timer, to_json
 from stepwell.runtime.ports import Header, Lane, Ports, RunQuery
 
-LIVE = frozenset({Status.IDLE, Status.PENDING, Status.RUNNING, Status.WAITING})  # idle: its start may have died
+LIVE = frozenset(
+    {Status.IDLE, Status.PENDING, Status.RUNNING, Status.WAITING, Status.COMPENSATING}
+)  # idle: its start may have died
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,7 +78,7 @@ class Sweeper:
         if at.token.last is not None and isinstance(at.token.last.next, Fork):
             return await self._look_at_branches(at, still_ms)
         parked, last = at.token.parked, at.token.last
-        waiting = parked is not None and at.token.resumption is None
+        waiting = parked is not None and at.token.resumption is None and at.token.undoing is None
         if waiting and parked is not None and parked.until_ms is not None and parked.until_ms + still_ms < now_ms:
             await self._ports.queue.send(Lane.RESUME, to_json(Timer(at.run_id, at.token.slot, at.token.id)))
             return "overdue"
@@ -109,6 +111,8 @@ class Sweeper:
         if last is not None and isinstance(last.next, RetryAt):
             since_ms = last.next.at_ms
         node = at.graph.nodes.get(node_of(at.graph, at.token))
+        if at.token.undoing is not None and not self._sees_queue:
+            return since_ms + STEP_TIMEOUT_MS
         if self._sees_queue or node is None or node.step is None or at.token.parked is not None:
             return since_ms
         return since_ms + resolve_policy(node.step, StepDefaults()).timeout_ms

@@ -11,14 +11,16 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Protocol
 
+from stepwell.definition.authoring import StepDefaults
 from stepwell.definition.graph import Json, Step
 from stepwell.engine.actions import Outcome, Rest, RunStep, Write
 from stepwell.engine.attempts import commit
+from stepwell.engine.children import DETACHED
 from stepwell.engine.decide import decide
 from stepwell.engine.effects import picked_up
 from stepwell.engine.names import state_of
 from stepwell.engine.records import Record
-from stepwell.engine.retry import Policy
+from stepwell.engine.retry import Policy, resolve_policy
 from stepwell.engine.table import Phase
 from stepwell.engine.token import Token
 from stepwell.engine.writing import began_record, deadline_ms
@@ -105,6 +107,7 @@ class Worker:
         moved = await self._performer.perform(at, wake.id, known)
         if moved is not None:
             return moved
+        at = await self._performer.rollback.prepare(at, wake.id)
         action = decide(self._logbook.moment(at, wake.id, self._jitter()), at.token)
         if at.token.branch is None and at.token.phase is Phase.INITIALIZING and not isinstance(action, Rest):
             at = await self._pick_up(at)
@@ -112,7 +115,7 @@ class Worker:
             case Rest(until_ms):
                 if until_ms is None:
                     return None
-                await self._performer.look_again(Lane.WORK, at.wake(), until_ms, wake)
+                await self._performer.alarms.look_again(Lane.WORK, at.wake(), until_ms, wake)
                 return None
             case Write(record):
                 return await self._append(at, record)
@@ -143,7 +146,7 @@ class Worker:
 
         A fresh invocation runs it all the same, with the time it has: the next one would have no more.
         """
-        policy = self._steps.policy(action.step)
+        policy = self._policy(action)
         if not self._is_ours(policy.pool, wake):
             hops = wake.hops + 1 if fresh else 0
             await self._ports.queue.send(Lane.WORK, to_json(replace(at.wake(hops), pool=policy.pool)))
@@ -160,9 +163,20 @@ class Worker:
             if winner is not None:  # an earlier delivery began it: what came of it is for the next look to say
                 return at.after(winner) if winner.by == wake.id else None
             at = at.after(began)
-        outcome = await self._steps.run(self._call(at, action, policy))
+        outcome = await self._outcome(at, action, policy)
         moment = self._logbook.moment(at, wake.id, self._jitter())
         return await self._append(at, commit(moment, at.token, action, outcome, policy))
+
+    def _policy(self, action: RunStep) -> Policy:
+        if not action.step.run.startswith(DETACHED):
+            return self._steps.policy(action.step)
+        own = replace(action.step, pool=self._pool)  # whoever is here can start a run
+        return resolve_policy(own, StepDefaults())
+
+    async def _outcome(self, at: Standing, action: RunStep, policy: Policy) -> Outcome:
+        if action.step.run.startswith(DETACHED):
+            return await self._performer.children.start_detached(at, action)
+        return await self._steps.run(self._call(at, action, policy))
 
     def _call(self, at: Standing, action: RunStep, policy: Policy) -> StepCall:
         limit_ms = deadline_ms(at.graph, at.run, at.token)
@@ -173,7 +187,7 @@ class Worker:
             run_id=at.run_id,
             workflow=at.run.workflow,
             token=at.token.id,
-            node=action.node,
+            node=action.node if action.undo is None else f"{action.node}.compensate",
             attempt=action.attempt,
             key=action.key,
             timeout_ms=min(policy.timeout_ms, left_ms),

@@ -19,7 +19,7 @@ from stepwell.definition.compiler import compile_definition, compile_document
 from stepwell.definition.durations import parse_duration
 from stepwell.definition.expressions import compile_expression
 from stepwell.definition.graph import Graph, Json
-from stepwell.engine.history import entry_json
+from stepwell.engine.entries import entry_json
 from stepwell.errors import DefinitionError, Problem
 from stepwell.limits import FORK_WIDTH
 from stepwell.local.clocks import VirtualClock

@@ -22,7 +22,7 @@ from stepwell.api.requests import (
 from stepwell.api.views import branch_view, error_of, error_view, links, run_summary, run_view, status_of, summary_of
 from stepwell.api.vocabulary import in_words_of
 from stepwell.definition.graph import Json
-from stepwell.engine.history import entry_json
+from stepwell.engine.entries import entry_json
 from stepwell.engine.records import Status
 from stepwell.errors import InvalidInput
 from stepwell.runtime.ports import RunQuery

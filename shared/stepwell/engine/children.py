@@ -1,0 +1,134 @@
+"""Child runs: which ones a node starts, when their parent has what it waits for, and what it makes of their ends.
+
+    parent   ── WAITING(children) ───────────────────────── RESUMED ──▶
+    child          └─ a run of its own ── ended: told to the parent ┘
+
+A child's id follows from the wait's place in its parent's log, so that starting it twice starts it once.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterable, Mapping, Sequence
+
+from stepwell.definition.graph import Call, Graph, Json
+from stepwell.engine.codec import failure_to_json
+from stepwell.engine.names import Moment, Names, default_input
+from stepwell.engine.records import Called, Failure, Resumption, Status
+from stepwell.engine.token import Token
+
+DETACHED = "workflow:"  # a step whose `run` begins so starts a run that nobody waits for
+_FAILED = "!"
+_ASKED_BY_STEP = Call(())  # what is true of children that a step's directive asked for
+
+
+def child_id(run_id: str, token: str, slot: int, index: int) -> str:
+    """The id of the child run that the wait in this slot starts."""
+    place = json.dumps([run_id, token, slot, index])
+    return "run_" + hashlib.sha256(place.encode()).hexdigest()[:26]
+
+
+def call_of(graph: Graph, token: Token) -> Call:
+    """How the children are called that this token waits for."""
+    return graph.nodes[token.node].call or _ASKED_BY_STEP
+
+
+def called(moment: Moment, token: Token, call: Call) -> tuple[Called, ...]:
+    """The children with their inputs filled in. Raises ExpressionError for one that cannot be."""
+    names = Names(moment, token)
+    return tuple(
+        Called(one.name, one.workflow, one.input.evaluate(names) if one.input else default_input(moment.run, token))
+        for one in call.children
+    )
+
+
+# -- their ends
+
+
+def member_of(index: int, child: Token) -> str:
+    """An ended child as a member of the set of those that have ended."""
+    return f"{index}" if _succeeded(child) else f"{index}{_FAILED}"
+
+
+def is_decided(call: Call, width: int, members: Iterable[str]) -> bool:
+    """Whether the parent can go on: all have ended, or one has failed and the others do not matter any more."""
+    found = list(members)
+    return len(found) >= width or (_fails_early(call) and failed_of(found) is not None)
+
+
+def failed_of(members: Iterable[str]) -> int | None:
+    """The first child that failed, in the order of the definition."""
+    return min((int(one.rstrip(_FAILED)) for one in members if one.endswith(_FAILED)), default=None)
+
+
+def is_failure(call: Call, members: Iterable[str]) -> bool:
+    """Whether a failed child is the node's failure."""
+    return call.failed_child == "propagate" and failed_of(members) is not None
+
+
+def failure_of(one: Called, run_id: str, child: Token) -> Resumption:
+    """A child's failure as what ended the wait."""
+    end = child.end
+    data = {
+        "name": one.name,
+        "workflow": one.workflow,
+        "run_id": run_id,
+        "status": end.status.value if end else None,
+        "error": failure_to_json(end.error if end else None),
+    }
+    return Resumption("child_failed", name=one.name, payload=data)
+
+
+def results_of(call: Call, children: Sequence[tuple[Called, str, Token]]) -> Resumption:
+    """What the children brought: (child, its run's id, its root token) of each, all of which have ended."""
+    values = {one.name: _value(call, run_id, child) for one, run_id, child in children}
+    payload: Json = next(iter(values.values()), None) if call.single else values
+    return Resumption("children", payload=payload)
+
+
+def refusal_of(one: Called, code: str, message: str) -> Resumption:
+    """A child that could not be started."""
+    return Resumption("child_refused", name=one.name, payload={"type": code, "message": message})
+
+
+def failure_from(came: Resumption, node: str) -> Failure | None:
+    """What ended the wait as the node's error; None where the children's results came."""
+    payload: Mapping[str, Json] = came.payload if isinstance(came.payload, dict) else {}
+    match came.kind:
+        case "child_refused":
+            message = f"child run {came.name} could not be started: {payload['message']}"
+            return Failure(payload["type"], "validation", message, node)
+        case "child_failed":
+            error = payload.get("error") or {}
+            why = f": {error['type']}: {error['message']}" if error else ""
+            message = f"child run {came.name} ended {payload['status']}{why}"
+            return Failure("child_failed", "step", message, node, data=dict(payload))
+    return None
+
+
+def is_over(call: Call, came: Resumption) -> bool:
+    """Whether no child can still run: else those that do are to end, for nobody waits for them any more."""
+    return came.kind == "children" or (came.kind == "child_failed" and call.siblings == "finish")
+
+
+def _fails_early(call: Call) -> bool:
+    return call.failed_child == "propagate" and call.siblings == "cancel"
+
+
+def _succeeded(child: Token) -> bool:
+    return child.end is not None and child.end.status is Status.COMPLETED
+
+
+def _value(call: Call, run_id: str, child: Token) -> Json:
+    done = _succeeded(child)
+    result = child.result if done else None
+    if call.failed_child != "return":
+        return result
+    return {
+        "childExecutionSuccess": done,
+        "childExecutionStatus": child.end.status.value if child.end else None,
+        "triggeredExecutionId": run_id,
+        "result": result,
+        "error": failure_to_json(child.end.error if child.end else None),
+    }

@@ -1,0 +1,177 @@
+"""Compensation: when a failed run is undone, what there is to undo, and in which order.
+
+What a run has done is read off its logs: each record that committed a step with a compensation. The last is undone
+first. A record's time never runs behind what it follows from; where two have the same, their places tell which
+follows: a fork's branches stand between its own slot and the next.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import replace
+from graphlib import TopologicalSorter
+
+from stepwell.definition.graph import Graph, Json, Node
+from stepwell.engine.actions import Action, Outcome, Rest, RunStep, Write
+from stepwell.engine.names import Moment, Names, Undo, default_input
+from stepwell.engine.records import Compensate, End, Failure, Kind, Next, Pause, Record, RetryAt, Status
+from stepwell.engine.retry import Policy, retry_delay_ms
+from stepwell.engine.table import Phase
+from stepwell.engine.token import Token, apply
+from stepwell.errors import EngineFault, ExpressionError
+
+NOT_UNDONE = frozenset({"terminated"})  # types of errors after which nothing is undone
+
+
+# -- when
+
+
+def ending(graph: Graph, token: Token, end: End, error: Failure | None, failed: str) -> Next:
+    """The end itself, or its compensation first. `error`: what the end is for, `failed`: the node that it is of."""
+    if token.branch is not None or end.status is Status.COMPLETED or token.phase is Phase.COMPENSATING:
+        return end
+    return Compensate(end.status, end.error) if _is_undone(graph, end.status, error, failed) else end
+
+
+def _is_undone(graph: Graph, status: Status, error: Failure | None, failed: str) -> bool:
+    if status is Status.CANCELLED:
+        return "cancel" in graph.compensate_on
+    if error is not None and error.type in NOT_UNDONE:
+        return False
+    if error is not None and error.type == "workflow_timeout" and "timeout" in graph.compensate_on:
+        return True
+    return on_failure_of(graph.nodes.get(failed)) == "compensate" or graph.failure_policy == "compensate"
+
+
+def on_failure_of(node: Node | None) -> str:
+    """What the definition says of a failure of this node."""
+    if node is not None and node.step is not None:
+        return node.step.on_failure
+    return node.call.on_failure if node is not None and node.call is not None else "abort"
+
+
+# -- what
+
+
+def committed(moment: Moment, begun: Token, records: Iterable[Record]) -> Iterator[tuple[Token, Undo | None]]:
+    """The token after each record of its log, and what that record committed, if it can be undone."""
+    token, given = begun, None
+    for record in records:
+        before, token = token, apply(token, record)
+        node = moment.graph.nodes.get(record.node)
+        if node is None or node.compensate is None:
+            yield token, None
+            continue
+        if record.kind is Kind.STEP and record.error is None:
+            given = _input_of(replace(moment, now_ms=record.started_ms), before, node)
+        if not _is_commit(record, before):
+            yield token, None
+            continue
+        known = _input_of_call(before) if before.parked and before.parked.children and node.call else given
+        yield token, Undo(token.id, record.slot, record.node, record.at_ms, known, record.output, token)
+
+
+def _is_commit(record: Record, before: Token) -> bool:
+    """A step's own result, or the end of the wait that it was, or asked for."""
+    if record.error is not None or record.skipped or isinstance(record.next, RetryAt | Pause):
+        return False
+    return record.kind is Kind.STEP or (record.kind is Kind.MOVED and before.parked is not None)
+
+
+def _input_of(moment: Moment, token: Token, node: Node) -> Json:
+    """What the step was called with: evaluated again, from the state as it was."""
+    if node.step is None or node.step.input is None:
+        return default_input(moment.run, token)
+    try:
+        return node.step.input.evaluate(Names(moment, token))
+    except ExpressionError as error:
+        raise EngineFault(f"{node.name} ran with an input that cannot be evaluated again: {error}",
+                          code="broken_log") from error  # fmt: skip
+
+
+def _input_of_call(before: Token) -> Json:
+    children = before.parked.children if before.parked else ()
+    return children[0].input if len(children) == 1 else {one.name: one.input for one in children}
+
+
+def newest_first(graph: Graph, found: Iterable[Undo]) -> tuple[Undo, ...]:
+    """In the reverse of the order in which they were committed, causes after what followed from them."""
+    ranks = _ranks(graph)
+    return tuple(sorted(found, key=lambda one: (one.at_ms, _place(one, ranks)), reverse=True))
+
+
+def _ranks(graph: Graph) -> Mapping[int, int]:
+    """Of a DAG: each branch's place in an order in which no step comes before one that it depends on."""
+    order = {name: rank for rank, name in enumerate(TopologicalSorter(graph.dag).static_order())}
+    return {index: order[name] for index, name in enumerate(graph.dag)}
+
+
+def _place(one: Undo, ranks: Mapping[int, int]) -> tuple[int, ...]:
+    """`0/3.17` at slot 2 is (3, 17, 2): after its fork in slot 3, before the parent's slot 4."""
+    numbers: list[int] = []
+    for part in one.token.split("/")[1:]:
+        slot, _, index = part.partition(".")
+        numbers += [int(slot), ranks.get(int(index), int(index))]
+    return (*numbers, one.slot)
+
+
+# -- how
+
+
+def undo_next(moment: Moment, token: Token) -> Action:
+    """The compensation that comes next; the run's end when there is none left."""
+    undoing, last = token.undoing, token.last
+    if undoing is None or last is None or moment.rollback is None:
+        raise EngineFault(f"{token.id} is not being undone", code="broken_log")
+    if isinstance(last.next, RetryAt) and moment.now_ms < last.next.at_ms:
+        return Rest(last.next.at_ms)
+    left = moment.rollback[len(undoing.undone) :]
+    if not left:
+        return Write(_record(moment, token, next=End(Status.COMPENSATED, undoing.error)))
+    one = left[0]
+    step = moment.graph.nodes[one.node].compensate
+    if step is None:
+        raise EngineFault(f"{one.node} has no compensation", code="broken_log")
+    attempt = token.attempt + 1
+    key = f"{moment.run.run_id}:{one.token}:{one.slot}:undo"  # the same in every try
+    action = RunStep(one.node, step, None, attempt, key, undo=one)
+    try:
+        given = _given(one) if step.input is None else step.input.evaluate(_names(moment, one))
+    except ExpressionError as error:
+        failure = Failure(error.code, "validation", str(error), one.node, attempt)
+        return Write(undone(moment, token, action, Outcome(failure=failure, started_ms=moment.now_ms), None))
+    return replace(action, input=given)
+
+
+def _given(one: Undo) -> dict[str, Json]:
+    """What a compensation is called with: the step's input by name, and `input` and `output` whole."""
+    named = one.input if isinstance(one.input, dict) else {}
+    return {**named, "input": one.input, "output": one.output}
+
+
+def _names(moment: Moment, one: Undo) -> Names:
+    return Names(moment, replace(one.seen, result=one.output))
+
+
+def undone(moment: Moment, token: Token, action: RunStep, outcome: Outcome, policy: Policy | None) -> Record:
+    """The record of an attempt to undo. After its last failure nothing further is undone."""
+    undoing, one, failure = token.undoing, action.undo, outcome.failure
+    if undoing is None or one is None or moment.rollback is None:
+        raise EngineFault(f"{token.id} is not being undone", code="broken_log")
+    following: Next | None = None
+    if outcome.pause is not None:
+        message = f"the compensation of {action.node} asked to wait for {outcome.pause.kind}; a compensation cannot"
+        failure = Failure("misplaced_directive", "step", message, action.node, action.attempt)
+    if failure is not None:
+        delay_ms = retry_delay_ms(policy.retry, failure, action.attempt, moment.jitter) if policy else None
+        is_over = delay_ms is None
+        following = End(Status.FAILED, undoing.error) if is_over else RetryAt(moment.now_ms + (delay_ms or 0))
+    elif len(undoing.undone) + 1 == len(moment.rollback):
+        following = End(Status.COMPENSATED, undoing.error)
+    return _record(moment, token, node=one.node, attempt=action.attempt, started_ms=outcome.started_ms,
+                   output=outcome.value, error=failure, next=following, undid=one.place)  # fmt: skip
+
+
+def _record(moment: Moment, token: Token, *, node: str = "", **parts: object) -> Record:
+    at_ms = max(moment.now_ms, moment.run.created_ms, token.last.at_ms if token.last else 0)
+    return Record(token.next_slot, Kind.UNDONE, moment.by, at_ms, node, **parts)  # type: ignore[arg-type]  # by name

@@ -1,0 +1,95 @@
+"""What an entry of a run's history is, and the types there are."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+from stepwell.definition.graph import Json
+from stepwell.engine.names import iso
+
+ENTRY_TYPES: dict[str, str] = {
+    "run.created": "the run was created; `data.input` is what it was given",
+    "run.pending": "the run waits for a worker: from its creation on, or since it was started",
+    "run.started": "a worker picked the run up",
+    "step.started": "an attempt of the step began",
+    "step.completed": "the step, or the wait, ended with a result: `data.output`; `data.next` is where the run went",
+    "step.failed": "an attempt failed: `data.error`",
+    "step.retry_scheduled": "the step is tried again at `data.at`",
+    "step.skipped": "passed over: `data.reason` is `failed` (`on_failure: skip`), or `upstream`: all before it were",
+    "step.paused": "the step asked for a wait instead of returning a result",
+    "step.blocked": "governance blocked the step; it goes on once it is approved",
+    "node.passed": "a node without code of its own was passed: `data.next` is where the run went",
+    "phase.changed": "the token went from phase `from` to phase `to`, for the reason `trigger`",
+    "sleep.started": "the run sleeps until `data.until`",
+    "sleep.completed": "the sleep is over",
+    "approval.requested": "the run waits for a person; `data.data` is what that person is shown",
+    "approval.received": "the approval was given, by `by`",
+    "approval.rejected": "the approval was refused, by `by`",
+    "event.awaited": "the run waits for one of the events of `data.topics`",
+    "event.received": "the event that was waited for came: `data.payload`",
+    "timer.fired": "the time of the wait was up: `data.outcome` is `timer` where it was waited for, else `timeout`",
+    "children.started": "child runs were started: `data.children`, each with name, workflow and run_id",
+    "children.completed": "the child runs have ended: `data` is the result of the one, or of each by name",
+    "child.failed": "a child run failed: `data.run_id`, `data.status`, `data.error`",
+    "child.refused": "a child run could not be started: `data.message`",
+    "fork.opened": "the token forked: `data.width` branches, `data.groups` by the node where each begins",
+    "join.fired": "the branches came together: `data.output` is what they made, `data.arrived` how many had ended",
+    "join.failed": "the branches came together, and too many had failed: `data.error`",
+    "branch.completed": "the branch came to its join, or ended before it: `data.output`",
+    "branch.failed": "the branch ended with an error: `data.error`",
+    "branch.cancelled": "the branch was ended, because nobody waits for it any more",
+    "action.completed": "one of the wait's `timeout_actions` ended",
+    "action.failed": "an attempt of one of the wait's `timeout_actions` failed",
+    "compensation.started": "the run is to be undone: `data.status` is what it would have ended with, `data.error` why",
+    "step.compensated": "what the step had done was undone: `data.token` and `data.slot` tell which of its commits",
+    "compensation.failed": "an attempt to undo a step failed: `data.error`",
+    "compensation.retry_scheduled": "the compensation is tried again at `data.at`",
+    "run.completed": "the run ended with a result",
+    "run.compensated": "the run ended with everything undone",
+    "run.failed": "the run ended with an error: `data.error`",
+    "run.timed_out": "the run ended because its time, or that of a wait, was up",
+    "run.cancelled": "the run was cancelled, by `by`: `data.reason`",
+}
+
+_ID = re.compile(r"[0-9][0-9/.]*@(-?[0-9]{1,9})\.([0-9]{1,9})")
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """One thing that happened. `from_phase` and `to_phase` are set for a change of phase only."""
+
+    id: str  # <token>@<slot>.<number>
+    at_ms: int
+    type: str
+    token: str
+    step: str = ""
+    attempt: int = 0
+    from_phase: str = ""
+    to_phase: str = ""
+    trigger: str = ""  # internal | timeout | call | event
+    by: str = ""  # a person or system where one is known, else the message under which it was written
+    data: Json = None
+
+
+def entry_json(entry: Entry) -> dict[str, Json]:
+    """The entry as the API shows it: absent fields are null."""
+    return {
+        "id": entry.id,
+        "at": iso(entry.at_ms),
+        "type": entry.type,
+        "token": entry.token,
+        "step": entry.step or None,
+        "attempt": entry.attempt or None,
+        "from": entry.from_phase or None,
+        "to": entry.to_phase or None,
+        "trigger": entry.trigger or None,
+        "by": entry.by or None,
+        "data": entry.data,
+    }
+
+
+def place_of(entry_id: str) -> tuple[int, int] | None:
+    """(slot, number) of an entry's id, which orders the entries of one token; None for what is no id."""
+    found = _ID.fullmatch(entry_id)
+    return (int(found[1]), int(found[2])) if found else None
