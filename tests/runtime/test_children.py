@@ -319,3 +319,22 @@ def test_a_zombie_cannot_start_a_child_of_a_wait_that_is_over() -> None:
     (child,) = children_of(world, run_id)
     assert (world.header(run_id).status, child.status) == (Status.CANCELLED, Status.CANCELLED)
     assert world.steps.calls == []
+
+
+def test_the_sweeper_tells_of_a_child_whose_canceller_died_and_is_silent_while_children_run() -> None:
+    world, run_id = calling("timeout: 20h", SEVERAL.replace("stock", "slow"))
+    world.pass_time(HOUR_MS)
+    assert run_now(world.sweeper.sweep(5 * MINUTE_MS)) == ()
+    (slow,) = [one for one in children_of(world, run_id) if one.workflow == "slow"]
+
+    def dies(*_: object) -> None:
+        raise PortError("gone")
+
+    world.store.before["arrive"] = dies
+    with pytest.raises(PortError):
+        run_now(world.service.cancel(slow.run_id))
+    world.pass_time(HOUR_MS)
+    (found,) = run_now(world.sweeper.sweep(5 * MINUTE_MS))
+    assert (found.run_id, found.why) == (run_id, "no_progress")
+    world.deliver()
+    assert world.header(run_id).status is Status.FAILED

@@ -46,9 +46,9 @@ def called(moment: Moment, token: Token, call: Call) -> tuple[Called, ...]:
 # -- their ends
 
 
-def member_of(index: int, child: Token) -> str:
+def member_of(index: int, status: Status) -> str:
     """An ended child as a member of the set of those that have ended."""
-    return f"{index}" if _succeeded(child) else f"{index}{_FAILED}"
+    return f"{index}" if status is Status.COMPLETED else f"{index}{_FAILED}"
 
 
 def is_decided(call: Call, width: int, members: Iterable[str]) -> bool:

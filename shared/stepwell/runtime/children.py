@@ -125,10 +125,13 @@ class Children:
     async def _came(self, parent: Standing, caller: Caller, child: Standing) -> Resumption | None:
         """What this end makes of the wait; None while others are waited for."""
         call, children = call_of(parent.graph, parent.token), _waited_for(parent)
-        members: Iterable[str] = (member_of(caller.index, child.token),)
+        if child.token.end is None:
+            raise EngineFault(f"{child.run_id} has not ended", code="broken_log")
+        member = member_of(caller.index, child.token.end.status)
+        members: Iterable[str] = (member,)
         if len(children) > 1:
             join = f"{fork_id(parent.token.id, caller.slot)}@0"
-            members = await self._ports.store.arrive(parent.run_id, join, member_of(caller.index, child.token))
+            members = await self._ports.store.arrive(parent.run_id, join, member)
         if not is_decided(call, len(children), members):
             return None
         failed = failed_of(members)

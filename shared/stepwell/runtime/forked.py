@@ -1,4 +1,7 @@
-"""Which forks a run's logs tell of, the innermost first: for who deletes what they left."""
+"""Which forks a run's logs tell of, the innermost first: for who deletes what they left.
+
+A wait for child runs leaves the set of those that ended, as a fork of one page does.
+"""
 
 from __future__ import annotations
 
@@ -19,6 +22,8 @@ async def forks_of(store: Store, blobs: Blobs, run_id: str) -> list[tuple[str, i
 
 async def _add(store: Store, blobs: Blobs, run_id: str, token: str, saved: Saved, found: list[tuple[str, int]]) -> None:
     record: Record = decode_record(await fetch(saved.body, blobs))
+    if record.parked is not None and len(record.parked.children) > 1:
+        found.append((fork_id(token, record.slot), len(record.parked.children)))
     if not isinstance(record.next, Fork):
         return
     fork, width = fork_id(token, record.slot), record.next.width

@@ -1,7 +1,7 @@
 """The sweeper: finds runs without progress and overdue waits, and wakes them. In a healthy system it finds nothing.
 
-What it repairs: a caller that died between its append and its wake (an approval, a start, a run's deadline), and
-nothing else.
+What it repairs: a caller that died between its append and what follows from it (the wake after an approval or a
+start, a run's deadline, the parent of a child that was cancelled), and nothing else.
 """
 
 from __future__ import annotations
@@ -10,9 +10,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from stepwell.definition.authoring import StepDefaults
+from stepwell.engine.children import call_of, child_id, is_decided, member_of
 from stepwell.engine.forks import awaited, page_indexes, pages
 from stepwell.engine.names import node_of
-from stepwell.engine.records import Fork, Record, RetryAt, Status
+from stepwell.engine.records import Fork, Parked, Record, RetryAt, Status
 from stepwell.engine.retry import resolve_policy
 from stepwell.engine.writing import deadline_ms
 from stepwell.errors import EngineFault
@@ -82,7 +83,21 @@ class Sweeper:
         if waiting and parked is not None and parked.until_ms is not None and parked.until_ms + still_ms < now_ms:
             await self._ports.queue.send(Lane.RESUME, to_json(Timer(at.run_id, at.token.slot, at.token.id)))
             return "overdue"
+        if waiting and parked is not None and parked.children:
+            return await self._look_at_children(at, parked, still_ms)
         if (waiting and shown) or _rests(at, now_ms) or self._due_ms(at, last, begins_ms) + still_ms >= now_ms:
+            return ""
+        await self._ports.queue.send(Lane.WORK, to_json(at.wake()))
+        return "no_progress"
+
+    async def _look_at_children(self, at: Standing, parked: Parked, still_ms: int) -> str:
+        """Child runs that ended a while ago, and that the wait for them should know of: to begin it again tells it."""
+        slot, members = at.token.slot, []
+        for index in range(len(parked.children)):
+            child = await self._ports.store.get_run(child_id(at.run_id, at.token.id, slot, index))
+            if child is not None and child.status.terminal and child.ended_ms + still_ms < self._ports.clock.now_ms():
+                members.append(member_of(index, child.status))
+        if not is_decided(call_of(at.graph, at.token), len(parked.children), members):
             return ""
         await self._ports.queue.send(Lane.WORK, to_json(at.wake()))
         return "no_progress"

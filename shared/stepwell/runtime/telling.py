@@ -188,6 +188,8 @@ def _status(token: Token) -> Status:
         return Status.RUNNING
     if token.end is not None:
         return token.end.status
+    if token.undoing is not None:
+        return Status.COMPENSATING
     if token.parked is not None and token.resumption is None:
         return Status.WAITING
     return Status.PENDING if token.phase is Phase.INITIALIZING else Status.RUNNING
