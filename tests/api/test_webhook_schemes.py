@@ -263,26 +263,38 @@ def test_the_url_that_twilio_signs_is_the_one_it_called_unless_the_source_says_a
         assert deliver(world_of(called), replace(called, headers={**headers, "host": host})).status == 401
 
 
+OF_THE_URL = "zYQTYrRWXE7LtzbG4PfP7/bkkGo="  # the signatures of the URLs alone
+WITH_ITS_HASH = "a9nBmqA0ju/hNViExpshrM61xv4="
+
+
 @pytest.mark.parametrize(
-    ("body", "content_type", "query"),
+    ("body", "content_type", "query", "signature"),
     [
-        ('{"amount": 1}', "application/json", "foo=1&bar=2"),  # a JSON body that nothing covers
-        ("", FORM, f"foo=1&bar=2&bodySHA256={TWILIO_HASH}"),  # a form in place of the JSON whose hash was signed
-        ('{"amount": 1}', "application/json", f"foo=1&bar=2&bodySHA256={TWILIO_HASH}"),
+        ('{"amount": 1}', "application/json", "foo=1&bar=2", OF_THE_URL),
+        ("a=%FF", FORM, "foo=1&bar=2", OF_THE_URL),
+        ("", FORM, f"foo=1&bar=2&bodySHA256={TWILIO_HASH}", WITH_ITS_HASH),  # a form in place of the JSON
+        ('{"amount": 1}', "application/json", f"foo=1&bar=2&bodySHA256={TWILIO_HASH}", WITH_ITS_HASH),
         ('{"property": "value", "boolean": true}', "application/json",
-         f"foo=1&bar=2&bodySHA256={TWILIO_HASH}&bodySHA256={TWILIO_HASH}"),
-        ("a=%FF", FORM, "foo=1&bar=2"),
+         f"bodySHA256={TWILIO_HASH}&bodySHA256={'0' * 64}", "03tjhr6coR/r5VRPGTS30NYMc7U="),
     ],
 )  # fmt: skip
-def test_a_body_that_the_signature_of_a_url_does_not_cover_is_refused(body: str, content_type: str, query: str) -> None:
-    """Although the URL is signed: these are the signatures of the URLs alone."""
-    signature = "a9nBmqA0ju/hNViExpshrM61xv4=" if TWILIO_HASH in query else "zYQTYrRWXE7LtzbG4PfP7/bkkGo="
+def test_a_body_that_the_signature_of_a_url_does_not_cover_is_refused(
+    body: str, content_type: str, query: str, signature: str
+) -> None:
+    """Although the URL itself is signed."""
     vector = VECTORS["twilio: JSON"]
     headers = {"x-twilio-signature": signature, "content-type": content_type}
     world = world_of(vector)
     reply = deliver(world, replace(vector, headers=headers, body=body, query=query))
     assert told(reply) == (401, "bad_signature")
     assert world.messages == []
+
+
+def test_the_hash_of_a_form_stands_for_its_fields() -> None:
+    vector = VECTORS["twilio: a form"]
+    query = "bodySHA256=7ff5f5e8aa2f59e9e4958d3779bcfedc75baf44652736a1c49a7a2371f0717ab"
+    hashed = with_proof(replace(vector, query=query), lambda _: "M2daTd2yPympdpWTC4aWFUfXqfA=")
+    assert deliver(world_of(vector), hashed).status == 200
 
 
 # -- docusign
