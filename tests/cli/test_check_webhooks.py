@@ -9,7 +9,7 @@ import pytest
 
 from .conftest import Cli
 
-BAD = "sources:\n  shop: {scheme: stripe, secret: env:SHOP, event: body.type}\n"
+BAD = "sources:\n  shop: {scheme: strpe, secret: env:SHOP, event: body.type}\n"
 
 
 @pytest.fixture(autouse=True)
@@ -24,19 +24,19 @@ def test_a_scheme_that_is_not_there_is_shown_in_its_line_with_those_that_are(cli
         result = cli("check", path)
         assert result.exit_code == 1
         place, line, caret, hint, *_ = result.stdout.splitlines()
-        assert place == "webhooks.yaml:2:10: error there is no scheme 'stripe' [unknown_scheme]"
-        assert line[caret.index("^") :].startswith("scheme: stripe")
-        assert hint == "  hint: the schemes are standard-webhooks, github, hmac"
+        assert place == "webhooks.yaml:2:10: error there is no scheme 'strpe' [unknown_scheme]"
+        assert line[caret.index("^") :].startswith("scheme: strpe")
+        assert hint.startswith("  hint: the schemes are standard-webhooks, stripe, github, ")
 
 
 def test_good_webhooks_are_no_workflow(cli: Cli) -> None:
-    Path("webhooks.yaml").write_text(BAD.replace("stripe", "github"))
+    Path("webhooks.yaml").write_text(BAD.replace("strpe", "github"))
     assert cli("check", ".").stdout.splitlines()[-1].startswith("1 workflow, 0 errors, ")
     assert cli("check", "webhooks.yaml").stdout.splitlines()[-1].startswith("0 workflows, 0 errors, ")
 
 
 def test_a_secret_in_the_file_is_not_printed(cli: Cli) -> None:
-    Path("webhooks.yaml").write_text(BAD.replace("stripe", "github").replace("env:SHOP", "hunter2"))
+    Path("webhooks.yaml").write_text(BAD.replace("strpe", "github").replace("env:SHOP", "hunter2"))
     for options in ((), ("--json",)):
         result = cli("check", ".", *options)
         assert result.exit_code == 1

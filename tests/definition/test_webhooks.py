@@ -44,9 +44,11 @@ def test_a_good_file_is_plain_json_with_its_secrets_as_lists() -> None:
 
 
 def test_an_unknown_scheme_is_refused_by_name_with_those_there_are() -> None:
-    problem = problem_of("{scheme: none, secret: env:A, event: body.type}")
-    assert (problem.code, problem.message) == ("unknown_scheme", "there is no scheme 'none'")
-    assert problem.hint == "the schemes are standard-webhooks, github, hmac"
+    problem = problem_of("{scheme: strpe, secret: env:A, event: body.type}")
+    assert (problem.code, problem.message) == ("unknown_scheme", "there is no scheme 'strpe'")
+    assert problem.hint == (
+        "the schemes are standard-webhooks, stripe, github, slack, shopify, twilio, docusign, hmac, basic, none"
+    )
     assert (problem.path, problem.line, problem.column) == ("/sources/s/scheme", 2, 7)
 
 
@@ -63,6 +65,10 @@ def test_an_unknown_scheme_is_refused_by_name_with_those_there_are() -> None:
         ("{scheme: hmac, secret: env:A, header: X, digest: md5, event: body.type}", "bad_value", "/sources/s/digest"),
         ("{scheme: hmac, secret: env:A, header: X, prefix: 1, event: body.type}", "bad_value", "/sources/s/prefix"),
         ("{scheme: github, secret: env:A, event: body.type, header: X}", "misplaced_key", "/sources/s/header"),
+        ("{scheme: github, secret: env:A, event: body.type, url: 'https://a'}", "misplaced_key", "/sources/s/url"),
+        ("{scheme: twilio, secret: env:A, event: body.type, url: 'https://a/?b=c'}", "bad_value", "/sources/s/url"),
+        ("{scheme: twilio, secret: env:A, event: body.type, url: a.example.com}", "bad_value", "/sources/s/url"),
+        ("{scheme: stripe, secret: none, event: body.type}", "bad_secret", "/sources/s/secret"),
         ("{scheme: github, secret: env:A, evnt: a, event: body.type}", "unknown_key", "/sources/s/evnt"),
         ("{scheme: github, secret: env:A, event: order.paid}", "unknown_name", "/sources/s/event"),
         ("{scheme: github, secret: env:A, event: 'body.'}", "bad_expression", "/sources/s/event"),
@@ -76,7 +82,22 @@ def test_an_unknown_scheme_is_refused_by_name_with_those_there_are() -> None:
 )
 def test_a_mistake_is_told_with_its_place(source: str, code: str, path: str) -> None:
     problem = problem_of(source)
-    assert (problem.code, problem.path, problem.line) == (code, path, 2)
+    assert (problem.code, problem.path, problem.line) == (code, path, 0 if code == "bad_secret" else 2)
+
+
+@pytest.mark.parametrize("secret", ["", ", secret: env:A", ", secret: [none]", ", secret: hunter2"])
+def test_whoever_wants_a_source_without_signatures_says_so_twice(secret: str) -> None:
+    problem = problem_of(f"{{scheme: none{secret}, event: body.type}}")
+    assert (problem.code, problem.severity) == ("unsigned_source", "error")
+    assert problem.hint == "if anybody may send to it, say so twice: scheme: none and secret: none"
+    assert "hunter2" not in str(problem)
+
+
+def test_a_source_without_signatures_is_taken_with_a_warning() -> None:
+    found = check_webhooks("sources:\n  s: {scheme: none, secret: none, event: body.type}\n")
+    assert [(one.code, one.severity, one.line) for one in found.problems] == [("unsigned_source", "warning", 2)]
+    assert found.document is not None
+    assert found.document["sources"]["s"]["secret"] == []
 
 
 def test_text_that_should_be_in_quotes_gets_a_hint() -> None:

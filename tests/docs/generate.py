@@ -10,7 +10,7 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
-from stepwell.cli.main import COMMANDS
+from stepwell.cli.main import COMMANDS, GROUPS
 from stepwell.definition.durations import show_duration
 from stepwell.definition.shape import UNSUPPORTED_KEYS, UNSUPPORTED_VALUES
 from stepwell.engine.entries import ENTRY_TYPES
@@ -62,7 +62,9 @@ def unsupported() -> str:
 
 def commands() -> str:
     """The commands of the command line."""
-    told = [(command.__name__, (command.__doc__ or "").partition("\n")[0]) for command in COMMANDS]
+    named = [(command.__name__, command) for command in COMMANDS]
+    named += [(f"{group} {name}", command) for group, several in GROUPS.items() for name, command in several.items()]
+    told = [(name, (command.__doc__ or "").partition("\n")[0]) for name, command in named]
     return _table(["command", "does"], [[f"`stepwell {name}`", what] for name, what in told])
 
 

@@ -52,6 +52,6 @@ def test_changed_webhooks_are_taken_up(dev: Start, folder: Path) -> None:
     assert server.call("POST", "/webhooks/shop", BODY, **SIGNED)[0] == 404
     (folder / "webhooks.yaml").write_text(SOURCES)
     until(lambda: server.call("POST", "/webhooks/shop", BODY, **SIGNED)[0] == 202, "the new source")
-    (folder / "webhooks.yaml").write_text(SOURCES.replace("hmac", "none"))
+    (folder / "webhooks.yaml").write_text(SOURCES.replace("hmac", "hamc"))
     until(lambda: server.call("POST", "/webhooks/shop", BODY, **SIGNED)[0] == 404, "its removal")
-    assert "there is no scheme 'none'" in server.errors
+    assert "there is no scheme 'hamc'" in server.errors

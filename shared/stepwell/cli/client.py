@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from types import TracebackType
 from typing import Any
-from urllib.parse import quote, urlsplit
+from urllib.parse import quote, unquote, urlsplit
 
 import httpx
 
 from stepwell.cli.access import Access, gateway_refusal
 from stepwell.cli.refusals import ApiProblem, JsonObject, Unreachable
+from stepwell.definition.webhook_schemes import ID_HEADERS
 from stepwell.errors import UserError
 from stepwell.limits import PAGE_ITEMS_MAX, WAIT_ANSWER_SECONDS
 
@@ -92,6 +93,16 @@ class Client:
         """To one run alone, or to whoever waits for its name and key."""
         path = f"/runs/{_part(run_id)}/events" if run_id else "/events"
         return self._object(self._send("POST", path, json=event))
+
+    def deliver(self, source: str, query: str, content: bytes, headers: Mapping[str, str]) -> JsonObject:
+        """A webhook with its signature: the id of the event or run that it became, or the challenge it was."""
+        path = f"/webhooks/{_part(source)}" + (f"?{query}" if query else "")
+        answer = self._send("POST", path, content=content, headers=headers)
+        if answer.headers.get("content-type", "").startswith("application/json"):
+            return self._object(answer)
+        return {
+            what: unquote(answer.headers[header]) for what, header in ID_HEADERS.items() if header in answer.headers
+        }
 
     def stats(self) -> JsonObject:
         return self._object(self._send("GET", "/stats"))

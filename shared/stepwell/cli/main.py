@@ -14,7 +14,7 @@ from typing import Annotated, Any, TextIO
 import typer
 from typer.core import TyperGroup
 
-from stepwell.cli import acts, checking, deploy, develop, runs
+from stepwell.cli import acts, checking, deploy, develop, runs, webhook
 from stepwell.cli.screen import print_error
 from stepwell.errors import StepwellError
 
@@ -43,8 +43,10 @@ COMMANDS: tuple[Callable[..., None], ...] = (  # in the order of the help
     *(runs.run, runs.runs, runs.show, runs.history, runs.watch, runs.explain, runs.stats),
     *(acts.event, acts.approve, acts.reject, acts.cancel, acts.terminate),
 )
+GROUPS = {"webhook": webhook.COMMANDS}
 for command in COMMANDS:
     app.command()(command)
+app.add_typer(webhook.app, help="Try a source of webhooks.yaml out.")
 
 
 def print_version(wanted: bool) -> None:

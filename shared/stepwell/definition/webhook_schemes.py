@@ -1,24 +1,44 @@
-"""How the senders of webhooks sign: a row for each way. What a row means is in `stepwell.api.webhooks.signatures`."""
+"""How the senders of webhooks sign: a row for each way. What a row means is in `stepwell.api.webhooks`."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from enum import StrEnum
 
 from stepwell.definition.graph import Json
 
 
+class Proof(StrEnum):
+    """What shows that a delivery is the sender's."""
+
+    BODY = "body"  # an HMAC over a text, and the body after it
+    ADDRESS = "address"  # an HMAC over the URL that was called, and the fields of a form after it
+    PASSWORD = "password"  # noqa: S105 - the name of a kind; the secret itself in a header
+    NOTHING = "nothing"
+
+
 @dataclass(frozen=True, slots=True)
 class Signing:
-    """One way to sign with an HMAC over a text before the body, and the body. Header names are in lower case."""
+    """One way to sign. Header names are in lower case."""
 
     header: str  # holds the signature, or several with spaces between them
+    proof: Proof = Proof.BODY
     digest: str = "sha256"
     encoding: str = "hex"  # of a signature: hex or base64
     prefix: str = ""  # of each signature; one that begins otherwise is of a kind that is not looked at
+    numbered: bool = False  # `header` is followed by a number: a signature in each
     before: str = ""  # what is signed ahead of the body: text with {id} and {time}
     time_header: str = ""  # seconds since 1970: with it, a delivery that is too old or too new is refused
+    time_field: str = ""  # instead: `header` is name=value,name=value, and this name has the time
+    settings_header: str = ""  # tells of another digest by `algorithm=HMAC_…`
     id_header: str = ""  # the delivery's id: the same in every retry
+    id_optional: bool = False  # a delivery without it has the hash of its body
+    id_field: str = ""  # the body's own field for it, where there is no header
+    counter: str = ""  # a field of the body that is another in each retry, and no part of what the body says
+    json_field: str = ""  # the field of a form that holds the body as JSON
+    challenge: str = ""  # the `type` of a body whose `challenge` is to be answered
+    answer: tuple[str, str] | None = None  # content type and body; None: 202 and what was made of the delivery
     key: str = "text"  # how the secret is the key: text (as it is), or base64 after `whsec_`
 
 
@@ -34,10 +54,41 @@ def _standard(family: str) -> Signing:
     )
 
 
+def _shopify(family: str) -> Signing:
+    return Signing(f"{family}-hmac-sha256", encoding="base64", id_header=f"{family}-webhook-id")
+
+
+_SLACK = Signing(
+    "x-slack-signature",
+    prefix="v0=",
+    before="v0:{time}:",
+    time_header="x-slack-request-timestamp",
+    id_field="event_id",
+    json_field="payload",
+    challenge="url_verification",
+    answer=("text/plain", ""),  # what a command or a dialog is answered is shown to the person
+)
+_TWILIO = Signing(
+    "x-twilio-signature",
+    proof=Proof.ADDRESS,
+    digest="sha1",
+    encoding="base64",
+    settings_header="x-twilio-webhooks-signature-settings",
+    id_header="i-twilio-idempotency-token",
+    id_optional=True,
+    answer=("text/xml", '<?xml version="1.0" encoding="UTF-8"?><Response/>'),  # JSON is an error there
+)
 # The first row whose header a delivery has is the one that counts.
 SCHEMES: Mapping[str, tuple[Signing, ...]] = {
     "standard-webhooks": (_standard("webhook"), _standard("svix")),
-    "github": (Signing("x-hub-signature-256", prefix="sha256=", id_header="x-github-delivery"),),
+    "stripe": (Signing("stripe-signature", prefix="v1=", before="{time}.", time_field="t", id_field="id"),),
+    "github": (Signing("x-hub-signature-256", prefix="sha256=", id_header="x-github-delivery", json_field="payload"),),
+    "slack": (_SLACK,),
+    "shopify": (_shopify("x-shopify"), _shopify("shopify")),
+    "twilio": (_TWILIO,),
+    "docusign": (Signing("x-docusign-signature-", encoding="base64", numbered=True, counter="retryCount"),),
+    "basic": (Signing("authorization", proof=Proof.PASSWORD),),
+    "none": (Signing("", proof=Proof.NOTHING),),
 }
 HMAC = "hmac"  # the scheme whose row is in the user's file, under these keys; None: any text
 HMAC_KEYS: Mapping[str, tuple[str, ...] | None] = {
@@ -46,7 +97,11 @@ HMAC_KEYS: Mapping[str, tuple[str, ...] | None] = {
     "encoding": ("hex", "base64"),
     "prefix": None,
 }
-SCHEME_NAMES = (*SCHEMES, HMAC)
+NONE = "none"  # the scheme, and what its `secret` must say too
+# What a delivery became is told in a header where the sender dictates the body of the answer.
+ID_HEADERS = {"event_id": "Stepwell-Event-Id", "run_id": "Stepwell-Run-Id"}
+URL_SCHEMES = frozenset({"twilio"})  # those that sign the URL, which `url` tells
+SCHEME_NAMES = (*(name for name in SCHEMES if name not in {"basic", NONE}), HMAC, "basic", NONE)
 
 
 def signings_of(source: Mapping[str, Json]) -> tuple[Signing, ...]:

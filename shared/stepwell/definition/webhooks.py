@@ -13,7 +13,7 @@ from stepwell.definition.common import Context
 from stepwell.definition.expressions import compile_expression
 from stepwell.definition.graph import Json
 from stepwell.definition.text import NAME, NAME_HINT, closest, pointer_part
-from stepwell.definition.webhook_schemes import HMAC, HMAC_KEYS, SCHEME_NAMES
+from stepwell.definition.webhook_schemes import HMAC, HMAC_KEYS, NONE, SCHEME_NAMES, URL_SCHEMES
 from stepwell.errors import ExpressionError, Problem
 from stepwell.limits import NAME_CHARACTERS
 
@@ -24,6 +24,7 @@ _WITH_EVENT, _WITH_WORKFLOW = ("event", "key", "payload"), ("workflow", "input")
 _KEYS = ("scheme", "secret", "id", *_WITH_EVENT, *_WITH_WORKFLOW)
 _REFERENCE = re.compile(r"env:[A-Za-z_]\w*|ssm:[^\s#]+|secretsmanager:[^\s#]+(#[^\s#]+)?", re.ASCII)
 _REFERENCE_HINT = "write env:NAME, ssm:NAME or secretsmanager:NAME#field, and keep the secret itself out of the file"
+_URL = re.compile(r"https?://[^\s/?#@]+(/[^\s?#]*)?", re.ASCII)
 _HEADER = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]+", re.ASCII)
 _EXAMPLE = "sources: {shop: {scheme: standard-webhooks, secret: env:SHOP_SECRET, event: body.type}}"
 
@@ -47,7 +48,7 @@ def check_webhooks(text: str, file: str = "", workflows: Collection[str] | None 
     sources = _sources(context, loaded.data)
     made = {name: _source(context, name, given, workflows) for name, given in sources.items()}
     problems = tuple(_placed(loaded.placed(problem, file)) for problem in context.problems)
-    return Webhooks(None if problems else {"sources": made}, problems)
+    return Webhooks(None if context.failed else {"sources": made}, problems)
 
 
 def _of_webhooks(problem: Problem) -> Problem:
@@ -89,12 +90,17 @@ def _source(context: Context, name: str, given: Json, workflows: Collection[str]
 
 
 def _check_keys(context: Context, name: str, given: Mapping[str, Json], path: str) -> None:
-    known = (*_KEYS, *HMAC_KEYS) if given.get("scheme") == HMAC else _KEYS
+    scheme = given.get("scheme")
+    signs_url = isinstance(scheme, str) and scheme in URL_SCHEMES
+    known = (*_KEYS, *(HMAC_KEYS if scheme == HMAC else ()), *(("url",) if signs_url else ()))
     for key in given:
         place = f"{path}/{pointer_part(key)}"
-        if key in HMAC_KEYS and key not in known:
-            context.add("misplaced_key", f"`{key}` is for the scheme {HMAC}, which `{name}` does not have", place)
-        elif key not in known:
+        if key in known:
+            continue
+        if key in HMAC_KEYS or key == "url":
+            those = ", ".join(sorted(URL_SCHEMES)) if key == "url" else HMAC
+            context.add("misplaced_key", f"`{key}` is for the scheme {those}, which `{name}` does not have", place)
+        else:
             context.add("unknown_key", f"unknown key `{key}`", place, closest(key, known))
 
 
@@ -108,6 +114,11 @@ def _check_scheme(context: Context, name: str, given: Mapping[str, Json], path: 
         )
     elif scheme == HMAC:
         _check_hmac(context, name, given, path)
+    elif scheme in URL_SCHEMES and "url" in given:
+        url = given["url"]
+        if not isinstance(url, str) or not _URL.fullmatch(url):
+            hint = "as the sender calls it, without a query: url: https://hooks.example.com/webhooks/sms"
+            context.add("bad_value", "`url` must be the URL of this source", f"{path}/url", hint)
 
 
 def _schemes_there_are() -> str:
@@ -164,6 +175,8 @@ def _check_expression(context: Context, key: str, text: Json, path: str) -> None
 
 def _secrets(context: Context, name: str, given: Mapping[str, Json], path: str) -> list[Json]:
     """The references, one or more. What is none is not told: it may be the secret itself."""
+    if given.get("scheme") == NONE:
+        return _no_secrets(context, name, given, path)
     value = given.get("secret")
     references = value if isinstance(value, list) else [value]
     if "secret" not in given or not references:
@@ -172,3 +185,14 @@ def _secrets(context: Context, name: str, given: Mapping[str, Json], path: str) 
         context.add("bad_secret", f"a `secret` of `{name}` does not say where it is kept", f"{path}/secret",
                     _REFERENCE_HINT)  # fmt: skip
     return references
+
+
+def _no_secrets(context: Context, name: str, given: Mapping[str, Json], path: str) -> list[Json]:
+    """Whoever wants calls that nothing proves says so twice."""
+    if given.get("secret") == NONE:
+        hint = "whoever finds out the URL can send what they like; a signature or a password keeps them out"
+        context.add("unsigned_source", f"anybody can send to `{name}`", f"{path}/scheme", hint, "warning")
+    else:
+        hint = "if anybody may send to it, say so twice: scheme: none and secret: none"
+        context.add("unsigned_source", f"nothing would prove who sends to `{name}`", f"{path}/scheme", hint)
+    return []

@@ -3,23 +3,21 @@
 from __future__ import annotations
 
 import hashlib
+import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache
-from urllib.parse import parse_qsl
 
 from stepwell.api.exchange import Call
 from stepwell.api.requests import read_json
+from stepwell.api.webhooks.claims import BadSignature, form_fields, header_of, is_form
 from stepwell.api.webhooks.secrets import Secrets
-from stepwell.api.webhooks.signatures import BadSignature, header_of
 from stepwell.definition.expressions import compile_expression
 from stepwell.definition.graph import Expression, Json
 from stepwell.definition.webhook_schemes import Signing, signings_of
 from stepwell.definition.webhooks import EXPRESSION_NAMES
 from stepwell.errors import ExpressionError, InvalidInput, UserError
 
-FORM = "application/x-www-form-urlencoded"
-FORM_FIELDS = 1_000
 _NOT_FOR_EXPRESSIONS = frozenset({"authorization", "cookie"})  # what they make is stored
 
 
@@ -37,6 +35,7 @@ class Source:
     workflow: str = ""
     input: str = ""
     id: str = ""
+    url: str = ""  # as its sender calls it, without a query
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +51,7 @@ class Meaning:
 def sources_of(document: Mapping[str, Json] | None, secrets: Secrets) -> dict[str, Source]:
     """The sources of a `webhooks.yaml` that was checked, by name; None: there are none."""
     given: Mapping[str, Mapping[str, Json]] = document["sources"] if document else {}
-    words = ("event", "key", "payload", "workflow", "input", "id")
+    words = ("event", "key", "payload", "workflow", "input", "id", "url")
     return {
         name: Source(
             name, signings_of(one), tuple(one["secret"]), secrets, **{word: one[word] for word in words if word in one}
@@ -61,37 +60,35 @@ def sources_of(document: Mapping[str, Json] | None, secrets: Secrets) -> dict[st
     }
 
 
-def meaning_of(source: Source, signing: Signing, call: Call) -> Meaning:
-    """Raises UserError for a delivery of which the source's expressions make nothing."""
-    names = _names(call)
+def meaning_of(source: Source, signing: Signing, call: Call, body: Json) -> Meaning:
+    """`body`: what `body_of` read. Raises UserError for a delivery of which the source's expressions make nothing."""
+    headers = {name: value for name, value in call.headers.items() if name not in _NOT_FOR_EXPRESSIONS}
+    names: dict[str, Json] = {"body": body, "headers": headers, "query": _fields(call.query, "query string")}
     content = source.input if source.workflow else source.payload
     return Meaning(
         id=f"{source.name}:{_delivery_id(source, signing, call, names)}",
-        content=_value("input" if source.workflow else "payload", content, names) if content else names["body"],
+        content=_value("input" if source.workflow else "payload", content, names) if content else body,
         event=_text("event", source.event, names) if source.event else "",
         key=_text("key", source.key, names) if source.key else "",
     )
 
 
-def _names(call: Call) -> dict[str, Json]:
-    headers = {name: value for name, value in call.headers.items() if name not in _NOT_FOR_EXPRESSIONS}
-    return {"body": _body(call), "headers": headers, "query": _fields(call.query, "query string")}
-
-
-def _body(call: Call) -> Json:
-    """A form as an object, anything else as JSON."""
-    if call.headers.get("content-type", "").partition(";")[0].strip().lower() != FORM:
+def body_of(signing: Signing, call: Call) -> Json:
+    """A form as an object, or the JSON that its sender puts into one; anything else as JSON. Raises UserError."""
+    if not is_form(call):
         return read_json(call.raw_body)
     try:
-        return _fields(call.raw_body.decode(), "form")
+        fields = _fields(call.raw_body.decode(), "form")
     except UnicodeDecodeError as error:
         raise _unmappable(f"the form is not UTF-8: {error}") from error
+    inner = fields.get(signing.json_field) if signing.json_field else None
+    return read_json(inner.encode(errors="surrogatepass")) if isinstance(inner, str) else fields
 
 
-def _fields(text: str, what: str) -> Json:
+def _fields(text: str, what: str) -> dict[str, Json]:
     """Names to text; to a list of texts where a name comes more than once."""
     try:
-        pairs = parse_qsl(text, keep_blank_values=True, max_num_fields=FORM_FIELDS, errors="strict")
+        pairs = form_fields(text)
     except ValueError as error:
         raise _unmappable(f"the {what} cannot be read: {error}") from error
     found: dict[str, list[str]] = {}
@@ -104,12 +101,23 @@ def _delivery_id(source: Source, signing: Signing, call: Call, names: Mapping[st
     """What the source's `id` makes; else what its scheme sends; else the content itself."""
     if source.id:
         return _text("id", source.id, names)
-    if not signing.id_header:
-        return f"sha256:{hashlib.sha256(call.raw_body).hexdigest()}"
+    body = names["body"]
+    if signing.id_field and isinstance(body, dict) and isinstance(found := body.get(signing.id_field), str) and found:
+        return found
+    if not signing.id_header or (signing.id_optional and signing.id_header not in call.headers):
+        return f"sha256:{hashlib.sha256(_repeated(signing, call.raw_body, body)).hexdigest()}"
     try:
         return header_of(call, signing.id_header)
     except BadSignature as error:
         raise _unmappable(f"the delivery has no id: {error}") from error
+
+
+def _repeated(signing: Signing, raw: bytes, body: Json) -> bytes:
+    """What of the body is the same in each retry."""
+    if not isinstance(body, dict) or signing.counter not in body:
+        return raw
+    same = {name: value for name, value in body.items() if name != signing.counter}
+    return json.dumps(same, sort_keys=True).encode()
 
 
 def _text(what: str, text: str, names: Mapping[str, Json]) -> str:

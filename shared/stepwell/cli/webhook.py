@@ -1,0 +1,105 @@
+"""`stepwell webhook`: a delivery signed as its sender would sign it, to try a source of webhooks.yaml out."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+from urllib.parse import urlsplit
+from uuid import uuid4
+
+import typer
+
+from stepwell.cli.arguments import AsJson, read_pairs
+from stepwell.cli.checking import print_problems
+from stepwell.cli.folders import default_folder
+from stepwell.cli.screen import console, print_json
+from stepwell.cli.words import printable
+from stepwell.definition.text import closest
+from stepwell.errors import NotFound, UserError
+from stepwell.settings import environment, read_settings
+
+if TYPE_CHECKING:
+    from stepwell.api.webhooks.sources import Source
+
+app = typer.Typer(name="webhook", no_args_is_help=True, rich_markup_mode=None)
+
+
+def send_signed(
+    source: Annotated[str, typer.Argument(metavar="SOURCE", help="Its name in webhooks.yaml.", show_default=False)],
+    file: Annotated[
+        str, typer.Option("--file", "-f", metavar="FILE", show_default=False, help="The body; - for stdin.")
+    ],
+    header: Annotated[
+        list[str] | None,
+        typer.Option("--header", "-H", metavar="NAME=VALUE", show_default=False, help="Such as x-github-event=push."),
+    ] = None,
+    delivery_id: Annotated[
+        str, typer.Option("--id", metavar="ID", show_default=False, help="The delivery's; else a new one each time.")
+    ] = "",
+    folder: Annotated[
+        Path | None, typer.Option("--folder", metavar="DIR", show_default=False, help="With webhooks.yaml.")
+    ] = None,
+    url: Annotated[
+        str, typer.Option("--url", metavar="URL", show_default=False, help="The server; else this machine's.")
+    ] = "",
+    as_json: AsJson = False,
+) -> None:
+    """Sign a body as a source's sender would, with its secret, send it, and tell what came of it."""
+    from stepwell.api.webhooks.sending import sign  # noqa: PLC0415 - with the API, 200 ms
+    from stepwell.cli.client import Client  # noqa: PLC0415 - httpx: 100 ms
+
+    given = {name.lower(): value for name, value in read_pairs(header or [], "--header").items()}
+    content = _read(file)
+    headers = {"content-type": _content_type(content), **given}
+    with Client(url or read_settings().url) as client:  # no credentials of the API's: the signature is the proof
+        signed = sign(
+            _source(folder or default_folder(), source),
+            content,
+            headers["content-type"],
+            host=urlsplit(client.url).netloc,
+            delivery_id=delivery_id or f"test-{uuid4()}",
+            now_ms=time.time_ns() // 1_000_000,
+        )
+        answer = client.deliver(source, signed.query, signed.content, {**signed.headers, **headers})
+    if as_json:
+        print_json(answer)
+        return
+    told = {"event_id": "sent as event {}", "run_id": "started {}", "challenge": "answered the challenge {}"}
+    lines = [told[name].format(value) for name, value in answer.items() if name in told]
+    console().print(printable("\n".join(lines) or "taken"))
+
+
+COMMANDS: dict[str, Callable[..., None]] = {"test": send_signed}
+for name, command in COMMANDS.items():
+    app.command(name)(command)
+
+
+def _source(folder: Path, name: str) -> Source:
+    from stepwell.api.webhooks.secrets import EnvironmentSecrets, SecretsByKind  # noqa: PLC0415 - with the API
+    from stepwell.api.webhooks.sources import sources_of  # noqa: PLC0415
+    from stepwell.runtime.folder import load_webhooks  # noqa: PLC0415 - with the compiler
+
+    loaded = load_webhooks(folder)
+    if loaded.document is None and loaded.problems:
+        print_problems(loaded.problems, stderr=True)
+        raise UserError("webhooks.yaml has errors", code="bad_webhooks", hint=f"stepwell check {folder}")
+    sources = sources_of(loaded.document, SecretsByKind({"env": EnvironmentSecrets(environment())}))
+    if name not in sources:
+        hint = closest(name, sources) or "webhooks.yaml of the workflow folder says which there are"
+        raise NotFound(f"there is no source {name!r} in {folder}", code="unknown_source", hint=hint)
+    return sources[name]
+
+
+def _read(file: str) -> bytes:
+    try:
+        return sys.stdin.buffer.read() if file == "-" else Path(file).read_bytes()
+    except OSError as error:
+        raise UserError(f"{file} cannot be read: {error}", code="unreadable") from error
+
+
+def _content_type(content: bytes) -> str:
+    """JSON where it begins like it, else a form."""
+    return "application/json" if content.lstrip()[:1] in {b"{", b"["} else "application/x-www-form-urlencoded"
