@@ -11,6 +11,14 @@ def greet(name: str) -> str:
     return f"hello {name}"
 
 
+def forget(name: str, output: str) -> str:
+    return f"not {output}"
+
+
+def nowhere() -> None:
+    raise LookupError("there is no such place")
+
+
 def lap(laps: int) -> int:
     return laps + 1
 
