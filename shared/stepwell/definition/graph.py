@@ -94,11 +94,31 @@ class Call:
 
 
 @dataclass(frozen=True, slots=True)
-class Wait:
-    """A node that parks its token. `kind` is a row of the table of waits, or `any` with its alternatives in `arms`."""
+class Approvers:
+    """Who may end an approval, and how many of them have to agree."""
 
-    kind: str  # approval | event | response | delay | sleep | any
-    event: str | None = None  # the event's name, for kind `event`; `response` waits for MESSAGE_RECEIVED
+    need: int = 1
+    of: Expression | None = None  # a list of names; None: anybody
+    escalate_after_ms: int | None = None
+    escalate_to: Expression | None = None  # a list of names, who may answer too from then on
+
+
+@dataclass(frozen=True, slots=True)
+class EventSettings:
+    """What becomes of the events of one name."""
+
+    consume_on_read: bool = True  # one waiter gets it; False: every waiter
+    delivery: str = ""  # first | broadcast | targeted; "": as `consume_on_read` says
+    expire_after_ms: int = 7 * 24 * 3_600_000  # 0: for those who wait already
+    max_pending: int = 10_000  # for each key
+
+
+@dataclass(frozen=True, slots=True)
+class Wait:
+    """A node that parks its token. `kind` is a row of the table of waits, or `any` or `all` of those in `arms`."""
+
+    kind: str  # approval | event | response | delay | sleep | document | signature | test | callback | any | all
+    event: str | None = None  # the event's name, for the kinds that wait for one; `response`: MESSAGE_RECEIVED
     key: Expression | None = None
     match: Expression | None = None  # over `event`
     data: Expression | None = None
@@ -110,6 +130,9 @@ class Wait:
     on_reject: str = "fail"  # fail | route
     output: Expression | None = None
     arms: tuple[Wait, ...] = ()
+    documents: Expression | None = None  # of `document`: the names of those asked for
+    approvers: Approvers | None = None  # of `approval`
+    heartbeat_ms: int | None = None  # of `callback`: it fails when none comes for so long
 
 
 @dataclass(frozen=True, slots=True)
@@ -182,5 +205,6 @@ class Graph:
     failure_policy: str = "fail"  # fail | compensate
     compensate_on: frozenset[str] = frozenset()  # timeout, cancel: what also leads to compensation
     internal: bool = False  # only another run may start it
+    events: Mapping[str, EventSettings] = field(default_factory=dict)  # by the event's name
     labels: Mapping[str, str] = field(default_factory=dict)
     dag: Mapping[str, tuple[str, ...]] = field(default_factory=dict)  # of `steps`: each node's dependencies
