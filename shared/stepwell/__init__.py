@@ -1,6 +1,15 @@
 """Stepwell: durable workflows on AWS, serverless, in Python. What step code imports; standard library only."""
 
-from stepwell.definition.authoring import Retry, children, fail, sleep, step, wait_for_approval, wait_for_event
+from stepwell.definition.authoring import (
+    Retry,
+    children,
+    fail,
+    sleep,
+    step,
+    wait_for_approval,
+    wait_for_callback,
+    wait_for_event,
+)
 from stepwell.errors import Blocked, External, Invalid, StepError, Transient
 from stepwell.runtime.steps.context import StepContext
 
@@ -17,5 +26,6 @@ __all__ = [
     "sleep",
     "step",
     "wait_for_approval",
+    "wait_for_callback",
     "wait_for_event",
 ]

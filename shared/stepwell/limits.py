@@ -18,6 +18,9 @@ TAGS = 50  # tags of a run: `too_many_tags`
 # Definitions
 DEFINITION_BYTES = 1_000_000  # a definition file: `definition_too_large`
 DEFINITION_NODES = 1_000  # nodes of one workflow: `too_many_nodes`
+WAIT_ARMS = 100  # waits in one `any` or `all`: `too_many_waits`
+DOCUMENTS = 100  # documents that one wait asks for: `bad_value`
+APPROVERS = 100  # names of one approval: `bad_value`
 EXPRESSION_CHARACTERS = 10_000  # one expression: `expression_too_long`
 EXPRESSION_RESULT_BYTES = 1_000_000  # what one expression or template may make: `bad_expression`
 
@@ -38,6 +41,7 @@ DELIVERIES = 5  # a message that killed its worker so often becomes `worker_lost
 PUT_OFFS = 10  # a message whose handler found the world not answering comes anew so often, later and later
 EVENT_KEPT_MS = 7 * DAY_MS  # an event that nobody waited for
 EVENT_PENDING = 10_000  # events kept per name and key: `too_many_pending`
+EVENT_KEPT_MAX_MS = YEAR_MS  # what a definition may ask for: `bad_value`
 RETENTION_MS = 30 * DAY_MS  # an ended run's history
 
 # Answers
@@ -56,7 +60,11 @@ ITEM_BYTES = 32_000
 WAIT_TIMEOUTS_MS: dict[str, tuple[int | None, int]] = {
     "approval": (24 * HOUR_MS, 30 * DAY_MS),
     "response": (24 * HOUR_MS, 7 * DAY_MS),
+    "document": (7 * DAY_MS, 30 * DAY_MS),
+    "signature": (7 * DAY_MS, 30 * DAY_MS),
+    "test": (7 * DAY_MS, 30 * DAY_MS),
     "event": (24 * HOUR_MS, 30 * DAY_MS),
+    "callback": (24 * HOUR_MS, YEAR_MS),
     "delay": (None, 30 * DAY_MS),
     "sleep": (None, YEAR_MS),
     "children": (5 * MINUTE_MS, DAY_MS),

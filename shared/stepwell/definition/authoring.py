@@ -115,7 +115,7 @@ def step(
 class Directive:
     """What a step returns instead of an output: pause, then go on (`next`) or run again (`again`); or fail."""
 
-    kind: Literal["sleep", "approval", "event", "children", "fail"]
+    kind: Literal["sleep", "approval", "event", "callback", "children", "fail"]
     name: str | None = None  # the event's
     key: str | None = None
     data: Json = None  # of children: a list of {workflow, name, input}
@@ -155,6 +155,13 @@ def wait_for_event(
     return Directive(
         "event", name=event, key=key, timeout_ms=_timeout("event", timeout), result=result, then=_then(then)
     )
+
+
+def wait_for_callback(
+    timeout: Duration | None = None, data: Json = None, result: Json = None, then: str = "next"
+) -> Directive:
+    """Pauses until somebody posts to the wait's own URL, which works once. Default timeout: 24 hours."""
+    return Directive("callback", data=data, timeout_ms=_timeout("callback", timeout), result=result, then=_then(then))
 
 
 def children(

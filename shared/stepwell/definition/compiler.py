@@ -13,6 +13,7 @@ from stepwell.definition.checks import check_graph, check_steps_read, lint
 from stepwell.definition.common import MODES, Context, check_name
 from stepwell.definition.compensation import check_listed, compensate_on, lint_compensation
 from stepwell.definition.dag import check_dag, compile_steps, dag_of
+from stepwell.definition.events import Setting, events_of, settings_at
 from stepwell.definition.forks import check_forks
 from stepwell.definition.graph import Graph, Json, Node
 from stepwell.definition.nodes import compile_nodes, start_of
@@ -29,11 +30,15 @@ ENVELOPE = ("apiVersion", "kind", "metadata", "spec")
 
 @dataclass(frozen=True, slots=True)
 class Compiled:
-    """What came of a definition: a graph if it has no errors, what there is to say, and the workflows it calls."""
+    """What came of a definition: a graph if it has no errors, what there is to say, and what the folder is to judge.
+
+    That is: the workflows it calls, and what it says of events.
+    """
 
     graph: Graph | None
     problems: tuple[Problem, ...]
     called: tuple[Called, ...] = ()
+    settings: tuple[Setting, ...] = ()
 
     @property
     def errors(self) -> tuple[Problem, ...]:
@@ -59,7 +64,8 @@ def compile_definition(text: str, file: str = "") -> Compiled:
     written = _compile_written(loaded.data, PurePath(file).stem or None)
     placed = sorted((loaded.placed(problem, file) for problem in written.problems), key=_order)
     called = (replace(one, unknown=loaded.placed(one.unknown, file)) for one in written.called)
-    return Compiled(written.graph, tuple(placed[:MOST_PROBLEMS]), tuple(called))
+    settings = (replace(one, differs=loaded.placed(one.differs, file)) for one in written.settings)
+    return Compiled(written.graph, tuple(placed[:MOST_PROBLEMS]), tuple(called), tuple(settings))
 
 
 def compile_document(document: Mapping[str, Json], *, trusted: bool = False) -> Graph:
@@ -98,7 +104,11 @@ def _compile_written(data: Json, default_name: str | None) -> Compiled:
         return replace(problem, path=as_written(problem.path, shape.written))
 
     problems = (*opening.problems, *shape.problems, *(placed(one) for one in context.problems))
-    return Compiled(graph, problems, tuple(replace(one, unknown=placed(one.unknown)) for one in context.called))
+    called = (replace(one, unknown=placed(one.unknown)) for one in context.called)
+    settings = settings_at(graph.events) if graph is not None else ()
+    return Compiled(
+        graph, problems, tuple(called), tuple(replace(one, differs=placed(one.differs)) for one in settings)
+    )
 
 
 def _open(context: Context, data: Json) -> _Opened | None:
@@ -195,6 +205,7 @@ def _graph(context: Context, document: Mapping[str, Json], nodes: Mapping[str, N
         failure_policy=document.get("failure_policy", "fail"),
         compensate_on=compensate_on(context, document),
         internal=document.get("internal", False),
+        events=events_of(context, document),
         dag=dag_of(document),
     )
 

@@ -24,6 +24,7 @@ from pydantic_core import PydanticCustomError
 
 from stepwell.definition.graph import Json
 from stepwell.errors import UserError
+from stepwell.limits import APPROVERS, EVENT_PENDING
 
 
 def written(name: str) -> str:
@@ -63,6 +64,12 @@ def _policy(value: object, inner: ValidatorFunctionWrapHandler) -> object:
         raise PydanticCustomError("bad_policy", "Input should be a policy") from None
 
 
+def _names(value: object) -> object:
+    if isinstance(value, str) or (isinstance(value, list) and all(isinstance(name, str) for name in value)):
+        return value
+    raise PydanticCustomError("names_type", "Input should be a list of names")
+
+
 def _schema(value: object) -> object:
     if isinstance(value, (dict, bool)):
         return value
@@ -88,6 +95,19 @@ Collection = Annotated[
     Any,
     PlainValidator(_expression),
     WithJsonSchema({"type": "string", "description": "a CEL expression; its value is a list or an object"}),
+]
+Names = Annotated[
+    Any,
+    PlainValidator(_names),
+    WithJsonSchema(
+        {
+            "anyOf": [
+                {"type": "array", "items": {"type": "string"}, "minItems": 1, "maxItems": 100, "uniqueItems": True},
+                {"type": "string", "pattern": r"^\s*\{\{[\s\S]*\}\}\s*$"},
+            ],
+            "description": "a list of names, or a template whose value is one",
+        }
+    ),
 ]
 SchemaDef = Annotated[
     Any, PlainValidator(_schema), WithJsonSchema({"type": ["object", "boolean"], "description": "a JSON Schema"})
@@ -148,11 +168,25 @@ class ActionDef(CallDef):
     run: str = Field(description=RUN)
 
 
-class WaitDef(Written):
-    """A wait: for an event, an approval, a response or a delay; or for the first of several."""
+class ApproversDef(Written):
+    """Who may end an approval, and how many of them have to agree."""
 
-    for_: Literal["approval", "response", "event", "delay"] | None = None
-    name: str | None = Field(default=None, description="the event's name, for `for: event`")
+    need: Annotated[int, Field(ge=1, le=APPROVERS)] | None = None
+    of: Names | None = None
+
+
+class EscalateDef(Written):
+    """Who may end an approval too when it has waited for so long."""
+
+    after: Duration
+    to: Names
+
+
+class WaitDef(Written):
+    """A wait: for one thing, for the first of several (`any`), or for each of several (`all`)."""
+
+    for_: Literal["approval", "response", "event", "document", "signature", "test", "callback", "delay"] | None = None
+    name: str | None = Field(default=None, description="of `event`: its name; default: EVENT_COMPLETED")
     type: str | None = Field(default=None, description="the kind of approval")
     key: str | None = None
     match: Condition | None = Field(default=None, description="a condition over `event`")
@@ -162,7 +196,12 @@ class WaitDef(Written):
     max_retries: Count | None = None
     timeout_actions: list[ActionDef] | None = None
     on_reject: Literal["fail", "route"] | None = None
+    documents: Names | None = Field(default=None, description="of `document`: those asked for; default: one, any")
+    approvers: ApproversDef | None = Field(default=None, description="of `approval`; default: anybody")
+    escalate: EscalateDef | None = Field(default=None, description="of `approval`")
+    heartbeat: Duration | None = Field(default=None, description="of `callback`: it fails when none comes for so long")
     any: list[WaitDef] | None = Field(default=None, description="the first of these that ends, ends the wait")
+    all: list[WaitDef] | None = Field(default=None, description="the wait ends when each of these has ended")
 
 
 class CompensateDef(CallDef):
@@ -285,6 +324,17 @@ class DagStepDef(PlaceDef):
     depends_on: list[str] | None = None
 
 
+class EventDef(Written):
+    """What becomes of the events of one name."""
+
+    consume_on_read: bool | None = Field(default=None, description="true: one waiter gets it; false: every waiter")
+    delivery: Literal["first", "broadcast", "targeted"] | None = None
+    expire_after: Duration | None = Field(default=None, description="0: for those who wait already")
+    max_pending: Annotated[int, Field(ge=1, le=EVENT_PENDING)] | None = Field(
+        default=None, description="kept for each key"
+    )
+
+
 class WorkflowDef(Written):
     """A definition. Exactly one of `nodes`, `timeline` and `steps` is there."""
 
@@ -304,6 +354,7 @@ class WorkflowDef(Written):
     snapshot: Literal["none", "on_end", "on_wait"] | None = Field(
         default=None, description="when the run's state and history are kept as a file in the bucket"
     )
+    events: dict[str, EventDef] | None = Field(default=None, description="settings of events, by the event's name")
     start: str | None = Field(default=None, description="auto or manual; in `nodes` also the name of the first node")
     timeline: list[EntryDef] | None = None
     nodes: dict[str, NodeDef] | None = None

@@ -30,15 +30,18 @@ UNSUPPORTED_KEYS: dict[tuple[str, str], str] = {
     ("WorkflowDef", "concurrency"): "a concurrency limit",
     ("WorkflowDef", "rate_limit"): "a rate limit",
     ("WorkflowDef", "triggers"): "a trigger",
-    ("WorkflowDef", "events"): "event settings",
     ("WorkflowDef", "lock"): "a lock",
-    ("WaitDef", "all"): "a wait for all of several (`all`)",
-    ("WaitDef", "documents"): "a wait for documents",
     ("WaitDef", "children"): "a wait for children",
     ("ActionDef", "compensate"): "the compensation of a timeout action",
 }
 UNSUPPORTED_VALUES: dict[str, tuple[str, ...]] = {
-    "for": ("agent", "document", "signature", "test", "children", "callback"),
+    "for": ("agent", "children"),
+}
+_CHILDREN_HINT = "write it at the node, in place of `wait`: children: [{workflow: fraud}]"
+_INSTEAD = {
+    "a wait for children": _CHILDREN_HINT,
+    "`for: children`": _CHILDREN_HINT,
+    "`for: agent`": "a node that runs a workflow waits for it: write run: workflow:name in place of `wait`",
 }
 _SYNONYMS = {"retry_policy": "retry", "agent": "run", "action": "run"}
 
@@ -141,11 +144,21 @@ def unsupported(feature: str, path: str) -> Problem:
         "unsupported",
         f"{feature} is not supported in this version",
         path,
-        "remove it, or build it from steps and waits",
+        _INSTEAD.get(feature, "remove it, or build it from steps and waits"),
     )
 
 
-_WHOLE = ("for", "to", "name", "back_to", "skip_to", "fail", "continue", "any")  # without it, its owner means nothing
+_WHOLE = (
+    "for",
+    "to",
+    "name",
+    "back_to",
+    "skip_to",
+    "fail",
+    "continue",
+    "any",
+    "all",
+)  # without it, its owner means nothing
 _OWNERS = {"timeout_actions", "compensate", "compensation"}  # of what is nothing without `run`
 _ACTS = ("run", "wait", "sleep", "children")  # without it, a node's other keys cannot be judged
 _STAYS = ("name", "diverge", "branch", "transitions", "fan_out", "fan_in", "depends_on")
@@ -197,6 +210,7 @@ _KINDS = {
     "model_attributes_type": "a mapping",
     "condition_type": "a CEL expression",
     "schema_type": "a JSON Schema (a mapping)",
+    "names_type": "a list of names, or a template",
 }
 
 

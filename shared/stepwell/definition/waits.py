@@ -7,21 +7,30 @@ from dataclasses import replace
 
 from stepwell.definition.common import Context, check_name, step_of
 from stepwell.definition.durations import show_duration
+from stepwell.definition.event_names import WAITED_FOR
 from stepwell.definition.graph import Expression, Json, Wait
-from stepwell.limits import HOUR_MS, WAIT_RETRIES, WAIT_TIMEOUTS_MS
+from stepwell.definition.wait_details import approvers_of, check_times, documents_of, heartbeat_of
+from stepwell.limits import HOUR_MS, WAIT_ARMS, WAIT_RETRIES, WAIT_TIMEOUTS_MS
 
 ANY_TIMEOUT_MS = 24 * HOUR_MS  # an `any` none of whose arms has a timeout of its own
-RESPONSE_EVENT = "MESSAGE_RECEIVED"
 
 _OUTCOME = ("on_timeout", "max_retries", "timeout_actions")
+_EVENT = ("key", "match", "data", "timeout", *_OUTCOME)
 # The keys that mean something to each kind, besides `for`.
 _KEYS: dict[str, tuple[str, ...]] = {
-    "approval": ("type", "data", "timeout", "on_reject", *_OUTCOME),
-    "response": ("key", "match", "data", "timeout", *_OUTCOME),
-    "event": ("name", "key", "match", "data", "timeout", *_OUTCOME),
+    "approval": ("type", "data", "timeout", "on_reject", "approvers", "escalate", *_OUTCOME),
+    "response": _EVENT,
+    "event": ("name", *_EVENT),
+    "document": ("documents", *_EVENT),
+    "signature": _EVENT,
+    "test": _EVENT,
+    "callback": ("data", "timeout", "heartbeat", *_OUTCOME),
     "delay": ("timeout", "data"),
     "any": ("any", "data", "timeout", *_OUTCOME),
+    "all": ("all", "data", "timeout", *_OUTCOME),
 }
+_SEVERAL = ("any", "all")
+_OF_THE_WHOLE = {"any": _OUTCOME, "all": ("timeout", *_OUTCOME)}  # keys that an arm cannot have
 
 
 def wait_of(context: Context, node: Mapping[str, Json], path: str) -> Wait | None:
@@ -32,7 +41,12 @@ def wait_of(context: Context, node: Mapping[str, Json], path: str) -> Wait | Non
         return Wait("sleep", timeout=timeout, timeout_ms=timeout_ms, output=output)
     if "wait" not in node:
         return None
-    return _wait(context, node["wait"], f"{path}/wait", output)
+    data, place = node["wait"], f"{path}/wait"
+    made = _wait(context, data, place, output)
+    if made is not None and len(made.arms) == len(data.get(made.kind, ())):  # none was left out
+        arms = {f"{place}/{made.kind}/{at}": arm for at, arm in enumerate(made.arms)}
+        check_times(context, made, arms, place)
+    return made
 
 
 def _wait(context: Context, data: Mapping[str, Json], path: str, output: Expression | None = None) -> Wait | None:
@@ -40,12 +54,12 @@ def _wait(context: Context, data: Mapping[str, Json], path: str, output: Express
     if kind is None:
         return None
     _check_keys(context, data, kind, path)
-    arms = tuple(_arms(context, data, path)) if kind == "any" else ()
+    arms = tuple(_arms(context, data, kind, path)) if kind in _SEVERAL else ()
     timeout, timeout_ms = timeout_of(context, data, "timeout", path, kind, arms)
     actions = [step_of(context, one, f"{path}/timeout_actions/{at}") for at, one in _each(data, "timeout_actions")]
     return Wait(
         kind=kind,
-        event=_event(context, data, kind, path),
+        event=_event(context, data, path) if kind == "event" else WAITED_FOR.get(kind),
         key=context.template(data, "key", path),
         match=context.condition(data, "match", path),
         data=_data(context, data, path),
@@ -57,17 +71,24 @@ def _wait(context: Context, data: Mapping[str, Json], path: str, output: Express
         on_reject=data.get("on_reject", "fail"),
         output=output,
         arms=arms,
+        documents=documents_of(context, data, path),
+        approvers=approvers_of(context, data, path),
+        heartbeat_ms=heartbeat_of(context, data, path),
     )
 
 
 def _kind(context: Context, data: Mapping[str, Json], path: str) -> str | None:
-    if ("for" in data) == ("any" in data):
-        message = "a wait has `for` or `any`, not both" if "for" in data else "`for` is missing"
-        hint = "for: approval, response, event or delay; or any: with a list of waits"
-        context.add("missing_key" if "for" not in data else "conflict", message, path, hint)
-        return None
-    kind: str = data.get("for", "any")
-    return kind
+    written = [key for key in ("for", *_SEVERAL) if key in data]
+    if len(written) == 1:
+        kind: str = data["for"] if written == ["for"] else written[0]
+        return kind
+    kinds = [kind for kind in _KEYS if kind not in _SEVERAL]
+    hint = f"for: {', '.join(kinds[:-1])} or {kinds[-1]}; or any: or all: with a list of waits"
+    if written:
+        context.add("conflict", f"a wait has one of `for`, `any` and `all`, not {' and '.join(written)}", path, hint)
+    else:
+        context.add("missing_key", "`for` is missing", path, hint)
+    return None
 
 
 def _check_keys(context: Context, data: Mapping[str, Json], kind: str, path: str) -> None:
@@ -80,25 +101,35 @@ def _check_keys(context: Context, data: Mapping[str, Json], kind: str, path: str
         context.add("misplaced_key", "`max_retries` needs `on_timeout: retry`", f"{path}/max_retries", "add it")
 
 
-def _arms(context: Context, data: Mapping[str, Json], path: str) -> list[Wait]:
-    arms = []
-    if not data["any"]:
-        context.add("missing_key", "`any` is empty", f"{path}/any", "list the waits, the first that ends wins")
-    for at, one in _each(data, "any"):
-        place = f"{path}/any/{at}"
-        if "any" in one:
-            context.add(
-                "misplaced_key", "an `any` inside an `any`", f"{place}/any", "put its waits into the outer list"
-            )
-            continue
-        for key in _OUTCOME:
-            if key in one:
-                context.add(
-                    "misplaced_key", f"`{key}` belongs to the whole wait", f"{place}/{key}", "move it beside `any`"
-                )
-        if (arm := _wait(context, one, place)) is not None:
-            arms.append(_without_default(arm, one))
-    return arms
+def _arms(context: Context, data: Mapping[str, Json], kind: str, path: str) -> list[Wait]:
+    place = f"{path}/{kind}"
+    if not data[kind]:
+        ends = "the first that ends wins" if kind == "any" else "it ends when each of them has"
+        context.add("missing_key", f"`{kind}` is empty", place, f"list the waits, {ends}")
+    if len(data[kind]) > WAIT_ARMS:
+        message = f"`{kind}` has {len(data[kind])} waits"
+        context.add("too_many_waits", message, place, f"at most {WAIT_ARMS}; a fork has a branch for each of more")
+        return []
+    arms = [_arm(context, one, kind, f"{place}/{at}") for at, one in _each(data, kind)]
+    return [arm for arm in arms if arm is not None]
+
+
+def _arm(context: Context, data: Mapping[str, Json], outer: str, path: str) -> Wait | None:
+    for inner in _SEVERAL:
+        if inner in data:
+            hint = "put its waits into the outer list" if inner == outer else "make it two nodes, one after the other"
+            context.add("misplaced_key", f"`{inner}` inside `{outer}`", f"{path}/{inner}", hint)
+            return None
+    if outer == "all" and data.get("for") == "delay":
+        hint = "write `sleep:` in a node after it"
+        context.add("misplaced_key", "a delay inside `all`: nothing comes of it", f"{path}/for", hint)
+        return None
+    for key in _OF_THE_WHOLE[outer]:
+        if key in data:
+            message = f"`{key}` belongs to the whole wait"
+            context.add("misplaced_key", message, f"{path}/{key}", f"move it beside `{outer}`")
+    arm = _wait(context, data, path)
+    return None if arm is None else _without_default(arm, data)
 
 
 def _without_default(arm: Wait, data: Mapping[str, Json]) -> Wait:
@@ -125,23 +156,22 @@ def timeout_of(
 
 
 def _bounds(kind: str, arms: tuple[Wait, ...]) -> tuple[int | None, int]:
-    if kind != "any":
+    """The default and the maximum. A wait for all lasts as long as the most patient of its arms would."""
+    if kind not in _SEVERAL:
         return WAIT_TIMEOUTS_MS[kind]
+    rows = [WAIT_TIMEOUTS_MS[arm.kind] for arm in arms] or [WAIT_TIMEOUTS_MS["event"]]
+    longest = max(most for _, most in rows)
+    if kind == "all":
+        return max((default for default, _ in rows if default is not None), default=ANY_TIMEOUT_MS), longest
     timed = any(arm.timeout is not None or arm.timeout_ms is not None for arm in arms)
-    longest = max((WAIT_TIMEOUTS_MS[arm.kind][1] for arm in arms), default=WAIT_TIMEOUTS_MS["event"][1])
     return None if timed else ANY_TIMEOUT_MS, longest
 
 
-def _event(context: Context, data: Mapping[str, Json], kind: str, path: str) -> str | None:
-    if kind == "response":
-        return RESPONSE_EVENT
-    if kind != "event":
-        return None
-    if "name" not in data:
-        context.add("missing_key", "`name` is missing", path, "say which event: {for: event, name: paid}")
-        return None
-    check_name(context, data["name"], f"{path}/name", "event")
-    name: str = data["name"]
+def _event(context: Context, data: Mapping[str, Json], path: str) -> str:
+    """The name that a wait for an event gives, else the table's."""
+    name: str = data.get("name", WAITED_FOR["event"])
+    if "name" in data:
+        check_name(context, name, f"{path}/name", "event")
     return name
 
 

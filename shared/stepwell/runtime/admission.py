@@ -6,14 +6,13 @@ import math
 import re
 from collections.abc import Mapping
 
+from stepwell.definition.event_names import OWN_EVENTS, OWN_PREFIXES, is_own
 from stepwell.definition.graph import Json
 from stepwell.errors import InvalidInput
 from stepwell.limits import JSON_DEPTH, KEY_CHARACTERS, NAME_CHARACTERS, TAGS
 
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:-]*", re.ASCII)
 RUN_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]*", re.ASCII)
-_OWN_EVENTS = frozenset({"SCHEDULE_REACHED", "AGENT_COMPLETED"})  # a timer's and a child run's end
-_OWN_PREFIXES = ("governance.", "stepwell.")
 _LARGEST_INT = 2**63 - 1  # what expressions, and most readers of JSON, can hold
 
 
@@ -27,8 +26,8 @@ def check_name(name: str, what: str) -> None:
 def check_event_name(name: str) -> None:
     """An event that a caller may send: not one of those that Stepwell itself sends."""
     check_name(name, "event name")
-    if name in _OWN_EVENTS or name.startswith(_OWN_PREFIXES):
-        hint = f"names that begin with {' or '.join(_OWN_PREFIXES)}, and {', '.join(sorted(_OWN_EVENTS))}, are its own"
+    if is_own(name):
+        hint = f"names that begin with {' or '.join(OWN_PREFIXES)}, and {', '.join(sorted(OWN_EVENTS))}, are its own"
         raise InvalidInput(f"only Stepwell itself sends {name!r}", code="reserved_event", hint=hint)
 
 

@@ -9,6 +9,7 @@ from pathlib import Path
 
 from stepwell.definition.called import Called, unknown_workflows
 from stepwell.definition.compiler import Compiled, compile_definition
+from stepwell.definition.events import Setting, differing_settings
 from stepwell.definition.graph import Graph, Json
 from stepwell.definition.webhooks import FILES, Webhooks, check_webhooks
 from stepwell.errors import NotFound, Problem
@@ -42,6 +43,7 @@ def load_folder(path: Path) -> Folder:
     graphs: dict[str, Graph] = {}
     files: dict[str, Path] = {}
     called: dict[str, tuple[Called, ...]] = {}
+    settings: dict[str, tuple[Setting, ...]] = {}
     problems: list[Problem] = []
     for file in definition_files(path):
         loaded = _load(file)
@@ -51,14 +53,16 @@ def load_folder(path: Path) -> Folder:
         if graph.name in graphs:
             problems.append(_twice(graph.name, file, files[graph.name]))
             continue
-        graphs[graph.name], files[graph.name], called[graph.name] = graph, file, loaded.called
+        graphs[graph.name], files[graph.name] = graph, file
+        called[graph.name], settings[graph.name] = loaded.called, loaded.settings
     broken = any(problem.severity == "error" for problem in problems)
     # A name that is not there may be that of a broken definition.
     unknown = {} if broken else {name: unknown_workflows(called[name], graphs) for name in graphs}
+    wrong = {name: (*unknown.get(name, ()), *found) for name, found in differing_settings(settings).items()}
     webhooks = load_webhooks(path, None if broken else graphs.keys())
     return Folder(
-        tuple(graph for name, graph in graphs.items() if not unknown.get(name)),
-        (*problems, *chain.from_iterable(unknown.values()), *webhooks.problems),
+        tuple(graph for name, graph in graphs.items() if not wrong[name]),
+        (*problems, *chain.from_iterable(wrong.values()), *webhooks.problems),
         webhooks.document,
     )
 
