@@ -79,6 +79,10 @@ def test_a_bad_default_is_refused_where_it_is_written(mistake: Callable[[], obje
             Directive("event", "paid", "7", timeout_ms=3_600_000),
         ),
         (
+            authoring.wait_for_callback(data={"a": 1}, result=2),
+            Directive("callback", data={"a": 1}, timeout_ms=86_400_000, result=2),
+        ),
+        (
             authoring.children(["fraud", {"workflow": "fraud", "input": {"a": 1}}, {"workflow": "stock", "name": "s"}]),
             Directive(
                 "children",
@@ -105,6 +109,7 @@ def test_a_directive_says_what_the_engine_is_to_do(made: Directive, expected: Di
         (lambda: authoring.sleep(-1), "bad_duration"),
         (lambda: authoring.sleep(1, then="later"), "bad_step"),
         (lambda: authoring.wait_for_approval(timeout="31d"), "timeout_too_long"),
+        (lambda: authoring.wait_for_callback(timeout="366d"), "timeout_too_long"),
         (lambda: authoring.wait_for_event(""), "bad_name"),
         (lambda: authoring.wait_for_event("paid", key=""), "bad_key"),
         (lambda: authoring.wait_for_event("paid", key="x" * 513), "bad_key"),

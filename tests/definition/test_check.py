@@ -203,7 +203,6 @@ MISTAKES = [
     ),
     ("output of nothing", TIMELINE + "  - name: a\n    output: {x: 1}", "misplaced_key", 4, "run"),
     ("a wait for nothing", TIMELINE + "  - name: a\n    wait: {timeout: 5m}", "missing_key", 4, "for"),
-    ("an event without a name", TIMELINE + "  - name: a\n    wait: {for: event}", "missing_key", 4, "name"),
     ("a delay without a time", TIMELINE + "  - name: a\n    wait: {for: delay}", "missing_key", 4, "timeout"),
     ("an empty any", TIMELINE + "  - name: a\n    wait: {any: []}", "missing_key", 4, "any"),
     (
@@ -284,11 +283,7 @@ UNSUPPORTED = [
     ("concurrency", TIMELINE + "  - {name: a}\nconcurrency: {limit: 1}", 4),
     ("rate limit", TIMELINE + "  - {name: a}\nrateLimit: {limit: 1, per: 1m}", 4),
     ("trigger", TIMELINE + "  - {name: a}\ntriggers: []", 4),
-    ("all", ENTRY + "wait: {all: [{for: approval}]}", 4),
-    *[
-        (f"for: {kind}", ENTRY + f"wait: {{for: {kind}}}", 4)
-        for kind in ("agent", "document", "signature", "test", "callback")
-    ],
+    *[(f"for: {kind}", ENTRY + f"wait: {{for: {kind}}}", 4) for kind in ("agent", "children")],
     ("timeout action", ENTRY + "wait: {for: response, timeout_actions: [{run: x, compensate: {run: y}}]}", 4),
     ("actions", HEAD + "actions: []", 2),
     ("States", HEAD + "States: {}", 2),
@@ -364,6 +359,7 @@ def test_hostile_documents_are_problems_and_not_crashes() -> None:
         "compensation",
         "compensate_on",
         "internal",
+        "events",
     ]
     inner = [
         "name",
@@ -397,6 +393,11 @@ def test_hostile_documents_are_problems_and_not_crashes() -> None:
         "on_timeout",
         "type",
         "max_retries",
+        "all",
+        "documents",
+        "approvers",
+        "escalate",
+        "heartbeat",
     ]
     fan_ins = ["policy", "merge", "target", "tolerate", "on_branch_failure", "on_early_complete"]
     texts = [f"{HEAD}kind: x\n{key}: {value}" for key in keys for value in values]
@@ -405,6 +406,15 @@ def test_hostile_documents_are_problems_and_not_crashes() -> None:
     texts += [f"{NODES}  a: {{{key}: {value}}}" for key in inner for value in values]
     texts += [f"{TIMELINE}  - {{name: a, wait: {{{key}: {value}}}}}" for key in waits for value in values]
     texts += [f"{TIMELINE}  - {{name: a, wait: {{any: [{{{key}: {value}}}]}}}}" for key in waits for value in values]
+    parts = {"approvers": ("need", "of"), "escalate": ("after", "to")}
+    texts += [
+        f"{TIMELINE}  - {{name: a, wait: {{for: approval, {part}: {{{key}: {value}}}}}}}"
+        for part, keys in parts.items()
+        for key in keys
+        for value in values
+    ]
+    settings = ["consume_on_read", "delivery", "expire_after", "max_pending"]
+    texts += [f"{TIMELINE}  - {{name: a}}\nevents: {{to: {{{key}: {value}}}}}" for key in settings for value in values]
     texts += [
         f"{NODES}  a: {{transitions: [{{to: b, {key}: {value}}}]}}"
         for key in ("when", "priority", "max", "foreach", "as", "max_concurrency")

@@ -44,8 +44,30 @@ CALLS = {
     "compensation": [{"step": "b", "action": "x", "retryPolicy": {}}],
 }
 
+WAITS = {
+    "workflow": "w",
+    "events": {"paid": {"consumeOnRead": False, "delivery": "broadcast", "expireAfter": 0, "max_pending": 10}},
+    "nodes": {
+        "a": {
+            "wait": {
+                "all": [
+                    {"for": "document", "documents": ["cv", "id"]},
+                    {"for": "document", "documents": "{{ input.documents }}"},
+                    {
+                        "for": "approval",
+                        "approvers": {"need": 2, "of": ["ana", "leo"]},
+                        "escalate": {"after": "4h", "to": ["boss"]},
+                    },
+                    {"for": "callback", "heartbeat": 300},
+                ],
+                "timeout": "1d",
+            }
+        }
+    },
+}
 
-@pytest.mark.parametrize("good", [GOOD, FORK, CALLS])
+
+@pytest.mark.parametrize("good", [GOOD, FORK, CALLS, WAITS])
 def test_the_schema_accepts_what_compiles(good: dict[str, object]) -> None:
     fastjsonschema.compile(json_schema(), use_default=False)(good)
     compile_document(good)
@@ -64,6 +86,11 @@ def test_the_schema_accepts_what_compiles(good: dict[str, object]) -> None:
         {"timeline": [{"name": "a", "children": [{}]}]},
         {"timeline": [{"name": "a", "run": "x", "compensate": {}}]},
         {"compensate_on": ["failure"]},
+        {"timeline": [{"name": "a", "wait": {"for": "document", "documents": "cv"}}]},
+        {"timeline": [{"name": "a", "wait": {"for": "document", "documents": ["cv", "cv"]}}]},
+        {"timeline": [{"name": "a", "wait": {"for": "approval", "approvers": {"need": 0}}}]},
+        {"timeline": [{"name": "a", "wait": {"for": "approval", "escalate": {"after": "4h"}}}]},
+        {"events": {"paid": {"max_pending": 10_001}}},
     ],
 )
 def test_the_schema_refuses_what_the_check_refuses(change: dict[str, object]) -> None:

@@ -82,3 +82,32 @@ def test_a_name_may_be_that_of_a_broken_definition(tmp_path: Path) -> None:
     (tmp_path / "a.yaml").write_text(CALLER % "fraud")
     (tmp_path / "b.yaml").write_text("workflow: fraud\nnodes: {a: {run: 5}}\n")
     assert codes(tmp_path) == ["wrong_type"]
+
+
+EVENTS = """workflow: {name}
+events:
+  paid: {paid}
+  sent: {{max_pending: 5}}
+timeline: [{{name: a}}]
+"""
+
+
+def test_two_workflows_that_say_the_same_of_an_event_go_together(tmp_path: Path) -> None:
+    (tmp_path / "a.yaml").write_text(EVENTS.format(name="one", paid="{delivery: broadcast}"))
+    (tmp_path / "b.yaml").write_text(EVENTS.format(name="two", paid="{delivery: broadcast, consumeOnRead: false}"))
+    (tmp_path / "c.yaml").write_text("workflow: three\ntimeline: [{name: a}]\n")
+    folder = load_folder(tmp_path)
+    assert folder.problems == ()
+    assert [len(graph.events) for graph in folder.graphs] == [2, 2, 0]
+
+
+def test_two_workflows_that_differ_on_an_event_are_both_told(tmp_path: Path) -> None:
+    (tmp_path / "a.yaml").write_text(EVENTS.format(name="one", paid="{delivery: broadcast}"))
+    (tmp_path / "b.yaml").write_text(EVENTS.format(name="two", paid="{delivery: first}"))
+    folder = load_folder(tmp_path)
+    assert folder.graphs == ()
+    assert [(problem.code, problem.file, problem.line) for problem in folder.errors] == [
+        ("event_settings_differ", str(tmp_path / "a.yaml"), 3),
+        ("event_settings_differ", str(tmp_path / "b.yaml"), 3),
+    ]
+    assert [problem.message.rpartition(" ")[2] for problem in folder.errors] == ["`two`", "`one`"]

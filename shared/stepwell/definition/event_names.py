@@ -1,4 +1,4 @@
-"""The names of events: those that the table of waits fixes, and those that only Stepwell sends. Standard library only."""
+"""The names of events: those of the table of waits, and those that only Stepwell sends. Standard library only."""
 
 from __future__ import annotations
 

@@ -148,17 +148,8 @@ def unsupported(feature: str, path: str) -> Problem:
     )
 
 
-_WHOLE = (
-    "for",
-    "to",
-    "name",
-    "back_to",
-    "skip_to",
-    "fail",
-    "continue",
-    "any",
-    "all",
-)  # without it, its owner means nothing
+# Without it, its owner means nothing.
+_WHOLE = ("for", "to", "name", "back_to", "skip_to", "fail", "continue", "any", "all")
 _OWNERS = {"timeout_actions", "compensate", "compensation"}  # of what is nothing without `run`
 _ACTS = ("run", "wait", "sleep", "children")  # without it, a node's other keys cannot be judged
 _STAYS = ("name", "diverge", "branch", "transitions", "fan_out", "fan_in", "depends_on")
