@@ -40,6 +40,7 @@ WAIT_RETRIES = 3  # `on_timeout: retry`
 DELIVERIES = 5  # a message that killed its worker so often becomes `worker_lost`
 PUT_OFFS = 10  # a message whose handler found the world not answering comes anew so often, later and later
 EVENT_KEPT_MS = 7 * DAY_MS  # an event that nobody waited for
+SEEN_EVENTS = 100  # events of a topic that a token remembers, of those that are not consumed; older ones are past
 EVENT_PENDING = 10_000  # events kept per name and key: `too_many_pending`
 EVENT_KEPT_MAX_MS = YEAR_MS  # what a definition may ask for: `bad_value`
 RETENTION_MS = 30 * DAY_MS  # an ended run's history

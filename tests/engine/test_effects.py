@@ -51,7 +51,8 @@ def test_a_wait_without_a_limit_sets_no_timer() -> None:
     assert of(run) == ["Register", "SetTimer", "ShowStatus", "TakePending"]
     assert run.token.parked is not None
     unlimited = Record(0, Kind.WAITING, "w", NOW_MS, "hold", parked=type(run.token.parked)("event", ()))
-    assert of(Play(run.graph, token=Token(slot=0, last=unlimited))) == ["Register", "ShowStatus", "TakePending"]
+    token = Token(slot=0, last=unlimited, parked=unlimited.parked)
+    assert of(Play(run.graph, token=token)) == ["Register", "ShowStatus", "TakePending"]
 
 
 def test_the_timer_and_the_registration_name_the_slot_of_the_wait() -> None:

@@ -14,6 +14,8 @@ from hypothesis import strategies as st
 from stepwell.engine.codec import decode_record, decode_token, encode_record, encode_token
 from stepwell.engine.records import (
     Arm,
+    Called,
+    Compensate,
     End,
     Failure,
     Goto,
@@ -26,7 +28,7 @@ from stepwell.engine.records import (
     Status,
     Topic,
 )
-from stepwell.engine.token import Token, apply, fold
+from stepwell.engine.token import Token, Undoing, apply, fold
 from stepwell.errors import EngineFault
 from tests.engine.kit import NOW_MS
 
@@ -142,13 +144,19 @@ _pauses = st.builds(
     st.sampled_from(["next", "again"]),
 )  # fmt: skip
 _ends = st.builds(End, st.sampled_from(Status), st.none() | _failures)
-_nexts = st.builds(Goto, _texts) | st.builds(RetryAt, _ints) | _pauses | _ends
-_arms = st.builds(Arm, _texts, st.lists(st.builds(Topic, _texts, _texts), max_size=2).map(tuple), _texts)
+_undos = st.builds(Compensate, st.sampled_from(Status), st.none() | _failures)
+_nexts = st.builds(Goto, _texts) | st.builds(RetryAt, _ints) | _pauses | _ends | _undos
+_names = st.lists(_texts, max_size=2).map(tuple)
+_arms = st.builds(
+    Arm, _texts, st.lists(st.builds(Topic, _texts, _texts), max_size=2).map(tuple), _texts, _texts, _names,
+    st.integers(1, 3),
+)  # fmt: skip
+_children = st.lists(st.builds(Called, _texts, _texts, _json), max_size=2).map(tuple)
 _parked = st.builds(
     Parked, _texts, st.lists(_arms, max_size=2).map(tuple), st.none() | _ints, st.none() | st.integers(0, 3), _json,
-    _ints, st.none() | _pauses,
+    _ints, st.none() | _pauses, _children, st.booleans(), st.none() | _ints, st.none() | _ints, _names,
 )  # fmt: skip
-_resumptions = st.builds(Resumption, _texts, st.integers(0, 3), _texts, _json, _texts, _texts)
+_resumptions = st.builds(Resumption, _texts, st.integers(0, 3), _texts, _json, _texts, _texts, _texts, _texts)
 _records = st.builds(
     Record,
     slot=st.integers(0, 10**6),
@@ -166,6 +174,7 @@ _records = st.builds(
     next=st.none() | _nexts,
     parked=st.none() | _parked,
     resumption=st.none() | _resumptions,
+    undid=_texts,
     reason=_texts,
     who=_texts,
 )
@@ -186,6 +195,8 @@ def test_a_snapshot_comes_back_as_it_was(record: Record, scope: dict[str, Any], 
         slot=record.slot, last=record, node=record.node, scope=scope, result=result, error=record.error,
         parked=record.parked, resumption=record.resumption, visits={"a": 2}, rule_uses={"a.branch[0]": 1},
         end=record.next if isinstance(record.next, End) else None,
+        received=() if record.resumption is None else (record.resumption,), received_slot=3, seen={"paid#": ("1:a",)},
+        undoing=Undoing(Status.FAILED, record.error, "why", "ana", ("0@3",)),
     )  # fmt: skip
     assert repr(decode_token(encode_token(token))) == repr(token)
 

@@ -63,6 +63,7 @@ def joined(**parts: object) -> Record:
 
 
 RESUMED = Record(0, Kind.RESUMED, "t", NOW_MS, "n", resumption=Resumption("timer"))
+RECEIVED = Record(0, Kind.RECEIVED, "t", NOW_MS, "n", resumption=Resumption("approved", by="ana", part="ana"))
 TO, DONE, OVER = Goto("m"), End(Status.COMPLETED), End(Status.FAILED)
 FORK = Fork((Group("n.transitions[0]", "m", 2),), "j")
 # One record for each way through the table, from a phase in which a token can rest.
@@ -99,6 +100,8 @@ WAYS: list[tuple[Phase, Record]] = [
     (Phase.COMPENSATING, Record(0, Kind.UNDONE, "w", NOW_MS, "n", undid="0@1")),
     (Phase.COMPENSATING, Record(0, Kind.UNDONE, "w", NOW_MS, next=End(Status.COMPENSATED))),
     (Phase.COMPENSATING, TIMED_OUT),
+    (Phase.WAITING_FOR_APPROVAL, RECEIVED),
+    (Phase.WAITING_FOR_EVENT, RECEIVED),
     (Phase.EXECUTING_STEP, CANCELLED),
     (Phase.EXECUTING_STEP, TIMED_OUT),
     *((phase, record) for phase in sorted(PARKED) for record in (RESUMED, CANCELLED, TIMED_OUT, BROKEN_OFF)),

@@ -17,9 +17,9 @@ from stepwell.runtime import worker
 from stepwell.runtime.alarms import Alarms
 from stepwell.runtime.coordinator import Coordinator
 from stepwell.runtime.logbook import Forks, Standing
-from stepwell.runtime.messages import Wake, to_json
+from stepwell.runtime.messages import Publish, Wake, to_json
 from stepwell.runtime.perform import Performer
-from stepwell.runtime.ports import Event, Lane, Saved, StatusChange, Waiter
+from stepwell.runtime.ports import Lane, Saved, StatusChange, Waiter
 from stepwell.runtime.worker import Budget, Worker
 from tests.sim.dag_mutants import OF_DAGS
 from tests.sim.fork_mutants import OF_FORKS
@@ -79,11 +79,11 @@ class _EarlyWaits:
 def event_after_waits() -> Iterator[None]:
     """The publisher reads the waits first and writes its event after."""
 
-    async def publish(self: Coordinator, event: Event, by: str) -> None:
+    async def publish(self: Coordinator, publish: Publish) -> None:
         store = self._ports.store
-        early = _EarlyWaits(store, list(await store.waiters(event.topic)))
+        early = _EarlyWaits(store, list(await store.waiters(publish.event.topic)))
         ports = replace(self._ports, store=early)
-        await _publish(Coordinator(ports, self._logbook, self._performer), event, by)
+        await _publish(Coordinator(ports, self._logbook, self._performer, self._catalog), publish)
 
     with mock.patch.object(Coordinator, "publish", publish):
         yield
@@ -107,13 +107,13 @@ class _EarlyLog:
 def event_after_log() -> Iterator[None]:
     """The publisher to a run reads its log first and writes its event after, when it gets round to it."""
 
-    async def publish(self: Coordinator, event: Event, by: str) -> None:
-        run_id, logbook = run_of(event.topic), self._logbook
+    async def publish(self: Coordinator, publish: Publish) -> None:
+        run_id, logbook = run_of(publish.event.topic), self._logbook
         if run_id is not None:
             logbook = _EarlyLog(self._logbook, await self._logbook.load(run_id))  # type: ignore[assignment]
             for _ in range(20):
                 await stop("dawdling")
-        await _publish(Coordinator(self._ports, logbook, self._performer), event, by)
+        await _publish(Coordinator(self._ports, logbook, self._performer, self._catalog), publish)
 
     with mock.patch.object(Coordinator, "publish", publish):
         yield

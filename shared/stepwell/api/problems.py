@@ -16,7 +16,15 @@ log = logging.getLogger("stepwell.api")
 PROBLEM_TYPE = "application/problem+json"
 RETRY_AFTER_SECONDS = 1
 
-_BY_CODE = {"body_too_large": 413, "bad_json": 400, "unknown_route": 404, "method_not_allowed": 405, "bad_query": 422}
+_BY_CODE = {
+    "body_too_large": 413,
+    "too_many_pending": 429,
+    "not_an_approver": 403,
+    "bad_json": 400,
+    "unknown_route": 404,
+    "method_not_allowed": 405,
+    "bad_query": 422,
+}
 _BY_CLASS: tuple[tuple[type[UserError], int], ...] = ((NotFound, 404), (Conflict, 409), (InvalidInput, 422))
 
 

@@ -32,14 +32,14 @@ class Mailbox(Logs):
         super().__init__(table)
         self._room: dict[Topic, int] = {}
 
-    async def put_event(self, event: Event) -> bool:
+    async def put_event(self, event: Event, most: int = limits.EVENT_PENDING) -> bool:
         """The limit of pending events is counted when this process has used up what it last counted as free."""
         item = {**event_item(event), **await self._table.pack("payload", encode(event.payload))}
-        room = self._room.pop(event.topic, 0) or limits.EVENT_PENDING - self._count_pending(event.topic, event.at_ms)
+        room = self._room.pop(event.topic, 0) or most - self._count_pending(event.topic, event.at_ms)
         if room <= 0:
             if self._table.get(keys.event_key(event.topic, event.id), keys.PARTITION) is not None:
                 return False
-            raise too_many_pending(event.topic)
+            raise too_many_pending(event.topic, most)
         is_new = self._table.put_new(item) is None
         if len(self._room) >= _TOPICS_REMEMBERED:
             self._room.clear()

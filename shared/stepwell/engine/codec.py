@@ -47,7 +47,9 @@ def decode_record(body: str) -> Record:
 
 def encode_token(token: Token) -> str:
     """A snapshot: the fold as it stands, its last record included. What a branch has of its parent is not in it."""
-    out = _plain(token, skip=("last", "steps", "end", "error", "parked", "resumption", "fork", "branch", "undoing"))
+    out = _plain(
+        token, skip=("last", "steps", "end", "error", "parked", "resumption", "fork", "branch", "undoing", "received")
+    )
     out["last"] = _record_to_json(token.last) if token.last else None
     out["steps"] = {name: _view_to_json(view) for name, view in token.steps.items()}
     for name in ("end", "fork"):
@@ -58,6 +60,8 @@ def encode_token(token: Token) -> str:
             out[name] = _plain(part)
     if token.parked:
         out["parked"] = _parked_to_json(token.parked)
+    if token.received:
+        out["received"] = [_plain(one) for one in token.received]
     if token.undoing:
         out["undoing"] = _undoing_to_json(token.undoing)
     return _encode(out)
@@ -77,6 +81,8 @@ def decode_token(body: str) -> Token:
         error=_part(Failure, raw.get("error")),
         resumption=_part(Resumption, raw.get("resumption")),
         parked=_parked_from_json(raw["parked"]) if raw.get("parked") else None,
+        received=tuple(_build(Resumption, one) for one in raw.get("received", ())),
+        seen={topic: tuple(events) for topic, events in raw.get("seen", {}).items()},
         undoing=_undoing_from_json(raw["undoing"]) if raw.get("undoing") else None,
     )
 
@@ -172,9 +178,15 @@ def _arm_to_json(arm: Arm) -> dict[str, Json]:
 
 
 def _parked_from_json(raw: Mapping[str, Json]) -> Parked:
-    arms = tuple(_build(Arm, arm, topics=tuple(Topic(*topic) for topic in arm["topics"])) for arm in raw["arms"])
+    arms = tuple(_arm_from_json(arm) for arm in raw["arms"])
     asked = _part(Pause, raw.get("asked_by_step"))
-    return _build(Parked, raw, arms=arms, asked_by_step=asked, children=_called(raw))
+    others = tuple(raw.get("escalate_to", ()))
+    return _build(Parked, raw, arms=arms, asked_by_step=asked, children=_called(raw), escalate_to=others)
+
+
+def _arm_from_json(raw: Mapping[str, Json]) -> Arm:
+    topics = tuple(Topic(*topic) for topic in raw["topics"])
+    return _build(Arm, raw, topics=topics, parts=tuple(raw.get("parts", ())))
 
 
 def _called(raw: Mapping[str, Json]) -> tuple[Called, ...]:

@@ -44,7 +44,7 @@ def decide(moment: Moment, token: Token) -> Action:
 def _go_on(moment: Moment, token: Token, last: Record) -> Action:
     """What follows from where the last record left the token."""
     match last.kind, last.next:
-        case Kind.WAITING, _:
+        case Kind.WAITING | Kind.RECEIVED, _:
             return Rest()
         case Kind.RESUMED, _:
             return settle(moment, token)

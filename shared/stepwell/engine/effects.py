@@ -12,7 +12,8 @@ from stepwell.definition.graph import Graph, Json
 from stepwell.engine.children import call_of, is_over
 from stepwell.engine.forks import parent_of
 from stepwell.engine.join import fan_in_of
-from stepwell.engine.records import Compensate, End, Fork, Kind, Parked, Pause, Record, Status
+from stepwell.engine.parts import due_ms
+from stepwell.engine.records import Compensate, End, Fork, Kind, Parked, Pause, Record, Resumption, Status
 from stepwell.engine.token import Token
 
 
@@ -153,11 +154,8 @@ def _effects(graph: Graph, token: Token) -> tuple[Effect, ...]:
             return _of_join(graph, token, record)
         case Kind.STARTED, _:
             return (ShowStatus(2 * record.slot, Status.PENDING, record.at_ms),)
-        case Kind.WAITING, _ if record.parked:
-            return _of_wait(record, record.parked)
-        case Kind.RESUMED, _ if token.parked:
-            running = ShowStatus(2 * record.slot, Status.RUNNING, record.at_ms)
-            return (running, *_of_wait_over(graph, token, record, token.parked))
+        case Kind.WAITING | Kind.RECEIVED | Kind.RESUMED, _ if token.parked:
+            return _of_waiting(graph, token, record, token.parked)
         case Kind.STEP, Pause() if record.error is not None:
             payload = {"node": record.node, "reason": record.error.message, "data": record.error.data}
             return (Escalate("governance.blocked", payload, f"{token.id}@{record.slot}"),)
@@ -165,18 +163,40 @@ def _effects(graph: Graph, token: Token) -> tuple[Effect, ...]:
             return ()
 
 
-def _of_wait(record: Record, parked: Parked) -> tuple[Effect, ...]:
-    timer = () if parked.until_ms is None else (SetTimer(record.slot, parked.until_ms),)
+def _of_waiting(graph: Graph, token: Token, record: Record, parked: Parked) -> tuple[Effect, ...]:
+    """A wait has begun, a part of what it is for has come, or it is over."""
+    if record.kind is Kind.WAITING:
+        return _of_wait(token, record, parked)
+    if record.kind is Kind.RECEIVED:
+        return _of_part(token, record, parked, record.resumption)
+    running = ShowStatus(2 * record.slot, Status.RUNNING, record.at_ms)
+    return (running, *_of_wait_over(graph, token, record, parked))
+
+
+def _of_wait(token: Token, record: Record, parked: Parked) -> tuple[Effect, ...]:
+    at_ms = due_ms(token)
+    timer = () if at_ms is None else (SetTimer(record.slot, at_ms),)
     shown = ShowStatus(2 * record.slot, Status.WAITING, record.at_ms, parked, record.node)
     if parked.children:
         return (*timer, shown, StartChildren(parked, record.slot))
     return (Register(parked, record.slot), *timer, shown, TakePending(parked, record.slot))
 
 
+def _of_part(token: Token, record: Record, parked: Parked, came: Resumption | None) -> tuple[Effect, ...]:
+    """Others may have come while this one was written. Its writer took the next slot: who read before may be gone."""
+    pending = TakePending(parked, token.waiting_slot)
+    if came is None or came.kind != "escalated":
+        return (pending,)
+    at_ms = due_ms(token)
+    timer = () if at_ms is None else (SetTimer(record.slot, at_ms),)
+    told = Escalate("approval.escalated", {"node": record.node, **came.payload}, f"{token.id}@{record.slot}")
+    return (*timer, told, pending)
+
+
 def _of_wait_over(graph: Graph, token: Token, record: Record, parked: Parked) -> tuple[Effect, ...]:
     """What the wait left in the world: its registrations, or child runs that still run."""
     if not parked.children:
-        return (Forget(parked, record.slot - 1),)
+        return (Forget(parked, token.waiting_slot),)
     call = call_of(graph, token)
     if call.parent_close == "abandon" or (token.resumption is not None and is_over(call, token.resumption)):
         return ()

@@ -35,6 +35,11 @@ from stepwell.engine.token import Token, Undoing, signals
 _SLEEPS = frozenset({"sleep", "delay"})
 _TRIGGERS = {"event": "event", "timer": "timeout", "timeout": "timeout", "approved": "call", "rejected": "call"}
 _END_TRIGGERS = {Status.CANCELLED: "call", Status.TIMED_OUT: "timeout"}
+_PART_TYPES = {
+    "escalated": "approval.escalated",
+    "delegated": "approval.delegated",
+    "heartbeat": "heartbeat.received",
+}
 _RESUMED_TYPES = {
     "event": "event.received",
     "approved": "approval.received",
@@ -252,6 +257,15 @@ def _resumed(tell: _Teller, record: Record, before: Token, after: Token) -> None
              data=data if came.kind == "event" else came.payload)  # fmt: skip
 
 
+def _received(tell: _Teller, record: Record, before: Token, after: Token) -> None:
+    came = record.resumption
+    if came is None:
+        return
+    data = {"kind": came.kind, "part": came.part or None, "name": came.name or None, "payload": came.payload}
+    kind = _PART_TYPES.get(came.kind, "part.received")
+    tell.add(kind, step=record.node, trigger=_trigger(record), data=came.payload if kind != "part.received" else data)
+
+
 def _acted(tell: _Teller, record: Record, before: Token, after: Token) -> None:
     data: dict[str, Json] = {"action": before.acted}
     if record.error is None:
@@ -321,6 +335,7 @@ _TELL = {
     Kind.MOVED: _moved,
     Kind.JOINED: _joined,
     Kind.WAITING: _waiting,
+    Kind.RECEIVED: _received,
     Kind.RESUMED: _resumed,
     Kind.ACTED: _acted,
     Kind.ENDED: _ended,

@@ -48,6 +48,7 @@ class Kind(StrEnum):
     STEP = "step"  # an attempt of a step ended
     MOVED = "moved"  # a node without user code was left: a routing node, or a wait that is over
     WAITING = "waiting"  # the token is parked
+    RECEIVED = "received"  # a part of what the wait is for has come
     RESUMED = "resumed"  # what the wait was for has come, or its time is up
     ACTED = "acted"  # one of a timeout's actions ended
     ENDED = "ended"  # cancelled, terminated, or out of time from outside
@@ -162,6 +163,9 @@ class Arm:
     kind: str
     topics: tuple[Topic, ...] = ()
     match: str = ""  # CEL over `event`
+    name: str = ""  # of its result among those of the others
+    parts: tuple[str, ...] = ()  # who or what may come: approvers, documents; empty: anything, once
+    need: int = 1  # how many of them
 
 
 @dataclass(frozen=True, slots=True)
@@ -185,6 +189,10 @@ class Parked:
     since_ms: int = 0
     asked_by_step: Pause | None = None  # set when a step asked for this wait
     children: tuple[Called, ...] = ()  # of a wait for child runs, which it starts
+    is_all: bool = False  # every arm has to end, not the first alone
+    heartbeat_ms: int | None = None  # it fails when none comes for so long
+    escalate_ms: int | None = None  # when others are asked too
+    escalate_to: tuple[str, ...] = ()
 
     @property
     def is_nap(self) -> bool:
@@ -197,6 +205,7 @@ class Resumption:
     """What ended a wait, from which arm, with what.
 
     kind: event | timer | timeout | approved | rejected | children (their results) | child_failed | child_refused
+    | heartbeat | escalated | delegated, which end nothing
     """
 
     kind: str
@@ -205,6 +214,8 @@ class Resumption:
     payload: Json = None
     event_id: str = ""
     by: str = ""  # the person or system that answered
+    part: str = ""  # which of the parts of its arm this is
+    seen: str = ""  # of an event that is not consumed: its topic and place among the others there
 
 
 @dataclass(frozen=True, slots=True)
@@ -237,7 +248,7 @@ class Record:
     rules: tuple[str, ...] = ()  # STEP, MOVED: the rules taken, in order
     next: Next | None = None  # STEP, MOVED, JOINED, ENDED, UNDONE: where the token goes
     parked: Parked | None = None  # WAITING
-    resumption: Resumption | None = None  # RESUMED
+    resumption: Resumption | None = None  # RECEIVED, RESUMED
     tally: Tally | None = None  # JOINED
     undid: str = ""  # UNDONE: the token and slot of what it undoes; "" where nothing is left to undo
     reason: str = ""  # ENDED: why

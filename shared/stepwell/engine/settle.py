@@ -61,7 +61,7 @@ def _resumed_value(came: Resumption) -> Json:
 def _after_wait(moment: Moment, token: Token, node: Node, came: Resumption, parked: Parked) -> Record:
     """What was waited for has come: the node's result, and what it writes."""
     if node.step is not None:
-        result = waits.result_of(None, parked, came)
+        result = waits.result_of(None, parked, came, token.received)
         ended = Ended(node.name, token.attempt, result, on_failure=node.step.on_failure)
         ended = with_writes(moment, token, ended, node.step.output, {node.name: result})
     elif node.call is not None:
@@ -73,8 +73,8 @@ def _after_wait(moment: Moment, token: Token, node: Node, came: Resumption, park
         ended = Ended(node.name, 0, token.result, stands=True)
         ended = with_writes(moment, token, ended, node.wait.output, {})
     else:
-        result = waits.result_of(node.wait, parked, came)
-        writes = waits.writes_of(node.name, node.wait, came, result)
+        result = waits.result_of(node.wait, parked, came, token.received)
+        writes = waits.writes_of(node.name, parked, came, token.received, result)
         ended = with_writes(moment, token, Ended(node.name, 0, result), node.wait.output, writes)
     return ended_node(moment, token, ended, Kind.MOVED)
 

@@ -28,12 +28,19 @@ from stepwell.engine.records import (
 )
 from stepwell.engine.table import Phase, Signal, walk
 from stepwell.errors import EngineFault
+from stepwell.limits import SEEN_EVENTS
 
 _WAIT_SIGNALS = {
     "approval": Signal.AWAITED_APPROVAL,
     "sleep": Signal.SLEPT,
     "delay": Signal.SLEPT,
     "children": Signal.CALLED,
+}
+_SIGNALS = {
+    Kind.STARTED: Signal.STARTED,
+    Kind.ACTED: Signal.ACTED,
+    Kind.RECEIVED: Signal.RECEIVED,
+    Kind.RESUMED: Signal.RESUMED,
 }
 Changes: TypeAlias = dict[str, Any]  # fields of a Token by name
 
@@ -101,6 +108,9 @@ class Token:
     rule_uses: Mapping[str, int] = field(default_factory=dict)
     parked: Parked | None = None  # the wait, until the node is left
     resumption: Resumption | None = None
+    received: tuple[Resumption, ...] = ()  # the parts that have come, of a wait for several
+    received_slot: int = -1  # of the wait that they came for; -1: none has
+    seen: Mapping[str, tuple[str, ...]] = field(default_factory=dict)  # events by topic that were not consumed
     waited: int = 0  # how often this wait was begun again after its time was up
     acted: int = 0  # actions of a timeout that ended
     calls: int = 0  # attempts of users' code that ended: what the run has cost
@@ -116,6 +126,14 @@ class Token:
         return self.slot + 1
 
     @property
+    def waiting_slot(self) -> int:
+        """The slot of the wait that it stands at, or stood at last before this record."""
+        if self.received_slot >= 0:
+            return self.received_slot
+        is_there = self.last is not None and self.last.kind is Kind.WAITING
+        return self.slot if is_there else self.slot - 1
+
+    @property
     def ended(self) -> bool:
         return self.end is not None
 
@@ -124,16 +142,12 @@ def signals(record: Record, phase: Phase) -> tuple[Signal, ...]:
     """What a record tells, as a walk through the table."""
     first = (Signal.PICKED_UP,) if phase is Phase.INITIALIZING and record.kind not in _BEFORE_PICK_UP else ()
     match record.kind:
-        case Kind.STARTED:
-            return (Signal.STARTED,)
         case Kind.BEGAN:
             return (*first, Signal.BEGAN)
-        case Kind.ACTED:
-            return (Signal.ACTED,)
         case Kind.WAITING if record.parked:
             return (*first, _WAIT_SIGNALS.get(record.parked.kind, Signal.AWAITED_EVENT))
-        case Kind.RESUMED:
-            return (Signal.RESUMED,)
+        case kind if kind in _SIGNALS:
+            return (_SIGNALS[kind],)
         case Kind.JOINED if record.next is not None:
             return (Signal.JOINED, _ways_on(record)[-1])
         case Kind.UNDONE:
@@ -277,7 +291,8 @@ def _leave(token: Token, record: Record, attempt: int) -> Changes:
             return {"rule_uses": uses, "attempt": attempt, "fork": None}
 
 
-_NEW_VISIT: Changes = {"attempt": 0, "parked": None, "resumption": None, "waited": 0, "acted": 0, "fork": None}
+_NEW_VISIT: Changes = {"attempt": 0, "parked": None, "resumption": None, "received": (), "received_slot": -1,
+                       "waited": 0, "acted": 0, "fork": None}  # fmt: skip
 
 
 def _joined(token: Token, record: Record) -> Changes:
@@ -310,19 +325,36 @@ def _waiting(token: Token, record: Record) -> Changes:
     if parked is not None and parked.children:
         view = replace(view, children=tuple(replace(one, input=None) for one in parked.children),
                        called_slot=record.slot)  # fmt: skip
-    return {"steps": {**token.steps, record.node: view}, "parked": parked, "resumption": None,
-            "waited": record.attempt, "acted": 0, "fork": None}  # fmt: skip
+    kept = token.received if record.attempt else ()  # waited for again: what has come has come
+    return {"steps": {**token.steps, record.node: view}, "parked": parked, "resumption": None, "received": kept,
+            "received_slot": -1, "waited": record.attempt, "acted": 0, "fork": None}  # fmt: skip
 
 
 def _asked(parked: Parked | None) -> bool:
     return parked is not None and parked.asked_by_step is not None
 
 
+def _received(token: Token, record: Record) -> Changes:
+    came = () if record.resumption is None else (record.resumption,)
+    slot = token.received_slot if token.received_slot >= 0 else token.slot
+    return {"received": (*token.received, *came), "received_slot": slot, **_seen(token, record)}
+
+
 def _resumed(token: Token, record: Record) -> Changes:
     asked = token.parked.asked_by_step if token.parked else None
+    seen = _seen(token, record)
     if asked is not None and asked.then == "again":  # a new call of the step, so a new idempotency key
-        return {"resumption": record.resumption, "entered_slot": record.slot + 1, "attempt": 0}
-    return {"resumption": record.resumption}
+        return {"resumption": record.resumption, "entered_slot": record.slot + 1, "attempt": 0, **seen}
+    return {"resumption": record.resumption, **seen}
+
+
+def _seen(token: Token, record: Record) -> Changes:
+    """The events that this token has had and that stay for others. Of many the latest are remembered."""
+    place = record.resumption.seen if record.resumption else ""
+    if not place:
+        return {}
+    topic, _, event = place.partition("\n")
+    return {"seen": {**token.seen, topic: tuple(sorted({*token.seen.get(topic, ()), event}))[-SEEN_EVENTS:]}}
 
 
 def _acted(token: Token, record: Record) -> Changes:
@@ -368,6 +400,7 @@ _CHANGES: Mapping[Kind, Callable[[Token, Record], Changes]] = {
     Kind.MOVED: _moved,
     Kind.JOINED: _joined,
     Kind.WAITING: _waiting,
+    Kind.RECEIVED: _received,
     Kind.RESUMED: _resumed,
     Kind.ACTED: _acted,
     Kind.ENDED: _ended,

@@ -162,15 +162,15 @@ class MemoryStore:
     async def read_logs(self, run_id: str, tokens: Sequence[str]) -> Mapping[str, Sequence[Saved]]:
         return {token: log.after(-1, None) for token in tokens if (log := self._logs.get((run_id, token))) is not None}
 
-    async def put_event(self, event: Event) -> bool:
+    async def put_event(self, event: Event, most: int = limits.EVENT_PENDING) -> bool:
         events, pending = self._events[event.topic], self._pending[event.topic]
         payload = encode(event.payload)
         if event.id in events:
             return False
-        if len(pending) >= limits.EVENT_PENDING:
+        if len(pending) >= most:
             live = sum(other.expires_ms > event.at_ms for other in pending.values())
-            if live >= limits.EVENT_PENDING:
-                raise too_many_pending(event.topic)
+            if live >= most:
+                raise too_many_pending(event.topic, most)
         events[event.id] = replace(event, payload=payload)
         if not event.consumed_by:
             pending[event.id] = events[event.id]

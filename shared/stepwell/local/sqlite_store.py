@@ -177,15 +177,15 @@ class SqliteStore:
         logs = {token: await self.read_log(run_id, token) for token in tokens}
         return {token: log for token, log in logs.items() if log}
 
-    async def put_event(self, event: Event) -> bool:
+    async def put_event(self, event: Event, most: int = limits.EVENT_PENDING) -> bool:
         topic = (event.topic.name, event.topic.key)
         payload = encode(event.payload)
         with self._db.transaction() as execute:
             if execute(EVENT_EXISTS, (*topic, event.id)).fetchone():
                 return False
             pending = execute(COUNT_PENDING, (*topic, event.at_ms)).fetchone()[0]
-            if pending >= limits.EVENT_PENDING:
-                raise too_many_pending(event.topic)
+            if pending >= most:
+                raise too_many_pending(event.topic, most)
             execute(INSERT_EVENT, (*topic, event.id, event.at_ms, event.expires_ms, event.consumed_by, payload))
             return True
 

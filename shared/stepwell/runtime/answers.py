@@ -9,7 +9,6 @@ import base64
 import binascii
 import json
 
-from stepwell import limits
 from stepwell.engine.records import Status, Topic
 from stepwell.errors import Conflict, InvalidInput
 from stepwell.runtime.ports import Header, RunQuery
@@ -39,10 +38,10 @@ def decode_cursor(cursor: str) -> tuple[int, str]:
     return place
 
 
-def too_many_pending(topic: Topic) -> Conflict:
+def too_many_pending(topic: Topic, most: int) -> Conflict:
     """The refusal of an event for which its topic has no room."""
     return Conflict(
-        f"{limits.EVENT_PENDING} events are pending for {topic}",
+        f"{most} events are pending for {topic}",
         code="too_many_pending",
         hint="start the runs that wait for them, or let them expire",
     )

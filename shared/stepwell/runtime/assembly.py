@@ -11,6 +11,7 @@ from stepwell.runtime.alarms import Alarms
 from stepwell.runtime.catalog import Catalog
 from stepwell.runtime.coordinator import Coordinator
 from stepwell.runtime.logbook import Logbook
+from stepwell.runtime.mailbox import Mailbox
 from stepwell.runtime.perform import Performer
 from stepwell.runtime.ports import Ports
 from stepwell.runtime.service import Service
@@ -49,8 +50,8 @@ def assemble(
     """
     logbook = Logbook(ports, catalog, snapshot_records, max_steps)
     starter = Starter(ports, catalog, Alarms(ports))
-    performer = Performer(ports, logbook, starter, compile_expression)
-    coordinator = Coordinator(ports, logbook, performer)
+    performer = Performer(ports, logbook, starter, Mailbox(ports, logbook, catalog, compile_expression))
+    coordinator = Coordinator(ports, logbook, performer, catalog)
     return Assembly(
         ports,
         catalog,

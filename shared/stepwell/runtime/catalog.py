@@ -5,9 +5,11 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterable, Mapping
 
-from stepwell.definition.graph import Graph, Json
+from stepwell.definition.graph import EventSettings, Graph, Json
 from stepwell.errors import EngineFault, NotFound
 from stepwell.runtime.ports import Store
+
+_BY_DEFAULT = EventSettings()
 
 
 class Catalog:
@@ -18,11 +20,13 @@ class Catalog:
         self._current: dict[str, Graph] = {}
         self._versions: dict[str, Graph] = {}
         self._kept: set[str] = set()
+        self._events: dict[str, EventSettings] = {}
         self.replace(graphs)
 
     def replace(self, graphs: Iterable[Graph]) -> None:
         """Another set of workflows is deployed; runs under way keep their versions."""
         self._current = {graph.name: graph for graph in graphs}
+        self._events = {name: one for graph in self._current.values() for name, one in graph.events.items()}
         self._versions = {**self._versions, **{graph.version: graph for graph in self._current.values()}}
 
     @property
@@ -36,6 +40,10 @@ class Catalog:
             known = ", ".join(sorted(self._current)) or "none"
             raise NotFound(f"there is no workflow {name!r}", code="unknown_workflow", hint=f"deployed: {known}")
         return graph
+
+    def event_settings(self, name: str) -> EventSettings:
+        """What becomes of the events of this name, as the definitions deployed now say."""
+        return self._events.get(name, _BY_DEFAULT)
 
     async def save(self, store: Store) -> None:
         """Keeps every current definition under its hash, before any run is pinned to it."""

@@ -9,7 +9,8 @@ from stepwell.definition.authoring import StepDefaults
 from stepwell.engine.actions import Outcome, RunStep
 from stepwell.engine.attempts import commit
 from stepwell.engine.decide import decide
-from stepwell.engine.records import ROOT, End, Failure, Record, Resumption, Status
+from stepwell.engine.parts import at_due, due_ms
+from stepwell.engine.records import ROOT, End, Failure, Kind, Record, Resumption, Status
 from stepwell.engine.retry import resolve_policy
 from stepwell.engine.table import Message as Received
 from stepwell.engine.table import Verdict, receive
@@ -18,10 +19,12 @@ from stepwell.engine.waits import run_of
 from stepwell.engine.writing import deadline_ms, ended_record, timeout_failure
 from stepwell.errors import Conflict
 from stepwell.limits import DELIVERIES, HOPS
+from stepwell.runtime.catalog import Catalog
 from stepwell.runtime.logbook import Logbook, Standing
+from stepwell.runtime.mailbox import waiters_of
 from stepwell.runtime.messages import DeadLetter, Deadline, EndRun, Message, Publish, Shut, Timer, Wake, to_json
-from stepwell.runtime.perform import Performer, waiters_of
-from stepwell.runtime.ports import Consumed, Event, Lane, Ports
+from stepwell.runtime.perform import Performer
+from stepwell.runtime.ports import Consumed, Event, Lane, Ports, Waiter
 from stepwell.runtime.worker import is_stale
 
 _logger = logging.getLogger("stepwell.coordinator")
@@ -30,16 +33,16 @@ _logger = logging.getLogger("stepwell.coordinator")
 class Coordinator:
     """Takes what the resume lane carries. Every handler may run twice, late, or for a run that is gone."""
 
-    def __init__(self, ports: Ports, logbook: Logbook, performer: Performer) -> None:
-        self._ports, self._logbook, self._performer = ports, logbook, performer
+    def __init__(self, ports: Ports, logbook: Logbook, performer: Performer, catalog: Catalog) -> None:
+        self._ports, self._logbook, self._performer, self._catalog = ports, logbook, performer, catalog
 
     async def handle(self, message: Message) -> None:
         """Raises PortError when the world did not answer: the message is to come again."""
         match message:
             case Timer():
                 await self.fire(message)
-            case Publish(event):
-                await self.publish(event, message.id)
+            case Publish():
+                await self.publish(message)
             case Deadline():
                 await self.expire(message)
             case DeadLetter(wake):
@@ -60,40 +63,50 @@ class Coordinator:
         at = await self._logbook.load(timer.run_id, timer.token)
         if at is None:
             return
-        if at.token.slot == timer.slot + 1 and at.token.last and at.token.last.by == timer.id:
-            await self.wake(at.wake())  # mine, from before a crash
+        token = at.token
+        if token.last is not None and token.last.by == timer.id:
+            await self.push(at, timer.id)  # mine, from before a crash
             return
-        parked = at.token.parked
-        if at.token.slot != timer.slot or parked is None or parked.until_ms is None:
+        is_of_wait = token.waiting_slot <= timer.slot <= token.slot
+        due = due_ms(token)
+        if not is_of_wait or due is None or receive(token.phase, Received.TIMER) is not Verdict.TAKE:
             return
-        if receive(at.token.phase, Received.TIMER) is not Verdict.TAKE:
+        came = at_due(token, self._ports.clock.now_ms())
+        if came is None:
+            await self._performer.alarms.look_again(Lane.RESUME, timer, due, timer)
             return
-        if self._ports.clock.now_ms() < parked.until_ms:
-            await self._performer.alarms.look_again(Lane.RESUME, timer, parked.until_ms, timer)
-            return
-        kind = "timeout" if parked.timer_arm is None else "timer"
-        await self.resume(at, timer.id, Resumption(kind, parked.timer_arm or 0))
+        await self.resume(at, timer.id, came)
 
     async def resume(self, at: Standing, by: str, came: Resumption) -> Record | None:
-        """Appends `resumed` and wakes the worker. None when this call's record stands, else the winner."""
-        record = self._logbook.resumed(at, by, came)
-        winner = await self._logbook.append(at, record)
-        if winner is not None and winner.by != by:
-            return winner
-        await self.wake(at.after(record).wake())
-        return None
+        """Appends `resumed`, or a part of what the wait is for, and pushes on. None when this call's record stands,
 
-    async def publish(self, event: Event, by: str) -> None:
-        """The event first, then the waits: whoever registers in between reads the event itself.
-
-        publisher:  put event ----> read waits, or the run's log -> consume
-        waiter:            put wait, the log's record before it ----> read events -> consume
-
-        One of the two sees the other.
+        else the winner, which ended the wait.
         """
-        store = self._ports.store
+        while True:
+            record = self._logbook.resumed(at, by, came)
+            winner = await self._logbook.append(at, record)
+            if winner is None or winner.by == by:
+                await self.push(at.after(winner or record), by)
+                return None
+            if winner.kind is not Kind.RECEIVED:
+                return winner
+            at = at.after(winner)  # the wait goes on, one slot further
+
+    async def push(self, at: Standing, by: str) -> None:
+        """A wait that is over has its token woken; one to which a part has come looks for more."""
+        moved: Standing | None = at
+        if at.token.resumption is None:
+            moved = await self._performer.perform(at, by)
+        if moved is not None and moved.token.resumption is not None:
+            await self.wake(moved.wake())
+
+    async def publish(self, publish: Publish) -> None:
+        """The event first, then the waits: whoever registers in between reads the event itself."""
+        store, event, by = self._ports.store, publish.event, publish.id
+        settings = self._catalog.event_settings(event.topic.name)
         try:
-            await store.put_event(event)
+            if not publish.kept:
+                await store.put_event(event, settings.max_pending)
         except Conflict as refusal:  # its topic is full: to come again would not help
             _logger.error("event %s of %s is refused: %s", event.id, event.topic.name, refusal.code)
             return
@@ -107,27 +120,41 @@ class Coordinator:
             await self._push_consumer(kept, by)
 
     async def _offer(self, event: Event, by: str) -> None:
-        """To one waiter after the other, the oldest first, until one takes it. Waits that are over are cleared away."""
+        """To one waiter after the other, the oldest first: until one takes it, or to all where it is not consumed.
+
+        Waits that are over are cleared away.
+        """
         store = self._ports.store
         for waiter in await store.waiters(event.topic):
             at = await self._logbook.load(waiter.run_id, waiter.token)
-            if at is None or at.token.slot != waiter.slot:
-                await store.forget_waiter(waiter)
+            if at is not None and at.token.last is not None and at.token.last.by == by:
+                await self.push(at, by)  # mine, from before a crash
                 continue
-            if receive(at.token.phase, Received.EVENT) is not Verdict.TAKE:
-                continue
-            done = await self._performer.consume(at, waiter, event, by)
-            if isinstance(done, Record) or done is Consumed.EVENT_TAKEN:
+            done = None if at is None else await self._performer.mailbox.offer(at, waiter, event, by)
+            if at is None or done is Consumed.SLOT_TAKEN:
+                await self._forget(at, waiter)
+            elif isinstance(done, Standing) and not _consumed(done):
+                await self.push(done, by)
+            if done is Consumed.EVENT_TAKEN or (isinstance(done, Standing) and _consumed(done)):
                 return
+
+    async def _forget(self, at: Standing | None, waiter: Waiter) -> None:
+        """A wait that was over when it was read. One that another just ended is forgotten by whoever goes on."""
+        if at is None or at.token.waiting_slot != waiter.slot:
+            await self._ports.store.forget_waiter(waiter)
 
     async def _offer_to_run(self, event: Event, run_id: str, by: str) -> bool:
         """To the wait that the run's log ends with, if it is for this event. Branches register theirs."""
         at = await self._logbook.load(run_id, ROOT)
         if at is None or at.token.parked is None or receive(at.token.phase, Received.EVENT) is not Verdict.TAKE:
             return False
-        for waiter in waiters_of(at, at.token.parked, at.token.slot):
-            if waiter.topic == event.topic and await self._performer.consume(at, waiter, event, by) is not None:
-                return True
+        for waiter in waiters_of(at, at.token.parked, at.token.waiting_slot):
+            if waiter.topic == event.topic:
+                done = await self._performer.mailbox.offer(at, waiter, event, by)
+                if isinstance(done, Standing) and not _consumed(done):
+                    await self.push(done, by)
+                if done is not None:
+                    return True
         return False
 
     async def _push_consumer(self, event: Event, by: str) -> None:
@@ -135,7 +162,7 @@ class Coordinator:
         run_id, token_id, slot = event.consumed_by.split("|")
         at = await self._logbook.load(run_id, token_id)
         if at is not None and at.token.slot == int(slot) and at.token.last and at.token.last.by == by:
-            await self.wake(at.wake())
+            await self.push(at, by)
 
     async def expire(self, deadline: Deadline) -> None:
         """The run's own timeout: it counts waiting, and overrides any step's own."""
@@ -216,3 +243,9 @@ class Coordinator:
         failure = Failure("worker_lost", "worker_lost", message, action.node, action.attempt)
         policy = resolve_policy(action.step, StepDefaults())
         return commit(moment, at.token, action, Outcome(failure=failure, started_ms=moment.now_ms), policy)
+
+
+def _consumed(at: Standing) -> bool:
+    """Whether the event that it was given is gone for others."""
+    came = at.token.last.resumption if at.token.last else None
+    return came is not None and not came.seen

@@ -13,6 +13,7 @@ from stepwell.engine.codec import decode_record, decode_token, encode_record, en
 from stepwell.engine.dag import ancestors, knowing
 from stepwell.engine.forks import Branches, branch_id, fork_id, page_indexes, page_of, parent_of
 from stepwell.engine.names import Moment, Undo, node_of
+from stepwell.engine.parts import completes
 from stepwell.engine.records import ROOT, Fork, Kind, Record, Resumption, RunInfo
 from stepwell.engine.token import Token, apply, fold
 from stepwell.errors import EngineFault
@@ -223,10 +224,11 @@ class Logbook:
         return Moment(at.graph, at.run, now_ms, by, jitter, self._max_steps, at.rollback)
 
     def resumed(self, at: Standing, by: str, came: Resumption) -> Record:
-        """What ended the wait, for the slot after it."""
+        """What ended the wait, or a part of what it is for: for the next slot."""
         last = at.token.last
         at_ms = max(self.moment(at, by).now_ms, last.at_ms if last else 0)
-        return Record(at.token.next_slot, Kind.RESUMED, by, at_ms, at.token.node, resumption=came)
+        kind = Kind.RESUMED if completes(at.token, came) else Kind.RECEIVED
+        return Record(at.token.next_slot, kind, by, at_ms, at.token.node, resumption=came)
 
     async def _fetch(self, body: str) -> str:
         return await fetch(body, self._blobs)

@@ -67,9 +67,10 @@ class Deadline:
 
 @dataclass(frozen=True, slots=True)
 class Publish:
-    """An event arrived from outside."""
+    """An event arrived from outside. `kept`: it is in the mailbox already."""
 
     event: Event
+    kept: bool = False
 
     @property
     def id(self) -> str:
@@ -136,9 +137,10 @@ def to_json(message: Message) -> dict[str, Json]:
             return {"type": "end_run", "run_id": run_id, "parent": parent, "token": token, "slot": slot}
         case DeadLetter(wake):
             return {"type": "dead_letter", "wake": to_json(wake)}
-        case Publish(event):
+        case Publish(event, kept):
             return {
                 "type": "publish",
+                **({"kept": True} if kept else {}),
                 "topic": [event.topic.name, event.topic.key],
                 "id": event.id,
                 "payload": event.payload,
@@ -165,7 +167,8 @@ def from_json(raw: Mapping[str, Json]) -> Message:
                 return DeadLetter(_wake_of(raw["wake"]))
             case "publish":
                 topic = Topic(*raw["topic"])
-                return Publish(Event(topic, raw["id"], raw["payload"], raw["at_ms"], raw["expires_ms"]))
+                event = Event(topic, raw["id"], raw["payload"], raw["at_ms"], raw["expires_ms"])
+                return Publish(event, raw.get("kept", False))
     except (KeyError, TypeError) as error:
         raise EngineFault(f"a message without its parts: {error!r}", code="broken_message") from error
     raise EngineFault(f"a message of unknown type {raw['type']!r}", code="broken_message")

@@ -15,6 +15,7 @@ from typing import Protocol
 
 from stepwell.definition.graph import Json
 from stepwell.engine.records import Status, Topic
+from stepwell.limits import EVENT_PENDING
 
 
 @dataclass(frozen=True, slots=True)
@@ -168,8 +169,10 @@ class Store(Protocol):
     async def read_logs(self, run_id: str, tokens: Sequence[str]) -> Mapping[str, Sequence[Saved]]:
         """All records of these tokens, which share a page; tokens without records are left out."""
 
-    async def put_event(self, event: Event) -> bool:
+    async def put_event(self, event: Event, most: int = EVENT_PENDING) -> bool:
         """False when an event of this id is there already, consumed or not: nothing is changed.
+
+        `most`: how many may be pending in its topic.
 
         Raises Conflict `too_many_pending` for a full topic; between processes that bound may be approximate.
         """

@@ -13,13 +13,13 @@ from dataclasses import dataclass, field, replace
 from stepwell.definition.graph import Graph, Json
 from stepwell.engine.dag import step_id
 from stepwell.engine.forks import is_branch_id, page_of, split_fork_id
-from stepwell.engine.records import ROOT, End, Failure, Fork, Kind, Record, Resumption, Status
+from stepwell.engine.parts import approvers, as_part, has_answered
+from stepwell.engine.records import ROOT, End, Failure, Fork, Kind, Record, Resumption, Status, Topic
 from stepwell.engine.table import Message as Received
 from stepwell.engine.table import Verdict, receive
 from stepwell.engine.token import Token
 from stepwell.engine.waits import event_topic, run_topic
 from stepwell.errors import Conflict, InvalidInput, NotFound
-from stepwell.limits import EVENT_KEPT_MS
 from stepwell.runtime.admission import check_event_key, check_event_name, check_json, check_run_id, check_tags
 from stepwell.runtime.coordinator import Coordinator
 from stepwell.runtime.logbook import Logbook, Standing
@@ -240,15 +240,23 @@ class Service:
         at = await self._standing(run_id, wait if is_branch_id(wait) else ROOT)
         if at.token.fork is not None and wait in at.graph.dag:
             at = await self._standing(run_id, step_id(at.graph.dag, at.token, wait))
-        last, named = at.token.last, wait in {"", at.token.node, at.token.id}
-        if named and last and last.kind is Kind.RESUMED and last.by == _answer_id(came, last.slot - 1):
-            await self._coordinator.wake(at.wake())  # again: the first call may have died before this
+        token, last, named = at.token, at.token.last, wait in {"", at.token.node, at.token.id}
+        by = _answer_id(came, token.waiting_slot)
+        if named and last and last.by == by:
+            await self._coordinator.push(at, by)  # again: the first call may have died before this
             return
         arm = _approval_arm(at)
         if receive(at.token.phase, received) is not Verdict.TAKE or arm is None or not named:
             what = f"the approval {wait!r}" if wait else "an approval"
             raise Conflict(f"the run does not wait for {what}; it is {at.token.phase}", code="not_waiting")
-        winner = await self._coordinator.resume(at, _answer_id(came, at.token.slot), replace(came, arm=arm))
+        if has_answered(token, came.by):
+            return
+        vote = as_part(token, replace(came, arm=arm))
+        if vote is None:
+            asked = ", ".join(approvers(token.parked.arms[arm], token.received)) if token.parked else ""
+            raise Conflict(f"{came.by or 'nobody'} is not asked for this approval", code="not_an_approver",
+                           hint=f"`by` names one of {asked}" if asked else "say who answers: `by`")  # fmt: skip
+        winner = await self._coordinator.resume(at, by, vote)
         if winner is not None:
             raise Conflict("the approval ended before this answer came", code="not_waiting")
 
@@ -263,10 +271,19 @@ class Service:
         check_json(payload, "payload")
         if run_id and (await self.header(run_id)).status.terminal:
             raise Conflict("the run has ended; no event can reach it", code="run_ended")
-        now_ms = self.ports.clock.now_ms()
         topic = run_topic(name, run_id) if run_id else event_topic(name, key)
-        event = Event(topic, event_id or f"evt_{self._new_id()}", payload, now_ms, now_ms + EVENT_KEPT_MS)
-        await self.ports.queue.send(Lane.RESUME, to_json(Publish(event)))
+        return await self.publish(topic, event_id or f"evt_{self._new_id()}", payload)
+
+    async def publish(self, topic: Topic, event_id: str, payload: Json) -> str:
+        """Puts it into the mailbox here, so that the sender hears of a full topic; it is offered to waits from there.
+
+        Raises Conflict `too_many_pending`.
+        """
+        settings = self._starter.event_settings(topic.name)
+        now_ms = self.ports.clock.now_ms()
+        event = Event(topic, event_id, payload, now_ms, now_ms + settings.expire_after_ms)
+        await self.ports.store.put_event(event, settings.max_pending)
+        await self.ports.queue.send(Lane.RESUME, to_json(Publish(event, kept=True)))
         return event.id
 
     async def _standing(self, run_id: str, token: str = ROOT) -> Standing:

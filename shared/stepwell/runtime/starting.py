@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from stepwell.definition.graph import Graph, Json
+from stepwell.definition.graph import EventSettings, Graph, Json
 from stepwell.engine.records import Status
 from stepwell.engine.routing import violations
 from stepwell.engine.token import Token
@@ -48,6 +48,10 @@ class Starter:
     def named(self, workflow: str) -> Graph:
         """The definition that new runs of this workflow follow. Raises NotFound."""
         return self._catalog.named(workflow)
+
+    def event_settings(self, name: str) -> EventSettings:
+        """What becomes of the events of this name."""
+        return self._catalog.event_settings(name)
 
     async def pinned(self, header: Header) -> Graph:
         """The definition that this run follows."""

@@ -13,6 +13,7 @@ from stepwell.definition.authoring import StepDefaults
 from stepwell.engine.children import call_of, child_id, is_decided, member_of
 from stepwell.engine.forks import awaited, page_indexes, pages
 from stepwell.engine.names import node_of
+from stepwell.engine.parts import due_ms
 from stepwell.engine.records import Fork, Parked, Record, RetryAt, Status
 from stepwell.engine.retry import resolve_policy
 from stepwell.engine.writing import deadline_ms
@@ -80,7 +81,8 @@ class Sweeper:
             return await self._look_at_branches(at, still_ms)
         parked, last = at.token.parked, at.token.last
         waiting = parked is not None and at.token.resumption is None and at.token.undoing is None
-        if waiting and parked is not None and parked.until_ms is not None and parked.until_ms + still_ms < now_ms:
+        due = due_ms(at.token) if waiting else None
+        if due is not None and due + still_ms < now_ms:
             await self._ports.queue.send(Lane.RESUME, to_json(Timer(at.run_id, at.token.slot, at.token.id)))
             return "overdue"
         if waiting and parked is not None and parked.children:

@@ -1,0 +1,268 @@
+"""Waits for several things: documents, votes, all of several events; and events that stay for others."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from stepwell.definition.graph import Json
+from stepwell.engine.records import Kind, Status
+from stepwell.errors import Conflict, PortError
+from stepwell.limits import DAY_MS, HOUR_MS, MINUTE_MS
+from stepwell.runtime.driving import run_now
+from tests.runtime.kit import World
+
+
+def waiting(wait: str, more: str = "", given: Json = None) -> tuple[World, str]:
+    world = World(
+        f"workflow: flow\n{more}timeline:\n  - {{name: hold, wait: {wait}}}\n  - {{name: after, run: python:m.a}}\n"
+    )
+    run_id = world.start(given=given)
+    world.deliver()
+    return world, run_id
+
+
+def send(world: World, name: str, payload: Json, **options: Any) -> None:
+    run_now(world.service.send_event(name, payload, **options))
+    world.deliver()
+
+
+def upload(world: World, document: str, url: str = "") -> None:
+    send(world, "DOCUMENT_UPLOADED", {"document": document, "url": url or f"s3://{document}"}, key="t1")
+
+
+def kinds(world: World, run_id: str) -> list[Kind]:
+    return [record.kind for record in run_now(world.service.records(run_id))]
+
+
+DOCUMENTS = "{for: document, key: t1, documents: [cv, id, photo], timeout: 7d}"
+
+
+def test_documents_are_kept_as_they_come_until_all_are_there() -> None:
+    world, run_id = waiting(DOCUMENTS)
+    upload(world, "photo")
+    upload(world, "cv")
+    assert world.header(run_id).status is Status.WAITING
+    upload(world, "id")
+    token = world.token(run_id)
+    assert token.scope["documentUrls"] == {"cv": "s3://cv", "id": "s3://id", "photo": "s3://photo"}
+    assert token.steps["hold"].output == token.scope["documentUrls"]
+    assert kinds(world, run_id) == [Kind.WAITING, Kind.RECEIVED, Kind.RECEIVED, Kind.RESUMED, Kind.MOVED, Kind.STEP]
+
+
+def test_a_document_that_was_not_asked_for_is_left_alone_and_one_sent_again_replaces_the_first() -> None:
+    world, run_id = waiting(DOCUMENTS)
+    upload(world, "dog")
+    upload(world, "cv", "old")
+    upload(world, "cv", "new")
+    upload(world, "id")
+    assert world.header(run_id).status is Status.WAITING
+    upload(world, "photo")
+    assert world.token(run_id).scope["documentUrls"]["cv"] == "new"
+
+
+def test_documents_that_came_before_their_wait_are_all_found_by_it() -> None:
+    world = World(f"workflow: flow\ntimeline:\n  - {{name: hold, wait: {DOCUMENTS}}}\n")
+    for name in ("cv", "id", "photo"):
+        upload(world, name)
+    run_id = world.start()
+    world.deliver()
+    assert world.header(run_id).status is Status.COMPLETED
+
+
+def test_a_retry_of_the_wait_asks_for_the_missing_document_alone() -> None:
+    world, run_id = waiting(DOCUMENTS.replace("}", ", on_timeout: retry}"))
+    upload(world, "cv")
+    upload(world, "id")
+    world.pass_time(8 * DAY_MS)
+    assert world.token(run_id).waited == 1
+    upload(world, "photo")
+    assert world.header(run_id).status is Status.COMPLETED
+    assert set(world.token(run_id).scope["documentUrls"]) == {"cv", "id", "photo"}
+
+
+def test_a_time_out_counts_from_the_wait_and_not_from_the_last_part() -> None:
+    world, run_id = waiting(DOCUMENTS)
+    world.pass_time(6 * DAY_MS)
+    upload(world, "cv")
+    world.pass_time(DAY_MS)
+    assert world.header(run_id).status is Status.TIMED_OUT
+    assert world.token(run_id).error.type == "document_timeout"  # type: ignore[union-attr]
+
+
+@pytest.mark.parametrize(("kind", "event", "payload", "names"), [
+    ("signature", "SIGNATURE_COMPLETED", {"url": "s3://signed", "signedAt": "2026-01-01"},
+     {"signedDocumentUrl": "s3://signed", "signedAt": "2026-01-01"}),
+    ("test", "TEST_COMPLETED", {"score": 7, "result": "passed"}, {"testScore": 7, "testResult": "passed"}),
+    ("response", "MESSAGE_RECEIVED", {"text": "hi"}, {"lastResponse": {"text": "hi"}}),
+])  # fmt: skip
+def test_each_kind_sets_its_names(kind: str, event: str, payload: Json, names: Json) -> None:
+    world, run_id = waiting(f"{{for: {kind}, key: t1}}")
+    send(world, event, payload, key="t1")
+    assert names.items() <= world.token(run_id).scope.items()
+
+
+def test_all_waits_for_each_of_its_events_in_any_order() -> None:
+    wait = "{all: [{for: event, name: paid, key: k}, {for: approval}, {for: event, name: packed, key: k}]}"
+    world, run_id = waiting(wait)
+    send(world, "packed", {"box": 1}, key="k")
+    run_now(world.service.approve(run_id, who="ana"))
+    assert world.header(run_id).status is Status.WAITING
+    send(world, "paid", {"sum": 2}, key="k")
+    assert world.header(run_id).status is Status.COMPLETED
+    output = world.token(run_id).steps["hold"].output
+    assert (output["paid"], output["packed"], output["approval"]["by"]) == ({"sum": 2}, {"box": 1}, "ana")
+
+
+def test_an_event_is_no_second_part_of_an_all() -> None:
+    world, run_id = waiting("{all: [{for: event, name: paid, key: k}, {for: event, name: packed, key: k}]}")
+    send(world, "paid", 1, key="k", event_id="e1")
+    send(world, "paid", 2, key="k", event_id="e2")
+    assert world.header(run_id).status is Status.WAITING
+
+
+# -- votes
+
+QUORUM = "{for: approval, approvers: {need: 2, of: [ana, leo, kim]}, timeout: 24h}"
+
+
+def test_so_many_have_to_approve_and_the_votes_are_kept() -> None:
+    world, run_id = waiting(QUORUM)
+    run_now(world.service.approve(run_id, who="ana"))
+    assert world.header(run_id).status is Status.WAITING
+    run_now(world.service.approve(run_id, who="kim"))
+    world.deliver()
+    assert world.header(run_id).status is Status.COMPLETED
+    assert [vote["by"] for vote in world.token(run_id).scope["approval"]["votes"]] == ["ana", "kim"]
+
+
+def test_approving_twice_is_one_approval() -> None:
+    world, run_id = waiting(QUORUM)
+    for data in (None, None, {"again": True}):
+        run_now(world.service.approve(run_id, data, who="ana"))
+    assert world.header(run_id).status is Status.WAITING
+    assert kinds(world, run_id) == [Kind.WAITING, Kind.RECEIVED]
+
+
+def test_who_is_not_asked_cannot_answer() -> None:
+    world, run_id = waiting(QUORUM)
+    for who in ("bob", ""):
+        with pytest.raises(Conflict, match="not asked") as refused:
+            run_now(world.service.approve(run_id, who=who))
+        assert refused.value.code == "not_an_approver"
+    assert kinds(world, run_id) == [Kind.WAITING]
+
+
+def test_it_is_rejected_when_the_others_are_not_enough() -> None:
+    world, run_id = waiting(QUORUM)
+    run_now(world.service.reject(run_id, "no", who="ana"))
+    assert world.header(run_id).status is Status.WAITING
+    run_now(world.service.reject(run_id, "neither", who="leo"))
+    world.deliver()
+    assert world.header(run_id).status is Status.FAILED
+
+
+def test_after_a_while_others_are_asked_too() -> None:
+    wait = QUORUM.replace("kim]}", "kim]}, escalate: {after: 4h, to: [boss]}").replace("need: 2", "need: 1")
+    world, run_id = waiting(wait)
+    with pytest.raises(Conflict):
+        run_now(world.service.approve(run_id, who="boss"))
+    world.pass_time(4 * HOUR_MS)
+    assert kinds(world, run_id) == [Kind.WAITING, Kind.RECEIVED]
+    run_now(world.service.approve(run_id, who="boss"))
+    world.deliver()
+    assert world.header(run_id).status is Status.COMPLETED
+
+
+def test_an_escalated_approval_still_times_out() -> None:
+    wait = QUORUM.replace("kim]}", "kim]}, escalate: {after: 4h, to: [boss]}")
+    world, run_id = waiting(wait)
+    world.pass_time(24 * HOUR_MS)
+    assert world.header(run_id).status is Status.TIMED_OUT
+
+
+# -- events that stay
+
+BROADCAST = "events: {price: {delivery: broadcast, expire_after: 1h}}\n"
+
+
+def test_every_waiter_gets_an_event_that_is_not_consumed_later_ones_too() -> None:
+    world, first = waiting("{for: event, name: price}", BROADCAST)
+    second = world.start()
+    world.deliver()
+    send(world, "price", 7)
+    late = world.start()
+    world.deliver()
+    assert {world.header(one).status for one in (first, second, late)} == {Status.COMPLETED}
+    world.pass_time(HOUR_MS)
+    after = world.start()
+    world.deliver()
+    assert world.header(after).status is Status.WAITING
+
+
+def test_a_loop_does_not_eat_the_same_event_twice() -> None:
+    flow = """
+workflow: flow
+events: {price: {consume_on_read: false}}
+timeline:
+  - {name: hold, wait: {for: event, name: price}}
+  - {name: note, run: python:m.note, branch: [{when: "result < 3", back_to: hold}]}
+"""
+    world = World(flow)
+    seen: list[Json] = []
+    world.steps.of["note"] = lambda call: (seen.append(call.state["hold"]), len(seen))[1]
+    run_id = world.start()
+    world.deliver()
+    for price in (10, 20, 30):
+        world.pass_time(MINUTE_MS)
+        send(world, "price", price)
+    assert seen == [10, 20, 30]
+    assert world.header(run_id).status is Status.COMPLETED
+
+
+def test_a_transient_event_is_for_those_who_wait_already() -> None:
+    world, run_id = waiting("{for: event, name: ping}", "events: {ping: {expire_after: 0}}\n")
+    send(world, "ping", 1)
+    assert world.header(run_id).status is Status.COMPLETED
+    send(world, "ping", 2)
+    late = world.start()
+    world.deliver()
+    assert world.header(late).status is Status.WAITING
+
+
+def test_an_event_too_many_is_refused_to_its_sender() -> None:
+    world, _ = waiting("{for: approval}", "events: {paid: {max_pending: 3}}\n")
+    for number in range(3):
+        send(world, "paid", number, key="k")
+    with pytest.raises(Conflict) as refused:
+        send(world, "paid", 3, key="k")
+    assert refused.value.code == "too_many_pending"
+    send(world, "paid", 3, key="another")
+
+
+def test_two_parts_that_race_for_a_slot_both_count() -> None:
+    """The second publisher finds its slot taken by the first one's part, and takes the next."""
+    world, run_id = waiting(DOCUMENTS)
+    run_now(world.service.send_event("DOCUMENT_UPLOADED", {"document": "cv"}, key="t1"))
+    world.store.before["consume"] = lambda *_: upload(world, "photo")
+    run_now(world.service.send_event("DOCUMENT_UPLOADED", {"document": "id"}, key="t1"))
+    world.deliver()
+    assert world.header(run_id).status is Status.COMPLETED
+
+
+def test_a_part_whose_publisher_died_is_pushed_on_by_its_redelivery() -> None:
+    world, run_id = waiting(DOCUMENTS)
+    upload(world, "cv")
+    run_now(world.service.send_event("DOCUMENT_UPLOADED", {"document": "id"}, key="t1"))
+
+    def dies(*_: object) -> None:
+        raise PortError("gone")
+
+    world.store.before["consume"] = lambda *_: world.store.before.update(get_event=dies)
+    with pytest.raises(PortError):
+        world.deliver()
+    world.store.before.clear()
+    world.pass_time(2 * MINUTE_MS)
+    upload(world, "photo")
+    assert world.header(run_id).status is Status.COMPLETED
