@@ -97,3 +97,23 @@ def test_a_test_of_a_workflow_mocks_calls_by_their_node_or_their_run_and_makes_n
     error = stepwell.start("calls").error
     assert error is not None
     assert error["type"] == "http_host", "what is not mocked goes nowhere"
+
+
+UNDONE = """
+workflow: undone
+failure_policy: compensate
+timeline:
+  - name: charge
+    run: http:POST https://api.example.com/charges
+    compensate: {run: "http:DELETE https://api.example.com/charges/{{ steps.charge.output.body.id }}"}
+  - {name: ship, run: python:m.ship}
+"""
+
+
+def test_a_call_can_be_undone_by_a_call(stepwell: Stepwell) -> None:
+    stepwell.define(UNDONE)
+    stepwell.mock("http:POST https://api.example.com/charges", returns={"status": 201, "body": {"id": "a/b"}})
+    stepwell.mock("ship", raises=RuntimeError("no"))
+    undo = stepwell.mock("http:DELETE https://api.example.com/charges/{{ steps.charge.output.body.id }}")
+    assert stepwell.start("undone").status == "compensated"
+    assert undo.calls == [None]
