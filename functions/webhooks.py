@@ -7,18 +7,15 @@ from typing import Any
 
 from stepwell.api.routes import app_of
 from stepwell.api.webhooks.route import webhook_routes
-from stepwell.api.webhooks.secrets import EnvironmentSecrets, SecretsByKind
 from stepwell.api.webhooks.sources import sources_of
 from stepwell.aws.entry import open_door
-from stepwell.aws.secrets import AwsSecrets
+from stepwell.aws.secrets import secrets_of
 from stepwell.aws.wiring import read_packed
-from stepwell.settings import environment
 
 ROOT = Path(__file__).parent.parent
 
 door = open_door(ROOT)
-_kept = AwsSecrets(door.aws.clients.secretsmanager, door.aws.clients.ssm, door.parts.ports.clock)
-_secrets = SecretsByKind({"env": EnvironmentSecrets(environment()), "secretsmanager": _kept, "ssm": _kept})
+_secrets = secrets_of(door.aws.clients, door.parts.ports.clock)
 _sources = sources_of(read_packed(ROOT).get("webhooks"), _secrets)
 app = app_of(door.parts, webhook_routes(lambda: _sources))
 

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from stepwell.aws.batches import Delivery, batch_of
+from stepwell.aws.calling import calls_of
 from stepwell.aws.entry import Context, TimeLeft, open_worker
 from stepwell.aws.lease import Leases
 from stepwell.aws.observing import ids_of
@@ -21,7 +22,10 @@ from stepwell.runtime.worker import Budget
 
 ROOT = Path(__file__).parent.parent
 
-door = open_worker(ROOT, lambda clock: FunctionSteps(ROOT / "workflows", clock))
+door = open_worker(
+    ROOT,
+    lambda deployment, clients, clock: FunctionSteps(ROOT / "workflows", clock, calls_of(deployment, clients, clock)),
+)
 leases = Leases(door.deployment.work[door.deployment.pool].url, door.aws.clients.sqs)
 
 

@@ -21,6 +21,7 @@ from uv import find_uv_bin
 
 ROOT = Path(__file__).resolve().parent.parent
 DOORS, PACKAGE = ROOT / "functions", ROOT / "shared" / "stepwell"
+PACKED = "workflows.json"
 PYTHON = "3.14"  # the functions' runtime
 WHEELS = ("--python-platform", "aarch64-manylinux_2_28", "--python-version", PYTHON, "--only-binary", ":all:")
 RUNTIME_HAS = ("boto3", "botocore", "s3transfer")  # a function's Python comes with them
@@ -57,11 +58,19 @@ class Bundles:
     worker: Path
 
 
-def build(folder: Path, into: Path, *, pools: Collection[str], platform: str, tracing: bool = False) -> Bundles:
+def build(
+    folder: Path,
+    into: Path,
+    *,
+    pools: Collection[str],
+    platform: str,
+    tracing: bool = False,
+    http_hosts: Collection[str] = (),
+) -> Bundles:
     """Builds both packages of a workflow folder below `into`. Raises BundlingError."""
     engine, worker = into / "engine", into / "worker"
     engine.mkdir()
-    pack(folder, engine / "workflows.json", pools)  # first: it is quick, and says what the user can mend
+    pack(folder, engine / PACKED, pools, http_hosts)  # first: it is quick, and says what the user can mend
     locked = into / "locked.txt"
     _install_locked(engine, locked, platform, tracing)
     _copy_own(engine)
@@ -72,9 +81,10 @@ def build(folder: Path, into: Path, *, pools: Collection[str], platform: str, tr
     return Bundles(engine, worker)
 
 
-def pack(folder: Path, out: Path, pools: Collection[str]) -> None:
+def pack(folder: Path, out: Path, pools: Collection[str], http_hosts: Collection[str] = ()) -> None:
     """Checks the definitions and writes them to one file. Raises BundlingError."""
-    _run([sys.executable, "-m", "stepwell.runtime.pack", str(folder), str(out)], f"the workflows of {folder}")
+    command = [sys.executable, "-m", "stepwell.runtime.pack", str(folder), str(out), ",".join(http_hosts)]
+    _run(command, f"the workflows of {folder}")
     missing = sorted(set(json.loads(out.read_text(encoding="utf-8"))["pools"]) - set(pools))
     if missing:
         raise BundlingError(

@@ -190,6 +190,7 @@ _READERS: Mapping[str, Reader] = {
     "coordinator_concurrency": _number,
     "tracing": _flag,
     "events": _text,
+    "http_hosts": _texts,
     "schedule_group": _flag,
     "platform": _text,
     "bundle": _flag,

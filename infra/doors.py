@@ -14,6 +14,7 @@ from aws_cdk import aws_secretsmanager as secretsmanager
 from constructs import Construct
 
 from infra import bundling, metrics
+from infra.called import arns_of, calls_of
 from infra.functions import COORDINATOR_BATCH, LEAST_CONCURRENCY, SWEEP_MINUTES, Door, Place, Shape
 from infra.permissions import Resources
 from infra.props import EngineProps, Pool
@@ -34,6 +35,7 @@ class Packages:
 
     engine: lambda_.Code
     worker: lambda_.Code
+    packed: Path | None = None  # the workflows, where the code was made at all
 
 
 class Doors(Construct):
@@ -59,6 +61,7 @@ class Doors(Construct):
             self.api = self._door("api", _API)
             self.webhooks = self._make_webhooks(props.webhooks_file) if props.webhooks_file else None
             self.coordinator = self._make_coordinator()
+            self._calls = calls_of(props, self._code.packed)
             self.workers = {name: self._make_worker(name, pool) for name, pool in props.pools.items()}
             self.stream = self._door("stream", _STREAM)
             self.stream.follow(storage.stream_arn, queues.dead)
@@ -122,13 +125,17 @@ class Doors(Construct):
             timeout_seconds=pool.timeout_seconds,
             concurrency=pool.concurrency,
             recursive=True,
-            environment={**pool.environment, "STEPWELL_POOL": name},
+            environment={**pool.environment, **self._hosts(), "STEPWELL_POOL": name},
         )
         queue = self._queues.work[name]
-        own = {"own_work": [queue.queue_arn]}
+        own = {"own_work": [queue.queue_arn], **arns_of(self._calls.get(name, {}), cdk.Stack.of(self))}
         door = Door(self, f"worker-{name}", "worker", self._place, self._code.worker, shape, own, pool.permissions)
         door.take_from("Work", queue, batch=1, concurrency=pool.concurrency)
         return door
+
+    def _hosts(self) -> Mapping[str, str]:
+        hosts = self._props.http_hosts
+        return {"STEPWELL_HTTP_HOSTS": ",".join(hosts)} if hosts else {}
 
     def _make_authorizer(self, api_key: secretsmanager.Secret) -> Door:
         shape = Shape(memory_mb=512, timeout_seconds=10, environment={"STEPWELL_API_KEY_SECRET": api_key.secret_arn})
@@ -139,5 +146,13 @@ def _packages(props: EngineProps, into: Path) -> Packages:
     if not props.bundle:
         code = lambda_.Code.from_inline("# made without its code")
         return Packages(code, code)
-    bundles = bundling.build(props.folder, into, pools=props.pools, platform=props.platform, tracing=props.tracing)
-    return Packages(lambda_.Code.from_asset(str(bundles.engine)), lambda_.Code.from_asset(str(bundles.worker)))
+    bundles = bundling.build(
+        props.folder,
+        into,
+        pools=props.pools,
+        platform=props.platform,
+        tracing=props.tracing,
+        http_hosts=props.http_hosts,
+    )
+    engine, worker = (lambda_.Code.from_asset(str(folder)) for folder in (bundles.engine, bundles.worker))
+    return Packages(engine, worker, bundles.engine / bundling.PACKED)

@@ -42,7 +42,14 @@ PERMISSIONS: Mapping[str, Sequence[Row]] = {
     "webhooks": ((_START, "table"), *_REACH, *_ARM, (("secretsmanager:GetSecretValue",), "webhook_secrets"),
                  (("ssm:GetParameter",), "webhook_parameters")),
     "coordinator": (*_MOVE, (_TAKE, "resume"), (_TAKE, "work_dead")),
-    "worker": (*_MOVE, *_ARM, ((*_TAKE, "sqs:ChangeMessageVisibility"), "own_work")),
+    "worker": (
+        *_MOVE,
+        *_ARM,
+        ((*_TAKE, "sqs:ChangeMessageVisibility"), "own_work"),
+        (("lambda:InvokeFunction",), "lambdas"),
+        (("secretsmanager:GetSecretValue",), "step_secrets"),
+        (("ssm:GetParameter",), "step_parameters"),
+    ),
     "stream": (
         (_READ, "table"),
         (("dynamodb:BatchWriteItem",), "table"),

@@ -77,6 +77,8 @@ class EngineProps:
     tracing: X-Ray traces.
     events: what the event bus is told: `all`; `runs`, all but what went well within a run; `none`. An event costs
         about as much as the write of a step.
+    http_hosts: the hosts that `run: http:` steps may call: `api.stripe.com`, `*.example.com`, `api.example.com:8443`.
+        A workflow that calls another one is not deployed.
     schedule_group: timers in a group of their own, deleted with the stack; else in the account's default group.
     platform: `lambda` is arm64 on AWS; `local` is this machine and this Python, for an emulator.
     bundle: False leaves the functions without their code, for a look at the template.
@@ -100,6 +102,7 @@ class EngineProps:
     coordinator_concurrency: int | None = None
     tracing: bool = False
     events: str = "runs"
+    http_hosts: Sequence[str] = ()
     schedule_group: bool = True
     platform: str = "lambda"
     bundle: bool = True
@@ -116,6 +119,7 @@ class EngineProps:
             raise BadProperty(f"folder: there is no folder {self.folder}")
         self._check_pools()
         self._check_auth()
+        self._check_hosts()
 
     def _check_pools(self) -> None:
         if DEFAULT_POOL not in self.pools:
@@ -129,6 +133,12 @@ class EngineProps:
             raise BadProperty("auth: jwt needs jwt_issuer, an https:// URL, and jwt_audience")
         if self.auth != "jwt" and (self.jwt_issuer or self.jwt_audience):
             raise BadProperty(f"auth: jwt_issuer and jwt_audience are for jwt, not for {self.auth}")
+
+    def _check_hosts(self) -> None:
+        """What is in an entry is for the package to read; what is for a person's machine alone stays there."""
+        for entry in self.http_hosts:
+            if self.platform == "lambda" and (entry == "*" or "://" in entry):
+                raise BadProperty(f"http_hosts: {entry!r}: name the hosts, such as api.example.com or *.example.com")
 
     @property
     def webhooks_file(self) -> Path | None:

@@ -9,28 +9,17 @@ import aws_cdk as cdk
 import yaml
 
 from infra.props import BadProperty
+from infra.references import parameter_arn, secret_arn
 
 
 def secret_arns(file: Path, stack: cdk.Stack) -> list[str]:
     """Of the secrets named by `secretsmanager:`. Raises BadProperty for what is not YAML."""
-    return [
-        # Secrets Manager adds a hyphen and six characters to a secret's name.
-        name if name.startswith("arn:") else stack.format_arn(
-            service="secretsmanager", resource="secret", resource_name=f"{name}-??????",
-            arn_format=cdk.ArnFormat.COLON_RESOURCE_NAME,
-        )
-        for name in _named(file, "secretsmanager")
-    ]  # fmt: skip
+    return [secret_arn(name, stack) for name in _named(file, "secretsmanager")]
 
 
 def parameter_arns(file: Path, stack: cdk.Stack) -> list[str]:
     """Of the parameters named by `ssm:`. Raises BadProperty for what is not YAML."""
-    return [
-        name if name.startswith("arn:") else stack.format_arn(
-            service="ssm", resource="parameter", resource_name=name.removeprefix("/")
-        )
-        for name in _named(file, "ssm")
-    ]  # fmt: skip
+    return [parameter_arn(name, stack) for name in _named(file, "ssm")]
 
 
 def _named(file: Path, kind: str) -> Sequence[str]:

@@ -45,6 +45,14 @@ EVENT_PENDING = 10_000  # events kept per name and key: `too_many_pending`
 EVENT_KEPT_MAX_MS = YEAR_MS  # what a definition may ask for: `bad_value`
 RETENTION_MS = 30 * DAY_MS  # an ended run's history
 
+# HTTP and Lambda steps
+URL_CHARACTERS = 8_000  # of an HTTP step's URL with its values: `bad_url`
+HEADER_CHARACTERS = 8_000  # of one header that it sends: `bad_header`
+HEADERS = 50  # that it sends: `bad_header`
+ANSWER_BYTES = 1_000_000  # of the body that comes back, or of a Lambda function's answer: `answer_too_large`
+PAYLOAD_BYTES = 6_000_000  # what Lambda takes in a synchronous call: `payload_too_large`
+CONNECT_MS = 10 * SECOND_MS  # one address of a host that does not answer, before the next one is tried
+
 # Answers
 PAGE_ITEMS = 50
 PAGE_ITEMS_MAX = 500

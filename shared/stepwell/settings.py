@@ -5,6 +5,7 @@
 | `STEPWELL_URL` | the API that the command line talks to | `http://127.0.0.1:8787` |
 | `STEPWELL_API_KEY`, `STEPWELL_TOKEN` | what the command line shows an API that asks for a key or a bearer token | |
 | `STEPWELL_DATA` | where `stepwell dev` keeps its data | `.stepwell` |
+| `STEPWELL_HTTP_HOSTS` | the hosts that HTTP steps may call, with commas between them; `*`: every public one | `*` |
 | `STEPWELL_LOG_LEVEL` | `debug`, `info`, `warning` or `error` | `info` |
 | `NO_COLOR` | anything: no colours (no-color.org) | |
 | `USER`, `USERNAME` | who approves, rejects, cancels, unless `--by` says so | |
@@ -18,6 +19,7 @@ A deployed function has these from its stack:
 | `STEPWELL_QUEUES` | `{"resume": {"url", "arn"}, "work": {POOL: {"url", "arn"}}}` | |
 | `STEPWELL_SCHEDULE_GROUP`, `STEPWELL_SCHEDULE_ROLE` | where timers are made, and the role they send with | |
 | `STEPWELL_POOL` | the pool whose steps this worker runs | `default` |
+| `STEPWELL_HTTP_HOSTS` | the hosts that HTTP steps may call, with commas between them | none |
 | `STEPWELL_MAX_STEPS` | records of one run | 100,000 |
 | `STEPWELL_API_KEY_SECRET` | the secret that holds the API's key | |
 | `STEPWELL_TRACE` | anything: traces by X-Ray | |
@@ -51,6 +53,7 @@ class Settings:
     user: str = ""
     api_key: str = field(default="", repr=False)
     token: str = field(default="", repr=False)
+    http_hosts: tuple[str, ...] = ("*",)
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,6 +81,7 @@ class Deployment:
     api_key_secret: str = ""
     trace: bool = False
     log_level: str = "info"
+    http_hosts: tuple[str, ...] = ()
 
 
 def environment() -> Mapping[str, str]:
@@ -95,6 +99,7 @@ def read_settings(environ: Mapping[str, str] = os.environ) -> Settings:
         user=environ.get("USER", "") or environ.get("USERNAME", ""),
         api_key=environ.get("STEPWELL_API_KEY", "").strip(),
         token=environ.get("STEPWELL_TOKEN", "").strip(),
+        http_hosts=_texts(environ, "STEPWELL_HTTP_HOSTS") or ("*",),
     )
 
 
@@ -115,11 +120,16 @@ def read_deployment(environ: Mapping[str, str] = os.environ) -> Deployment:
         api_key_secret=environ.get("STEPWELL_API_KEY_SECRET", ""),
         trace=bool(environ.get("STEPWELL_TRACE")),
         log_level=_log_level(environ),
+        http_hosts=_texts(environ, "STEPWELL_HTTP_HOSTS"),
     )
 
 
 def _log_level(environ: Mapping[str, str]) -> str:
     return _one_of("STEPWELL_LOG_LEVEL", LOG_LEVELS, environ.get("STEPWELL_LOG_LEVEL", "").lower() or "info")
+
+
+def _texts(environ: Mapping[str, str], name: str) -> tuple[str, ...]:
+    return tuple(text.strip() for text in environ.get(name, "").split(",") if text.strip())
 
 
 def _one_of(name: str, allowed: Sequence[str], value: str) -> str:

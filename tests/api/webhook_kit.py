@@ -10,13 +10,13 @@ from typing import Any
 
 from stepwell.api.routes import app_of
 from stepwell.api.webhooks.route import webhook_routes
-from stepwell.api.webhooks.secrets import EnvironmentSecrets, SecretsByKind
 from stepwell.api.webhooks.sources import sources_of
 from stepwell.definition.graph import Json
 from stepwell.definition.webhooks import check_webhooks
 from stepwell.local.inbox import ALL_LANES
 from stepwell.runtime.messages import Message, Publish, from_json
 from stepwell.runtime.ports import Event
+from stepwell.runtime.secrets import EnvironmentSecrets, SecretsByKind
 from tests.api.kit import START_MS, Reply, World, event
 
 NOW = START_MS // 1_000

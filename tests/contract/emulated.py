@@ -80,7 +80,7 @@ class Cloud:
         fresh = service not in self.clients._made
         client = getattr(self.clients, service)()
         if fresh:
-            client.meta.events.register(f"before-send.{service}", self._send)
+            client.meta.events.register(f"before-send.{service.rstrip('_')}", self._send)
         return client
 
     def _send(self, request: Any, event_name: str, **_: Any) -> AWSResponse:

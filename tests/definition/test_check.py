@@ -278,8 +278,6 @@ UNSUPPORTED = [
     ("workflow:", ENTRY + "run: x\n    compensate: {run: workflow:fraud}", 5),
     ("workflow:", ENTRY + "wait: {for: response, timeout_actions: [{run: workflow:fraud}]}", 4),
     ("inherit_artifacts: true", ENTRY + "run: workflow:fraud\n    inheritArtifacts: true", 5),
-    ("Lambda", ENTRY + "run: lambda:score", 4),
-    ("HTTP", ENTRY + "run: http:GET https://example.com", 4),
     ("concurrency", TIMELINE + "  - {name: a}\nconcurrency: {limit: 1}", 4),
     ("rate limit", TIMELINE + "  - {name: a}\nrateLimit: {limit: 1, per: 1m}", 4),
     ("trigger", TIMELINE + "  - {name: a}\ntriggers: []", 4),

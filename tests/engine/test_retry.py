@@ -60,6 +60,14 @@ def test_by_itself_a_policy_retries_what_is_transient_and_nothing_else(category:
     assert is_retried(Retry(), failure("E", category)) is (category == "transient")
 
 
+@pytest.mark.parametrize("status", [400, 429, 500, 501, 502, 503, 504])
+def test_by_itself_a_policy_retries_the_answers_that_say_not_now(status: int) -> None:
+    category = "step" if status == 400 else "external"
+    answered = failure(f"http_{status}", category)
+    assert is_retried(Retry(), answered) is (status in {429, 502, 503, 504})
+    assert is_retried(Retry(on=frozenset({"external"})), answered) is (category == "external")
+
+
 @pytest.mark.parametrize("category", CATEGORIES)
 def test_on_names_further_categories_but_never_validation_or_governance(category: str) -> None:
     named = Retry(on=frozenset({category}))

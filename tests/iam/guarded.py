@@ -25,7 +25,7 @@ from stepwell.aws.deployment import Stack, deploy
 from stepwell.aws.emulator import ANY_SECRET, Emulator
 from stepwell.cli.synthesis import synthesise
 from tests.functions.kit import ROOT
-from tests.iam.stack import SECRET, WORKFLOWS
+from tests.iam.stack import HTTP_HOSTS, SECRET, WORKFLOWS
 
 POOL = {"timeout_seconds": 30, "memory_mb": 256}
 CONTEXT = {
@@ -33,6 +33,7 @@ CONTEXT = {
     "folder": str(WORKFLOWS),
     "auth": "api_key",
     "pools": {"default": POOL, "heavy": POOL},
+    "http_hosts": HTTP_HOSTS,
 }
 DENIED = "is not authorized to perform"
 

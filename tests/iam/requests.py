@@ -89,9 +89,17 @@ def _ssm(operation: str, params: Params) -> Iterator[Need]:
     yield Need("ssm:GetParameter", _arn("ssm", f"parameter/{params['Name'].removeprefix('/')}"))
 
 
+def _lambda(operation: str, params: Params) -> Iterator[Need]:
+    if operation != "Invoke":
+        raise ValueError(f"not known: lambda:{operation}")
+    name = params["FunctionName"]
+    yield Need("lambda:InvokeFunction", name if name.startswith("arn:") else _arn("lambda", f"function:{name}"))
+
+
 _NEEDS: Mapping[str, Callable[[str, Params], Iterator[Need]]] = {
     "dynamodb": _dynamodb,
     "events": _events,
+    "lambda": _lambda,
     "s3": _s3,
     "scheduler": _scheduler,
     "secretsmanager": _secretsmanager,

@@ -18,6 +18,7 @@ def play(stack: Stack) -> None:
     be_asked(stack)
     for pool in POOLS:
         order(stack, pool)
+        call(stack, pool)
     ask(stack)
     fan_out(stack)
     go_round(stack)
@@ -61,6 +62,15 @@ def order(stack: Stack, pool: str) -> None:
     assert stack.call("POST", f"/runs/{run_id}/approve", {"data": LARGE})[0] == 200
     stack.deliver()
     assert stack.run(run_id)["status"] == "completed"
+
+
+def call(stack: Stack, pool: str) -> None:
+    """A run that calls a function, and a host that turns out to be this machine: secrets are read, nothing is sent."""
+    run_id = stack.start({}, f"calls-{pool}")
+    stack.deliver()
+    run = stack.run(run_id)
+    assert (run["status"], run["steps"]["score"]["output"]) == ("completed", {"score": 1})
+    assert run["steps"]["tell"]["error"]["type"] == "http_address"
 
 
 def waits(stack: Stack, run_id: str, node: str) -> None:

@@ -20,6 +20,7 @@ from ministack.services import dynamodb, eventbridge
 
 from stepwell.aws.table import SHAPE
 from stepwell.runtime.pack import pack_folder
+from stepwell.runtime.steps.http_call import Network
 from tests.contract.emulated import AwsQueue, answer, aws_queue
 from tests.functions.kit import POOLS, ROOT, Deployment, Invocation, event_of
 from tests.iam.policies import Need
@@ -30,6 +31,7 @@ from tests.infra.kit import VPC
 WORKFLOWS = Path(__file__).parent / "workflows"
 SECRET = "a secret of the stack"  # noqa: S105
 KEY_ARN = f"arn:aws:kms:{REGION}:{ACCOUNT}:key/11111111-1111-1111-1111-111111111111"
+HTTP_HOSTS = ["calls.example.com"]
 # Whatever gives a role a statement is on.
 CONTEXT = {
     "folder": str(WORKFLOWS),
@@ -38,9 +40,14 @@ CONTEXT = {
     "pools": {pool: {} for pool in POOLS},
     "tracing": True,
     "vpc": VPC,
+    "http_hosts": HTTP_HOSTS,
 }
 _OURS = ("STEPWELL_", "POWERTOOLS_")
-_SECRETS = {"GetSecretValue": {"SecretString": SECRET}, "GetParameter": {"Parameter": {"Value": SECRET}}}
+_ANSWERS = {
+    "GetSecretValue": {"SecretString": SECRET},
+    "GetParameter": {"Parameter": {"Value": SECRET}},
+    "Invoke": {"score": 1},
+}
 _DATA = {"StreamEnabled": True, "StreamViewType": "NEW_AND_OLD_IMAGES"}
 
 
@@ -65,7 +72,7 @@ class Stack(Deployment):
         super().__init__(package, queue, self.table, self.bucket, patch)
         clients = {
             service: self.cloud.connect(service)
-            for service in ("dynamodb", "events", "s3", "scheduler", "secretsmanager", "sqs", "ssm")
+            for service in ("dynamodb", "events", "lambda_", "s3", "scheduler", "secretsmanager", "sqs", "ssm")
         }
         clients["dynamodb"].create_table(TableName=self.table, StreamSpecification=_DATA, **SHAPE)
         clients["s3"].create_bucket(Bucket=self.bucket)
@@ -74,7 +81,7 @@ class Stack(Deployment):
         for client in clients.values():
             self.recorder.listen(client)
         self.cloud.before = lambda operation, _: (
-            answer(200, json.dumps(_SECRETS[operation])) if operation in _SECRETS else None
+            answer(200, json.dumps(_ANSWERS[operation])) if operation in _ANSWERS else None
         )
 
     def door(self, name: str, pool: str = "default") -> ModuleType:
@@ -180,6 +187,8 @@ def standing(template: Template, package: Path, patch: pytest.MonkeyPatch) -> It
         for module in ("stepwell.aws.wiring", "stepwell.aws.clients"):
             patch.setattr(f"{module}.Clients", lambda: clients)
         patch.setattr("stepwell.aws.calls.Retry.wait", lambda *_: None)
+        nowhere = Network(resolve=lambda *_: ["127.0.0.1"])  # where no HTTP step may go
+        patch.setattr("stepwell.runtime.steps.http_call.Network", lambda: nowhere)
         stack = Stack(template, package, queue, patch)
         try:
             yield stack

@@ -122,7 +122,9 @@ def test_a_schedule_needs_its_role_to_be_passed() -> None:
     ]
 
 
-@pytest.mark.parametrize("service", ["dynamodb", "events", "s3", "scheduler", "secretsmanager", "sqs", "ssm", "sns"])
+@pytest.mark.parametrize(
+    "service", ["dynamodb", "events", "lambda", "s3", "scheduler", "secretsmanager", "sqs", "ssm", "sns"]
+)
 def test_a_call_that_is_not_known_is_refused(service: str) -> None:
     with pytest.raises(ValueError, match=f"not known: {service}:Unheard"):
         list(needs_of(service, "Unheard", {}))

@@ -49,6 +49,8 @@ def test_a_value_of_the_command_line_is_text_and_means_the_same() -> None:
         ({"max_steps": True}, "max_steps: True is not a whole number"),
         ({"alarms": "yes"}, "alarms: 'yes' is neither true nor false"),
         ({"emulator": "yes"}, "emulator: 'yes' is neither true nor false"),
+        ({"http_hosts": "*"}, "http_hosts: '*': name the hosts"),
+        ({"http_hosts": ["http://localhost:8000"]}, "name the hosts"),
         ({"log_level": "loud"}, "log_level: 'loud' is none of debug, info, warning, error"),
         ({"log_retention_days": 31}, "log_retention_days: 31 is none of 1, 3, 7"),
         ({"removal_policy": "keep"}, "removal_policy: 'keep' is none of retain, destroy"),

@@ -10,9 +10,11 @@ import pytest
 from aws_cdk import aws_iam as iam
 from aws_cdk import aws_sqs as sqs
 
+from infra.bundling import BundlingError
 from infra.engine import StepwellEngine
 from infra.permissions import KEY_USE, PERMISSIONS
 from infra.props import BadProperty, EngineProps
+from stepwell.settings import read_deployment
 from tests.infra.kit import GUARDED, KEY_ARN, KEYED, ORDER, PLAIN, ROOT, VARIANTS, Json, Made, listed, made, plain
 
 EVERY = pytest.mark.parametrize("variant", VARIANTS)
@@ -145,13 +147,13 @@ def test_the_webhooks_function_reads_the_secrets_that_the_folder_names_and_no_ot
 def test_secrets_may_be_named_by_their_arn_parameters_by_their_path_and_each_with_a_field(tmp_path: Path) -> None:
     arn = "arn:aws:secretsmanager:eu-west-1:123456789012:secret:theirs-AbCdEf"
     (tmp_path / "webhooks.yaml").write_text(
-        f"sources:\n  a: {{scheme: github, secret: 'secretsmanager:{arn}#key'}}\n"
-        "  b: {scheme: slack, secret: ['ssm:/apps/slack', 'env:SLACK', 'secretsmanager:slack#new']}\n"
+        f"sources:\n  a: {{scheme: github, event: body.type, secret: 'secretsmanager:{arn}#key'}}\n"
+        "  b: {scheme: github, event: body.type, secret: ['ssm:/apps/b', 'env:B', 'secretsmanager:b#new']}\n"
     )
     may = allowed(made({"folder": str(tmp_path)}), "webhooks")
     secrets = {name.rpartition("<AWS::AccountId>:")[2] for name, actions in may.items()
                if actions & {"secretsmanager:GetSecretValue", "ssm:GetParameter"}}  # fmt: skip
-    assert secrets == {arn, "parameter/apps/slack", "secret:slack-??????"}
+    assert secrets == {arn, "parameter/apps/b", "secret:b-??????"}
 
 
 @pytest.mark.parametrize("text", ["sources: [", "- a\n", "sources: 3\n"])
@@ -173,6 +175,59 @@ def test_what_a_pools_steps_may_do_is_its_workers_alone() -> None:
     owners = {name for name in stack.functions()
               if any("bedrock:InvokeModel" in actions for actions in allowed(stack, name).values())}  # fmt: skip
     assert owners == {"worker-big"}
+
+
+CALLS = """
+workflow: calls
+timeline:
+  - {name: a, run: "lambda:score:live"}
+  - {name: b, run: "lambda:arn:aws:lambda:eu-west-1:123456789012:function:theirs"}
+  - name: c
+    run: http:POST https://api.example.com/x
+    pool: big
+    http: {headers: {a: {secret: secretsmanager:shop/api#key}, b: {secret: [env:KEY, ssm:/shop/key]}}}
+"""
+_CALLING = {"lambda:InvokeFunction", "secretsmanager:GetSecretValue", "ssm:GetParameter"}
+
+
+@pytest.fixture
+def calling(tmp_path: Path) -> Mapping[str, object]:
+    """The context of a folder whose steps call others."""
+    (tmp_path / "calls.yaml").write_text(CALLS)
+    return {"folder": str(tmp_path), "pools": {"default": {}, "big": {}}, "http_hosts": ["*.example.com"]}
+
+
+def test_a_worker_may_call_what_the_steps_of_its_pool_name_and_nothing_else(calling: Mapping[str, object]) -> None:
+    stack = made(calling)
+    found = {
+        name: {(action, resource.rpartition("<AWS::AccountId>:")[2])
+               for resource, actions in allowed(stack, name).items() for action in actions & _CALLING}
+        for name in stack.functions()
+    }  # fmt: skip
+    assert {name: calls for name, calls in found.items() if calls} == {
+        "worker-default": {
+            ("lambda:InvokeFunction", "function:score:live"),
+            ("lambda:InvokeFunction", "arn:aws:lambda:eu-west-1:123456789012:function:theirs"),
+        },
+        "worker-big": {
+            ("secretsmanager:GetSecretValue", "secret:shop/api-??????"),
+            ("ssm:GetParameter", "parameter/shop/key"),
+        },
+    }
+
+
+def test_the_workers_alone_are_told_the_hosts(calling: Mapping[str, object]) -> None:
+    name = "STEPWELL_HTTP_HOSTS"
+    variables = {door: one["Environment"]["Variables"] for door, one in made(calling).functions().items()}
+    told = {door: read_deployment({name: one[name]}).http_hosts for door, one in variables.items() if name in one}
+    assert told == {"worker-default": ("*.example.com",), "worker-big": ("*.example.com",)}
+
+
+def test_a_workflow_that_calls_a_host_that_is_not_listed_is_not_deployed(calling: Mapping[str, object]) -> None:
+    with pytest.raises(BundlingError, match=r"add api\.example\.com to http_hosts"):
+        made({**calling, "http_hosts": ["api.example.org"]})
+    with pytest.raises(BundlingError, match=r"'\*.com' is no entry"):
+        made({**calling, "http_hosts": ["*.com"]})
 
 
 def test_with_a_key_of_the_customers_every_function_may_use_it() -> None:

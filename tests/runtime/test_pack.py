@@ -67,3 +67,39 @@ def test_reading_what_was_packed_imports_neither_yaml_nor_pydantic(folder: Path)
     )
     done = subprocess.run([sys.executable, "-c", code, str(packed)], capture_output=True, text=True, check=True)  # noqa: S603 - our own interpreter
     assert done.stdout.strip() == "[]"
+
+
+CALLS = """
+workflow: calls
+timeline:
+  - {name: a, run: "lambda:score:live"}
+  - name: b
+    run: http:POST https://api.example.com/x
+    pool: heavy
+    http: {headers: {authorization: {secret: [env:KEY, ssm:/shop/key]}}}
+  - {name: c, wait: {for: event, name: paid, timeout: 1h, timeout_actions: [{run: "lambda:remind"}]}}
+"""
+
+
+def test_what_the_steps_of_a_pool_call_is_listed(folder: Path) -> None:
+    (folder / "calls.yaml").write_text(CALLS)
+    packed = pack_folder(folder)
+    assert packed["calls"] == {
+        "default": {"lambda": ["remind", "score:live"]},
+        "heavy": {"http": ["https://api.example.com"], "secret": ["env:KEY", "ssm:/shop/key"]},
+    }
+
+
+def test_a_step_that_calls_a_host_that_is_not_allowed_is_not_packed(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (folder / "calls.yaml").write_text(CALLS)
+    out = folder.parent / "out.json"
+    for hosts in ("", "example.com,*.example.org"):
+        assert main([str(folder), str(out), hosts]) == 1
+        said = capsys.readouterr().err
+        assert "calls: b calls https://api.example.com" in said
+        assert "add api.example.com to http_hosts" in said
+    assert main([str(folder), str(out), "*.com"]) == 2
+    assert not out.exists()
+    assert main([str(folder), str(out), "*.example.com"]) == 0

@@ -12,6 +12,7 @@ from typing import Any
 from stepwell.aws.protocols import (
     DynamoClient,
     EventsClient,
+    LambdaClient,
     S3Client,
     SchedulerClient,
     SecretsManagerClient,
@@ -21,6 +22,7 @@ from stepwell.aws.protocols import (
 
 CONNECT_TIMEOUT_SECONDS = 1
 READ_TIMEOUT_SECONDS = 3  # between two bytes
+ANSWER_TIMEOUT_SECONDS = 900  # of a function that is called, which may run for so long before its first byte
 CONNECTIONS = 32
 
 
@@ -61,21 +63,25 @@ class Clients:
         client: SsmClient = self._of("ssm")
         return client
 
-    def _of(self, service: str) -> Any:
+    def lambda_(self) -> LambdaClient:
+        client: LambdaClient = self._of("lambda", ANSWER_TIMEOUT_SECONDS)
+        return client
+
+    def _of(self, service: str, read_timeout_seconds: float = READ_TIMEOUT_SECONDS) -> Any:
         client = self._made.get(service)
         if client is None:
             with self._making:
-                client = self._made.get(service) or self._make(service)
+                client = self._made.get(service) or self._make(service, read_timeout_seconds)
                 self._made[service] = client
         return client
 
-    def _make(self, service: str) -> Any:
+    def _make(self, service: str, read_timeout_seconds: float) -> Any:
         import boto3  # noqa: PLC0415 - half a second that a cold start pays only for what it uses
         from botocore.config import Config  # noqa: PLC0415
 
         config = Config(
             connect_timeout=CONNECT_TIMEOUT_SECONDS,
-            read_timeout=READ_TIMEOUT_SECONDS,
+            read_timeout=read_timeout_seconds,
             max_pool_connections=CONNECTIONS,
             retries={"total_max_attempts": 1},
             tcp_keepalive=True,

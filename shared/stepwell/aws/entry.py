@@ -13,15 +13,16 @@ from pathlib import Path
 from typing import Protocol
 
 from stepwell.aws.batches import Delivery
+from stepwell.aws.clients import Clients
 from stepwell.aws.observing import ObservedSteps, Observing
-from stepwell.aws.wiring import Deployed, open_aws
+from stepwell.aws.wiring import Deployed, open_aws, open_clients
 from stepwell.errors import PortError, UserError
 from stepwell.limits import DELIVERIES
 from stepwell.runtime.assembly import Assembly
 from stepwell.runtime.clocks import RealClock
 from stepwell.runtime.dispatch import put_off
 from stepwell.runtime.driving import run_now
-from stepwell.runtime.ports import Lane
+from stepwell.runtime.ports import Clock, Lane
 from stepwell.runtime.worker import Steps
 from stepwell.settings import Deployment, read_deployment
 
@@ -88,12 +89,12 @@ def open_door(root: Path) -> Door:
     return Door(aws, observing)
 
 
-def open_worker(root: Path, steps: Callable[[RealClock], Steps]) -> Door:
+def open_worker(root: Path, steps: Callable[[Deployment, Clients, Clock], Steps]) -> Door:
     """A function that runs users' code: the steps of the pool that the environment names."""
-    deployment, clock = _deployment(), RealClock()
+    deployment, clients, clock = _deployment(), open_clients(), RealClock()
     observing = Observing(deployment.log_level, {"pool": deployment.pool}, trace=deployment.trace)
-    observed = ObservedSteps(steps(clock), observing, clock.now_ms)
-    aws = open_aws(deployment, root, steps=observed, pool=deployment.pool, clock=clock)
+    observed = ObservedSteps(steps(deployment, clients, clock), observing, clock.now_ms)
+    aws = open_aws(deployment, root, steps=observed, pool=deployment.pool, clients=clients, clock=clock)
     _warm(aws)
     return Door(aws, observing)
 

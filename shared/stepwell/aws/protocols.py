@@ -42,6 +42,10 @@ class SchedulerClient(Protocol):
     def create_schedule(self, **request: Any) -> Answer: ...
 
 
+class LambdaClient(Protocol):
+    def invoke(self, **request: Any) -> Answer: ...
+
+
 class SecretsManagerClient(Protocol):
     def get_secret_value(self, **request: Any) -> Answer: ...
 

@@ -6,11 +6,14 @@ import json
 from collections.abc import Callable
 
 from stepwell.aws.calls import Retry
+from stepwell.aws.clients import Clients
 from stepwell.aws.protocols import SecretsManagerClient, SsmClient
 from stepwell.definition.graph import Json
 from stepwell.errors import PortError
 from stepwell.limits import MINUTE_MS
 from stepwell.runtime.ports import Clock
+from stepwell.runtime.secrets import EnvironmentSecrets, Secrets, SecretsByKind
+from stepwell.settings import environment
 
 KEPT_MS = 5 * MINUTE_MS  # how long a changed secret may go unnoticed
 
@@ -60,6 +63,12 @@ class AwsSecrets:
         if not isinstance(found, str):
             raise _unavailable(f"the secret {reference} is not text")
         return found
+
+
+def secrets_of(clients: Clients, clock: Clock) -> Secrets:
+    """Those of the environment and those that AWS keeps, by reference."""
+    kept = AwsSecrets(clients.secretsmanager, clients.ssm, clock)
+    return SecretsByKind({"env": EnvironmentSecrets(environment()), "secretsmanager": kept, "ssm": kept})
 
 
 def _field(value: str, field: str, reference: str) -> str:

@@ -70,7 +70,7 @@ def open_aws(
 
     `steps` and `pool` are the worker's.
     """
-    clients, clock = clients or Clients(), clock or RealClock()
+    clients, clock = clients or open_clients(), clock or RealClock()
     queues = Queues(deployment.resume, deployment.work)
     blobs = S3Blobs(deployment.bucket, clients.s3)
     store = DynamoStore(Table(deployment.table, clients.dynamodb, blobs, now_ms=clock.now_ms))
@@ -88,6 +88,11 @@ def open_aws(
         pool=pool,
     )
     return Deployed(parts, store, clients, deployment)
+
+
+def open_clients() -> Clients:
+    """The clients of this function, none of them made yet."""
+    return Clients()
 
 
 def read_packed(root: Path) -> Mapping[str, Json]:

@@ -10,6 +10,7 @@ from stepwell.definition.called import Called
 from stepwell.definition.durations import parse_duration
 from stepwell.definition.expressions import compile_expression, compile_template, steps_read, template_errors
 from stepwell.definition.graph import END, Expression, Json, Retry, Schema, Step
+from stepwell.definition.http_steps import check_lambda, check_not_http, empty_input, http_of
 from stepwell.definition.text import NAME, NAME_HINT
 from stepwell.errors import DefinitionError, ExpressionError, Problem, UserError
 from stepwell.limits import NAME_CHARACTERS
@@ -17,9 +18,6 @@ from stepwell.limits import NAME_CHARACTERS
 _PYTHON = re.compile(r"python:[A-Za-z_]\w*(\.[A-Za-z_]\w*)+")
 _SCHEMES = {
     "workflow": "a child run in this place",
-    "lambda": "a Lambda step",
-    "http": "an HTTP step",
-    "https": "an HTTP step",
 } | {
     "agent": "a registered agent",
     "action": "a registered action",
@@ -53,7 +51,7 @@ class Context:
             return None
         text = value if isinstance(value, str) else str(value).lower()
         try:
-            return self._seen(compile_expression(text), f"{path}/{key}")
+            return self.seen(compile_expression(text), f"{path}/{key}")
         except ExpressionError as error:
             self.add_error(error, f"{path}/{key}")
             return None
@@ -63,7 +61,7 @@ class Context:
 
     def template_of(self, value: Json, path: str) -> Expression | None:
         try:
-            return self._seen(compile_template(value), path)
+            return self.seen(compile_template(value), path)
         except ExpressionError:
             for place, error in template_errors(value, path):
                 self.add_error(error, place)
@@ -89,7 +87,8 @@ class Context:
             self.add_error(error, f"/{key}")
             return None
 
-    def _seen(self, expression: Expression, path: str) -> Expression:
+    def seen(self, expression: Expression, path: str) -> Expression:
+        """Remembers what the expression speaks of."""
         self.steps_read += [(name, path) for name in sorted(steps_read(expression))]
         self.branch_read += [path] if "branch" in expression.names else []
         return expression
@@ -121,15 +120,19 @@ def step_of(context: Context, data: Mapping[str, Json], path: str) -> Step | Non
     _check_run(context, data["run"], f"{path}/run")
     if "pool" in data:
         check_name(context, data["pool"], f"{path}/pool", "pool")
+    is_http = data["run"].startswith("http:")
+    if not is_http:
+        check_not_http(context, data, path)
     return Step(
         run=data["run"],
-        input=context.template(data, "input", path),
+        input=empty_input() if is_http and "input" not in data else context.template(data, "input", path),
         output=context.template(data, "output", path),
         timeout_ms=context.duration_ms(data, "timeout", path),
         retry=retry_of(context, data["retry"], f"{path}/retry") if "retry" in data else None,
         at_most_once=data.get("at_most_once"),
         pool=data.get("pool"),
         on_failure=data.get("on_failure", "abort"),
+        http=http_of(context, data, path) if is_http else None,
     )
 
 
@@ -157,11 +160,14 @@ def _check_run(context: Context, run: str, path: str) -> None:
         context.add(
             "unsupported", f"{_SCHEMES[scheme]} (`run: {scheme}:…`) is not supported in this version", path, hint
         )
+    elif colon and scheme == "lambda":
+        check_lambda(context, run, path)
     elif colon and scheme == "python":
         if not _PYTHON.fullmatch(run):
             context.add("bad_run", f"`{run[:80]}` names no function", path, "write python:module.function")
-    elif colon:
-        context.add("bad_run", f"`{scheme[:40]}:` is not a kind of step", path, "write python:module.function")
-    elif not NAME.fullmatch(run) or len(run) > NAME_CHARACTERS:
+    elif colon and scheme != "http":  # that one is checked where its request is compiled
+        hint = "write http:GET and the URL" if scheme == "https" else "write python:module.function"
+        context.add("bad_run", f"`{scheme[:40]}:` is not a kind of step", path, hint)
+    elif not colon and (not NAME.fullmatch(run) or len(run) > NAME_CHARACTERS):
         hint = "write python:module.function, or the name given by @step(name=…)"
         context.add("bad_run", f"`{run[:80]}` cannot be a step", path, hint)

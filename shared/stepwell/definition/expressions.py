@@ -124,6 +124,11 @@ def compile_template(value: Json) -> Expression:
     return Template(text, parts, build) if build is not None else Constant(value, text)
 
 
+def template_pieces(text: str) -> list[str | CelExpression]:
+    """A text's literal parts and its `{{ }}`, in order. Raises ExpressionError."""
+    return list(_pieces(text))
+
+
 def template_errors(value: Json, path: str = "") -> Iterator[tuple[str, ExpressionError]]:
     """Every string of a template that does not compile, with its JSON pointer."""
     if isinstance(value, dict):

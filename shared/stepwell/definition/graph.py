@@ -57,7 +57,7 @@ class Retry:
 class Step:
     """User code that a node runs. None means: the definition is silent, the function's own defaults apply."""
 
-    run: str  # python:module.function, or the bare name given by @step(name=…)
+    run: str  # python:module.function, the bare name given by @step(name=…), http:METHOD URL, or lambda:name
     input: Expression | None = None
     output: Expression | None = None  # evaluates to an object: what is written into the scope
     timeout_ms: int | None = None
@@ -66,6 +66,7 @@ class Step:
     pool: str | None = None
     on_failure: str = "abort"  # abort | skip | compensate
     default_retry: Retry | None = None  # the format's, where neither the definition nor the function says
+    http: Expression | None = None  # the request of an HTTP step: {method, url, headers, body}
 
 
 @dataclass(frozen=True, slots=True)

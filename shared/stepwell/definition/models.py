@@ -112,7 +112,7 @@ Names = Annotated[
 SchemaDef = Annotated[
     Any, PlainValidator(_schema), WithJsonSchema({"type": ["object", "boolean"], "description": "a JSON Schema"})
 ]
-RUN = "python:module.function, or a name given by @step(name=…)"
+RUN = "python:module.function, a name given by @step(name=…), http:METHOD URL, or lambda:NAME"
 RUN_OR_CHILD = f"{RUN}; or workflow:name, a child run"
 Count = Annotated[int, Field(ge=0)]
 AtLeastOne = Annotated[int, Field(ge=1)]
@@ -142,10 +142,20 @@ class RetryDef(Written):
     on: list[str] = Field(default=[], description="error categories and error types that are retried")
 
 
+class HttpDef(Written):
+    """What an HTTP step sends beside its input."""
+
+    headers: dict[str, Any] | None = Field(
+        default=None, description="by name: text with templates, or {secret: ssm:NAME, prefix: …}"
+    )
+    body: Literal["json", "form"] | None = Field(default=None, description="how the input is written; default: json")
+
+
 class CallDef(Written):
     """How the user's code is called."""
 
     input: Json = Field(default=None, description="any JSON with templates; default: the run's input and state")
+    http: HttpDef | None = Field(default=None, description="of a step whose `run` begins with `http:`")
     timeout: Duration | None = None
     retry: RetryDef | None = None
     retry_policy: RetryDef | None = Field(default=None, description="the same as retry")

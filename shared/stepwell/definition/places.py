@@ -17,7 +17,7 @@ _BOTH = ("output", "retry", "on_failure", "compensate")
 _CHILD = (*_BOTH, "inherit_artifacts")
 # The keys that mean something to each thing a node can do, besides the one that says what it does.
 _KEYS: dict[str, tuple[str, ...]] = {
-    "step": ("input", "timeout", "at_most_once", "pool", *_BOTH),
+    "step": ("input", "timeout", "at_most_once", "pool", "http", *_BOTH),
     "child run": ("input", "timeout", "parent_close", "detached", *_CHILD),
     "detached run": ("input", "detached", *_CHILD),
     "list of children": ("timeout", "siblings", "parent_close", *_CHILD),

@@ -22,6 +22,7 @@ class RunStep:
     resumed: Json = None  # what ended the wait that the step asked for
     action: bool = False  # one of a timeout's actions, not the node's own step
     undo: Undo | None = None  # the compensation of this
+    request: Json = None  # of an HTTP step, its secrets still references
 
 
 @dataclass(frozen=True, slots=True)

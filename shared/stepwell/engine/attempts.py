@@ -27,13 +27,15 @@ def run_step(moment: Moment, token: Token, node: Node, step: Step, resumed: Json
     # the first record of the first node has not been written: this visit begins in its slot
     entered = token.entered_slot if token.node else token.next_slot
     attempt = token.attempt + 1
+    names = Names(moment, token)
     try:
-        given = step.input.evaluate(Names(moment, token)) if step.input else default_input(moment.run, token)
+        given = step.input.evaluate(names) if step.input else default_input(moment.run, token)
+        request = step.http.evaluate(names) if step.http else None
     except ExpressionError as error:
         outcome = Outcome(failure=validation_failure(error, node.name, attempt), started_ms=moment.now_ms)
         return Write(commit(moment, token, RunStep(node.name, step, None, attempt, ""), outcome, None))
     key = f"{moment.run.run_id}:{token.id}:{entered}"
-    return RunStep(node.name, step, given, attempt, key, resumed)
+    return RunStep(node.name, step, given, attempt, key, resumed, request=request)
 
 
 def commit(moment: Moment, token: Token, action: RunStep, outcome: Outcome, policy: Policy | None) -> Record:

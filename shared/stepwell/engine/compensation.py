@@ -136,11 +136,13 @@ def undo_next(moment: Moment, token: Token) -> Action:
     key = f"{moment.run.run_id}:{one.token}:{one.slot}:undo"  # the same in every try
     action = RunStep(one.node, step, None, attempt, key, undo=one)
     try:
-        given = _given(one) if step.input is None else step.input.evaluate(_names(moment, one))
+        names = _names(moment, one)
+        given = _given(one) if step.input is None else step.input.evaluate(names)
+        request = step.http.evaluate(names) if step.http else None
     except ExpressionError as error:
         failure = Failure(error.code, "validation", str(error), one.node, attempt)
         return Write(undone(moment, token, action, Outcome(failure=failure, started_ms=moment.now_ms), None))
-    return replace(action, input=given)
+    return replace(action, input=given, request=request)
 
 
 def _given(one: Undo) -> dict[str, Json]:

@@ -14,6 +14,8 @@ from stepwell.limits import STEP_TIMEOUT_MS
 
 ALWAYS_RETRIED = frozenset({"transient"})  # by a policy that does not say otherwise in `on`
 NEVER_RETRIED = frozenset({"validation", "governance"})
+# Answers to an HTTP step that say "not now": they need not be named in `on` either.
+RETRIED_ANSWERS = frozenset({"http_429", "http_502", "http_503", "http_504"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,11 +52,12 @@ def retry_delay_ms(retry: Retry | None, failure: Failure, attempt: int, jitter: 
 
 
 def is_retried(retry: Retry, failure: Failure) -> bool:
-    """`transient` by default; the rest only where `on` names the category or the type; some never."""
+    """`transient` and answers that say "not now" by default; the rest where `on` names category or type; some never."""
     if failure.category in NEVER_RETRIED:
         return False
     named = failure.category in retry.on or failure.type in retry.on
-    return named or failure.category in ALWAYS_RETRIED
+    not_now = failure.category == "external" and failure.type in RETRIED_ANSWERS
+    return named or not_now or failure.category in ALWAYS_RETRIED
 
 
 def backoff_ms(retry: Retry, attempt: int) -> int:

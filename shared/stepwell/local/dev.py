@@ -29,7 +29,7 @@ from stepwell.local.webhooks import LocalWebhooks
 from stepwell.local.wiring import Local, open_local
 from stepwell.runtime.driving import run_now
 from stepwell.runtime.folder import Folder, load_folder
-from stepwell.settings import environment
+from stepwell.settings import environment, read_settings
 
 log = logging.getLogger("stepwell.dev")
 
@@ -47,7 +47,7 @@ def serve(folder: Path, data: Path, port: int, *, reload: bool = True) -> int:
             listening = listen(port)
             loaded = load_folder(folder)
             tell_problems(loaded.problems)
-            local = open_local(data, folder, loaded.graphs)
+            local = open_local(data, folder, loaded.graphs, read_settings().http_hosts)
             try:
                 return _serve(local, folder, loaded, listening, reload=reload)
             finally:

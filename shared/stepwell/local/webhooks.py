@@ -5,10 +5,10 @@ from __future__ import annotations
 import logging
 from collections.abc import Mapping
 
-from stepwell.api.webhooks.secrets import EnvironmentSecrets, SecretsByKind
 from stepwell.api.webhooks.sources import Source, sources_of
 from stepwell.definition.graph import Json
 from stepwell.errors import PortError
+from stepwell.runtime.secrets import EnvironmentSecrets, SecretsByKind
 
 log = logging.getLogger("stepwell.dev")
 

@@ -13,6 +13,7 @@ from stepwell.api.views import run_view
 from stepwell.definition.compiler import compile_document
 from stepwell.definition.expressions import compile_expression
 from stepwell.definition.graph import Graph
+from stepwell.definition.targets import parse_hosts
 from stepwell.errors import PortError
 from stepwell.local.bell import Bell, RingingQueue
 from stepwell.local.blobs import FolderBlobs
@@ -27,8 +28,12 @@ from stepwell.runtime.clocks import RealClock
 from stepwell.runtime.driving import run_now
 from stepwell.runtime.ids import new_id
 from stepwell.runtime.ports import Ports
+from stepwell.runtime.secrets import EnvironmentSecrets, SecretsByKind
 from stepwell.runtime.snapshots import Snapshots
+from stepwell.runtime.steps.calls import Calls
 from stepwell.runtime.steps.executor import FunctionSteps
+from stepwell.runtime.steps.http_step import HttpSteps
+from stepwell.settings import environment
 
 DATABASE_FILE = "stepwell.db"
 BLOBS_FOLDER = "blobs"
@@ -67,15 +72,19 @@ class StoppableClock:
             raise PortError("the server is stopping", hint="ask again when it is back")
 
 
-def open_local(data: Path, folder: Path, graphs: tuple[Graph, ...] = ()) -> Local:
-    """Opens the data folder (which the caller has claimed) for these workflows. Raises PortError, UserError."""
+def open_local(data: Path, folder: Path, graphs: tuple[Graph, ...] = (), http_hosts: tuple[str, ...] = ()) -> Local:
+    """Opens the data folder (which the caller has claimed) for these workflows. Raises PortError, UserError.
+
+    `http_hosts`: those that HTTP steps may call.
+    """
     data.mkdir(parents=True, exist_ok=True)
     stopping, bell = threading.Event(), Bell()
     clock = StoppableClock(stopping)
     database = Database(data / DATABASE_FILE)
     store, inbox = SnapshottingStore(database), SqliteQueue(database, clock)
     queue = RingingQueue(inbox, inbox, bell)
-    steps = FunctionSteps(folder, clock)
+    http = HttpSteps(parse_hosts(http_hosts), SecretsByKind({"env": EnvironmentSecrets(environment())}))
+    steps = FunctionSteps(folder, clock, Calls(http))
     catalog = Catalog(partial(compile_document, trusted=True))
     parts = assemble(
         Ports(store, queue, queue, FolderBlobs(data / BLOBS_FOLDER), clock),

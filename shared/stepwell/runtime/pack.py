@@ -1,7 +1,8 @@
 """A workflow folder as one JSON document, checked: what a deployed function reads instead of the files themselves.
 
-    python -m stepwell.runtime.pack FOLDER OUT.json
+    python -m stepwell.runtime.pack FOLDER OUT.json [HOSTS]
 
+HOSTS, with commas between them, are those that HTTP steps may call; a step that calls another one is an error.
 Reading YAML and checking shapes takes a cold start 200 ms; compiling what was checked before takes 50.
 """
 
@@ -9,29 +10,33 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 
 from stepwell.definition.compiler import compile_document
-from stepwell.definition.graph import DEFAULT_POOL, Graph, Json
-from stepwell.errors import DefinitionError, StepwellError
+from stepwell.definition.graph import DEFAULT_POOL, Graph, Json, Step
+from stepwell.definition.http_steps import calls_of
+from stepwell.definition.targets import Hosts, parse_hosts, parse_url
+from stepwell.errors import DefinitionError, Problem, StepwellError
 from stepwell.runtime.folder import load_folder
 
 FORMAT = 1
 BROKEN, USAGE = 1, 2  # exit statuses
 
 
-def pack_folder(folder: Path) -> Mapping[str, Json]:
-    """The folder's definitions, the pools they name and the webhook sources.
+def pack_folder(folder: Path, hosts: Hosts | None = None) -> Mapping[str, Json]:
+    """The folder's definitions, the pools they name, what each pool's steps call, and the webhook sources.
 
-    Raises NotFound; DefinitionError when a definition has errors.
+    `hosts`: those that may be called; None: any. Raises NotFound; DefinitionError when a definition has errors.
     """
     loaded = load_folder(folder)
-    if loaded.errors:
-        raise DefinitionError(f"the definitions in {folder} have errors", problems=loaded.errors)
+    errors = (*loaded.errors, *(_not_allowed(loaded.graphs, hosts) if hosts is not None else ()))
+    if errors:
+        raise DefinitionError(f"the definitions in {folder} have errors", problems=errors)
     return {
         "format": FORMAT,
-        "pools": sorted(set(_pools(loaded.graphs))),
+        "pools": sorted({DEFAULT_POOL, *(_pool(step) for _, step in _steps(loaded.graphs))}),
+        "calls": _calls(loaded.graphs),
         "definitions": [graph.document for graph in loaded.graphs],
         "webhooks": loaded.webhooks,
     }
@@ -42,22 +47,44 @@ def unpack(packed: Mapping[str, Json]) -> tuple[Graph, ...]:
     return tuple(compile_document(document, trusted=True) for document in packed["definitions"])
 
 
-def _pools(graphs: Iterable[Graph]) -> Iterable[str]:
-    yield DEFAULT_POOL
+def _steps(graphs: Iterable[Graph]) -> Iterator[tuple[str, Step]]:
+    """(`workflow: node`, step) of all that is run."""
     for graph in graphs:
         for node in graph.nodes.values():
             for step in (node.step, node.compensate, *(node.wait.timeout_actions if node.wait else ())):
-                if step is not None and step.pool is not None:
-                    yield step.pool
+                if step is not None:
+                    yield f"{graph.name}: {node.name}", step
+
+
+def _pool(step: Step) -> str:
+    return step.pool or DEFAULT_POOL
+
+
+def _calls(graphs: Iterable[Graph]) -> Mapping[str, Json]:
+    """By pool, then by kind: the Lambda functions, the origins of HTTP steps and the secrets that its steps name."""
+    found: dict[str, dict[str, set[str]]] = {}
+    for _, step in _steps(graphs):
+        for kind, name in calls_of(step):
+            found.setdefault(_pool(step), {}).setdefault(kind, set()).add(name)
+    return {pool: {kind: sorted(names) for kind, names in sorted(kinds.items())} for pool, kinds in found.items()}
+
+
+def _not_allowed(graphs: Iterable[Graph], hosts: Hosts) -> Iterator[Problem]:
+    for place, step in _steps(graphs):
+        for kind, name in calls_of(step):
+            if kind == "http" and not hosts.allow(parse_url(name)):
+                message = f"{place} calls {name}, which is not among the hosts that HTTP steps may call"
+                yield Problem("http_host", message, hint=f"add {name.removeprefix('https://')} to http_hosts")
 
 
 def main(arguments: list[str]) -> int:
     """Exit status: 0 written, 1 the definitions have errors, 2 wrong usage."""
-    if len(arguments) != 2:
-        print("usage: python -m stepwell.runtime.pack FOLDER OUT.json", file=sys.stderr)
+    if len(arguments) not in (2, 3):
+        print("usage: python -m stepwell.runtime.pack FOLDER OUT.json [HOSTS]", file=sys.stderr)
         return USAGE
     try:
-        packed = pack_folder(Path(arguments[0]))
+        hosts = parse_hosts(arguments[2].split(",")) if len(arguments) == 3 else None
+        packed = pack_folder(Path(arguments[0]), hosts)
     except DefinitionError as error:
         print(error, *error.problems, sep="\n", file=sys.stderr)
         return BROKEN

@@ -46,6 +46,7 @@ class StepCall:
     timeout_ms: int
     resumed: Json
     state: Json
+    request: Json = None  # of an HTTP step
 
 
 class Steps(Protocol):
@@ -193,6 +194,7 @@ class Worker:
             timeout_ms=min(policy.timeout_ms, left_ms),
             resumed=action.resumed,
             state=state_of(at.token),
+            request=action.request,
         )
 
 

@@ -7,12 +7,12 @@ import hashlib
 from dataclasses import dataclass, field
 
 from stepwell.api.webhooks.claims import BODY_HASH, FORM, addressed, called
-from stepwell.api.webhooks.secrets import MISSING
 from stepwell.api.webhooks.signatures import key_of, signature
 from stepwell.api.webhooks.sources import Source
 from stepwell.definition.webhook_schemes import Proof, Signing
 from stepwell.errors import PortError
 from stepwell.limits import SECOND_MS
+from stepwell.runtime.secrets import MISSING
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,9 +11,9 @@ from collections.abc import Sequence
 
 from stepwell.api.exchange import Call
 from stepwell.api.webhooks.claims import BadSignature, Claim, claim_of, headers_of
-from stepwell.api.webhooks.secrets import MISSING, Secrets
 from stepwell.definition.webhook_schemes import Proof, Signing
 from stepwell.errors import PortError
+from stepwell.runtime.secrets import MISSING, Secrets
 
 log = logging.getLogger("stepwell.webhooks")
 

@@ -11,12 +11,12 @@ from functools import lru_cache
 from stepwell.api.exchange import Call
 from stepwell.api.requests import read_json
 from stepwell.api.webhooks.claims import BadSignature, form_fields, header_of, is_form
-from stepwell.api.webhooks.secrets import Secrets
 from stepwell.definition.expressions import compile_expression
 from stepwell.definition.graph import Expression, Json
 from stepwell.definition.webhook_schemes import Signing, signings_of
 from stepwell.definition.webhooks import EXPRESSION_NAMES
 from stepwell.errors import ExpressionError, InvalidInput, UserError
+from stepwell.runtime.secrets import Secrets
 
 _NOT_FOR_EXPRESSIONS = frozenset({"authorization", "cookie"})  # what they make is stored
 

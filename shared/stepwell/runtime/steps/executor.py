@@ -15,6 +15,7 @@ from stepwell.engine.retry import Policy, resolve_policy
 from stepwell.limits import STEP_TIMEOUT_MS
 from stepwell.runtime.ports import Clock
 from stepwell.runtime.steps.binding import BadOutputError, binding_of, copy_of, to_json
+from stepwell.runtime.steps.calls import Calls, is_call
 from stepwell.runtime.steps.context import StepContext
 from stepwell.runtime.steps.failures import failure_of
 from stepwell.runtime.steps.registry import Registry
@@ -25,14 +26,16 @@ _logger = logging.getLogger("stepwell.worker")
 
 
 class FunctionSteps:
-    """Runs Python functions of a workflow folder, outside any transaction."""
+    """Runs Python functions of a workflow folder, and calls of other systems, outside any transaction."""
 
-    def __init__(self, folder: Path, clock: Clock) -> None:
-        self._registry, self._clock = Registry(folder), clock
+    def __init__(self, folder: Path, clock: Clock, calls: Calls | None = None) -> None:
+        self._registry, self._clock, self._calls = Registry(folder), clock, calls or Calls()
         self._threads = StepThreads()
 
     def policy(self, step: Step) -> Policy:
         """A function that cannot be found or imported has no defaults; running it says what is wrong."""
+        if is_call(step.run):
+            return resolve_policy(step, StepDefaults())
         if self._registry.knows(step.run):
             return resolve_policy(step, self._registry.defaults(step.run))
         # its module is imported now: users' code, under a limit of its own
@@ -40,13 +43,19 @@ class FunctionSteps:
         return resolve_policy(step, found if isinstance(found, StepDefaults) else StepDefaults())
 
     async def run(self, call: StepCall) -> Outcome:
+        if is_call(call.run):
+            return self._attempted(call, lambda over: self._calls.run(call))
         return self.run_function(call, partial(self._registry.function, call.run))
 
     def run_function(self, call: StepCall, find: Callable[[], Callable[..., object]]) -> Outcome:
         """One attempt of the function that `find` finds; a failure in finding it is the step's failure."""
+        return self._attempted(call, lambda over: _call(find, call, over))
+
+    def _attempted(self, call: StepCall, work: Callable[[_Over], object]) -> Outcome:
+        """The work in a thread of its own, for as long as the step may take."""
         started_ms = self._clock.now_ms()
         over = _Over()
-        made, error = self._threads.run(partial(_attempt, find, call, over, started_ms), call.timeout_ms / 1000)
+        made, error = self._threads.run(partial(_attempt, work, call, over, started_ms), call.timeout_ms / 1000)
         over.set()
         if isinstance(made, Outcome):
             return made
@@ -74,10 +83,10 @@ class _Over:
 
 
 def _attempt(
-    find: Callable[[], Callable[..., object]], call: StepCall, over: _Over, started_ms: int
+    work: Callable[[_Over], object], call: StepCall, over: _Over, started_ms: int
 ) -> Outcome | Coroutine[object, object, Outcome]:
     """The whole of what is users' code, from the import of the module to the result as JSON: all under the limit."""
-    made = _call(find, call, over)
+    made = work(over)
     return _awaited(made, call, started_ms) if isinstance(made, Coroutine) else _outcome(made, call, started_ms)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from stepwell.definition.graph import Json
 from stepwell.engine.records import Failure
 from stepwell.errors import StepError, UserError
 from stepwell.runtime.admission import check_json
@@ -14,6 +15,17 @@ _THROTTLED = frozenset({
 })  # fmt: skip
 
 
+class CallError(Exception):
+    """A call of another system failed: the error's type and category, and what the rules may know of it.
+
+    The message and the data are stored and logged: no secret may be in them.
+    """
+
+    def __init__(self, kind: str, category: str, message: str, data: Json = None) -> None:
+        super().__init__(message)
+        self.kind, self.category, self.data = kind, category, data
+
+
 def failure_of(error: BaseException, node: str, attempt: int, limit_ms: int) -> Failure:
     """The error as the definition's rules see it: its class name, or a code of ours, and its category."""
     if isinstance(error, AttemptTimeoutError):
@@ -21,6 +33,8 @@ def failure_of(error: BaseException, node: str, attempt: int, limit_ms: int) -> 
         return Failure("step_timeout", "timeout", message, node, attempt)
     if isinstance(error, UserError):
         return Failure(error.code, "validation", _message_of(error), node, attempt)
+    if isinstance(error, CallError):
+        return Failure(error.kind, error.category, _message_of(error), node, attempt, error.data)
     message = _message_of(error) or type(error).__name__
     return Failure(type(error).__name__, category_of(error), message, node, attempt, _data_of(error))
 

@@ -1,4 +1,4 @@
-"""Where the secrets of webhooks come from: `env:NAME` here; the kinds that AWS keeps, in `stepwell.aws.secrets`."""
+"""Where secrets come from, by reference: `env:NAME` here; the kinds that AWS keeps, in `stepwell.aws.secrets`."""
 
 from __future__ import annotations
 
@@ -38,6 +38,6 @@ class SecretsByKind:
     def get(self, reference: str) -> str:
         kind = reference.partition(":")[0]
         if kind not in self._kinds:
-            raise PortError(f"{reference} cannot be read here", code=MISSING,
-                            hint=f"what can be read is {', '.join(self._kinds)}; list such a secret too")  # fmt: skip
+            hint = f"what can be read is {', '.join(self._kinds) or 'none'}; list such a secret too"
+            raise PortError(f"{reference} cannot be read here", code=MISSING, hint=hint)
         return self._kinds[kind].get(reference)

@@ -1,0 +1,233 @@
+"""Compiles what is particular to the steps that call others: `run: http:METHOD URL` and `run: lambda:NAME`.
+
+The values in a URL's templates are percent-encoded and cannot reach its host. Secrets stay references here: whoever
+sends the request puts them in.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING
+
+from stepwell.definition.expressions import compile_template, steps_read, template_pieces
+from stepwell.definition.graph import Expression, Json, Step
+from stepwell.definition.targets import BadUrlError, Target, parse_url
+from stepwell.definition.text import closest, pointer_part
+from stepwell.errors import ExpressionError
+from stepwell.limits import HEADERS
+
+if TYPE_CHECKING:
+    from stepwell.definition.common import Context
+
+METHODS = ("GET", "HEAD", "DELETE", "POST", "PUT", "PATCH")
+WITH_QUERY = frozenset({"GET", "HEAD", "DELETE"})  # their input is the query; that of the others, the body
+REFERENCE = re.compile(r"env:[A-Za-z_]\w*|ssm:[\w/.:@+=-]+|secretsmanager:[\w/.:@+=-]+(#[\w.-]+)?", re.ASCII)
+REFERENCE_HINT = "write {secret: env:NAME}, {secret: ssm:NAME}, {secret: secretsmanager:NAME#field} or a list of such"
+HEADER_NAME = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]+", re.ASCII)
+
+_RUN = re.compile(r"http:([A-Za-z]+) (.+)", re.DOTALL)
+_AUTHORITY = re.compile(r"[a-zA-Z]+://[^/?#]*[/?]")  # a whole one: nothing that follows can be part of the host
+_PREFIX = re.compile(r"[\x20-\x7e]*")
+_LAMBDA = re.compile(
+    r"lambda:(?:arn:aws[a-z-]*:lambda:[a-z0-9-]+:\d{12}:function:)?[A-Za-z0-9_-]{1,140}(?::[A-Za-z0-9_-]{1,128})?",
+    re.ASCII,
+)
+# What the message itself depends on is the sender's to say.
+_RESERVED = frozenset({
+    "host", "content-length", "content-encoding", "transfer-encoding", "connection", "keep-alive", "upgrade", "expect",
+    "te", "trailer", "accept-encoding", "proxy-authorization", "proxy-connection",
+})  # fmt: skip
+_SECRET = frozenset({"authorization", "cookie", "x-api-key", "api-key", "x-auth-token"})
+_UNRESERVED = frozenset(b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-._~")
+_EXAMPLE = 'run: "http:POST https://api.example.com/refunds/{{ input.id }}"'
+
+
+class Request:
+    """The request of an HTTP step, as an expression: `{method, url, headers, body}`."""
+
+    __slots__ = ("_body", "_headers", "_method", "_pieces", "names", "origin", "reads_error", "steps", "text")
+
+    def __init__(self, method: str, url: str, pieces: Sequence[str | Expression], headers: _Headers, body: str) -> None:
+        """Raises BadUrlError. `pieces`: of the URL, which begins with a literal that holds all of the host."""
+        self.text, self.origin = f"{method} {url}", _target(pieces).origin
+        self._method, self._pieces, self._headers, self._body = method, tuple(pieces), headers, body
+        parts = [piece for piece in (*pieces, headers) if not isinstance(piece, str)]
+        self.names = frozenset[str]().union(*(part.names for part in parts))
+        self.steps = frozenset[str]().union(*(steps_read(part) for part in parts))
+        self.reads_error = any(part.reads_error for part in parts)
+
+    def evaluate(self, names: Mapping[str, Json]) -> Json:
+        """Raises ExpressionError, also for a value that cannot stand where it is."""
+        url = "".join(self._encoded(names))
+        try:
+            parse_url(url)
+        except BadUrlError as error:
+            raise ExpressionError(f"{error.message}, in `{self.text}`", code=error.code, hint=error.hint) from None
+        headers = self._headers.evaluate(names)
+        return {"method": self._method, "url": url, "headers": headers, "body": self._body}
+
+    def references(self) -> Iterator[str]:
+        """The secrets that its headers name."""
+        for value in self._headers.secrets.values():
+            yield from references_of(value)
+
+    def _encoded(self, names: Mapping[str, Json]) -> Iterator[str]:
+        is_query = False
+        for piece in self._pieces:
+            if isinstance(piece, str):
+                is_query = is_query or "?" in piece
+                yield piece
+            else:
+                yield _encoded(piece.evaluate(names), piece.text, is_query)
+
+
+class _Headers:
+    """Headers by name. A value that names a secret stays as it is written."""
+
+    __slots__ = ("_values", "names", "reads_error", "secrets", "steps", "text")
+
+    def __init__(self, secrets: Mapping[str, Json], values: Expression) -> None:
+        self.secrets, self._values, self.text = secrets, values, values.text
+        self.names, self.reads_error, self.steps = values.names, values.reads_error, steps_read(values)
+
+    def evaluate(self, names: Mapping[str, Json]) -> Json:
+        return {**self.secrets, **self._values.evaluate(names)}
+
+
+def check_lambda(context: Context, run: str, path: str) -> None:
+    """A function's name or ARN, with its alias or version: what the worker is permitted to call, so no template."""
+    if not _LAMBDA.fullmatch(run):
+        hint = "write lambda:my-function, lambda:my-function:live, or its whole ARN; a template cannot stand there"
+        context.add("bad_run", f"`{run[:80]}` names no Lambda function", path, hint)
+
+
+def check_not_http(context: Context, data: Mapping[str, Json], path: str) -> None:
+    """`http:` beside another kind of step would have no effect."""
+    if "http" in data:
+        context.add("misplaced_key", "`http` is for a step that begins with `run: http:`", f"{path}/http", "remove it")
+
+
+def http_of(context: Context, data: Mapping[str, Json], path: str) -> Request | None:
+    """The request of a step whose `run` begins with `http:`. None, and problems, where it has mistakes."""
+    run = _RUN.fullmatch(data["run"])
+    if run is None or run[1] not in METHODS:
+        hint = f"write {_EXAMPLE}, with one of {', '.join(METHODS)}"
+        context.add("bad_run", f"`{data['run'][:80]}` names no method and URL", f"{path}/run", hint)
+        return None
+    method, url = run[1], run[2]
+    pieces = _pieces(context, url, f"{path}/run")
+    options = data.get("http", {})
+    headers = _headers(context, options.get("headers", {}), f"{path}/http/headers")
+    body = options.get("body", "json")
+    if "body" in options and method in WITH_QUERY:
+        hint = "its input is the query: remove it"
+        context.add("misplaced_key", f"a {method} has no body", f"{path}/http/body", hint)
+    return Request(method, url, pieces, headers, body) if pieces and headers else None
+
+
+def references_of(value: Mapping[str, Json]) -> Sequence[str]:
+    """Of a header's `{secret: …}`: one reference, or several of which the first that can be had is taken."""
+    named: Json = value.get("secret")
+    return named if isinstance(named, list) else [named]
+
+
+def calls_of(step: Step) -> Iterator[tuple[str, str]]:
+    """What a step calls, beside Python: (kind, name) where the kind is `lambda`, `http` (an origin) or `secret`."""
+    scheme, _, name = step.run.partition(":")
+    if scheme == "lambda":
+        yield "lambda", name
+    if isinstance(step.http, Request):
+        yield "http", step.http.origin
+        yield from (("secret", reference) for reference in step.http.references())
+
+
+def _pieces(context: Context, url: str, path: str) -> Sequence[str | Expression]:
+    """The literal and the other parts of a URL; none, and a problem, where its host is not one of the former."""
+    try:
+        pieces = template_pieces(url)
+    except ExpressionError as error:
+        context.add_error(error, path)
+        return ()
+    head = pieces[0]
+    if len(pieces) > 1 and not (isinstance(head, str) and _AUTHORITY.match(head)):
+        hint = "write the host out, and a template behind its `/`; or make it a step for each host"
+        context.add("bad_url", "a template cannot be a part of a URL's host", path, hint)
+        return ()
+    try:
+        _target(pieces)
+    except BadUrlError as error:
+        context.add_error(error, path)
+        return ()
+    for piece in pieces:
+        if not isinstance(piece, str):
+            context.seen(piece, path)
+    return pieces
+
+
+def _target(pieces: Sequence[str | Expression]) -> Target:
+    """Where a request of these goes, whatever the values are. Raises BadUrlError."""
+    return parse_url("".join(piece if isinstance(piece, str) else "x" for piece in pieces))
+
+
+def _headers(context: Context, written: Json, path: str) -> _Headers | None:
+    """The headers, or None where one cannot be."""
+    if not isinstance(written, dict) or len(written) > HEADERS:
+        context.add("wrong_type", f"`headers` must be a mapping of at most {HEADERS} names", path)
+        return None
+    before = len(context.problems)
+    given: set[str] = set()
+    for name, value in written.items():
+        place, small = f"{path}/{pointer_part(name)}", name.lower()
+        if not HEADER_NAME.fullmatch(name) or small in _RESERVED or small in given:
+            why = "is given twice" if small in given else "cannot be given" if small in _RESERVED else "is no header"
+            context.add("bad_header", f"`{name[:80]}` {why}", place, "remove it")
+        elif isinstance(value, dict):
+            _check_secret(context, name, value, place)
+        elif not isinstance(value, str):
+            context.add("wrong_type", f"`{name}` must be text or {{secret: …}}", place, "put it in quotes")
+        elif small in _SECRET and "{{" not in value:
+            message = f"`{name}` stands in the definition as it is"
+            context.add("plain_secret", message, place, f"if it is a secret, {REFERENCE_HINT}", severity="warning")
+        given.add(small)
+    plain = {name: value for name, value in written.items() if isinstance(value, str)}
+    values = context.template_of(plain, path)
+    if values is None or any(problem.severity == "error" for problem in context.problems[before:]):
+        return None
+    return _Headers({name: value for name, value in written.items() if isinstance(value, dict)}, values)
+
+
+def _check_secret(context: Context, name: str, value: Mapping[str, Json], path: str) -> None:
+    """What is no reference is not repeated: it may be the secret itself."""
+    for key in value:
+        if key not in ("secret", "prefix"):
+            hint = closest(str(key), ("secret", "prefix"))
+            context.add("unknown_key", f"unknown key `{key}`", f"{path}/{pointer_part(key)}", hint)
+    references, prefix = references_of(value), value.get("prefix", "")
+    if not references or not all(isinstance(one, str) and REFERENCE.fullmatch(one) for one in references):
+        context.add("bad_secret", f"`{name}` does not say where its secret is kept", path, REFERENCE_HINT)
+    if not isinstance(prefix, str) or not _PREFIX.fullmatch(prefix) or "{{" in prefix:
+        context.add("bad_header", f"the prefix of `{name}` must be plain text", path, 'such as prefix: "Bearer "')
+
+
+def _encoded(value: Json, text: str, is_query: bool) -> str:
+    """A value as a part of a URL, which it cannot end, extend or redirect."""
+    if isinstance(value, bool):
+        value = str(value).lower()
+    if value is None or isinstance(value, (dict, list)):
+        what = "null" if value is None else "a list" if isinstance(value, list) else "an object"
+        raise ExpressionError(f"`{text}` is {what} and cannot stand in a URL", code="bad_url", hint="give it a text")
+    written = str(value)
+    if not is_query and (not written or any(part in (".", "..") for part in re.split(r"[/\\]", written))):
+        raise ExpressionError(f"`{text}` is empty, or leads to another path", code="bad_url",
+                              hint="the request would be a different one")  # fmt: skip
+    try:
+        octets = written.encode()
+    except UnicodeEncodeError:
+        raise ExpressionError(f"`{text}` is no text that can be sent", code="bad_url") from None
+    return "".join(chr(one) if one in _UNRESERVED else f"%{one:02X}" for one in octets)
+
+
+def empty_input() -> Expression:
+    """Of an HTTP step without `input`: it sends nothing that nobody named."""
+    return compile_template(None)

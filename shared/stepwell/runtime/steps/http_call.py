@@ -1,0 +1,165 @@
+"""One HTTP request and its answer, over a connection of its own, within a time and a size.
+
+The standard library's client: it follows no redirect, asks no proxy, and is there wherever Python is. It is imported
+by the first HTTP step, not by a worker's cold start.
+"""
+
+from __future__ import annotations
+
+import http.client
+import socket
+import ssl
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
+
+from stepwell.definition.targets import HTTP_PORT, HTTPS_PORT, Target
+from stepwell.limits import ANSWER_BYTES, CONNECT_MS, SECOND_MS
+from stepwell.runtime.steps.addresses import Resolve, checked_addresses, resolve
+from stepwell.runtime.steps.failures import CallError
+from stepwell.runtime.steps.threads import AttemptTimeoutError
+
+_CHUNK = 65_536
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What came back. Headers by their names in small letters; of several with one name, joined by commas."""
+
+    status: int
+    headers: Mapping[str, str]
+    body: bytes
+
+
+def dial(address: str, port: int, timeout_seconds: float) -> socket.socket:
+    """A connection to an address. Raises OSError."""
+    return socket.create_connection((address, port), timeout_seconds)
+
+
+@cache
+def trusted() -> ssl.SSLContext:
+    """The system's authorities, and names that must fit."""
+    return ssl.create_default_context()
+
+
+@dataclass(frozen=True, slots=True)
+class Network:
+    """How a request leaves this machine; tests hand in others."""
+
+    resolve: Resolve = resolve
+    dial: Callable[[str, int, float], socket.socket] = dial
+    tls: Callable[[], ssl.SSLContext] = trusted
+
+
+class Deadline:
+    """When all must be over."""
+
+    def __init__(self, now_seconds: Callable[[], float], limit_seconds: float) -> None:
+        self._now, self._until = now_seconds, now_seconds() + limit_seconds
+
+    def left_seconds(self) -> float:
+        """More than nothing. Raises AttemptTimeoutError."""
+        left = self._until - self._now()
+        if left <= 0:
+            raise AttemptTimeoutError
+        return left
+
+
+@dataclass(frozen=True, slots=True)
+class Sending:
+    """A request as it goes over the wire. Its headers hold secrets: it is not to be shown."""
+
+    method: str
+    target: Target
+    headers: Mapping[str, str]
+    body: bytes | None
+
+    def __repr__(self) -> str:
+        return f"<{self.method} {self.target.origin}>"
+
+
+def send(sending: Sending, network: Network, deadline: Deadline) -> Answer:
+    """Raises CallError; AttemptTimeoutError when the deadline has passed."""
+    where = sending.target.origin
+    addresses = checked_addresses(sending.target, network.resolve)
+    connection = _Connection(sending.target, addresses, network, deadline)
+    try:
+        return _exchange(connection, sending, deadline)
+    except TimeoutError as error:  # of a socket: the whole time has gone by, or that of connecting
+        deadline.left_seconds()
+        raise CallError("http_connection", "transient", f"{where} does not answer") from error
+    except ssl.SSLCertVerificationError as error:
+        message = f"{where} cannot prove who it is: {error.verify_message}"
+        raise CallError("http_certificate", "external", message) from error
+    except (OSError, http.client.IncompleteRead) as error:  # also RemoteDisconnected
+        message = f"the connection to {where} failed: {type(error).__name__}"
+        raise CallError("http_connection", "transient", message) from error
+    except (http.client.HTTPException, ValueError):  # not what it says: it may quote what was sent
+        raise CallError("bad_answer", "external", f"{where} does not speak HTTP as it should") from None
+    finally:
+        connection.close()
+
+
+class _Connection(http.client.HTTPConnection):
+    """Goes to a checked address, and asks for the certificate of the name."""
+
+    def __init__(self, target: Target, addresses: Sequence[str], network: Network, deadline: Deadline) -> None:
+        super().__init__(target.host, target.port)
+        self.default_port = HTTPS_PORT if target.scheme == "https" else HTTP_PORT  # else it stands in `Host`
+        self._target, self._addresses, self._network, self._deadline = target, addresses, network, deadline
+
+    def connect(self) -> None:
+        last: OSError = ConnectionError("no address")
+        for address in self._addresses:
+            seconds = min(self._deadline.left_seconds(), CONNECT_MS / SECOND_MS)
+            try:
+                self.sock = self._network.dial(address, self._target.port, seconds)
+                break
+            except OSError as error:
+                last = error
+        else:
+            raise last
+        if self._target.scheme == "https":
+            self.sock.settimeout(self._deadline.left_seconds())
+            self.sock = self._network.tls().wrap_socket(self.sock, server_hostname=self._target.host.strip("[]"))
+
+
+def _exchange(connection: _Connection, sending: Sending, deadline: Deadline) -> Answer:
+    connection.connect()
+    sock = connection.sock
+    sock.settimeout(deadline.left_seconds())
+    connection.putrequest(sending.method, sending.target.path, skip_accept_encoding=True)
+    for name, value in sending.headers.items():
+        connection.putheader(name, value)
+    connection.endheaders(sending.body)
+    response = http.client.HTTPResponse(sock, method=sending.method)
+    try:
+        response.begin()
+        headers = {name.lower(): ", ".join(response.headers.get_all(name, ())) for name in response.headers}
+        return Answer(response.status, headers, _body(response, sock, deadline))
+    finally:
+        response.close()
+
+
+def _body(response: http.client.HTTPResponse, sock: socket.socket, deadline: Deadline) -> bytes:
+    """All of it, read in parts so that neither a slow one nor a large one goes on for ever."""
+    if (response.length or 0) > ANSWER_BYTES:
+        raise _too_large()
+    parts: list[bytes] = []
+    size = 0
+    while True:
+        sock.settimeout(deadline.left_seconds())
+        part = response.read1(_CHUNK)
+        if not part:
+            break
+        parts.append(part)
+        size += len(part)
+        if size > ANSWER_BYTES:
+            raise _too_large()
+    if response.length:  # it ended before it was whole
+        raise http.client.IncompleteRead(b"", response.length)
+    return b"".join(parts)
+
+
+def _too_large() -> CallError:
+    return CallError("answer_too_large", "step", f"the answer has more than {ANSWER_BYTES} bytes")

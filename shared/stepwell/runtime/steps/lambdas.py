@@ -1,0 +1,77 @@
+"""The steps `run: lambda:NAME`: the input as a payload, the answer as a result or an error. AWS is behind a port."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Protocol
+
+from stepwell.definition.graph import Json
+from stepwell.limits import ANSWER_BYTES, NAME_CHARACTERS, PAYLOAD_BYTES
+from stepwell.runtime.steps.failures import CallError
+from stepwell.runtime.worker import StepCall
+
+# How Lambda tells that the function ran into its own time limit.
+_TIMED_OUT = re.compile(r"Task timed out after \d")
+_SANDBOX_TIMED_OUT = "Sandbox.Timedout"
+
+
+@dataclass(frozen=True, slots=True)
+class Invoked:
+    """What a function answered. `failed`: the payload is what it raised."""
+
+    payload: bytes
+    failed: bool = False
+
+
+class Invoker(Protocol):
+    def invoke(self, function: str, payload: bytes, told: Mapping[str, str]) -> Invoked:
+        """Calls the function and waits. `told` reaches it beside its payload. Raises CallError."""
+
+
+@dataclass(frozen=True, slots=True)
+class LambdaSteps:
+    """Without an invoker, as on a person's machine, there is nobody to call."""
+
+    invoker: Invoker | None = None
+
+    def run(self, call: StepCall) -> Json:
+        """What the function returned. Raises CallError."""
+        function = call.run.removeprefix("lambda:")
+        if self.invoker is None:
+            message = f"the function {function} is on AWS, and this is not (in a test, mock the step)"
+            raise CallError("lambda_not_here", "step", message)
+        payload = json.dumps(call.input, ensure_ascii=False).encode()
+        if len(payload) > PAYLOAD_BYTES:
+            message = f"the input has {len(payload)} bytes; Lambda takes {PAYLOAD_BYTES}"
+            raise CallError("payload_too_large", "validation", message)
+        told = {"idempotency_key": call.key, "run_id": call.run_id, "step": call.node, "attempt": str(call.attempt)}
+        invoked = self.invoker.invoke(function, payload, told)
+        if invoked.failed:
+            raise _raised(function, invoked.payload)
+        return _value(function, invoked.payload)
+
+
+def _value(function: str, payload: bytes) -> Json:
+    if len(payload) > ANSWER_BYTES:
+        raise CallError("answer_too_large", "step", f"{function} returned more than {ANSWER_BYTES} bytes")
+    try:
+        return json.loads(payload or b"null")
+    except (ValueError, RecursionError):
+        raise CallError("bad_answer", "step", f"what {function} returned is not JSON") from None
+
+
+def _raised(function: str, payload: bytes) -> CallError:
+    """The function's exception, by its class's name."""
+    try:
+        told = json.loads(payload)
+    except (ValueError, RecursionError):
+        told = None
+    told = told if isinstance(told, dict) else {}
+    kind, message = told.get("errorType"), str(told.get("errorMessage") or f"{function} failed")
+    if kind == _SANDBOX_TIMED_OUT or _TIMED_OUT.search(message):
+        return CallError("lambda_timeout", "timeout", message)
+    is_named = isinstance(kind, str) and 0 < len(kind) <= NAME_CHARACTERS
+    return CallError(str(kind) if is_named else "LambdaError", "step", message)
