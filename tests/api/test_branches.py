@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Callable
+from typing import Any
+
 import pytest
 
 from stepwell.engine.actions import Outcome
@@ -74,3 +78,34 @@ def test_a_fork_that_is_not_there_is_not_found(forked: World, fork: str) -> None
 def test_an_approval_of_a_branch_that_is_not_there_is_refused(forked: World) -> None:
     run_id = forked.start("forked", input={"names": ["ana"]})
     assert forked.post(f"/runs/{run_id}/approve", {"wait": "0/0.5"}).status == 404
+
+
+def reads(width: int) -> list[Counter[str]]:
+    """What the store is asked for a run that stands at a fork of this width, and for a page of its branches."""
+    world = World(FORKED)
+    run_id = world.start("forked", input={"names": [f"n{number}" for number in range(width)]})
+    found, asked = [], Counter[str]()
+    for name in ("get_run", "load", "read_log", "read_logs"):
+        setattr(world.store, name, _counting(asked, name, getattr(world.store, name)))
+    for path, query in (("", {}), ("/branches", {"limit": 50, "cursor": width - 60})):
+        asked.clear()
+        reply = world.get(f"/runs/{run_id}{path}", **query)
+        assert reply.status == 200
+        found.append(Counter(asked))
+    assert len(reply.json["items"]) == 50
+    return found
+
+
+def _counting(asked: Counter[str], name: str, ask: Callable[..., Any]) -> Callable[..., Any]:
+    def counted(*args: Any, **named: Any) -> Any:
+        asked[name] += 1
+        return ask(*args, **named)
+
+    return counted
+
+
+def test_a_page_of_a_wide_fork_takes_as_many_reads_as_one_of_a_narrow_fork() -> None:
+    run, branches = reads(600)
+    assert [run, branches] == reads(100)
+    assert run.total() <= 3
+    assert branches.total() <= 4

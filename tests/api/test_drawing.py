@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from itertools import pairwise
 from xml.etree import ElementTree
 
@@ -33,6 +33,9 @@ class Condition:
         return "error" in self.text
 
     def evaluate(self, names: Mapping[str, Json]) -> Json:
+        raise NotImplementedError
+
+    def items(self, names: Mapping[str, Json]) -> Sequence[Json]:
         raise NotImplementedError
 
 

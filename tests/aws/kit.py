@@ -14,17 +14,20 @@ from stepwell.definition.expressions import compile_expression
 from stepwell.runtime.assembly import assemble
 from stepwell.runtime.ports import Ports
 from tests.aws.meter import Meter
-from tests.contract.emulated import NO_WAIT, AwsQueue, Cloud, aws_queue, s3_blobs, table_of
+from tests.contract.emulated import NO_WAIT, AwsQueue, Cloud, aws_queue, item_of, s3_blobs, table_of
 from tests.runtime.kit import CountingStore, World
 
 
 class AwsWorld(World):
     """One Stepwell whose ports are those on AWS."""
 
-    def __init__(self, cloud: Cloud, table: Table, queue: AwsQueue, blobs: S3Blobs, *definitions: str) -> None:
+    def __init__(
+        self, cloud: Cloud, table: Table, queue: AwsQueue, blobs: S3Blobs, *definitions: str, **options: Any
+    ) -> None:
+        """`options` are those of `assemble`."""
         super().__init__(*definitions)
         self.cloud, self.table, self.blobs = cloud, table, blobs  # type: ignore[assignment]  # blobs of another kind
-        self.meter = Meter(cloud.connect("dynamodb"))
+        self.meter = Meter(cloud.connect("dynamodb"), item_of)
         metered = Table(table.name, lambda: self.meter, blobs, retry=NO_WAIT)
         self.clock, self.queue = queue.clock, queue  # type: ignore[assignment]  # a queue of another kind
         self.sent = queue.cloud.calls
@@ -37,15 +40,16 @@ class AwsWorld(World):
             compile_expression=compile_expression,
             new_id=lambda: f"{next(numbers):026d}",  # as long as a real one
             jitter=lambda: 0.5,
+            **options,
         )
         self.service, self.sweeper = self.parts.service, self.parts.sweeper
 
 
 @contextmanager
-def aws_world(*definitions: str) -> Iterator[AwsWorld]:
+def aws_world(*definitions: str, **options: Any) -> Iterator[AwsWorld]:
     cloud = Cloud()
     with table_of(cloud) as table, aws_queue() as queue, s3_blobs() as blobs:
-        yield AwsWorld(cloud, table, queue, blobs, *definitions)
+        yield AwsWorld(cloud, table, queue, blobs, *definitions, **options)
 
 
 def values_of(item: Any) -> dict[str, Any]:

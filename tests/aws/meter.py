@@ -10,7 +10,7 @@ The emulator's own figures leave the indexes out, so they are worked out here, f
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from botocore.exceptions import ClientError
@@ -50,8 +50,9 @@ def index_units(index: Mapping[str, Any], before: Item | None, after: Item | Non
 class Meter:
     """A DynamoDB client that adds up what its writes cost: by kind of item, e.g. `LOG` or `RUN`. For one thread."""
 
-    def __init__(self, client: DynamoClient) -> None:
-        self._client = client
+    def __init__(self, client: DynamoClient, read: Callable[[str, Item], Item | None]) -> None:
+        """`read`: an item of the table, past the client."""
+        self._client, self._read = client, read
         self.units: Counter[str] = Counter()
         self.requests: Counter[str] = Counter()
 
@@ -103,8 +104,3 @@ class Meter:
         units = max(units_of(before), units_of(after), 1) * times
         units += sum(index_units(index, before, after) for index in SHAPE["GlobalSecondaryIndexes"])
         self.units[where["sk"]["S"].partition("#")[0]] += units
-
-    def _read(self, table: str, where: Item) -> Item | None:
-        key = {name: where[name] for name in ("pk", "sk")}
-        found: Item | None = self._client.get_item(TableName=table, Key=key, ConsistentRead=True).get("Item")
-        return found

@@ -1,82 +1,67 @@
-"""What a branch costs: the same however wide the fork is: units, reads, messages, invocations."""
+"""What a branch costs: the same however wide the fork is: units, reads, messages, invocations, and bytes of an item.
+
+`python -m tests.aws.fork_costs` counts the same for ten thousand branches.
+"""
 
 from __future__ import annotations
 
-from collections import Counter
-from dataclasses import dataclass
-
 import pytest
 
+from stepwell.aws.items import size_of
+from stepwell.engine.join import packed
+from stepwell.engine.records import Tally
+from stepwell.limits import FORK_WIDTH, PAGE_BRANCHES
+from stepwell.runtime.driving import run_now
+from tests.aws.fork_costs import Cost, Counted, counted, per_branch
 from tests.aws.kit import aws_world
-
-MAP = """
-workflow: flow
-nodes:
-  begin: {transitions: [{to: work, foreach: "{{ input }}"}]}
-  work: {run: python:m.work, output: {n: "{{ result }}"}, transitions: [{to: gather}]}
-  gather: {fan_in: {policy: all, target: found}}
-"""
-
-
-@dataclass(frozen=True)
-class Cost:
-    """Of a fork, its own start and join left out: what one more branch costs."""
-
-    units: float
-    reads: float
-    sqs: float
-    invocations: float
-
-
-def cost_of(width: int) -> Counter[str]:
-    """What a run that forks into so many branches costs."""
-    with aws_world(MAP) as world:
-        world.steps.of["work"] = lambda call: call.input["item"]
-        world.start(given=[0])
-        world.deliver()
-        world.meter.clear()
-        world.sent.clear()
-        run_id = world.start(given=list(range(width)))
-        invocations = world.deliver()
-        assert world.token(run_id).scope["found"] == [{"n": n} for n in range(width)]
-        calls = Counter(world.sent) + Counter(world.meter.requests)
-        sent = calls["SendMessage"] + calls["SendMessageBatch"]
-        return Counter(
-            units=world.meter.total,
-            reads=calls["query"] + calls["get_item"],
-            sqs=sent + calls["DeleteMessage"] + invocations,  # each invocation was one receive
-            invocations=invocations,
-        )
-
-
-def per_branch(fewer: int, more: int) -> Cost:
-    less, much = cost_of(fewer), cost_of(more)
-    return Cost(
-        **{name: (much[name] - less[name]) / (more - fewer) for name in ("units", "reads", "sqs", "invocations")}
-    )
+from tests.aws.meter import KILOBYTE
+from tests.contract.emulated import items_of
 
 
 @pytest.fixture(scope="module")
-def narrow() -> Cost:
-    return per_branch(10, 100)
+def forks() -> list[Counted]:
+    return [counted(10), counted(100), counted(1_000)]
 
 
 @pytest.fixture(scope="module")
-def wide() -> Cost:
-    return per_branch(100, 400)
+def costs(forks: list[Counted]) -> list[Cost]:
+    return [per_branch(*forks[:2]), per_branch(*forks[1:])]
 
 
-def test_a_branch_of_one_small_step_costs_two_write_units_its_arrival_included(narrow: Cost, wide: Cost) -> None:
-    assert narrow.units <= 2.1
-    assert wide.units <= 2.1
+def test_a_branch_of_one_small_step_costs_two_write_units_its_arrival_included(costs: list[Cost]) -> None:
+    for cost in costs:
+        assert cost.units <= 2.1
 
 
-def test_ten_branches_share_a_message_and_an_invocation(narrow: Cost, wide: Cost) -> None:
-    for cost in (narrow, wide):
+def test_ten_branches_share_a_message_and_an_invocation(costs: list[Cost]) -> None:
+    for cost in costs:
         assert cost.sqs <= 0.22
         assert cost.invocations <= 0.11
 
 
-def test_a_branch_is_read_once_and_a_tenth_of_its_parent(narrow: Cost, wide: Cost) -> None:
-    assert narrow.reads <= 1.5
-    assert wide.reads <= 1.5
+def test_a_branch_is_read_once_and_a_tenth_of_its_parent_by_workers_that_are_cold(costs: list[Cost]) -> None:
+    for cost in costs:
+        assert cost.reads <= 1.4
+
+
+def test_a_warm_worker_reads_a_branch_and_not_its_parent() -> None:
+    cost = per_branch(counted(10, forks_kept=8), counted(100, forks_kept=8))
+    assert cost.reads <= 1.05
+
+
+def test_no_item_and_no_partition_grows_with_the_width(forks: list[Counted]) -> None:
+    """Beside the parent's: its log holds the items that the user gave, and the outputs. An index takes a digit more."""
+    ten, hundred, thousand = forks
+    assert thousand.item_bytes <= max(ten.item_bytes, hundred.item_bytes) + PAGE_BRANCHES
+    assert thousand.item_bytes < KILOBYTE
+    assert thousand.partition_bytes <= hundred.partition_bytes * 1.05
+
+
+def test_the_set_of_all_pages_of_the_widest_fork_is_one_write_unit() -> None:
+    with aws_world() as world:
+        full = packed(Tally(arrived=PAGE_BRANCHES))
+        pages = FORK_WIDTH // PAGE_BRANCHES
+        for page in range(pages):
+            run_now(world.store.report("run_" + "0" * 26, "0/3", page, full))
+        (item,) = items_of(world.table.name)
+    assert size_of(item) <= KILOBYTE

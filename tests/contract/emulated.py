@@ -11,6 +11,7 @@ import itertools
 import threading
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from copy import deepcopy
 from typing import Any
 from urllib.parse import parse_qs, unquote, urlsplit
 
@@ -21,6 +22,7 @@ from ministack.services import dynamodb, eventbridge, s3, scheduler, secretsmana
 from stepwell.aws.calls import Retry
 from stepwell.aws.clients import Clients
 from stepwell.aws.dynamodb_store import DynamoStore
+from stepwell.aws.protocols import Item
 from stepwell.aws.queues import Queues
 from stepwell.aws.s3_blobs import S3Blobs
 from stepwell.aws.scheduler_timers import SchedulerTimers, Schedules
@@ -46,6 +48,17 @@ NO_WAIT = Retry(attempts=200, sleep=lambda _: None)  # many tries: 64 threads on
 _ONE_AT_A_TIME = threading.RLock()  # as its server's event loop has them: an UpdateItem is not atomic among threads
 _NUMBERS = itertools.count(1)
 _SESSION = boto3.Session(aws_access_key_id="1" * 12, aws_secret_access_key="none", region_name="us-east-1")  # noqa: S106
+
+
+def items_of(table: str) -> list[Item]:
+    """All items of an emulated table, as they are: nobody asked for them, and nobody pays."""
+    partitions = dynamodb._tables[table]["items"].values()
+    return [item for items in partitions for item in items.values()]
+
+
+def item_of(table: str, where: Item) -> Item | None:
+    """A copy of one of them."""
+    return deepcopy(dynamodb._tables[table]["items"].get(where["pk"]["S"], {}).get(where["sk"]["S"]))
 
 
 class _Raw(io.BytesIO):

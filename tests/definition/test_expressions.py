@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from stepwell.definition.expressions import compile_expression, compile_template, steps_read
+from stepwell.definition.graph import Json
 from stepwell.errors import ExpressionError
 from stepwell.limits import EXPRESSION_CHARACTERS
 
@@ -244,3 +245,36 @@ def test_importing_the_module_does_not_load_the_library() -> None:
     environment = {"PYTHONPATH": ":".join(sys.path)}
     ended = subprocess.run([sys.executable, "-c", code], check=False, env=environment)  # noqa: S603 - our own words
     assert ended.returncode == 0
+
+
+@pytest.mark.parametrize(
+    ("text", "items"),
+    [
+        ("{{ state.list }}", [1, {"a": 2}]),
+        ("{{ state.list.map(x, [x]) }}", [[1], [{"a": 2}]]),
+        ("state.map", [{"key": "b", "value": 1}, {"key": "a", "value": 2}]),
+        ("[timestamp('2024-01-02T03:04:05Z')]", ["2024-01-02T03:04:05Z"]),
+        ("[]", []),
+    ],
+)
+def test_the_items_of_a_collection_are_those_of_its_value(text: str, items: list[Json]) -> None:
+    names = {"state": {"list": [1, {"a": 2}], "map": {"b": 1, "a": 2}}}
+    for expression in (compile_expression(text), compile_template(text if "{{" in text else f"{{{{ {text} }}}}")):
+        assert list(expression.items(names)) == items
+
+
+def test_of_a_long_list_only_the_items_that_are_taken_are_copied() -> None:
+    class Untouched(dict[str, Json]):
+        """No JSON: who looks at it fails."""
+
+    given = [Untouched(), {"a": 1}, Untouched()]
+    items = compile_expression("input").items({"input": given})
+    assert (len(items), items[1]) == (3, {"a": 1})
+    assert items[1] is not given[1]
+    with pytest.raises(ExpressionError):
+        items[0]
+
+
+def test_what_is_no_collection_has_no_items() -> None:
+    with pytest.raises(ExpressionError, match="not of a string"):
+        compile_expression("input").items({"input": "many"})

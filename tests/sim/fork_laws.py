@@ -10,7 +10,7 @@ from functools import cache
 
 from stepwell.definition.graph import FanIn, Graph
 from stepwell.engine.forks import Branches, pages
-from stepwell.engine.join import joined_record
+from stepwell.engine.join import arrival_of, joined_record
 from stepwell.engine.names import Moment
 from stepwell.engine.records import ROOT, Kind, Record
 from stepwell.engine.token import Token, fold
@@ -133,7 +133,8 @@ def _one_join(world: World, family: Family, opened: Opened, record: Record) -> I
         yield f"law 3: {where} fired when {len(ended)} of {opened.fork.width} branches had ended"
         return
     random.Random(record.slot).shuffle(ended)
-    made = joined_record(family.moment(record), family.token(opened.parent, opened.slot + 1), ended)
+    arrivals = [arrival_of(world.program.graph, one) for one in ended]
+    made = joined_record(family.moment(record), family.token(opened.parent, opened.slot + 1), arrivals)
     if made != record:
         yield f"law 3: {where} is not what its branches make: {record} is not {made}"
     calls = sum(one.calls for one in ended)

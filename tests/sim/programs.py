@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from stepwell.definition.authoring import StepDefaults
+from stepwell.definition.cel_values import Items
 from stepwell.definition.graph import END, Graph, Node, Retry, Rule, Step, Wait
 from stepwell.engine.actions import Outcome
 from stepwell.engine.records import Failure, Pause
@@ -31,6 +32,9 @@ class Simple:
             return self.function(names)
         except (KeyError, TypeError, AttributeError) as error:
             raise ExpressionError(str(error)) from error
+
+    def items(self, names: Mapping[str, Any]) -> Sequence[Any]:
+        return Items(self.evaluate(names))
 
 
 ERROR = Simple("error", lambda names: names["error"]["type"] == "Flaky", frozenset({"error"}), True)

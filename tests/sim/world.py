@@ -16,6 +16,7 @@ from stepwell.engine.actions import Outcome
 from stepwell.engine.codec import decode_record
 from stepwell.engine.records import Topic
 from stepwell.errors import PortError
+from stepwell.limits import FORKS_KEPT
 from stepwell.local.memory import MemoryBlobs, MemoryStore
 from stepwell.runtime.assembly import Assembly, assemble
 from stepwell.runtime.catalog import Catalog
@@ -110,6 +111,7 @@ class World:
         self.memory = MemoryStore()
         self.timers: set[str] = set()
         self.logs = Logs(self.memory)
+        self.warm = FORKS_KEPT if seed % 2 else 0  # one process that keeps what it has read, or many that are cold
         self.parts = self._assemble()
 
     def _chances(self) -> Chances:
@@ -136,6 +138,7 @@ class World:
             new_id=lambda: f"{self.rng.getrandbits(40):x}",
             jitter=self.rng.random,
             snapshot_records=self.rng.choice([2, 5, 200]),
+            forks_kept=self.warm,
         )
 
     def say(self, text: str) -> None:

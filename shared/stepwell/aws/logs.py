@@ -15,7 +15,7 @@ from stepwell.runtime.ports import Loaded, Saved
 
 _PAGE_RECORDS = 1_000  # asked for at once where a limit is given
 _LAST_SLOT = 10**10 - 1
-_REPORT = "page."  # attributes of a wide fork's root join
+_REPORT = "@"  # attributes of a wide fork's root join, `@7` for page 7: a hundred are to fit into one write unit
 
 
 class Logs(OnTable):

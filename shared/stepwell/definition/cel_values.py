@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import datetime
 import math
+from collections.abc import Sequence
 from typing import Any, TypeAlias
 
 from stepwell.definition.graph import Json
@@ -45,6 +46,26 @@ class Budget:
 
     def spend_bytes(self, size: int) -> None:
         self.spend(size // BYTES_PER_UNIT)
+
+
+class Items(Sequence[Json]):
+    """The items of a list, or of a map as key and value, each made into JSON when it is taken."""
+
+    __slots__ = ("_keys", "_values")
+
+    def __init__(self, made: Value) -> None:
+        """Raises ExpressionError for what is no collection."""
+        if not isinstance(made, list | dict):
+            raise ExpressionError(f"items are of a list or a map, not of {described(made)}")
+        self._keys: list[str] = list(made) if isinstance(made, dict) else []
+        self._values: list[Value] = list(made.values()) if isinstance(made, dict) else made
+
+    def __len__(self) -> int:
+        return len(self._values)
+
+    def __getitem__(self, index: Any) -> Json:
+        value = to_json(self._values[index], Budget())
+        return {"key": self._keys[index], "value": value} if self._keys else value
 
 
 def type_name(value: Value) -> TypeName:

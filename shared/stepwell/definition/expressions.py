@@ -10,9 +10,9 @@ import datetime
 import difflib
 import json
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from stepwell.definition.graph import Expression, Json
 from stepwell.definition.text import pointer_part
@@ -22,6 +22,8 @@ from stepwell.limits import EXPRESSION_CHARACTERS
 if TYPE_CHECKING:
     from stepwell.definition.cel_ast import Tree
     from stepwell.definition.cel_values import Budget
+
+T = TypeVar("T")
 
 NAMES = ("input", "state", "steps", "result", "error", "branch", "event", "run", "now")
 
@@ -55,13 +57,23 @@ class CelExpression:
 
     def evaluate_within(self, names: Mapping[str, Json], budget: Budget) -> Json:
         """The value, with the work and the size of the result charged to a budget that others share."""
-        from stepwell.definition import cel_eval, cel_values  # noqa: PLC0415 - see above
+        from stepwell.definition.cel_values import to_json  # noqa: PLC0415 - see above
+
+        return self._computed(names, budget, lambda made: to_json(made, budget))
+
+    def items(self, names: Mapping[str, Json]) -> Sequence[Json]:
+        from stepwell.definition.cel_values import Budget, Items  # noqa: PLC0415 - see above
+
+        return self._computed(names, Budget(), Items)
+
+    def _computed(self, names: Mapping[str, Json], budget: Budget, finish: Callable[[Any], T]) -> T:
+        from stepwell.definition.cel_eval import Frame  # noqa: PLC0415 - see above
 
         try:
             scope = {name: names[name] for name in self.names if name in names}
             if "now" in scope:
                 scope["now"] = _timestamp(scope["now"])
-            return cel_values.to_json(self._code(cel_eval.Frame(scope, budget)), budget)
+            return finish(self._code(Frame(scope, budget)))
         except ExpressionError as error:
             raise ExpressionError(f"{error.message}, in {shown(self.text)}", hint=error.hint) from None
         except Exception as error:  # whatever it is, it must fail the node and not the worker
@@ -83,6 +95,9 @@ class Constant:
     def evaluate(self, names: Mapping[str, Json]) -> Json:
         return self.value
 
+    def items(self, names: Mapping[str, Json]) -> Sequence[Json]:
+        return _items_of(self.value)
+
 
 class Template:
     """A JSON value in which some strings hold `{{ }}`."""
@@ -102,6 +117,9 @@ class Template:
         from stepwell.definition.cel_values import Budget  # noqa: PLC0415 - see above
 
         return self._build(names, Budget())
+
+    def items(self, names: Mapping[str, Json]) -> Sequence[Json]:
+        return _items_of(self.evaluate(names))
 
 
 def compile_expression(text: str, names: tuple[str, ...] = NAMES) -> Expression:
@@ -153,6 +171,12 @@ def shown(text: str) -> str:
     """A source in a message: one line, not too long."""
     line = " ".join(text.split())
     return f"`{line}`" if len(line) <= 120 else f"`{line[:117]}…`"
+
+
+def _items_of(value: Json) -> Sequence[Json]:
+    from stepwell.definition.cel_values import Items  # noqa: PLC0415 - see above
+
+    return Items(value)
 
 
 def _expression(text: str, source: str, names: tuple[str, ...] = NAMES) -> CelExpression:

@@ -5,7 +5,7 @@ Standard library only: the engine imports this module and nothing else of the de
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol, TypeAlias
 
@@ -32,6 +32,12 @@ class Expression(Protocol):
 
     def evaluate(self, names: Mapping[str, Json]) -> Json:
         """The value under these names, plain JSON. Raises ExpressionError; never anything else."""
+
+    def items(self, names: Mapping[str, Json]) -> Sequence[Json]:
+        """The items of the list that `evaluate` gives, or of the object as key and value. Raises ExpressionError.
+
+        Each is made when it is taken, and what is not taken is neither copied nor measured: to have a few of many.
+        """
 
 
 class Schema(Protocol):

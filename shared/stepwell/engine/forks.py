@@ -9,10 +9,10 @@ A branch's id tells its parent, its fork and its index, so the fork's record is 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
-from stepwell.definition.graph import END, Graph, Json, Node, Rule
+from stepwell.definition.graph import END, Expression, Graph, Json, Node, Rule
 from stepwell.engine.names import Moment, Names, state_of
 from stepwell.engine.records import ROOT, End, Failure, Fork, Group, Next, Status
 from stepwell.engine.token import Branch, Token
@@ -39,21 +39,17 @@ def fork_over(graph: Graph, node: Node, rules: Iterable[Rule], names: Mapping[st
 
 
 def _group(rule: Rule, names: Mapping[str, Json]) -> Group:
-    count = 1 if rule.foreach is None else len(_items(rule, names))
+    count = 1 if rule.foreach is None else _count(rule.id, rule.foreach, names)
     return Group(rule.id, rule.to or END, count, rule.max_concurrency or 0)
 
 
-def _items(rule: Rule, names: Mapping[str, Json]) -> list[Json]:
-    """The collection's items: a list's own, an object's as key and value."""
-    if rule.foreach is None:
-        return [None]
-    made = rule.foreach.evaluate(names)
-    if isinstance(made, dict):
-        return [{"key": key, "value": value} for key, value in made.items()]
-    if not isinstance(made, list):
+def _count(rule: str, foreach: Expression, names: Mapping[str, Json]) -> int:
+    """How many items there are. All are looked at, this once: whether they are JSON and within bounds."""
+    made = foreach.evaluate(names)
+    if not isinstance(made, list | dict):
         kind = "null" if made is None else type(made).__name__
-        raise ExpressionError(f"{rule.id}: `foreach: {rule.foreach.text}` gave {kind}, not a list or an object")
-    return made
+        raise ExpressionError(f"{rule}: `foreach: {foreach.text}` gave {kind}, not a list or an object")
+    return len(made)
 
 
 # -- ids
@@ -142,7 +138,10 @@ def awaited(fork: Fork, dag: Mapping[str, tuple[str, ...]], index: int) -> list[
 
 
 class Branches:
-    """The branches of a parent that stands at its fork. Evaluates each rule's collection once."""
+    """The branches of a parent that stands at its fork.
+
+    Evaluates each rule's collection once, and makes the items of those branches alone that are asked for.
+    """
 
     def __init__(self, moment: Moment, parent: Token) -> None:
         """`parent` as it was when it forked: it has not moved since, so this gives the same whenever it is asked."""
@@ -152,13 +151,14 @@ class Branches:
         self._names = Names(replace(moment, now_ms=parent.last.at_ms), parent)
         self._state = state_of(parent)
         self._steps = {**(parent.branch.steps if parent.branch else {}), **parent.steps}
-        self._found: dict[str, list[Json]] = {}
+        self._found: dict[str, Sequence[Json]] = {}
 
     def at(self, index: int) -> Token:
         """The branch before its first record."""
         group, within = self._group_of(index)
         rule = self._rule(group)
-        item = None if rule is None else self._items_of(rule)[within]
+        foreach = None if rule is None else rule.foreach
+        item = None if foreach is None else self._items_of(group.rule, foreach)[within]
         branch = Branch(
             index=index,
             total=self._fork.width,
@@ -166,7 +166,7 @@ class Branches:
             start=group.node,
             join=self._fork.join,
             item=item,
-            item_name="" if rule is None or rule.foreach is None else rule.item_name or "item",
+            item_name="" if rule is None or foreach is None else rule.item_name or "item",
             state=self._state,
             steps=self._steps,
             result=self._parent.result,
@@ -192,7 +192,8 @@ class Branches:
                 return rule
         raise EngineFault(f"the log has a fork by {group.rule}, which is no rule", code="broken_log")
 
-    def _items_of(self, rule: Rule) -> list[Json]:
-        if rule.id not in self._found:
-            self._found[rule.id] = _items(rule, self._names)
-        return self._found[rule.id]
+    def _items_of(self, rule: str, foreach: Expression) -> Sequence[Json]:
+        """That this is a collection, and within bounds, was seen when the fork was recorded."""
+        if rule not in self._found:
+            self._found[rule] = foreach.items(self._names)
+        return self._found[rule]

@@ -6,7 +6,7 @@ Both are functions of the branches' records and of numbers that only grow, never
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from stepwell.definition.graph import FanIn, Graph, Json
 from stepwell.engine.dag import outputs, written
@@ -53,8 +53,8 @@ _BASE = 1_000  # more than the branches of a page
 
 
 def packed(tally: Tally) -> int:
-    """A page's tally as one number that only grows."""
-    return (tally.arrived * _BASE + tally.failed) * _BASE + tally.without_output
+    """A page's tally as one number that only grows, with few digits where all went well."""
+    return (tally.without_output * _BASE + tally.failed) * _BASE + tally.arrived
 
 
 def unpacked(reports: Mapping[int, int]) -> Tally:
@@ -62,8 +62,8 @@ def unpacked(reports: Mapping[int, int]) -> Tally:
     arrived = failed = without = 0
     for value in reports.values():
         rest, one = divmod(value, _BASE)
-        without += one
-        arrived += rest // _BASE
+        arrived += one
+        without += rest // _BASE
         failed += rest % _BASE
     return Tally(arrived, failed, without)
 
@@ -106,19 +106,64 @@ def _counted(fan_in: FanIn, tally: Tally) -> int:
     return tally.arrived if fan_in.on_branch_failure == "collect" else tally.arrived - tally.failed
 
 
-def joined_record(moment: Moment, parent: Token, branches: Sequence[Token]) -> Record:
+@dataclass(frozen=True, slots=True)
+class Arrival:
+    """What a join keeps of an ended branch: of the whole of it there may be ten thousand."""
+
+    index: int
+    at_ms: int
+    calls: int
+    output: Json
+    error: Failure | None  # None: it completed
+    timed_out: bool
+    without_output: bool  # it completed, and not at the join
+    step: Token | None  # the whole of it, where it is the step of a DAG
+
+
+def arrival_of(graph: Graph, branch: Token) -> Arrival:
+    """Raises EngineFault for a branch that has not ended."""
+    if branch.branch is None or branch.end is None or branch.last is None:
+        raise EngineFault(f"{branch.id} is no branch that has ended", code="broken_log")
+    index, end = branch.branch.index, branch.end
+    is_failed = end.status is not Status.COMPLETED
+    return Arrival(
+        index=index,
+        at_ms=branch.last.at_ms,
+        calls=branch.calls,
+        output=_error_output(end.error, index) if end.error else dict(branch.scope),
+        error=_error_of(branch.branch.start, branch) if is_failed else None,
+        timed_out=end.status is Status.TIMED_OUT,
+        without_output=not is_failed and not end.at_join,
+        step=branch if graph.dag else None,
+    )
+
+
+def _error_of(start: str, failed: Token) -> Failure:
+    error = failed.end.error if failed.end else None
+    if error is None:
+        return Failure("branch_failed", "step", "it was ended", step=start)
+    return error if error.step else replace(error, step=failed.node)
+
+
+def _error_output(error: Failure, index: int) -> Json:
+    return {"error": {"type": error.type, "message": error.message, "branch": index}}
+
+
+def joined_record(moment: Moment, parent: Token, branches: Iterable[Arrival]) -> Record:
     """What the parent goes on with. `branches`: those that have ended, in any order."""
     fork = parent.fork
     if fork is None:
         raise EngineFault(f"{parent.id} stands at no fork", code="broken_log")
     fan_in = fan_in_of(moment.graph, fork)
     name = fork.join or parent.node
-    ended = sorted((one for one in branches if one.branch and one.end), key=_index)
-    failed = [one for one in ended if one.end and one.end.status is not Status.COMPLETED]
+    ended = sorted(branches, key=lambda one: one.index)
+    failed = [one for one in ended if one.error]
     merged, failure, timed_out = _chosen(fan_in, fork.width, ended), None, False
     if len(failed) > tolerated(fan_in, fork.width):
-        failure = _failure_of(failed, name) if fork.groups[0].rule else _error_of(failed[0])
-        timed_out = failed[0].end is not None and failed[0].end.status is Status.TIMED_OUT
+        first, failure = failed[0], failed[0].error
+        timed_out = first.timed_out
+        if failure is not None and fork.groups[0].rule:
+            failure = _failure_of(first, failure, len(failed), name)
     elif len(merged) < (needed(fan_in, fork.width) if fan_in.policy != "all" else 0):
         message = f"{len(merged)} of {fork.width} branches came to {name}; it needs {needed(fan_in, fork.width)}"
         failure = Failure("join_unmet", "step", message, step=name)
@@ -127,65 +172,46 @@ def joined_record(moment: Moment, parent: Token, branches: Sequence[Token]) -> R
         result: Json = _merged(fan_in, merged, at_join=bool(fork.join))
         writes = {fan_in.target or name: result} if fork.join else {}
         if moment.graph.dag and parent.branch is None:
-            result, writes = outputs(merged), written(merged)
+            steps = [one.step for one in merged if one.step]
+            result, writes = outputs(steps), written(steps)
         outcome = with_writes(moment, parent, replace(outcome, result=result), None, writes)
-    tally = Tally(len(ended), len(failed), sum(_is_without(one) for one in ended), sum(one.calls for one in ended))
-    at_ms = max((one.last.at_ms for one in ended if one.last), default=0)
+    without = sum(one.without_output for one in ended)
+    tally = Tally(len(ended), len(failed), without, sum(one.calls for one in ended))
     record = joined(moment, parent, fork, outcome, tally)
-    return replace(record, at_ms=max(record.at_ms, at_ms))
+    return replace(record, at_ms=max([record.at_ms, *(one.at_ms for one in ended)]))
 
 
-def _index(branch: Token) -> int:
-    return branch.branch.index if branch.branch else 0
+def _by_time(arrival: Arrival) -> tuple[int, int]:
+    return arrival.at_ms, arrival.index
 
 
-def _is_without(branch: Token) -> bool:
-    return branch.end is not None and branch.end.status is Status.COMPLETED and not branch.end.at_join
-
-
-def _chosen(fan_in: FanIn, width: int, ended: Sequence[Token]) -> list[Token]:
+def _chosen(fan_in: FanIn, width: int, ended: Sequence[Arrival]) -> list[Arrival]:
     """The branches whose outputs are merged: all that arrived, or the first so many."""
-    collect = fan_in.on_branch_failure == "collect"
-    arrived = [one for one in ended if collect or (one.end and one.end.status is Status.COMPLETED)]
+    arrived = [one for one in ended if one.error is None or fan_in.on_branch_failure == "collect"]
     if fan_in.policy == "all":
         return arrived
-    first = sorted(arrived, key=lambda one: (one.last.at_ms if one.last else 0, _index(one)))
-    return sorted(first[: needed(fan_in, width)], key=_index)
+    first = sorted(arrived, key=_by_time)
+    return sorted(first[: needed(fan_in, width)], key=lambda one: one.index)
 
 
-def _error_of(failed: Token) -> Failure:
-    error = failed.end.error if failed.end and failed.end.error else None
-    if error is None:
-        return Failure("branch_failed", "step", "it was ended", step=failed.branch.start if failed.branch else "")
-    return error if error.step else replace(error, step=failed.node)
-
-
-def _failure_of(failed: Sequence[Token], name: str) -> Failure:
+def _failure_of(first: Arrival, error: Failure, count: int, name: str) -> Failure:
     """The failure of the first branch by index, and how many others there are."""
-    first, error = failed[0], _error_of(failed[0])
-    others = f", and {len(failed) - 1} more" if len(failed) > 1 else ""
-    data = {"branch": _index(first), "failed": len(failed), "data": error.data}
-    message = f"branch {_index(first)}: {error.message}{others}"
+    others = f", and {count - 1} more" if count > 1 else ""
+    data = {"branch": first.index, "failed": count, "data": error.data}
+    message = f"branch {first.index}: {error.message}{others}"
     return Failure(error.type, error.category, message, step=error.step or name, attempts=error.attempts, data=data)
 
 
-def _output(branch: Token) -> Json:
-    if branch.end is not None and branch.end.error is not None:
-        return {"error": {"type": branch.end.error.type, "message": branch.end.error.message, "branch": _index(branch)}}
-    return dict(branch.scope)
-
-
-def _merged(fan_in: FanIn, branches: Sequence[Token], at_join: bool) -> Json:
+def _merged(fan_in: FanIn, branches: Sequence[Arrival], at_join: bool) -> Json:
     """The outputs of those that have one, as the join's `merge` says."""
-    with_output = [one for one in branches if not _is_without(one)] if at_join else list(branches)
-    outputs = [(_index(one), _output(one)) for one in with_output]
+    with_output = [one for one in branches if not (at_join and one.without_output)]
     match fan_in.merge:
         case "merge_object":
-            return {name: value for _, output in outputs for name, value in output.items()}
+            return {name: value for one in with_output for name, value in one.output.items()}
         case "keyed_by_branch":
-            return {str(index): output for index, output in outputs}
+            return {str(one.index): one.output for one in with_output}
         case "last_wins":
-            last = max(with_output, key=lambda one: (one.last.at_ms if one.last else 0, _index(one)), default=None)
-            return None if last is None else _output(last)
+            last = max(with_output, key=_by_time, default=None)
+            return None if last is None else last.output
         case _:
-            return [output for _, output in outputs]
+            return [one.output for one in with_output]

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from stepwell.definition.graph import Expression
-from stepwell.limits import RUN_STEPS, SNAPSHOT_RECORDS
+from stepwell.limits import FORKS_KEPT, RUN_STEPS, SNAPSHOT_RECORDS
 from stepwell.runtime.alarms import Alarms
 from stepwell.runtime.catalog import Catalog
 from stepwell.runtime.coordinator import Coordinator
@@ -43,12 +43,13 @@ def assemble(
     snapshot_records: int = SNAPSHOT_RECORDS,
     max_steps: int = RUN_STEPS,
     pool: str | None = None,
+    forks_kept: int = FORKS_KEPT,
 ) -> Assembly:
     """`new_id` and `jitter` are the only randomness there is; both are passed in.
 
-    `pool`: whose steps this worker runs; None: everybody's.
+    `pool`: whose steps this worker runs; None: everybody's. `forks_kept`: 0 for a process that is always cold.
     """
-    logbook = Logbook(ports, catalog, snapshot_records, max_steps)
+    logbook = Logbook(ports, catalog, snapshot_records, max_steps, forks_kept)
     starter = Starter(ports, catalog, Alarms(ports))
     performer = Performer(ports, logbook, starter, Mailbox(ports, logbook, catalog, compile_expression))
     coordinator = Coordinator(ports, logbook, performer, catalog)

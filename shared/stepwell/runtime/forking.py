@@ -8,11 +8,14 @@ close    cancelled into the next slot of every branch that still runs, at slot 0
 from __future__ import annotations
 
 from collections.abc import Iterable
+from itertools import islice
 
 from stepwell.engine.dag import ready, roots
 from stepwell.engine.effects import Arrive, Close, EndChildren, Open, effects
 from stepwell.engine.forks import branch_id, first_chunks, fork_id, next_in_line, page_indexes, page_of, pages
 from stepwell.engine.join import (
+    Arrival,
+    arrival_of,
     fan_in_of,
     fires,
     indexes_of,
@@ -27,6 +30,7 @@ from stepwell.engine.records import Status
 from stepwell.engine.token import Token
 from stepwell.engine.writing import ended_record
 from stepwell.errors import EngineFault
+from stepwell.limits import PAGE_BRANCHES
 from stepwell.runtime.children import Children
 from stepwell.runtime.logbook import ForkedParent, Forks, Logbook, Standing, pool_at
 from stepwell.runtime.messages import Message, Shut, Wake, to_json
@@ -76,11 +80,10 @@ class Forking:
             raise EngineFault(f"{at.token.id} is a branch of no fork", code="broken_log")
         page = 0 if _is_dag(at, fork) else page_of(effect.index)  # who is ready is told by all that have ended
         members = await self._ports.store.arrive(at.run_id, f"{fork.id}@{page}", member_of(effect.index, at.token))
-        parent: Standing | None = None
-        if await self._completes(at, fork, page, members):
-            parent = await self._logbook.load(at.run_id, effect.parent)
-            if parent is not None and parent.token.slot > effect.slot and _is_ours(parent, at, by):
-                return parent
+        is_complete = await self._completes(at, fork, page, members)
+        parent = await self._parent(at, effect, by) if is_complete else None
+        if parent is not None and parent.token.slot > effect.slot:
+            return parent
         following = self._following(at, fork, effect.index, members)
         begun = await self._begun(at, fork, following, by)
         number = begun[0].token.id if begun else branch_id(fork.id, following[0]) if following else ""
@@ -88,10 +91,26 @@ class Forking:
         if first is not None and _is_ours(first, at, by) and not _is_cancelled(first):
             await self._send(Lane.WORK, (other.wake() for other in begun[1:]))
             return first  # it was begun by us, so our arrival did not complete the join
-        if parent is not None:
-            return await self._join(parent, fork, by)
+        if is_complete:
+            return None if parent is None else await self._join(parent, fork, by)
         await self._wake(fork, following[1:])
         return first if first is not None and first.token.last is None else None
+
+    async def _parent(self, at: Standing, effect: Arrive, by: str) -> Standing | None:
+        """The parent, where it is still to join, or is ours to push on; None where it is with somebody else.
+
+        It never comes back from them. So it is read once, not by each of the branches that arrive after the join.
+        """
+        place, now_ms = (at.run_id, effect.parent, effect.slot), self._ports.clock.now_ms()
+        other = self._logbook.pushers.get(place, now_ms)
+        if other is not None and other not in _ours(at, by):
+            return None
+        parent = await self._logbook.load(at.run_id, effect.parent)
+        if parent is None or parent.token.slot == effect.slot or _is_ours(parent, at, by):
+            return parent
+        if parent.token.last is not None:
+            self._logbook.pushers.keep(place, parent.token.last.by, len(parent.token.last.by), now_ms)
+        return None
 
     async def _begun(self, at: Standing, fork: ForkedParent, following: list[int], by: str) -> list[Standing]:
         """Of several, those that are ours to push: when we come again, more may have ended, and others can begin."""
@@ -130,9 +149,11 @@ class Forking:
         """`joined` into the slot after the fork, unless it is there; the standing to go on from, if we wrote it."""
         if parent.token.slot > fork.parent.token.slot:
             return None
-        found = [one for page in pages(fork.fork.width) for one in await self._logbook.branches(fork, page)]
-        moment = self._logbook.moment(parent, by)
-        record = joined_record(moment, parent.token, [one.token for one in found if one.token.ended])
+        ended: list[Arrival] = []
+        for page in pages(fork.fork.width):  # of all branches but a page's only what is merged is held
+            found = await self._logbook.branches(fork, page)
+            ended += [arrival_of(parent.graph, one.token) for one in found if one.token.ended]
+        record = joined_record(self._logbook.moment(parent, by), parent.token, ended)
         winner = await self._logbook.append(parent, record)
         if winner is not None and winner.by != by:
             return None
@@ -179,18 +200,20 @@ class Forking:
                     await self._children.end(at, effect.parked, effect.slot)
 
     async def _send(self, lane: Lane, messages: Iterable[Message]) -> None:
-        bodies = [to_json(message) for message in messages]
-        if bodies:
+        """So many at once: a wide fork makes a thousand."""
+        rest = iter(messages)
+        while bodies := [to_json(message) for message in islice(rest, PAGE_BRANCHES)]:
             await self._ports.queue.send_all(lane, bodies)
 
 
 def _is_ours(other: Standing, at: Standing, by: str) -> bool:
-    """Whether it is for us, who push this branch's end, to push what the branch moved on.
+    """Whether it is for us, who push this branch's end, to push what the branch moved on."""
+    return other.token.last is not None and other.token.last.by in _ours(at, by)
 
-    Also where the message that ended the branch did: it may have died of that, and we are there in its place.
-    """
-    ours = {by, at.token.last.by if at.token.last else by}
-    return other.token.last is not None and other.token.last.by in ours
+
+def _ours(at: Standing, by: str) -> set[str]:
+    """Our message, and the one that ended the branch: it may have died of that, and we are there in its place."""
+    return {by, at.token.last.by if at.token.last else by}
 
 
 def _is_cancelled(at: Standing) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import marshal
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from itertools import groupby
@@ -17,8 +18,17 @@ from stepwell.engine.parts import completes
 from stepwell.engine.records import ROOT, Fork, Kind, Record, Resumption, RunInfo
 from stepwell.engine.token import Token, apply, fold
 from stepwell.errors import EngineFault
-from stepwell.limits import CLAIM_CHECK_BYTES, FORK_CHUNK, RUN_STEPS, SNAPSHOT_RECORDS
+from stepwell.limits import (
+    CLAIM_CHECK_BYTES,
+    FORK_CHUNK,
+    FORKS_KEPT,
+    FORKS_KEPT_BYTES,
+    FORKS_KEPT_MS,
+    RUN_STEPS,
+    SNAPSHOT_RECORDS,
+)
 from stepwell.runtime.catalog import Catalog
+from stepwell.runtime.lately import Lately
 from stepwell.runtime.messages import Wake
 from stepwell.runtime.ports import Blobs, Header, Ports, Saved
 
@@ -79,10 +89,14 @@ class Logbook:
         catalog: Catalog,
         snapshot_records: int = SNAPSHOT_RECORDS,
         max_steps: int = RUN_STEPS,
+        forks_kept: int = FORKS_KEPT,
     ) -> None:
         self._snapshot_records, self._max_steps = snapshot_records, max_steps
         self._store, self._blobs, self._clock = ports.store, ports.blobs, ports.clock
         self._catalog = catalog
+        self._forks: Lately[tuple[str, str, int], ForkedParent] = Lately(forks_kept, FORKS_KEPT_BYTES, FORKS_KEPT_MS)
+        self.pushers: Lately[tuple[str, str, int], str] = Lately(forks_kept, FORKS_KEPT_BYTES, FORKS_KEPT_MS)
+        """Who pushed a fork's parent when it was last seen, past that fork."""
 
     async def load(
         self, run_id: str, token_id: str = ROOT, known: Forks | None = None, *, fresh: bool = False
@@ -128,14 +142,23 @@ class Logbook:
         return replace(at, token=fold(await self._decoded(loaded.records), token), saved_slot=saved_slot)
 
     async def fork(self, run_id: str, parent_id: str, slot: int, known: Forks | None = None) -> ForkedParent | None:
-        """The parent as it was when it forked in this slot. None: no such run, or it has no fork there."""
+        """The parent as it was when it forked in this slot. None: no such run, or it has no fork there.
+
+        A warm process may have it still, with the run's header as it was.
+        """
         place = (parent_id, slot)
         if known is not None and place in known:
             return known[place]
-        at = await self.load(run_id, parent_id, known)
-        found = None if at is None else await self._forked(at, slot)
+        found = self._forks.get((run_id, *place), self._clock.now_ms()) or await self._fork_read(run_id, *place, known)
         if known is not None and found is not None:
             known[place] = found
+        return found
+
+    async def _fork_read(self, run_id: str, parent_id: str, slot: int, known: Forks | None) -> ForkedParent | None:
+        at = await self.load(run_id, parent_id, known)
+        found = None if at is None else await self._forked(at, slot)
+        if found is not None:
+            self._forks.keep((run_id, parent_id, slot), found, _size_bytes(found.parent), self._clock.now_ms())
         return found
 
     async def _forked(self, at: Standing, slot: int) -> ForkedParent | None:
@@ -232,6 +255,15 @@ class Logbook:
 
     async def _fetch(self, body: str) -> str:
         return await fetch(body, self._blobs)
+
+
+def _size_bytes(at: Standing) -> int:
+    """About what a token holds: with the run's input, and what a branch has of its parents."""
+    token, branch = at.token, at.token.branch
+    outputs = [view.output for view in token.steps.values()]
+    outer = [branch.item, dict(branch.state)] if branch else []
+    held = [dict(token.scope), outputs, token.result, at.run.input, outer]
+    return len(marshal.dumps(held, 2))  # four times as fast as to make JSON of it
 
 
 _CLAIM = '{"claim":'  # no record or snapshot begins so: their first field is another

@@ -1,0 +1,126 @@
+"""What a branch costs on AWS, by the width of its fork: the services are emulated, their calls and bytes are counted.
+
+    python -m tests.aws.fork_costs [width …]
+
+Each width is compared with the one before it, so that a run's own start, its fork and its join are left out.
+"""
+
+from __future__ import annotations
+
+import argparse
+from collections import Counter
+from dataclasses import dataclass
+from time import perf_counter
+
+from stepwell.aws.items import size_of
+from stepwell.aws.keys import run_partition
+from tests.aws.kit import AwsWorld, aws_world
+from tests.contract.emulated import items_of
+
+MAP = """
+workflow: flow
+nodes:
+  begin: {transitions: [{to: work, foreach: "{{ input }}"}]}
+  work: {run: python:m.work, output: {n: "{{ result }}"}, transitions: [{to: gather}]}
+  gather: {fan_in: {policy: POLICY, target: found}}
+"""
+POLICIES = {"all": "all", "m_of_n": "{m_of_n: WIDTH}, on_branch_failure: collect"}
+WIDTHS = (10, 100, 1_000, 10_000)
+
+
+@dataclass(frozen=True)
+class Counted:
+    """A run with a fork of this width."""
+
+    width: int
+    units: int
+    reads: int
+    sqs: int
+    invocations: int
+    item_bytes: int  # the largest item beside those of the parent, whose log holds what the user gave and gets
+    partition_bytes: int  # the largest partition beside the parent's
+    joins_bytes: int  # the fork's own set of its pages
+
+
+@dataclass(frozen=True)
+class Cost:
+    """What one more branch costs."""
+
+    units: float
+    reads: float
+    sqs: float
+    invocations: float
+
+
+def counted(width: int, policy: str = "all", forks_kept: int = 0) -> Counted:
+    """`forks_kept`: 0 for workers that are cold at every message, which read most."""
+    text = MAP.replace("POLICY", POLICIES[policy]).replace("WIDTH", str(width))
+    with aws_world(text, forks_kept=forks_kept) as world:
+        world.steps.of["work"] = lambda call: call.input["item"]
+        world.start(given=[0])
+        world.deliver()
+        world.meter.clear()
+        world.sent.clear()
+        run_id = world.start(given=list(range(width)))
+        invocations = world.deliver()
+        if world.token(run_id).scope["found"] != [{"n": n} for n in range(width)]:
+            raise AssertionError(f"the fork of {width} did not join")
+        calls = Counter(world.sent)
+        sent = calls["SendMessage"] + calls["SendMessageBatch"]
+        return Counted(
+            width=width,
+            units=world.meter.total,
+            reads=world.meter.requests["query"] + world.meter.requests["get_item"],
+            sqs=sent + calls["DeleteMessage"] + invocations,  # each invocation was one receive
+            invocations=invocations,
+            **sizes(world, run_id),
+        )
+
+
+def sizes(world: AwsWorld, run_id: str) -> dict[str, int]:
+    """Bytes of what a fork adds beside its parent's partition."""
+    parents = run_partition(run_id)
+    added = [item for item in items_of(world.table.name) if item["pk"]["S"].startswith(f"{parents}#")]
+    partitions: Counter[str] = Counter()
+    for item in added:
+        partitions[item["pk"]["S"]] += size_of(item)
+    return {
+        "item_bytes": max(map(size_of, added)),
+        "partition_bytes": max(partitions.values()),
+        "joins_bytes": max((size_of(item) for item in added if "@" not in item["pk"]["S"]), default=0),
+    }
+
+
+def per_branch(fewer: Counted, more: Counted) -> Cost:
+    wider = more.width - fewer.width
+    return Cost(
+        units=(more.units - fewer.units) / wider,
+        reads=(more.reads - fewer.reads) / wider,
+        sqs=(more.sqs - fewer.sqs) / wider,
+        invocations=(more.invocations - fewer.invocations) / wider,
+    )
+
+
+def main() -> None:
+    """Prints a line for each width."""
+    parser = argparse.ArgumentParser(prog="python -m tests.aws.fork_costs", description=__doc__)
+    parser.add_argument("widths", type=int, nargs="*", default=WIDTHS)
+    parser.add_argument("--policy", choices=sorted(POLICIES), default="all")
+    parser.add_argument("--warm", action="store_true", help="one worker that keeps the fork between its messages")
+    given = parser.parse_args()
+    before = counted(1, given.policy)
+    for width in given.widths:
+        began = perf_counter()
+        now = counted(width, given.policy, 8 if given.warm else 0)
+        cost = per_branch(before, now)
+        print(
+            f"{width:6}: {cost.units:.3f} units, {cost.reads:.3f} reads, {cost.sqs:.3f} SQS, {cost.invocations:.3f}"
+            f" invocations a branch; largest item {now.item_bytes} B, partition {now.partition_bytes} B,"
+            f" the fork's own set {now.joins_bytes} B ({perf_counter() - began:.0f} s)",
+            flush=True,
+        )
+        before = now
+
+
+if __name__ == "__main__":
+    main()
