@@ -9,7 +9,7 @@ from dataclasses import replace
 from stepwell.definition.called import Called
 from stepwell.definition.durations import parse_duration
 from stepwell.definition.expressions import compile_expression, compile_template, steps_read, template_errors
-from stepwell.definition.graph import END, Expression, Json, Retry, Schema, Step
+from stepwell.definition.graph import END, Collection, Expression, Json, Retry, Schema, Step
 from stepwell.definition.http_steps import check_lambda, check_not_http, empty_input, http_of
 from stepwell.definition.text import NAME, NAME_HINT
 from stepwell.errors import DefinitionError, ExpressionError, Problem, UserError
@@ -44,7 +44,7 @@ class Context:
     def failed(self) -> bool:
         return any(problem.severity == "error" for problem in self.problems)
 
-    def condition(self, data: Mapping[str, Json], key: str, path: str) -> Expression | None:
+    def condition(self, data: Mapping[str, Json], key: str, path: str) -> Collection | None:
         """A CEL condition under `key`; true and false are conditions too."""
         value = data.get(key)
         if value is None:

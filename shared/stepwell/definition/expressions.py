@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from stepwell.definition.graph import Expression, Json
+from stepwell.definition.graph import Collection, Expression, Json
 from stepwell.definition.text import pointer_part
 from stepwell.errors import ExpressionError
 from stepwell.limits import EXPRESSION_CHARACTERS
@@ -122,7 +122,7 @@ class Template:
         return _items_of(self.evaluate(names))
 
 
-def compile_expression(text: str, names: tuple[str, ...] = NAMES) -> Expression:
+def compile_expression(text: str, names: tuple[str, ...] = NAMES) -> Collection:
     """A CEL expression over `names`; `{{ }}` around it is allowed.
 
     Raises ExpressionError: `bad_expression`, `unknown_name`, …

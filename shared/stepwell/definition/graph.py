@@ -33,6 +33,10 @@ class Expression(Protocol):
     def evaluate(self, names: Mapping[str, Json]) -> Json:
         """The value under these names, plain JSON. Raises ExpressionError; never anything else."""
 
+
+class Collection(Expression, Protocol):
+    """An expression that can be asked for a list's items one by one."""
+
     def items(self, names: Mapping[str, Json]) -> Sequence[Json]:
         """The items of the list that `evaluate` gives, or of the object as key and value. Raises ExpressionError.
 
@@ -152,7 +156,7 @@ class Rule:
     to: str | None = None  # a node's name, or END
     fail: str | None = None  # the error type the run fails with
     max_uses: int | None = None
-    foreach: Expression | None = None  # a list or an object: a branch for each of its items
+    foreach: Collection | None = None  # a list or an object: a branch for each of its items
     item_name: str | None = None  # the item's name in a branch's state
     max_concurrency: int | None = None  # of the branches of this rule
 

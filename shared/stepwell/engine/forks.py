@@ -12,7 +12,7 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
-from stepwell.definition.graph import END, Expression, Graph, Json, Node, Rule
+from stepwell.definition.graph import END, Collection, Graph, Json, Node, Rule
 from stepwell.engine.names import Moment, Names, state_of
 from stepwell.engine.records import ROOT, End, Failure, Fork, Group, Next, Status
 from stepwell.engine.token import Branch, Token
@@ -43,7 +43,7 @@ def _group(rule: Rule, names: Mapping[str, Json]) -> Group:
     return Group(rule.id, rule.to or END, count, rule.max_concurrency or 0)
 
 
-def _count(rule: str, foreach: Expression, names: Mapping[str, Json]) -> int:
+def _count(rule: str, foreach: Collection, names: Mapping[str, Json]) -> int:
     """How many items there are. All are looked at, this once: whether they are JSON and within bounds."""
     made = foreach.evaluate(names)
     if not isinstance(made, list | dict):
@@ -192,7 +192,7 @@ class Branches:
                 return rule
         raise EngineFault(f"the log has a fork by {group.rule}, which is no rule", code="broken_log")
 
-    def _items_of(self, rule: str, foreach: Expression) -> Sequence[Json]:
+    def _items_of(self, rule: str, foreach: Collection) -> Sequence[Json]:
         """That this is a collection, and within bounds, was seen when the fork was recorded."""
         if rule not in self._found:
             self._found[rule] = foreach.items(self._names)
