@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import replace
+from typing import TypeVar
 
 from stepwell.definition.called import Called
 from stepwell.definition.durations import parse_duration
@@ -23,6 +24,9 @@ _SCHEMES = {
     "action": "a registered action",
 }
 MODES = ("auto", "manual")
+
+
+E = TypeVar("E", bound=Expression)
 
 
 class Context:
@@ -87,7 +91,7 @@ class Context:
             self.add_error(error, f"/{key}")
             return None
 
-    def seen(self, expression: Expression, path: str) -> Expression:
+    def seen(self, expression: E, path: str) -> E:
         """Remembers what the expression speaks of."""
         self.steps_read += [(name, path) for name in sorted(steps_read(expression))]
         self.branch_read += [path] if "branch" in expression.names else []
