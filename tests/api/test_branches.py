@@ -30,7 +30,7 @@ def forked() -> World:
 def test_a_forked_run_shows_its_fork_and_where_its_branches_are(forked: World) -> None:
     run_id = forked.start("forked", input={"names": ["ana", "leo"]})
     run = forked.get(f"/runs/{run_id}").json
-    assert (run["status"], run["phase"]) == ("running", "waiting_at_fan_in")
+    assert (run["status"], run["phase"]) == ("waiting", "waiting_at_fan_in")
     assert run["forked"] == {"id": "0/0", "node": "begin", "width": 2, "join": "all_in"}
     assert run["links"]["branches"] == f"/runs/{run_id}/branches"
 

@@ -1,0 +1,81 @@
+"""Forks and their branches as the API shows them."""
+
+from __future__ import annotations
+
+from typing_extensions import TypedDict
+
+from stepwell.api.children import ChildView, Statuses, children_of
+from stepwell.api.states import error_of, fork_at, is_parked
+from stepwell.api.steps import ErrorView, StepResult, error_view, step_result, time_of
+from stepwell.definition.graph import Json
+from stepwell.engine.forks import fork_id
+from stepwell.engine.names import iso, node_of
+from stepwell.engine.records import Status
+from stepwell.engine.token import Token
+from stepwell.runtime.logbook import Standing
+
+
+class ForkView(TypedDict):
+    """The fork that a run stands at; its branches are listed apart."""
+
+    id: str
+    node: str
+    width: int
+    join: str | None
+
+
+class BranchView(TypedDict):
+    """One branch of a fork."""
+
+    id: str
+    index: int
+    item: Json
+    status: str
+    phase: str
+    current_step: str | None
+    waiting_for: str | None
+    waiting_until: str | None
+    output: dict[str, Json]
+    error: ErrorView | None
+    steps: dict[str, StepResult]
+    children: list[ChildView]
+    forked: ForkView | None
+    ended_at: str | None
+
+
+def fork_view(token: Token) -> ForkView | None:
+    """The fork that a token waits at."""
+    fork = fork_at(token)
+    if fork is None:
+        return None
+    return ForkView(id=fork_id(token.id, token.slot), node=token.node, width=fork.width, join=fork.join or None)
+
+
+def branch_view(at: Standing, statuses: Statuses | None = None) -> BranchView:
+    """A branch as its own log has it; `statuses`: what was read of the child runs."""
+    token, branch = at.token, at.token.branch
+    waiting = token.parked if is_parked(token) else None
+    return BranchView(
+        id=token.id,
+        index=branch.index if branch else 0,
+        item=branch.item if branch else None,
+        status=_branch_status(token),
+        phase=token.phase.value,
+        current_step=None if token.ended else node_of(at.graph, token),
+        waiting_for=waiting.kind if waiting else None,
+        waiting_until=time_of(waiting.until_ms) if waiting else None,
+        output=dict(token.scope),
+        error=error_view(error_of(token)),
+        steps={name: step_result(step) for name, step in token.steps.items()},
+        children=list(children_of(at, token, statuses or {})),
+        forked=fork_view(token),
+        ended_at=iso(token.last.at_ms) if token.ended and token.last else None,
+    )
+
+
+def _branch_status(token: Token) -> str:
+    if token.end is not None:
+        return token.end.status.value
+    if is_parked(token):
+        return Status.WAITING.value
+    return Status.PENDING.value if token.last is None else Status.RUNNING.value
