@@ -54,7 +54,7 @@ def test_a_parent_lists_its_children_with_their_status(world: World) -> None:
     run = run_of(world, run_id)
     assert (run["status"], run["phase"], run["waiting_for"]) == ("waiting", "waiting_for_children", "children")
     child = child_id(run_id, "0", 0, 0)
-    fraud = {"name": "fraud", "workflow": "fraud", "run_id": child, "step": "check",
+    fraud: dict[str, Json] = {"name": "fraud", "workflow": "fraud", "run_id": child, "step": "check",
              "status": "waiting", "detached": False, "links": {"self": f"/runs/{child}"}}  # fmt: skip
     assert run["children"][0] == fraud
     assert (run["children"][1]["name"], run["children"][1]["status"]) == ("stock", "completed")
@@ -121,7 +121,7 @@ def test_what_a_wait_for_children_waits_for_is_explained(world: World) -> None:
     run_id = world.start()
     told = world.get(f"/runs/{run_id}/explain").json
     since = run_of(world, run_id)["steps"]["check"]["started_at"]
-    assert told["why"].startswith(f"It waits at check for its 2 child runs, 1 of which have ended since {since}, until")
+    assert told["why"].startswith(f"It waits at check for its 2 child runs, of which 1 has ended, since {since}")
     assert [(waker["what"], waker["detail"]) for waker in told["wakers"]] == [
         ("child", f"the end of fraud (run {child_id(run_id, '0', 0, 0)}, waiting)"),
         ("timer", "the wait times out then"),

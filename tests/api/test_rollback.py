@@ -47,7 +47,7 @@ nodes:
 
 
 def fails(kind: str = "Broken", category: str = "step") -> Any:
-    return lambda call: Outcome(failure=Failure(kind, category, "no luck", call.node.split(".")[0], call.attempt))
+    return lambda call: Outcome(failure=Failure(kind, category, "no luck", call.node, call.attempt))
 
 
 @pytest.fixture

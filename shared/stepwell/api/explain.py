@@ -156,9 +156,9 @@ def _compensating(at: Standing, now_ms: int) -> _Why:
     why = f" ({reason_of(token.undoing)})" if token.undoing else ""
     all_of_them = "" if left is None else f" of {undone + len(left)}"
     text = f"It is being undone{why}: {undone}{all_of_them} done."
-    retry, failure = token.last.next if token.last else None, failed_compensation(token)
-    if isinstance(retry, RetryAt) and failure is not None and retry.at_ms > now_ms:
-        text += f" Attempt {token.attempt + 1} of the compensation of {failure.step} is due at {iso(retry.at_ms)}"
+    last, failure = token.last, failed_compensation(token)
+    if last and failure and isinstance(last.next, RetryAt) and (retry := last.next).at_ms > now_ms:
+        text += f" Attempt {token.attempt + 1} of the compensation of {last.node} is due at {iso(retry.at_ms)}"
         timer = Waker(what="timer", at=iso(retry.at_ms), detail="the backoff of its retry is over then")
         return _Why(f"{text} after {failure.type}: {failure.message}.", (timer,), since_ms, retry_ms=retry.at_ms)
     next_one = f" Next is the compensation of {left[0].node}." if left else ""
@@ -202,8 +202,9 @@ def _what(parked: Parked, children: Sequence[ChildView]) -> str:
     if children:
         if len(children) == 1:
             return "its child run"
+        count = sum(map(_has_ended, children))
         is_known = all(one["status"] for one in children)
-        ended = f", {sum(map(_has_ended, children))} of which have ended" if is_known else ""
+        ended = f", of which {count} {'has' if count == 1 else 'have'} ended," if is_known else ""
         return f"its {len(children)} child runs{ended}"
     names = dict.fromkeys(topic.name for arm in parked.arms for topic in arm.topics)
     return f"{parked.kind} {', '.join(names)}" if names else parked.kind

@@ -159,9 +159,9 @@ def _rolled_back(token: Token, undoing: Undoing) -> str:
     if token.end is not None and token.end.status is Status.COMPENSATED:
         return f"rolled back, {steps if undoing.undone else 'nothing was to be undone'}"
     failure = failed_compensation(token)
-    if failure is None:
+    if failure is None or token.last is None:
         return f"rolled back in part, {steps} when it was {_ended(Status.FAILED, error_of(token))}"
-    return f"rolled back in part, {steps}, then the compensation of {failure.step} failed: {failure.message}"
+    return f"rolled back in part, {steps}, then the compensation of {token.last.node} failed: {failure.message}"
 
 
 def _cancelled(who: str, reason: str) -> str:
