@@ -168,6 +168,14 @@ def test_what_branches_did_is_told_by_branch(world: World) -> None:
     assert ([one["token"] for one in rollback["not_undone"]], rollback["undone"]) == (["0/0.1", "0/0.0"], [])
 
 
+def test_the_steps_of_a_branch_that_were_undone_are_compensated(world: World) -> None:
+    run_id = world.start("forked", input={"names": ["a", "b"]})
+    branches = world.get(f"/runs/{run_id}/branches", fork="0/0").json["items"]
+    assert [branch["steps"]["book"]["status"] for branch in branches] == ["compensated", "compensated"]
+    states = world.get(f"/runs/{run_id}/graph", format="json").json["states"]
+    assert (states["book"], states["all_in"]) == ("compensated", "failed")
+
+
 def test_to_look_at_a_rollback_ends_no_branch_that_still_runs(world: World) -> None:
     run_id = world.start("left")
     world.post(f"/runs/{run_id}/approve", {"wait": "0/0.0"})

@@ -61,10 +61,10 @@ def test_a_partial_rollback_is_told_in_a_sentence(api: FakeApi, cli: Cli) -> Non
 
 
 def test_a_list_names_the_parents_where_there_are_any(api: FakeApi, cli: Cli) -> None:
-    api.on("GET", "/runs", (200, {"items": [COMPLETED, {**COMPLETED, "parent": "run_0"}], "next_cursor": None}))
+    api.on("GET", "/runs", (200, {"items": [COMPLETED, {**COMPLETED, "parent": "first"}], "next_cursor": None}))
     head, first, second = cli("runs").stdout.splitlines()
     assert head.split()[-1] == "parent"
-    assert (second.split()[-1], "run_0" in first) == ("run_0", False)
+    assert (second.split()[-1], "first" in first) == ("first", False)
     api.on("GET", "/runs", (200, {"items": [COMPLETED], "next_cursor": None}))
     assert "parent" not in cli("runs").stdout
 

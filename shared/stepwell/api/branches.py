@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection, Sequence
+from dataclasses import replace
+
 from typing_extensions import TypedDict
 
-from stepwell.api.children import ChildView, Statuses, children_of
+from stepwell.api.children import ChildView, Statuses, children_of, read_statuses
+from stepwell.api.rollbacks import undone_steps
 from stepwell.api.states import error_of, fork_at, is_parked
 from stepwell.api.steps import ErrorView, StepResult, error_view, step_result, time_of
 from stepwell.definition.graph import Json
@@ -13,6 +17,9 @@ from stepwell.engine.names import iso, node_of
 from stepwell.engine.records import Status
 from stepwell.engine.token import Token
 from stepwell.runtime.logbook import Standing
+from stepwell.runtime.service import Service
+
+_MAY_BE_UNDONE = frozenset({Status.COMPENSATING, Status.COMPENSATED, Status.FAILED})
 
 
 class ForkView(TypedDict):
@@ -51,9 +58,26 @@ def fork_view(token: Token) -> ForkView | None:
     return ForkView(id=fork_id(token.id, token.slot), node=token.node, width=fork.width, join=fork.join or None)
 
 
-def branch_view(at: Standing, statuses: Statuses | None = None) -> BranchView:
-    """A branch as its own log has it; `statuses`: what was read of the child runs."""
+async def read_branches(service: Service, found: Sequence[Standing]) -> list[BranchView]:
+    """These branches of one run with the status of their children, and with what of them was undone."""
+    if not found:
+        return []
+    statuses = await read_statuses(service, *found)
+    may_be_undone = found[0].header.status in _MAY_BE_UNDONE
+    undone = undone_steps(await service.standing(found[0].run_id)) if may_be_undone else frozenset()
+    return [branch_view(at, statuses, undone) for at in found]
+
+
+def branch_view(
+    at: Standing, statuses: Statuses | None = None, undone: Collection[tuple[str, str]] = frozenset()
+) -> BranchView:
+    """A branch as its own log has it.
+
+    `statuses`: what was read of the child runs; `undone`: (token, step) of what the run has undone.
+    """
     token, branch = at.token, at.token.branch
+    steps = {name: replace(step, status="compensated") if (token.id, name) in undone else step
+             for name, step in token.steps.items()}  # fmt: skip
     waiting = token.parked if is_parked(token) else None
     return BranchView(
         id=token.id,
@@ -66,7 +90,7 @@ def branch_view(at: Standing, statuses: Statuses | None = None) -> BranchView:
         waiting_until=time_of(waiting.until_ms) if waiting else None,
         output=dict(token.scope),
         error=error_view(error_of(token)),
-        steps={name: step_result(step) for name, step in token.steps.items()},
+        steps={name: step_result(step) for name, step in steps.items()},
         children=list(children_of(at, token, statuses or {})),
         forked=fork_view(token),
         ended_at=iso(token.last.at_ms) if token.ended and token.last else None,

@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing_extensions import TypedDict
 
 from stepwell.api.dags import step_views
-from stepwell.api.states import current_steps, is_parked, live_tokens
+from stepwell.api.rollbacks import undone_steps
+from stepwell.api.states import current_steps, is_parked, left_to_undo, live_tokens
 from stepwell.definition.graph import END, Graph, Json, Node, Rule
 from stepwell.engine.children import DETACHED
 from stepwell.engine.names import node_of
@@ -115,7 +116,10 @@ def node_states(at: Standing) -> dict[str, str]:
         return {name: view.status for name, view in step_views(at).items() if view.status != "pending"}
     states = {name: "passed" for name in at.token.visits if name != at.token.node or at.token.ended}
     states |= {name: step.status for name, step in at.token.steps.items()}
-    if at.token.undoing is None:
+    if at.token.undoing is not None:  # what branches did, too: a node is undone when all that it did is
+        left = {one.node for one in left_to_undo(at) or ()}
+        states |= {node: "completed" if node in left else "compensated" for _, node in undone_steps(at)}
+    else:
         live = live_tokens(at)
         running = {node_of(at.graph, one) for one in live if not is_parked(one)}
         states |= {name: "running" if name in running or not live else "waiting" for name in current_steps(at)}

@@ -49,6 +49,12 @@ def rollback_view(at: Standing) -> RollbackView | None:
     )
 
 
+def undone_steps(at: Standing) -> frozenset[tuple[str, str]]:
+    """(token, step) of each commit that was undone, where that was read."""
+    undone = at.token.undoing.undone if at.token.undoing else ()
+    return frozenset((one.token, one.node) for one in (at.rollback or ())[: len(undone)])
+
+
 def outcome_of(at: Standing) -> str | None:
     """`rollback`: all was undone; `partial_rollback`: the run failed in the middle of it. None for other ends."""
     if at.token.end is None or at.token.undoing is None:

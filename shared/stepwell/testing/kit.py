@@ -13,8 +13,7 @@ from itertools import count
 from pathlib import Path
 from typing import Any
 
-from stepwell.api.branches import branch_view
-from stepwell.api.children import read_statuses
+from stepwell.api.branches import read_branches
 from stepwell.api.histories import read_history
 from stepwell.api.views import read_run
 from stepwell.definition.compiler import compile_definition, compile_document
@@ -106,8 +105,8 @@ class Run:
         """The branches of a fork by its id, such as `0/3`, else of the one that the run stands at."""
         self._kit.settle()
         found = run_now(self._kit.service.branches(self.id, fork, 0, FORK_WIDTH))
-        statuses = run_now(read_statuses(self._kit.service, *found))
-        return [branch_view(at, statuses) for at in found]
+        views = run_now(read_branches(self._kit.service, found))
+        return [*views]
 
     @property
     def children(self) -> Mapping[str, Run]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 
 from stepwell.api import drawing
-from stepwell.api.branches import branch_view
+from stepwell.api.branches import read_branches
 from stepwell.api.children import read_statuses
 from stepwell.api.exchange import Answer, Call, Route
 from stepwell.api.explain import explain
@@ -70,8 +70,8 @@ async def list_branches(call: Call) -> Answer:
     found = await call.parts.service.branches(run_id, asked.fork, asked.cursor, asked.limit)
     last = found[-1].token.branch if found else None
     more = last is not None and last.index + 1 < last.total
-    statuses = await read_statuses(call.parts.service, *found)
-    return paged([branch_view(at, statuses) for at in found], str(last.index + 1) if more and last else "")
+    views = await read_branches(call.parts.service, found)
+    return paged([*views], str(last.index + 1) if more and last else "")
 
 
 async def get_result(call: Call) -> Answer:
