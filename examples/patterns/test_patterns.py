@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from stepwell.api.views import BranchView, branch_view
+from stepwell.api.branches import BranchView, branch_view
 from stepwell.definition.graph import Json
 from stepwell.errors import Conflict
 from stepwell.runtime.driving import run_now
@@ -67,7 +67,7 @@ def test_synchronization_goes_on_once_when_both_have_come(
     first, second = two[::turn]
     fork = str(run.view["forked"]["id"])
     approve(run, first, fork=fork)
-    assert (run.status, ship.calls) == ("running", [])
+    assert (run.status, ship.calls) == ("waiting", [])
     approve(run, second, fork=fork)
     assert (run.status, len(ship.calls)) == ("completed", 1)
 
@@ -103,7 +103,7 @@ def test_structured_synchronizing_merge_waits_for_what_was_begun(
     report = stepwell.mock("report")
     run = stepwell.start("07-structured-synchronizing-merge", {"hurt": hurt, "fire": fire})
     approve(run, *range(1, width))
-    assert (run.status, report.calls) == ("running", [])
+    assert (run.status, report.calls) == ("waiting", [])
     approve(run, 0)
     assert (run.status, len(report.calls)) == ("completed", 1)
 
@@ -112,7 +112,7 @@ def test_multi_merge_runs_what_follows_for_each_thread_that_comes(stepwell: Step
     account = stepwell.mock("account")
     run = stepwell.start("08-multi-merge")
     approve(run, 1)
-    assert (run.status, len(account.calls)) == ("running", 1)
+    assert (run.status, len(account.calls)) == ("waiting", 1)
     approve(run, 0)
     assert (run.status, len(account.calls)) == ("completed", 2)
 
@@ -135,7 +135,7 @@ def test_discriminators_and_partial_joins_go_on_once_with_the_first_that_come(
     run = stepwell.start(workflow, items)
     width = len(branches(stepwell, run))
     approve(run, *come[:-1])
-    assert (run.status, joined.calls) == ("running", [])
+    assert (run.status, joined.calls) == ("waiting", [])
     approve(run, come[-1])
     assert statuses(stepwell, run) == ["completed" if index in come else others for index in range(width)]
     assert len(joined.calls) == 1
@@ -159,7 +159,7 @@ def test_acyclic_synchronizing_merge_waits_for_both_while_both_can_come(stepwell
     pay = stepwell.mock("pay")
     run = stepwell.start("37-acyclic-synchronizing-merge")
     approve(run, 1)
-    assert (run.status, pay.calls) == ("running", [])
+    assert (run.status, pay.calls) == ("waiting", [])
     approve(run, 0)
     assert (run.status, len(pay.calls)) == ("completed", 1)
     assert {"car", "person"} <= set(run.state["came"])
@@ -179,7 +179,7 @@ def test_thread_split_and_merge_make_three_threads_of_one_way_and_one_again(step
     run = stepwell.start("41-thread-merge")
     assert statuses(stepwell, run) == ["waiting"] * 3
     approve(run, 2, 0)
-    assert (run.status, len(stow.calls), leave.calls) == ("running", 2, [])
+    assert (run.status, len(stow.calls), leave.calls) == ("waiting", 2, [])
     approve(run, 1)
     assert (run.status, len(stow.calls), len(leave.calls)) == ("completed", 3, 1)
 
@@ -209,7 +209,7 @@ def test_a_cycle_through_a_fork_has_new_branches_in_each_round(stepwell: Stepwel
     assert first != second
     assert statuses(stepwell, run, second) == ["waiting", "waiting"]
     approve(run, 0, fork=second)
-    assert run.status == "running"  # what came in the first round does not count in the second
+    assert run.status == "waiting"  # what came in the first round does not count in the second
     approve(run, 1, fork=second)
     assert (run.status, done(run)[-1]) == ("completed", "print")
 
@@ -218,7 +218,7 @@ def test_implicit_termination_ends_the_run_when_nothing_is_left(stepwell: Stepwe
     ship = stepwell.mock("ship")
     run = stepwell.start("11-implicit-termination")
     approve(run, 0)
-    assert (run.status, len(ship.calls)) == ("running", 1)
+    assert (run.status, len(ship.calls)) == ("waiting", 1)
     approve(run, 1)
     assert run.status == "completed"
 
@@ -256,7 +256,7 @@ def test_instances_by_the_definition_are_so_many_and_all_waited_for(stepwell: St
     run = stepwell.start("13-multiple-instances-design-time")
     assert [branch["item"] for branch in branches(stepwell, run)] == ["author", "auditor", "head"]
     approve(run, 1, 2)
-    assert (run.status, file.calls) == ("running", [])
+    assert (run.status, file.calls) == ("waiting", [])
     approve(run, 0)
     assert (run.status, len(file.calls)) == ("completed", 1)
 

@@ -60,6 +60,9 @@ CONNECT_MS = 10 * SECOND_MS  # one address of a host that does not answer, befor
 PAGE_ITEMS = 50
 PAGE_ITEMS_MAX = 500
 WAIT_ANSWER_SECONDS = 25  # `?wait=`
+CHILD_STATUSES = 25  # of a run that is shown: children whose own headers are read for their status
+ROLLBACK_RECORDS = 1_000  # of a run's own log, and
+ROLLBACK_PAGES = 10  # pages of its branches, that are read to show what was undone and what was not
 
 # Storage
 SNAPSHOT_RECORDS = 200  # a fold is saved each time so many records follow the last one saved

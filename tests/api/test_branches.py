@@ -20,11 +20,19 @@ nodes:
   score: {run: python:m.score, transitions: [{to: all_in}]}
   all_in: {fan_in: {policy: all, target: scores, on_branch_failure: collect}}
 """
+TIMED = """
+workflow: timed
+nodes:
+  begin: {transitions: [{to: ask, foreach: "{{ input.limits }}", as: limit}]}
+  ask: {wait: {for: approval, timeout: "{{ state.limit }}"}, transitions: [{to: all_in}]}
+  all_in: {fan_in: {policy: all}}
+"""
+LINED = FORKED.replace("workflow: forked", "workflow: lined").replace("as: name}", "as: name, max_concurrency: 1}")
 
 
 @pytest.fixture
 def forked() -> World:
-    made = World(FORKED)
+    made = World(FORKED, TIMED, LINED)
     made.steps.functions["python:m.score"] = lambda call: (
         Outcome(failure=Failure("Broken", "step", "no luck")) if call.input["name"] == "eva" else Outcome(7)
     )
@@ -34,9 +42,39 @@ def forked() -> World:
 def test_a_forked_run_shows_its_fork_and_where_its_branches_are(forked: World) -> None:
     run_id = forked.start("forked", input={"names": ["ana", "leo"]})
     run = forked.get(f"/runs/{run_id}").json
-    assert (run["status"], run["phase"]) == ("running", "waiting_at_fan_in")
+    assert (run["status"], run["phase"]) == ("waiting", "waiting_at_fan_in")
     assert run["forked"] == {"id": "0/0", "node": "begin", "width": 2, "join": "all_in"}
     assert run["links"]["branches"] == f"/runs/{run_id}/branches"
+
+
+def test_a_run_waits_when_all_its_branches_do_for_what_is_due_first(forked: World) -> None:
+    run_id = forked.start("timed", input={"limits": ["3h", "1h", "2h"]})
+    run = forked.get(f"/runs/{run_id}").json
+    assert (run["status"], run["waiting_for"], run["current_steps"]) == ("waiting", "approval", ["ask"])
+    assert run["waiting_until"] == forked.get(f"/runs/{run_id}/branches").json["items"][1]["waiting_until"]
+    told = forked.get(f"/runs/{run_id}/explain").json
+    assert "3 wait, first of them 0/0.1. It waits at ask for approval since" in told["why"]
+    assert '"wait": "0/0.1"' in told["wakers"][0]["detail"]
+    assert forked.get(f"/runs/{run_id}/graph", format="json").json["states"]["ask"] == "waiting"
+
+
+def test_a_run_with_a_branch_that_does_not_wait_runs(forked: World) -> None:
+    run_id = forked.start("forked", input={"names": ["ana", "leo"]})
+    forked.steps.functions["python:m.score"] = lambda call: Outcome(failure=Failure("Away", "transient", "later"))
+    forked.post(f"/runs/{run_id}/approve", {"wait": "0/0.0"})
+    run = forked.get(f"/runs/{run_id}").json
+    assert (run["status"], run["waiting_for"]) == ("running", None)
+
+
+def test_a_branch_whose_turn_has_not_come_keeps_no_run_from_waiting(forked: World) -> None:
+    run_id = forked.start("lined", input={"names": ["ana", "leo", "eva"]})
+    assert forked.get(f"/runs/{run_id}").json["status"] == "waiting"
+
+
+def test_a_fork_of_more_than_one_page_is_running_while_its_branches_wait(forked: World) -> None:
+    run_id = forked.start("forked", input={"names": [f"n{number}" for number in range(101)]})
+    run = forked.get(f"/runs/{run_id}").json
+    assert (run["status"], run["waiting_for"], run["current_steps"]) == ("running", None, ["begin"])
 
 
 def test_each_branch_says_what_it_waits_for_and_what_it_brought(forked: World) -> None:

@@ -72,7 +72,7 @@ def test_a_dag_under_way_shows_every_step_with_its_status(world: World) -> None:
         "account": "completed", "provision": "completed", "ask": "waiting", "welcome": "pending", "report": "pending",
     }  # fmt: skip
     run = world.get(f"/runs/{run_id}").json
-    assert (run["status"], run["current_steps"], run["progress"]) == ("running", ["ask"], "2/5")
+    assert (run["status"], run["current_steps"], run["progress"]) == ("waiting", ["ask"], "2/5")
     assert run["steps"]["provision"]["output"] == "provision"
 
 

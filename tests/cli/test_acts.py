@@ -58,3 +58,15 @@ def test_cancel_and_terminate_tell_whether_they_did_it(api: FakeApi, cli: Cli) -
     assert cli("terminate", "r1").stdout == "terminated r1\n"
     assert cli("terminate", "r1").stdout == "r1 had ended before\n"
     assert api.calls[0].body == {"reason": "a mistake", "by": "ana"}
+
+
+def test_a_cancelled_run_that_is_undone_first_says_so_and_cannot_be_cancelled_again(api: FakeApi, cli: Cli) -> None:
+    hint = "terminate ends it at once, without the rest of its compensations"
+    refusal = problem(409, "compensating", "the run is being undone, which cannot be cancelled", hint=hint)
+    api.on("POST", "/runs/r1/cancel", (200, {"cancelled": True, "status": "compensating"}), refusal)
+    assert cli("cancel", "r1").stdout == "cancelled r1; what it has done is undone now\n"
+    again = cli("cancel", "r1")
+    assert again.exit_code == 2
+    assert again.stderr == (
+        "error: Compensating: the run is being undone, which cannot be cancelled [compensating]\n"
+        f"  hint: {hint}\n")  # fmt: skip

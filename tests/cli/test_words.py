@@ -11,8 +11,9 @@ import pytest
 from rich.console import Console
 
 from stepwell.cli import watch
-from stepwell.cli.render import history_line, run_view, runs_table
+from stepwell.cli.render import run_view, runs_table
 from stepwell.cli.screen import console
+from stepwell.cli.telling import history_line
 from stepwell.cli.words import ago, brief, clock, printable, span, until
 from stepwell.errors import UserError
 from stepwell.settings import Settings, read_settings

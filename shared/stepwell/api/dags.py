@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 
 from stepwell.engine.dag import view_of
 from stepwell.engine.records import Status
 from stepwell.engine.token import StepView, Token
 from stepwell.runtime.logbook import Standing
 
-_DONE = frozenset({"completed", "skipped"})
+_DONE = frozenset({"completed", "skipped", "compensated"})
 _AT_WORK = frozenset({"running", "waiting"})
 
 
@@ -17,6 +18,12 @@ def step_views(at: Standing) -> dict[str, StepView]:
     """The steps of a DAG in the order of the definition; `pending` is one whose turn has not come, or never came."""
     tokens = dict(zip(at.graph.dag, at.dag, strict=False))  # none before the run has begun
     return {name: _view(at, name, tokens) for name in at.graph.dag}
+
+
+def live_steps(at: Standing) -> list[Token]:
+    """The tokens of the steps that run or wait."""
+    views = step_views(at)
+    return [one for name, one in zip(at.graph.dag, at.dag, strict=True) if views[name].status in _AT_WORK]
 
 
 def at_work(views: Mapping[str, StepView]) -> list[str]:
@@ -34,7 +41,7 @@ def _view(at: Standing, name: str, tokens: Mapping[str, Token]) -> StepView:
     if token is None:
         return StepView("pending")
     if name in token.steps or _has_completed(token):
-        return view_of(token)
+        return replace(view_of(token), status="compensated") if _is_undone(at, token) else view_of(token)
     before = [tokens[one] for one in at.graph.dag[name]]
     if not all(_has_completed(one) for one in before):
         return StepView("pending")
@@ -45,6 +52,11 @@ def _view(at: Standing, name: str, tokens: Mapping[str, Token]) -> StepView:
     is_over = token.ended or at.token.ended
     return StepView("cancelled", started_ms=begun_ms, ended_ms=ended_ms) if is_over else StepView(
         "running", started_ms=begun_ms)  # fmt: skip
+
+
+def _is_undone(at: Standing, step: Token) -> bool:
+    undone = at.token.undoing.undone if at.token.undoing else ()
+    return any(place.startswith(f"{step.id}@") for place in undone)
 
 
 def _has_completed(token: Token) -> bool:

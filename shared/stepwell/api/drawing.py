@@ -15,8 +15,22 @@ from stepwell.definition.graph import Graph
 __all__ = ["dot", "mermaid", "outline", "svg"]
 
 _MERMAID_PLAIN = frozenset(" _-.,/=+*?!'")
-_MERMAID_SHAPES = {"start": ("((", "))"), "end": ("([", "])"), "fail": ("([", "])"), "wait": ("(", ")")}
-_DOT_SHAPES = {"start": "circle", "end": "oval", "fail": "oval", "wait": "box", "step": "box", "route": "diamond"}
+_MERMAID_SHAPES = {
+    "start": ("((", "))"),
+    "end": ("([", "])"),
+    "fail": ("([", "])"),
+    "wait": ("(", ")"),
+    "call": ("[[", "]]"),
+}
+_DOT_SHAPES = {
+    "start": "circle",
+    "end": "oval",
+    "fail": "oval",
+    "wait": "box",
+    "step": "box",
+    "call": "box",
+    "route": "diamond",
+}
 
 
 def svg(graph: Graph, states: Mapping[str, str]) -> str:
@@ -88,9 +102,10 @@ def _mermaid_character(character: str) -> str:
 def _dot_shape(shape: Shape) -> str:
     ground, border, ink = FILLS[_look(shape)]
     style = "filled,rounded" if shape.kind == "wait" else "filled,dashed" if shape.status == "skipped" else "filled"
+    double = ", peripheries=2" if shape.kind == "call" else ""
     return (
         f"{shape.id} [label={_dot_text(*_words(shape))}, shape={_DOT_SHAPES[shape.kind]}, "
-        f'style="{style}", fillcolor="{ground}", color="{border}", fontcolor="{ink}"]'
+        f'style="{style}", fillcolor="{ground}", color="{border}", fontcolor="{ink}"{double}]'
     )
 
 

@@ -10,13 +10,22 @@ from dataclasses import dataclass
 from typing import TypeAlias
 
 from stepwell.definition.durations import show_duration
-from stepwell.definition.graph import END, Expression, Graph, Json, Node, Rule, Wait
+from stepwell.definition.graph import END, Call, Expression, Graph, Json, Node, Rule, Wait
+from stepwell.engine.children import DETACHED
 
 LABEL_CHARACTERS = 38  # of a condition on a line; what is longer is cut, the whole is in the tooltip
 LABEL_LINES = 3
 NAME_CHARACTERS = 32
-STATUSES = ("completed", "running", "waiting", "failed", "skipped", "cancelled")
-MARKS = {"completed": "✓", "running": "●", "waiting": "◔", "failed": "✗", "skipped": "↷", "cancelled": "⊘"}
+STATUSES = ("completed", "running", "waiting", "failed", "skipped", "cancelled", "compensated")
+MARKS = {
+    "completed": "✓",
+    "running": "●",
+    "waiting": "◔",
+    "failed": "✗",
+    "skipped": "↷",
+    "cancelled": "⊘",
+    "compensated": "↺",
+}
 
 _LIMIT = " (max "
 _START_ID, _END_ID = "s", "e"
@@ -28,7 +37,7 @@ class Shape:
     """A node, or one of the places where a run begins and ends. `status` is empty for what the run has not touched."""
 
     id: str
-    kind: str  # start | step | wait | route | end | fail
+    kind: str  # start | step | wait | call | route | end | fail
     title: str
     detail: str = ""
     status: str = ""
@@ -116,6 +125,10 @@ def _node_shape(node: Node, shape_id: str, status: str) -> Shape:
     kind, what = "route", ""
     if node.wait is not None:
         kind, what = "wait", _wait_words(node.wait)
+    elif node.call is not None:
+        kind, what = "call", _call_words(node.call)
+    elif node.step is not None and node.step.run.startswith(DETACHED):
+        kind, what = "call", f"workflow: {node.step.run.removeprefix(DETACHED)}, detached"
     elif node.step is not None:
         kind, what = "step", node.step.run
     return Shape(shape_id, kind, node.name, " · ".join(filter(None, (*_fork_words(node), what))), known)
@@ -126,6 +139,13 @@ def _fork_words(node: Node) -> Iterator[str]:
         yield f"join {node.fan_in.need}" if node.fan_in.policy == "m_of_n" else f"join {node.fan_in.policy}"
     if node.fan_out == "all":
         yield "fork"
+
+
+def _call_words(call: Call) -> str:
+    if len(call.children) == 1:
+        return f"workflow: {call.children[0].workflow}"
+    names = ", ".join(dict.fromkeys(child.workflow for child in call.children))
+    return f"{len(call.children)} child runs: {names}"
 
 
 def _wait_words(wait: Wait) -> str:

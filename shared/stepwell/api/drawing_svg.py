@@ -22,6 +22,7 @@ FILLS = {  # status: ground, border, text
     "failed": ("#ffdcd9", "#cf222e", "#6e0b14"),
     "skipped": ("#eaeef2", "#8b949e", "#57606a"),
     "cancelled": ("#e4dff0", "#6e5a9e", "#3c2f63"),
+    "compensated": ("#fbe3cf", "#b35900", "#5c2d00"),
 }
 _LINE, _ERROR_LINE = "#848d97", "#d1495b"
 _FONT = "font-family=\"system-ui, -apple-system, 'Segoe UI', Roboto, 'Noto Sans', sans-serif\""
@@ -117,12 +118,15 @@ def _shape(shape: Shape, spot: Spot) -> Iterator[str]:
     if shape.kind == "start":
         yield f'<circle r="9" fill="{_LINE}"/></g>'
         return
-    radius = {"wait": 17, "step": 7, "route": 7}.get(shape.kind, 12)
+    radius = {"wait": 17, "step": 7, "call": 7, "route": 7}.get(shape.kind, 12)
     dashes = ' stroke-dasharray="4 3"' if shape.status == "skipped" or shape.kind == "route" else ""
     yield (
         f'<rect x="{-width / 2:.1f}" y="{-height / 2:.1f}" width="{width:.1f}" height="{height:.1f}" rx="{radius}" '
         f'fill="{ground}" stroke="{border}" stroke-width="{2 if shape.status else 1.2}"{dashes}/>'
     )
+    if shape.kind == "call":  # bars at its sides, as flowcharts draw what is defined elsewhere
+        x, y = width / 2 - 5, height / 2
+        yield f'<path d="M{-x:.1f} {-y:.1f} V{y:.1f} M{x:.1f} {-y:.1f} V{y:.1f}" stroke="{border}"/>'
     if shape.kind in {"end", "fail"}:
         mark = "✗" if shape.kind == "fail" else "■"
         yield f"{_text(0, 4, f'{mark} {shape.name}', _DETAIL, ink)}</g>"

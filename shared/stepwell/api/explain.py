@@ -2,15 +2,30 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from typing_extensions import TypedDict
 
-from stepwell.api.views import current_steps, phase_of, progress, status_of, summary_of
+from stepwell.api.children import ChildView, Statuses, waited_for
+from stepwell.api.states import (
+    current_steps,
+    failed_compensation,
+    fork_at,
+    is_parked,
+    left_to_undo,
+    phase_of,
+    progress,
+    reason_of,
+    status_of,
+    summary_of,
+    waiting_tokens,
+)
 from stepwell.definition.graph import Json
 from stepwell.engine.entries import Entry, entry_json
 from stepwell.engine.names import iso
-from stepwell.engine.records import Arm, Fork, Parked, RetryAt, Status
+from stepwell.engine.records import TERMINAL, Arm, Fork, Parked, RetryAt, Status
+from stepwell.engine.token import Token
 from stepwell.engine.writing import deadline_ms
 from stepwell.runtime.logbook import Standing
 
@@ -18,7 +33,7 @@ from stepwell.runtime.logbook import Standing
 class Waker(TypedDict):
     """Something that will, or can, move the run on."""
 
-    what: str  # timer | event | call | queue | deadline | branch
+    what: str  # timer | event | call | queue | deadline | branch | child
     at: str | None
     detail: str
 
@@ -53,11 +68,12 @@ class _Why:
     in_queue: bool = False
 
 
-def explain(at: Standing, now_ms: int, last: Entry | None) -> Explanation:
-    """The explanation of a run as its log has it now."""
+def explain(at: Standing, now_ms: int, last: Entry | None, statuses: Statuses) -> Explanation:
+    """The explanation of a run as its log has it now; `statuses`: what was read of its child runs."""
     status = status_of(at)
-    why = _why(at, status, now_ms)
-    limit_ms = None if at.token.ended else deadline_ms(at.graph, at.run, at.token)
+    why = _why(at, status, now_ms, statuses)
+    is_over = at.token.ended or status is Status.COMPENSATING  # a deadline does not end a rollback
+    limit_ms = None if is_over else deadline_ms(at.graph, at.run, at.token)
     wakers = list(why.wakers)
     if limit_ms is not None:
         wakers.append(Waker(what="deadline", at=iso(limit_ms), detail="the run's own timeout ends it"))
@@ -78,13 +94,15 @@ def explain(at: Standing, now_ms: int, last: Entry | None) -> Explanation:
     )
 
 
-def _why(at: Standing, status: Status, now_ms: int) -> _Why:
+def _why(at: Standing, status: Status, now_ms: int, statuses: Statuses) -> _Why:
     token, header = at.token, at.header
     if token.ended:
         ended = iso(token.last.at_ms) if token.last else "?"
         return _Why(f"It ended at {ended}: {summary_of(at)}.")
-    if status is Status.WAITING and token.parked is not None:
-        return _parked(at, token.parked, now_ms)
+    if status is Status.COMPENSATING:
+        return _compensating(at, now_ms)
+    if is_parked(token) and token.parked is not None:
+        return _parked(at, token.parked, now_ms, statuses)
     if status is Status.IDLE:
         call = Waker(what="call", at=None, detail=f"POST /runs/{at.run_id}/start starts it, /cancel ends it")
         return _Why("It was created and not started.", (call,), header.created_ms)
@@ -95,25 +113,56 @@ def _why(at: Standing, status: Status, now_ms: int) -> _Why:
     if status is Status.PENDING:
         since_ms = token.last.at_ms if token.last else max(header.created_ms, header.start_at_ms)
         return _Why("It is in the queue: the next free worker picks it up.", (_QUEUE,), since_ms, in_queue=True)
-    if token.fork is not None and token.last is not None and isinstance(token.last.next, Fork):
-        return _forked(at, token.fork, now_ms)
-    return _running(at, now_ms)
+    fork = fork_at(token)
+    if fork is None:
+        return _running(at, now_ms)
+    return _dag(at, now_ms, statuses) if at.graph.dag else _forked(at, fork, now_ms, statuses)
 
 
-def _forked(at: Standing, fork: Fork, now_ms: int) -> _Why:
-    """A run whose branches run. What each of them waits for is told for the steps of a DAG."""
+def _forked(at: Standing, fork: Fork, now_ms: int, statuses: Statuses) -> _Why:
+    """A run whose branches run. Where all of them wait, what is due first is told."""
     since_ms = at.token.last.at_ms if at.token.last else 0
-    if not at.graph.dag:
-        text = f"It waits for the {fork.width} branches of {at.token.node}, which meet at {fork.join or 'the end'}."
-        branches = Waker(what="branch", at=None, detail=f"GET /runs/{at.run_id}/branches tells of each branch")
+    text = f"It waits for the {fork.width} branches of {at.token.node}, which meet at {fork.join or 'the end'}."
+    branches = Waker(what="branch", at=None, detail=f"GET /runs/{at.run_id}/branches tells of each branch")
+    waiting = waiting_tokens(at)
+    if not waiting:
         return _Why(text, (branches,), since_ms)
-    steps = [replace(at, token=one) for one in at.dag if one.parked and one.resumption is None and not one.ended]
-    whys = [_parked(step, step.token.parked, now_ms) for step in steps if step.token.parked]
+    (first,) = _waits(at, waiting[:1], now_ms, statuses)
+    each = f"{len(waiting)} wait, first of them {waiting[0].id}." if len(waiting) > 1 else f"{waiting[0].id} waits."
+    return replace(first, text=f"{text} {each} {first.text}", wakers=(*first.wakers, branches))
+
+
+def _dag(at: Standing, now_ms: int, statuses: Statuses) -> _Why:
+    """What each of the steps that wait waits for."""
+    since_ms = at.token.last.at_ms if at.token.last else 0
+    whys = _waits(at, [one for one in at.dag if is_parked(one)], now_ms, statuses)
     at_work = current_steps(at)
     in_queue = len(at_work) > len(whys)
     texts = [f"{progress(at)} of its steps have ended; at work: {', '.join(at_work)}.", *(why.text for why in whys)]
     wakers = [waker for why in whys for waker in why.wakers]
-    return _Why(" ".join(texts), (*wakers, *([_QUEUE] if in_queue else [])), since_ms, in_queue=in_queue)
+    kind = "" if in_queue or not whys else whys[0].kind
+    return _Why(" ".join(texts), (*wakers, *([_QUEUE] if in_queue else [])), since_ms, kind, in_queue=in_queue)
+
+
+def _waits(at: Standing, tokens: Sequence[Token], now_ms: int, statuses: Statuses) -> list[_Why]:
+    return [_parked(replace(at, token=one), one.parked, now_ms, statuses) for one in tokens if one.parked]
+
+
+def _compensating(at: Standing, now_ms: int) -> _Why:
+    """Which compensation is next, or is tried again, and when."""
+    token, left = at.token, left_to_undo(at)
+    since_ms = token.last.at_ms if token.last else 0
+    undone = len(token.undoing.undone) if token.undoing else 0
+    why = f" ({reason_of(token.undoing)})" if token.undoing else ""
+    all_of_them = "" if left is None else f" of {undone + len(left)}"
+    text = f"It is being undone{why}: {undone}{all_of_them} done."
+    last, failure = token.last, failed_compensation(token)
+    if last and failure and isinstance(last.next, RetryAt) and (retry := last.next).at_ms > now_ms:
+        text += f" Attempt {token.attempt + 1} of the compensation of {last.node} is due at {iso(retry.at_ms)}"
+        timer = Waker(what="timer", at=iso(retry.at_ms), detail="the backoff of its retry is over then")
+        return _Why(f"{text} after {failure.type}: {failure.message}.", (timer,), since_ms, retry_ms=retry.at_ms)
+    next_one = f" Next is the compensation of {left[0].node}." if left else ""
+    return _Why(text + next_one, (_QUEUE,), since_ms, in_queue=True)
 
 
 def _running(at: Standing, now_ms: int) -> _Why:
@@ -135,9 +184,10 @@ _QUEUE = Waker(
 )
 
 
-def _parked(at: Standing, parked: Parked, now_ms: int) -> _Why:
-    wakers = [waker for arm in parked.arms for waker in _of_arm(at, arm)]
-    text = f"It waits at {at.token.node} for {_what(parked)} since {iso(parked.since_ms)}"
+def _parked(at: Standing, parked: Parked, now_ms: int, statuses: Statuses) -> _Why:
+    children = waited_for(at, at.token, statuses)
+    wakers = [*(waker for arm in parked.arms for waker in _of_arm(at, arm)), *_of_children(children)]
+    text = f"It waits at {at.token.node} for {_what(parked, children)} since {iso(parked.since_ms)}"
     if parked.until_ms is not None:
         ends = "the wait times out" if parked.timer_arm is None else "the time it waits for is over"
         wakers.append(Waker(what="timer", at=iso(parked.until_ms), detail=ends + " then"))
@@ -148,14 +198,36 @@ def _parked(at: Standing, parked: Parked, now_ms: int) -> _Why:
     return _Why(text + ".", tuple(wakers), parked.since_ms, parked.kind)
 
 
-def _what(parked: Parked) -> str:
+def _what(parked: Parked, children: Sequence[ChildView]) -> str:
+    if children:
+        if len(children) == 1:
+            return "its child run"
+        count = sum(map(_has_ended, children))
+        is_known = all(one["status"] for one in children)
+        ended = f", of which {count} {'has' if count == 1 else 'have'} ended," if is_known else ""
+        return f"its {len(children)} child runs{ended}"
     names = dict.fromkeys(topic.name for arm in parked.arms for topic in arm.topics)
     return f"{parked.kind} {', '.join(names)}" if names else parked.kind
 
 
+def _of_children(children: Sequence[ChildView]) -> list[Waker]:
+    """The ends that are still to come; where all have ended, the last of them is being told."""
+    left = [one for one in children if not _has_ended(one)] or children[-1:]
+    return [Waker(what="child", at=None, detail=f"the end of {one['name']} ({_child_words(one)})") for one in left]
+
+
+def _child_words(child: ChildView) -> str:
+    return f"run {child['run_id']}, {child['status']}" if child["status"] else f"run {child['run_id']}"
+
+
+def _has_ended(child: ChildView) -> bool:
+    return child["status"] in TERMINAL
+
+
 def _of_arm(at: Standing, arm: Arm) -> list[Waker]:
     if arm.kind == "approval":
-        where = f' with "wait": "{at.token.node}"' if at.graph.dag else ""
+        branch = at.token.node if at.graph.dag else at.token.id
+        where = f' with "wait": "{branch}"' if at.token.branch is not None else ""
         detail = f"POST /runs/{at.run_id}/approve or /reject{where} by whoever decides"
         return [Waker(what="call", at=None, detail=detail)]
     wakers = []

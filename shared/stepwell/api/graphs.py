@@ -5,22 +5,27 @@ from __future__ import annotations
 from typing_extensions import TypedDict
 
 from stepwell.api.dags import step_views
-from stepwell.api.views import current_steps, status_of
+from stepwell.api.rollbacks import undone_steps
+from stepwell.api.states import current_steps, is_parked, left_to_undo, live_tokens
 from stepwell.definition.graph import END, Graph, Json, Node, Rule
-from stepwell.engine.records import Status
+from stepwell.engine.children import DETACHED
+from stepwell.engine.names import node_of
 from stepwell.runtime.logbook import Standing
 
 
 class NodeView(TypedDict):
-    """A node: `kind` is step, wait or route. `forks_to`: where the branches of a node that forks meet, or `end`;
+    """A node: `kind` is step, wait, call or route. `forks_to`: where the branches of a node that forks meet, or `end`;
 
-    `joins`: of a node where branches meet, how many it takes (all, any, m_of_n).
+    `joins`: of a node where branches meet, how many it takes (all, any, m_of_n). `calls`: the workflows of the child
+    runs that it starts. `compensate`: what undoes it.
     """
 
     name: str
     kind: str
     run: str | None
     wait: str | None
+    calls: list[str]
+    compensate: str | None
     terminal: bool
     forks_to: str | None
     joins: str | None
@@ -111,19 +116,29 @@ def node_states(at: Standing) -> dict[str, str]:
         return {name: view.status for name, view in step_views(at).items() if view.status != "pending"}
     states = {name: "passed" for name in at.token.visits if name != at.token.node or at.token.ended}
     states |= {name: step.status for name, step in at.token.steps.items()}
-    for name in current_steps(at):
-        states[name] = "waiting" if status_of(at) is Status.WAITING else "running"
+    if at.token.undoing is not None:  # what branches did, too: a node is undone when all that it did is
+        left = {one.node for one in left_to_undo(at) or ()}
+        states |= {node: "completed" if node in left else "compensated" for _, node in undone_steps(at)}
+    else:
+        live = live_tokens(at)
+        running = {node_of(at.graph, one) for one in live if not is_parked(one)}
+        states |= {name: "running" if name in running or not live else "waiting" for name in current_steps(at)}
     return states
 
 
 def _node(graph: Graph, node: Node) -> NodeView:
     is_fork = node.fan_out == "all" or any(rule.foreach for rule in node.rules)
+    called = [one.workflow for one in node.call.children] if node.call else []
+    if node.step and node.step.run.startswith(DETACHED):
+        called = [node.step.run.removeprefix(DETACHED)]
     is_last = not any(node.name in needs for needs in graph.dag.values())
     return NodeView(
         name=node.name,
-        kind="step" if node.step else "wait" if node.wait else "route",
+        kind="call" if called else "step" if node.step else "wait" if node.wait else "route",
         run=node.step.run if node.step else None,
         wait=node.wait.kind if node.wait else None,
+        calls=called,
+        compensate=node.compensate.run if node.compensate else None,
         terminal=is_last and (not node.rules or any(rule.to == END for rule in node.rules)),
         forks_to=(node.join or END) if is_fork else None,
         joins=node.fan_in.policy if node.fan_in else None,

@@ -9,13 +9,14 @@ from typing import Any
 from pydantic import BaseModel, TypeAdapter
 from typing_extensions import TypedDict
 
+from stepwell.api.branches import BranchView
 from stepwell.api.exchange import JSON_TYPE, Route
 from stepwell.api.explain import Explanation
 from stepwell.api.graphs import GraphView, WorkflowSummary, WorkflowView
 from stepwell.api.problems import PROBLEM_TYPE
 from stepwell.api.requests import NAME_PATTERN, RUN_ID_PATTERN
 from stepwell.api.stats import StatsView
-from stepwell.api.views import BranchView, RunSummary, RunView
+from stepwell.api.views import RunSummary, RunView
 from stepwell.definition.graph import Json
 
 Schema = dict[str, Any]

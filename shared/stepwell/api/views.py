@@ -7,15 +7,29 @@ from __future__ import annotations
 
 from typing_extensions import TypedDict
 
-from stepwell.api.dags import at_work, done, step_views
+from stepwell.api.branches import ForkView, fork_view
+from stepwell.api.children import ChildView, Statuses, child_views, read_statuses
+from stepwell.api.dags import step_views
+from stepwell.api.rollbacks import RollbackView, outcome_of, rollback_view
+from stepwell.api.states import (
+    current_steps,
+    error_of,
+    fork_at,
+    phase_of,
+    progress,
+    status_of,
+    summary_of,
+    waiting_tokens,
+)
+from stepwell.api.steps import ErrorView, StepResult, error_view, step_result, time_of
 from stepwell.definition.graph import Json
-from stepwell.engine.forks import fork_id
 from stepwell.engine.names import iso, node_of, state_of
-from stepwell.engine.records import Failure, Fork, Status
-from stepwell.engine.table import Phase
+from stepwell.engine.records import Status
 from stepwell.engine.token import StepView, Token
 from stepwell.runtime.logbook import Standing
 from stepwell.runtime.ports import Header
+from stepwell.runtime.service import Service
+from stepwell.runtime.starting import Caller
 
 RESULT_TYPES = {
     Status.COMPLETED: "success",
@@ -24,55 +38,6 @@ RESULT_TYPES = {
     Status.CANCELLED: "cancelled",
     Status.COMPENSATED: "rolled_back",
 }
-
-
-class ErrorView(TypedDict):
-    """An error: `category` decides what becomes of it, `type` is a class name or a code."""
-
-    type: str
-    category: str
-    message: str
-    step: str
-    attempts: int
-    data: Json
-
-
-class StepResult(TypedDict):
-    """What became of a step or wait, in its latest visit."""
-
-    status: str
-    output: Json
-    error: ErrorView | None
-    attempts: int
-    started_at: str | None
-    ended_at: str | None
-
-
-class ForkView(TypedDict):
-    """The fork that a run stands at; its branches are listed apart."""
-
-    id: str
-    node: str
-    width: int
-    join: str | None
-
-
-class BranchView(TypedDict):
-    """One branch of a fork."""
-
-    id: str
-    index: int
-    item: Json
-    status: str
-    phase: str
-    current_step: str | None
-    waiting_for: str | None
-    waiting_until: str | None
-    output: dict[str, Json]
-    error: ErrorView | None
-    steps: dict[str, StepResult]
-    forked: ForkView | None
-    ended_at: str | None
 
 
 class RunView(TypedDict):
@@ -101,7 +66,8 @@ class RunView(TypedDict):
     cancelled_by: str | None
     cancel_reason: str | None
     parent: str | None
-    children: list[str]
+    children: list[ChildView]
+    rollback: RollbackView | None
     tags: dict[str, str]
     priority: int
     cost: dict[str, int]
@@ -131,22 +97,29 @@ class RunSummary(TypedDict):
     links: dict[str, str]
 
 
-def run_view(at: Standing, now_ms: int) -> RunView:
-    """The run as its root token's log has it."""
+async def read_run(service: Service, run_id: str) -> RunView:
+    """The run as it is now, and the status of its children. Raises NotFound."""
+    at = await service.standing(run_id)
+    return run_view(at, service.ports.clock.now_ms(), await read_statuses(service, at))
+
+
+def run_view(at: Standing, now_ms: int, statuses: Statuses | None = None) -> RunView:
+    """The run as its root token's log has it; `statuses`: what was read of its child runs."""
     header, token, status = at.header, at.token, status_of(at)
-    parked = token.parked if status is Status.WAITING else None
-    cancelled = token.last if status is Status.CANCELLED else None
+    parked = next((one.parked for one in waiting_tokens(at)), None)
+    who, reason = _cancelled(token, status)
+    parent = parent_id(header)
     return RunView(
         run_id=header.run_id,
         workflow=header.workflow,
         version=header.version,
         status=status.value,
         phase=phase_of(at).value,
-        outcome=None,
+        outcome=outcome_of(at),
         current_steps=current_steps(at),
         progress=progress(at),
         waiting_for=parked.kind if parked else None,
-        waiting_until=_time(parked.until_ms) if parked else None,
+        waiting_until=time_of(parked.until_ms) if parked else None,
         waiting_data=parked.data if parked else None,
         pending_reason=_pending_reason(at, now_ms) if status is Status.PENDING else None,
         input=header.input,
@@ -157,59 +130,31 @@ def run_view(at: Standing, now_ms: int) -> RunView:
         error=error_view(error_of(token)),
         result_type=RESULT_TYPES.get(status),
         result_summary=summary_of(at),
-        cancelled_by=(cancelled.who or None) if cancelled else None,
-        cancel_reason=(cancelled.reason or None) if cancelled else None,
-        parent=header.parent,
-        children=[],
+        cancelled_by=who or None,
+        cancel_reason=reason or None,
+        parent=parent,
+        children=child_views(at, statuses or {}),
+        rollback=rollback_view(at),
         tags=dict(header.tags),
         priority=header.priority,
         cost={"steps": token.calls, "records": token.slot + 1},
         created_at=iso(header.created_ms),
-        started_at=_time(header.started_ms),
+        started_at=time_of(header.started_ms),
         ended_at=iso(token.last.at_ms) if token.ended and token.last else None,
-        links=links(header.run_id),
+        links=links(header.run_id, parent),
     )
 
 
-def fork_view(token: Token) -> ForkView | None:
-    """The fork that a token waits at."""
-    fork = token.last.next if token.last is not None and not token.ended else None
-    if not isinstance(fork, Fork):
-        return None
-    return ForkView(id=fork_id(token.id, token.slot), node=token.node, width=fork.width, join=fork.join or None)
-
-
-def branch_view(at: Standing) -> BranchView:
-    """A branch as its own log has it."""
-    token, branch = at.token, at.token.branch
-    waiting = token.parked if not token.ended and token.resumption is None else None
-    return BranchView(
-        id=token.id,
-        index=branch.index if branch else 0,
-        item=branch.item if branch else None,
-        status=_branch_status(token),
-        phase=token.phase.value,
-        current_step=None if token.ended else node_of(at.graph, token),
-        waiting_for=waiting.kind if waiting else None,
-        waiting_until=_time(waiting.until_ms) if waiting else None,
-        output=dict(token.scope),
-        error=error_view(error_of(token)),
-        steps={name: _step_result(step) for name, step in token.steps.items()},
-        forked=fork_view(token),
-        ended_at=iso(token.last.at_ms) if token.ended and token.last else None,
-    )
-
-
-def _branch_status(token: Token) -> str:
-    if token.end is not None:
-        return token.end.status.value
-    if token.parked is not None and token.resumption is None:
-        return Status.WAITING.value
-    return Status.PENDING.value if token.last is None else Status.RUNNING.value
+def _cancelled(token: Token, status: Status) -> tuple[str, str]:
+    """Who cancelled it, and why: also of a run that is undone for it, or was."""
+    if token.undoing is not None and token.undoing.status is Status.CANCELLED:
+        return token.undoing.who, token.undoing.reason
+    return (token.last.who, token.last.reason) if status is Status.CANCELLED and token.last else ("", "")
 
 
 def run_summary(header: Header) -> RunSummary:
     """The run as its header has it."""
+    parent = parent_id(header)
     return RunSummary(
         run_id=header.run_id,
         workflow=header.workflow,
@@ -217,98 +162,33 @@ def run_summary(header: Header) -> RunSummary:
         status=header.status.value,
         current_steps=[header.waiting_node] if header.waiting_node else [],
         waiting_for=header.waiting_for or None,
-        waiting_since=_time(header.waiting_since_ms),
-        waiting_until=_time(header.waiting_until_ms),
+        waiting_since=time_of(header.waiting_since_ms),
+        waiting_until=time_of(header.waiting_until_ms),
         tags=dict(header.tags),
         priority=header.priority,
-        parent=header.parent,
+        parent=parent,
         created_at=iso(header.created_ms),
-        started_at=_time(header.started_ms),
-        ended_at=_time(header.ended_ms),
-        links={"self": f"/runs/{header.run_id}"},
+        started_at=time_of(header.started_ms),
+        ended_at=time_of(header.ended_ms),
+        links={"self": f"/runs/{header.run_id}", **_parent_link(parent)},
     )
 
 
-def status_of(at: Standing) -> Status:
-    """The status by the log. The header alone knows of a worker that has the run and has written nothing yet."""
-    token = at.token
-    if token.end is not None:
-        return token.end.status
-    if token.parked is not None and token.resumption is None:
-        return Status.WAITING
-    if token.phase is not Phase.INITIALIZING or at.header.started_ms:
-        return Status.RUNNING
-    return Status.IDLE if at.header.idle and token.last is None else Status.PENDING
+def parent_id(header: Header) -> str | None:
+    """The run that started this one."""
+    caller = Caller.of(header)
+    return caller.run_id if caller else None
 
 
-def phase_of(at: Standing) -> Phase:
-    """The token's phase; a run that a worker has is not initializing any more."""
-    running = status_of(at) is Status.RUNNING
-    return Phase.EXECUTING_STEP if running and at.token.phase is Phase.INITIALIZING else at.token.phase
-
-
-def current_steps(at: Standing) -> list[str]:
-    """The nodes that the run stands at; of a DAG the steps that run or wait."""
-    if at.token.ended or status_of(at) in {Status.IDLE, Status.PENDING}:
-        return []
-    return at_work(step_views(at)) if at.graph.dag else [node_of(at.graph, at.token)]
-
-
-def progress(at: Standing) -> str:
-    """`done/all`: entries of a timeline before the current one, ended steps of a DAG, else nodes that were left."""
-    token, names = at.token, list(at.graph.nodes)
-    if token.end is not None and token.end.status is Status.COMPLETED:
-        ended = len(names)
-    elif at.graph.dag:
-        ended = done(step_views(at).values())
-    elif at.graph.format == "timeline":
-        ended = names.index(token.node) if token.node in names else 0
-    else:
-        ended = len(set(token.visits) - {token.node})
-    return f"{ended}/{len(names)}"
-
-
-def error_of(token: Token) -> Failure | None:
-    """What the run ended with, or while it lives the last error that nothing has succeeded after."""
-    return token.end.error if token.end is not None else token.error
-
-
-def error_view(failure: Failure | None) -> ErrorView | None:
-    """The error with every field of it."""
-    if failure is None:
-        return None
-    return ErrorView(
-        type=failure.type,
-        category=failure.category,
-        message=failure.message,
-        step=failure.step,
-        attempts=failure.attempts,
-        data=failure.data,
-    )
-
-
-def summary_of(at: Standing) -> str | None:
-    """How an ended run ended, in a sentence."""
-    token = at.token
-    if token.end is None or token.last is None:
-        return None
-    last, error = token.last, token.end.error
-    match token.end.status:
-        case Status.COMPLETED:
-            return f"completed in {(last.at_ms - (at.header.started_ms or at.header.created_ms)) / 1000:g} s"
-        case Status.CANCELLED:
-            by = f" by {last.who}" if last.who else ""
-            return f"cancelled{by}: {last.reason}" if last.reason else f"cancelled{by}"
-        case status:
-            where = f" at {error.step}" if error and error.step else ""
-            return f"{status.value}{where}: {error.message}" if error else status.value
-
-
-def links(run_id: str) -> dict[str, str]:
+def links(run_id: str, parent: str | None = None) -> dict[str, str]:
     """Where to ask on."""
     base = f"/runs/{run_id}"
     names = ("history", "result", "explain", "graph", "branches")
-    return {"self": base, **{name: f"{base}/{name}" for name in names}}
+    return {"self": base, **{name: f"{base}/{name}" for name in names}, **_parent_link(parent)}
+
+
+def _parent_link(parent: str | None) -> dict[str, str]:
+    return {"parent": f"/runs/{parent}"} if parent else {}
 
 
 def _steps(at: Standing) -> dict[str, StepResult]:
@@ -317,29 +197,15 @@ def _steps(at: Standing) -> dict[str, StepResult]:
     Of a DAG: every step.
     """
     if at.graph.dag:
-        return {name: _step_result(step) for name, step in step_views(at).items()}
-    shown = {name: _step_result(step) for name, step in at.token.steps.items()}
-    for name in current_steps(at):
-        if name not in shown and at.graph.nodes[name].step is not None:
-            since_ms = at.token.last.at_ms if at.token.last else at.header.started_ms
-            shown[name] = _step_result(StepView("running", attempts=at.token.attempt, started_ms=since_ms))
+        return {name: step_result(step) for name, step in step_views(at).items()}
+    shown = {name: step_result(step) for name, step in at.token.steps.items()}
+    name = node_of(at.graph, at.token)
+    is_at_it = status_of(at) is Status.RUNNING and fork_at(at.token) is None
+    if is_at_it and name not in shown and at.graph.nodes[name].step is not None:
+        since_ms = at.token.last.at_ms if at.token.last else at.header.started_ms
+        shown[name] = step_result(StepView("running", attempts=at.token.attempt, started_ms=since_ms))
     return shown
 
 
 def _pending_reason(at: Standing, now_ms: int) -> str:
     return f"starts at {iso(at.header.start_at_ms)}" if at.header.start_at_ms > now_ms else "queued"
-
-
-def _step_result(step: StepView) -> StepResult:
-    return StepResult(
-        status=step.status,
-        output=step.output,
-        error=error_view(step.error),
-        attempts=step.attempts,
-        started_at=_time(step.started_ms),
-        ended_at=_time(step.ended_ms),
-    )
-
-
-def _time(at_ms: int | None) -> str | None:
-    return iso(at_ms) if at_ms else None

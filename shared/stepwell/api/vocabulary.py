@@ -60,7 +60,7 @@ def _row_of(view: RunView) -> str:
 def _agent(view: RunView) -> dict[str, Any]:
     error = view["error"] if view["ended_at"] else None
     return {
-        "waitingFor": view["waiting_for"],
+        "waitingFor": "agent" if view["waiting_for"] == "children" else view["waiting_for"],
         "variables": view["state"],
         "completed_at": view["ended_at"],
         "error_message": error["message"] if error else None,
@@ -69,7 +69,7 @@ def _agent(view: RunView) -> dict[str, Any]:
 
 
 def _dag(view: RunView) -> dict[str, Any]:
-    return {"outcome": "rollback" if view["status"] == Status.COMPENSATED.value else view["outcome"]}
+    return {"outcome": "partial" if view["outcome"] == "partial_rollback" else view["outcome"]}
 
 
 def _nothing(view: RunView) -> dict[str, Any]:

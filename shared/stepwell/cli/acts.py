@@ -79,7 +79,8 @@ def _act(run_id: str, action: str, body: JsonObject, as_json: bool, url: str, to
     with connect(url) as client:
         answer = client.act(run_id, action, body)
     happened = answer.get(told, True)  # `cancelled` and `terminated` are answered false for a run that had ended
-    _report(answer, as_json, f"{told} {run_id}" if happened else f"{run_id} had ended before")
+    done = f"{told} {run_id}{'; what it has done is undone now' if answer.get('status') == 'compensating' else ''}"
+    _report(answer, as_json, done if happened else f"{run_id} had ended before")
 
 
 def _report(answer: JsonObject, as_json: bool, told: str) -> None:

@@ -1,4 +1,4 @@
-"""Runs as a person reads them: tables, one run in full, history lines, numbers. Nothing here asks or prints."""
+"""Runs as a person reads them: tables, one run in full, numbers. Nothing here asks or prints."""
 
 from __future__ import annotations
 
@@ -11,7 +11,8 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
-from stepwell.cli.words import ago, between, brief, clock, parse_time, phrase, printable, span, until
+from stepwell.cli.telling import history_line
+from stepwell.cli.words import ago, between, brief, clock, error_words, parse_time, phrase, printable, span, until
 
 STYLES = {
     "completed": "green",
@@ -38,25 +39,6 @@ MARKS = {
     "skipped": "↷",
 }
 _BAR = 20
-# In `by`, a person is somebody; the name of the message under which a record was written says little to people.
-_ENGINE = (
-    "wake:",
-    "timer:",
-    "event:",
-    "approved:",
-    "rejected:",
-    "deadline:",
-    "start:",
-    "cancel:",
-    "terminate:",
-    "dead:",
-)
-_TONES = (  # of a history entry, by what its type ends with
-    (("completed", "received", "fired", "approved"), "green"),
-    (("failed", "rejected", "timed_out"), "red"),
-    (("retry_scheduled", "requested", "started", "blocked"), "yellow"),
-    (("cancelled", "terminated"), "magenta"),
-)
 
 
 def status_text(status: object) -> Text:
@@ -67,9 +49,10 @@ def status_text(status: object) -> Text:
 
 def runs_table(items: Iterable[Mapping[str, Any]], now: datetime) -> Table:
     """A list of runs, newest first."""
-    table = _table("run", "workflow", "status", "at", "waits for", "created")
-    table.columns[0].overflow = "fold"  # an id that is cut is of no use
-    for run in items:
+    found = list(items)
+    has_children = any(run.get("parent") for run in found)
+    table = _table("run", "workflow", "status", "at", "waits for", "created", *(["parent"] if has_children else []))
+    for run in found:
         created = parse_time(run.get("created_at"))
         table.add_row(
             _plain(run.get("run_id")),
@@ -78,6 +61,7 @@ def runs_table(items: Iterable[Mapping[str, Any]], now: datetime) -> Table:
             _plain(", ".join(map(str, run.get("current_steps") or ()))),
             _plain(waiting_words(run, now)),
             _plain(ago(created, now) if created else ""),
+            *([_plain(run.get("parent"))] if has_children else []),
         )
     return table
 
@@ -91,10 +75,14 @@ def waiting_words(run: Mapping[str, Any], now: datetime) -> str:
 
 
 def run_view(run: Mapping[str, Any], now: datetime) -> Group:
-    """One run: what it is, where it stands, its steps, how it ended."""
+    """One run: what it is, where it stands, its steps, its child runs, what was undone, how it ended."""
     parts: list[RenderableType] = [facts_view(_facts(run, now))]
     if run.get("steps"):
         parts += [Text(""), steps_table(run["steps"], now)]
+    if run.get("children"):
+        parts += [Text(""), children_table(run["children"])]
+    if run.get("rollback"):
+        parts += [Text(""), rollback_table(run["rollback"], str(run.get("status")))]
     return Group(*parts)
 
 
@@ -118,33 +106,43 @@ def steps_table(steps: Mapping[str, Any], now: datetime) -> Padding:
     return Padding(table, (0, 0, 0, 1))
 
 
-def error_words(error: Mapping[str, Any]) -> str:
-    """CardDeclined: no funds (step charge, 3 tries)"""
-    where = [f"step {error['step']}"] if error.get("step") else []
-    tries = [f"{error['attempts']} tries"] if (error.get("attempts") or 0) > 1 else []
-    told = f"{error.get('type') or 'error'}: {error.get('message') or ''}".rstrip(": ")
-    return printable(f"{told} ({', '.join(where + tries)})" if where or tries else told)
+def children_table(children: Iterable[Mapping[str, Any]]) -> Padding:
+    """The child runs, by the step that started each. One whose status was not read has no mark."""
+    table = _table("", "child", "step", "workflow", "run", "status")
+    for child in children:
+        status = str(child.get("status") or "")
+        style = STYLES.get(status, "")
+        told = f"{phrase(status)}{', ' if status else ''}detached" if child.get("detached") else phrase(status)
+        table.add_row(
+            Text(MARKS.get(status, "○"), style=style),
+            *(_plain(child.get(name)) for name in ("name", "step", "workflow", "run_id")),
+            Text(told, style=style),
+        )
+    return Padding(table, (0, 0, 0, 1))
 
 
-def history_line(entry: Mapping[str, Any], now: datetime) -> Text:
-    """14:02:11  step.completed  charge"""
-    kind = printable(str(entry.get("type") or ""))
-    tone = next((colour for ends, colour in _TONES if kind.endswith(ends)), "")
-    moment = parse_time(entry.get("at"))
-    line = Text(f"{_exactly(moment, now):<8}", style="dim")
-    line.append(f"  {kind:<20}", style=tone or "dim")
-    if entry.get("step"):
-        line.append(f"  {printable(str(entry['step']))}", style="bold")
-    if (entry.get("attempt") or 1) > 1:
-        line.append(f"  try {entry['attempt']}")
-    if entry.get("to"):
-        start = f"{phrase(entry['from'])} → " if entry.get("from") else "→ "
-        line.append(f"  {start}{phrase(entry['to'])}", style="dim")
-    by = str(entry.get("by") or "")
-    for label, value in (("by ", "" if by.startswith(_ENGINE) else by), ("", entry.get("data"))):
-        if words := brief(value):
-            line.append(f"  {label}{words}", style="dim")
-    return line
+def rollback_table(rollback: Mapping[str, Any], status: str) -> Padding:
+    """What was undone, in that order; then the one that failed or is being undone; then the rest."""
+    table = _table("", "rollback", "record", "")
+    for one in rollback.get("undone") or ():
+        table.add_row(Text("↺", style="magenta"), *_undo_words(one), Text("undone", style="magenta"))
+    failed = rollback.get("error") or {}
+    for number, one in enumerate(rollback.get("not_undone") or ()):
+        told, style = ("", "dim") if status == "compensating" else ("not undone", "yellow")
+        if not number and failed:
+            told, style = error_words({**failed, "step": ""}), "red"
+        elif not number and status == "compensating":
+            told, style = "next", "blue"
+        mark = "✗" if style == "red" else "●" if style == "blue" else "○"
+        table.add_row(Text(mark, style=style), *_undo_words(one), Text(told, style=style))
+    if rollback.get("not_undone") is None:
+        table.add_row("", "…", "", Text("what is left was not read: its logs are long", style="dim"))
+    return Padding(table, (0, 0, 0, 1))
+
+
+def _undo_words(one: Mapping[str, Any]) -> tuple[Text, Text]:
+    """The step, and which of its commits: a loop, or a fork, has several."""
+    return _plain(one.get("step") or "?"), Text(f"{one.get('token')}@{one.get('slot')}", style="dim")
 
 
 def stats_view(stats: Mapping[str, Any]) -> Group:
@@ -206,14 +204,19 @@ def _facts(run: Mapping[str, Any], now: datetime) -> Iterator[tuple[str, Rendera
         yield "ended", _plain(f"{_when(run['ended_at'], now)}, after {took}")
     if run.get("error"):
         yield "error", Text(error_words(run["error"]), style="red")
-    yield from _told("outcome", phrase(run.get("outcome")))
+    yield from _told("outcome", _outcome_words(run))
     if ended:
         yield from _told("result", run.get("result"))
     yield from _told("cancelled by", run.get("cancelled_by"))
     yield from _told("reason", run.get("cancel_reason"))
     yield from _told("tags", ", ".join(f"{name}={value}" for name, value in (run.get("tags") or {}).items()))
     yield from _told("parent", run.get("parent"))
-    yield from _told("children", ", ".join(map(str, run.get("children") or ())))
+
+
+def _outcome_words(run: Mapping[str, Any]) -> str:
+    """partial rollback: failed at pay: no luck; rolled back in part, …"""
+    told = phrase(run.get("outcome"))
+    return f"{told}: {run.get('result_summary')}" if told and run.get("result_summary") else told
 
 
 def _fork_words(fork: Mapping[str, Any]) -> str:
@@ -263,14 +266,6 @@ def _version(version: object) -> str:
 def _when(text: object, now: datetime) -> str:
     moment = parse_time(text)
     return f"{clock(moment, now)} ({ago(moment, now)})" if moment else ""
-
-
-def _exactly(moment: datetime | None, now: datetime) -> str:
-    """History is read to the second."""
-    if moment is None:
-        return ""
-    local = moment.astimezone()
-    return f"{local:%H:%M:%S}" if local.date() == now.astimezone().date() else f"{local:%Y-%m-%d %H:%M:%S}"
 
 
 def _table(*headings: str) -> Table:

@@ -125,7 +125,7 @@ def history(
         if as_json:
             print_json({"items": list(entries), "next_cursor": None})
             return
-        from stepwell.cli.render import history_line  # noqa: PLC0415 - rich
+        from stepwell.cli.telling import history_line  # noqa: PLC0415 - rich
 
         out, now = console(), datetime.now(UTC)
         for entry in entries:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -74,6 +75,14 @@ def between(start: object, end: object, now: datetime) -> str:
 def phrase(code: object) -> str:
     """waiting_for_approval: waiting for approval."""
     return printable(str(code or "")).replace("_", " ")
+
+
+def error_words(error: Mapping[str, Any]) -> str:
+    """CardDeclined: no funds (step charge, 3 tries)"""
+    where = [f"step {error['step']}"] if error.get("step") else []
+    tries = [f"{error['attempts']} tries"] if (error.get("attempts") or 0) > 1 else []
+    told = f"{error.get('type') or 'error'}: {error.get('message') or ''}".rstrip(": ")
+    return printable(f"{told} ({', '.join(where + tries)})" if where or tries else told)
 
 
 def brief(value: Any) -> str:

@@ -24,6 +24,7 @@ from stepwell.limits import (
     FORKS_KEPT,
     FORKS_KEPT_BYTES,
     FORKS_KEPT_MS,
+    PAGE_BRANCHES,
     RUN_STEPS,
     SNAPSHOT_RECORDS,
 )
@@ -43,6 +44,7 @@ class Standing:
     token: Token
     saved_slot: int  # of its last snapshot, -1 for none
     dag: tuple[Token, ...] = ()  # the steps of a DAG, read only for who shows them
+    branches: tuple[Token, ...] = ()  # of the fork of one page where it stands, read only for who shows them
     rollback: tuple[Undo, ...] | None = None  # of a run that is being undone, once it was read
 
     @property
@@ -174,6 +176,14 @@ class Logbook:
         if fork is None:
             return at
         return replace(at, dag=tuple(await self._folded_branches(fork, range(fork.fork.width))))
+
+    async def with_branches(self, at: Standing) -> Standing:
+        """The run with its branches where it stands at a fork of one page, for one query. Others as they are."""
+        fork = at.token.last.next if at.token.last is not None and not at.token.ended else None
+        if at.graph.dag or not isinstance(fork, Fork) or not 0 < fork.width <= PAGE_BRANCHES:
+            return at
+        parent = ForkedParent(at, Branches(self.moment(at, ""), at.token))
+        return replace(at, branches=tuple(await self._folded_branches(parent, range(fork.width))))
 
     async def _as_it_was(self, at: Standing, slot: int) -> Standing:
         """The whole log is read up to there: only for what comes after a fork has closed."""

@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import replace
+from functools import partial
+from typing import TypeAlias
 
 from stepwell.engine.compensation import committed, newest_first
 from stepwell.engine.forks import Branches, pages
 from stepwell.engine.names import Undo
 from stepwell.engine.records import ROOT, Fork, Record
 from stepwell.engine.token import Token
+from stepwell.limits import ROLLBACK_PAGES, ROLLBACK_RECORDS
 from stepwell.runtime.forking import Forking
 from stepwell.runtime.logbook import ForkedParent, Logbook, Standing
+
+BeforePage: TypeAlias = Callable[[ForkedParent, int], Awaitable[None]]  # is called before a page of branches is read
 
 
 class Rollback:
@@ -24,12 +29,26 @@ class Rollback:
         """The run with what is to be undone. Its branches have ended then, so that nothing more is committed."""
         if at.token.undoing is None or at.token.ended or at.rollback is not None:
             return at
+        return replace(at, rollback=await self._read(at, by, partial(self._forking.end_page, by=by)))
+
+    async def plan(self, at: Standing) -> tuple[Undo, ...] | None:
+        """What is to be undone, or was, the last first, for who only looks: no branch is ended.
+
+        None for a run that is not undone, and for one whose logs are too long to be read for that.
+        """
+        if at.token.undoing is None or at.token.slot >= ROLLBACK_RECORDS:
+            return None
+        try:
+            return await self._read(at, "", _Allowance(ROLLBACK_PAGES).take)
+        except _TooMuchError:
+            return None
+
+    async def _read(self, at: Standing, by: str, before: BeforePage) -> tuple[Undo, ...]:
         begun = replace(at, token=Token())
         records = await self._logbook.history(at.run_id, ROOT, -1, None)
-        found = await self._committed(begun, records, by)
-        return replace(at, rollback=newest_first(at.graph, found))
+        return newest_first(at.graph, await self._committed(begun, records, by, before))
 
-    async def _committed(self, begun: Standing, records: Sequence[Record], by: str) -> list[Undo]:
+    async def _committed(self, begun: Standing, records: Sequence[Record], by: str, before: BeforePage) -> list[Undo]:
         """Of one token and of all that it forked."""
         found: list[Undo] = []
         moment = self._logbook.moment(begun, by)
@@ -37,13 +56,30 @@ class Rollback:
             found += [] if undo is None else [undo]
             if token.last is not None and isinstance(token.last.next, Fork) and token.last.next.width:
                 parent = replace(begun, token=token)
-                found += await self._of_fork(ForkedParent(parent, Branches(moment, token)), by)
+                found += await self._of_fork(ForkedParent(parent, Branches(moment, token)), by, before)
         return found
 
-    async def _of_fork(self, fork: ForkedParent, by: str) -> list[Undo]:
+    async def _of_fork(self, fork: ForkedParent, by: str, before: BeforePage) -> list[Undo]:
         found: list[Undo] = []
         for page in pages(fork.fork.width):
-            await self._forking.end_page(fork, page, by)
+            await before(fork, page)
             for branch, records in await self._logbook.logs(fork, page):
-                found += await self._committed(branch, records, by)
+                found += await self._committed(branch, records, by, before)
         return found
+
+
+class _TooMuchError(Exception):
+    """There are more pages than somebody who only looks may read."""
+
+
+class _Allowance:
+    """How many pages may still be read."""
+
+    def __init__(self, pages_left: int) -> None:
+        self._left = pages_left
+
+    async def take(self, fork: ForkedParent, page: int) -> None:
+        """Raises _TooMuchError when none is left."""
+        if not self._left:
+            raise _TooMuchError
+        self._left -= 1

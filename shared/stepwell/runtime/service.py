@@ -150,8 +150,13 @@ class Service:
         return await self._starter.pinned(header)
 
     async def standing(self, run_id: str) -> Standing:
-        """The run's root token as its log has it now, and with it the steps of a DAG. Raises NotFound."""
-        return await self._logbook.with_dag(await self._standing(run_id))
+        """The run's root token as its log has it now, with what it takes to show it. Raises NotFound.
+
+        That is the steps of a DAG, the branches of a fork of one page, and what is undone of a run that is.
+        """
+        at = await self._logbook.with_dag(await self._standing(run_id))
+        at = await self._logbook.with_branches(at)
+        return replace(at, rollback=await self._performer.rollback.plan(at))
 
     async def branches(self, run_id: str, fork: str, first: int, limit: int) -> list[Standing]:
         """The branches of a fork, by index from `first` on; a query for each hundred. Raises NotFound.

@@ -13,8 +13,9 @@ from itertools import count
 from pathlib import Path
 from typing import Any
 
+from stepwell.api.branches import read_branches
 from stepwell.api.histories import read_history
-from stepwell.api.views import branch_view, run_view
+from stepwell.api.views import read_run
 from stepwell.definition.compiler import compile_definition, compile_document
 from stepwell.definition.durations import parse_duration
 from stepwell.definition.expressions import compile_expression
@@ -104,7 +105,24 @@ class Run:
         """The branches of a fork by its id, such as `0/3`, else of the one that the run stands at."""
         self._kit.settle()
         found = run_now(self._kit.service.branches(self.id, fork, 0, FORK_WIDTH))
-        return [branch_view(at) for at in found]
+        views = run_now(read_branches(self._kit.service, found))
+        return [*views]
+
+    @property
+    def children(self) -> Mapping[str, Run]:
+        """The child runs that its steps have started, by name; where two steps have one of a name: `step.name`."""
+        views: list[Mapping[str, Any]] = self.view["children"]
+        names = [view["name"] for view in views]
+        return {
+            name if names.count(name) == 1 else f"{view['step']}.{name}": Run(self._kit, view["run_id"])
+            for name, view in zip(names, views, strict=True)
+        }
+
+    @property
+    def rollback(self) -> Mapping[str, Any] | None:
+        """What was undone and what was not, as the API shows it; None for a run that was never to be undone."""
+        found: Mapping[str, Any] | None = self.view["rollback"]
+        return found
 
     @property
     def history(self) -> list[Mapping[str, Any]]:
@@ -232,7 +250,7 @@ class Stepwell:
     def view(self, run_id: str) -> Mapping[str, Any]:
         """The run as GET /runs/{id} shows it."""
         self.settle()
-        return run_view(run_now(self.service.standing(run_id)), self._clock.now_ms())
+        return run_now(read_run(self.service, run_id))
 
     def history(self, run_id: str) -> list[Mapping[str, Any]]:
         """The run's history entries, oldest first."""

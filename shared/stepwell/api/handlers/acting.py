@@ -5,7 +5,7 @@ from __future__ import annotations
 from stepwell.api.exchange import Answer, Call, Route
 from stepwell.api.handlers.starting import shown
 from stepwell.api.requests import ApproveBody, EndBody, EventBody, NoQuery, RejectBody, RunEventBody
-from stepwell.api.views import status_of
+from stepwell.api.states import status_of
 
 
 async def cancel_run(call: Call) -> Answer:
@@ -65,7 +65,11 @@ ACTING_ROUTES = (
         "/runs/{run_id}/cancel",
         cancel_run,
         "Cancel a run",
-        {200: "`cancelled` says whether this call did it; false when it had ended already", **_RUN},
+        {
+            200: "`cancelled` says whether this call did it; false when it had ended already",
+            409: "it is being undone, which only terminate ends",
+            **_RUN,
+        },
         "EndedView",
         EndBody,
     ),

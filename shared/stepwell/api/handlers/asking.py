@@ -5,6 +5,8 @@ from __future__ import annotations
 import math
 
 from stepwell.api import drawing
+from stepwell.api.branches import read_branches
+from stepwell.api.children import read_statuses
 from stepwell.api.exchange import Answer, Call, Route
 from stepwell.api.explain import explain
 from stepwell.api.graphs import graph_view, node_states
@@ -19,7 +21,9 @@ from stepwell.api.requests import (
     RunsQueryString,
     WaitQuery,
 )
-from stepwell.api.views import branch_view, error_of, error_view, links, run_summary, run_view, status_of, summary_of
+from stepwell.api.states import error_of, status_of, summary_of
+from stepwell.api.steps import error_view
+from stepwell.api.views import links, read_run, run_summary
 from stepwell.api.vocabulary import in_words_of
 from stepwell.definition.graph import Json
 from stepwell.engine.entries import entry_json
@@ -48,8 +52,7 @@ async def list_runs(call: Call) -> Answer:
 
 async def get_run(call: Call) -> Answer:
     words = call.asked(RunQueryString).as_
-    at = await call.parts.service.standing(call.path["run_id"])
-    view = run_view(at, call.parts.ports.clock.now_ms())
+    view = await read_run(call.parts.service, call.path["run_id"])
     return Answer(200, in_words_of(words, view) if words else view)
 
 
@@ -67,7 +70,8 @@ async def list_branches(call: Call) -> Answer:
     found = await call.parts.service.branches(run_id, asked.fork, asked.cursor, asked.limit)
     last = found[-1].token.branch if found else None
     more = last is not None and last.index + 1 < last.total
-    return paged([branch_view(at) for at in found], str(last.index + 1) if more and last else "")
+    views = await read_branches(call.parts.service, found)
+    return paged([*views], str(last.index + 1) if more and last else "")
 
 
 async def get_result(call: Call) -> Answer:
@@ -92,7 +96,8 @@ async def get_explanation(call: Call) -> Answer:
     service = call.parts.service
     at = await service.standing(call.path["run_id"])
     last = await last_entry(service, at.run_id, at.token.slot)
-    return Answer(200, explain(at, call.parts.ports.clock.now_ms(), last))
+    statuses = await read_statuses(service, at)
+    return Answer(200, explain(at, call.parts.ports.clock.now_ms(), last, statuses))
 
 
 async def get_graph(call: Call) -> Answer:

@@ -6,7 +6,7 @@ import math
 
 from stepwell.api.exchange import Answer, Call, Route
 from stepwell.api.requests import NoQuery, StartBody, StartIdleBody, WaitQuery
-from stepwell.api.views import run_view
+from stepwell.api.views import read_run
 from stepwell.errors import InvalidInput
 from stepwell.limits import KEY_CHARACTERS, YEAR_MS
 from stepwell.runtime.admission import check_run_id
@@ -46,8 +46,7 @@ async def start_idle_run(call: Call) -> Answer:
 
 async def shown(call: Call, run_id: str, status: int) -> Answer:
     """The run as it is now."""
-    at = await call.parts.service.standing(run_id)
-    view = run_view(at, call.parts.ports.clock.now_ms())
+    view = await read_run(call.parts.service, run_id)
     headers = {"Location": view["links"]["self"]} if status == 201 else {}
     return Answer(status, view, headers=headers)
 

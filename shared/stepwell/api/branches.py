@@ -1,0 +1,105 @@
+"""Forks and their branches as the API shows them."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from dataclasses import replace
+
+from typing_extensions import TypedDict
+
+from stepwell.api.children import ChildView, Statuses, children_of, read_statuses
+from stepwell.api.rollbacks import undone_steps
+from stepwell.api.states import error_of, fork_at, is_parked
+from stepwell.api.steps import ErrorView, StepResult, error_view, step_result, time_of
+from stepwell.definition.graph import Json
+from stepwell.engine.forks import fork_id
+from stepwell.engine.names import iso, node_of
+from stepwell.engine.records import Status
+from stepwell.engine.token import Token
+from stepwell.runtime.logbook import Standing
+from stepwell.runtime.service import Service
+
+_MAY_BE_UNDONE = frozenset({Status.COMPENSATING, Status.COMPENSATED, Status.FAILED})
+
+
+class ForkView(TypedDict):
+    """The fork that a run stands at; its branches are listed apart."""
+
+    id: str
+    node: str
+    width: int
+    join: str | None
+
+
+class BranchView(TypedDict):
+    """One branch of a fork."""
+
+    id: str
+    index: int
+    item: Json
+    status: str
+    phase: str
+    current_step: str | None
+    waiting_for: str | None
+    waiting_until: str | None
+    output: dict[str, Json]
+    error: ErrorView | None
+    steps: dict[str, StepResult]
+    children: list[ChildView]
+    forked: ForkView | None
+    ended_at: str | None
+
+
+def fork_view(token: Token) -> ForkView | None:
+    """The fork that a token waits at."""
+    fork = fork_at(token)
+    if fork is None:
+        return None
+    return ForkView(id=fork_id(token.id, token.slot), node=token.node, width=fork.width, join=fork.join or None)
+
+
+async def read_branches(service: Service, found: Sequence[Standing]) -> list[BranchView]:
+    """These branches of one run with the status of their children, and with what of them was undone."""
+    if not found:
+        return []
+    statuses = await read_statuses(service, *found)
+    may_be_undone = found[0].header.status in _MAY_BE_UNDONE
+    undone = undone_steps(await service.standing(found[0].run_id)) if may_be_undone else frozenset()
+    return [branch_view(at, statuses, undone) for at in found]
+
+
+def branch_view(
+    at: Standing, statuses: Statuses | None = None, undone: Collection[tuple[str, str]] = frozenset()
+) -> BranchView:
+    """A branch as its own log has it.
+
+    `statuses`: what was read of the child runs; `undone`: (token, step) of what the run has undone.
+    """
+    token, branch = at.token, at.token.branch
+    steps = {name: replace(step, status="compensated") if (token.id, name) in undone else step
+             for name, step in token.steps.items()}  # fmt: skip
+    waiting = token.parked if is_parked(token) else None
+    return BranchView(
+        id=token.id,
+        index=branch.index if branch else 0,
+        item=branch.item if branch else None,
+        status=_branch_status(token),
+        phase=token.phase.value,
+        current_step=None if token.ended else node_of(at.graph, token),
+        waiting_for=waiting.kind if waiting else None,
+        waiting_until=time_of(waiting.until_ms) if waiting else None,
+        output=dict(token.scope),
+        error=error_view(error_of(token)),
+        steps={name: step_result(step) for name, step in steps.items()},
+        children=list(children_of(at, token, statuses or {})),
+        forked=fork_view(token),
+        ended_at=iso(token.last.at_ms) if token.ended and token.last else None,
+    )
+
+
+def _branch_status(token: Token) -> str:
+    if token.end is not None:
+        return token.end.status.value
+    if is_parked(token):
+        return Status.WAITING.value
+    return Status.PENDING.value if token.last is None else Status.RUNNING.value

@@ -1,0 +1,67 @@
+"""A rollback as the API shows it: why the run is undone, what was undone, and what was not."""
+
+from __future__ import annotations
+
+from typing_extensions import TypedDict
+
+from stepwell.api.states import failed_compensation, left_to_undo
+from stepwell.api.steps import ErrorView, error_view
+from stepwell.engine.records import Status
+from stepwell.runtime.logbook import Standing
+
+
+class UndoView(TypedDict):
+    """A committed step: the record in `slot` of the token's log. `step` is null where that was not read."""
+
+    step: str | None
+    token: str
+    slot: int
+
+
+class RollbackView(TypedDict):
+    """A run that is being undone, or was. `status`: what it would have ended with, for this `reason`.
+
+    `undone` is in the order in which it was done; `not_undone` begins with what would come next, and is null where
+    the logs are too long to be read for it. `error`: what the last attempt to undo something failed with.
+    """
+
+    status: str
+    reason: str | None
+    undone: list[UndoView]
+    not_undone: list[UndoView] | None
+    error: ErrorView | None
+
+
+def rollback_view(at: Standing) -> RollbackView | None:
+    """None for a run that was never to be undone."""
+    undoing = at.token.undoing
+    if undoing is None:
+        return None
+    names = {one.place: one.node for one in at.rollback or ()}
+    left = left_to_undo(at)
+    reason = undoing.reason or (undoing.error.message if undoing.error else "")
+    return RollbackView(
+        status=undoing.status.value,
+        reason=reason or None,
+        undone=[_undo_view(names.get(place), place) for place in undoing.undone],
+        not_undone=None if left is None else [_undo_view(one.node, one.place) for one in left],
+        error=error_view(failed_compensation(at.token)),
+    )
+
+
+def undone_steps(at: Standing) -> frozenset[tuple[str, str]]:
+    """(token, step) of each commit that was undone, where that was read."""
+    undone = at.token.undoing.undone if at.token.undoing else ()
+    return frozenset((one.token, one.node) for one in (at.rollback or ())[: len(undone)])
+
+
+def outcome_of(at: Standing) -> str | None:
+    """`rollback`: all was undone; `partial_rollback`: the run failed in the middle of it. None for other ends."""
+    if at.token.end is None or at.token.undoing is None:
+        return None
+    return "rollback" if at.token.end.status is Status.COMPENSATED else "partial_rollback"
+
+
+def _undo_view(step: str | None, place: str) -> UndoView:
+    token, _, slot = place.partition("@")
+    return UndoView(step=step, token=token, slot=int(slot))

@@ -1,0 +1,175 @@
+"""Where a run stands, read off its log: its status, what it waits for, where it is at, how far it is, how it ended."""
+
+from __future__ import annotations
+
+import math
+
+from stepwell.api.dags import at_work, done, live_steps, step_views
+from stepwell.engine.forks import awaited
+from stepwell.engine.names import Undo, node_of
+from stepwell.engine.records import Failure, Fork, Kind, Status
+from stepwell.engine.table import Phase
+from stepwell.engine.token import Token, Undoing
+from stepwell.runtime.logbook import Standing
+
+
+def status_of(at: Standing) -> Status:
+    """The status by the log. The header alone knows of a worker that has the run and has written nothing yet."""
+    token = at.token
+    if token.end is not None:
+        return token.end.status
+    if token.undoing is not None:
+        return Status.COMPENSATING
+    if waiting_tokens(at):
+        return Status.WAITING
+    if token.phase is not Phase.INITIALIZING or at.header.started_ms:
+        return Status.RUNNING
+    return Status.IDLE if at.header.idle and token.last is None else Status.PENDING
+
+
+def phase_of(at: Standing) -> Phase:
+    """The token's phase; a run that a worker has is not initializing any more."""
+    running = status_of(at) is Status.RUNNING
+    return Phase.EXECUTING_STEP if running and at.token.phase is Phase.INITIALIZING else at.token.phase
+
+
+def fork_at(token: Token) -> Fork | None:
+    """The fork that a token stands at."""
+    fork = token.last.next if token.last is not None and not token.ended else None
+    return fork if isinstance(fork, Fork) else None
+
+
+def is_parked(token: Token) -> bool:
+    """Whether the token waits, and what it waits for has not come."""
+    return not token.ended and token.parked is not None and token.resumption is None
+
+
+def waiting_tokens(at: Standing) -> list[Token]:
+    """The tokens that wait, what is due first in front; none while a live one does something else.
+
+    Of a fork of several pages, and of one inside a branch, the branches are not known here: such a run runs.
+    """
+    live = live_tokens(at)
+    return sorted(live, key=_due_ms) if all(is_parked(one) for one in live) else []
+
+
+def live_tokens(at: Standing) -> list[Token]:
+    """What moves or waits in a run that is under way: its branches, where they were read, else its root.
+
+    A branch whose turn has not come is none of them.
+    """
+    fork = fork_at(at.token)
+    if at.token.ended or at.token.undoing is not None:
+        return []
+    if at.graph.dag and at.dag:
+        return live_steps(at)
+    if fork is None or not at.branches:
+        return [at.token]
+    ended = {index for index, one in enumerate(at.branches) if one.ended}
+    return [one for index, one in enumerate(at.branches)
+            if not one.ended and ended.issuperset(awaited(fork, {}, index))]  # fmt: skip
+
+
+def _due_ms(token: Token) -> float:
+    until_ms = token.parked.until_ms if token.parked else None
+    return math.inf if until_ms is None else until_ms
+
+
+def current_steps(at: Standing) -> list[str]:
+    """The nodes that the run, or its branches, stand at; of a DAG the steps that run or wait.
+
+    Of a run that is being undone, the node whose compensation comes next, where that was read.
+    """
+    if at.token.ended or status_of(at) in {Status.IDLE, Status.PENDING}:
+        return []
+    if at.token.undoing is not None:
+        return [one.node for one in (left_to_undo(at) or ())[:1]]
+    if at.graph.dag:
+        return at_work(step_views(at))
+    found = dict.fromkeys(node_of(at.graph, one) for one in live_tokens(at))
+    return list(found) or [node_of(at.graph, at.token)]
+
+
+def progress(at: Standing) -> str:
+    """`done/all`: entries of a timeline before the current one, ended steps of a DAG, else nodes that were left."""
+    token, names = at.token, list(at.graph.nodes)
+    if token.end is not None and token.end.status is Status.COMPLETED:
+        ended = len(names)
+    elif at.graph.dag:
+        ended = done(step_views(at).values())
+    elif at.graph.format == "timeline":
+        ended = names.index(token.node) if token.node in names else 0
+    else:
+        ended = len(set(token.visits) - {token.node})
+    return f"{ended}/{len(names)}"
+
+
+def error_of(token: Token) -> Failure | None:
+    """What the run ended with, or is undone for; before that the last error that nothing has succeeded after."""
+    if token.end is not None:
+        return token.end.error
+    return token.undoing.error if token.undoing is not None else token.error
+
+
+# -- being undone
+
+
+def left_to_undo(at: Standing) -> tuple[Undo, ...] | None:
+    """What was not undone, the next one in front. None: it was not read."""
+    if at.token.end is not None and at.token.end.status is Status.COMPENSATED:
+        return ()
+    if at.rollback is None or at.token.undoing is None:
+        return None
+    return at.rollback[len(at.token.undoing.undone) :]
+
+
+def failed_compensation(token: Token) -> Failure | None:
+    """What the last attempt to undo something failed with, if it did."""
+    return token.last.error if token.last is not None and token.last.kind is Kind.UNDONE else None
+
+
+def reason_of(undoing: Undoing) -> str:
+    """Why a run is undone: failed at ship: no luck · cancelled by ana: too late."""
+    if undoing.status is Status.CANCELLED:
+        return _cancelled(undoing.who, undoing.reason)
+    return _ended(undoing.status, undoing.error)
+
+
+# -- how it ended
+
+
+def summary_of(at: Standing) -> str | None:
+    """How an ended run ended, in a sentence."""
+    token = at.token
+    if token.end is None or token.last is None:
+        return None
+    if token.undoing is not None:
+        return f"{reason_of(token.undoing)}; {_rolled_back(token, token.undoing)}"
+    match token.end.status:
+        case Status.COMPLETED:
+            return f"completed in {(token.last.at_ms - (at.header.started_ms or at.header.created_ms)) / 1000:g} s"
+        case Status.CANCELLED:
+            return _cancelled(token.last.who, token.last.reason)
+        case status:
+            return _ended(status, token.end.error)
+
+
+def _rolled_back(token: Token, undoing: Undoing) -> str:
+    steps = f"{len(undoing.undone)} step{'' if len(undoing.undone) == 1 else 's'} undone"
+    if token.end is not None and token.end.status is Status.COMPENSATED:
+        return f"rolled back, {steps if undoing.undone else 'nothing was to be undone'}"
+    failure = failed_compensation(token)
+    if failure is None or token.last is None:
+        return f"rolled back in part, {steps} when it was {_ended(Status.FAILED, error_of(token))}"
+    return f"rolled back in part, {steps}, then the compensation of {token.last.node} failed: {failure.message}"
+
+
+def _cancelled(who: str, reason: str) -> str:
+    by = f" by {who}" if who else ""
+    return f"cancelled{by}: {reason}" if reason else f"cancelled{by}"
+
+
+def _ended(status: Status, error: Failure | None) -> str:
+    where = f" at {error.step}" if error and error.step else ""
+    word = "terminated" if error and error.type == "terminated" else status.value
+    return f"{word}{where}: {error.message}" if error else word

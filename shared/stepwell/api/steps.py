@@ -1,0 +1,62 @@
+"""What became of a run's steps, and of the errors in it, as the API shows them."""
+
+from __future__ import annotations
+
+from typing_extensions import TypedDict
+
+from stepwell.definition.graph import Json
+from stepwell.engine.names import iso
+from stepwell.engine.records import Failure
+from stepwell.engine.token import StepView
+
+
+class ErrorView(TypedDict):
+    """An error: `category` decides what becomes of it, `type` is a class name or a code."""
+
+    type: str
+    category: str
+    message: str
+    step: str
+    attempts: int
+    data: Json
+
+
+class StepResult(TypedDict):
+    """What became of a step or wait, in its latest visit."""
+
+    status: str
+    output: Json
+    error: ErrorView | None
+    attempts: int
+    started_at: str | None
+    ended_at: str | None
+
+
+def error_view(failure: Failure | None) -> ErrorView | None:
+    """The error with every field of it."""
+    if failure is None:
+        return None
+    return ErrorView(
+        type=failure.type,
+        category=failure.category,
+        message=failure.message,
+        step=failure.step,
+        attempts=failure.attempts,
+        data=failure.data,
+    )
+
+
+def step_result(step: StepView) -> StepResult:
+    return StepResult(
+        status=step.status,
+        output=step.output,
+        error=error_view(step.error),
+        attempts=step.attempts,
+        started_at=time_of(step.started_ms),
+        ended_at=time_of(step.ended_ms),
+    )
+
+
+def time_of(at_ms: int | None) -> str | None:
+    """RFC 3339; None for what has not happened."""
+    return iso(at_ms) if at_ms else None

@@ -1,0 +1,84 @@
+"""History entries as a person reads them: one line each."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import datetime
+from typing import Any
+
+from rich.text import Text
+
+from stepwell.cli.words import brief, error_words, parse_time, phrase, printable
+
+# In `by`, a person is somebody; the name of the message under which a record was written says little to people.
+_ENGINE = (
+    "wake:",
+    "timer:",
+    "event:",
+    "approved:",
+    "rejected:",
+    "deadline:",
+    "start:",
+    "cancel:",
+    "terminate:",
+    "dead:",
+    "child:",
+    "parent:",
+)
+_TONES = (  # of a history entry, by what its type ends with
+    (("completed", "received", "fired", "approved"), "green"),
+    (("failed", "rejected", "refused", "timed_out"), "red"),
+    (("cancelled", "terminated", "compensated", "compensation.started"), "magenta"),
+    (("retry_scheduled", "requested", "started", "blocked"), "yellow"),
+)
+
+
+def history_line(entry: Mapping[str, Any], now: datetime) -> Text:
+    """14:02:11  step.completed  charge"""
+    kind = printable(str(entry.get("type") or ""))
+    tone = next((colour for ends, colour in _TONES if kind.endswith(ends)), "")
+    moment = parse_time(entry.get("at"))
+    line = Text(f"{_exactly(moment, now):<8}", style="dim")
+    line.append(f"  {kind:<20}", style=tone or "dim")
+    if entry.get("step"):
+        line.append(f"  {printable(str(entry['step']))}", style="bold")
+    if (entry.get("attempt") or 1) > 1:
+        line.append(f"  try {entry['attempt']}")
+    if entry.get("to"):
+        start = f"{phrase(entry['from'])} → " if entry.get("from") else "→ "
+        line.append(f"  {start}{phrase(entry['to'])}", style="dim")
+    by = str(entry.get("by") or "")
+    for label, value in (("by ", "" if by.startswith(_ENGINE) else by), ("", _data_of(kind, entry.get("data")))):
+        if words := brief(value):
+            line.append(f"  {label}{words}", style="dim")
+    return line
+
+
+def _data_of(kind: str, data: Any) -> Any:
+    """What an entry says, in words where its JSON says it badly; unknown shapes as they are."""
+    if not isinstance(data, Mapping):
+        return data
+    error = data.get("error")
+    if kind == "children.started" and data.get("children"):
+        end = f", until {data['until']}" if data.get("until") else ""
+        return ", ".join(f"{one.get('name')} {one.get('run_id')}" for one in data["children"]) + end
+    if kind == "compensation.started":
+        why = error_words(error) if isinstance(error, Mapping) else data.get("reason")
+        return f"instead of {phrase(data.get('status'))}{f': {why}' if why else ''}"
+    if kind.startswith(("run.", "step.", "child.", "compensation.")) and isinstance(error, Mapping):
+        child = f"{data.get('name')} {data.get('run_id')} {phrase(data.get('status'))}: " if "run_id" in data else ""
+        following = f", then {data['next']}" if data.get("next") else ""
+        return child + error_words({**error, "step": "", "attempts": 0}) + following
+    if kind == "step.compensated":
+        return f"{data.get('token')}@{data.get('slot')}  {brief(data.get('output'))}".rstrip()
+    if kind == "compensation.retry_scheduled":
+        return f"at {data.get('at')}"
+    return data
+
+
+def _exactly(moment: datetime | None, now: datetime) -> str:
+    """History is read to the second."""
+    if moment is None:
+        return ""
+    local = moment.astimezone()
+    return f"{local:%H:%M:%S}" if local.date() == now.astimezone().date() else f"{local:%Y-%m-%d %H:%M:%S}"

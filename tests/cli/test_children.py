@@ -1,0 +1,88 @@
+"""Child runs and rollbacks as a person reads them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from .conftest import COMPLETED, RUN, Cli, FakeApi
+
+ID = RUN["run_id"]
+CHILDREN = [
+    {"name": "fraud", "workflow": "fraud", "run_id": "run_1", "step": "check", "status": "waiting", "detached": False},
+    {"name": "stock", "workflow": "stock", "run_id": "run_2", "step": "check", "status": None, "detached": False},
+    {"name": "tell", "workflow": "mail", "run_id": "run_3", "step": "tell", "status": "completed", "detached": True},
+]
+STUCK = {"type": "Stuck", "category": "step", "message": "no answer", "step": "hotel.compensate", "attempts": 3}
+NO_FUNDS = {"type": "CardDeclined", "category": "step", "message": "no funds", "step": "pay"}
+PLACES = [{"step": name, "token": "0", "slot": slot} for name, slot in (("pay", 4), ("hotel", 2), ("flight", 0))]
+
+
+def rolled_back(status: str, undone: int, error: Any = None, **more: Any) -> dict[str, Any]:
+    """A run with so many of its three commits undone."""
+    rollback = {"status": "failed", "reason": "no funds", "undone": PLACES[:undone], "not_undone": PLACES[undone:],
+                "error": error}  # fmt: skip
+    return {**RUN, "status": status, "steps": {}, "rollback": rollback, **more}
+
+
+def shown(api: FakeApi, cli: Cli, run: dict[str, Any]) -> list[str]:
+    api.on("GET", f"/runs/{ID}", (200, run))
+    return [" ".join(line.split()) for line in cli("show", ID).stdout.splitlines()]
+
+
+def test_show_lists_the_children_with_their_status_and_names_the_parent(api: FakeApi, cli: Cli) -> None:
+    lines = shown(api, cli, {**RUN, "children": CHILDREN, "parent": "run_0"})
+    assert "parent run_0" in lines
+    assert lines[-4:] == [
+        "child step workflow run status", "◔ fraud check fraud run_1 waiting", "○ stock check stock run_2",
+        "✓ tell tell mail run_3 completed, detached"]  # fmt: skip
+
+
+@pytest.mark.parametrize(("run", "told"), [
+    (rolled_back("compensated", 3), ["↺ pay 0@4 undone", "↺ hotel 0@2 undone", "↺ flight 0@0 undone"]),
+    (rolled_back("failed", 1, STUCK),
+     ["↺ pay 0@4 undone", "✗ hotel 0@2 Stuck: no answer (3 tries)", "○ flight 0@0 not undone"]),
+    (rolled_back("compensating", 1), ["↺ pay 0@4 undone", "● hotel 0@2 next", "○ flight 0@0"]),
+])  # fmt: skip
+def test_show_tells_a_rollback_step_by_step(api: FakeApi, cli: Cli, run: dict[str, Any], told: list[str]) -> None:
+    assert shown(api, cli, run)[-4:] == ["rollback record", *told]
+
+
+def test_show_says_when_what_is_left_was_not_read(api: FakeApi, cli: Cli) -> None:
+    run = rolled_back("failed", 0)
+    run["rollback"]["not_undone"] = None
+    assert shown(api, cli, run)[-1] == "… what is left was not read: its logs are long"
+
+
+def test_a_partial_rollback_is_told_in_a_sentence(api: FakeApi, cli: Cli) -> None:
+    run = rolled_back("failed", 1, STUCK, outcome="partial_rollback", result_summary="failed at pay: no funds; …")
+    assert "outcome partial rollback: failed at pay: no funds; …" in shown(api, cli, run)
+
+
+def test_a_list_names_the_parents_where_there_are_any(api: FakeApi, cli: Cli) -> None:
+    api.on("GET", "/runs", (200, {"items": [COMPLETED, {**COMPLETED, "parent": "first"}], "next_cursor": None}))
+    head, first, second = cli("runs").stdout.splitlines()
+    assert head.split()[-1] == "parent"
+    assert (second.split()[-1], "first" in first) == ("first", False)
+    api.on("GET", "/runs", (200, {"items": [COMPLETED], "next_cursor": None}))
+    assert "parent" not in cli("runs").stdout
+
+
+@pytest.mark.parametrize(("kind", "data", "told"), [
+    ("children.started", {"for": "children", "until": None, "children": CHILDREN[:2]}, "fraud run_1, stock run_2"),
+    ("child.failed", {"name": "fraud", "run_id": "run_1", "status": "timed_out", "error": NO_FUNDS},
+     "fraud run_1 timed out: CardDeclined: no funds"),
+    ("compensation.started", {"status": "failed", "error": NO_FUNDS, "reason": None},
+     "instead of failed: CardDeclined: no funds (step pay)"),
+    ("compensation.started", {"status": "cancelled", "error": None, "reason": "too late"},
+     "instead of cancelled: too late"),
+    ("step.compensated", {"token": "0/1.2", "slot": 3, "output": "cancelled"}, "0/1.2@3 cancelled"),
+    ("compensation.failed", {"token": "0", "slot": 3, "error": STUCK}, "Stuck: no answer"),
+    ("compensation.retry_scheduled", {"token": "0", "slot": 3, "at": "2026-03-01T13:00Z"}, "at 2026-03-01T13:00Z"),
+    ("step.failed", {"error": NO_FUNDS, "next": "ask", "rules": ["r"]}, "CardDeclined: no funds, then ask"),
+])  # fmt: skip
+def test_history_tells_them_in_words(api: FakeApi, cli: Cli, kind: str, data: dict[str, Any], told: str) -> None:
+    entry = {"id": "0@1.0", "at": "2026-03-01T13:00:00.000Z", "type": kind, "step": "s", "data": data}
+    api.on("GET", f"/runs/{ID}/history", (200, {"items": [entry], "next_cursor": None}))
+    assert " ".join(cli("history", ID).stdout.split()).endswith(f"{kind} s {told}")

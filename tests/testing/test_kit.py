@@ -1,0 +1,60 @@
+"""What the testing kit gives a test of child runs and of rollbacks."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from stepwell.testing.kit import Stepwell
+
+TRIP = """
+workflow: trip
+failure_policy: compensate
+timeline:
+  - {name: check, children: [{workflow: fraud}, {workflow: stock}]}
+  - {name: again, children: [{workflow: stock}]}
+  - {name: charge, run: python:shop.charge, compensate: {run: python:shop.refund}}
+  - {name: ship, run: python:shop.ship}
+"""
+FRAUD = "workflow: fraud\ntimeline: [{name: look, wait: {for: approval}}]"
+STOCK = "workflow: stock\ntimeline: [{name: count, run: python:shop.count}]"
+
+
+@pytest.fixture
+def stepwell(tmp_path: Path) -> Stepwell:
+    kit = Stepwell(tmp_path)
+    for text in (TRIP, FRAUD, STOCK):
+        kit.define(text)
+    kit.mock("count", returns=3)
+    kit.mock("charge", returns={"receipt": "r1"})
+    kit.mock("ship", raises=ValueError("no stock"))
+    return kit
+
+
+def test_the_children_of_a_run_are_runs_by_name(stepwell: Stepwell) -> None:
+    run = stepwell.start("trip")
+    assert (run.waiting_for, run.children["stock"].result) == ("children", 3)
+    run.children["fraud"].approve(by="ana")
+    stepwell.mock("refund")
+    assert {name: child.status for name, child in run.children.items()} == {
+        "fraud": "completed", "check.stock": "completed", "again.stock": "completed"}  # fmt: skip
+
+
+def test_a_compensation_is_mocked_by_its_node(stepwell: Stepwell) -> None:
+    refund = stepwell.mock("charge.compensate", returns="refunded")
+    run = stepwell.start("trip", {"order": 7})
+    run.children["fraud"].approve()
+    assert (run.status, run.steps["charge"].status) == ("compensated", "compensated")
+    assert refund.calls[0]["output"] == {"receipt": "r1"}
+    assert run.rollback is not None
+    assert [one["step"] for one in run.rollback["undone"]] == ["charge"]
+
+
+def test_a_compensation_that_fails_is_a_partial_rollback(stepwell: Stepwell) -> None:
+    stepwell.mock("charge.compensate", raises=ValueError("no refund"))
+    run = stepwell.start("trip")
+    run.children["fraud"].approve()
+    assert (run.status, run.view["outcome"]) == ("failed", "partial_rollback")
+    assert run.rollback is not None
+    assert [one["step"] for one in run.rollback["not_undone"]] == ["charge"]
