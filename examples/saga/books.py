@@ -44,6 +44,12 @@ def read(kind: str) -> list[Line]:
         return [json.loads(line) for (line,) in found]
 
 
+def has(key: str) -> bool:
+    """Whether there is a line of this key."""
+    with closing(_open()) as book:
+        return book.execute("SELECT 1 FROM lines WHERE key = ?", (key,)).fetchone() is not None
+
+
 def _open() -> sqlite3.Connection:
     usual = Path(tempfile.gettempdir()) / "store" if "LAMBDA_TASK_ROOT" in os.environ else Path(".stepwell/store")
     folder = Path(os.environ.get("STORE_DATA") or usual)

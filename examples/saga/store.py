@@ -74,10 +74,11 @@ def quote(items: list[Item]) -> Decimal:
 
 
 def reserve(order_id: str, items: list[Item], ctx: StepContext) -> Hold:
-    """Keeps the goods."""
+    """Keeps the goods; in a second try, those that the first has kept."""
     for item in items:
-        if in_stock(item.sku) < item.quantity:
-            raise OutOfStock(f"{item.sku}: {in_stock(item.sku)} left, {item.quantity} wanted", data={"sku": item.sku})
+        left = in_stock(item.sku)
+        if left < item.quantity and not books.has(f"{ctx.idempotency_key}:{item.sku}"):
+            raise OutOfStock(f"{item.sku}: {left} left, {item.quantity} wanted", data={"sku": item.sku})
     for item in items:
         line: books.Line = {"order": order_id, "sku": item.sku, "pieces": item.quantity}
         hold_id = books.write("hold", f"{ctx.idempotency_key}:{item.sku}", line)
