@@ -1,0 +1,10 @@
+"""The example `saga`, its own tests and not a line of difference, on every other backend."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import examples.saga.test_saga as example
+from examples.saga.test_saga import *  # noqa: F403 - its tests and its fixtures
+
+FOLDER = Path(example.__file__).parent
