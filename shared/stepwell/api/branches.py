@@ -63,7 +63,8 @@ async def read_branches(service: Service, found: Sequence[Standing]) -> list[Bra
     if not found:
         return []
     statuses = await read_statuses(service, *found)
-    may_be_undone = found[0].header.status in _MAY_BE_UNDONE
+    header = await service.header(found[0].run_id)  # that of a branch may be as it was when it forked
+    may_be_undone = header.status in _MAY_BE_UNDONE
     undone = undone_steps(await service.standing(found[0].run_id)) if may_be_undone else frozenset()
     return [branch_view(at, statuses, undone) for at in found]
 
