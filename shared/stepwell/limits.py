@@ -18,6 +18,7 @@ TAGS = 50  # tags of a run: `too_many_tags`
 # Definitions
 DEFINITION_BYTES = 1_000_000  # a definition file: `definition_too_large`
 DEFINITION_NODES = 1_000  # nodes of one workflow: `too_many_nodes`
+TRIGGERS = 20  # of one workflow: `too_many_triggers`
 EXPRESSION_CHARACTERS = 10_000  # one expression: `expression_too_long`
 EXPRESSION_RESULT_BYTES = 1_000_000  # what one expression or template may make: `bad_expression`
 
@@ -39,6 +40,12 @@ PUT_OFFS = 10  # a message whose handler found the world not answering comes ane
 EVENT_KEPT_MS = 7 * DAY_MS  # an event that nobody waited for
 EVENT_PENDING = 10_000  # events kept per name and key: `too_many_pending`
 RETENTION_MS = 30 * DAY_MS  # an ended run's history
+
+# Schedules
+SCHEDULES = 100  # made by callers, beside those of definitions: `too_many_schedules`
+SCHEDULE_INPUT_BYTES = 20_000  # of one that a caller made: `input_too_large`
+FIRINGS_MADE_UP = 1_000  # of one schedule at once: the latest of those that were missed
+FIRING_LATE_MS = 2 * MINUTE_MS  # what takes no longer was not missed: a scheduler is a minute late, a queue another
 
 # Answers
 PAGE_ITEMS = 50

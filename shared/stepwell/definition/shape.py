@@ -29,7 +29,6 @@ UNSUPPORTED_KEYS: dict[tuple[str, str], str] = {
     **dict.fromkeys((("WorkflowDef", key) for key in ("States", "StartAt")), "the format `States` (ASL)"),
     ("WorkflowDef", "concurrency"): "a concurrency limit",
     ("WorkflowDef", "rate_limit"): "a rate limit",
-    ("WorkflowDef", "triggers"): "a trigger",
     ("WorkflowDef", "events"): "event settings",
     ("WorkflowDef", "lock"): "a lock",
     ("WaitDef", "all"): "a wait for all of several (`all`)",

@@ -12,10 +12,12 @@ from stepwell.runtime.catalog import Catalog
 from stepwell.runtime.coordinator import Coordinator
 from stepwell.runtime.logbook import Logbook
 from stepwell.runtime.perform import Performer
-from stepwell.runtime.ports import Ports
+from stepwell.runtime.ports import Ports, Schedules
+from stepwell.runtime.schedules import Scheduling
 from stepwell.runtime.service import Service
 from stepwell.runtime.starting import Starter
 from stepwell.runtime.sweeper import Sweeper
+from stepwell.runtime.triggers import Triggers
 from stepwell.runtime.worker import Steps, Worker
 
 
@@ -29,6 +31,8 @@ class Assembly:
     coordinator: Coordinator
     service: Service
     sweeper: Sweeper
+    scheduling: Scheduling
+    triggers: Triggers
 
 
 def assemble(
@@ -42,20 +46,26 @@ def assemble(
     snapshot_records: int = SNAPSHOT_RECORDS,
     max_steps: int = RUN_STEPS,
     pool: str | None = None,
+    schedules: Schedules | None = None,
 ) -> Assembly:
     """`new_id` and `jitter` are the only randomness there is; both are passed in.
 
-    `pool`: whose steps this worker runs; None: everybody's.
+    `pool`: whose steps this worker runs; None: everybody's. `schedules`: what fires callers' schedules; None: a
+    ticker of this process does.
     """
     logbook = Logbook(ports, catalog, snapshot_records, max_steps)
     starter = Starter(ports, catalog, Alarms(ports))
     performer = Performer(ports, logbook, starter, compile_expression)
     coordinator = Coordinator(ports, logbook, performer)
+    service = Service(ports, logbook, performer, coordinator, starter, new_id)
+    scheduling = Scheduling(ports, catalog, schedules)
     return Assembly(
         ports,
         catalog,
         Worker(ports, logbook, performer, steps, jitter, pool),
         coordinator,
-        Service(ports, logbook, performer, coordinator, starter, new_id),
+        service,
         Sweeper(ports, logbook),
+        scheduling,
+        Triggers(ports, catalog, scheduling, service.start),
     )
