@@ -12,15 +12,19 @@ import os
 import shutil
 import subprocess
 import sys
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from importlib.metadata import version
 from pathlib import Path
+from typing import Any
 
 from uv import find_uv_bin
 
+from infra.props import WEBHOOKS_FILES
+
 ROOT = Path(__file__).resolve().parent.parent
 DOORS, PACKAGE = ROOT / "functions", ROOT / "shared" / "stepwell"
+PACKED = "workflows.json"
 PYTHON = "3.14"  # the functions' runtime
 WHEELS = ("--python-platform", "aarch64-manylinux_2_28", "--python-version", PYTHON, "--only-binary", ":all:")
 RUNTIME_HAS = ("boto3", "botocore", "s3transfer")  # a function's Python comes with them
@@ -51,17 +55,18 @@ class BundlingError(RuntimeError):
 
 @dataclass(frozen=True, slots=True)
 class Bundles:
-    """The folders of the two packages."""
+    """The folders of the two packages, and what the workflows came to."""
 
     engine: Path
     worker: Path
+    packed: Mapping[str, Any]
 
 
 def build(folder: Path, into: Path, *, pools: Collection[str], platform: str, tracing: bool = False) -> Bundles:
     """Builds both packages of a workflow folder below `into`. Raises BundlingError."""
     engine, worker = into / "engine", into / "worker"
     engine.mkdir()
-    pack(folder, engine / "workflows.json", pools)  # first: it is quick, and says what the user can mend
+    packed = pack(folder, engine / PACKED, pools)  # first: it is quick, and says what the user can mend
     locked = into / "locked.txt"
     _install_locked(engine, locked, platform, tracing)
     _copy_own(engine)
@@ -69,18 +74,27 @@ def build(folder: Path, into: Path, *, pools: Collection[str], platform: str, tr
     shutil.copytree(folder, worker / "workflows", ignore=_NOT_COPIED)
     if (folder / "requirements.txt").is_file():
         install(worker, platform, "-r", str(folder / "requirements.txt"), "-c", str(locked))
-    return Bundles(engine, worker)
+    return Bundles(engine, worker, packed)
 
 
-def pack(folder: Path, out: Path, pools: Collection[str]) -> None:
-    """Checks the definitions and writes them to one file. Raises BundlingError."""
+def pack(folder: Path, out: Path, pools: Collection[str]) -> Mapping[str, Any]:
+    """Checks the definitions and writes them to one file. Returns what is in it. Raises BundlingError."""
     _run([sys.executable, "-m", "stepwell.runtime.pack", str(folder), str(out)], f"the workflows of {folder}")
-    missing = sorted(set(json.loads(out.read_text(encoding="utf-8"))["pools"]) - set(pools))
+    packed: Mapping[str, Any] = json.loads(out.read_text(encoding="utf-8"))
+    missing = sorted(set(packed["pools"]) - set(pools))
     if missing:
         raise BundlingError(
             f"the workflows of {folder} run steps in pools that there are not: {', '.join(missing)} "
             f"(there are: {', '.join(sorted(pools))}; add to the context `pools`)"
         )
+    return packed
+
+
+def pack_definitions(folder: Path, into: Path, pools: Collection[str]) -> Mapping[str, Any]:
+    """What is in a folder's definitions, without a package, and without the webhooks: they are not looked at."""
+    definitions = into / "definitions"
+    shutil.copytree(folder, definitions, ignore=lambda _, names: [name for name in names if name in WEBHOOKS_FILES])
+    return pack(definitions, into / PACKED, pools)
 
 
 def _install_locked(into: Path, locked: Path, platform: str, tracing: bool) -> None:

@@ -6,6 +6,7 @@ import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import aws_cdk as cdk
 from aws_cdk import aws_ec2 as ec2
@@ -30,14 +31,18 @@ _SWEEPER = Shape(memory_mb=512, timeout_seconds=SWEEP_MINUTES * 60 - 10)
 
 @dataclass(frozen=True, slots=True)
 class Packages:
-    """The code of the workers, and of all other functions."""
+    """The code of the workers, and of all other functions; and what the workflows came to."""
 
     engine: lambda_.Code
     worker: lambda_.Code
+    packed: Mapping[str, Any]
 
 
 class Doors(Construct):
-    """`workers` are by pool; `webhooks` and `authorizer` are there where something needs them."""
+    """`workers` are by pool; `webhooks` and `authorizer` are there where something needs them.
+
+    `schedules`: what the definitions' triggers ask for.
+    """
 
     def __init__(
         self,
@@ -56,6 +61,7 @@ class Doors(Construct):
                             storage.bucket, timers.group)  # fmt: skip
         with tempfile.TemporaryDirectory() as into:  # a function copies its package to the assembly when it is made
             self._code = _packages(props, Path(into))
+            self.schedules: Sequence[Mapping[str, Any]] = self._code.packed["schedules"]
             self.api = self._door("api", _API)
             self.webhooks = self._make_webhooks(props.webhooks_file) if props.webhooks_file else None
             self.coordinator = self._make_coordinator()
@@ -138,6 +144,7 @@ class Doors(Construct):
 def _packages(props: EngineProps, into: Path) -> Packages:
     if not props.bundle:
         code = lambda_.Code.from_inline("# made without its code")
-        return Packages(code, code)
+        return Packages(code, code, bundling.pack_definitions(props.folder, into, props.pools))
     bundles = bundling.build(props.folder, into, pools=props.pools, platform=props.platform, tracing=props.tracing)
-    return Packages(lambda_.Code.from_asset(str(bundles.engine)), lambda_.Code.from_asset(str(bundles.worker)))
+    engine, worker = (lambda_.Code.from_asset(str(folder)) for folder in (bundles.engine, bundles.worker))
+    return Packages(engine, worker, bundles.packed)

@@ -7,7 +7,7 @@ import binascii
 import json
 from collections.abc import Mapping
 from datetime import UTC, datetime
-from typing import Annotated, Any, TypeVar
+from typing import Annotated, Any, Literal, TypeVar
 from urllib.parse import parse_qsl
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, WithJsonSchema
@@ -127,6 +127,18 @@ class RunEventBody(Body):
 
 class EventBody(RunEventBody):
     key: str = Field("", description="whom it concerns; waits name the same key", json_schema_extra=PRINTABLE)
+
+
+class ScheduleBody(Body):
+    name: str = Field(json_schema_extra={"pattern": "^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$"})
+    workflow: str = Field(json_schema_extra={"pattern": NAME_PATTERN})
+    schedule: str = Field(description="cron(0 9 * * ? *), rate(5 minutes), or five fields of a crontab")
+    timezone: str = Field("UTC", description="a name of the IANA database")
+    input: Any = Field(default_factory=dict, description="of each run; checked against the input_schema")
+    overlap: Literal["skip", "allow"] = "skip"
+    catch_up: Annotated[Any, WithJsonSchema({"type": ["string", "number", "null"]})] = Field(
+        None, description="how late a firing is made up for; default: the last one, however late"
+    )
 
 
 class WaitQuery(Query):

@@ -13,16 +13,18 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 from stepwell.definition.compiler import compile_document
-from stepwell.definition.graph import DEFAULT_POOL, Graph, Json
+from stepwell.definition.graph import DEFAULT_POOL, Graph, Json, ScheduleTrigger
+from stepwell.definition.timetable import parse_schedule
 from stepwell.errors import DefinitionError, StepwellError
 from stepwell.runtime.folder import load_folder
+from stepwell.runtime.messages import Scheduled, to_json
 
 FORMAT = 1
 BROKEN, USAGE = 1, 2  # exit statuses
 
 
 def pack_folder(folder: Path) -> Mapping[str, Json]:
-    """The folder's definitions, the pools they name and the webhook sources.
+    """The folder's definitions, the pools they name, the webhook sources, and the schedules that the stack is to make.
 
     Raises NotFound; DefinitionError when a definition has errors.
     """
@@ -34,12 +36,23 @@ def pack_folder(folder: Path) -> Mapping[str, Json]:
         "pools": sorted(set(_pools(loaded.graphs))),
         "definitions": [graph.document for graph in loaded.graphs],
         "webhooks": loaded.webhooks,
+        "schedules": [_schedule(one) for graph in loaded.graphs for one in graph.schedules],
     }
 
 
 def unpack(packed: Mapping[str, Json]) -> tuple[Graph, ...]:
     """The graphs of what `pack_folder` made."""
     return tuple(compile_document(document, trusted=True) for document in packed["definitions"])
+
+
+def _schedule(trigger: ScheduleTrigger) -> Mapping[str, Json]:
+    """As EventBridge Scheduler takes it, with what it is to send."""
+    return {
+        "name": trigger.name,
+        "expression": parse_schedule(trigger.expression, trigger.timezone).aws,
+        "timezone": trigger.timezone,
+        "message": to_json(Scheduled(trigger.name)),
+    }
 
 
 def _pools(graphs: Iterable[Graph]) -> Iterable[str]:
