@@ -283,7 +283,6 @@ UNSUPPORTED = [
     ("HTTP", ENTRY + "run: http:GET https://example.com", 4),
     ("concurrency", TIMELINE + "  - {name: a}\nconcurrency: {limit: 1}", 4),
     ("rate limit", TIMELINE + "  - {name: a}\nrateLimit: {limit: 1, per: 1m}", 4),
-    ("trigger", TIMELINE + "  - {name: a}\ntriggers: []", 4),
     ("all", ENTRY + "wait: {all: [{for: approval}]}", 4),
     *[
         (f"for: {kind}", ENTRY + f"wait: {{for: {kind}}}", 4)

@@ -17,7 +17,7 @@ from functools import lru_cache
 from typing import TypeAlias
 from zoneinfo import ZoneInfo
 
-from stepwell.errors import UserError
+from stepwell.errors import InvalidInput
 from stepwell.limits import DAY_MS, HOUR_MS, MINUTE_MS, SECOND_MS, YEAR_MS
 
 HINT = "write cron(0 9 * * ? *), rate(5 minutes), or the five fields of a crontab: 0 9 * * *"
@@ -125,7 +125,7 @@ Timetable: TypeAlias = Rate | Cron
 
 @lru_cache(maxsize=1_000)
 def parse_schedule(text: str, timezone: str = "UTC") -> Timetable:
-    """The timetable of an expression. Raises UserError: `bad_schedule`, `unsupported_schedule`, `bad_timezone`."""
+    """The timetable of an expression. Raises InvalidInput: `bad_schedule`, `unsupported_schedule`, `bad_timezone`."""
     zone, trimmed = _zone(timezone), text.strip()
     if len(trimmed) > LONGEST_TEXT:
         raise _bad(f"a schedule has at most {LONGEST_TEXT} characters")
@@ -146,7 +146,7 @@ def _zone(name: str) -> ZoneInfo:
         return ZoneInfo(name)
     except (OSError, ValueError, KeyError) as error:  # KeyError: ZoneInfoNotFoundError
         hint = "write a name of the IANA database: Europe/Madrid, America/New_York, UTC"
-        raise UserError(f"{name[:80]!r} is no time zone", code="bad_timezone", hint=hint) from error
+        raise InvalidInput(f"{name[:80]!r} is no time zone", code="bad_timezone", hint=hint) from error
 
 
 def _rate(value: int, unit: str) -> Rate:
@@ -251,9 +251,9 @@ def _checked(cron: Cron) -> Cron:
     return cron
 
 
-def _bad(message: str) -> UserError:
-    return UserError(message, code="bad_schedule", hint=HINT)
+def _bad(message: str) -> InvalidInput:
+    return InvalidInput(message, code="bad_schedule", hint=HINT)
 
 
-def _unsupported(what: str, hint: str) -> UserError:
-    return UserError(f"{what} is not supported in a schedule", code="unsupported_schedule", hint=hint)
+def _unsupported(what: str, hint: str) -> InvalidInput:
+    return InvalidInput(f"{what} is not supported in a schedule", code="unsupported_schedule", hint=hint)

@@ -30,6 +30,8 @@ def triggers_of(context: Context, document: Mapping[str, Json]) -> Triggers:
     if len(written) > TRIGGERS:
         hint = f"at most {TRIGGERS}: one with `match` may stand for several"
         context.add("too_many_triggers", f"the workflow has {len(written)} triggers", "/triggers", hint)
+    if written and document.get("internal"):
+        context.add("conflict", "an internal workflow has no triggers", "/triggers", "only another run can start it")
     for at, data in enumerate(written):
         path = f"/triggers/{at}"
         if data is None or not _is_one(context, data, path):

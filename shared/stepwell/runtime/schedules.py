@@ -13,7 +13,6 @@ from dataclasses import asdict, dataclass, replace
 from stepwell.definition.durations import LONGEST_MS
 from stepwell.definition.graph import Graph, ScheduleTrigger
 from stepwell.definition.timetable import parse_schedule
-from stepwell.engine.routing import violations
 from stepwell.errors import Conflict, InvalidInput, NotFound
 from stepwell.limits import FIRING_LATE_MS, FIRINGS_MADE_UP, SCHEDULE_INPUT_BYTES, SCHEDULES
 from stepwell.runtime.admission import check_json
@@ -21,6 +20,7 @@ from stepwell.runtime.catalog import Catalog
 from stepwell.runtime.jsontext import decode, encode
 from stepwell.runtime.messages import Scheduled, to_json
 from stepwell.runtime.ports import Ports, Schedule, Schedules
+from stepwell.runtime.starting import check_input
 
 SCHEDULE, FIRING = "schedule", "firing"  # kinds of notes
 OVERLAPS = ("skip", "allow")
@@ -120,9 +120,10 @@ class Scheduling:
         if size > SCHEDULE_INPUT_BYTES:
             raise InvalidInput(f"the input of a schedule has at most {SCHEDULE_INPUT_BYTES} bytes, not {size}",
                                code="input_too_large", hint="send a reference to what is large")  # fmt: skip
-        schema = self._catalog.named(schedule.workflow).input_schema
-        if schema is not None and (found := schema.problems(schedule.input)):
-            raise InvalidInput(f"the input violates the workflow's input_schema: {violations(found)}")
+        graph = self._catalog.named(schedule.workflow)
+        if graph.internal:
+            raise Conflict(f"{graph.name} is internal: only another run can start it", code="internal_workflow")
+        check_input(graph, schedule.input)
 
 
 def of_trigger(graph: Graph, trigger: ScheduleTrigger) -> Schedule:

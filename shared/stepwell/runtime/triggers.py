@@ -17,7 +17,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from stepwell.definition.graph import EventTrigger, Expression, Graph, Json
 from stepwell.engine.names import iso
 from stepwell.engine.waits import run_of
-from stepwell.errors import Conflict, ExpressionError, InvalidInput, UserError
+from stepwell.errors import ExpressionError, InvalidInput, UserError
 from stepwell.limits import MINUTE_MS
 from stepwell.runtime.admission import check_event_key
 from stepwell.runtime.catalog import Catalog
@@ -70,16 +70,22 @@ class Triggers:
             cause = _cause(graph, trigger, event, names)
             given = event.payload if trigger.input is None else trigger.input.evaluate(names)
             await self._begin(graph.name, cause, given)
-        except Conflict:
-            _logger.info("%s: the run of event %s is there already, with another input", graph.name, event.id)
         except (UserError, ExpressionError) as refusal:
-            self.counts[REFUSED] += 1
-            _logger.error("%s does not start on event %s %s: %s", graph.name, event.topic.name, event.id, refusal)
+            self._tell(f"{graph.name} on event {event.topic.name} {event.id}", refusal)
 
     async def _begin(self, workflow: str, run_id: str, given: Json) -> None:
         graph = self._catalog.named(workflow)
         started = await self._start(Start(workflow, given, run_id, create_only=graph.start_mode == "manual"))
-        self.counts[STARTED] += started.created
+        if started.created:
+            self.counts[STARTED] += 1
+
+    def _tell(self, what: str, refusal: UserError | ExpressionError) -> None:
+        """A run that is there with another input, of another event of its key or another version, is no refusal."""
+        if refusal.code == "already_used":
+            _logger.info("%s: its run is there already", what)
+            return
+        self.counts[REFUSED] += 1
+        _logger.error("%s starts no run: %s", what, refusal)
 
     # -- schedules
 
@@ -98,11 +104,8 @@ class Triggers:
         expression = defined[1].input if defined else None
         try:
             await self._begin(schedule.workflow, run_id, _given(schedule, expression, at_ms, made=bool(message.made)))
-        except Conflict:
-            _logger.info("the run of schedule %s at %s is there already", schedule.name, iso(at_ms))
         except (UserError, ExpressionError) as refusal:
-            self.counts[REFUSED] += 1
-            _logger.error("schedule %s starts no run of %s: %s", schedule.name, schedule.workflow, refusal)
+            self._tell(f"{schedule.workflow} on schedule {schedule.name} at {iso(at_ms)}", refusal)
 
     async def _claim(self, schedule: Schedule, at_ms: int, run_id: str, now_ms: int) -> bool:
         """Notes the firing; then its run may start. A note that somebody else changed meanwhile is read again.

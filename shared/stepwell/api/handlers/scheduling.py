@@ -6,7 +6,6 @@ from stepwell.api.exchange import Answer, Call, Route
 from stepwell.api.handlers.asking import paged
 from stepwell.api.requests import NoQuery, ScheduleBody
 from stepwell.api.schedules import schedule_view
-from stepwell.definition.durations import parse_duration
 from stepwell.runtime.ports import Schedule
 
 
@@ -26,7 +25,7 @@ async def create_schedule(call: Call) -> Answer:
         timezone=body.timezone,
         input=body.input,
         overlap=body.overlap,
-        catch_up_ms=None if body.catch_up is None else parse_duration(body.catch_up),
+        catch_up_ms=body.catch_up,
     )
     made, is_new = await call.parts.scheduling.create(schedule)
     return Answer(201 if is_new else 200, schedule_view(made, call.parts.ports.clock.now_ms()))
