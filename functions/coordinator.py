@@ -1,4 +1,4 @@
-"""The coordinator's door: the resume queue, and the work queues' dead letters: wakes that killed their worker."""
+"""The coordinator's door: the resume queue with events, timers and firings, and the work queues' dead letters."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from typing import Any
 from stepwell.aws.batches import Delivery, batch_of
 from stepwell.aws.entry import Context, TimeLeft, open_door
 from stepwell.aws.observing import ids_of
+from stepwell.runtime.dispatch import coordinate
 from stepwell.runtime.driving import run_now
 from stepwell.runtime.messages import DeadLetter, Wake, from_json
 from stepwell.runtime.ports import Lane
@@ -31,4 +32,7 @@ def _take(delivery: Delivery) -> None:
             run_now(door.parts.coordinator.handle(DeadLetter(message)))
             return
         with door.putting_off(Lane.RESUME, delivery):
-            run_now(door.parts.coordinator.handle(message))
+            run_now(coordinate(door.parts, message))
+    counts = door.parts.triggers.counts
+    while counts:
+        door.observing.count(*counts.popitem())

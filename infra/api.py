@@ -25,7 +25,9 @@ Routes = tuple[tuple[str, str], ...]
 # The least that a caller needs for each, as execute-api ARNs have it: method and path, `*` for any text.
 START: Routes = (("POST", "/workflows/*/runs"), ("POST", "/runs/*/start"))
 SEND_EVENT: Routes = (("POST", "/events"), ("POST", "/runs/*/events"))
-READ: Routes = tuple(("GET", path) for path in ("/workflows", "/workflows/*", "/runs", "/runs/*", "/stats"))
+READ: Routes = tuple(
+    ("GET", path) for path in ("/workflows", "/workflows/*", "/runs", "/runs/*", "/schedules", "/stats")
+)
 
 _ACCESS_LOG = {
     "at": "$context.requestTime",

@@ -12,12 +12,17 @@ import os
 import shutil
 import subprocess
 import sys
-from collections.abc import Collection, Iterable, Sequence
+import tempfile
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
 from importlib.metadata import version
 from pathlib import Path
+from typing import Any
 
 from uv import find_uv_bin
+
+from infra.props import WEBHOOKS_FILES
 
 ROOT = Path(__file__).resolve().parent.parent
 DOORS, PACKAGE = ROOT / "functions", ROOT / "shared" / "stepwell"
@@ -52,10 +57,11 @@ class BundlingError(RuntimeError):
 
 @dataclass(frozen=True, slots=True)
 class Bundles:
-    """The folders of the two packages."""
+    """The folders of the two packages, and what the workflows came to."""
 
     engine: Path
     worker: Path
+    packed: Mapping[str, Any]
 
 
 def build(
@@ -70,7 +76,7 @@ def build(
     """Builds both packages of a workflow folder below `into`. Raises BundlingError."""
     engine, worker = into / "engine", into / "worker"
     engine.mkdir()
-    pack(folder, engine / PACKED, pools, http_hosts)  # first: it is quick, and says what the user can mend
+    packed = pack(folder, engine / PACKED, pools, http_hosts)  # first: it is quick, and says what the user can mend
     locked = into / "locked.txt"
     _install_locked(engine, locked, platform, tracing)
     _copy_own(engine)
@@ -78,19 +84,30 @@ def build(
     shutil.copytree(folder, worker / "workflows", ignore=_NOT_COPIED)
     if (folder / "requirements.txt").is_file():
         install(worker, platform, "-r", str(folder / "requirements.txt"), "-c", str(locked))
-    return Bundles(engine, worker)
+    return Bundles(engine, worker, packed)
 
 
-def pack(folder: Path, out: Path, pools: Collection[str], http_hosts: Collection[str] = ()) -> None:
-    """Checks the definitions and writes them to one file. Raises BundlingError."""
+def pack(folder: Path, out: Path, pools: Collection[str], http_hosts: Collection[str] = ()) -> Mapping[str, Any]:
+    """Checks the definitions and writes them to one file. Returns what is in it. Raises BundlingError."""
     command = [sys.executable, "-m", "stepwell.runtime.pack", str(folder), str(out), ",".join(http_hosts)]
     _run(command, f"the workflows of {folder}")
-    missing = sorted(set(json.loads(out.read_text(encoding="utf-8"))["pools"]) - set(pools))
+    packed: Mapping[str, Any] = json.loads(out.read_text(encoding="utf-8"))
+    missing = sorted(set(packed["pools"]) - set(pools))
     if missing:
         raise BundlingError(
             f"the workflows of {folder} run steps in pools that there are not: {', '.join(missing)} "
             f"(there are: {', '.join(sorted(pools))}; add to the context `pools`)"
         )
+    return packed
+
+
+@cache
+def pack_definitions(folder: Path, pools: tuple[str, ...], http_hosts: tuple[str, ...]) -> Mapping[str, Any]:
+    """What is in a folder's definitions, without a package, and without the webhooks: they are not looked at."""
+    with tempfile.TemporaryDirectory() as into:
+        definitions = Path(into) / "definitions"
+        shutil.copytree(folder, definitions, ignore=lambda _, names: [name for name in names if name in WEBHOOKS_FILES])
+        return pack(definitions, Path(into) / PACKED, pools, http_hosts)
 
 
 def _install_locked(into: Path, locked: Path, platform: str, tracing: bool) -> None:

@@ -2,25 +2,11 @@
 
 from __future__ import annotations
 
-import json
-import tempfile
 from collections.abc import Mapping, Sequence
-from functools import cache
-from pathlib import Path
-from typing import Any
 
 import aws_cdk as cdk
 
-from infra import bundling
-from infra.props import EngineProps
 from infra.references import lambda_arn, parameter_arn, secret_arn
-
-Calls = Mapping[str, Mapping[str, Sequence[str]]]  # by pool and kind: `lambda`, `http`, `secret`
-
-
-def calls_of(props: EngineProps, packed: Path | None) -> Calls:
-    """`packed`: what bundling has packed; without it the folder is packed for this alone. Raises BundlingError."""
-    return _read(packed) if packed else _packed(props.folder, tuple(props.pools), tuple(props.http_hosts))
 
 
 def arns_of(calls: Mapping[str, Sequence[str]], stack: cdk.Stack) -> Mapping[str, list[str]]:
@@ -33,17 +19,3 @@ def arns_of(calls: Mapping[str, Sequence[str]], stack: cdk.Stack) -> Mapping[str
         "step_secrets": [secret_arn(name, stack) for name in secrets],
         "step_parameters": [parameter_arn(name, stack) for name in parameters],
     }
-
-
-def _read(packed: Path) -> Calls:
-    found: Mapping[str, Any] = json.loads(packed.read_text(encoding="utf-8"))
-    calls: Calls = found["calls"]
-    return calls
-
-
-@cache
-def _packed(folder: Path, pools: tuple[str, ...], hosts: tuple[str, ...]) -> Calls:
-    with tempfile.TemporaryDirectory() as into:
-        packed = Path(into) / "workflows.json"
-        bundling.pack(folder, packed, pools, hosts)
-        return _read(packed)

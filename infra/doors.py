@@ -6,6 +6,7 @@ import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import aws_cdk as cdk
 from aws_cdk import aws_ec2 as ec2
@@ -14,7 +15,7 @@ from aws_cdk import aws_secretsmanager as secretsmanager
 from constructs import Construct
 
 from infra import bundling, metrics
-from infra.called import arns_of, calls_of
+from infra.called import arns_of
 from infra.functions import COORDINATOR_BATCH, LEAST_CONCURRENCY, SWEEP_MINUTES, Door, Place, Shape
 from infra.permissions import Resources
 from infra.props import EngineProps, Pool
@@ -31,15 +32,18 @@ _SWEEPER = Shape(memory_mb=512, timeout_seconds=SWEEP_MINUTES * 60 - 10)
 
 @dataclass(frozen=True, slots=True)
 class Packages:
-    """The code of the workers, and of all other functions."""
+    """The code of the workers, and of all other functions; and what the workflows came to."""
 
     engine: lambda_.Code
     worker: lambda_.Code
-    packed: Path | None = None  # the workflows, where the code was made at all
+    packed: Mapping[str, Any]
 
 
 class Doors(Construct):
-    """`workers` are by pool; `webhooks` and `authorizer` are there where something needs them."""
+    """`workers` are by pool; `webhooks` and `authorizer` are there where something needs them.
+
+    `schedules`: what the definitions' triggers ask for.
+    """
 
     def __init__(
         self,
@@ -58,10 +62,11 @@ class Doors(Construct):
                             storage.bucket, timers.group)  # fmt: skip
         with tempfile.TemporaryDirectory() as into:  # a function copies its package to the assembly when it is made
             self._code = _packages(props, Path(into))
+            self.schedules: Sequence[Mapping[str, Any]] = self._code.packed["schedules"]
             self.api = self._door("api", _API)
             self.webhooks = self._make_webhooks(props.webhooks_file) if props.webhooks_file else None
             self.coordinator = self._make_coordinator()
-            self._calls = calls_of(props, self._code.packed)
+            self._calls = self._code.packed["calls"]
             self.workers = {name: self._make_worker(name, pool) for name, pool in props.pools.items()}
             self.stream = self._door("stream", _STREAM)
             self.stream.follow(storage.stream_arn, queues.dead)
@@ -145,7 +150,8 @@ class Doors(Construct):
 def _packages(props: EngineProps, into: Path) -> Packages:
     if not props.bundle:
         code = lambda_.Code.from_inline("# made without its code")
-        return Packages(code, code)
+        definitions = bundling.pack_definitions(props.folder, tuple(props.pools), tuple(props.http_hosts))
+        return Packages(code, code, definitions)
     bundles = bundling.build(
         props.folder,
         into,
@@ -155,4 +161,4 @@ def _packages(props: EngineProps, into: Path) -> Packages:
         http_hosts=props.http_hosts,
     )
     engine, worker = (lambda_.Code.from_asset(str(folder)) for folder in (bundles.engine, bundles.worker))
-    return Packages(engine, worker, bundles.engine / bundling.PACKED)
+    return Packages(engine, worker, bundles.packed)

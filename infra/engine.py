@@ -26,6 +26,7 @@ from infra.keys import open_to_services
 from infra.permissions import Resources
 from infra.props import BadProperty, EngineProps
 from infra.queues import Queues
+from infra.schedules import Schedules
 from infra.storage import BY_STATE, INDEXES, Storage
 from infra.timers import Timers
 
@@ -50,6 +51,7 @@ class StepwellEngine(Construct):
         places = places.with_arns(schedules=[timers.arn], schedule_role=[timers.role.role_arn])
         self.api_key = _make_api_key(self, props) if props.auth == "api_key" else None
         self.doors = Doors(self, "Functions", props, self._storage, self.queues, timers, places, self.api_key)
+        Schedules(self, "Schedules", timers, self.queues.resume, self.doors.schedules)
         self._api = api.Api(self, "Api", props, self.doors)
         self.alarms: Alarms | None = None
         self.dashboard: cloudwatch.Dashboard | None = None

@@ -29,7 +29,7 @@ _REACH: tuple[Row, ...] = (
     (_SEND, "resume"),
     (_SEND, "work"),
 )
-# Whoever arms timers. The coordinator takes those that fire.
+# Whoever arms timers: of a run that it starts, too.
 _ARM: tuple[Row, ...] = (
     (("scheduler:CreateSchedule",), "schedules"),
     (("iam:PassRole",), "schedule_role"),
@@ -38,10 +38,11 @@ _ARM: tuple[Row, ...] = (
 _MOVE: tuple[Row, ...] = ((_ADVANCE, "table"), *_REACH)
 
 PERMISSIONS: Mapping[str, Sequence[Row]] = {
-    "api": (*_MOVE, *_ARM, (_LIST, "table"), (("dynamodb:Query",), "indexes")),
+    "api": (*_MOVE, *_ARM, (("scheduler:DeleteSchedule",), "schedules"), (_LIST, "table"),
+            (("dynamodb:Query",), "indexes")),
     "webhooks": ((_START, "table"), *_REACH, *_ARM, (("secretsmanager:GetSecretValue",), "webhook_secrets"),
                  (("ssm:GetParameter",), "webhook_parameters")),
-    "coordinator": (*_MOVE, (_TAKE, "resume"), (_TAKE, "work_dead")),
+    "coordinator": (*_MOVE, *_ARM, (_TAKE, "resume"), (_TAKE, "work_dead")),
     "worker": (
         *_MOVE,
         *_ARM,

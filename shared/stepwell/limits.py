@@ -21,6 +21,7 @@ DEFINITION_NODES = 1_000  # nodes of one workflow: `too_many_nodes`
 WAIT_ARMS = 100  # waits in one `any` or `all`: `too_many_waits`
 DOCUMENTS = 100  # documents that one wait asks for: `bad_value`
 APPROVERS = 100  # names of one approval: `bad_value`
+TRIGGERS = 20  # of one workflow: `too_many_triggers`
 EXPRESSION_CHARACTERS = 10_000  # one expression: `expression_too_long`
 EXPRESSION_RESULT_BYTES = 1_000_000  # what one expression or template may make: `bad_expression`
 
@@ -55,6 +56,12 @@ HEADERS = 50  # that it sends: `bad_header`
 ANSWER_BYTES = 1_000_000  # of the body that comes back, or of a Lambda function's answer: `answer_too_large`
 PAYLOAD_BYTES = 6_000_000  # what Lambda takes in a synchronous call: `payload_too_large`
 CONNECT_MS = 10 * SECOND_MS  # one address of a host that does not answer, before the next one is tried
+
+# Schedules
+SCHEDULES = 100  # made by callers, beside those of definitions: `too_many_schedules`
+SCHEDULE_INPUT_BYTES = 20_000  # of one that a caller made: `input_too_large`
+FIRINGS_MADE_UP = 1_000  # of one schedule at once: the latest of those that were missed
+FIRING_LATE_MS = 2 * MINUTE_MS  # what takes no longer was not missed: a scheduler is a minute late, a queue another
 
 # Answers
 PAGE_ITEMS = 50

@@ -144,6 +144,6 @@ def _counting(asked: Counter[str], name: str, ask: Callable[..., Any]) -> Callab
 
 def test_a_page_of_a_wide_fork_takes_as_many_reads_as_one_of_a_narrow_fork() -> None:
     run, branches = reads(600)
-    assert [run, branches] == reads(200)  # narrower than a page: its branches are read with it
+    assert [run, branches] == reads(200)
     assert run.total() <= 3
-    assert branches.total() <= 4
+    assert branches.total() <= 5

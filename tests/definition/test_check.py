@@ -280,7 +280,6 @@ UNSUPPORTED = [
     ("inherit_artifacts: true", ENTRY + "run: workflow:fraud\n    inheritArtifacts: true", 5),
     ("concurrency", TIMELINE + "  - {name: a}\nconcurrency: {limit: 1}", 4),
     ("rate limit", TIMELINE + "  - {name: a}\nrateLimit: {limit: 1, per: 1m}", 4),
-    ("trigger", TIMELINE + "  - {name: a}\ntriggers: []", 4),
     *[(f"for: {kind}", ENTRY + f"wait: {{for: {kind}}}", 4) for kind in ("agent", "children")],
     ("timeout action", ENTRY + "wait: {for: response, timeout_actions: [{run: x, compensate: {run: y}}]}", 4),
     ("actions", HEAD + "actions: []", 2),

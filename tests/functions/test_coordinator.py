@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from datetime import UTC, datetime, timedelta
 
 import pytest
 
@@ -106,3 +107,21 @@ def test_messages_that_there_is_no_time_for_come_again(deployed: Deploy) -> None
     stack.send("resume", json.dumps({"type": "deadline", "run_id": "nobody"}))
     event = stack.messages("resume")
     assert stack.invoke("resume", event, timeout_seconds=5) == [event["Records"][0]["messageId"]]
+
+
+def test_events_and_firings_start_runs_and_are_counted(deployed: Deploy, capsys: pytest.CaptureFixture[str]) -> None:
+    trigger = "triggers: [{event: begin, key: '{{ event.id }}'}, {schedule: 'rate(1 hour)'}]"
+    stack = deployed(f"workflow: flow\n{trigger}\ntimeline: [{{name: ask, wait: {{for: approval}}}}]", STEPS)
+    for event in ({"id": 1}, {"id": 1}, {"id": None}):
+        assert stack.call("POST", "/events", {"name": "begin", "payload": event})[0] == 202
+    now = datetime.fromtimestamp(stack.clock.now_ms() // 1_000, UTC)
+    for minutes in (0, 0, 1):
+        at = (now - timedelta(minutes=minutes)).strftime("%Y-%m-%dT%H:%M:%SZ")
+        stack.send("resume", json.dumps({"type": "scheduled", "schedule": "flow:1", "at": at}))
+    stack.deliver()
+    _, page = stack.call("GET", "/runs")
+    assert [run["status"] for run in page["items"]] == ["waiting", "waiting"]
+    metrics = [json.loads(line) for line in capsys.readouterr().out.splitlines() if '"_aws"' in line]
+    told = {name: sum(sum(one[name]) for one in metrics if name in one)
+            for name in ("TriggeredRuns", "SkippedFirings", "RefusedTriggers")}  # fmt: skip
+    assert told == {"TriggeredRuns": 2, "SkippedFirings": 1, "RefusedTriggers": 1}

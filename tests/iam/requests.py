@@ -59,9 +59,11 @@ def _s3(operation: str, params: Params) -> Iterator[Need]:
 
 
 def _scheduler(operation: str, params: Params) -> Iterator[Need]:
-    if operation != "CreateSchedule":
+    if operation not in {"CreateSchedule", "DeleteSchedule"}:
         raise ValueError(f"not known: scheduler:{operation}")
-    yield Need("scheduler:CreateSchedule", _arn("scheduler", f"schedule/{params['GroupName']}/{params['Name']}"))
+    yield Need(f"scheduler:{operation}", _arn("scheduler", f"schedule/{params['GroupName']}/{params['Name']}"))
+    if operation == "DeleteSchedule":
+        return
     passed = frozenset({("iam:passedtoservice", "scheduler.amazonaws.com")})
     yield Need("iam:PassRole", params["Target"]["RoleArn"], passed)
 

@@ -22,6 +22,7 @@ def play(stack: Stack) -> None:
     ask(stack)
     fan_out(stack)
     go_round(stack)
+    fire(stack)
     for pool in POOLS:
         die(stack, pool)
     lose(stack)
@@ -121,6 +122,22 @@ def go_round(stack: Stack) -> None:
             stack.pass_time(60)
     ends = [stack.run(run_id)["status"] for run_id in (laps, slow, abandoned)]
     assert ends == ["completed", "timed_out", "timed_out"]
+
+
+def fire(stack: Stack) -> None:
+    """Runs that an event and a schedule start; they have a deadline, so whoever starts them arms a timer."""
+    schedule = {"name": "often", "workflow": "asked-heavy", "schedule": "rate(5 minutes)", "input": {"n": 1}}
+    assert [stack.call("POST", "/schedules", schedule)[0] for _ in range(2)] == [201, 200]
+    _, page = stack.call("GET", "/schedules")
+    assert [one["name"] for one in page["items"]] == ["often", "triggered:1"]
+    stack.pass_time(11 * 60)
+    assert stack.call("POST", "/events", {"name": "begin", "payload": {"large": LARGE}})[0] == 202
+    stack.deliver()
+    _, page = stack.call("GET", "/runs?workflow=triggered")
+    assert [run["status"] for run in page["items"]] == ["completed"]
+    _, page = stack.call("GET", "/schedules")
+    assert page["items"][0]["last_run_id"] is not None
+    assert stack.call("DELETE", "/schedules/often")[0] == 204
 
 
 def die(stack: Stack, pool: str) -> None:

@@ -55,7 +55,7 @@ def test_every_pattern_of_a_resource_is_one_of_those_that_have_a_reason(variant:
                 assert actions in (TRACES, NETWORK), role
             elif "*" in resource:
                 wide = resource in {f"{bucket}/blobs/*", f"{bucket}/runs/*"}
-                assert wide or actions == {"scheduler:CreateSchedule"}, (role, resource)
+                assert wide or actions <= {"scheduler:CreateSchedule", "scheduler:DeleteSchedule"}, (role, resource)
 
 
 def test_traces_and_networks_are_allowed_where_they_are_asked_for_alone() -> None:
@@ -119,7 +119,7 @@ def test_whoever_makes_a_schedule_may_pass_its_role_to_the_scheduler_alone() -> 
     stack = made(PLAIN)
     passing = {name: [one for one in stack.statements(name) if "iam:PassRole" in listed(one["Action"])]
                for name in stack.functions()}  # fmt: skip
-    assert {name for name, found in passing.items() if found} == {"api", "webhooks", "worker-default"}
+    assert {name for name, found in passing.items() if found} == {"api", "webhooks", "coordinator", "worker-default"}
     for found in passing.values():
         for one in found:
             assert one["Condition"] == {"StringEquals": {"iam:PassedToService": "scheduler.amazonaws.com"}}
@@ -258,7 +258,7 @@ def granted(grant: str, auth: str = "iam") -> set[str]:
     [
         ("grant_start", {"POST/workflows/*/runs", "POST/runs/*/start"}),
         ("grant_send_event", {"POST/events", "POST/runs/*/events"}),
-        ("grant_read", {"GET/workflows", "GET/workflows/*", "GET/runs", "GET/runs/*", "GET/stats"}),
+        ("grant_read", {"GET/workflows", "GET/workflows/*", "GET/runs", "GET/runs/*", "GET/schedules", "GET/stats"}),
     ],
 )
 def test_a_grant_is_for_the_routes_that_it_needs(grant: str, routes: set[str]) -> None:

@@ -15,6 +15,7 @@ from stepwell.api.explain import Explanation
 from stepwell.api.graphs import GraphView, WorkflowSummary, WorkflowView
 from stepwell.api.problems import PROBLEM_TYPE
 from stepwell.api.requests import NAME_PATTERN, RUN_ID_PATTERN
+from stepwell.api.schedules import SchedulePage, ScheduleView
 from stepwell.api.stats import StatsView
 from stepwell.api.views import RunSummary, RunView
 from stepwell.definition.graph import Json
@@ -122,6 +123,8 @@ _SHAPES: tuple[Any, ...] = (
     WorkflowPage,
     WorkflowView,
     StatsView,
+    ScheduleView,
+    SchedulePage,
     HealthView,
     ProblemView,
 )

@@ -7,11 +7,12 @@ import binascii
 import json
 from collections.abc import Mapping
 from datetime import UTC, datetime
-from typing import Annotated, Any, TypeVar
+from typing import Annotated, Any, Literal, TypeVar
 from urllib.parse import parse_qsl
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, WithJsonSchema
 
+from stepwell.definition.durations import parse_duration
 from stepwell.definition.graph import Json
 from stepwell.engine.records import Status
 from stepwell.errors import InvalidInput, Problem, UserError
@@ -55,8 +56,20 @@ def _several(value: object) -> object:
     return [part.strip() for one in given for part in str(one).split(",") if part.strip()]
 
 
+def _duration_ms(value: object) -> object:
+    if value is None:
+        return None
+    try:
+        return parse_duration(value)
+    except UserError as error:
+        raise ValueError(f"{error.message}; {error.hint}") from None
+
+
 InstantMs = Annotated[
     int | None, BeforeValidator(_instant_ms), WithJsonSchema({"type": ["string", "null"], "format": "date-time"})
+]
+DurationMs = Annotated[
+    int | None, BeforeValidator(_duration_ms), WithJsonSchema({"type": ["string", "number", "null"]})
 ]
 # What admission accepts, said in the document too; admission is who refuses.
 NAME_PATTERN = f"^[A-Za-z0-9][A-Za-z0-9._:-]{{0,{NAME_CHARACTERS - 1}}}$"
@@ -127,6 +140,18 @@ class RunEventBody(Body):
 
 class EventBody(RunEventBody):
     key: str = Field("", description="whom it concerns; waits name the same key", json_schema_extra=PRINTABLE)
+
+
+class ScheduleBody(Body):
+    name: str = Field(json_schema_extra={"pattern": "^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$"})
+    workflow: str = Field(json_schema_extra={"pattern": NAME_PATTERN})
+    schedule: str = Field(description="cron(0 9 * * ? *), rate(5 minutes), or five fields of a crontab")
+    timezone: str = Field("UTC", description="a name of the IANA database")
+    input: Any = Field(default_factory=dict, description="of each run; checked against the input_schema")
+    overlap: Literal["skip", "allow"] = "skip"
+    catch_up: DurationMs = Field(
+        None, description="how late a firing is made up for; default: the last one, however late"
+    )
 
 
 class WaitQuery(Query):

@@ -20,6 +20,7 @@ from stepwell.api.exchange import Answer, Call, Route
 from stepwell.api.handlers.acting import ACTING_ROUTES
 from stepwell.api.handlers.asking import ASKING_ROUTES
 from stepwell.api.handlers.looking import LOOKING_ROUTES, installed_version
+from stepwell.api.handlers.scheduling import SCHEDULING_ROUTES
 from stepwell.api.handlers.starting import STARTING_ROUTES
 from stepwell.api.openapi import document
 from stepwell.api.problems import problem, problem_answer
@@ -27,7 +28,7 @@ from stepwell.api.requests import body_bytes, caller_of
 from stepwell.runtime.assembly import Assembly
 from stepwell.runtime.driving import run_now
 
-ROUTES: tuple[Route, ...] = (*STARTING_ROUTES, *ASKING_ROUTES, *ACTING_ROUTES, *LOOKING_ROUTES)
+ROUTES: tuple[Route, ...] = (*STARTING_ROUTES, *ASKING_ROUTES, *ACTING_ROUTES, *LOOKING_ROUTES, *SCHEDULING_ROUTES)
 
 _PARAMETER = re.compile(r"\{(\w+)\}")
 _encode = json.JSONEncoder(separators=(",", ":"), ensure_ascii=False).encode

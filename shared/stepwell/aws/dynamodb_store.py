@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from stepwell.aws.listing import Listing
 from stepwell.aws.mailbox import Mailbox
+from stepwell.aws.notes import Notes
 from stepwell.aws.table import Table
 
 
-class DynamoStore(Listing, Mailbox):
+class DynamoStore(Listing, Mailbox, Notes):
     """The Store port on a Table, for any number of threads and processes."""
 
     def __init__(self, table: Table) -> None:

@@ -9,6 +9,7 @@ BOX#<name>#<key>           E#<id>                       an event
 BOX#<name>#<key>           W#<run>#<token>#<slot>#<arm> a wait
 DEF#<version>              DEF                          a definition
 WORKFLOWS                  WORKFLOWS                    the names that runs were started of
+NOTES#<kind>               NOTE#<name>                  a note
 """
 
 from __future__ import annotations
@@ -120,6 +121,14 @@ def waiter_key(topic: Topic, run_id: str, token: str, slot: int, arm: int) -> It
 
 def definition_key(version: str) -> Item:
     return key(f"DEF#{part(version)}", "DEF")
+
+
+def notes_partition(kind: str) -> str:
+    return f"NOTES#{part(kind)}"
+
+
+def note_key(kind: str, name: str) -> Item:
+    return key(notes_partition(kind), f"NOTE#{part(name)}")
 
 
 WORKFLOWS_KEY = key("WORKFLOWS", "WORKFLOWS")

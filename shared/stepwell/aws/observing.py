@@ -18,7 +18,7 @@ from aws_lambda_powertools.metrics import EphemeralMetrics, MetricUnit
 from stepwell.definition.graph import Json, Step
 from stepwell.engine.actions import Outcome
 from stepwell.engine.retry import Policy
-from stepwell.runtime.messages import DeadLetter, Message, Publish
+from stepwell.runtime.messages import DeadLetter, Message, Publish, Scheduled
 from stepwell.runtime.worker import StepCall, Steps
 
 _logger = logging.getLogger("stepwell.worker")
@@ -84,6 +84,8 @@ def ids_of(message: Message) -> dict[str, Json]:
         return ids_of(message.wake)
     if isinstance(message, Publish):
         return {"event": message.event.topic.name, "event_id": message.event.id}
+    if isinstance(message, Scheduled):
+        return {"schedule": message.schedule}
     return {"run_id": message.run_id, "token": getattr(message, "token", None), "slot": getattr(message, "slot", None)}
 
 

@@ -16,6 +16,7 @@ from stepwell.aws.clients import Clients
 from stepwell.aws.dynamodb_store import DynamoStore
 from stepwell.aws.queues import Queues
 from stepwell.aws.s3_blobs import S3Blobs
+from stepwell.aws.scheduler_schedules import SchedulerSchedules
 from stepwell.aws.scheduler_timers import SchedulerTimers, Schedules
 from stepwell.aws.sqs_queue import SqsQueue
 from stepwell.aws.table import Table
@@ -86,6 +87,7 @@ def open_aws(
         jitter=random.random,
         max_steps=deployment.max_steps,
         pool=pool,
+        schedules=SchedulerSchedules(schedules, clients.scheduler),
     )
     return Deployed(parts, store, clients, deployment)
 

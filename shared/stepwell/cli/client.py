@@ -107,6 +107,9 @@ class Client:
     def stats(self) -> JsonObject:
         return self._object(self._send("GET", "/stats"))
 
+    def schedules(self) -> JsonObject:
+        return self._object(self._send("GET", "/schedules"))
+
     def _send(self, method: str, path: str, **more: Any) -> httpx.Response:
         return self._checked(self._http_send(method, path, **more))
 

@@ -40,7 +40,7 @@ app = typer.Typer(
 )
 COMMANDS: tuple[Callable[..., None], ...] = (  # in the order of the help
     *(develop.init, develop.dev, checking.check, develop.graph, develop.schema, deploy.deploy),
-    *(runs.run, runs.runs, runs.show, runs.history, runs.watch, runs.explain, runs.stats),
+    *(runs.run, runs.runs, runs.show, runs.history, runs.watch, runs.explain, runs.stats, runs.schedules),
     *(acts.event, acts.approve, acts.reject, acts.cancel, acts.terminate),
 )
 GROUPS = {"webhook": webhook.COMMANDS}

@@ -66,6 +66,16 @@ def runs_table(items: Iterable[Mapping[str, Any]], now: datetime) -> Table:
     return table
 
 
+def schedules_table(items: Iterable[Mapping[str, Any]], now: datetime) -> Table:
+    """The schedules by name; the next time is the reader's own."""
+    table = _table("name", "workflow", "schedule", "timezone", "next")
+    for schedule in items:
+        following = (schedule.get("next") or [None])[0]
+        told = (_plain(schedule.get(name)) for name in ("name", "workflow", "schedule", "timezone"))
+        table.add_row(*told, _plain(_when(following, now)))
+    return table
+
+
 def waiting_words(run: Mapping[str, Any], now: datetime) -> str:
     """What a run waits for, and until when."""
     if not run.get("waiting_for"):

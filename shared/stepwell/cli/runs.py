@@ -167,6 +167,21 @@ def stats(as_json: AsJson = False, url: Url = "") -> None:
     console().print(stats_view(found))
 
 
+def schedules(as_json: AsJson = False, url: Url = "") -> None:
+    """List the schedules: which workflow they start, and when next."""
+    with connect(url) as client:
+        found = client.schedules()
+    if as_json:
+        print_json(found)
+        return
+    from stepwell.cli.render import schedules_table  # noqa: PLC0415 - rich
+
+    if not found.get("items"):
+        typer.echo("no schedules", err=True)
+        return
+    console().print(schedules_table(found["items"], datetime.now(UTC)))
+
+
 def _show(found: JsonObject, as_json: bool) -> None:
     if as_json:
         print_json(found)

@@ -19,6 +19,7 @@ from stepwell.definition.graph import Graph, Json, Node
 from stepwell.definition.nodes import compile_nodes, start_of
 from stepwell.definition.text import closest, pointer_part
 from stepwell.definition.timeline import compile_timeline
+from stepwell.definition.triggers import triggers_of
 from stepwell.errors import DefinitionError, Problem
 from stepwell.limits import DEFINITION_NODES, RETENTION_MS
 
@@ -186,6 +187,7 @@ def _compile(context: Context, document: Mapping[str, Json], flawed: bool = Fals
 def _graph(context: Context, document: Mapping[str, Json], nodes: Mapping[str, Node], start: str) -> Graph:
     mode = document.get("start")
     retention_ms = context.duration_ms(document, "retention", "")
+    event_triggers, schedules = triggers_of(context, document)
     return Graph(
         name=document.get("workflow", ""),
         version=version_of(document),
@@ -207,6 +209,8 @@ def _graph(context: Context, document: Mapping[str, Json], nodes: Mapping[str, N
         internal=document.get("internal", False),
         events=events_of(context, document),
         dag=dag_of(document),
+        event_triggers=event_triggers,
+        schedules=schedules,
     )
 
 

@@ -195,6 +195,28 @@ class Node:
 
 
 @dataclass(frozen=True, slots=True)
+class EventTrigger:
+    """A run starts on an event. Its expressions see `event`, the payload, and `now`, when it was sent."""
+
+    event: str  # the event's name
+    key: Expression | None = None  # one run for each value; None: one for each event
+    match: Expression | None = None
+    input: Expression | None = None  # None: the payload
+
+
+@dataclass(frozen=True, slots=True)
+class ScheduleTrigger:
+    """A run starts at the times of a schedule. `event` is {schedule, scheduled_at}; `now` is when it was due."""
+
+    name: str  # <workflow>:<number>
+    expression: str  # as written; definition.timetable reads it
+    timezone: str = "UTC"
+    input: Expression | None = None  # None: the event
+    overlap: str = "skip"  # skip | allow: a firing while the run of an earlier one lives
+    catch_up_ms: int | None = None  # how late a firing may be made up for; None: the last one, however late
+
+
+@dataclass(frozen=True, slots=True)
 class Graph:
     """A compiled workflow. `version` is the hash of its canonical document, to which runs are pinned."""
 
@@ -211,7 +233,7 @@ class Graph:
     timeout_ms: int | None = None
     retention_ms: int = 30 * 24 * 3_600_000
     priority: int = 0
-    start_mode: str = "auto"
+    start_mode: str = "auto"  # auto | manual: a run that a trigger makes is idle until somebody starts it
     snapshot: str = "none"  # none | on_end | on_wait
     failure_policy: str = "fail"  # fail | compensate
     compensate_on: frozenset[str] = frozenset()  # timeout, cancel: what also leads to compensation
@@ -219,3 +241,5 @@ class Graph:
     events: Mapping[str, EventSettings] = field(default_factory=dict)  # by the event's name
     labels: Mapping[str, str] = field(default_factory=dict)
     dag: Mapping[str, tuple[str, ...]] = field(default_factory=dict)  # of `steps`: each node's dependencies
+    event_triggers: tuple[EventTrigger, ...] = ()
+    schedules: tuple[ScheduleTrigger, ...] = ()

@@ -345,6 +345,19 @@ class EventDef(Written):
     )
 
 
+class TriggerDef(Written):
+    """What starts a run: an event, or a schedule."""
+
+    event: str | None = Field(default=None, description="the event's name")
+    key: str | None = Field(default=None, description="one run for each value; default: one for each event")
+    match: Condition | None = Field(default=None, description="a condition over `event`")
+    schedule: str | None = Field(default=None, description="cron(0 9 * * ? *), rate(5 minutes) or 0 9 * * *")
+    timezone: str | None = Field(default=None, description="a name of the IANA database; default: UTC")
+    overlap: Literal["skip", "allow"] | None = None
+    catch_up: Duration | None = Field(default=None, description="how late a firing is made up for")
+    input: Json = Field(default=None, description="any JSON with templates over `event`; default: the event")
+
+
 class WorkflowDef(Written):
     """A definition. Exactly one of `nodes`, `timeline` and `steps` is there."""
 
@@ -365,6 +378,7 @@ class WorkflowDef(Written):
         default=None, description="when the run's state and history are kept as a file in the bucket"
     )
     events: dict[str, EventDef] | None = Field(default=None, description="settings of events, by the event's name")
+    triggers: list[TriggerDef] | None = Field(default=None, description="what starts runs")
     start: str | None = Field(default=None, description="auto or manual; in `nodes` also the name of the first node")
     timeline: list[EntryDef] | None = None
     nodes: dict[str, NodeDef] | None = None

@@ -29,7 +29,6 @@ UNSUPPORTED_KEYS: dict[tuple[str, str], str] = {
     **dict.fromkeys((("WorkflowDef", key) for key in ("States", "StartAt")), "the format `States` (ASL)"),
     ("WorkflowDef", "concurrency"): "a concurrency limit",
     ("WorkflowDef", "rate_limit"): "a rate limit",
-    ("WorkflowDef", "triggers"): "a trigger",
     ("WorkflowDef", "lock"): "a lock",
     ("WaitDef", "children"): "a wait for children",
     ("ActionDef", "compensate"): "the compensation of a timeout action",

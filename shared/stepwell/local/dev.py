@@ -25,6 +25,7 @@ from stepwell.local.folder import claim_folder
 from stepwell.local.gateway import Gateway
 from stepwell.local.pump import Pump
 from stepwell.local.reloading import Reloader, tell_problems
+from stepwell.local.ticker import Ticker
 from stepwell.local.webhooks import LocalWebhooks
 from stepwell.local.wiring import Local, open_local
 from stepwell.runtime.driving import run_now
@@ -67,6 +68,7 @@ def _serve(local: Local, folder: Path, loaded: Folder, listening: socket.socket,
     pump.start()
     _every(local, SWEEP_STILL_MS, partial(_sweep, local, SWEEP_STILL_MS))
     _every(local, HOUR_MS, partial(_purge, local))
+    _every(local, SECOND_MS, Ticker(local.parts).tick)
     webhooks = LocalWebhooks(environment())
     webhooks.replace(loaded.webhooks)
     if reload:

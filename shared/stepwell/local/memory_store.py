@@ -15,6 +15,7 @@ from dataclasses import replace
 from stepwell import limits
 from stepwell.definition.graph import Json
 from stepwell.engine.records import Status, Topic
+from stepwell.local.notes import MemoryNotes
 from stepwell.runtime.answers import decode_cursor, encode_cursor, fits, too_many_pending
 from stepwell.runtime.jsontext import decode, encode
 from stepwell.runtime.ports import (
@@ -53,10 +54,11 @@ class _Log:
         return [self.records[found] for found in self.slots[begin:end]]
 
 
-class MemoryStore:
+class MemoryStore(MemoryNotes):
     """The Store port on dictionaries. Its order is that of the data, never of hashes."""
 
     def __init__(self) -> None:
+        super().__init__()
         self._runs: dict[str, Header] = {}  # their input is JSON text
         self._by_time: list[tuple[int, str]] = []
         self._logs: dict[tuple[str, str], _Log] = {}

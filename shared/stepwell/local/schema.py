@@ -6,12 +6,14 @@ import sqlite3
 
 from stepwell.errors import UserError
 
-VERSION = 2
+VERSION = 3
 
 REPORTS = """CREATE TABLE reports (
         run_id TEXT NOT NULL, name TEXT NOT NULL, page INTEGER NOT NULL, value INTEGER NOT NULL,
         PRIMARY KEY (run_id, name, page)) WITHOUT ROWID"""
-SINCE: dict[int, tuple[str, ...]] = {2: (REPORTS,)}  # what a version added to the one before it
+NOTES = """CREATE TABLE notes (
+        kind TEXT NOT NULL, name TEXT NOT NULL, body TEXT NOT NULL, PRIMARY KEY (kind, name)) WITHOUT ROWID"""
+SINCE: dict[int, tuple[str, ...]] = {2: (REPORTS,), 3: (NOTES,)}  # what a version added to the one before it
 
 # Tables are WITHOUT ROWID where a row is found by its key only: one b-tree, so that an append dirties one page.
 # What is large stands last in its row: SQLite then reads the columns before it without touching overflow pages.
@@ -26,6 +28,7 @@ TABLES = (
         run_id TEXT NOT NULL, name TEXT NOT NULL, member TEXT NOT NULL,
         PRIMARY KEY (run_id, name, member)) WITHOUT ROWID""",
     REPORTS,
+    NOTES,
     """CREATE TABLE runs (
         run_id TEXT NOT NULL PRIMARY KEY, workflow TEXT NOT NULL, version TEXT NOT NULL, created_ms INTEGER NOT NULL,
         status TEXT NOT NULL, rev INTEGER NOT NULL, fingerprint TEXT NOT NULL, started_ms INTEGER NOT NULL,

@@ -11,7 +11,7 @@ from stepwell import limits
 from stepwell.definition.graph import Json
 from stepwell.engine.records import Status, Topic
 from stepwell.errors import PortError
-from stepwell.local.database import Database
+from stepwell.local.notes import SqliteNotes
 from stepwell.local.rows import ENDED, HEADER_COLUMNS, HEADER_FIELDS, event_of, header_of, header_row, list_sql
 from stepwell.runtime.answers import encode_cursor, too_many_pending
 from stepwell.runtime.jsontext import encode
@@ -87,11 +87,8 @@ PURGE_RUN = tuple(
 )
 
 
-class SqliteStore:
+class SqliteStore(SqliteNotes):
     """The Store port on a Database, for any number of threads and processes."""
-
-    def __init__(self, database: Database) -> None:
-        self._db = database
 
     async def create_run(self, header: Header) -> Header | None:
         row = header_row(header)

@@ -13,10 +13,12 @@ from stepwell.runtime.coordinator import Coordinator
 from stepwell.runtime.logbook import Logbook
 from stepwell.runtime.mailbox import Mailbox
 from stepwell.runtime.perform import Performer
-from stepwell.runtime.ports import Ports
+from stepwell.runtime.ports import Ports, Schedules
+from stepwell.runtime.schedules import Scheduling
 from stepwell.runtime.service import Service
 from stepwell.runtime.starting import Starter
 from stepwell.runtime.sweeper import Sweeper
+from stepwell.runtime.triggers import Triggers
 from stepwell.runtime.worker import Steps, Worker
 
 
@@ -30,6 +32,8 @@ class Assembly:
     coordinator: Coordinator
     service: Service
     sweeper: Sweeper
+    scheduling: Scheduling
+    triggers: Triggers
 
 
 def assemble(
@@ -44,20 +48,26 @@ def assemble(
     max_steps: int = RUN_STEPS,
     pool: str | None = None,
     forks_kept: int = FORKS_KEPT,
+    schedules: Schedules | None = None,
 ) -> Assembly:
     """`new_id` and `jitter` are the only randomness there is; both are passed in.
 
     `pool`: whose steps this worker runs; None: everybody's. `forks_kept`: 0 for a process that is always cold.
+    `schedules`: what fires callers' schedules; None: a ticker of this process does.
     """
     logbook = Logbook(ports, catalog, snapshot_records, max_steps, forks_kept)
     starter = Starter(ports, catalog, Alarms(ports))
     performer = Performer(ports, logbook, starter, Mailbox(ports, logbook, catalog, compile_expression))
     coordinator = Coordinator(ports, logbook, performer, catalog)
+    service = Service(ports, logbook, performer, coordinator, starter, new_id)
+    scheduling = Scheduling(ports, catalog, schedules)
     return Assembly(
         ports,
         catalog,
         Worker(ports, logbook, performer, steps, jitter, pool),
         coordinator,
-        Service(ports, logbook, performer, coordinator, starter, new_id),
+        service,
         Sweeper(ports, logbook),
+        scheduling,
+        Triggers(ports, catalog, scheduling, service.start),
     )

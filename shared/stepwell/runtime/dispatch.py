@@ -8,7 +8,7 @@ from stepwell.definition.graph import Json
 from stepwell.limits import DELIVERIES, MINUTE_MS, PUT_OFFS
 from stepwell.runtime.alarms import QUEUE_HORIZON_MS
 from stepwell.runtime.assembly import Assembly
-from stepwell.runtime.messages import DeadLetter, Wake, from_json, to_json
+from stepwell.runtime.messages import DeadLetter, Message, Publish, Scheduled, Wake, from_json, to_json
 from stepwell.runtime.ports import Lane
 from stepwell.runtime.worker import Budget
 
@@ -21,7 +21,19 @@ async def dispatch(parts: Assembly, lane: Lane, body: Mapping[str, Json], budget
     if lane is Lane.WORK and isinstance(message, Wake):
         await parts.worker.handle(message, budget)
     else:
-        await parts.coordinator.handle(message)
+        await coordinate(parts, message)
+
+
+async def coordinate(parts: Assembly, message: Message) -> None:
+    """What the resume lane carries. An event goes to whoever waits for it, and starts what it triggers."""
+    match message:
+        case Scheduled():
+            await parts.triggers.fire(message)
+        case Publish(event):
+            await parts.coordinator.handle(message)
+            await parts.triggers.take(event)
+        case _:
+            await parts.coordinator.handle(message)
 
 
 async def put_off(parts: Assembly, lane: Lane, body: Mapping[str, Json]) -> bool:

@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
+from datetime import datetime
 from typing import TypeAlias
 
 from stepwell.definition.graph import DEFAULT_POOL, Json
+from stepwell.engine.names import iso
 from stepwell.engine.records import ROOT, Topic
 from stepwell.errors import EngineFault
-from stepwell.runtime.ports import Event
+from stepwell.runtime.ports import Event, Schedule
+
+# EventBridge Scheduler puts the time here for which an invocation was scheduled: 2030-01-31T09:00:00Z.
+SCHEDULED_TIME = "<aws.scheduler.scheduled-time>"
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,7 +121,23 @@ class EndRun:
         return f"parent:{self.parent}:{self.token}:{self.slot}"
 
 
-Message: TypeAlias = Wake | Timer | Deadline | Publish | DeadLetter | Shut | EndRun
+@dataclass(frozen=True, slots=True)
+class Scheduled:
+    """A time of a schedule has come. `made`: the schedule itself, of one that a caller made.
+
+    `at_ms` 0: whoever sends it says when; an emulator does not.
+    """
+
+    schedule: str
+    at_ms: int = 0
+    made: Schedule | None = None
+
+    @property
+    def id(self) -> str:
+        return f"scheduled:{self.schedule}:{self.at_ms}"
+
+
+Message: TypeAlias = Wake | Timer | Deadline | Publish | DeadLetter | Shut | EndRun | Scheduled
 
 
 def to_json(message: Message) -> dict[str, Json]:
@@ -137,6 +158,9 @@ def to_json(message: Message) -> dict[str, Json]:
             return {"type": "end_run", "run_id": run_id, "parent": parent, "token": token, "slot": slot}
         case DeadLetter(wake):
             return {"type": "dead_letter", "wake": to_json(wake)}
+        case Scheduled(schedule, at_ms, made):
+            body = {"type": "scheduled", "schedule": schedule, "at": iso(at_ms) if at_ms else SCHEDULED_TIME}
+            return {**body, "made": asdict(made)} if made else body
         case Publish(event, kept):
             return {
                 "type": "publish",
@@ -165,13 +189,20 @@ def from_json(raw: Mapping[str, Json]) -> Message:
                 return EndRun(raw["run_id"], raw["parent"], raw["token"], raw["slot"])
             case "dead_letter":
                 return DeadLetter(_wake_of(raw["wake"]))
+            case "scheduled":
+                made = Schedule(**raw["made"]) if "made" in raw else None
+                return Scheduled(raw["schedule"], _time_ms(raw["at"]), made)
             case "publish":
                 topic = Topic(*raw["topic"])
                 event = Event(topic, raw["id"], raw["payload"], raw["at_ms"], raw["expires_ms"])
                 return Publish(event, raw.get("kept", False))
-    except (KeyError, TypeError) as error:
+    except (KeyError, TypeError, ValueError) as error:
         raise EngineFault(f"a message without its parts: {error!r}", code="broken_message") from error
     raise EngineFault(f"a message of unknown type {raw['type']!r}", code="broken_message")
+
+
+def _time_ms(text: str) -> int:
+    return 0 if text == SCHEDULED_TIME else int(datetime.fromisoformat(text).timestamp() * 1_000)
 
 
 def _wake_of(raw: Mapping[str, Json]) -> Wake:

@@ -14,18 +14,21 @@ from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 
 from stepwell.definition.compiler import compile_document
-from stepwell.definition.graph import DEFAULT_POOL, Graph, Json, Step
+from stepwell.definition.graph import DEFAULT_POOL, Graph, Json, ScheduleTrigger, Step
 from stepwell.definition.http_steps import calls_of
 from stepwell.definition.targets import Hosts, parse_hosts, parse_url
+from stepwell.definition.timetable import parse_schedule
 from stepwell.errors import DefinitionError, Problem, StepwellError
 from stepwell.runtime.folder import load_folder
+from stepwell.runtime.messages import Scheduled, to_json
 
 FORMAT = 1
 BROKEN, USAGE = 1, 2  # exit statuses
 
 
 def pack_folder(folder: Path, hosts: Hosts | None = None) -> Mapping[str, Json]:
-    """The folder's definitions, the pools they name, what each pool's steps call, and the webhook sources.
+    """The folder's definitions, the pools they name, what each pool's steps call, the webhook sources,
+    and the schedules that the stack is to make.
 
     `hosts`: those that may be called; None: any. Raises NotFound; DefinitionError when a definition has errors.
     """
@@ -39,12 +42,23 @@ def pack_folder(folder: Path, hosts: Hosts | None = None) -> Mapping[str, Json]:
         "calls": _calls(loaded.graphs),
         "definitions": [graph.document for graph in loaded.graphs],
         "webhooks": loaded.webhooks,
+        "schedules": [_schedule(one) for graph in loaded.graphs for one in graph.schedules],
     }
 
 
 def unpack(packed: Mapping[str, Json]) -> tuple[Graph, ...]:
     """The graphs of what `pack_folder` made."""
     return tuple(compile_document(document, trusted=True) for document in packed["definitions"])
+
+
+def _schedule(trigger: ScheduleTrigger) -> Mapping[str, Json]:
+    """As EventBridge Scheduler takes it, with what it is to send."""
+    return {
+        "name": trigger.name,
+        "expression": parse_schedule(trigger.expression, trigger.timezone).aws,
+        "timezone": trigger.timezone,
+        "message": to_json(Scheduled(trigger.name)),
+    }
 
 
 def _steps(graphs: Iterable[Graph]) -> Iterator[tuple[str, Step]]:

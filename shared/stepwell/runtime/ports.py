@@ -130,8 +130,22 @@ class Consumed(StrEnum):
     SLOT_TAKEN = "slot_taken"
 
 
+@dataclass(frozen=True, slots=True)
+class Schedule:
+    """Times at which runs of a workflow start: one of a definition, or one that a caller made."""
+
+    name: str
+    workflow: str
+    expression: str
+    timezone: str = "UTC"
+    input: Json = None  # of one that a caller made; a definition's has an expression
+    overlap: str = "skip"
+    catch_up_ms: int | None = None
+    since_ms: int = 0  # when a caller made it; 0 for a definition's
+
+
 class Store(Protocol):
-    """Log, join, mailbox, headers. Reads are strongly consistent except `list_runs` and `stats`."""
+    """Log, join, mailbox, headers, notes. Reads are strongly consistent except `list_runs` and `stats`."""
 
     async def create_run(self, header: Header) -> Header | None:
         """None when this call created it; else the header that has this run id already."""
@@ -201,6 +215,17 @@ class Store(Protocol):
 
     async def get_definition(self, version: str) -> str | None: ...
 
+    async def put_note(self, kind: str, name: str, body: str, before: str | None) -> bool:
+        """Writes a small text, unless another one than `before` is there. True where it stands, now or already."""
+
+    async def get_note(self, kind: str, name: str) -> str | None: ...
+
+    async def notes(self, kind: str) -> Mapping[str, str]:
+        """All of a kind by name, in the order of their names. There are few."""
+
+    async def drop_note(self, kind: str, name: str) -> bool:
+        """False when there was none."""
+
 
 class Lane(StrEnum):
     """The queues: wakes of tokens for the worker; timers, events and dead letters for the coordinator."""
@@ -223,6 +248,14 @@ class Timers(Protocol):
 
         Idempotent by name until it has fired; whether a second call fires again after that is the adapter's.
         """
+
+
+class Schedules(Protocol):
+    async def set(self, schedule: Schedule, message: Mapping[str, Json]) -> None:
+        """Sends the message to the resume lane at each time of the schedule. Idempotent by its name."""
+
+    async def drop(self, name: str) -> None:
+        """No message is sent any more. Idempotent."""
 
 
 class Blobs(Protocol):

@@ -287,7 +287,11 @@ class Service:
         settings = self._starter.event_settings(topic.name)
         now_ms = self.ports.clock.now_ms()
         event = Event(topic, event_id, payload, now_ms, now_ms + settings.expire_after_ms)
-        await self.ports.store.put_event(event, settings.max_pending)
+        try:
+            await self.ports.store.put_event(event, settings.max_pending)
+        except Conflict:
+            if not self._starter.is_trigger(topic.name):  # that it starts runs is no matter of who waits for it
+                raise
         await self.ports.queue.send(Lane.RESUME, to_json(Publish(event, kept=True)))
         return event.id
 

@@ -53,6 +53,10 @@ class Starter:
         """What becomes of the events of this name."""
         return self._catalog.event_settings(name)
 
+    def is_trigger(self, name: str) -> bool:
+        """Whether events of this name start runs."""
+        return any(one.event == name for graph in self._catalog.current.values() for one in graph.event_triggers)
+
     async def pinned(self, header: Header) -> Graph:
         """The definition that this run follows."""
         return await self._catalog.pinned(header.version, self._ports.store)

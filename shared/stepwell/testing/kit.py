@@ -22,16 +22,17 @@ from stepwell.definition.expressions import compile_expression
 from stepwell.definition.graph import Graph, Json
 from stepwell.engine.entries import entry_json
 from stepwell.errors import DefinitionError, Problem
-from stepwell.limits import FORK_WIDTH
+from stepwell.limits import FORK_WIDTH, PAGE_ITEMS_MAX
 from stepwell.local.clocks import VirtualClock
 from stepwell.local.inbox import Inbox
 from stepwell.local.memory import MemoryBlobs, MemoryQueue, MemoryStore
+from stepwell.local.ticker import Ticker
 from stepwell.runtime.assembly import assemble
 from stepwell.runtime.catalog import Catalog
 from stepwell.runtime.dispatch import dispatch
 from stepwell.runtime.driving import run_now
 from stepwell.runtime.folder import load_folder
-from stepwell.runtime.ports import Lane, Ports
+from stepwell.runtime.ports import Lane, Ports, RunQuery
 from stepwell.runtime.service import Start
 from stepwell.runtime.worker import Unlimited
 from stepwell.testing.mocks import Mock, MockedSteps
@@ -188,6 +189,7 @@ class Stepwell:
             jitter=lambda: 0.5,
         )
         self.service = self._parts.service
+        self._ticker = Ticker(self._parts)
         loaded = load_folder(folder)
         _refuse_errors(loaded.errors)
         self._deploy(loaded.graphs)
@@ -224,18 +226,29 @@ class Stepwell:
         """An event for whoever waits for name and key, now or later."""
         run_now(self.service.send_event(name, payload, key=key, event_id=event_id))
 
+    def runs(self, workflow: str) -> list[Run]:
+        """The runs of a workflow, oldest first: also those that an event or a schedule started. At most 500."""
+        self.settle()
+        page = run_now(self.service.runs(RunQuery(workflow, limit=PAGE_ITEMS_MAX)))
+        return [Run(self, header.run_id) for header in reversed(page.headers)]
+
     @property
     def now(self) -> datetime:
         return datetime.fromtimestamp(self._clock.now_ms() / 1000, UTC)
 
     def advance(self, duration: str | float) -> None:
-        """Lets so much time go by; what falls due on the way happens at its own time."""
+        """Lets so much time go by; what falls due on the way happens at its own time, schedules fire among it."""
         self.settle()
         until_ms = self._clock.now_ms() + parse_duration(duration)
-        while (due_ms := self._inbox.next_due_ms()) is not None and due_ms <= until_ms:
+        while (due_ms := self._next_due_ms()) is not None and due_ms <= until_ms:
             self._clock.set(max(due_ms, self._clock.now_ms()))
+            self._ticker.tick()
             self.settle()
         self._clock.set(until_ms)
+
+    def _next_due_ms(self) -> int | None:
+        times = (self._inbox.next_due_ms(), self._ticker.next_due_ms())
+        return min((time_ms for time_ms in times if time_ms is not None), default=None)
 
     def settle(self) -> None:
         """Handles every message that is due. A fault of the engine is raised here, not retried."""
@@ -261,6 +274,7 @@ class Stepwell:
     def _deploy(self, graphs: tuple[Graph, ...]) -> None:
         self._graphs.update({graph.name: graph for graph in graphs})
         self._parts.catalog.replace(self._graphs.values())
+        self._ticker.tick()  # schedules that are new count from now on
 
 
 def _refuse_errors(problems: tuple[Problem, ...]) -> None:

@@ -1,0 +1,63 @@
+"""Schedules: listing all of them, making and deleting those that are of no definition."""
+
+from __future__ import annotations
+
+from stepwell.api.exchange import Answer, Call, Route
+from stepwell.api.handlers.asking import paged
+from stepwell.api.requests import NoQuery, ScheduleBody
+from stepwell.api.schedules import schedule_view
+from stepwell.runtime.ports import Schedule
+
+
+async def list_schedules(call: Call) -> Answer:
+    call.asked(NoQuery)
+    now_ms = call.parts.ports.clock.now_ms()
+    return paged([schedule_view(known, now_ms) for known in await call.parts.scheduling.all()], "")
+
+
+async def create_schedule(call: Call) -> Answer:
+    call.asked(NoQuery)
+    body = call.body(ScheduleBody)
+    schedule = Schedule(
+        name=body.name,
+        workflow=body.workflow,
+        expression=body.schedule,
+        timezone=body.timezone,
+        input=body.input,
+        overlap=body.overlap,
+        catch_up_ms=body.catch_up,
+    )
+    made, is_new = await call.parts.scheduling.create(schedule)
+    return Answer(201 if is_new else 200, schedule_view(made, call.parts.ports.clock.now_ms()))
+
+
+async def delete_schedule(call: Call) -> Answer:
+    call.asked(NoQuery)
+    await call.parts.scheduling.remove(call.path["name"])
+    return Answer(204, "")
+
+
+SCHEDULING_ROUTES = (
+    Route("GET", "/schedules", list_schedules, "List the schedules", {200: "all of them, by name"}, "SchedulePage"),
+    Route(
+        "POST",
+        "/schedules",
+        create_schedule,
+        "Make a schedule that starts runs of a workflow",
+        {
+            201: "it is made",
+            200: "it was made before, with the same body",
+            404: "no such workflow",
+            409: "the name is another schedule's, or there are too many",
+        },
+        "ScheduleView",
+        ScheduleBody,
+    ),
+    Route(
+        "DELETE",
+        "/schedules/{name}",
+        delete_schedule,
+        "Delete a schedule; the runs that it started go on",
+        {204: "it is deleted", 404: "no such schedule", 409: "it is of a workflow's definition"},
+    ),
+)

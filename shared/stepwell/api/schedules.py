@@ -1,0 +1,50 @@
+"""A schedule as the API shows it."""
+
+from __future__ import annotations
+
+from typing_extensions import TypedDict
+
+from stepwell.definition.graph import Json
+from stepwell.engine.names import iso
+from stepwell.runtime.schedules import Known, next_ms
+
+NEXT_TIMES = 3
+
+
+class ScheduleView(TypedDict):
+    name: str
+    workflow: str
+    schedule: str
+    timezone: str
+    overlap: str
+    catch_up: float | None  # seconds
+    input: Json  # null for a definition's, which has an expression
+    source: str  # definition | api
+    next: list[str]
+    last_at: str | None
+    last_run_id: str | None
+    created_at: str | None
+
+
+class SchedulePage(TypedDict):
+    items: list[ScheduleView]
+    next_cursor: str | None
+
+
+def schedule_view(known: Known, now_ms: int) -> ScheduleView:
+    """`next` is empty where the schedule never fires again, or nobody knows yet since when its rate counts."""
+    schedule, last = known.schedule, known.last
+    return ScheduleView(
+        name=schedule.name,
+        workflow=schedule.workflow,
+        schedule=schedule.expression,
+        timezone=schedule.timezone,
+        overlap=schedule.overlap,
+        catch_up=None if schedule.catch_up_ms is None else schedule.catch_up_ms / 1_000,
+        input=schedule.input,
+        source="definition" if known.of_definition else "api",
+        next=[iso(at_ms) for at_ms in next_ms(known, now_ms, NEXT_TIMES)],
+        last_at=iso(last.at_ms) if last and last.run_id else None,
+        last_run_id=(last.run_id or None) if last else None,
+        created_at=iso(schedule.since_ms) if schedule.since_ms else None,
+    )

@@ -1,0 +1,37 @@
+"""Notes: small texts by kind and name. A kind is a partition, because there are few of each."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from stepwell.aws import keys
+from stepwell.aws.items import text
+from stepwell.aws.table import OnTable
+
+_NEW = "attribute_not_exists(pk)"
+
+
+class Notes(OnTable):
+    """The notes of the Store port."""
+
+    async def put_note(self, kind: str, name: str, body: str, before: str | None) -> bool:
+        item = {**keys.note_key(kind, name), "name": text(name), "body": text(body)}
+        if before is None:
+            there = self._table.put_new(item, _NEW)
+        else:
+            bound = {":before": text(before)}
+            there = self._table.put_new(item, f"{_NEW} OR body = :before", ExpressionAttributeValues=bound)
+        return there is None or there == item
+
+    async def get_note(self, kind: str, name: str) -> str | None:
+        item = self._table.get(keys.note_key(kind, name))
+        return None if item is None else str(item["body"]["S"])
+
+    async def notes(self, kind: str) -> Mapping[str, str]:
+        items = self._table.query("pk = :pk", {":pk": keys.notes_partition(kind)})
+        return dict(sorted((str(item["name"]["S"]), str(item["body"]["S"])) for item in items))
+
+    async def drop_note(self, kind: str, name: str) -> bool:
+        there = self._table.get(keys.note_key(kind, name), keys.PARTITION) is not None
+        self._table.delete(keys.note_key(kind, name))
+        return there

@@ -1,0 +1,66 @@
+"""Schedules that callers make, on EventBridge Scheduler: a recurring schedule that sends to the resume queue.
+
+Those of definitions are of the stack. The message holds the schedule itself, so that a firing reads nothing.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Mapping
+from datetime import UTC, datetime
+from typing import Any
+
+from botocore.exceptions import ClientError
+
+from stepwell.aws.calls import Retry, code_of
+from stepwell.aws.protocols import SchedulerClient
+from stepwell.aws.scheduler_timers import Schedules
+from stepwell.definition.graph import Json
+from stepwell.definition.timetable import Rate, parse_schedule
+from stepwell.runtime.jsontext import encode
+from stepwell.runtime.ports import Schedule
+
+
+class SchedulerSchedules:
+    """The Schedules port."""
+
+    def __init__(self, place: Schedules, client: Callable[[], SchedulerClient], retry: Retry | None = None) -> None:
+        self._place, self._client, self._retry = place, client, retry or Retry()
+
+    async def set(self, schedule: Schedule, message: Mapping[str, Json]) -> None:
+        request = self._request(schedule, encode(message))
+        self._retry.call("CreateSchedule", lambda: self._unless(
+            "ConflictException", lambda: self._client().create_schedule(**request)))  # fmt: skip
+
+    async def drop(self, name: str) -> None:
+        where = {"Name": self._name(name), "GroupName": self._place.group}
+        self._retry.call("DeleteSchedule", lambda: self._unless(
+            "ResourceNotFoundException", lambda: self._client().delete_schedule(**where)))  # fmt: skip
+
+    def _unless(self, code: str, send: Callable[[], object]) -> None:
+        """An error of this code says that it is so already."""
+        try:
+            send()
+        except ClientError as error:
+            if code_of(error) != code:
+                raise
+
+    def _request(self, schedule: Schedule, body: str) -> dict[str, Any]:
+        table = parse_schedule(schedule.expression, schedule.timezone)
+        request: dict[str, Any] = {
+            "Name": self._name(schedule.name),
+            "GroupName": self._place.group,
+            "Description": f"Stepwell: {schedule.name}",
+            "ScheduleExpression": table.aws,
+            "ScheduleExpressionTimezone": schedule.timezone,
+            "FlexibleTimeWindow": {"Mode": "OFF"},
+            "Target": {"Arn": self._place.queues.resume.arn, "RoleArn": self._place.role_arn, "Input": body},
+        }
+        if isinstance(table, Rate):  # without it, the first firing comes at once
+            request["StartDate"] = datetime.fromtimestamp((schedule.since_ms + table.period_ms) / 1_000, UTC)
+        return request
+
+    def _name(self, name: str) -> str:
+        """A group may be several deployments'; a timer's name is 64 hexadecimal digits."""
+        cause = f"{self._place.queues.resume.arn} {name}"
+        return f"schedule-{hashlib.sha256(cause.encode()).hexdigest()[:48]}"

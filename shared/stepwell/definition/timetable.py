@@ -1,0 +1,259 @@
+"""When a schedule fires: cron and rate expressions in a time zone, computed as EventBridge Scheduler documents it.
+
+    a local time that does not exist (the clock goes forward)      does not fire
+    a local time that comes twice (the clock goes back)            fires once, the first time
+    rate(…)                                                        whole periods of elapsed time, whatever the clock
+
+cronsim walks the calendar, in local time without a zone; what the zone makes of a local time is decided here.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from functools import lru_cache
+from typing import TypeAlias
+from zoneinfo import ZoneInfo
+
+from stepwell.errors import InvalidInput
+from stepwell.limits import DAY_MS, HOUR_MS, MINUTE_MS, SECOND_MS, YEAR_MS
+
+HINT = "write cron(0 9 * * ? *), rate(5 minutes), or the five fields of a crontab: 0 9 * * *"
+UNITS_MS = {"minute": MINUTE_MS, "hour": HOUR_MS, "day": DAY_MS}
+LONGEST_MS = 10 * YEAR_MS  # between two firings of a rate
+LONGEST_TEXT = 256  # what EventBridge Scheduler takes
+_LONGEST_SHIFT = timedelta(hours=3)  # of a zone's clock, at once; no zone has moved by more than two
+_RATE = re.compile(r"rate\(\s*(\d{1,7})\s+(minute|hour|day)s?\s*\)", re.ASCII)
+_CRON = re.compile(r"cron\((.*)\)", re.ASCII)
+_ITEM = re.compile(r"(\*|[0-9A-Z]+)(?:-([0-9A-Z]+))?(?:/([0-9]+))?", re.ASCII)
+_NTH = re.compile(r"([0-9A-Z]+)#([1-5])", re.ASCII)
+_LAST = re.compile(r"([0-9]|SUN|MON|TUE|WED|THU|FRI|SAT)L", re.ASCII)
+_DAYS = ("SUN", "MON", "TUE", "WED", "THU", "FRI", "SAT")
+_MONTH_NAMES = ("JAN", "FEB", "MAR", "APR", "MAY", "JUN", "JUL", "AUG", "SEP", "OCT", "NOV", "DEC")
+_MONTHS = {name: at for at, name in enumerate(_MONTH_NAMES, 1)}
+
+
+@dataclass(frozen=True, slots=True)
+class Rate:
+    """Fires each time a period is over since `since_ms`, which whoever asks knows."""
+
+    aws: str  # the expression, as EventBridge Scheduler takes it
+    period_ms: int
+
+    def after(self, time_ms: int, since_ms: int) -> int | None:
+        """The first firing later than this time."""
+        return since_ms + max((time_ms - since_ms) // self.period_ms + 1, 1) * self.period_ms
+
+    def until(self, time_ms: int, since_ms: int) -> int | None:
+        """The last firing at this time or before; None where there was none."""
+        periods = (time_ms - since_ms) // self.period_ms
+        return since_ms + periods * self.period_ms if periods >= 1 else None
+
+
+@dataclass(frozen=True, slots=True)
+class Cron:
+    """Fires at local times of a zone. `since_ms` means nothing to it."""
+
+    aws: str
+    line: str  # minute, hour, day of month, month and day of week, as cronsim takes them
+    years: frozenset[int] | None  # None: all
+    zone: ZoneInfo
+
+    def after(self, time_ms: int, since_ms: int = 0) -> int | None:
+        """The first firing later than this time; None where there is none."""
+        for local in self._forward(self._local(time_ms)):
+            at_ms = self._instant_ms(local)
+            if at_ms is not None and at_ms > time_ms:
+                return at_ms
+        return None
+
+    def until(self, time_ms: int, since_ms: int = 0) -> int | None:
+        """The last firing at this time or before; None where there was none."""
+        for local in self._backward(self._local(time_ms) + _LONGEST_SHIFT):
+            at_ms = self._instant_ms(local)
+            if at_ms is not None and at_ms <= time_ms:
+                return at_ms
+        return None
+
+    def _local(self, time_ms: int) -> datetime:
+        """What the zone's clocks show."""
+        return datetime.fromtimestamp(time_ms // SECOND_MS, self.zone).replace(tzinfo=None, fold=0)
+
+    def _instant_ms(self, local: datetime) -> int | None:
+        """When the zone's clocks first show this; None when they never do."""
+        moment = local.replace(tzinfo=self.zone, fold=0).astimezone(UTC)
+        shown = moment.astimezone(self.zone).replace(tzinfo=None, fold=0)
+        return int(moment.timestamp()) * SECOND_MS if shown == local else None
+
+    def _forward(self, start: datetime) -> Iterator[datetime]:
+        from cronsim import CronSim  # noqa: PLC0415 - only where there is a schedule
+
+        while True:
+            for local in CronSim(self.line, start):
+                if self.years is None or local.year in self.years:
+                    yield local
+                    continue
+                later = [year for year in self.years if year > local.year]
+                if not later:
+                    return
+                start = datetime(min(later), 1, 1) - timedelta(seconds=1)
+                break
+            else:
+                return
+
+    def _backward(self, start: datetime) -> Iterator[datetime]:
+        from cronsim import CronSim  # noqa: PLC0415 - see above
+
+        while True:
+            for local in CronSim(self.line, start, reverse=True):
+                if self.years is None or local.year in self.years:
+                    yield local
+                    continue
+                earlier = [year for year in self.years if year < local.year]
+                if not earlier:
+                    return
+                start = datetime(max(earlier) + 1, 1, 1)
+                break
+            else:
+                return
+
+
+Timetable: TypeAlias = Rate | Cron
+
+
+@lru_cache(maxsize=1_000)
+def parse_schedule(text: str, timezone: str = "UTC") -> Timetable:
+    """The timetable of an expression. Raises InvalidInput: `bad_schedule`, `unsupported_schedule`, `bad_timezone`."""
+    zone, trimmed = _zone(timezone), text.strip()
+    if len(trimmed) > LONGEST_TEXT:
+        raise _bad(f"a schedule has at most {LONGEST_TEXT} characters")
+    if match := _RATE.fullmatch(trimmed):
+        return _rate(int(match[1]), match[2])
+    if trimmed.startswith("at("):
+        raise _unsupported("a schedule of one time, at(…)", "start a run with start_at, or write a cron with its year")
+    if match := _CRON.fullmatch(trimmed):
+        return _of_aws(match[1].upper().split(), zone)
+    fields = trimmed.upper().split()
+    if len(fields) != 5:
+        raise _bad(f"{text[:80]!r} is no schedule")
+    return _of_crontab(fields, zone)
+
+
+def _zone(name: str) -> ZoneInfo:
+    try:
+        return ZoneInfo(name)
+    except (OSError, ValueError, KeyError) as error:  # KeyError: ZoneInfoNotFoundError
+        hint = "write a name of the IANA database: Europe/Madrid, America/New_York, UTC"
+        raise InvalidInput(f"{name[:80]!r} is no time zone", code="bad_timezone", hint=hint) from error
+
+
+def _rate(value: int, unit: str) -> Rate:
+    period_ms = value * UNITS_MS[unit]
+    if not 0 < period_ms <= LONGEST_MS:
+        raise _bad(f"rate({value} {unit}s) is not between 1 minute and 10 years")
+    return Rate(f"rate({value} {unit}{'' if value == 1 else 's'})", period_ms)
+
+
+def _of_aws(fields: list[str], zone: ZoneInfo) -> Cron:
+    """The six fields of EventBridge: days of the week are 1 to 7 from Sunday, and one of the two days is `?`."""
+    if len(fields) != 6:
+        raise _bad(f"cron(…) has six fields, minute to year, not {len(fields)}")
+    minute, hour, day, month, weekday, year = fields
+    if (day == "?") == (weekday == "?"):
+        raise _bad("of day of month and day of week, exactly one must be ?")
+    years = None if year == "*" else frozenset(_numbers(year, "year", 1970, 2199))
+    line = _line(minute, hour, "*" if day == "?" else day, month, "*" if weekday == "?" else weekday, sunday=1)
+    return _checked(Cron(f"cron({' '.join(fields)})", line, years, zone))
+
+
+def _of_crontab(fields: list[str], zone: ZoneInfo) -> Cron:
+    """Five fields: days of the week are 0 to 7 from Sunday. EventBridge knows no `one day or the other`."""
+    minute, hour, day, month, weekday = fields
+    if day != "*" and weekday != "*":
+        raise _unsupported("a crontab with both a day of month and a day of week", "make two schedules of it")
+    line = _line(minute, hour, day, month, weekday, sunday=0)
+    minute, hour, day, month, weekday = line.split()
+    days = ("?", _to_aws(weekday)) if weekday != "*" else (day, "?")
+    return _checked(Cron(f"cron({minute} {hour} {days[0]} {month} {days[1]} *)", line, None, zone))
+
+
+def _line(minute: str, hour: str, day: str, month: str, weekday: str, *, sunday: int) -> str:
+    """The fields as cronsim takes them: every number written out, days of the week 0 to 6 from Sunday."""
+    if "W" in day:
+        raise _unsupported("the nearest weekday (`W`)", "write the days of the week: MON-FRI")
+    return " ".join((
+        _spelled(minute, "minute", 0, 59),
+        _spelled(hour, "hour", 0, 23),
+        "L" if day == "L" else _spelled(day, "day of month", 1, 31),
+        _spelled(month, "month", 1, 12, _MONTHS),
+        _weekday(weekday, sunday),
+    ))  # fmt: skip
+
+
+def _weekday(text: str, sunday: int) -> str:
+    names = {name: at + sunday for at, name in enumerate(_DAYS)}
+    low, high = (1, 7) if sunday else (0, 7)
+    if match := _NTH.fullmatch(text):
+        (day,) = _numbers(match[1], "day of week", low, high, names)
+        return f"{(day - sunday) % 7}#{match[2]}"
+    if match := _LAST.fullmatch(text):
+        (day,) = _numbers(match[1], "day of week", low, high, names)
+        return f"{(day - sunday) % 7}L"
+    if "L" in text or "#" in text:
+        raise _unsupported(f"the day of week {text[:20]!r}", "L and # stand behind one day, alone: 6L, MON#1")
+    if text == "*":
+        return text
+    return ",".join(map(str, sorted({(day - sunday) % 7 for day in _numbers(text, "day of week", low, high, names)})))
+
+
+def _to_aws(weekday: str) -> str:
+    """Days of the week as cronsim has them, counted from 1."""
+    return re.sub(r"^\d|(?<=,)\d", lambda match: str(int(match[0]) + 1), weekday)
+
+
+def _spelled(text: str, field: str, low: int, high: int, names: Mapping[str, int] | None = None) -> str:
+    return text if text == "*" else ",".join(map(str, sorted(set(_numbers(text, field, low, high, names)))))
+
+
+def _numbers(text: str, field: str, low: int, high: int, names: Mapping[str, int] | None = None) -> Iterator[int]:
+    """What a list of numbers, ranges and steps stands for."""
+    for item in text.split(","):
+        match = _ITEM.fullmatch(item)
+        if match is None:
+            raise _bad(f"the {field} cannot be {text[:40]!r}")
+        first, last, step = match[1], match[2], match[3]
+        begin = low if first == "*" else _number(first, field, low, high, names)
+        end = high if first == "*" or step else begin
+        if last is not None:
+            end = _number(last, field, low, high, names)
+        if begin > end or (first == "*" and last is not None) or step == "0" * len(step or "1"):
+            raise _bad(f"the {field} cannot be {item[:40]!r}")
+        yield from range(begin, end + 1, int(step or 1))
+
+
+def _number(text: str, field: str, low: int, high: int, names: Mapping[str, int] | None) -> int:
+    number = (names or {}).get(text, -1) if not text.isdecimal() else int(text[:5])
+    if not low <= number <= high:
+        raise _bad(f"the {field} goes from {low} to {high}, and cannot be {text[:20]!r}")
+    return number
+
+
+def _checked(cron: Cron) -> Cron:
+    """Refuses a day that no month has."""
+    from cronsim import CronSim, CronSimError  # noqa: PLC0415 - see above
+
+    try:
+        CronSim(cron.line, datetime(2000, 1, 1))
+    except CronSimError as error:
+        raise _bad(f"{cron.aws} never fires: {error}") from error
+    return cron
+
+
+def _bad(message: str) -> InvalidInput:
+    return InvalidInput(message, code="bad_schedule", hint=HINT)
+
+
+def _unsupported(what: str, hint: str) -> InvalidInput:
+    return InvalidInput(f"{what} is not supported in a schedule", code="unsupported_schedule", hint=hint)

@@ -1,0 +1,56 @@
+"""Notes: small texts by kind and name, in memory and on SQLite."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Mapping
+
+from stepwell.local.database import Database
+
+SELECT = "SELECT body FROM notes WHERE kind = ? AND name = ?"
+SELECT_KIND = "SELECT name, body FROM notes WHERE kind = ? ORDER BY name"
+PUT = """INSERT INTO notes (kind, name, body) VALUES (?, ?, ?)
+    ON CONFLICT DO UPDATE SET body = excluded.body WHERE body IN (?, excluded.body)"""
+DROP = "DELETE FROM notes WHERE kind = ? AND name = ?"
+
+
+class MemoryNotes:
+    """The notes of the Store port in dictionaries."""
+
+    def __init__(self) -> None:
+        self._notes: dict[str, dict[str, str]] = defaultdict(dict)
+
+    async def put_note(self, kind: str, name: str, body: str, before: str | None) -> bool:
+        if self._notes[kind].get(name, before) not in {before, body}:
+            return False
+        self._notes[kind][name] = body
+        return True
+
+    async def get_note(self, kind: str, name: str) -> str | None:
+        return self._notes[kind].get(name)
+
+    async def notes(self, kind: str) -> Mapping[str, str]:
+        return dict(sorted(self._notes[kind].items()))
+
+    async def drop_note(self, kind: str, name: str) -> bool:
+        return self._notes[kind].pop(name, None) is not None
+
+
+class SqliteNotes:
+    """The notes of the Store port on a Database."""
+
+    def __init__(self, database: Database) -> None:
+        self._db = database
+
+    async def put_note(self, kind: str, name: str, body: str, before: str | None) -> bool:
+        return self._db.change(PUT, (kind, name, body, before)) == 1
+
+    async def get_note(self, kind: str, name: str) -> str | None:
+        rows = self._db.rows(SELECT, (kind, name))
+        return rows[0][0] if rows else None
+
+    async def notes(self, kind: str) -> Mapping[str, str]:
+        return dict(self._db.rows(SELECT_KIND, (kind,)))
+
+    async def drop_note(self, kind: str, name: str) -> bool:
+        return self._db.change(DROP, (kind, name)) == 1

@@ -1,0 +1,111 @@
+"""Schedules over HTTP: made, listed with their next times, deleted; and what is refused."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from stepwell.engine.names import iso
+from stepwell.limits import SCHEDULES
+from tests.api.kit import START_MS, Reply, World, event
+
+MINUTE_MS = 60_000
+NIGHTLY = """
+workflow: nightly
+input_schema: {type: object, required: [day]}
+triggers:
+  - {event: order.created}
+  - {schedule: "cron(30 2 * * ? *)", timezone: Europe/Madrid, catch_up: 1h}
+timeline: [{name: a, run: python:shop.ship}]
+"""
+OFTEN = {"name": "often", "workflow": "nightly", "schedule": "rate(5 minutes)", "input": {"day": 1}}
+
+
+@pytest.fixture
+def world() -> World:
+    return World(NIGHTLY)
+
+
+def delete(world: World, name: str) -> Reply:
+    return world.send(event("DELETE", f"/schedules/{name}"))
+
+
+def listed(world: World) -> dict[str, Any]:
+    return {one["name"]: one for one in world.get("/schedules").json["items"]}
+
+
+def test_a_definitions_schedule_is_listed_with_its_next_times(world: World) -> None:
+    schedule = listed(world)["nightly:1"]
+    assert (schedule["workflow"], schedule["schedule"], schedule["timezone"], schedule["source"]) == (
+        "nightly", "cron(30 2 * * ? *)", "Europe/Madrid", "definition"
+    )  # fmt: skip
+    assert (schedule["overlap"], schedule["catch_up"], schedule["last_run_id"]) == ("skip", 3600, None)
+    assert len(schedule["next"]) == 3
+    assert all(moment.endswith(("T00:30:00.000Z", "T01:30:00.000Z")) for moment in schedule["next"])
+
+
+def test_a_schedule_that_is_made_is_listed_and_the_same_body_again_is_the_same_one(world: World) -> None:
+    made = world.post("/schedules", OFTEN)
+    assert made.status == 201
+    assert made.json["next"] == [iso(START_MS + count * 5 * MINUTE_MS) for count in (1, 2, 3)]
+    world.clock.advance(MINUTE_MS)
+    again = world.post("/schedules", OFTEN)
+    assert (again.status, again.json["created_at"]) == (200, iso(START_MS))
+    assert listed(world)["often"]["input"] == {"day": 1}
+    other = world.post("/schedules", {**OFTEN, "overlap": "allow"})
+    assert (other.status, other.json["code"]) == (409, "already_used")
+
+
+def test_a_schedule_that_is_deleted_is_gone_and_its_name_is_free(world: World) -> None:
+    world.post("/schedules", OFTEN)
+    assert delete(world, "often").status == 204
+    assert "often" not in listed(world)
+    assert delete(world, "often").json["code"] == "unknown_schedule"
+    assert world.post("/schedules", {**OFTEN, "schedule": "0 9 * * *"}).status == 201
+
+
+def test_a_definitions_schedule_cannot_be_deleted(world: World) -> None:
+    refused = delete(world, "nightly:1")
+    assert (refused.status, refused.json["code"]) == (409, "of_definition")
+
+
+@pytest.mark.parametrize(
+    ("changes", "status", "code"),
+    [
+        ({"workflow": "none"}, 404, "unknown_workflow"),
+        ({"name": "a b"}, 422, "bad_name"),
+        ({"name": "nightly:1"}, 422, "bad_name"),
+        ({"name": "x" * 65}, 422, "bad_name"),
+        ({"schedule": "0 9 15W * *"}, 422, "unsupported_schedule"),
+        ({"schedule": "sometimes"}, 422, "bad_schedule"),
+        ({"timezone": "Mars"}, 422, "bad_timezone"),
+        ({"overlap": "queue"}, 422, "invalid_input"),
+        ({"catch_up": "soon"}, 422, "invalid_input"),
+        ({"catch_up": -1}, 422, "invalid_input"),
+        ({"catch_up": [1]}, 422, "invalid_input"),
+        ({"input": {"night": 1}}, 422, "invalid_input"),
+        ({"input": {"day": "x" * 20_001}}, 422, "input_too_large"),
+        ({"more": 1}, 422, "invalid_input"),
+        ({"name": None}, 422, "invalid_input"),
+    ],
+)
+def test_what_cannot_be_a_schedule_is_refused_and_not_kept(
+    world: World, changes: dict[str, Any], status: int, code: str
+) -> None:
+    refused = world.post("/schedules", {**OFTEN, **changes})
+    assert (refused.status, refused.json["code"]) == (status, code)
+    assert list(listed(world)) == ["nightly:1"]
+
+
+def test_catch_up_is_a_duration_or_seconds(world: World) -> None:
+    assert world.post("/schedules", {**OFTEN, "catch_up": "1h"}).json["catch_up"] == 3600
+    assert world.post("/schedules", {**OFTEN, "name": "b", "catch_up": 90}).json["catch_up"] == 90
+
+
+def test_schedules_are_bounded(world: World) -> None:
+    for number in range(SCHEDULES):
+        assert world.post("/schedules", {**OFTEN, "name": f"s{number}"}).status == 201
+    refused = world.post("/schedules", {**OFTEN, "name": "one-more"})
+    assert (refused.status, refused.json["code"]) == (409, "too_many_schedules")
+    assert world.post("/schedules", {**OFTEN, "name": "s7"}).status == 200
