@@ -8,6 +8,7 @@ import pytest
 
 from stepwell.definition.graph import Json
 from stepwell.engine.records import Kind, Status
+from stepwell.engine.waits import event_topic
 from stepwell.errors import Conflict, PortError
 from stepwell.limits import DAY_MS, HOUR_MS, MINUTE_MS
 from stepwell.runtime.driving import run_now
@@ -115,11 +116,12 @@ def test_all_waits_for_each_of_its_events_in_any_order() -> None:
     assert (output["paid"], output["packed"], output["approval"]["by"]) == ({"sum": 2}, {"box": 1}, "ana")
 
 
-def test_an_event_is_no_second_part_of_an_all() -> None:
+def test_a_second_event_of_a_name_is_no_second_part_of_an_all_and_is_left_for_others() -> None:
     world, run_id = waiting("{all: [{for: event, name: paid, key: k}, {for: event, name: packed, key: k}]}")
     send(world, "paid", 1, key="k", event_id="e1")
     send(world, "paid", 2, key="k", event_id="e2")
     assert world.header(run_id).status is Status.WAITING
+    assert [event.id for event in run_now(world.store.pending_events(event_topic("paid", "k"), 0))] == ["e2"]
 
 
 # -- votes

@@ -23,6 +23,8 @@ def as_part(token: Token, came: Resumption) -> Resumption | None:
     if parked is None or came.kind not in _OF_AN_ARM:
         return came
     arm = parked.arms[came.arm]
+    if arm.kind != "document" and is_complete(token, came.arm):
+        return None  # it is left for others; a document that is sent again takes the place of the first
     if arm.kind == "document":
         part = _document_of(came.payload)
         return replace(came, part=part) if part and (not arm.parts or part in arm.parts) else None
@@ -46,6 +48,11 @@ def approvers(arm: Arm, received: Iterable[Resumption]) -> tuple[str, ...]:
         elif one.kind == "escalated":
             names += [name for name in one.payload["to"] if name not in names]
     return tuple(names)
+
+
+def is_complete(token: Token, index: int) -> bool:
+    """Whether all that this arm is for has come."""
+    return token.parked is not None and _is_complete(token.parked.arms[index], index, token.received)
 
 
 def has_answered(token: Token, by: str) -> bool:

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field, replace
 from stepwell.definition.graph import Graph, Json
 from stepwell.engine.dag import step_id
 from stepwell.engine.forks import is_branch_id, page_of, split_fork_id
-from stepwell.engine.parts import approvers, as_part, has_answered
+from stepwell.engine.parts import approvers, as_part, has_answered, is_complete
 from stepwell.engine.records import ROOT, End, Failure, Fork, Kind, Record, Resumption, Status, Topic
 from stepwell.engine.table import Message as Received
 from stepwell.engine.table import Verdict, receive
@@ -312,8 +312,10 @@ def _answer_id(came: Resumption, slot: int) -> str:
 
 
 def _approval_arm(at: Standing) -> int | None:
+    """The first approval that is still to be given."""
     arms = at.token.parked.arms if at.token.parked else ()
-    return next((index for index, arm in enumerate(arms) if arm.kind == "approval"), None)
+    open_arms = (index for index, arm in enumerate(arms) if arm.kind == "approval" and not is_complete(at.token, index))
+    return next(open_arms, None)
 
 
 def _id_of_key(workflow: str, key: str) -> str:
