@@ -228,6 +228,23 @@ def test_structured_loop_repeats_until_its_condition_holds(stepwell: Stepwell) -
     assert done(stepwell.start("21-structured-loop", {"rounds": 0})) == ["round", "rest"]
 
 
+def test_recursion_calls_the_workflow_itself(stepwell: Stepwell) -> None:
+    run = stepwell.start("22-recursion", {"left": 4})
+    assert (run.status, run.result) == ("completed", 4)
+    assert [child.status for child in run.children.values()] == ["completed"]
+
+
+def test_instances_can_begin_while_others_run(stepwell: Stepwell) -> None:
+    first = stepwell.start("15-multiple-instances-without-prior-knowledge", {"case": "c"})
+    stepwell.event("instances", {"more": True}, key="c")
+    stepwell.event("instances", {"more": False}, key="c")
+    (second,) = [child for branch in branches(stepwell, first) for child in branch["children"]]
+    approve(first, 0)
+    assert first.status != "completed"
+    run_now(stepwell.service.approve(second["run_id"], wait="0/0.0"))
+    assert first.status == "completed"
+
+
 def test_explicit_termination_ends_the_run_at_its_end_node(stepwell: Stepwell) -> None:
     run = stepwell.start("43-explicit-termination")
     run.event("bid", {"buy_now": False})
