@@ -64,6 +64,7 @@ def test_the_clock_has_the_day_when_the_hour_does_not_tell_it() -> None:
 def test_text_that_a_terminal_would_obey_is_spelled_out() -> None:
     assert printable("a\x1b[31mb\rc\nd") == "a\\x1b[31mb\\x0dc\nd"
     assert brief({"a": "é\n"}) == '{"a": "é\\n"}'
+    assert brief("x" * 133_372) == "x" * 500 + "… (132,872 characters more)"
     assert brief({}) == brief(None) == brief("") == ""
 
 

@@ -77,6 +77,9 @@ def phrase(code: object) -> str:
     return printable(str(code or "")).replace("_", " ")
 
 
+BRIEF_CHARACTERS = 500  # of a value on one line
+
+
 def error_words(error: Mapping[str, Any]) -> str:
     """CardDeclined: no funds (step charge, 3 tries)"""
     where = [f"step {error['step']}"] if error.get("step") else []
@@ -86,10 +89,13 @@ def error_words(error: Mapping[str, Any]) -> str:
 
 
 def brief(value: Any) -> str:
-    """JSON on one line; nothing for what is empty."""
+    """JSON on one line, cut where it is long; nothing for what is empty. `--json` has all of it."""
     if value in (None, "", [], {}):
         return ""
-    return printable(value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)).replace("\n", " ")
+    text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+    left_out = len(text) - BRIEF_CHARACTERS
+    shown = f"{text[:BRIEF_CHARACTERS]}… ({left_out:,} characters more)" if left_out > 0 else text
+    return printable(shown).replace("\n", " ")
 
 
 def printable(text: str) -> str:

@@ -12,14 +12,15 @@ from stepwell.definition.graph import Step
 from stepwell.engine.actions import Outcome
 from stepwell.engine.records import Failure, Pause
 from stepwell.engine.retry import Policy, resolve_policy
+from stepwell.errors import StepError, UserError
 from stepwell.limits import STEP_TIMEOUT_MS
 from stepwell.runtime.ports import Clock
 from stepwell.runtime.steps.binding import BadOutputError, binding_of, copy_of, to_json
 from stepwell.runtime.steps.calls import Calls, is_call
 from stepwell.runtime.steps.context import StepContext
-from stepwell.runtime.steps.failures import failure_of
+from stepwell.runtime.steps.failures import CallError, failure_of
 from stepwell.runtime.steps.registry import Registry
-from stepwell.runtime.steps.threads import StepInterrupted, StepThreads
+from stepwell.runtime.steps.threads import AttemptTimeoutError, StepInterrupted, StepThreads
 from stepwell.runtime.worker import StepCall
 
 _logger = logging.getLogger("stepwell.worker")
@@ -128,10 +129,15 @@ def _pause(made: Directive) -> Pause:
     return Pause(made.kind, made.name or "", made.key or "", data, made.timeout_ms, to_json(made.result), made.then)
 
 
+_TELLING = (StepError, UserError, CallError, AttemptTimeoutError)
+
+
 def _failed(error: BaseException, call: StepCall) -> Failure:
     failure = failure_of(error, call.node, call.attempt, call.timeout_ms)
     if isinstance(error, BadOutputError):
         failure = Failure("bad_output", "step", str(error), call.node, call.attempt)
     ids = {"run_id": call.run_id, "step": call.node, "attempt": call.attempt}
-    _logger.warning("%s %s failed: %s", call.run_id, call.node, failure.type, extra=ids, exc_info=error)
+    told = None if isinstance(error, _TELLING) else error  # what a step raises to say what happened needs no traceback
+    _logger.warning("%s %s failed: %s: %s", call.run_id, call.node, failure.type, failure.message, extra=ids,
+                    exc_info=told)  # fmt: skip
     return failure
