@@ -12,8 +12,11 @@ from stepwell.engine.children import child_id
 from stepwell.engine.records import Kind, Status
 from stepwell.errors import Conflict, PortError
 from stepwell.limits import CHILD_DEPTH, HOUR_MS, MINUTE_MS
+from stepwell.runtime.dispatch import dispatch
 from stepwell.runtime.driving import run_now
+from stepwell.runtime.messages import Wake, to_json
 from stepwell.runtime.ports import Header, Lane, RunQuery
+from stepwell.runtime.worker import Unlimited
 from tests.runtime.kit import World, fails
 
 CALLS = """
@@ -338,3 +341,30 @@ def test_the_sweeper_tells_of_a_child_whose_canceller_died_and_is_silent_while_c
     assert (found.run_id, found.why) == (run_id, "no_progress")
     world.deliver()
     assert world.header(run_id).status is Status.FAILED
+
+
+def test_a_parent_resumed_by_its_own_worker_is_pushed_on_by_that_one_though_it_dies() -> None:
+    """Whoever starts the children again finds that all have ended; the last of them was not told of yet."""
+    world = World(SEVERAL.replace("OPTIONS", "").replace("slow", "fraud"), FRAUD)
+    run_id = world.start(given={"n": 1})
+    mine = Wake(run_id, -1)
+    first, second, third = (Wake(child_id(run_id, "0", 0, index), -1) for index in range(3))
+    for wake in (mine, first, second):
+        run_now(dispatch(world.parts, Lane.WORK, to_json(wake), Unlimited()))
+    world.lose_messages()
+
+    def dies(*_: object) -> None:
+        raise PortError("gone")
+
+    world.store.before["append"] = lambda *_: world.store.before.update(append=dies)  # its end; not its parent's
+    with pytest.raises(PortError):
+        run_now(dispatch(world.parts, Lane.WORK, to_json(third), Unlimited()))
+    world.store.before["append"] = lambda *_: world.store.before.update(change_status=dies, get_run=dies)
+    with pytest.raises(PortError):
+        run_now(dispatch(world.parts, Lane.WORK, to_json(mine), Unlimited()))
+    world.store.before.clear()
+    assert kinds(world, run_id) == [Kind.WAITING, Kind.RESUMED]
+    world.lose_messages()
+    for wake in (third, mine):
+        run_now(dispatch(world.parts, Lane.WORK, to_json(wake), Unlimited()))
+    assert world.header(run_id).status is Status.COMPLETED

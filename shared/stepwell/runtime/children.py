@@ -62,8 +62,10 @@ class Children:
                 return await self._refused(at, refusal_of(one, refusal.code, refusal.message), by)
             if not header.status.terminal:
                 await self._starter.set_going(header)
-            elif (child := await self._logbook.load(run_id)) is not None:
-                await self.tell(child)  # who ended it may have died before this
+                continue
+            child = await self._logbook.load(run_id)  # who ended it may have died before it told
+            if child is not None and (resumed := await self._resume(child, by)) is not None:
+                return resumed
         return None
 
     async def start_detached(self, at: Standing, action: RunStep) -> Outcome:
@@ -104,23 +106,28 @@ class Children:
 
     async def tell(self, child: Standing) -> None:
         """A run that has ended is told of to the run that waits for it, if one does."""
+        parent = await self._resume(child, f"child:{child.run_id}")
+        if parent is not None:
+            await self._ports.queue.send(Lane.WORK, to_json(parent.wake()))  # again, if it was mine before a crash
+
+    async def _resume(self, child: Standing, by: str) -> Standing | None:
+        """The parent, where this end has resumed it under `by`, now or before a crash: it is for us to push on."""
         caller = Caller.of(child.header)
         if caller is None or caller.index < 0 or not child.token.ended or child.token.branch is not None:
-            return
+            return None
         parent = await self._logbook.load(caller.run_id, caller.token)
         if parent is None:
-            return
-        by = f"child:{child.run_id}"
+            return None
         if parent.token.slot == caller.slot and receive(parent.token.phase, Received.CHILD) is Verdict.TAKE:
             came = await self._came(parent, caller, child)
             record = None if came is None else self._logbook.resumed(parent, by, came)
             if record is None:
-                return  # it waits for others too
+                return None  # it waits for others too
             winner = await self._logbook.append(parent, record)
             parent = parent.after(winner or record)
         last = parent.token.last
-        if parent.token.slot == caller.slot + 1 and last is not None and last.by == by:
-            await self._ports.queue.send(Lane.WORK, to_json(parent.wake()))  # again, if it was mine before a crash
+        is_ours = parent.token.slot == caller.slot + 1 and last is not None and last.by == by
+        return parent if is_ours else None
 
     async def _came(self, parent: Standing, caller: Caller, child: Standing) -> Resumption | None:
         """What this end makes of the wait; None while others are waited for."""
