@@ -368,3 +368,22 @@ def test_a_parent_resumed_by_its_own_worker_is_pushed_on_by_that_one_though_it_d
     for wake in (third, mine):
         run_now(dispatch(world.parts, Lane.WORK, to_json(wake), Unlimited()))
     assert world.header(run_id).status is Status.COMPLETED
+
+
+def test_an_abandoned_child_that_was_made_and_not_set_going_begins_when_the_wait_is_over() -> None:
+    """The parent's worker dies between the two, and the cancel that follows makes its message stale."""
+    world = World(CALLS.replace("OPTIONS", ", parent_close: abandon"), FRAUD)
+    run_id = world.start(given={"n": 1})
+
+    def dies(*_: object) -> None:
+        raise PortError("gone")
+
+    send = world.queue.send
+    world.queue.send = lambda *_: dies()  # type: ignore[assignment, method-assign]
+    with pytest.raises(PortError):
+        run_now(dispatch(world.parts, Lane.WORK, to_json(Wake(run_id, -1)), Unlimited()))
+    world.queue.send = send  # type: ignore[method-assign]
+    run_now(world.service.cancel(run_id))
+    world.deliver()
+    (child,) = children_of(world, run_id)
+    assert (world.header(run_id).status, child.status) == (Status.CANCELLED, Status.COMPLETED)

@@ -3,6 +3,7 @@
 start   the wait's record ── a header and a wake for each child
 tell    the child's end ── its siblings' set ── complete? ── resumed, into the parent's log, and a wake for it
 end     the wait is over ── a message for each child, which cancels it if it still runs
+leave   the same, of children that are to run on ── those that do not run yet are set going
 """
 
 from __future__ import annotations
@@ -23,9 +24,9 @@ from stepwell.engine.children import (
     refusal_of,
     results_of,
 )
-from stepwell.engine.effects import EndChildren, StartChildren
+from stepwell.engine.effects import EndChildren, LeaveChildren, StartChildren
 from stepwell.engine.forks import fork_id
-from stepwell.engine.records import Called, Failure, Parked, Resumption
+from stepwell.engine.records import Called, Failure, Parked, Resumption, Status
 from stepwell.engine.table import Message as Received
 from stepwell.engine.table import Verdict, receive
 from stepwell.engine.token import Token
@@ -43,13 +44,15 @@ class Children:
     def __init__(self, ports: Ports, logbook: Logbook, starter: Starter) -> None:
         self._ports, self._logbook, self._starter = ports, logbook, starter
 
-    async def perform(self, at: Standing, effect: StartChildren | EndChildren, by: str) -> Standing | None:
+    async def perform(self, at: Standing, effect: StartChildren | EndChildren | LeaveChildren, by: str) -> Standing | None:
         """The standing to go on from, where a child could not be started."""
         match effect:
             case StartChildren(parked, slot):
                 return await self.start(at, parked, slot, by)
             case EndChildren(parked, slot):
                 await self.end(at, parked, slot)
+            case LeaveChildren(parked, slot):
+                await self.leave(at, parked, slot)
         return None
 
     async def start(self, at: Standing, parked: Parked, slot: int, by: str) -> Standing | None:
@@ -167,6 +170,18 @@ class Children:
                 continue  # it cannot be started by anybody
             messages.append(to_json(EndRun(run_id, at.run_id, at.token.id, slot)))
         await self._ports.queue.send_all(Lane.RESUME, messages)
+
+
+    async def leave(self, at: Standing, parked: Parked, slot: int) -> None:
+        """Whoever was to start them may have died, and nobody comes again for a wait that is over."""
+        for index, one in enumerate(parked.children):
+            run_id = child_id(at.run_id, at.token.id, slot, index)
+            try:
+                header = await self._made(at, one, run_id, Caller(at.run_id, at.token.id, slot, index, _depth(at) + 1))
+            except UserError:
+                continue  # it cannot be started by anybody
+            if header.status is Status.PENDING:
+                await self._starter.set_going(header)
 
 
 def _waited_for(parent: Standing) -> tuple[Called, ...]:

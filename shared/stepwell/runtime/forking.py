@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from stepwell.engine.dag import ready, roots
-from stepwell.engine.effects import Arrive, Close, EndChildren, Open, effects
+from stepwell.engine.effects import Arrive, Close, EndChildren, LeaveChildren, Open, effects
 from stepwell.engine.forks import branch_id, first_chunks, fork_id, next_in_line, page_indexes, page_of, pages
 from stepwell.engine.join import (
     fan_in_of,
@@ -175,8 +175,8 @@ class Forking:
             for effect in effects(at.graph, at.token):
                 if isinstance(effect, Close):
                     await self.close(at, effect, by)
-                elif isinstance(effect, EndChildren):
-                    await self._children.end(at, effect.parked, effect.slot)
+                elif isinstance(effect, EndChildren | LeaveChildren):
+                    await self._children.perform(at, effect, by)
 
     async def _send(self, lane: Lane, messages: Iterable[Message]) -> None:
         bodies = [to_json(message) for message in messages]
