@@ -387,3 +387,25 @@ def test_an_abandoned_child_that_was_made_and_not_set_going_begins_when_the_wait
     world.deliver()
     (child,) = children_of(world, run_id)
     assert (world.header(run_id).status, child.status) == (Status.CANCELLED, Status.COMPLETED)
+
+
+def test_a_detached_child_that_was_made_and_not_set_going_begins_although_its_parent_was_cancelled() -> None:
+    world = World(CALLS.replace("OPTIONS", ", detached: true"), FRAUD)
+    run_id = world.start(given={"n": 1})
+
+    def dies(*_: object) -> None:
+        raise PortError("gone")
+
+    send = world.queue.send
+
+    def made(*_: object) -> None:
+        world.queue.send = lambda *_: dies()  # type: ignore[assignment, method-assign]
+
+    world.store.before["create_run"] = made
+    with pytest.raises(PortError):
+        run_now(dispatch(world.parts, Lane.WORK, to_json(Wake(run_id, -1)), Unlimited()))
+    world.queue.send = send  # type: ignore[method-assign]
+    run_now(world.service.cancel(run_id))
+    world.pass_time(5 * MINUTE_MS)
+    (child,) = children_of(world, run_id)
+    assert (world.header(run_id).status, child.status) == (Status.CANCELLED, Status.COMPLETED)

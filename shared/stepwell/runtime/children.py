@@ -31,11 +31,13 @@ from stepwell.engine.table import Message as Received
 from stepwell.engine.table import Verdict, receive
 from stepwell.engine.token import Token
 from stepwell.errors import EngineFault, InvalidInput, UserError
-from stepwell.limits import CHILD_DEPTH
+from stepwell.limits import CHILD_DEPTH, MINUTE_MS
 from stepwell.runtime.logbook import Logbook, Standing
 from stepwell.runtime.messages import EndRun, to_json
 from stepwell.runtime.ports import Header, Lane, Ports
 from stepwell.runtime.starting import Caller, Starter
+
+_BEGINS_ANYHOW_MS = 2 * MINUTE_MS  # longer than a living worker takes to make a run
 
 
 class Children:
@@ -98,6 +100,8 @@ class Children:
             if there is None:
                 raise
             return there  # made before, whatever today's definition says of its input
+        if caller.index < 0:  # nobody ends what this begins: should its maker die with the next line, it begins then
+            await self._starter.set_going(header, self._ports.clock.now_ms() + _BEGINS_ANYHOW_MS)
         return await self._starter.create(graph, header) or header
 
     async def _refused(self, at: Standing, came: Resumption, by: str) -> Standing | None:
