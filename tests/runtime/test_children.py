@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 import pytest
@@ -409,3 +410,20 @@ def test_a_detached_child_that_was_made_and_not_set_going_begins_although_its_pa
     world.pass_time(5 * MINUTE_MS)
     (child,) = children_of(world, run_id)
     assert (world.header(run_id).status, child.status) == (Status.CANCELLED, Status.COMPLETED)
+
+
+def test_no_record_is_older_than_what_it_follows_from_whatever_the_clocks_of_the_machines() -> None:
+    """A child is not older than the wait that called it, nor its parent's next record than the child's end."""
+    world = World(CALLS.replace("OPTIONS", ""), FRAUD)
+    run_id = world.start(given={"n": 1})
+    wakes = Wake(run_id, -1), Wake(child_id(run_id, "0", 0, 0), -1)
+    for wake in wakes:  # the status shown second is what the last record says: from then on the clock is behind
+        behind = partial(world.clock.set, world.clock.now_ms() - MINUTE_MS)
+        world.store.before["change_status"] = lambda *_, then=behind: world.store.before.update(
+            change_status=lambda *_: then()
+        )
+        run_now(dispatch(world.parts, Lane.WORK, to_json(wake), Unlimited()))
+    (child,) = children_of(world, run_id)
+    waiting, resumed = run_now(world.service.records(run_id))
+    (done,) = run_now(world.service.records(child.run_id))
+    assert waiting.at_ms <= child.created_ms <= done.at_ms <= resumed.at_ms

@@ -9,7 +9,8 @@ leave   the same, of children that are to run on ── those that do not run ye
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
 
 from stepwell.engine.actions import Outcome, RunStep
 from stepwell.engine.children import (
@@ -26,7 +27,7 @@ from stepwell.engine.children import (
 )
 from stepwell.engine.effects import EndChildren, LeaveChildren, StartChildren
 from stepwell.engine.forks import fork_id
-from stepwell.engine.records import Called, Failure, Parked, Resumption, Status
+from stepwell.engine.records import Called, Failure, Parked, Record, Resumption, Status
 from stepwell.engine.table import Message as Received
 from stepwell.engine.table import Verdict, receive
 from stepwell.engine.token import Token
@@ -46,7 +47,9 @@ class Children:
     def __init__(self, ports: Ports, logbook: Logbook, starter: Starter) -> None:
         self._ports, self._logbook, self._starter = ports, logbook, starter
 
-    async def perform(self, at: Standing, effect: StartChildren | EndChildren | LeaveChildren, by: str) -> Standing | None:
+    async def perform(
+        self, at: Standing, effect: StartChildren | EndChildren | LeaveChildren, by: str
+    ) -> Standing | None:
         """The standing to go on from, where a child could not be started."""
         match effect:
             case StartChildren(parked, slot):
@@ -94,7 +97,8 @@ class Children:
                                code="child_depth")  # fmt: skip
         try:
             graph = self._starter.named(one.workflow)
-            header = self._starter.child(graph, run_id, one.input, caller, at.header.priority)
+            called_ms = at.token.last.at_ms if at.token.last else 0
+            header = self._starter.child(graph, run_id, one.input, caller, at.header.priority, called_ms)
         except UserError:
             there = await self._ports.store.get_run(run_id)
             if there is None:
@@ -126,18 +130,20 @@ class Children:
         if parent is None:
             return None
         if parent.token.slot == caller.slot and receive(parent.token.phase, Received.CHILD) is Verdict.TAKE:
-            came = await self._came(parent, caller, child)
-            record = None if came is None else self._logbook.resumed(parent, by, came)
-            if record is None:
+            found = await self._came(parent, caller, child)
+            if found is None:
                 return None  # it waits for others too
+            record = _no_older(self._logbook.resumed(parent, by, found[0]), found[1])
             winner = await self._logbook.append(parent, record)
             parent = parent.after(winner or record)
         last = parent.token.last
         is_ours = parent.token.slot == caller.slot + 1 and last is not None and last.by == by
         return parent if is_ours else None
 
-    async def _came(self, parent: Standing, caller: Caller, child: Standing) -> Resumption | None:
-        """What this end makes of the wait; None while others are waited for."""
+    async def _came(
+        self, parent: Standing, caller: Caller, child: Standing
+    ) -> tuple[Resumption, Sequence[Token]] | None:
+        """What this end makes of the wait, and the children that it follows from; None while others are waited for."""
         call, children = call_of(parent.graph, parent.token), _waited_for(parent)
         if child.token.end is None:
             raise EngineFault(f"{child.run_id} has not ended", code="broken_log")
@@ -151,9 +157,9 @@ class Children:
         failed = failed_of(members)
         if failed is not None and is_failure(call, members):
             run_id, token = await self._ended(parent, caller, failed, child)
-            return failure_of(children[failed], run_id, token)
+            return failure_of(children[failed], run_id, token), (token,)
         ended = [(one, *await self._ended(parent, caller, at, child)) for at, one in enumerate(children)]
-        return results_of(call, ended)
+        return results_of(call, ended), [token for _, _, token in ended]
 
     async def _ended(self, parent: Standing, caller: Caller, index: int, known: Standing) -> tuple[str, Token]:
         """(run id, root token) of the child with this index, which has ended; `known` is the caller's own."""
@@ -175,7 +181,6 @@ class Children:
             messages.append(to_json(EndRun(run_id, at.run_id, at.token.id, slot)))
         await self._ports.queue.send_all(Lane.RESUME, messages)
 
-
     async def leave(self, at: Standing, parked: Parked, slot: int) -> None:
         """Whoever was to start them may have died, and nobody comes again for a wait that is over."""
         for index, one in enumerate(parked.children):
@@ -186,6 +191,11 @@ class Children:
                 continue  # it cannot be started by anybody
             if header.status is Status.PENDING:
                 await self._starter.set_going(header)
+
+
+def _no_older(record: Record, ended: Sequence[Token]) -> Record:
+    """The clocks of the machines where the children ended may be ahead of this one's."""
+    return replace(record, at_ms=max(record.at_ms, *(one.last.at_ms for one in ended if one.last)))
 
 
 def _waited_for(parent: Standing) -> tuple[Called, ...]:

@@ -70,10 +70,12 @@ class Starter:
         wake = Wake(header.run_id, slot, pool=pool_at(graph, graph.start))
         await self._alarms.arm(Lane.WORK, wake, max(header.start_at_ms, wake_ms), header.run_id)
 
-    def child(self, graph: Graph, run_id: str, given: Json, caller: Caller, priority: int) -> Header:
-        """The header of a child run. Raises InvalidInput for an input that the definition refuses."""
+    def child(
+        self, graph: Graph, run_id: str, given: Json, caller: Caller, priority: int, called_ms: int = 0
+    ) -> Header:
+        """The header of a child run, no older than `called_ms`. Raises InvalidInput for an input that is refused."""
         check_input(graph, given)
-        now_ms = self._ports.clock.now_ms()
+        now_ms = max(self._ports.clock.now_ms(), called_ms)
         return Header(run_id, graph.name, graph.version, given, now_ms, Status.PENDING, priority=priority,
                       parent=str(caller), changed_ms=now_ms)  # fmt: skip
 
