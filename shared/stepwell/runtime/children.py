@@ -195,7 +195,7 @@ class Children:
 
 def _no_older(record: Record, ended: Sequence[Token]) -> Record:
     """The clocks of the machines where the children ended may be ahead of this one's."""
-    return replace(record, at_ms=max(record.at_ms, *(one.last.at_ms for one in ended if one.last)))
+    return replace(record, at_ms=max([record.at_ms, *(one.last.at_ms for one in ended if one.last)]))
 
 
 def _waited_for(parent: Standing) -> tuple[Called, ...]:
