@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 import pytest
@@ -12,8 +13,11 @@ from stepwell.engine.children import child_id
 from stepwell.engine.records import Kind, Status
 from stepwell.errors import Conflict, PortError
 from stepwell.limits import CHILD_DEPTH, HOUR_MS, MINUTE_MS
+from stepwell.runtime.dispatch import dispatch
 from stepwell.runtime.driving import run_now
+from stepwell.runtime.messages import Wake, to_json
 from stepwell.runtime.ports import Header, Lane, RunQuery
+from stepwell.runtime.worker import Unlimited
 from tests.runtime.kit import World, fails
 
 CALLS = """
@@ -338,3 +342,88 @@ def test_the_sweeper_tells_of_a_child_whose_canceller_died_and_is_silent_while_c
     assert (found.run_id, found.why) == (run_id, "no_progress")
     world.deliver()
     assert world.header(run_id).status is Status.FAILED
+
+
+def test_a_parent_resumed_by_its_own_worker_is_pushed_on_by_that_one_though_it_dies() -> None:
+    """Whoever starts the children again finds that all have ended; the last of them was not told of yet."""
+    world = World(SEVERAL.replace("OPTIONS", "").replace("slow", "fraud"), FRAUD)
+    run_id = world.start(given={"n": 1})
+    mine = Wake(run_id, -1)
+    first, second, third = (Wake(child_id(run_id, "0", 0, index), -1) for index in range(3))
+    for wake in (mine, first, second):
+        run_now(dispatch(world.parts, Lane.WORK, to_json(wake), Unlimited()))
+    world.lose_messages()
+
+    def dies(*_: object) -> None:
+        raise PortError("gone")
+
+    world.store.before["append"] = lambda *_: world.store.before.update(append=dies)  # its end; not its parent's
+    with pytest.raises(PortError):
+        run_now(dispatch(world.parts, Lane.WORK, to_json(third), Unlimited()))
+    world.store.before["append"] = lambda *_: world.store.before.update(change_status=dies, get_run=dies)
+    with pytest.raises(PortError):
+        run_now(dispatch(world.parts, Lane.WORK, to_json(mine), Unlimited()))
+    world.store.before.clear()
+    assert kinds(world, run_id) == [Kind.WAITING, Kind.RESUMED]
+    world.lose_messages()
+    for wake in (third, mine):
+        run_now(dispatch(world.parts, Lane.WORK, to_json(wake), Unlimited()))
+    assert world.header(run_id).status is Status.COMPLETED
+
+
+def test_an_abandoned_child_that_was_made_and_not_set_going_begins_when_the_wait_is_over() -> None:
+    """The parent's worker dies between the two, and the cancel that follows makes its message stale."""
+    world = World(CALLS.replace("OPTIONS", ", parent_close: abandon"), FRAUD)
+    run_id = world.start(given={"n": 1})
+
+    def dies(*_: object) -> None:
+        raise PortError("gone")
+
+    send = world.queue.send
+    world.queue.send = lambda *_: dies()  # type: ignore[assignment, method-assign]
+    with pytest.raises(PortError):
+        run_now(dispatch(world.parts, Lane.WORK, to_json(Wake(run_id, -1)), Unlimited()))
+    world.queue.send = send  # type: ignore[method-assign]
+    run_now(world.service.cancel(run_id))
+    world.deliver()
+    (child,) = children_of(world, run_id)
+    assert (world.header(run_id).status, child.status) == (Status.CANCELLED, Status.COMPLETED)
+
+
+def test_a_detached_child_that_was_made_and_not_set_going_begins_although_its_parent_was_cancelled() -> None:
+    world = World(CALLS.replace("OPTIONS", ", detached: true"), FRAUD)
+    run_id = world.start(given={"n": 1})
+
+    def dies(*_: object) -> None:
+        raise PortError("gone")
+
+    send = world.queue.send
+
+    def made(*_: object) -> None:
+        world.queue.send = lambda *_: dies()  # type: ignore[assignment, method-assign]
+
+    world.store.before["create_run"] = made
+    with pytest.raises(PortError):
+        run_now(dispatch(world.parts, Lane.WORK, to_json(Wake(run_id, -1)), Unlimited()))
+    world.queue.send = send  # type: ignore[method-assign]
+    run_now(world.service.cancel(run_id))
+    world.pass_time(5 * MINUTE_MS)
+    (child,) = children_of(world, run_id)
+    assert (world.header(run_id).status, child.status) == (Status.CANCELLED, Status.COMPLETED)
+
+
+def test_no_record_is_older_than_what_it_follows_from_whatever_the_clocks_of_the_machines() -> None:
+    """A child is not older than the wait that called it, nor its parent's next record than the child's end."""
+    world = World(CALLS.replace("OPTIONS", ""), FRAUD)
+    run_id = world.start(given={"n": 1})
+    wakes = Wake(run_id, -1), Wake(child_id(run_id, "0", 0, 0), -1)
+    for wake in wakes:  # the status shown second is what the last record says: from then on the clock is behind
+        behind = partial(world.clock.set, world.clock.now_ms() - MINUTE_MS)
+        world.store.before["change_status"] = lambda *_, then=behind: world.store.before.update(
+            change_status=lambda *_: then()
+        )
+        run_now(dispatch(world.parts, Lane.WORK, to_json(wake), Unlimited()))
+    (child,) = children_of(world, run_id)
+    waiting, resumed = run_now(world.service.records(run_id))
+    (done,) = run_now(world.service.records(child.run_id))
+    assert waiting.at_ms <= child.created_ms <= done.at_ms <= resumed.at_ms

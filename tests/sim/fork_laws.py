@@ -15,7 +15,7 @@ from stepwell.engine.names import Moment
 from stepwell.engine.records import ROOT, Kind, Record
 from stepwell.engine.token import Token, fold
 from stepwell.runtime.logbook import run_info
-from tests.sim.tree import RUN, Logs, Opened, all_forks, ancestry, completed, fired, forks_of, is_cancel
+from tests.sim.tree import Logs, Opened, all_forks, ancestry, completed, fired, forks_of, is_cancel
 from tests.sim.world import World
 
 
@@ -85,7 +85,7 @@ class Family:
     """Tokens with what branches have of their parents, as they were at any record."""
 
     def __init__(self, world: World, logs: dict[str, list[Record]]) -> None:
-        header = world.memory._runs[RUN]
+        header = world.memory._runs[world.run_id]
         self._run = run_info(replace(header, input=json.loads(header.input)))
         self._graph, self._logs = world.program.graph, logs
         self.branches = cache(self._branches)

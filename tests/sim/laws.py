@@ -12,8 +12,9 @@ from stepwell.engine.codec import decode_record, decode_token, encode_record, en
 from stepwell.engine.records import ROOT, Arm, Goto, Kind, Parked, Record
 from stepwell.engine.token import Token, fold
 from stepwell.errors import ExpressionError
-from stepwell.runtime.messages import Wake, from_json
+from stepwell.runtime.messages import DeadLetter, Wake, from_json
 from stepwell.runtime.ports import Event
+from tests.sim.child_laws import laws_of_children, laws_of_quiet_children
 from tests.sim.dag_laws import laws_of_dags
 from tests.sim.fork_laws import (
     BrokenLawError,
@@ -25,7 +26,6 @@ from tests.sim.fork_laws import (
     live_tokens,
 )
 from tests.sim.programs import expression
-from tests.sim.tree import RUN
 from tests.sim.world import World
 
 
@@ -33,13 +33,21 @@ def logs_of(world: World) -> dict[str, list[Record]]:
     """The logs as the store holds them."""
     return {
         token: [decode_record(saved.body) for saved in log.after(-1, None)]
-        for (_, token), log in world.memory._logs.items()
-        if log.slots
+        for (run_id, token), log in world.memory._logs.items()
+        if log.slots and run_id == world.run_id
     }
 
 
 def check_end(world: World) -> None:
     """All laws, once the last message is gone. Raises BrokenLawError."""
+    for of_run in world.runs():
+        _check_end_of(of_run)
+    for broken in laws_of_children(world):
+        raise BrokenLawError(broken)
+
+
+def _check_end_of(world: World) -> None:
+    """Those of one run."""
     logs = logs_of(world)
     for token, log in logs.items():
         for of_token in (_law_1_slots, _law_2_commits, _law_8_fold, _extra_times):
@@ -53,14 +61,23 @@ def check_end(world: World) -> None:
 
 def check_quiet(world: World) -> None:
     """When nothing is due: nobody is parked beside its event, or stands without a message that will move it."""
-    logs = world.logs.look()
-    if ROOT not in logs.tokens or any(letter.kind == "client" for letter in world.letters):
+    if any(letter.kind == "client" for letter in world.letters):
         return
-    under_way = {name for letter in world.letters for name in _names_of(letter.body)}
+    for of_run in world.runs():
+        _check_quiet_of(of_run)
+    for broken in laws_of_quiet_children(world):
+        raise BrokenLawError(broken)
+
+
+def _check_quiet_of(world: World) -> None:
+    logs = world.logs.look()
+    if ROOT not in logs.tokens:
+        return
+    under_way = {name for letter in world.letters for name in _names_of(letter.body, world.run_id)}
     for token in live_tokens(world.program.graph, logs):
         if token.parked is None or token.resumption is not None:
             last = token.last
-            if last is None or not under_way & {last.by, Wake(RUN, token.slot, token.id).id}:
+            if last is None or not under_way & {last.by, Wake(world.run_id, token.slot, token.id).id}:
                 where = f"{token.id} stands at {last and last.kind} {last and last.next}"
                 raise BrokenLawError(f"law 5: {where}, and nothing will wake it")
             continue
@@ -69,9 +86,12 @@ def check_quiet(world: World) -> None:
                 raise BrokenLawError(f"law 4: lost wakeup: {event.id} is pending, and {token.id} waits for it")
 
 
-def _names_of(body: object) -> Iterator[str]:
-    """A message's own id, and those of the wakes that it holds."""
+def _names_of(body: object, run_id: str) -> Iterator[str]:
+    """A message's own id, and those of the wakes that it holds; of an event's, or of one to this run."""
     message = from_json(body)  # type: ignore[arg-type]
+    of_run = message.wake.run_id if isinstance(message, DeadLetter) else getattr(message, "run_id", run_id)
+    if of_run != run_id:
+        return
     yield message.id
     if isinstance(message, Wake):
         yield from (replace(message, token=token, count=1).id for token in message.tokens)
@@ -96,11 +116,16 @@ def _wanted(arm: Arm, event: Event) -> bool:
 
 def check_parked(world: World) -> None:
     """Law 5, when no message at all is left: ended, or parked without an end of its own."""
+    for of_run in world.runs():
+        _check_parked_of(of_run)
+
+
+def _check_parked_of(world: World) -> None:
     logs = world.logs.look()
     root = logs.tokens.get(ROOT)
     if root is None:
-        raise BrokenLawError("law 5: the run was never begun")
-    header = world.memory._runs[RUN]
+        raise BrokenLawError(f"law 5: {world.run_id} was never begun")
+    header = world.memory._runs[world.run_id]
     if root.end and header.status is not root.end.status:
         raise BrokenLawError(f"law 5: the header says {header.status}, the log {root.end.status}")
     for token in live_tokens(world.program.graph, logs):
@@ -140,7 +165,8 @@ def _law_4_events(world: World, logs: dict[str, list[Record]]) -> Iterator[str]:
             yield f"law 4: event {event_id} resumed {count} waits"
     for events in world.memory._events.values():
         for event in events.values():
-            if bool(event.consumed_by) != (event.id in taken) and event.topic.name != "governance.blocked":
+            is_taken = event.consumed_by.startswith(f"{world.run_id}|")
+            if is_taken != (event.id in taken) and event.topic.name != "governance.blocked":
                 yield f"law 4: event {event.id} is marked {event.consumed_by!r}, and {taken[event.id]} records hold it"
 
 
@@ -151,7 +177,7 @@ def _law_6_cancel(world: World, logs: dict[str, list[Record]]) -> Iterator[str]:
 
 
 def _law_8_fold(world: World, token_id: str, log: list[Record]) -> Iterator[str]:
-    token, saved = Token(token_id), world.memory._logs[RUN, token_id].snapshot
+    token, saved = Token(token_id), world.memory._logs[world.run_id, token_id].snapshot
     for record in log:
         if decode_record(encode_record(record)) != record:
             yield f"law 8: {token_id} slot {record.slot} does not survive its own encoding"

@@ -21,6 +21,7 @@ from stepwell.runtime.messages import Publish, Wake, to_json
 from stepwell.runtime.perform import Performer
 from stepwell.runtime.ports import Lane, Saved, StatusChange, Waiter
 from stepwell.runtime.worker import Budget, Worker
+from tests.sim.child_mutants import OF_CHILDREN
 from tests.sim.dag_mutants import OF_DAGS
 from tests.sim.fork_mutants import OF_FORKS
 from tests.sim.world import stop
@@ -204,6 +205,7 @@ MUTANTS: dict[str, Callable[[], AbstractContextManager[None]]] = {
     for mutant in (
         *OF_FORKS,
         *OF_DAGS,
+        *OF_CHILDREN,
         no_conditional_append,
         wait_after_read,
         event_after_waits,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Coroutine, Iterator
+from collections.abc import Callable, Coroutine, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 from unittest import mock
@@ -14,12 +14,13 @@ from stepwell.engine.table import Phase
 from stepwell.engine.waits import event_topic, run_topic
 from stepwell.errors import EngineFault, NotFound, PortError, UserError
 from stepwell.limits import FORK_CHUNK, PAGE_BRANCHES
-from stepwell.runtime import logbook
+from stepwell.runtime import children, logbook
 from stepwell.runtime.dispatch import dispatch, give_up, is_exhausted
 from stepwell.runtime.messages import Publish, to_json
 from stepwell.runtime.ports import Event, Lane
 from stepwell.runtime.service import Start
 from stepwell.runtime.worker import Unlimited
+from tests.sim.child_programs import DEEPEST, make_family
 from tests.sim.fork_laws import BrokenLawError
 from tests.sim.fork_programs import make_program
 from tests.sim.laws import check_end, check_parked, check_quiet
@@ -32,6 +33,7 @@ MOST_CALLS = 150_000
 CALM_AFTER_CALLS = 2_000  # a world that never calms proves nothing about its end
 MOST_ACTORS = 5
 BURSTS = (1, 2, 4, 8, 16, 32, 64)  # calls that one actor makes before another has its turn
+FAMILIES = 1_000_000_000  # seeds from here on are of programs with child runs
 EARLY_MS = 60_000  # a one-time schedule is exact to the minute
 
 
@@ -46,7 +48,8 @@ class _HandsOver:
 
 
 def program_of(seed: int) -> Program:
-    return make_program(random.Random(f"program {seed}"))
+    make = make_program if seed < FAMILIES else make_family
+    return make(random.Random(f"program {seed}"))
 
 
 def run_schedule(seed: int, tell: Callable[[str], None] | None = None) -> str | None:
@@ -64,6 +67,7 @@ def _limits(program: Program) -> Iterator[None]:
         mock.patch.object(forks, "PAGE_BRANCHES", program.page or PAGE_BRANCHES),
         mock.patch.object(forks, "FORK_CHUNK", chunk),
         mock.patch.object(logbook, "FORK_CHUNK", chunk),
+        mock.patch.object(children, "CHILD_DEPTH", DEEPEST),
     ):
         yield
 
@@ -132,7 +136,9 @@ def _maybe_deliver(world: World) -> None:
     rng, calm = world.rng, world.calls > CALM_AFTER_CALLS
     if world.urgent:
         _deliver(world, world.urgent.pop())
-        world.current, world.turns_left = world.actors[-1], world.rng.choice((1, 2, 3, 3, 8))
+        is_small = world.actors[-1].letter.body.get("type") in {"publish", "wake"}  # to the other's very next call
+        turns = (1, 2, 3, 3, 8) if is_small else (16, 64, 64, 64)
+        world.current, world.turns_left = world.actors[-1], world.rng.choice(turns)
         return
     if len(world.actors) >= MOST_ACTORS or (world.actors and rng.random() > 0.3):
         return
@@ -194,11 +200,11 @@ def _come_again(world: World, actor: Actor) -> None:
 
 async def _work(world: World, letter: Letter) -> None:
     if letter.kind == "client":
-        if (
-            letter.body["type"] in {"approve", "reject"} and "wait" not in letter.body
-        ):  # who repeats a call asks the same
-            letter.body = {**letter.body, "wait": _one_that_asks(world)}
-        await _call(world, str(letter.body["type"]), str(letter.body.get("wait", "")))
+        letter.body = _addressed(world, letter.body)  # who repeats a call asks the same
+        operation, _, of_child = str(letter.body["type"]).partition(" ")
+        run_id = str(letter.body["run"]) if of_child else RUN
+        if run_id:
+            await _call(world, operation, str(letter.body.get("wait", "")), run_id)
         return
     lane = Lane(letter.kind)
     if is_exhausted(letter.deliveries) and await give_up(world.parts, lane, letter.body):
@@ -213,6 +219,17 @@ def _start_of(program: Program) -> Start:
     return Start("sim", dict(program.input), RUN, create_only=program.idle, start_at_ms=start_at_ms)
 
 
+def _addressed(world: World, body: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Which run, and which of its waits, a client means: it looks once."""
+    if body["type"].endswith(" child") and "run" not in body:
+        found = [run_id for run_id in world.memory._runs if run_id != RUN]
+        body = {**body, "run": world.rng.choice(found) if found else ""}
+    if body["type"].startswith(("approve", "reject")) and "wait" not in body:
+        run_id = body.get("run", RUN)
+        body = {**body, "wait": _one_that_asks(world.of(run_id)) if run_id else ""}
+    return body
+
+
 def _one_that_asks(world: World) -> str:
     """A branch that waits for an approval; "" for the run."""
     tokens = world.logs.look().tokens.values()
@@ -220,16 +237,16 @@ def _one_that_asks(world: World) -> str:
     return world.rng.choice(asking) if asking else ""
 
 
-async def _call(world: World, operation: str, wait: str) -> None:
+async def _call(world: World, operation: str, wait: str, run_id: str = RUN) -> None:
     """A client's call: an answer that says no is an answer."""
     service = world.parts.service
     calls: dict[str, Callable[[], Coroutine[Any, Any, Any]]] = {
         "start": lambda: service.start(_start_of(world.program)),
-        "begin": lambda: service.start_idle(RUN, "kim"),
-        "approve": lambda: service.approve(RUN, {"ok": True}, "ana", wait),
-        "reject": lambda: service.reject(RUN, "no", "leo", wait),
-        "cancel": lambda: service.cancel(RUN, "enough", "kim"),
-        "terminate": lambda: service.terminate(RUN, "now", "kim"),
+        "begin": lambda: service.start_idle(run_id, "kim"),
+        "approve": lambda: service.approve(run_id, {"ok": True}, "ana", wait),
+        "reject": lambda: service.reject(run_id, "no", "leo", wait),
+        "cancel": lambda: service.cancel(run_id, "enough", "kim"),
+        "terminate": lambda: service.terminate(run_id, "now", "kim"),
     }
     try:
         answer = await calls[operation]()
@@ -241,7 +258,8 @@ async def _call(world: World, operation: str, wait: str) -> None:
         answer = refusal.code
     world.say(f"        {operation}: {answer if isinstance(answer, str | bool) else 'done'}")
     world.seen.answered.append(f"{operation}: {answer}")
-    if operation in {"cancel", "terminate"} and answer is True and world.seen.cancelled_at_slot is None:
-        log = world.memory._logs.get((RUN, ROOT))
-        world.seen.cancelled_at_slot = len(log.records) - 1 if log else None
-        world.seen.cancelled_after = len(world.seen.order)
+    seen = world.seen_of[run_id]
+    if operation in {"cancel", "terminate"} and answer is True and seen.cancelled_at_slot is None:
+        log = world.memory._logs.get((run_id, ROOT))
+        seen.cancelled_at_slot = len(log.records) - 1 if log else None
+        seen.cancelled_after = world.written

@@ -11,16 +11,18 @@ from pathlib import Path
 
 import pytest
 
-from tests.sim import dag_mutants, fork_mutants
+from tests.sim import child_mutants, dag_mutants, fork_mutants
 from tests.sim.mutants import MUTANTS
-from tests.sim.schedule import program_of, run_schedule
+from tests.sim.schedule import FAMILIES, program_of, run_schedule
 
 SCHEDULES = 1_000
 PARTS = 5  # so that two workers can share them
 MOST_SCHEDULES = 5_000  # of one mutant; the rarest is caught about once in 1,000
+OF_FAMILIES = 120  # schedules of runs that start others
 TOLD = 32  # seeds whose stories are told twice
 
 OF_FORKS = {mutant.__name__ for mutant in fork_mutants.OF_FORKS}
+OF_CHILDREN = {mutant.__name__ for mutant in child_mutants.OF_CHILDREN}
 OF_DAGS = {mutant.__name__ for mutant in dag_mutants.OF_DAGS}
 
 LINE = re.compile(r" *\d+\.\ds  (    \+ .+|        \w+: \w.*|[\w.]+: .+)")
@@ -35,6 +37,8 @@ def _can_show(seed: int, mutant: str) -> bool:
     """Whether this schedule has what the mutant gets wrong."""
     if mutant in OF_DAGS:
         return program_of(seed).is_dag
+    if mutant == "started_after_end":
+        return any(operation in {"cancel", "terminate"} for operation, _ in program_of(seed).calls)
     return program_of(seed).forks or mutant not in OF_FORKS
 
 
@@ -51,14 +55,23 @@ def test_every_law_holds_under_every_schedule(part: int) -> None:
     assert broken(range(part * size, (part + 1) * size)) is None
 
 
+@pytest.mark.parametrize("part", range(2))
+def test_every_law_holds_for_runs_that_start_others(part: int) -> None:
+    """Parents, children and theirs in one world."""
+    size = OF_FAMILIES // 2
+    assert broken(range(FAMILIES + part * size, FAMILIES + (part + 1) * size)) is None
+
+
 @pytest.mark.parametrize("name", sorted(MUTANTS))
 def test_an_engine_without_one_of_its_laws_is_caught(name: str) -> None:
     with MUTANTS[name]():
-        found = broken(seed for seed in range(MOST_SCHEDULES) if _can_show(seed, name))
+        first = FAMILIES if name in OF_CHILDREN else 0
+        found = broken(seed for seed in range(first, first + MOST_SCHEDULES) if _can_show(seed, name))
     assert found is not None, f"{MOST_SCHEDULES} schedules, and nobody noticed {name}"
     seed, why = found
     assert re.match(
-        r"law \d|causal times|timers|at_most_once|concurrency|dependencies|skips|the engine met|\w+ attempt", why
+        r"law \d|children|causal times|timers|at_most_once|concurrency|dependencies|skips|the engine met|\w+ attempt",
+        why,
     ), why
     assert run_schedule(seed) is None  # it is the mutant that was caught, and it left nothing behind
 

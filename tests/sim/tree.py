@@ -77,13 +77,15 @@ def completed(tokens: Iterable[Token]) -> int:
 class Logs:
     """Every token's records and fold, read on from where the last look ended."""
 
-    def __init__(self, memory: MemoryStore) -> None:
-        self._memory = memory
+    def __init__(self, memory: MemoryStore, run_id: str = RUN) -> None:
+        self._memory, self._run_id = memory, run_id
         self.records: dict[str, list[Record]] = {}
         self.tokens: dict[str, Token] = {}
 
     def look(self) -> Logs:
-        for (_, token), log in self._memory._logs.items():
+        for (run_id, token), log in self._memory._logs.items():
+            if run_id != self._run_id:
+                continue
             known = self.records.get(token, [])
             if len(known) != len(log.slots):
                 new = [decode_record(saved.body) for saved in log.after(len(known) - 1, None)]

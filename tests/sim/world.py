@@ -6,8 +6,10 @@ may run another actor, kill this one, or let it see an error after the call has 
 
 from __future__ import annotations
 
+import copy
 import random
 import types
+from collections import defaultdict
 from collections.abc import Callable, Coroutine, Generator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -23,7 +25,7 @@ from stepwell.runtime.catalog import Catalog
 from stepwell.runtime.messages import Publish, from_json, to_json
 from stepwell.runtime.ports import Consumed, Event, Lane, Ports
 from tests.sim.programs import Program, expression
-from tests.sim.tree import Logs
+from tests.sim.tree import RUN, Logs
 
 _REGISTERING = frozenset({"append", "change_status", "pending_events", "put_waiter"})  # the calls of a new wait
 START_MS = 1_700_000_000_000
@@ -59,7 +61,8 @@ class Actor:
     coroutine: Coroutine[Any, Any, None]
     skew_ms: int
     at: str = "start"
-    read: dict[str, int] = field(default_factory=dict)  # token -> how many of its records this actor saw, of a page
+    read: dict[tuple[str, str], int] = field(default_factory=dict)
+    """(run, token) -> how many of its records this actor saw, of a page"""
 
 
 @dataclass
@@ -78,15 +81,17 @@ class Chances:
 
 @dataclass
 class Seen:
-    """What the checks need to know beside the store."""
+    """What the checks need to know of a run beside the store."""
 
     ran: dict[tuple[str, str, int, int], set[str]] = field(default_factory=dict)
     """(token, node, entered, attempt) -> wakes"""
     once: dict[str, int] = field(default_factory=dict)  # idempotency key -> runs of an at_most_once step
-    order: dict[tuple[str, int], int] = field(default_factory=dict)  # (token, slot) -> when it was written
+    order: dict[tuple[str, int], int] = field(
+        default_factory=dict
+    )  # (token, slot) -> when it was written, in the world
     joined_on: dict[tuple[str, int], dict[str, int]] = field(default_factory=dict)  # a join -> what its writer had read
     cancelled_at_slot: int | None = None
-    cancelled_after: int = 0  # records of all logs, when the cancel was acknowledged
+    cancelled_after: int = 0  # records of the world, when the cancel was acknowledged
     crashes: int = 0
     answered: list[str] = field(default_factory=list)
 
@@ -96,7 +101,8 @@ class World:
 
     def __init__(self, seed: int, program: Program, tell: Callable[[str], None] | None = None) -> None:
         self.rng = random.Random(seed)
-        self.program, self.tell = program, tell
+        self.run_id, self.program, self.tell = RUN, program, tell
+        self.programs = {one.graph.name: one for one in (program, *program.callees)}
         self.now_ms = START_MS
         self.letters: list[Letter] = []
         self.wanted: list[Topic] = []  # what the wait that is being registered wants
@@ -105,12 +111,14 @@ class World:
         self.actors: list[Actor] = []
         self.current: Actor | None = None
         self.turns_left = 0
-        self.calls = self.sent = self.tempted = 0
-        self.seen = Seen()
+        self.calls = self.sent = self.tempted = self.written = 0
+        self.seen_of: dict[str, Seen] = defaultdict(Seen)
+        self.seen = self.seen_of[RUN]
         self.chances = self._chances()
         self.memory = MemoryStore()
         self.timers: set[str] = set()
-        self.logs = Logs(self.memory)
+        self.logs_of = {RUN: Logs(self.memory)}
+        self.logs = self.logs_of[RUN]
         self.warm = FORKS_KEPT if seed % 2 else 0  # one process that keeps what it has read, or many that are cold
         self.parts = self._assemble()
 
@@ -129,7 +137,7 @@ class World:
 
     def _assemble(self) -> Assembly:
         ports = Ports(_Stopping(self, self.memory), _Queue(self), _Queue(self), MemoryBlobs(), _Clock(self))
-        catalog = Catalog(lambda document: self.program.graph, [self.program.graph])
+        catalog = Catalog(lambda document: self.program.graph, [one.graph for one in self.programs.values()])
         return assemble(
             ports,
             catalog,
@@ -141,6 +149,21 @@ class World:
             forks_kept=self.warm,
         )
 
+    def of(self, run_id: str) -> World:
+        """This world as the laws of one run see it, as it is now."""
+        if run_id == self.run_id:
+            return self
+        seen = replace(self.seen_of[run_id], crashes=self.seen.crashes)
+        logs = self.logs_of.setdefault(run_id, Logs(self.memory, run_id))
+        view = copy.copy(self)
+        view.run_id, view.program = run_id, self.programs[self.memory._runs[run_id].workflow]
+        view.seen, view.logs = seen, logs
+        return view
+
+    def runs(self) -> list[World]:
+        """This world as each of its runs sees it."""
+        return [self, *(self.of(run_id) for run_id in self.memory._runs if run_id != RUN)]
+
     def say(self, text: str) -> None:
         if self.tell:
             self.tell(f"{(self.now_ms - START_MS) / 1000:10.1f}s  {text}")
@@ -149,6 +172,8 @@ class World:
         self.sent += 1
         letter.number = self.sent
         self.letters.append(letter)
+        if letter.body.get("type") == "end_run" and self.chances.tempt and self.rng.random() < 0.8:
+            self.urgent.append(letter)  # before whoever is about to start that run
         self.say(f"    + {letter} at {max(letter.at_ms - START_MS, 0) / 1000:.1f}s")
 
     def tempt(self, name: str, args: tuple[Any, ...]) -> None:
@@ -163,19 +188,34 @@ class World:
             self.post(Letter(str(Lane.RESUME), to_json(Publish(event)), self.now_ms))
             self.urgent.append(self.letters[-1])
 
+    def hurry(self, name: str, args: tuple[Any, ...]) -> None:
+        """While a child is made, a client ends the run that makes it, which was to come later."""
+        if name != "create_run" or not args[0].parent or self.rng.random() >= self.chances.tempt:
+            return
+        maker = args[0].parent.partition("|")[0]
+        wanted = {"cancel", "terminate"} if maker == RUN else {"cancel child", "terminate child"}
+        later = [letter for letter in self.letters if letter.body["type"] in wanted and letter not in self.urgent]
+        if later:
+            letter = self.rng.choice(later)
+            letter.at_ms = min(letter.at_ms, self.now_ms)
+            letter.body = {**letter.body, "run": maker}
+            self.urgent.append(letter)
+
     def note(self, name: str, args: tuple[Any, ...], made: Any) -> None:
         """What the laws want to know of a call that has happened."""
         if name == "read_logs" and self.current:
-            self.current.read |= {token: len(made.get(token, ())) for token in args[1]}
+            self.current.read |= {(args[0], token): len(made.get(token, ())) for token in args[1]}
         elif name == "append" and made is None:
-            self._written(args[1], args[2])
+            self._written(*args[:3])
             if '"kind":"joined"' in args[3] and self.current:
-                self.seen.joined_on[args[1], args[2]] = dict(self.current.read)
+                read = {token: count for (run_id, token), count in self.current.read.items() if run_id == args[0]}
+                self.seen_of[args[0]].joined_on[args[1], args[2]] = read
         elif name == "consume" and made is Consumed.DONE:
-            self._written(args[3], args[4])
+            self._written(*args[2:5])
 
-    def _written(self, token: str, slot: int) -> None:
-        self.seen.order[token, slot] = len(self.seen.order)
+    def _written(self, run_id: str, token: str, slot: int) -> None:
+        self.seen_of[run_id].order[token, slot] = self.written
+        self.written += 1
 
     def repeat(self) -> None:
         """While a step runs, a copy of an old wake comes."""
@@ -207,6 +247,7 @@ class _Stopping:
         async def call(*args: Any, **named: Any) -> Any:
             what = f"{name}{_short(args)}" if world.tell else name
             world.tempt(name, args)
+            world.hurry(name, args)
 
             async def do() -> Any:
                 made = await method(*args, **named)
@@ -270,7 +311,7 @@ class _Steps:
         self._world = world
 
     def policy(self, step: Any) -> Any:
-        return self._world.program.policy(step)
+        return self._world.program.policy(step)  # no program has one of its own
 
     async def run(self, call: Any) -> Outcome:
         world = self._world
@@ -279,7 +320,8 @@ class _Steps:
         actor = world.current
         entered = int(call.key.rsplit(":", 1)[1])
         message = from_json(actor.letter.body).id if actor else ""
-        world.seen.ran.setdefault((call.token, call.node, entered, call.attempt), set()).add(message)
-        outcome = world.program.outcome(call, world.now_ms, world.seen)
+        ran, program = world.seen_of[call.run_id].ran, world.programs[call.workflow]
+        ran.setdefault((call.token, call.node, entered, call.attempt), set()).add(message)
+        outcome = program.outcome(call, world.now_ms, world.seen)
         await stop(f"step {call.node} done")
         return outcome

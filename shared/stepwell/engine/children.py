@@ -92,6 +92,14 @@ def refusal_of(one: Called, code: str, message: str) -> Resumption:
     return Resumption("child_refused", name=one.name, payload={"type": code, "message": message})
 
 
+def startable(children: tuple[Called, ...], came: Resumption | None) -> tuple[Called, ...]:
+    """Those that are started: all, or the ones before the first that could not be."""
+    if came is None or came.kind != "child_refused":
+        return children
+    names = [one.name for one in children]
+    return children[: names.index(came.name)]
+
+
 def failure_from(came: Resumption, node: str) -> Failure | None:
     """What ended the wait as the node's error; None where the children's results came."""
     payload: Mapping[str, Json] = came.payload if isinstance(came.payload, dict) else {}

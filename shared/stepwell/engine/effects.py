@@ -5,11 +5,11 @@ A function of the record, repeatable at will, performed before the next append.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TypeAlias
 
 from stepwell.definition.graph import Graph, Json
-from stepwell.engine.children import call_of, is_over
+from stepwell.engine.children import call_of, is_over, startable
 from stepwell.engine.forks import parent_of
 from stepwell.engine.join import fan_in_of
 from stepwell.engine.parts import due_ms
@@ -79,6 +79,14 @@ class EndChildren:
 
 
 @dataclass(frozen=True, slots=True)
+class LeaveChildren:
+    """Nobody waits for these child runs any more, and they are to run on: also one that was not set going yet."""
+
+    parked: Parked
+    slot: int
+
+
+@dataclass(frozen=True, slots=True)
 class Escalate:
     """Tell whoever listens that a step is blocked."""
 
@@ -119,6 +127,7 @@ Effect: TypeAlias = (
     | Forget
     | StartChildren
     | EndChildren
+    | LeaveChildren
     | Escalate
     | Open
     | Arrive
@@ -197,10 +206,12 @@ def _of_wait_over(graph: Graph, token: Token, record: Record, parked: Parked) ->
     """What the wait left in the world: its registrations, or child runs that still run."""
     if not parked.children:
         return (Forget(parked, token.waiting_slot),)
-    call = call_of(graph, token)
-    if call.parent_close == "abandon" or (token.resumption is not None and is_over(call, token.resumption)):
+    call, came, slot = call_of(graph, token), token.resumption, token.steps[token.node].called_slot
+    if came is not None and is_over(call, came):
         return ()
-    return (EndChildren(parked, token.steps[token.node].called_slot),)
+    if call.parent_close != "abandon":
+        return (EndChildren(parked, slot),)
+    return (LeaveChildren(replace(parked, children=startable(parked.children, came)), slot),)
 
 
 def _of_join(graph: Graph, token: Token, record: Record) -> tuple[Effect, ...]:

@@ -11,7 +11,7 @@ from collections.abc import Iterable
 from itertools import islice
 
 from stepwell.engine.dag import ready, roots
-from stepwell.engine.effects import Arrive, Close, EndChildren, Open, effects
+from stepwell.engine.effects import Arrive, Close, EndChildren, LeaveChildren, Open, effects
 from stepwell.engine.forks import branch_id, first_chunks, fork_id, next_in_line, page_indexes, page_of, pages
 from stepwell.engine.join import (
     Arrival,
@@ -196,8 +196,8 @@ class Forking:
             for effect in effects(at.graph, at.token):
                 if isinstance(effect, Close):
                     await self.close(at, effect, by)
-                elif isinstance(effect, EndChildren):
-                    await self._children.end(at, effect.parked, effect.slot)
+                elif isinstance(effect, EndChildren | LeaveChildren):
+                    await self._children.perform(at, effect, by)
 
     async def _send(self, lane: Lane, messages: Iterable[Message]) -> None:
         """So many at once: a wide fork makes a thousand."""

@@ -10,6 +10,7 @@ from stepwell.engine.effects import (
     EndChildren,
     Escalate,
     Forget,
+    LeaveChildren,
     Open,
     Register,
     SetTimer,
@@ -50,7 +51,7 @@ class Performer:
         for effect in effects(at.graph, at.token):
             if isinstance(effect, Open | Arrive | Close):
                 moved = await self.forking.perform(at, effect, by, known)
-            elif isinstance(effect, StartChildren | EndChildren):
+            elif isinstance(effect, StartChildren | EndChildren | LeaveChildren):
                 moved = await self.children.perform(at, effect, by)
             else:
                 moved = await self._perform(at, effect, by)

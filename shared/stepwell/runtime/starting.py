@@ -67,8 +67,8 @@ class Starter:
         await self._catalog.keep(graph, self._ports.store)
         return await self._ports.store.create_run(replace(header, deadline_ms=limit_ms))
 
-    async def set_going(self, header: Header) -> None:
-        """The run's own deadline first, then the wake that makes it run."""
+    async def set_going(self, header: Header, wake_ms: int = 0) -> None:
+        """The run's own deadline first, then the wake that makes it run, not before `wake_ms`."""
         graph = await self.pinned(header)
         token = Token() if not header.idle else Token(started_ms=self._ports.clock.now_ms())
         limit_ms = deadline_ms(graph, run_info(header), token)
@@ -76,12 +76,14 @@ class Starter:
             await self._alarms.arm(Lane.RESUME, Deadline(header.run_id), limit_ms, header.run_id)
         slot = 0 if header.idle else -1
         wake = Wake(header.run_id, slot, pool=pool_at(graph, graph.start))
-        await self._alarms.arm(Lane.WORK, wake, header.start_at_ms, header.run_id)
+        await self._alarms.arm(Lane.WORK, wake, max(header.start_at_ms, wake_ms), header.run_id)
 
-    def child(self, graph: Graph, run_id: str, given: Json, caller: Caller, priority: int) -> Header:
-        """The header of a child run. Raises InvalidInput for an input that the definition refuses."""
+    def child(
+        self, graph: Graph, run_id: str, given: Json, caller: Caller, priority: int, called_ms: int = 0
+    ) -> Header:
+        """The header of a child run, no older than `called_ms`. Raises InvalidInput for an input that is refused."""
         check_input(graph, given)
-        now_ms = self._ports.clock.now_ms()
+        now_ms = max(self._ports.clock.now_ms(), called_ms)
         return Header(run_id, graph.name, graph.version, given, now_ms, Status.PENDING, priority=priority,
                       parent=str(caller), changed_ms=now_ms)  # fmt: skip
 
