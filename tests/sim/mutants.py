@@ -23,6 +23,7 @@ from stepwell.runtime.ports import Lane, Saved, StatusChange, Waiter
 from stepwell.runtime.worker import Budget, Worker
 from tests.sim.dag_mutants import OF_DAGS
 from tests.sim.fork_mutants import OF_FORKS
+from tests.sim.undo_mutants import OF_UNDOING
 from tests.sim.world import stop
 
 _append = Worker._append
@@ -204,6 +205,7 @@ MUTANTS: dict[str, Callable[[], AbstractContextManager[None]]] = {
     for mutant in (
         *OF_FORKS,
         *OF_DAGS,
+        *OF_UNDOING,
         no_conditional_append,
         wait_after_read,
         event_after_waits,
