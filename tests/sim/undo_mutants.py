@@ -18,7 +18,7 @@ from stepwell.local.memory_store import MemoryStore
 from stepwell.runtime import rollback
 from stepwell.runtime.logbook import ForkedParent, Logbook, Standing
 from stepwell.runtime.ports import Saved
-from stepwell.runtime.rollback import Rollback
+from stepwell.runtime.rollback import BeforePage, Rollback
 
 _append = MemoryStore.append
 _folded, _of_fork = Logbook._folded, Rollback._of_fork
@@ -54,20 +54,16 @@ def undone_as_written() -> Iterator[None]:
         yield
 
 
-class _LeavesOpen:
-    """Forking that ends no branch."""
-
-    async def end_page(self, fork: ForkedParent, page: int, by: str) -> None:
-        return None
+async def _leave_open(fork: ForkedParent, page: int) -> None:
+    """Ends no branch."""
 
 
 @contextmanager
 def undone_while_running() -> Iterator[None]:
     """What is to be undone is read while branches still run."""
 
-    async def of_fork(self: Rollback, fork: ForkedParent, by: str, since_ms: int) -> list[Undo]:
-        blind = Rollback(self._logbook, _LeavesOpen())  # type: ignore[arg-type]  # all it needs
-        return await _of_fork(blind, fork, by, since_ms)
+    async def of_fork(self: Rollback, fork: ForkedParent, by: str, before: BeforePage, since_ms: int) -> list[Undo]:
+        return await _of_fork(self, fork, by, _leave_open, since_ms)
 
     with mock.patch.object(Rollback, "_of_fork", of_fork):
         yield
