@@ -101,7 +101,7 @@ def make_saga(rng: random.Random) -> Program:
         way = {"flaky": {name: 1}} if rng.random() < 0.7 else {"failing": frozenset({name})}
     else:
         way = {}
-    undoing = Undoing(broken=frozenset({"s2"}), **way)  # type: ignore[arg-type]  # by name
+    undoing = Undoing(broken=frozenset({"s2"}), **way)
     graph = _saga_dag(rng, steps | last) if rng.random() < 0.3 else _saga_fork(rng, steps | last)
     calls = (("cancel", 0),) * (rng.random() < 0.1) + (("terminate", 0),) * (rng.random() < 0.1)
     given = {"key": "k", "over": list(range(rng.randint(1, 4)))}
