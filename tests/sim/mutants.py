@@ -145,7 +145,7 @@ def effects_once() -> Iterator[None]:
 
     async def handle(self: Worker, wake: Wake, budget: Budget) -> None:
         starter = self._performer.children._starter
-        idle = _Idle(self._ports, self._logbook, starter, self._performer._compile)
+        idle = _Idle(self._ports, self._logbook, starter, self._performer.mailbox)
         first = Worker(self._ports, self._logbook, idle, self._steps, self._jitter)
         for token in wake.tokens:
             own = replace(wake, token=token, count=1)
