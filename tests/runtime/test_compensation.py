@@ -2,16 +2,23 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import pytest
 
+from stepwell.definition.authoring import StepDefaults
 from stepwell.definition.graph import Json
 from stepwell.engine.actions import Outcome
-from stepwell.engine.records import Kind, Pause, Record, Status
+from stepwell.engine.records import ROOT, Kind, Pause, Record, Status
+from stepwell.engine.retry import resolve_policy
+from stepwell.engine.table import Phase
 from stepwell.errors import Conflict, PortError
 from stepwell.limits import DAY_MS, HOUR_MS, MINUTE_MS
+from stepwell.local.inbox import ALL_LANES
 from stepwell.runtime.driving import run_now
+from stepwell.runtime.messages import DeadLetter, Wake, from_json, to_json
+from stepwell.runtime.ports import Lane
 from stepwell.runtime.worker import StepCall
 from tests.runtime.kit import World, fails
 
@@ -248,9 +255,6 @@ def test_a_worker_that_dies_between_two_of_them_undoes_nothing_twice() -> None:
 
 
 def test_a_compensation_that_kills_its_worker_is_a_partial_rollback() -> None:
-    from stepwell.runtime.messages import DeadLetter, Wake, to_json  # noqa: PLC0415
-    from stepwell.runtime.ports import Lane  # noqa: PLC0415
-
     world = World(ORDER)
     world.steps.of["ship"] = broken
     world.steps.of["charge.compensate"] = lambda call: (_ for _ in ()).throw(SystemExit("died"))
@@ -288,3 +292,104 @@ timeline:
     assert world.header(run_id).status is Status.COMPENSATED
     (call,) = [one for one in world.steps.calls if one.node == "book.compensate"]
     assert call.input == {"nights": 2, "input": {"nights": 2}, "output": {"room": 12}}
+
+
+def dies(*_: object) -> None:
+    raise PortError("gone")
+
+
+def waits(_: StepCall) -> Outcome:
+    return Outcome(pause=Pause("approval", timeout_ms=DAY_MS))
+
+
+def test_who_cancels_again_after_a_call_that_died_sets_the_compensation_going() -> None:
+    world, run_id = run(ORDER.replace("failure_policy: compensate", "compensate_on: [cancel]"), ship=waits)
+    world.store.before["change_status"] = dies  # the record stands, and nobody was woken
+    with pytest.raises(PortError):
+        run_now(world.service.cancel(run_id))
+    with pytest.raises(Conflict, match="being undone"):
+        run_now(world.service.cancel(run_id))
+    world.deliver()
+    assert world.header(run_id).status is Status.COMPENSATED
+
+
+def test_a_deadline_that_comes_again_sets_the_compensation_going() -> None:
+    text = ORDER.replace("failure_policy: compensate", "timeout: 1h\ncompensate_on: [timeout]")
+    world, run_id = run(text, ship=waits)
+    world.store.before["change_status"] = dies
+    with pytest.raises(PortError):
+        world.pass_time(HOUR_MS)
+    world.pass_time(HOUR_MS)
+    assert world.header(run_id).status is Status.COMPENSATED
+
+
+def test_a_compensation_may_run_again_whatever_its_function_says() -> None:
+    """`at_most_once` is for what cannot be repeated; its start is a record of its own, which a rollback has not."""
+    world = World(ORDER)
+    world.steps.of["ship"] = broken
+    world.steps.policy = lambda step: resolve_policy(step, StepDefaults(at_most_once=step.run == "python:m.refund"))  # type: ignore[method-assign]
+    run_id = world.start(given={"item": "book"})
+    world.deliver()
+    assert world.header(run_id).status is Status.COMPENSATED
+
+
+def test_terminated_before_anybody_began_to_undo_it_its_branches_end_too() -> None:
+    world, run_id = run(FORKED.replace("failure_policy: compensate", "compensate_on: [cancel]"), book=waits)
+    world.store.before["change_status"] = dies
+    with pytest.raises(PortError):
+        run_now(world.service.cancel(run_id))
+    assert run_now(world.service.terminate(run_id))
+    found = run_now(world.service.branches(run_id, "0/0", 0, 3))
+    assert [one.token.phase for one in found] == [Phase.CANCELLED] * 3
+
+
+def test_a_branch_that_had_to_wait_for_another_is_undone_before_it_whatever_its_clock_said() -> None:
+    text = FORKED.replace('[0, 1, 2] }}"}', '[0, 1, 2] }}", max_concurrency: 1}')
+    world = World(text)
+    world.steps.of["send"] = broken
+
+    began_ms = world.clock.now_ms()
+
+    def at_second(seconds: int) -> Callable[[StepCall], str]:
+        def step(call: StepCall) -> str:
+            world.clock.set(began_ms + 1_000 * seconds)
+            return "ok"
+
+        return step
+
+    world.steps.of["book"] = lambda call: at_second(60 if call.token.endswith(".0") else 2)(call)
+    world.steps.of["pay"] = at_second(1)  # the next branch runs on a machine whose clock is behind
+    world.start(given={})
+    world.deliver()
+    keys = [call.key.split(":")[1] for call in world.steps.calls if call.node in {"book.compensate", "pay.compensate"}]
+    assert keys == ["0/0.2", "0/0.2", "0/0.1", "0/0.1", "0/0.0", "0/0.0"]
+
+
+def test_a_compensation_is_told_of_the_time_that_its_step_was_given() -> None:
+    text = ORDER.replace('item: "{{ input.item }}"', 'now: "{{ now }}", began: "{{ run.started_at }}"')
+    world, _ = run(text, ship=broken)
+    given = {call.node: call.input for call in world.steps.calls}
+    assert given["reserve.compensate"]["input"] == given["reserve"]
+
+
+def test_a_compensation_that_kills_the_worker_of_a_branchs_message_is_a_partial_rollback() -> None:
+    world = World(FORKED)
+    world.steps.of["send"] = broken
+    world.steps.of["all.compensate"] = lambda call: (_ for _ in ()).throw(SystemExit("died"))
+    run_id = world.start(given={})
+    with pytest.raises(SystemExit):
+        world.deliver()
+    world.lose_messages()
+    run_now(world.parts.coordinator.handle(DeadLetter(Wake(run_id, -1, "0/0.2"))))
+    sent = world.queue.receive(ALL_LANES, world.clock.now_ms(), MINUTE_MS)
+    assert sent is not None
+    wake = from_json(sent.message)
+    assert isinstance(wake, Wake)
+    assert wake.token == ROOT  # who dies of this one dies of what the run itself does next
+    run_now(world.parts.coordinator.handle(DeadLetter(wake)))
+    world.deliver()
+    last = world.token(run_id).last
+    assert world.header(run_id).status is Status.FAILED
+    assert last is not None
+    assert last.error is not None
+    assert last.error.type == "worker_lost"

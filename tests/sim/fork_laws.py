@@ -187,7 +187,7 @@ def law_6_branches(world: World, logs: dict[str, list[Record]]) -> Iterator[str]
 def law_9_calls(world: World, logs: dict[str, list[Record]]) -> Iterator[str]:
     """A token's counter is its own attempts and those of the branches that it joined."""
     for token, records in logs.items():
-        own = sum(record.kind in {Kind.STEP, Kind.ACTED} for record in records)
+        own = sum(record.kind in {Kind.STEP, Kind.ACTED} or bool(record.undid) for record in records)
         merged = sum(record.tally.calls for record in records if record.tally)
         counted = fold(records, Token(token)).calls
         if counted != own + merged:

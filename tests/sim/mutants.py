@@ -24,6 +24,7 @@ from stepwell.runtime.worker import Budget, Worker
 from tests.sim.child_mutants import OF_CHILDREN
 from tests.sim.dag_mutants import OF_DAGS
 from tests.sim.fork_mutants import OF_FORKS
+from tests.sim.undo_mutants import OF_UNDOING
 from tests.sim.world import stop
 
 _append = Worker._append
@@ -145,7 +146,7 @@ def effects_once() -> Iterator[None]:
 
     async def handle(self: Worker, wake: Wake, budget: Budget) -> None:
         starter = self._performer.children._starter
-        idle = _Idle(self._ports, self._logbook, starter, self._performer._compile)
+        idle = _Idle(self._ports, self._logbook, starter, self._performer.mailbox)
         first = Worker(self._ports, self._logbook, idle, self._steps, self._jitter)
         for token in wake.tokens:
             own = replace(wake, token=token, count=1)
@@ -206,6 +207,7 @@ MUTANTS: dict[str, Callable[[], AbstractContextManager[None]]] = {
         *OF_FORKS,
         *OF_DAGS,
         *OF_CHILDREN,
+        *OF_UNDOING,
         no_conditional_append,
         wait_after_read,
         event_after_waits,

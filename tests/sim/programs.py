@@ -13,9 +13,10 @@ from stepwell.definition.graph import END, Graph, Node, Retry, Rule, Step, Wait
 from stepwell.engine.actions import Outcome
 from stepwell.engine.records import Failure, Pause
 from stepwell.engine.retry import Policy, resolve_policy
-from stepwell.errors import ExpressionError
+from stepwell.errors import ExpressionError, PortError
 
 TOPICS = ("a", "b")
+SUFFIX = ".compensate"  # of a node's name, where its compensation is called
 
 
 @dataclass(frozen=True)
@@ -49,6 +50,28 @@ def expression(text: str) -> Simple:
 
 
 @dataclass(frozen=True)
+class Undoing:
+    """What compensations do, by node. One that is not named here does what it is asked for at once."""
+
+    flaky: Mapping[str, int] = field(default_factory=dict)  # tries that fail before one succeeds
+    failing: frozenset[str] = frozenset()
+    deadly: frozenset[str] = frozenset()  # each try kills its worker
+    waiting: frozenset[str] = frozenset()  # asks for a wait, which a compensation cannot
+    broken: frozenset[str] = frozenset()  # nodes whose step fails, so that there is something to undo
+
+    def outcome(self, call: Any, now_ms: int) -> Outcome:
+        """Of a try of a compensation. Raises PortError where the worker dies of it."""
+        node = call.node.removesuffix(SUFFIX)
+        if node in self.deadly:
+            raise PortError(f"{call.node} killed its worker")
+        if node in self.waiting:
+            return Outcome(pause=Pause("sleep", timeout_ms=1_000), started_ms=now_ms)
+        if node in self.failing or call.attempt <= self.flaky.get(node, 0):
+            return Outcome(failure=Failure("Stuck", "step", "not yet", node, call.attempt), started_ms=now_ms)
+        return Outcome(value={"undone": node}, started_ms=now_ms)
+
+
+@dataclass(frozen=True)
 class Program:
     """A workflow, what its steps do, and what the world does to its run."""
 
@@ -65,11 +88,17 @@ class Program:
     page: int = 0  # branches of a page, where it is not as always
     chunk: int = 0  # branches that one message wakes, where they are not as many as always
     callees: tuple[Program, ...] = ()  # the workflows that its runs can start
+    undoing: Undoing | None = None  # None: no step has a compensation
 
     @property
     def forks(self) -> bool:
         nodes = self.graph.nodes.values()
         return any(node.fan_out == "all" or any(rule.foreach for rule in node.rules) for node in nodes)
+
+    @property
+    def is_saga(self) -> bool:
+        """Whether it was made to be undone."""
+        return self.undoing is not None and "s2" in self.undoing.broken
 
     @property
     def is_dag(self) -> bool:
@@ -80,13 +109,15 @@ class Program:
 
     def outcome(self, call: Any, now_ms: int, seen: Any) -> Outcome:
         """A function of the call alone, as a deterministic step would be."""
+        if self.undoing is not None and call.node.endswith(SUFFIX):
+            return self.undoing.outcome(call, now_ms)
         once = self.graph.nodes[call.node].step
         if once is not None and once.at_most_once:
             key = f"{call.key}.{call.attempt}"
             seen.once[key] = seen.once.get(key, 0) + 1
         if call.node in self.blocked and call.resumed is None:
             return Outcome(failure=Failure("Blocked", "governance", "ask first", call.node), started_ms=now_ms)
-        if self._fails(call):
+        if self._fails(call) or (self.undoing is not None and call.node in self.undoing.broken):
             return Outcome(failure=Failure("Flaky", "step", "never", call.node, call.attempt), started_ms=now_ms)
         if call.attempt <= self.flaky.get(call.node, 0):
             category = "transient" if call.attempt % 2 else "step"

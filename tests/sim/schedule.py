@@ -26,6 +26,7 @@ from tests.sim.fork_programs import make_program
 from tests.sim.laws import check_end, check_parked, check_quiet
 from tests.sim.programs import Program
 from tests.sim.tree import RUN
+from tests.sim.undo_programs import with_compensations
 from tests.sim.world import START_MS, Actor, Letter, World
 
 _LAW_OF_FAULT = {"gap_in_log": 1, "illegal_transition": 2}
@@ -49,7 +50,8 @@ class _HandsOver:
 
 def program_of(seed: int) -> Program:
     make = make_program if seed < FAMILIES else make_family
-    return make(random.Random(f"program {seed}"))
+    program = make(random.Random(f"program {seed}"))
+    return with_compensations(program, random.Random(f"compensations {seed}")) if seed < FAMILIES else program
 
 
 def run_schedule(seed: int, tell: Callable[[str], None] | None = None) -> str | None:
@@ -237,6 +239,11 @@ def _one_that_asks(world: World) -> str:
     return world.rng.choice(asking) if asking else ""
 
 
+def _is_undone(world: World) -> bool:
+    root = world.logs.look().tokens.get(ROOT)
+    return root is not None and root.phase is Phase.COMPENSATING
+
+
 async def _call(world: World, operation: str, wait: str, run_id: str = RUN) -> None:
     """A client's call: an answer that says no is an answer."""
     service = world.parts.service
@@ -248,6 +255,7 @@ async def _call(world: World, operation: str, wait: str, run_id: str = RUN) -> N
         "cancel": lambda: service.cancel(run_id, "enough", "kim"),
         "terminate": lambda: service.terminate(run_id, "now", "kim"),
     }
+    was_undone = _is_undone(world)
     try:
         answer = await calls[operation]()
     except NotFound as refusal:
@@ -258,6 +266,8 @@ async def _call(world: World, operation: str, wait: str, run_id: str = RUN) -> N
         answer = refusal.code
     world.say(f"        {operation}: {answer if isinstance(answer, str | bool) else 'done'}")
     world.seen.answered.append(f"{operation}: {answer}")
+    if was_undone and _is_undone(world):
+        world.seen.while_undone.append((operation, str(answer)))
     seen = world.seen_of[run_id]
     if operation in {"cancel", "terminate"} and answer is True and seen.cancelled_at_slot is None:
         log = world.memory._logs.get((run_id, ROOT))

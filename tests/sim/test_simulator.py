@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.sim import child_mutants, dag_mutants, fork_mutants
+from tests.sim import child_mutants, dag_mutants, fork_mutants, undo_mutants
 from tests.sim.mutants import MUTANTS
 from tests.sim.schedule import FAMILIES, program_of, run_schedule
 
@@ -24,6 +24,7 @@ TOLD = 32  # seeds whose stories are told twice
 OF_FORKS = {mutant.__name__ for mutant in fork_mutants.OF_FORKS}
 OF_CHILDREN = {mutant.__name__ for mutant in child_mutants.OF_CHILDREN}
 OF_DAGS = {mutant.__name__ for mutant in dag_mutants.OF_DAGS}
+OF_UNDOING = {mutant.__name__ for mutant in undo_mutants.OF_UNDOING}
 
 LINE = re.compile(r" *\d+\.\ds  (    \+ .+|        \w+: \w.*|[\w.]+: .+)")
 
@@ -35,6 +36,9 @@ def broken(seeds: Iterable[int]) -> tuple[int, str] | None:
 
 def _can_show(seed: int, mutant: str) -> bool:
     """Whether this schedule has what the mutant gets wrong."""
+    if mutant in OF_UNDOING:
+        program = program_of(seed)
+        return program.is_saga and (program.is_dag or mutant != "undone_as_written")
     if mutant in OF_DAGS:
         return program_of(seed).is_dag
     if mutant == "started_after_end":

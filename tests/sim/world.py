@@ -24,11 +24,12 @@ from stepwell.runtime.assembly import Assembly, assemble
 from stepwell.runtime.catalog import Catalog
 from stepwell.runtime.messages import Publish, from_json, to_json
 from stepwell.runtime.ports import Consumed, Event, Lane, Ports
-from tests.sim.programs import Program, expression
+from tests.sim.programs import SUFFIX, Program, expression
 from tests.sim.tree import RUN, Logs
 
 _REGISTERING = frozenset({"append", "change_status", "pending_events", "put_waiter"})  # the calls of a new wait
 START_MS = 1_700_000_000_000
+MOST_REPEATED = 300  # wakes; else a step that kills its worker would never be done with
 
 
 @types.coroutine
@@ -63,6 +64,7 @@ class Actor:
     at: str = "start"
     read: dict[tuple[str, str], int] = field(default_factory=dict)
     """(run, token) -> how many of its records this actor saw, of a page"""
+    undid: Any = None  # the compensation that it ran last: the call, and whether it did what it should
 
 
 @dataclass
@@ -92,6 +94,11 @@ class Seen:
     joined_on: dict[tuple[str, int], dict[str, int]] = field(default_factory=dict)  # a join -> what its writer had read
     cancelled_at_slot: int | None = None
     cancelled_after: int = 0  # records of the world, when the cancel was acknowledged
+    given: dict[tuple[str, int], list[Any]] = field(default_factory=dict)  # (key, attempt) of a step -> its inputs
+    undo_given: dict[tuple[str, str], list[Any]] = field(default_factory=dict)  # (key, what it undoes) -> inputs
+    undo_done: set[str] = field(default_factory=set)  # what was undone by a compensation that did what it should
+    undo_ran: dict[tuple[str, str, int], set[str]] = field(default_factory=dict)  # (key, node, attempt) -> wakes
+    while_undone: list[tuple[str, str]] = field(default_factory=list)  # (operation, answer), before it and after
     crashes: int = 0
     answered: list[str] = field(default_factory=list)
 
@@ -203,6 +210,12 @@ class World:
 
     def note(self, name: str, args: tuple[Any, ...], made: Any) -> None:
         """What the laws want to know of a call that has happened."""
+        if name == "append" and '"kind":"undone"' in args[3] and self.current and self.current.undid:
+            (call, is_done), self.current.undid = self.current.undid, None
+            undid = decode_record(args[3]).undid
+            seen = self.seen_of[args[0]]
+            seen.undo_given.setdefault((call.key, undid), []).append(call.input)
+            seen.undo_done |= {undid} if is_done else set()
         if name == "read_logs" and self.current:
             self.current.read |= {(args[0], token): len(made.get(token, ())) for token in args[1]}
         elif name == "append" and made is None:
@@ -219,7 +232,7 @@ class World:
 
     def repeat(self) -> None:
         """While a step runs, a copy of an old wake comes."""
-        if self.chances.double and len(self.past) > 1 and self.rng.random() < self.chances.tempt:
+        if self.chances.double and 1 < len(self.past) < MOST_REPEATED and self.rng.random() < self.chances.tempt:
             old = self.rng.choice(self.past)
             self.post(replace(old, at_ms=self.now_ms, deliveries=0))
             self.urgent.append(self.letters[-1])
@@ -318,10 +331,16 @@ class _Steps:
         world.repeat()
         await stop(f"step {call.node} attempt {call.attempt}")
         actor = world.current
-        entered = int(call.key.rsplit(":", 1)[1])
         message = from_json(actor.letter.body).id if actor else ""
-        ran, program = world.seen_of[call.run_id].ran, world.programs[call.workflow]
-        ran.setdefault((call.token, call.node, entered, call.attempt), set()).add(message)
+        seen, program = world.seen_of[call.run_id], world.programs[call.workflow]
+        if call.node.endswith(SUFFIX):
+            seen.undo_ran.setdefault((call.key, call.node, call.attempt), set()).add(message)
+        else:
+            entered = int(call.key.rsplit(":", 1)[1])
+            seen.ran.setdefault((call.token, call.node, entered, call.attempt), set()).add(message)
+            seen.given.setdefault((call.key, call.attempt), []).append(call.input)
         outcome = program.outcome(call, world.now_ms, world.seen)
+        if actor and call.node.endswith(SUFFIX):
+            actor.undid = call, outcome.failure is None and outcome.pause is None
         await stop(f"step {call.node} done")
         return outcome

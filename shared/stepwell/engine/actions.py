@@ -23,6 +23,7 @@ class RunStep:
     action: bool = False  # one of a timeout's actions, not the node's own step
     undo: Undo | None = None  # the compensation of this
     request: Json = None  # of an HTTP step, its secrets still references
+    at_ms: int = 0  # when the attempt began: `now` in its input
 
 
 @dataclass(frozen=True, slots=True)

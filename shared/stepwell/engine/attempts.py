@@ -35,7 +35,7 @@ def run_step(moment: Moment, token: Token, node: Node, step: Step, resumed: Json
         outcome = Outcome(failure=validation_failure(error, node.name, attempt), started_ms=moment.now_ms)
         return Write(commit(moment, token, RunStep(node.name, step, None, attempt, ""), outcome, None))
     key = f"{moment.run.run_id}:{token.id}:{entered}"
-    return RunStep(node.name, step, given, attempt, key, resumed, request=request)
+    return RunStep(node.name, step, given, attempt, key, resumed, request=request, at_ms=moment.now_ms)
 
 
 def commit(moment: Moment, token: Token, action: RunStep, outcome: Outcome, policy: Policy | None) -> Record:

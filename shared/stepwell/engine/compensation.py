@@ -134,7 +134,7 @@ def undo_next(moment: Moment, token: Token) -> Action:
         raise EngineFault(f"{one.node} has no compensation", code="broken_log")
     attempt = token.attempt + 1
     key = f"{moment.run.run_id}:{one.token}:{one.slot}:undo"  # the same in every try
-    action = RunStep(one.node, step, None, attempt, key, undo=one)
+    action = RunStep(one.node, step, None, attempt, key, undo=one, at_ms=moment.now_ms)
     try:
         names = _names(moment, one)
         given = _given(one) if step.input is None else step.input.evaluate(names)

@@ -247,12 +247,18 @@ def _of_broken(graph: Graph, token: Token, record: Record) -> tuple[Effect, ...]
 
 
 def _closed_from_outside(graph: Graph, token: Token, record: Record) -> tuple[Effect, ...]:
-    """The fork where the token stood; and the one whose join it had just passed: whoever closes that may have died."""
+    """The fork where the token stood; and the one whose join it had just passed: whoever closes that may have died.
+
+    Also of a run that is terminated before anybody has begun to undo it.
+    """
     fork = token.fork
     closed: tuple[Effect, ...] = ()
     if fork is None:
         return ()
     is_left = token.error is None and fan_in_of(graph, fork).on_early_complete == "abandon"
-    if token.early_slot == record.slot - 1 and not is_left:
-        closed = (Close(record.slot - 2),)
-    return (*closed, Close(record.slot - 1))
+    stood = record.slot - 1
+    if token.undoing is not None and isinstance(record.next, End) and token.early_slot != stood:
+        stood -= 1  # before the record that broke it off
+    if token.early_slot == stood and not is_left:
+        closed = (Close(stood - 1),)
+    return (*closed, Close(stood))

@@ -9,6 +9,7 @@ from stepwell.definition.authoring import StepDefaults
 from stepwell.engine.actions import Outcome, RunStep
 from stepwell.engine.attempts import commit
 from stepwell.engine.decide import decide
+from stepwell.engine.forks import parent_of
 from stepwell.engine.parts import at_due, due_ms
 from stepwell.engine.records import ROOT, End, Failure, Kind, Record, Resumption, Status
 from stepwell.engine.retry import resolve_policy
@@ -170,9 +171,9 @@ class Coordinator:
         if at is None:
             return
         limit_ms = deadline_ms(at.graph, at.run, at.token)
-        if limit_ms is None:
+        if limit_ms is None and at.token.undoing is None:
             return
-        if self._ports.clock.now_ms() < limit_ms and not at.token.ended:
+        if limit_ms is not None and self._ports.clock.now_ms() < limit_ms and not at.token.ended:
             await self._performer.alarms.look_again(Lane.RESUME, deadline, limit_ms, deadline)
             return
         end = End(Status.TIMED_OUT, timeout_failure(at.graph))
@@ -192,7 +193,8 @@ class Coordinator:
             if receive(at.token.phase, received) is not Verdict.TAKE:
                 await self._performer.perform(at, by)  # its effects may not have happened before a crash
                 mine = bool(at.token.last and at.token.last.by == by)
-                if mine and not at.token.ended:
+                from_outside = at.token.last is not None and at.token.last.kind is Kind.ENDED
+                if (mine or from_outside) and not at.token.ended:  # who broke it off may have died before this
                     await self.wake(at.wake())
                 return mine, at.token
             moment = self._logbook.moment(at, by)
@@ -220,6 +222,10 @@ class Coordinator:
         mine = at.token.last is not None and at.token.last.by == by
         if is_stale(at.token, wake) and not mine:
             return
+        died_at = await self._pushed_on(at, wake)
+        if died_at is not None:
+            await self.wake(died_at.wake())
+            return
         at = await self._performer.rollback.prepare(at, by)
         if at.token.slot == wake.slot and (record := self._lost(at, by)) is not None:
             winner = await self._logbook.append(at, record)
@@ -229,9 +235,19 @@ class Coordinator:
         elif wake.hops >= HOPS and (not mine or at.token.ended):  # ended by me: what that demands may not be done yet
             message = f"{HOPS} times every worker died at record {at.token.slot}, where no step is next"
             end = End(Status.FAILED, Failure("hop_limit", "worker_lost", message))
-            await self.end(wake.run_id, end, Received.DEADLINE, by)
+            await self.end(wake.run_id, end, Received.TERMINATE, by)  # also one that is being undone
             return
         await self.wake(at.wake(wake.hops + 1 if at.token.slot == wake.slot else 0))
+
+    async def _pushed_on(self, at: Standing, wake: Wake) -> Standing | None:
+        """The parent, where the branch had ended and its worker died of what the parent does next."""
+        place = parent_of(at.token.id)
+        if not at.token.ended or place is None or at.token.last is None:
+            return None
+        parent = await self._logbook.load(wake.run_id, place[0])
+        if parent is None or parent.token.last is None or parent.token.last.by not in {wake.id, at.token.last.by}:
+            return None
+        return await self._pushed_on(parent, wake) or (None if parent.token.ended else parent)
 
     def _lost(self, at: Standing, by: str) -> Record | None:
         """The step's failure; None where no step was next."""

@@ -8,7 +8,7 @@ from functools import partial
 from typing import TypeAlias
 
 from stepwell.engine.compensation import committed, newest_first
-from stepwell.engine.forks import Branches, pages
+from stepwell.engine.forks import Branches, awaited, pages
 from stepwell.engine.names import Undo
 from stepwell.engine.records import ROOT, Fork, Record
 from stepwell.engine.token import Token
@@ -48,24 +48,36 @@ class Rollback:
         records = await self._logbook.history(at.run_id, ROOT, -1, None)
         return newest_first(at.graph, await self._committed(begun, records, by, before))
 
-    async def _committed(self, begun: Standing, records: Sequence[Record], by: str, before: BeforePage) -> list[Undo]:
-        """Of one token and of all that it forked."""
+    async def _committed(
+        self, begun: Standing, records: Sequence[Record], by: str, before: BeforePage, since_ms: int = 0
+    ) -> list[Undo]:
+        """Of one token and of all that it forked. `since_ms`: when what it had to wait for had ended."""
         found: list[Undo] = []
         moment = self._logbook.moment(begun, by)
         for token, undo in committed(moment, begun.token, records):
-            found += [] if undo is None else [undo]
+            found += [] if undo is None else [replace(undo, at_ms=max(undo.at_ms, since_ms))]
             if token.last is not None and isinstance(token.last.next, Fork) and token.last.next.width:
                 parent = replace(begun, token=token)
-                found += await self._of_fork(ForkedParent(parent, Branches(moment, token)), by, before)
+                found += await self._of_fork(ForkedParent(parent, Branches(moment, token)), by, before, since_ms)
         return found
 
-    async def _of_fork(self, fork: ForkedParent, by: str, before: BeforePage) -> list[Undo]:
+    async def _of_fork(self, fork: ForkedParent, by: str, before: BeforePage, since_ms: int) -> list[Undo]:
+        """Of its branches. One that began when another had ended is no older than that, whatever its clock said."""
         found: list[Undo] = []
+        ended_ms: dict[int, int] = {}
         for page in pages(fork.fork.width):
             await before(fork, page)
-            for branch, records in await self._logbook.logs(fork, page):
-                found += await self._committed(branch, records, by, before)
+            logs = {_index(branch): (branch, records) for branch, records in await self._logbook.logs(fork, page)}
+            for index in sorted(logs):
+                branch, records = logs[index]
+                began_ms = max([since_ms, *(ended_ms.get(one, 0) for one in awaited(fork.fork, {}, index))])
+                ended_ms[index] = max(began_ms, records[-1].at_ms)
+                found += await self._committed(branch, records, by, before, began_ms)
         return found
+
+
+def _index(branch: Standing) -> int:
+    return branch.token.branch.index if branch.token.branch else 0
 
 
 class _TooMuchError(Exception):

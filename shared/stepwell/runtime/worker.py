@@ -25,7 +25,7 @@ from stepwell.engine.table import Phase
 from stepwell.engine.token import Token
 from stepwell.engine.writing import began_record, deadline_ms
 from stepwell.limits import FORK_SHARED_MS, HOPS
-from stepwell.runtime.logbook import Forks, Logbook, Standing
+from stepwell.runtime.logbook import Forks, Logbook, Standing, run_info
 from stepwell.runtime.messages import Wake, to_json
 from stepwell.runtime.perform import Performer
 from stepwell.runtime.ports import Lane, Ports
@@ -112,6 +112,7 @@ class Worker:
         action = decide(self._logbook.moment(at, wake.id, self._jitter()), at.token)
         if at.token.branch is None and at.token.phase is Phase.INITIALIZING and not isinstance(action, Rest):
             at = await self._pick_up(at)
+            action = decide(self._logbook.moment(at, wake.id, self._jitter()), at.token)  # it knows now when it started
         match action:
             case Rest(until_ms):
                 if until_ms is None:
@@ -131,9 +132,12 @@ class Worker:
     async def _pick_up(self, at: Standing) -> Standing:
         """The run is no longer pending: before its first record."""
         now_ms = self._ports.clock.now_ms()
-        if not await self._performer.show(at.run_id, picked_up(at.token, now_ms)):
-            return at  # an earlier delivery did
-        return replace(at, run=replace(at.run, started_ms=now_ms))
+        if await self._performer.show(at.run_id, picked_up(at.token, now_ms)):
+            return replace(at, run=replace(at.run, started_ms=now_ms))
+        if at.run.started_ms:  # an earlier delivery did
+            return at
+        header = await self._ports.store.get_run(at.run_id)  # another did just now
+        return at if header is None else replace(at, run=run_info(header))
 
     async def _append(self, at: Standing, record: Record) -> Standing | None:
         """The winner of the slot decides: this record, an earlier delivery's of this very wake, or another's."""
@@ -158,13 +162,13 @@ class Worker:
                 await self._ports.queue.send(Lane.WORK, to_json(replace(at.wake(), pool=policy.pool)))
                 return None
             policy = replace(policy, timeout_ms=max(left_ms, 1))
-        if policy.at_most_once:
+        if policy.at_most_once and action.undo is None:  # a compensation is idempotent: it may run again
             began = began_record(self._logbook.moment(at, wake.id), at.token, action, policy.timeout_ms)
             winner = await self._logbook.append(at, began)
             if winner is not None:  # an earlier delivery began it: what came of it is for the next look to say
                 return at.after(winner) if winner.by == wake.id else None
             at = at.after(began)
-        outcome = await self._outcome(at, action, policy)
+        outcome = replace(await self._outcome(at, action, policy), started_ms=action.at_ms)
         moment = self._logbook.moment(at, wake.id, self._jitter())
         return await self._append(at, commit(moment, at.token, action, outcome, policy))
 
