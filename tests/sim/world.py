@@ -201,7 +201,7 @@ class World:
             return
         maker = args[0].parent.partition("|")[0]
         wanted = {"cancel", "terminate"} if maker == RUN else {"cancel child", "terminate child"}
-        later = [letter for letter in self.letters if letter.body["type"] in wanted and letter not in self.urgent]
+        later = [letter for letter in self.letters if letter.body["type"] in wanted and not letter.deliveries]
         if later:
             letter = self.rng.choice(later)
             letter.at_ms = min(letter.at_ms, self.now_ms)
