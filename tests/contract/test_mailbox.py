@@ -74,18 +74,17 @@ def test_expired_and_consumed_events_are_not_pending(store: Store) -> None:
     assert pending(store, NOW_MS + 20) == []
 
 
-def test_a_topic_with_too_many_pending_events_refuses_the_next(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(limits, "EVENT_PENDING", 3)
+def test_a_topic_with_too_many_pending_events_refuses_the_next(store: Store) -> None:
     for number in range(3):
-        run(store.put_event(event(f"e{number}")))
+        run(store.put_event(event(f"e{number}"), 3))
     with pytest.raises(Conflict) as caught:
-        run(store.put_event(event("e3")))
+        run(store.put_event(event("e3"), 3))
     assert caught.value.code == "too_many_pending"
-    assert not run(store.put_event(event("e0"))), "a duplicate is a duplicate, however full the topic is"
-    assert run(store.put_event(event("e3", topic=Topic("order", "43"))))
+    assert not run(store.put_event(event("e0"), 3)), "a duplicate is a duplicate, however full the topic is"
+    assert run(store.put_event(event("e3", topic=Topic("order", "43")), 3))
     consume(store, "e1")
-    assert run(store.put_event(event("e4")))
-    assert run(store.put_event(event("e5", NOW_MS + 1_000))), "the others have expired by then"
+    assert run(store.put_event(event("e4"), 3))
+    assert run(store.put_event(event("e5", NOW_MS + 1_000), 3)), "the others have expired by then"
 
 
 @pytest.mark.parametrize("payload", [object(), float("inf")], ids=["object", "infinity"])
