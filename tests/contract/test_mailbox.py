@@ -7,7 +7,6 @@ from typing import Any
 
 import pytest
 
-from stepwell import limits
 from stepwell.engine.records import Topic
 from stepwell.errors import Conflict, InvalidInput
 from stepwell.runtime.ports import Consumed, Saved, Store

@@ -147,6 +147,14 @@ def test_approving_twice_is_one_approval() -> None:
     assert kinds(world, run_id) == [Kind.WAITING, Kind.RECEIVED]
 
 
+def test_who_has_approved_cannot_reject() -> None:
+    world, run_id = waiting(QUORUM)
+    run_now(world.service.approve(run_id, who="ana"))
+    with pytest.raises(Conflict, match="answered already") as refused:
+        run_now(world.service.reject(run_id, "no", who="ana"))
+    assert refused.value.code == "already_answered"
+
+
 def test_who_is_not_asked_cannot_answer() -> None:
     world, run_id = waiting(QUORUM)
     for who in ("bob", ""):

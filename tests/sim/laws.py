@@ -9,7 +9,7 @@ from dataclasses import replace
 from itertools import pairwise
 
 from stepwell.engine.codec import decode_record, decode_token, encode_record, encode_token
-from stepwell.engine.records import ROOT, Arm, Goto, Kind, Parked, Record
+from stepwell.engine.records import ROOT, Arm, Goto, Kind, Record
 from stepwell.engine.token import Token, fold
 from stepwell.errors import ExpressionError
 from stepwell.runtime.messages import DeadLetter, Wake, from_json
@@ -25,6 +25,7 @@ from tests.sim.fork_laws import (
     law_9_calls,
     live_tokens,
 )
+from tests.sim.part_laws import is_still_wanted, laws_of_parts, stays
 from tests.sim.programs import expression
 from tests.sim.undo_laws import laws_of_undoing
 from tests.sim.world import World
@@ -55,7 +56,7 @@ def _check_end_of(world: World) -> None:
             for broken in of_token(world, token, log):
                 raise BrokenLawError(broken)
     of_run = (_law_4_events, _law_6_cancel, law_3_joins, law_3_branches, law_5_line, law_6_branches, law_9_calls)
-    for law in (*of_run, laws_of_dags, laws_of_undoing, _extra_runs):
+    for law in (*of_run, laws_of_parts, laws_of_dags, laws_of_undoing, _extra_runs):
         for broken in law(world, logs):
             raise BrokenLawError(broken)
 
@@ -82,7 +83,7 @@ def _check_quiet_of(world: World) -> None:
                 where = f"{token.id} stands at {last and last.kind} {last and last.next}"
                 raise BrokenLawError(f"law 5: {where}, and nothing will wake it")
             continue
-        for event in _wanted_events(world, token.parked):
+        for event in _wanted_events(world, token):
             if f"event:{event.topic}:{event.id}" not in under_way:  # else its publisher died, and comes again
                 raise BrokenLawError(f"law 4: lost wakeup: {event.id} is pending, and {token.id} waits for it")
 
@@ -98,11 +99,13 @@ def _names_of(body: object, run_id: str) -> Iterator[str]:
         yield from (replace(message, token=token, count=1).id for token in message.tokens)
 
 
-def _wanted_events(world: World, parked: Parked) -> Iterator[Event]:
-    for arm in parked.arms:
+def _wanted_events(world: World, token: Token) -> Iterator[Event]:
+    for index, arm in enumerate(token.parked.arms if token.parked else ()):
         for topic in arm.topics:
             for event in world.memory._pending.get(topic, {}).values():
-                if event.expires_ms > world.now_ms and _wanted(arm, event):
+                document = json.loads(event.payload).get("document", "")
+                wanted = event.expires_ms > world.now_ms and _wanted(arm, event)
+                if wanted and is_still_wanted(world, token, index, event, document):
                     yield event
 
 
@@ -161,13 +164,16 @@ def _law_2_commits(world: World, token: str, log: list[Record]) -> Iterator[str]
 def _law_4_events(world: World, logs: dict[str, list[Record]]) -> Iterator[str]:
     records = (record for log in logs.values() for record in log)
     taken = Counter(r.resumption.event_id for r in records if r.resumption and r.resumption.event_id)
+    kept = {event.id for events in world.memory._events.values() for event in events.values()
+            if stays(world, event.topic.name)}  # fmt: skip
     for event_id, count in taken.items():
-        if count > 1:
+        if count > 1 and event_id not in kept:
             yield f"law 4: event {event_id} resumed {count} waits"
     for events in world.memory._events.values():
         for event in events.values():
             is_taken = event.consumed_by.startswith(f"{world.run_id}|")
-            if is_taken != (event.id in taken) and event.topic.name != "governance.blocked":
+            is_odd = is_taken != (event.id in taken and event.id not in kept)
+            if is_odd and event.topic.name != "governance.blocked":
                 yield f"law 4: event {event.id} is marked {event.consumed_by!r}, and {taken[event.id]} records hold it"
 
 

@@ -87,6 +87,7 @@ class Program:
     failing: Mapping[str, tuple[int, int]] = field(default_factory=dict)  # node -> branches (every, from) that fail
     page: int = 0  # branches of a page, where it is not as always
     chunk: int = 0  # branches that one message wakes, where they are not as many as always
+    voters: tuple[str, ...] = ()  # who approves and rejects, where it matters who
     callees: tuple[Program, ...] = ()  # the workflows that its runs can start
     undoing: Undoing | None = None  # None: no step has a compensation
 

@@ -24,6 +24,7 @@ from tests.sim.child_programs import DEEPEST, make_family
 from tests.sim.fork_laws import BrokenLawError
 from tests.sim.fork_programs import make_program
 from tests.sim.laws import check_end, check_parked, check_quiet
+from tests.sim.part_programs import make_parts
 from tests.sim.programs import Program
 from tests.sim.tree import RUN
 from tests.sim.undo_programs import with_compensations
@@ -34,6 +35,7 @@ MOST_CALLS = 150_000
 CALM_AFTER_CALLS = 2_000  # a world that never calms proves nothing about its end
 MOST_ACTORS = 5
 BURSTS = (1, 2, 4, 8, 16, 32, 64)  # calls that one actor makes before another has its turn
+PARTS_FROM = 2_000_000_000  # seeds from here on are of programs that wait for several things
 FAMILIES = 1_000_000_000  # seeds from here on are of programs with child runs
 EARLY_MS = 60_000  # a one-time schedule is exact to the minute
 
@@ -49,7 +51,7 @@ class _HandsOver:
 
 
 def program_of(seed: int) -> Program:
-    make = make_program if seed < FAMILIES else make_family
+    make = make_program if seed < FAMILIES else make_family if seed < PARTS_FROM else make_parts
     program = make(random.Random(f"program {seed}"))
     return with_compensations(program, random.Random(f"compensations {seed}")) if seed < FAMILIES else program
 
@@ -101,7 +103,7 @@ def _post_clients(world: World) -> None:
             run_topic(name, RUN) if world.rng.random() < 0.3 else event_topic(name, world.rng.choice(["k", "k", ""]))
         )
         at_ms = START_MS + world.rng.choice([0, 0, 30_000, 4_000_000])
-        event = Event(topic, event_id, {"n": n}, at_ms, at_ms + 600_000_000)
+        event = Event(topic, event_id, {"n": n, "document": f"d{n}"}, at_ms, at_ms + 600_000_000)
         world.post(Letter(str(Lane.RESUME), to_json(Publish(event)), at_ms))
 
 
@@ -206,7 +208,7 @@ async def _work(world: World, letter: Letter) -> None:
         operation, _, of_child = str(letter.body["type"]).partition(" ")
         run_id = str(letter.body["run"]) if of_child else RUN
         if run_id:
-            await _call(world, operation, str(letter.body.get("wait", "")), run_id)
+            await _call(world, operation, letter.body, run_id)
         return
     lane = Lane(letter.kind)
     if is_exhausted(letter.deliveries) and await give_up(world.parts, lane, letter.body):
@@ -226,6 +228,8 @@ def _addressed(world: World, body: Mapping[str, Any]) -> Mapping[str, Any]:
     if body["type"].endswith(" child") and "run" not in body:
         found = [run_id for run_id in world.memory._runs if run_id != RUN]
         body = {**body, "run": world.rng.choice(found) if found else ""}
+    if body["type"] in {"approve", "reject"} and world.program.voters and "who" not in body:
+        body = {**body, "who": world.rng.choice(world.program.voters)}
     if body["type"].startswith(("approve", "reject")) and "wait" not in body:
         run_id = body.get("run", RUN)
         body = {**body, "wait": _one_that_asks(world.of(run_id)) if run_id else ""}
@@ -244,14 +248,14 @@ def _is_undone(world: World) -> bool:
     return root is not None and root.phase is Phase.COMPENSATING
 
 
-async def _call(world: World, operation: str, wait: str, run_id: str = RUN) -> None:
+async def _call(world: World, operation: str, body: Mapping[str, Any], run_id: str = RUN) -> None:
     """A client's call: an answer that says no is an answer."""
-    service = world.parts.service
+    service, wait = world.parts.service, str(body.get("wait", ""))
     calls: dict[str, Callable[[], Coroutine[Any, Any, Any]]] = {
         "start": lambda: service.start(_start_of(world.program)),
         "begin": lambda: service.start_idle(run_id, "kim"),
-        "approve": lambda: service.approve(run_id, {"ok": True}, "ana", wait),
-        "reject": lambda: service.reject(run_id, "no", "leo", wait),
+        "approve": lambda: service.approve(run_id, {"ok": True}, body.get("who", "ana"), wait),
+        "reject": lambda: service.reject(run_id, "no", body.get("who", "leo"), wait),
         "cancel": lambda: service.cancel(run_id, "enough", "kim"),
         "terminate": lambda: service.terminate(run_id, "now", "kim"),
     }

@@ -11,18 +11,20 @@ from pathlib import Path
 
 import pytest
 
-from tests.sim import child_mutants, dag_mutants, fork_mutants, undo_mutants
+from tests.sim import child_mutants, dag_mutants, fork_mutants, part_mutants, undo_mutants
 from tests.sim.mutants import MUTANTS
-from tests.sim.schedule import FAMILIES, program_of, run_schedule
+from tests.sim.schedule import FAMILIES, PARTS_FROM, program_of, run_schedule
 
 SCHEDULES = 1_000
 PARTS = 5  # so that two workers can share them
 MOST_SCHEDULES = 5_000  # of one mutant; the rarest is caught about once in 1,000
 OF_FAMILIES = 120  # schedules of runs that start others
+OF_WAITS = 300  # schedules of waits for several things
 TOLD = 32  # seeds whose stories are told twice
 
 OF_FORKS = {mutant.__name__ for mutant in fork_mutants.OF_FORKS}
 OF_CHILDREN = {mutant.__name__ for mutant in child_mutants.OF_CHILDREN}
+OF_PARTS = {mutant.__name__ for mutant in part_mutants.OF_PARTS}
 OF_DAGS = {mutant.__name__ for mutant in dag_mutants.OF_DAGS}
 OF_UNDOING = {mutant.__name__ for mutant in undo_mutants.OF_UNDOING}
 
@@ -66,10 +68,15 @@ def test_every_law_holds_for_runs_that_start_others(part: int) -> None:
     assert broken(range(FAMILIES + part * size, FAMILIES + (part + 1) * size)) is None
 
 
+def test_every_law_holds_for_waits_for_several_things() -> None:
+    """Documents, votes, all of several events, and events that stay for others."""
+    assert broken(range(PARTS_FROM, PARTS_FROM + OF_WAITS)) is None
+
+
 @pytest.mark.parametrize("name", sorted(MUTANTS))
 def test_an_engine_without_one_of_its_laws_is_caught(name: str) -> None:
     with MUTANTS[name]():
-        first = FAMILIES if name in OF_CHILDREN else 0
+        first = FAMILIES if name in OF_CHILDREN else PARTS_FROM if name in OF_PARTS else 0
         found = broken(seed for seed in range(first, first + MOST_SCHEDULES) if _can_show(seed, name))
     assert found is not None, f"{MOST_SCHEDULES} schedules, and nobody noticed {name}"
     seed, why = found

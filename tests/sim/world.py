@@ -191,7 +191,13 @@ class World:
         if name in _REGISTERING and self.wanted and self.rng.random() < self.chances.tempt:
             self.tempted += 1
             topic = self.wanted.pop(self.rng.randrange(len(self.wanted)))
-            event = Event(topic, f"t{self.tempted}", {"n": self.tempted}, self.now_ms, self.now_ms + 10**9)
+            event = Event(
+                topic,
+                f"t{self.tempted}",
+                {"n": self.tempted, "document": f"d{self.tempted % 4}"},
+                self.now_ms,
+                self.now_ms + 10**9,
+            )
             self.post(Letter(str(Lane.RESUME), to_json(Publish(event)), self.now_ms))
             self.urgent.append(self.letters[-1])
 

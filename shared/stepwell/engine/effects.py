@@ -192,14 +192,19 @@ def _of_wait(token: Token, record: Record, parked: Parked) -> tuple[Effect, ...]
 
 
 def _of_part(token: Token, record: Record, parked: Parked, came: Resumption | None) -> tuple[Effect, ...]:
-    """Others may have come while this one was written. Its writer took the next slot: who read before may be gone."""
-    pending = TakePending(parked, token.waiting_slot)
-    if came is None or came.kind != "escalated":
-        return (pending,)
+    """All that the wait demands, once more: whoever began it may have died before, and does not own the last record.
+
+    Others may have come too while this part was written.
+    """
     at_ms = due_ms(token)
     timer = () if at_ms is None else (SetTimer(record.slot, at_ms),)
-    told = Escalate("approval.escalated", {"node": record.node, **came.payload}, f"{token.id}@{record.slot}")
-    return (*timer, told, pending)
+    shown = ShowStatus(2 * record.slot, Status.WAITING, record.at_ms, parked, record.node)
+    told: tuple[Effect, ...] = ()
+    if came is not None and came.kind == "escalated":
+        payload = {"node": record.node, **came.payload}
+        told = (Escalate("approval.escalated", payload, f"{token.id}@{record.slot}"),)
+    slot = token.waiting_slot
+    return (Register(parked, slot), *timer, shown, *told, TakePending(parked, slot))
 
 
 def _of_wait_over(graph: Graph, token: Token, record: Record, parked: Parked) -> tuple[Effect, ...]:

@@ -55,9 +55,10 @@ def is_complete(token: Token, index: int) -> bool:
     return token.parked is not None and _is_complete(token.parked.arms[index], index, token.received)
 
 
-def has_answered(token: Token, by: str) -> bool:
-    """Whether this approver's vote is there already: a second one changes nothing."""
-    return bool(by) and any(one.part == by and one.kind in {"approved", "rejected"} for one in token.received)
+def answer_of(token: Token, by: str) -> Resumption | None:
+    """This approver's vote, where it is there already: a second one changes nothing."""
+    votes = (one for one in token.received if one.part == by and one.kind in {"approved", "rejected"})
+    return next(votes, None) if by else None
 
 
 def completes(token: Token, came: Resumption) -> bool:

@@ -10,7 +10,7 @@ from stepwell.engine.actions import Outcome, RunStep
 from stepwell.engine.attempts import commit
 from stepwell.engine.decide import decide
 from stepwell.engine.forks import parent_of
-from stepwell.engine.parts import at_due, due_ms
+from stepwell.engine.parts import answer_of, at_due, due_ms
 from stepwell.engine.records import ROOT, End, Failure, Kind, Record, Resumption, Status
 from stepwell.engine.retry import resolve_policy
 from stepwell.engine.table import Message as Received
@@ -89,9 +89,9 @@ class Coordinator:
             if winner is None or winner.by == by:
                 await self.push(at.after(winner or record), by)
                 return None
-            if winner.kind is not Kind.RECEIVED:
+            at = at.after(winner)  # the wait may go on, one slot further
+            if winner.kind is not Kind.RECEIVED or answer_of(at.token, came.part) is not None:
                 return winner
-            at = at.after(winner)  # the wait goes on, one slot further
 
     async def push(self, at: Standing, by: str) -> None:
         """A wait that is over has its token woken; one to which a part has come looks for more."""
@@ -147,6 +147,9 @@ class Coordinator:
     async def _offer_to_run(self, event: Event, run_id: str, by: str) -> bool:
         """To the wait that the run's log ends with, if it is for this event. Branches register theirs."""
         at = await self._logbook.load(run_id, ROOT)
+        if at is not None and at.token.last is not None and at.token.last.by == by:
+            await self.push(at, by)  # mine, from before a crash
+            return True
         if at is None or at.token.parked is None or receive(at.token.phase, Received.EVENT) is not Verdict.TAKE:
             return False
         for waiter in waiters_of(at, at.token.parked, at.token.waiting_slot):
@@ -159,10 +162,13 @@ class Coordinator:
         return False
 
     async def _push_consumer(self, event: Event, by: str) -> None:
-        """Whoever this publisher resumed, now or before a crash, goes on; another's consumer is pushed by that one."""
-        run_id, token_id, slot = event.consumed_by.split("|")
+        """Whoever this publisher gave it to, now or before a crash, goes on, also where looking for more took more.
+
+        Another's consumer is pushed by that one.
+        """
+        run_id, token_id, _ = event.consumed_by.split("|")
         at = await self._logbook.load(run_id, token_id)
-        if at is not None and at.token.slot == int(slot) and at.token.last and at.token.last.by == by:
+        if at is not None and at.token.last and at.token.last.by == by:
             await self.push(at, by)
 
     async def expire(self, deadline: Deadline) -> None:

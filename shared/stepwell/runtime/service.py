@@ -13,7 +13,7 @@ from dataclasses import dataclass, field, replace
 from stepwell.definition.graph import Graph, Json
 from stepwell.engine.dag import step_id
 from stepwell.engine.forks import is_branch_id, page_of, split_fork_id
-from stepwell.engine.parts import approvers, as_part, has_answered, is_complete
+from stepwell.engine.parts import answer_of, approvers, as_part, is_complete
 from stepwell.engine.records import ROOT, End, Failure, Fork, Kind, Record, Resumption, Status, Topic
 from stepwell.engine.table import Message as Received
 from stepwell.engine.table import Verdict, receive
@@ -254,7 +254,9 @@ class Service:
         if receive(at.token.phase, received) is not Verdict.TAKE or arm is None or not named:
             what = f"the approval {wait!r}" if wait else "an approval"
             raise Conflict(f"the run does not wait for {what}; it is {at.token.phase}", code="not_waiting")
-        if has_answered(token, came.by):
+        if (before := answer_of(token, came.by)) is not None:
+            if before.kind != came.kind:
+                raise Conflict(f"{came.by} has answered already: {before.kind}", code="already_answered")
             return
         vote = as_part(token, replace(came, arm=arm))
         if vote is None:

@@ -1,0 +1,86 @@
+"""The laws of waits for several things: what has come is there once, and the wait is over when all of it has."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+from stepwell.engine.records import Arm, Kind, Parked, Record, Resumption
+from stepwell.engine.token import Token
+from stepwell.runtime.ports import Event
+from tests.sim.world import World
+
+_ANSWERS = frozenset({"event", "approved", "rejected"})
+
+
+@dataclass
+class _Wait:
+    """A wait of a token's log, and what came for it."""
+
+    parked: Parked
+    came: list[Resumption] = field(default_factory=list)
+
+
+def laws_of_parts(world: World, logs: dict[str, list[Record]]) -> Iterator[str]:
+    """Raises nothing; tells what is broken."""
+    for token, log in logs.items():
+        had = Counter(one.resumption.event_id for one in log if one.resumption and one.resumption.event_id)
+        yield from (f"law 4: {token} had event {event} {count} times" for event, count in had.items() if count > 1)
+        yield from _of_waits(token, log)
+
+
+def _of_waits(token: str, log: list[Record]) -> Iterator[str]:
+    wait: _Wait | None = None
+    for record in log:
+        if record.kind is Kind.WAITING and record.parked:
+            kept = wait.came if wait is not None and record.attempt else []
+            wait = _Wait(record.parked, list(kept))
+        elif record.kind in {Kind.RECEIVED, Kind.RESUMED} and record.resumption and wait is not None:
+            wait.came.append(record.resumption)
+            is_over = record.kind is Kind.RESUMED
+            if record.resumption.kind in _ANSWERS and is_over is not _is_over(wait):
+                yield f"law 4: {token} slot {record.slot} {'ends' if is_over else 'does not end'} its wait"
+            yield from _voted_twice(token, wait)
+
+
+def _is_over(wait: _Wait) -> bool:
+    done = [_has_come(arm, index, wait.came) for index, arm in enumerate(wait.parked.arms)]
+    last = wait.came[-1]
+    if last.kind == "rejected":
+        arm = wait.parked.arms[last.arm]
+        noes = {one.part for one in wait.came if one.kind == "rejected"}
+        asked = {*arm.parts, *(name for one in wait.came if one.kind == "escalated" for name in one.payload["to"])}
+        return not arm.parts or len(asked - noes) < arm.need
+    return all(done) if wait.parked.is_all else done[last.arm]
+
+
+def _has_come(arm: Arm, index: int, came: list[Resumption]) -> bool:
+    mine = [one for one in came if one.arm == index and one.kind in {"event", "approved"}]
+    return len({one.part for one in mine}) >= arm.need if arm.parts else bool(mine)
+
+
+def _voted_twice(token: str, wait: _Wait) -> Iterator[str]:
+    votes = Counter(one.part for one in wait.came if one.kind in {"approved", "rejected"} and one.part)
+    yield from (f"law 4: {name} voted {count} times in {token}" for name, count in votes.items() if count > 1)
+
+
+def is_still_wanted(world: World, token: Token, index: int, event: Event, document: str) -> bool:
+    """Whether a parked token would take this event for one of its arms, as far as what has come decides."""
+    if token.parked is None:
+        return False
+    if stays(world, event.topic.name):
+        place = f"{event.at_ms:015d}:{event.id}"
+        return place not in token.seen.get(str(event.topic), ()) and not _has_part(token, index)
+    arm = token.parked.arms[index]
+    return document in arm.parts if arm.kind == "document" and arm.parts else not _has_part(token, index)
+
+
+def stays(world: World, name: str) -> bool:
+    """Whether events of this name are not consumed."""
+    settings = world.program.graph.events.get(name)
+    return settings is not None and not settings.consume_on_read
+
+
+def _has_part(token: Token, index: int) -> bool:
+    return any(one.arm == index and one.kind == "event" for one in token.received)
