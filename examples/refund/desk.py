@@ -52,7 +52,8 @@ class TooMuch(stepwell.StepError):
 
 def check(refund_id: str, order_id: str, amount_cents: int, reason: str) -> Checked:
     """What was paid back before counts too."""
-    left = PAID_CENTS.get(order_id, 0) - sum(line["amount_cents"] for line in _lines("paid") if line["order"] == order_id)
+    paid_back = sum(line["amount_cents"] for line in _lines("paid") if line["order"] == order_id)
+    left = PAID_CENTS.get(order_id, 0) - paid_back
     if amount_cents > left:
         raise TooMuch(f"{_euros(left)} of order {order_id} can be paid back, not {_euros(amount_cents)}")
     return Checked(f"Refund {refund_id}: {_euros(amount_cents)} of order {order_id} ({reason})")
