@@ -22,7 +22,7 @@ LARGE = {**REFUND, "amount_cents": 45_000}
 PRESSED: dict[str, Any] = json.loads((HERE / "events" / "button.json").read_text())
 ANA, LEO, SAM = ("U01ANA", "ana"), ("U01LEO", "leo"), ("U01SAM", "sam")  # sam asks for the refund
 SECRET = "8f742231b10e8888abcd99yyyzzz85a5"  # noqa: S105 - published by Slack
-POSTED = {"status": 200, "headers": {}, "body": {"ok": True, "channel": "C01REFUNDS", "ts": "1893488400.000100"}}
+POSTED: dict[str, Any] = {"status": 200, "headers": {}, "body": {"ok": True, "channel": "C01REFUNDS", "ts": "1893488400.000100"}}
 
 Press = Callable[..., int]
 
