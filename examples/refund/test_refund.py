@@ -22,7 +22,8 @@ LARGE = {**REFUND, "amount_cents": 45_000}
 PRESSED: dict[str, Any] = json.loads((HERE / "events" / "button.json").read_text())
 ANA, LEO, SAM = ("U01ANA", "ana"), ("U01LEO", "leo"), ("U01SAM", "sam")  # sam asks for the refund
 SECRET = "8f742231b10e8888abcd99yyyzzz85a5"  # noqa: S105 - published by Slack
-POSTED: dict[str, Any] = {"status": 200, "headers": {}, "body": {"ok": True, "channel": "C01REFUNDS", "ts": "1893488400.000100"}}
+MESSAGE = {"ok": True, "channel": "C01REFUNDS", "ts": "1893488400.000100"}
+POSTED: dict[str, Any] = {"status": 200, "headers": {}, "body": MESSAGE}
 
 Press = Callable[..., int]
 
@@ -76,7 +77,7 @@ def test_one_click_pays_a_small_refund_back(stepwell: Stepwell, slack: Mock, pre
     assert ended(run) == ("completed", "paid", ["ana"])
     assert [line["amount_cents"] for line in lines(books, "paid")] == [4500]
     (told,) = slack.calls
-    assert (told["ts"], told["text"]) == (POSTED["body"]["ts"], "Refund R-7: paid (ana)")
+    assert (told["ts"], told["text"]) == (MESSAGE["ts"], "Refund R-7: paid (ana)")
 
 
 def test_the_message_has_a_button_for_each_answer_that_carries_the_refunds_id(stepwell: Stepwell) -> None:

@@ -16,11 +16,8 @@ from typing import Any
 import stepwell
 from stepwell.runtime.steps.context import StepContext
 
-COMMITS = {  # what the branch `main` of each repository stands at
-    "acme/web": "1f0c8a5be2d94c7f9a3e6b1d2c4f8e7a9b0c1d2e",
-    "acme/api": "2a7d9e4c1b6f8a3d5e0c7b9f1a2d4e6c8b0a3f5d",
-    "acme/jobs": "3c5b7a9d1e2f4c6a8b0d3e5f7a9c1b2d4f6e8a0c",
-}
+# What the branch `main` of each repository stands at.
+COMMITS = {"acme/web": "a1" * 20, "acme/api": "b2" * 20, "acme/jobs": "c3" * 20}
 CANARIES = ["madrid", "oslo", "lima"]
 FIRST_ID = 1_700_000_001  # of the deployments
 
