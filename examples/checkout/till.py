@@ -2,7 +2,7 @@
 
 | variable | means | default |
 |---|---|---|
-| `TILL_DATA` | the folder of the book | `.stepwell/till` |
+| `TILL_DATA` | the folder of the book | `.stepwell/till`; in a Lambda function a temporary one |
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 import os
 import sqlite3
+import tempfile
 from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
@@ -128,7 +129,8 @@ def _write(kind: str, key: str, **line: object) -> str:
 
 
 def _open() -> sqlite3.Connection:
-    folder = Path(os.environ.get("TILL_DATA") or ".stepwell/till")
+    usual = Path(tempfile.gettempdir()) / "till" if "LAMBDA_TASK_ROOT" in os.environ else Path(".stepwell/till")
+    folder = Path(os.environ.get("TILL_DATA") or usual)
     folder.mkdir(parents=True, exist_ok=True)
     book = sqlite3.connect(folder / "book.db", timeout=10)
     book.execute(_SCHEMA)

@@ -2,13 +2,14 @@
 
 | variable | means | default |
 |---|---|---|
-| `DESK_DATA` | the folder of the books | `.stepwell/refunds` |
+| `DESK_DATA` | the folder of the books | `.stepwell/refunds`; in a Lambda function a temporary one |
 """
 
 from __future__ import annotations
 
 import json
 import os
+import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -98,7 +99,8 @@ def _lines(book: str) -> list[dict[str, Any]]:
 
 
 def _file(book: str) -> Path:
-    folder = Path(os.environ.get("DESK_DATA") or ".stepwell/refunds")
+    usual = Path(tempfile.gettempdir()) / "refunds" if "LAMBDA_TASK_ROOT" in os.environ else Path(".stepwell/refunds")
+    folder = Path(os.environ.get("DESK_DATA") or usual)
     folder.mkdir(parents=True, exist_ok=True)
     return folder / f"{book}.jsonl"
 

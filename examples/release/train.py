@@ -2,13 +2,14 @@
 
 | variable | means | default |
 |---|---|---|
-| `TRAIN_DATA` | the folder of the files | `.stepwell/train` |
+| `TRAIN_DATA` | the folder of the files | `.stepwell/train`; in a Lambda function a temporary one |
 """
 
 from __future__ import annotations
 
 import json
 import os
+import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -96,7 +97,8 @@ def lines(book: str) -> list[dict[str, Any]]:
 
 
 def _file(book: str) -> Path:
-    folder = Path(os.environ.get("TRAIN_DATA") or ".stepwell/train")
+    usual = Path(tempfile.gettempdir()) / "train" if "LAMBDA_TASK_ROOT" in os.environ else Path(".stepwell/train")
+    folder = Path(os.environ.get("TRAIN_DATA") or usual)
     folder.mkdir(parents=True, exist_ok=True)
     return folder / f"{book}.jsonl"
 
