@@ -84,6 +84,7 @@ def test_an_event_that_stripe_repeats_changes_nothing(stepwell: Stepwell, tell: 
     assert run.history == before
     assert sum(entry["type"] == "event.received" for entry in before) == 1
     assert [len(till.lines(kind)) for kind in ("payments", "parcels", "mails", "refunds")] == [1, 1, 1, 0]
+    assert stepwell.start("checkout", ORDER).status == "waiting"  # no repeat is left over that could pay for it again
 
 
 def test_the_two_events_of_one_payment_book_it_once(stepwell: Stepwell, tell: Tell) -> None:
