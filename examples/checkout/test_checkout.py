@@ -93,6 +93,8 @@ def test_the_two_events_of_one_payment_book_it_once(stepwell: Stepwell, tell: Te
     tell(COMPLETED)
     assert run.status == "completed"
     assert (len(till.lines("payments")), len(till.lines("parcels"))) == (1, 1)
+    stepwell.advance("1h")
+    assert stepwell.start("checkout", ORDER).status == "waiting"  # the one that was not taken is gone
 
 
 def test_a_payment_that_is_told_before_the_order_is_there_is_not_lost(stepwell: Stepwell, tell: Tell) -> None:
