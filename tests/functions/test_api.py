@@ -35,6 +35,7 @@ SECRET = b"a-secret-of-the-shop-for-this-test"
         ({"iam": {"userArn": ARN}}, ARN),
         ({"jwt": {"claims": {"sub": "u-1", "email": "ana@example.com"}, "scopes": None}}, "ana@example.com"),
         ({"jwt": {"claims": {"sub": "u-1"}, "scopes": None}}, "u-1"),
+        ({"jwt": {"claims": {"sub": "u-1", "email": "ana@example.com", "email_verified": "false"}}}, "u-1"),
         ({"lambda": {}}, ""),
         (None, ""),
     ],
@@ -49,14 +50,17 @@ def test_who_approves_is_whom_the_gateway_knows(deployed: Deploy, authorizer: An
     assert resumption.by == who
 
 
-def test_a_body_that_names_who_approves_is_believed(deployed: Deploy) -> None:
+@pytest.mark.parametrize(("authorizer", "who"), [({"iam": {"userArn": ARN}}, ARN), ({"lambda": {}}, "eva")])
+def test_a_body_that_names_who_approves_is_believed_where_nobody_is_known(
+    deployed: Deploy, authorizer: Any, who: str
+) -> None:
     stack = deployed(ASKS, STEPS)
     run_id = stack.start()
     stack.deliver()
-    assert stack.call("POST", f"/runs/{run_id}/approve", {"by": "eva"})[0] == 200
+    assert stack.call("POST", f"/runs/{run_id}/approve", {"by": "eva"}, authorizer=authorizer)[0] == 200
     resumption = stack.records(run_id)[-1].resumption
     assert resumption is not None
-    assert resumption.by == "eva"
+    assert resumption.by == who
 
 
 def test_who_cancels_is_whom_the_gateway_knows(deployed: Deploy) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Callable
 from dataclasses import replace
 
 from stepwell.definition.authoring import StepDefaults
@@ -78,10 +79,12 @@ class Coordinator:
             return
         await self.resume(at, timer.id, came)
 
-    async def resume(self, at: Standing, by: str, came: Resumption) -> Record | None:
+    async def resume(
+        self, at: Standing, by: str, came: Resumption, anew: Callable[[Standing], Resumption] | None = None
+    ) -> Record | None:
         """Appends `resumed`, or a part of what the wait is for, and pushes on. None when this call's record stands,
 
-        else the winner, which ended the wait.
+        else the winner, which ended the wait. `anew`: what to append after a part that came first; may raise.
         """
         while True:
             record = self._logbook.resumed(at, by, came)
@@ -92,6 +95,7 @@ class Coordinator:
             if winner.kind is not Kind.RECEIVED:
                 return winner
             at = at.after(winner)  # the wait goes on, one slot further
+            came = came if anew is None else anew(at)
 
     async def push(self, at: Standing, by: str) -> None:
         """A wait that is over has its token woken; one to which a part has come looks for more."""
