@@ -80,6 +80,13 @@ def test_a_body_in_base64_is_the_body(deployed: Deploy) -> None:
     assert (answer["statusCode"], json.loads(answer["body"])["run_id"]) == (201, "mine")
 
 
+def test_a_link_of_a_stack_without_its_key_leads_nowhere(deployed: Deploy) -> None:
+    """As after an update of the code alone: nothing is open for want of a key."""
+    stack = deployed(ASKS, STEPS)
+    answer = stack.door("api").handler(event_of("link"), Invocation(stack.clock))
+    assert (answer["statusCode"], answer["headers"]["Content-Type"]) == (404, "text/html; charset=utf-8")
+
+
 def test_the_api_serves_no_webhooks(deployed: Deploy) -> None:
     stack = deployed(ASKS, STEPS, webhooks=HOOKS)
     assert stack.call("POST", "/webhooks/shop", {})[0] == 404

@@ -125,9 +125,9 @@ class Stack(Deployment):
     def form(self, path: str, body: str) -> int:
         """A page's form, as a browser sends it. Returns the status."""
         self.called.append(("POST", path))
-        event = event_of("http")
-        event["requestContext"]["http"].update(method="POST", path=path)
-        event.update(rawPath=path, body=base64.b64encode(body.encode()).decode(), isBase64Encoded=True)
+        event = event_of("link")
+        event["requestContext"]["http"].update(path=path)
+        event.update(rawPath=path, body=base64.b64encode(body.encode()).decode())
         return int(self.door("api").handler(event, Invocation(self.clock, 29))["statusCode"])
 
     def hook(self, source: str, body: Any) -> int:

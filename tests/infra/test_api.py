@@ -84,7 +84,7 @@ def test_each_call_is_logged_and_their_number_is_bounded() -> None:
 
 
 def test_links_lead_to_the_api_or_to_where_it_is_said_to_be() -> None:
-    for context, url in ((PLAIN, "execute-api"), (KEYED, "https://flows.example.org/api")):
+    for context, url in ((PLAIN, "ApiEndpoint"), (KEYED, "https://flows.example.org/api")):
         variables = made(context).functions()["worker-default"]["Environment"]["Variables"]
         assert url in str(variables["STEPWELL_URL"])
     told = made(KEYED).functions()

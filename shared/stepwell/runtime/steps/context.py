@@ -59,7 +59,8 @@ class StepContext:
         if not 0 < timeout_ms <= _LONGEST_MS:
             raise UserError("a callback's URL is good for a while, and for a year at most", code="timeout_too_long")
         if self._url is None:
-            raise UserError("this step can have no callback", code="no_callback", hint="it is nobody's to wait for one")
+            raise UserError("only a step of the workflow waits for a callback", code="no_callback",
+                            hint="not what undoes one, nor a time-out's action")  # fmt: skip
         return self._url(timeout_ms)
 
     def heartbeat(self) -> None:
