@@ -13,6 +13,7 @@ from stepwell.aws.calling import calls_of
 from stepwell.aws.entry import Context, TimeLeft, open_worker
 from stepwell.aws.lease import Leases
 from stepwell.aws.observing import ids_of
+from stepwell.aws.secrets import links_of
 from stepwell.runtime.dispatch import dispatch
 from stepwell.runtime.driving import run_now
 from stepwell.runtime.messages import from_json
@@ -24,7 +25,9 @@ ROOT = Path(__file__).parent.parent
 
 door = open_worker(
     ROOT,
-    lambda deployment, clients, clock: FunctionSteps(ROOT / "workflows", clock, calls_of(deployment, clients, clock)),
+    lambda deployment, clients, clock: FunctionSteps(
+        ROOT / "workflows", clock, calls_of(deployment, clients, clock), links_of(deployment, clients, clock)
+    ),
 )
 leases = Leases(door.deployment.work[door.deployment.pool].url, door.aws.clients.sqs)
 

@@ -1,8 +1,12 @@
-"""The HTTP API: every call behind one authorizer, but for webhooks, which bring their own signature."""
+"""The HTTP API: every call behind one authorizer, but for those that bring their own signature.
+
+These are webhooks, callbacks and the links of approvals. A link's signature is in its path: no path is logged.
+"""
 
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping, Sequence
 
 import aws_cdk as cdk
 from aws_cdk import aws_apigatewayv2 as gateway
@@ -25,9 +29,18 @@ Routes = tuple[tuple[str, str], ...]
 # The least that a caller needs for each, as execute-api ARNs have it: method and path, `*` for any text.
 START: Routes = (("POST", "/workflows/*/runs"), ("POST", "/runs/*/start"))
 SEND_EVENT: Routes = (("POST", "/events"), ("POST", "/runs/*/events"))
+LINK: Routes = (("POST", "/runs/*/links"),)
 READ: Routes = tuple(
     ("GET", path) for path in ("/workflows", "/workflows/*", "/runs", "/runs/*", "/schedules", "/stats")
 )
+
+# Whose callers show a link that the function has signed.
+LINKS: Mapping[str, Sequence[gateway.HttpMethod]] = {
+    "/callbacks/{token}": [gateway.HttpMethod.POST],
+    "/callbacks/{token}/fail": [gateway.HttpMethod.POST],
+    "/callbacks/{token}/heartbeat": [gateway.HttpMethod.POST],
+    "/approvals/{token}": [gateway.HttpMethod.GET, gateway.HttpMethod.HEAD, gateway.HttpMethod.POST],
+}
 
 _ACCESS_LOG = {
     "at": "$context.requestTime",
@@ -35,7 +48,7 @@ _ACCESS_LOG = {
     "ip": "$context.identity.sourceIp",
     "caller": "$context.identity.userArn",
     "method": "$context.httpMethod",
-    "path": "$context.path",
+    "route": "$context.routeKey",
     "status": "$context.status",
     "bytes": "$context.responseLength",
     "milliseconds": "$context.responseLatency",
@@ -45,28 +58,47 @@ _ACCESS_LOG = {
 
 
 class Api(Construct):
-    """The API, its stage and its routes."""
+    """The API and its stage; its routes, once there are functions that serve them."""
 
-    def __init__(self, scope: Construct, construct_id: str, props: EngineProps, doors: Doors) -> None:
+    def __init__(self, scope: Construct, construct_id: str, props: EngineProps) -> None:
         super().__init__(scope, construct_id)
+        self._props = props
         self.http = gateway.HttpApi(self, "Http", api_name=cdk.Stack.of(self).stack_name, create_default_stage=False)
-        self.http.add_routes(
-            path="/{proxy+}",
-            methods=[gateway.HttpMethod.ANY],
-            integration=integrations.HttpLambdaIntegration("Api", doors.api.function),
-            authorizer=_authorizer(props, doors.authorizer),
-        )
-        if doors.webhooks:
-            (route,) = self.http.add_routes(
-                path="/webhooks/{source}",
-                methods=[gateway.HttpMethod.POST],
-                integration=integrations.HttpLambdaIntegration("Webhooks", doors.webhooks.function),
-                authorizer=gateway.HttpNoneAuthorizer(),
-            )
-            nag.acknowledge(route, nag.WEBHOOKS)
         self.access_log = logs.LogGroup(self, "AccessLog", retention=props.log_retention,
                                         encryption_key=props.kms_key, removal_policy=props.removal_policy)  # fmt: skip
         self.stage = self._make_stage()
+
+    @property
+    def url(self) -> str:
+        """Where others reach it, without a slash at its end."""
+        return self._props.public_url or self.http.api_endpoint
+
+    def serve(self, doors: Doors) -> None:
+        """Makes the routes."""
+        api = integrations.HttpLambdaIntegration("Api", doors.api.function)
+        self.http.add_routes(
+            path="/{proxy+}",
+            methods=[gateway.HttpMethod.ANY],
+            integration=api,
+            authorizer=_authorizer(self._props, doors.authorizer),
+        )
+        for path, methods in LINKS.items():
+            self._open(path, methods, api, nag.LINKS)
+        if doors.webhooks:
+            hooks = integrations.HttpLambdaIntegration("Webhooks", doors.webhooks.function)
+            self._open("/webhooks/{source}", [gateway.HttpMethod.POST], hooks, nag.WEBHOOKS)
+
+    def _open(
+        self,
+        path: str,
+        methods: Sequence[gateway.HttpMethod],
+        integration: integrations.HttpLambdaIntegration,
+        reasons: Mapping[str, str],
+    ) -> None:
+        """A route that nobody guards but the function."""
+        none = gateway.HttpNoneAuthorizer()
+        for route in self.http.add_routes(path=path, methods=methods, integration=integration, authorizer=none):
+            nag.acknowledge(route, reasons)
 
     def _make_stage(self) -> gateway.HttpStage:
         stage = gateway.HttpStage(

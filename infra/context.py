@@ -191,6 +191,7 @@ _READERS: Mapping[str, Reader] = {
     "tracing": _flag,
     "events": _text,
     "http_hosts": _texts,
+    "public_url": _text,
     "schedule_group": _flag,
     "platform": _text,
     "bundle": _flag,

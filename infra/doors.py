@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -55,15 +55,17 @@ class Doors(Construct):
         timers: Timers,
         resources: Resources,
         api_key: secretsmanager.Secret | None,
+        linking: Mapping[str, str],
     ) -> None:
+        """`linking`: what those who make links are told."""
         super().__init__(scope, construct_id)
-        self._queues, self._props = queues, props
+        self._queues, self._props, self._linking = queues, props, linking
         self._place = Place(props, resources, self._environment(storage, timers), self._security_group(),
                             storage.bucket, timers.group)  # fmt: skip
         with tempfile.TemporaryDirectory() as into:  # a function copies its package to the assembly when it is made
             self._code = _packages(props, Path(into))
             self.schedules: Sequence[Mapping[str, Any]] = self._code.packed["schedules"]
-            self.api = self._door("api", _API)
+            self.api = self._door("api", replace(_API, environment=linking))
             self.webhooks = self._make_webhooks(props.webhooks_file) if props.webhooks_file else None
             self.coordinator = self._make_coordinator()
             self._calls = self._code.packed["calls"]
@@ -130,7 +132,7 @@ class Doors(Construct):
             timeout_seconds=pool.timeout_seconds,
             concurrency=pool.concurrency,
             recursive=True,
-            environment={**pool.environment, **self._hosts(), "STEPWELL_POOL": name},
+            environment={**pool.environment, **self._hosts(), **self._linking, "STEPWELL_POOL": name},
         )
         queue = self._queues.work[name]
         own = {"own_work": [queue.queue_arn], **arns_of(self._calls.get(name, {}), cdk.Stack.of(self))}

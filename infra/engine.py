@@ -35,7 +35,8 @@ class StepwellEngine(Construct):
     """The engine. `EngineProps` says what can be chosen; raises BundlingError when the workflows have errors.
 
     Its parts, for grants, rules and outputs: `table`, `bucket`, `bus`, `queues`, `workers` (functions by pool),
-    `api_url`; `api_key`, the secret, with `auth="api_key"`; `dashboard` and `alarms`, with `alarms`.
+    `api_url`; `link_key`, the secret that signs links; `api_key`, the API's, with `auth="api_key"`; `dashboard` and
+    `alarms`, with `alarms`.
     """
 
     def __init__(self, scope: Construct, construct_id: str, props: EngineProps) -> None:
@@ -50,9 +51,13 @@ class StepwellEngine(Construct):
         timers = Timers(self, "Timers", props, places)
         places = places.with_arns(schedules=[timers.arn], schedule_role=[timers.role.role_arn])
         self.api_key = _make_api_key(self, props) if props.auth == "api_key" else None
-        self.doors = Doors(self, "Functions", props, self._storage, self.queues, timers, places, self.api_key)
+        self.link_key = _make_link_key(self, props)
+        places = places.with_arns(link_key=[self.link_key.secret_arn])
+        self._api = api.Api(self, "Api", props)
+        told = {"STEPWELL_URL": self._api.url, "STEPWELL_LINK_SECRET": self.link_key.secret_arn}
+        self.doors = Doors(self, "Functions", props, self._storage, self.queues, timers, places, self.api_key, told)
         Schedules(self, "Schedules", timers, self.queues.resume, self.doors.schedules)
-        self._api = api.Api(self, "Api", props, self.doors)
+        self._api.serve(self.doors)
         self.alarms: Alarms | None = None
         self.dashboard: cloudwatch.Dashboard | None = None
         if props.alarms:
@@ -93,6 +98,13 @@ class StepwellEngine(Construct):
     def grant_send_event(self, grantee: iam.IGrantable) -> iam.Grant:
         """To send events, to one run or to whoever waits. Raises BadProperty unless callers are known by IAM."""
         return self._grant(grantee, api.SEND_EVENT)
+
+    def grant_links(self, grantee: iam.IGrantable) -> iam.Grant:
+        """To have the links that end what a run waits for: to answer for anybody. For who sends them on.
+
+        Raises BadProperty unless callers are known by IAM.
+        """
+        return self._grant(grantee, api.LINK)
 
     def grant_read(self, grantee: iam.IGrantable) -> iam.Grant:
         """To look at runs, workflows and statistics. Raises BadProperty unless callers are known by IAM."""
@@ -146,13 +158,24 @@ def _arns(storage: Storage, queues: Queues) -> dict[str, list[str]]:
 
 
 def _make_api_key(scope: Construct, props: EngineProps) -> secretsmanager.Secret:
+    return _make_secret(scope, "ApiKey", "The key of Stepwell's API", props, nag.API_KEY)
+
+
+def _make_link_key(scope: Construct, props: EngineProps) -> secretsmanager.Secret:
+    return _make_secret(scope, "LinkKey", "What signs the links of Stepwell's callbacks and approvals", props,
+                        nag.LINK_KEY)  # fmt: skip
+
+
+def _make_secret(
+    scope: Construct, construct_id: str, description: str, props: EngineProps, reasons: Mapping[str, str]
+) -> secretsmanager.Secret:
     secret = secretsmanager.Secret(
         scope,
-        "ApiKey",
-        description="The key of Stepwell's API",
+        construct_id,
+        description=description,
         encryption_key=props.kms_key,
         generate_secret_string=secretsmanager.SecretStringGenerator(exclude_punctuation=True, password_length=48),
         removal_policy=props.removal_policy,
     )
-    nag.acknowledge(secret, nag.API_KEY)
+    nag.acknowledge(secret, reasons)
     return secret

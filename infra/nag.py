@@ -32,6 +32,14 @@ API_KEY = {
     "AwsSolutions-SMG4": "A key that changed by itself would shut out whoever holds it. Put another value into the "
     "secret when its holders can follow: the API takes it within minutes.",
 }
+LINK_KEY = {
+    "AwsSolutions-SMG4": "A key that changed by itself would break every link that is under way. The secret may be a "
+    "JSON list of keys, of which the first signs and all are good: add one, and take the old one away a year later.",
+}
+LINKS = {
+    "AwsSolutions-APIG4": "Whoever was sent a link has nothing else to show: the function checks its signature, how "
+    "long it is good and that it was not used.",
+}
 WEBHOOKS = {
     "AwsSolutions-APIG4": "A webhook's sender cannot sign for this API; it signs the body, which the function checks.",
 }

@@ -36,16 +36,19 @@ _ARM: tuple[Row, ...] = (
 )
 # Whoever moves a run: appends, registers waits, sends wakes.
 _MOVE: tuple[Row, ...] = ((_ADVANCE, "table"), *_REACH)
+# Whoever signs links, or reads them.
+_LINK: tuple[Row, ...] = ((("secretsmanager:GetSecretValue",), "link_key"),)
 
 PERMISSIONS: Mapping[str, Sequence[Row]] = {
     "api": (*_MOVE, *_ARM, (("scheduler:DeleteSchedule",), "schedules"), (_LIST, "table"),
-            (("dynamodb:Query",), "indexes")),
+            (("dynamodb:Query",), "indexes"), *_LINK),
     "webhooks": ((_START, "table"), *_REACH, *_ARM, (("secretsmanager:GetSecretValue",), "webhook_secrets"),
                  (("ssm:GetParameter",), "webhook_parameters")),
     "coordinator": (*_MOVE, *_ARM, (_TAKE, "resume"), (_TAKE, "work_dead")),
     "worker": (
         *_MOVE,
         *_ARM,
+        *_LINK,
         ((*_TAKE, "sqs:ChangeMessageVisibility"), "own_work"),
         (("lambda:InvokeFunction",), "lambdas"),
         (("secretsmanager:GetSecretValue",), "step_secrets"),

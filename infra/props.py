@@ -79,6 +79,7 @@ class EngineProps:
         about as much as the write of a step.
     http_hosts: the hosts that `run: http:` steps may call: `api.stripe.com`, `*.example.com`, `api.example.com:8443`.
         A workflow that calls another one is not deployed.
+    public_url: where others reach the API, for the links of callbacks and approvals, if not at API Gateway's own URL.
     schedule_group: timers in a group of their own, deleted with the stack; else in the account's default group.
     platform: `lambda` is arm64 on AWS; `local` is this machine and this Python, for an emulator.
     bundle: False leaves the functions without their code, for a look at the template.
@@ -103,6 +104,7 @@ class EngineProps:
     tracing: bool = False
     events: str = "runs"
     http_hosts: Sequence[str] = ()
+    public_url: str = ""
     schedule_group: bool = True
     platform: str = "lambda"
     bundle: bool = True
@@ -120,6 +122,8 @@ class EngineProps:
         self._check_pools()
         self._check_auth()
         self._check_hosts()
+        if self.public_url and not re.fullmatch(r"https?://[^\s/?#]+(/[^\s?#]*[^\s?#/])?", self.public_url):
+            raise BadProperty(f"public_url: {self.public_url!r} is not https://HOST, without a slash at its end")
 
     def _check_pools(self) -> None:
         if DEFAULT_POOL not in self.pools:

@@ -50,7 +50,8 @@ def rows(tmp_path: Path, table: str) -> list[Mapping[str, Any]]:
 def test_a_large_order_is_approved_paid_shipped_and_confirmed(stepwell: Stepwell, tmp_path: Path) -> None:
     run = stepwell.start("order", recorded("order"))
     assert (run.status, run.waiting_for) == ("waiting", "approval")
-    assert run.view["waiting_data"] == {"order_id": "A-1001", "total": "1229.50", "type": "manager"}
+    asked = {"order_id": "A-1001", "total": "1229.50", "type": "manager"}
+    assert asked.items() <= run.view["waiting_data"].items()
     run.approve(by="ana")
     assert run.view["current_steps"] == ["payment"]
     pay(stepwell)

@@ -63,6 +63,12 @@ SCHEDULE_INPUT_BYTES = 20_000  # of one that a caller made: `input_too_large`
 FIRINGS_MADE_UP = 1_000  # of one schedule at once: the latest of those that were missed
 FIRING_LATE_MS = 2 * MINUTE_MS  # what takes no longer was not missed: a scheduler is a minute late, a queue another
 
+# Links
+LINK_CHARACTERS = 4_000  # of a signed link's token: beyond it none is ours
+LINK_KEY_CHARACTERS = 32  # a key that signs links has at least so many: `bad_link_key`
+BEATS = 10  # heartbeats of a callback that are written down in each interval; more change nothing
+DELEGATIONS = 100  # of one wait for an approval: `too_many_delegations`
+
 # Answers
 PAGE_ITEMS = 50
 PAGE_ITEMS_MAX = 500

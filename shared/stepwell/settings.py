@@ -22,6 +22,7 @@ A deployed function has these from its stack:
 | `STEPWELL_HTTP_HOSTS` | the hosts that HTTP steps may call, with commas between them | none |
 | `STEPWELL_MAX_STEPS` | records of one run | 100,000 |
 | `STEPWELL_API_KEY_SECRET` | the secret that holds the API's key | |
+| `STEPWELL_URL`, `STEPWELL_LINK_SECRET` | where the API is for others; the secret whose key signs links to it | |
 | `STEPWELL_TRACE` | anything: traces by X-Ray | |
 """
 
@@ -79,6 +80,8 @@ class Deployment:
     pool: str = "default"
     max_steps: int = RUN_STEPS
     api_key_secret: str = ""
+    url: str = ""
+    link_secret: str = ""
     trace: bool = False
     log_level: str = "info"
     http_hosts: tuple[str, ...] = ()
@@ -118,6 +121,8 @@ def read_deployment(environ: Mapping[str, str] = os.environ) -> Deployment:
         pool=environ.get("STEPWELL_POOL", "") or "default",
         max_steps=_max_steps(environ),
         api_key_secret=environ.get("STEPWELL_API_KEY_SECRET", ""),
+        url=environ.get("STEPWELL_URL", ""),
+        link_secret=environ.get("STEPWELL_LINK_SECRET", ""),
         trace=bool(environ.get("STEPWELL_TRACE")),
         log_level=_log_level(environ),
         http_hosts=_texts(environ, "STEPWELL_HTTP_HOSTS"),

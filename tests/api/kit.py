@@ -27,10 +27,12 @@ from stepwell.runtime.assembly import assemble
 from stepwell.runtime.catalog import Catalog
 from stepwell.runtime.dispatch import dispatch
 from stepwell.runtime.driving import run_now
+from stepwell.runtime.links import Links
 from stepwell.runtime.ports import Ports
 from stepwell.runtime.worker import StepCall, Unlimited
 
 START_MS = 1_800_000_000_000
+URL = "https://api.example.com"
 
 ORDER = """
 workflow: order
@@ -111,6 +113,7 @@ class World:
         self.store, self.queue = MemoryStore(), MemoryQueue(self.clock)
         self.steps = FakeSteps()
         graphs = [graph_of(text) for text in definitions or (ORDER, PAID, QUICK, FAILS)]
+        self.link_keys = [b"a key of this test that signs its links"]
         numbers = count(1)
         self.parts = assemble(
             Ports(self.store, self.queue, self.queue, MemoryBlobs(), self.clock),
@@ -119,6 +122,7 @@ class World:
             compile_expression=compile_expression,
             new_id=lambda: f"{next(numbers):026d}",
             jitter=lambda: 0.5,
+            links=Links(URL, lambda: self.link_keys),
         )
         self.app = create_app(self.parts)
 
@@ -139,6 +143,17 @@ class World:
         self.drain()
         run_id: str = reply.json["run_id"]
         return run_id
+
+    def open(self, method: str, url: str, body: str = "", **headers: str) -> Reply:
+        """What somebody outside sends to a link that they were given."""
+        assert url.startswith(URL)
+        return self.send(event(method, url.removeprefix(URL), body, headers=headers))
+
+    def stored(self) -> str:
+        """All that the store and the queue hold, to be compared."""
+        logs = {place: log.records for place, log in self.store._logs.items()}
+        held = {**vars(self.store), "_logs": logs}
+        return repr((held, self.queue.pending()))
 
     def drain(self) -> None:
         """Handles every message that is due."""

@@ -18,7 +18,7 @@ PATHS_OF_A_RUN = ["", "/history", "/result", "/explain", "/graph"]
 def test_a_waiting_run_shows_what_it_waits_for_and_until_when(world: World) -> None:
     run = world.get(f"/runs/{world.start(input={'amount': 5})}").json
     assert (run["status"], run["phase"], run["waiting_for"]) == ("waiting", "waiting_for_approval", "approval")
-    assert (run["current_steps"], run["progress"], run["waiting_data"]) == (["approve"], "1/4", {"amount": 5})
+    assert (run["current_steps"], run["progress"], run["waiting_data"]["amount"]) == (["approve"], "1/4", 5)
     assert run["waiting_until"] == "2027-01-16T08:00:00.000Z"
     assert run["state"] == {"charge": {"charged": 5}}
     charge = run["steps"]["charge"]

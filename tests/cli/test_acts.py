@@ -43,6 +43,12 @@ def test_a_rejection_has_a_reason(api: FakeApi, cli: Cli) -> None:
     assert api.calls[0].body == {"reason": "no budget", "by": "ana"}
 
 
+def test_an_approval_is_handed_on(api: FakeApi, cli: Cli) -> None:
+    api.on("POST", "/runs/r1/delegate", (200, {}))
+    assert cli("delegate", "r1", "--to", "bea").stdout == "handed on r1\n"
+    assert api.calls[0].body == {"to": "bea", "by": "ana"}
+
+
 def test_approving_what_does_not_wait_is_refused_with_2(api: FakeApi, cli: Cli) -> None:
     api.on("POST", "/runs/r1/approve", problem(409, "not_waiting", "the run does not wait for an approval"))
     result = cli("approve", "r1")

@@ -17,7 +17,7 @@ import httpx
 
 from stepwell.aws.deployment import Stack
 from stepwell.aws.dynamodb_store import DynamoStore
-from stepwell.aws.emulator import Emulator
+from stepwell.aws.emulator import ACCOUNT, Emulator
 from stepwell.aws.table import Table
 from stepwell.cli.client import Client
 from stepwell.engine.records import ROOT as ROOT_TOKEN
@@ -30,6 +30,7 @@ HERE = Path(__file__).parent
 ROOT = HERE.parents[1]
 EXAMPLES = ROOT / "examples"
 MAX_STEPS = 300
+CALLER = f"arn:aws:iam::{ACCOUNT}:root"  # as IAM knows who signs
 SECRET = "the hub's secret"  # noqa: S105
 DEADLINE_SECONDS = 60.0
 ENDED = {"completed", "compensated", "failed", "timed_out", "cancelled"}

@@ -35,6 +35,7 @@ SECRET = b"a-secret-of-the-shop-for-this-test"
         ({"iam": {"userArn": ARN}}, ARN),
         ({"jwt": {"claims": {"sub": "u-1", "email": "ana@example.com"}, "scopes": None}}, "ana@example.com"),
         ({"jwt": {"claims": {"sub": "u-1"}, "scopes": None}}, "u-1"),
+        ({"jwt": {"claims": {"sub": "u-1", "email": "ana@example.com", "email_verified": "false"}}}, "u-1"),
         ({"lambda": {}}, ""),
         (None, ""),
     ],
@@ -49,14 +50,17 @@ def test_who_approves_is_whom_the_gateway_knows(deployed: Deploy, authorizer: An
     assert resumption.by == who
 
 
-def test_a_body_that_names_who_approves_is_believed(deployed: Deploy) -> None:
+@pytest.mark.parametrize(("authorizer", "who"), [({"iam": {"userArn": ARN}}, ARN), ({"lambda": {}}, "eva")])
+def test_a_body_that_names_who_approves_is_believed_where_nobody_is_known(
+    deployed: Deploy, authorizer: Any, who: str
+) -> None:
     stack = deployed(ASKS, STEPS)
     run_id = stack.start()
     stack.deliver()
-    assert stack.call("POST", f"/runs/{run_id}/approve", {"by": "eva"})[0] == 200
+    assert stack.call("POST", f"/runs/{run_id}/approve", {"by": "eva"}, authorizer=authorizer)[0] == 200
     resumption = stack.records(run_id)[-1].resumption
     assert resumption is not None
-    assert resumption.by == "eva"
+    assert resumption.by == who
 
 
 def test_who_cancels_is_whom_the_gateway_knows(deployed: Deploy) -> None:
@@ -74,6 +78,13 @@ def test_a_body_in_base64_is_the_body(deployed: Deploy) -> None:
     event["body"] = base64.b64encode(b'{"run_id": "mine"}').decode()
     answer = stack.door("api").handler(event, Invocation(stack.clock))
     assert (answer["statusCode"], json.loads(answer["body"])["run_id"]) == (201, "mine")
+
+
+def test_a_link_of_a_stack_without_its_key_leads_nowhere(deployed: Deploy) -> None:
+    """As after an update of the code alone: nothing is open for want of a key."""
+    stack = deployed(ASKS, STEPS)
+    answer = stack.door("api").handler(event_of("link"), Invocation(stack.clock))
+    assert (answer["statusCode"], answer["headers"]["Content-Type"]) == (404, "text/html; charset=utf-8")
 
 
 def test_the_api_serves_no_webhooks(deployed: Deploy) -> None:

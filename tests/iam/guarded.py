@@ -24,7 +24,7 @@ import pytest
 from stepwell.aws.deployment import Stack, deploy
 from stepwell.aws.emulator import ANY_SECRET, Emulator
 from stepwell.cli.synthesis import synthesise
-from tests.functions.kit import ROOT
+from tests.functions.kit import POOLS, ROOT
 from tests.iam.stack import HTTP_HOSTS, SECRET, WORKFLOWS
 
 POOL = {"timeout_seconds": 30, "memory_mb": 256}
@@ -95,20 +95,23 @@ def guarded(data: Path, patch: pytest.MonkeyPatch) -> Iterator[Guarded]:
         emulator.client("secretsmanager").create_secret(Name="stepwell/till", SecretString=SECRET)
         emulator.client("ssm").put_parameter(Name="/stepwell/form", Value=SECRET, Type="SecureString")
         (stack,) = deploy(emulator, data / "cdk.out")
-        name_the_secret(emulator, stack)
+        name_the_secrets(emulator, stack)
         with _connected(emulator, stack, certificate) as api:
             yield Guarded(emulator, stack, api, data / "log")
 
 
-def name_the_secret(emulator: Emulator, stack: Stack) -> None:
-    """The authorizer's policy as AWS would have it: the secret's ARN where its name is."""
-    (secret,) = stack.of_type("AWS::SecretsManager::Secret").values()
-    arn = emulator.client("secretsmanager").describe_secret(SecretId=secret)["ARN"]
-    place = {"RoleName": role_of(stack, "authorizer"), "PolicyName": "engine"}
-    roles = emulator.client("iam")
-    document = json.dumps(roles.get_role_policy(**place)["PolicyDocument"])
-    assert f'"{secret}"' in document, "ministack resolves it now: this can go"
-    roles.put_role_policy(**place, PolicyDocument=document.replace(f'"{secret}"', f'"{arn}"'))
+def name_the_secrets(emulator: Emulator, stack: Stack) -> None:
+    """The policies as AWS would have them: a secret's ARN where its name is."""
+    secrets, roles = emulator.client("secretsmanager"), emulator.client("iam")
+    arns = {name: secrets.describe_secret(SecretId=name)["ARN"]
+            for name in stack.of_type("AWS::SecretsManager::Secret").values()}  # fmt: skip
+    for door in ("authorizer", "api", *(f"worker{pool}" for pool in POOLS)):
+        place = {"RoleName": role_of(stack, door), "PolicyName": "engine"}
+        document = json.dumps(roles.get_role_policy(**place)["PolicyDocument"])
+        assert any(f'"{name}"' in document for name in arns), "ministack resolves it now: this can go"
+        for name, arn in arns.items():
+            document = document.replace(f'"{name}"', f'"{arn}"')
+        roles.put_role_policy(**place, PolicyDocument=document)
 
 
 def role_of(stack: Stack, door: str) -> str:

@@ -19,6 +19,7 @@ def play(stack: Stack) -> None:
     for pool in POOLS:
         order(stack, pool)
         call(stack, pool)
+        link(stack, pool)
     ask(stack)
     fan_out(stack)
     go_round(stack)
@@ -72,6 +73,24 @@ def call(stack: Stack, pool: str) -> None:
     run = stack.run(run_id)
     assert (run["status"], run["steps"]["score"]["output"]) == ("completed", {"score": 1})
     assert run["steps"]["tell"]["error"]["type"] == "http_address"
+
+
+def link(stack: Stack, pool: str) -> None:
+    """A run that a person and another system move on, by links alone."""
+    run_id = stack.start({}, f"linked-{pool}")
+    stack.deliver()
+    assert stack.call("POST", f"/runs/{run_id}/delegate", {"by": "ana", "to": "bea"}, authorizer={})[0] == 200
+    url = stack.call("POST", f"/runs/{run_id}/links")[1]["approval_links"]["bea"]
+    path = url[url.index("/approvals/") :]
+    assert stack.call("GET", path)[0] == 200
+    assert stack.form(path, "decision=approved") == 200
+    stack.deliver()
+    url = stack.call("POST", f"/runs/{run_id}/links")[1]["callback_url"]
+    path = url[url.index("/callbacks/") :]
+    assert stack.call("POST", f"{path}/heartbeat")[0] == 200
+    assert stack.call("POST", f"{path}/fail" if pool == "heavy" else path, {})[0] == 200
+    stack.deliver()
+    assert stack.run(run_id)["status"] == ("failed" if pool == "heavy" else "completed")
 
 
 def waits(stack: Stack, run_id: str, node: str) -> None:

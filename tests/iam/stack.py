@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import copy
 import hashlib
 import hmac
@@ -29,7 +30,7 @@ from tests.iam.template import ACCOUNT, REGION, Template
 from tests.infra.kit import VPC
 
 WORKFLOWS = Path(__file__).parent / "workflows"
-SECRET = "a secret of the stack"  # noqa: S105
+SECRET = "a secret of the stack, long enough to sign"  # noqa: S105
 KEY_ARN = f"arn:aws:kms:{REGION}:{ACCOUNT}:key/11111111-1111-1111-1111-111111111111"
 HTTP_HOSTS = ["calls.example.com"]
 # Whatever gives a role a statement is on.
@@ -120,6 +121,14 @@ class Stack(Deployment):
         answered = self.door("api").handler(event, Invocation(self.clock, 29))
         text = answered["body"] or "null"
         return answered["statusCode"], json.loads(text) if text[0] in '{["n' else text
+
+    def form(self, path: str, body: str) -> int:
+        """A page's form, as a browser sends it. Returns the status."""
+        self.called.append(("POST", path))
+        event = event_of("link")
+        event["requestContext"]["http"].update(path=path)
+        event.update(rawPath=path, body=base64.b64encode(body.encode()).decode())
+        return int(self.door("api").handler(event, Invocation(self.clock, 29))["statusCode"])
 
     def hook(self, source: str, body: Any) -> int:
         """A delivery as GitHub signs one. Returns the status."""

@@ -66,6 +66,8 @@ class Template:
                 return f"{_ARNS[kind]}{self.name(id_)}{_ENDS.get(kind, '')}"
             case "StreamArn":
                 return f"{_ARNS[kind]}{self.name(id_)}/stream/2026-11-20T00:00:00.000"
+            case "ApiEndpoint":
+                return f"https://{self.name(id_)}.execute-api.{REGION}.amazonaws.com"
             case _:
                 raise ValueError(f"not understood: {attribute} of {id_}")
 

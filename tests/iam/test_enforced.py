@@ -49,6 +49,22 @@ def test_a_run_goes_by_every_door_and_nothing_is_denied(stack: Guarded) -> None:
     assert stack.denials() == []
 
 
+def test_links_are_signed_read_and_let_in_without_a_key(stack: Guarded) -> None:
+    run_id = stack.ask("POST", "/workflows/linked-heavy/runs", {})["run_id"]
+    outside = {"x-api-key": ""}
+    url = reaches(stack, run_id, waiting_for="approval")["waiting_data"]["approval_links"]["ana"]
+    path = url[url.index("/approvals/") :]
+    assert stack.api.get(path, headers=outside).status_code == 200
+    assert stack.api.post(path, data={"decision": "approved"}, headers=outside).status_code == 200
+    url = reaches(stack, run_id, waiting_for="callback")["waiting_data"]["callback_url"]
+    path = url[url.index("/callbacks/") :]
+    statuses = [stack.api.post(path, json={"n": 1}, headers=outside).status_code for _ in range(2)]
+    assert statuses == [200, 409]
+    reaches(stack, run_id, status="completed")
+    assert path.rpartition(".")[2] not in stack.log.read_text()
+    assert stack.denials() == []
+
+
 def test_a_caller_without_the_key_is_refused(stack: Guarded) -> None:
     assert stack.api.get("/runs", headers={"x-api-key": "another"}).status_code == 403
 

@@ -29,6 +29,7 @@ KEYED: Json = {
     "alarm_email": MAIL,
     "tracing": True,
     "events": "all",
+    "public_url": "https://flows.example.org/api",
     "coordinator_concurrency": 10,
     "pools": {
         "default": {"concurrency": 5},

@@ -8,7 +8,18 @@ from pathlib import Path
 
 import pytest
 
+from stepwell.limits import LINK_KEY_CHARACTERS
+from stepwell.settings import read_deployment
 from tests.infra.kit import GUARDED, KEYED, ORDER, PLAIN, ROOT, VARIANTS, Json, Made, made, plain
+
+LINKED = {
+    "POST /callbacks/{token}",
+    "POST /callbacks/{token}/fail",
+    "POST /callbacks/{token}/heartbeat",
+    "GET /approvals/{token}",
+    "HEAD /approvals/{token}",
+    "POST /approvals/{token}",
+}
 
 
 def route(stack: Made, key: str) -> Json:
@@ -17,11 +28,11 @@ def route(stack: Made, key: str) -> Json:
 
 
 @pytest.mark.parametrize("variant", VARIANTS)
-def test_every_call_but_a_webhook_is_let_in_by_somebody(variant: str) -> None:
+def test_every_call_that_shows_no_signature_of_its_own_is_let_in_by_somebody(variant: str) -> None:
     stack = made(VARIANTS[variant])
     open_ = {one["RouteKey"] for one in stack.of("ApiGatewayV2::Route").values()
              if one.get("AuthorizationType", "NONE") == "NONE"}  # fmt: skip
-    assert open_ == {"POST /webhooks/{source}"}
+    assert open_ == {"POST /webhooks/{source}"} | LINKED
     assert {one["RouteKey"] for one in stack.of("ApiGatewayV2::Route").values()} - open_ == {"ANY /{proxy+}"}
 
 
@@ -43,19 +54,20 @@ def test_a_key_is_made_by_the_stack_and_checked_by_a_function() -> None:
     assert stack.id_of("authorizer") in json.dumps(authorizer["AuthorizerUri"])
     assert authorizer["IdentitySource"] == ["$request.header.x-api-key"]
     assert (authorizer["EnableSimpleResponses"], authorizer["AuthorizerPayloadFormatVersion"]) == (True, "2.0")
-    assert stack.only("SecretsManager::Secret")["GenerateSecretString"]["PasswordLength"] >= 32
+    for secret in stack.of("SecretsManager::Secret").values():
+        assert secret["GenerateSecretString"]["PasswordLength"] >= LINK_KEY_CHARACTERS
 
 
-def test_a_folder_without_webhooks_has_no_open_route(tmp_path: Path) -> None:
+def test_a_folder_without_webhooks_has_no_route_for_them(tmp_path: Path) -> None:
     folder = shutil.copytree(ROOT / ORDER, tmp_path / "order", ignore=shutil.ignore_patterns("webhooks.yaml"))
     stack = made({"folder": str(folder)})
-    assert {one["RouteKey"] for one in stack.of("ApiGatewayV2::Route").values()} == {"ANY /{proxy+}"}
+    assert {one["RouteKey"] for one in stack.of("ApiGatewayV2::Route").values()} == {"ANY /{proxy+}"} | LINKED
     assert "webhooks" not in stack.functions()
 
 
 def test_routes_lead_to_their_functions() -> None:
     stack = made(PLAIN)
-    for key, name in (("ANY /{proxy+}", "api"), ("POST /webhooks/{source}", "webhooks")):
+    for key, name in (("ANY /{proxy+}", "api"), ("POST /webhooks/{source}", "webhooks"), *((k, "api") for k in LINKED)):
         integration = stack.of("ApiGatewayV2::Integration")[route(stack, key)["Target"]["Fn::Join"][1][1]["Ref"]]
         assert plain(integration["IntegrationUri"]) == f"<{stack.id_of(name)}.Arn>"
         assert integration["PayloadFormatVersion"] == "2.0"
@@ -65,9 +77,20 @@ def test_each_call_is_logged_and_their_number_is_bounded() -> None:
     stack = made(PLAIN)
     stage = stack.only("ApiGatewayV2::Stage")
     assert stage["AccessLogSettings"]["DestinationArn"]["Fn::GetAtt"][0] in stack.of("Logs::LogGroup")
-    assert {"status", "caller", "path"} <= set(json.loads(stage["AccessLogSettings"]["Format"]))
+    assert {"status", "caller", "route"} <= set(json.loads(stage["AccessLogSettings"]["Format"]))
+    assert "$context.path" not in stage["AccessLogSettings"]["Format"], "a link's signature is in its path"
     assert stage["DefaultRouteSettings"]["ThrottlingRateLimit"] > 0
     assert stage["DefaultRouteSettings"]["ThrottlingBurstLimit"] > 0
+
+
+def test_links_lead_to_the_api_or_to_where_it_is_said_to_be() -> None:
+    for context, url in ((PLAIN, "ApiEndpoint"), (KEYED, "https://flows.example.org/api")):
+        variables = made(context).functions()["worker-default"]["Environment"]["Variables"]
+        assert url in str(variables["STEPWELL_URL"])
+    told = made(KEYED).functions()
+    links = {name for name, one in told.items() if "STEPWELL_LINK_SECRET" in one["Environment"]["Variables"]}
+    assert links == {"api", "worker-default", "worker-big"}
+    assert read_deployment({"STEPWELL_LINK_SECRET": "s", "STEPWELL_URL": "https://a"}).link_secret == "s"  # noqa: S105
 
 
 def test_the_outputs_say_where_everything_is() -> None:

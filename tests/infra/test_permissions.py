@@ -165,9 +165,16 @@ def test_a_webhooks_file_that_cannot_be_read_is_named(tmp_path: Path, text: str)
 
 def test_only_the_authorizer_reads_the_apis_key() -> None:
     stack = made(KEYED)
-    key = f"<{next(iter(stack.of('SecretsManager::Secret')))}>"
-    readers = {name for name in stack.functions() if key in allowed(stack, name)}
-    assert readers == {"authorizer"}
+    assert readers_of(stack, "ApiKey") == {"authorizer"}
+
+
+def test_who_makes_links_or_reads_them_has_their_key_and_nobody_else() -> None:
+    assert readers_of(made(KEYED), "LinkKey") == {"api", "worker-default", "worker-big"}
+
+
+def readers_of(stack: Made, secret: str) -> set[str]:
+    (key,) = [f"<{id_}>" for id_ in stack.of("SecretsManager::Secret") if id_.startswith(f"Stepwell{secret}")]
+    return {name for name in stack.functions() if key in allowed(stack, name)}
 
 
 def test_what_a_pools_steps_may_do_is_its_workers_alone() -> None:
@@ -201,7 +208,8 @@ def test_a_worker_may_call_what_the_steps_of_its_pool_name_and_nothing_else(call
     stack = made(calling)
     found = {
         name: {(action, resource.rpartition("<AWS::AccountId>:")[2])
-               for resource, actions in allowed(stack, name).items() for action in actions & _CALLING}
+               for resource, actions in allowed(stack, name).items() for action in actions & _CALLING
+               if "LinkKey" not in resource}
         for name in stack.functions()
     }  # fmt: skip
     assert {name: calls for name, calls in found.items() if calls} == {
@@ -257,6 +265,7 @@ def granted(grant: str, auth: str = "iam") -> set[str]:
     ("grant", "routes"),
     [
         ("grant_start", {"POST/workflows/*/runs", "POST/runs/*/start"}),
+        ("grant_links", {"POST/runs/*/links"}),
         ("grant_send_event", {"POST/events", "POST/runs/*/events"}),
         ("grant_read", {"GET/workflows", "GET/workflows/*", "GET/runs", "GET/runs/*", "GET/schedules", "GET/stats"}),
     ],

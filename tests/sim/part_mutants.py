@@ -9,7 +9,7 @@ from unittest import mock
 
 from stepwell.engine import token as engine_token
 from stepwell.engine.records import Kind, Record, Resumption
-from stepwell.runtime import service
+from stepwell.runtime import approvals
 from stepwell.runtime.coordinator import Coordinator
 from stepwell.runtime.logbook import Standing
 from stepwell.runtime.mailbox import Mailbox
@@ -49,7 +49,7 @@ def timer_of_one_slot() -> Iterator[None]:
 def timer_yields_to_a_part() -> Iterator[None]:
     """A timer whose slot a part has taken is done."""
 
-    async def resume(self: Coordinator, at: Standing, by: str, came: Resumption) -> Record | None:
+    async def resume(self: Coordinator, at: Standing, by: str, came: Resumption, *_: Any) -> Record | None:
         record = self._logbook.resumed(at, by, came)
         winner = await self._logbook.append(at, record)
         if winner is not None and winner.by != by:
@@ -83,7 +83,7 @@ def seen_is_forgotten() -> Iterator[None]:
 @contextmanager
 def votes_are_counted() -> Iterator[None]:
     """Nobody looks whether this approver has voted already."""
-    with mock.patch.object(service, "answer_of", return_value=None):
+    with mock.patch.object(approvals, "answer_of", return_value=None):
         yield
 
 

@@ -8,7 +8,7 @@ from typing import TypeVar
 
 from pydantic import BaseModel
 
-from stepwell.api.requests import parse_body, parse_query
+from stepwell.api.requests import Identity, parse_body, parse_query
 from stepwell.definition.graph import Json
 from stepwell.runtime.assembly import Assembly
 
@@ -26,11 +26,15 @@ class Call:
     query: str = ""
     headers: Mapping[str, str] = field(default_factory=dict)
     raw_body: bytes = b""
-    caller: str = ""  # as API Gateway knows them: a user's ARN, or a token's email or subject
+    identity: Identity = field(default_factory=Identity)
 
     def body(self, model: type[M]) -> M:
         """The body as this model. Raises UserError for one that is too large, no JSON, or something else."""
         return parse_body(self.raw_body, model)
+
+    def who(self, named: str) -> str:
+        """Who does it: the caller, where the gateway knows them by name, whatever the body says; else who it names."""
+        return self.identity.name or named
 
     def asked(self, model: type[M]) -> M:
         """The query string as this model. Raises UserError."""

@@ -230,6 +230,8 @@ def _of_arm(at: Standing, arm: Arm) -> list[Waker]:
         where = f' with "wait": "{branch}"' if at.token.branch is not None else ""
         detail = f"POST /runs/{at.run_id}/approve or /reject{where} by whoever decides"
         return [Waker(what="call", at=None, detail=detail)]
+    if arm.kind == "callback":
+        return [Waker(what="call", at=None, detail="a POST to its callback's URL by whoever has it")]
     wakers = []
     for topic in arm.topics:
         whom = f"sent to this run (POST /runs/{at.run_id}/events)" if topic.key.startswith("@") else "sent to anybody"

@@ -18,6 +18,7 @@ from stepwell.api.requests import NAME_PATTERN, RUN_ID_PATTERN
 from stepwell.api.schedules import SchedulePage, ScheduleView
 from stepwell.api.stats import StatsView
 from stepwell.api.views import RunSummary, RunView
+from stepwell.api.waiting import LinksView
 from stepwell.definition.graph import Json
 
 Schema = dict[str, Any]
@@ -82,6 +83,10 @@ class TakenView(TypedDict, total=False):
     run_id: str
 
 
+class TakenCallbackView(TypedDict):
+    status: str
+
+
 class HealthView(TypedDict):
     status: str
     version: str
@@ -118,6 +123,8 @@ _SHAPES: tuple[Any, ...] = (
     EndedView,
     SentView,
     TakenView,
+    TakenCallbackView,
+    LinksView,
     Explanation,
     RunGraph,
     WorkflowPage,
@@ -225,8 +232,10 @@ def _responses(route: Route) -> Schema:
 
 
 def _response(route: Route, status: int, text: str) -> Schema:
-    if status < 300:
-        content: Schema = {JSON_TYPE: {"schema": {"$ref": _REF.format(model=route.shape)}}} if route.shape else {}
+    if route.media == "text/html":
+        content: Schema = {route.media: {"schema": {"type": "string"}}}
+    elif status < 300:
+        content = {JSON_TYPE: {"schema": {"$ref": _REF.format(model=route.shape)}}} if route.shape else {}
         if route.media != JSON_TYPE:
             content[route.media] = {"schema": {"type": "string"}}
             content["text/plain"] = {"schema": {"type": "string"}}

@@ -6,6 +6,7 @@ import base64
 import binascii
 import json
 from collections.abc import Mapping
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Annotated, Any, Literal, TypeVar
 from urllib.parse import parse_qsl
@@ -78,7 +79,10 @@ ENTRY_PATTERN = r"^([0-9][0-9/.]*@-?[0-9]{1,9}\.[0-9]{1,9})?$"
 PRINTABLE: dict[str, Any] = {"pattern": "^[ -~]*$", "maxLength": KEY_CHARACTERS}
 VOCABULARIES = ("timeline", "agent", "session", "dag")
 
-By = Annotated[str, Field(max_length=KEY_CHARACTERS, description="who does it, for the history")]
+By = Annotated[
+    str,
+    Field(max_length=KEY_CHARACTERS, description="who does it, for the history; a caller known by name is that one"),
+]
 Reason = Annotated[str, Field(max_length=REASON_CHARACTERS)]
 
 
@@ -126,6 +130,22 @@ class RejectBody(Body):
     reason: Reason = ""
     by: By = ""
     wait: str = Field("", description="the node of the approval that is meant")
+
+
+class DelegateBody(Body):
+    to: str = Field(min_length=1, max_length=KEY_CHARACTERS, description="who is asked instead")
+    by: By = ""
+    wait: str = Field("", description="the node of the approval that is meant")
+
+
+class LinksBody(Body):
+    wait: str = Field("", description="the id of a branch, or the step of a DAG, whose wait is meant")
+
+
+class CallbackFailBody(Body):
+    type: str = Field("callback_failed", min_length=1, max_length=NAME_CHARACTERS, description="what rules match on")
+    message: Reason = ""
+    data: Any = None
 
 
 class RunEventBody(Body):
@@ -203,12 +223,29 @@ class NoQuery(Query):
     """A route without a query string."""
 
 
-def caller_of(event: Mapping[str, Any]) -> str:
-    """Who the gateway's authorizer says is calling; empty where it does not know them by name."""
+@dataclass(frozen=True, slots=True)
+class Identity:
+    """Who the gateway's authorizer says is calling: a user's ARN, or a token's email or subject.
+
+    kind: iam | jwt; "" where it knows nobody, as with an API key, and on this machine.
+    """
+
+    name: str = ""
+    kind: str = ""
+    scopes: frozenset[str] = frozenset()
+
+
+def identity_of(event: Mapping[str, Any]) -> Identity:
+    """An email that its issuer says is not verified is whatever its owner has typed: the subject counts then."""
     authorizer = (event.get("requestContext") or {}).get("authorizer") or {}
-    claims = (authorizer.get("jwt") or {}).get("claims") or {}
-    caller = (authorizer.get("iam") or {}).get("userArn") or claims.get("email") or claims.get("sub") or ""
-    return str(caller)[:KEY_CHARACTERS]
+    if iam := authorizer.get("iam"):
+        return Identity(str(iam.get("userArn") or "")[:KEY_CHARACTERS], "iam")
+    if not (jwt := authorizer.get("jwt")):
+        return Identity()
+    claims = jwt.get("claims") or {}
+    is_verified = str(claims.get("email_verified", True)).lower() == "true"
+    name = (claims.get("email") if is_verified else "") or claims.get("sub") or ""
+    return Identity(str(name)[:KEY_CHARACTERS], "jwt", frozenset(str(claims.get("scope") or "").split()))
 
 
 def body_bytes(body: str | None, is_base64: bool) -> bytes:

@@ -19,16 +19,24 @@ from aws_lambda_powertools.utilities.data_classes import APIGatewayProxyEventV2
 from stepwell.api.exchange import Answer, Call, Route
 from stepwell.api.handlers.acting import ACTING_ROUTES
 from stepwell.api.handlers.asking import ASKING_ROUTES
+from stepwell.api.handlers.linked import LINKED_ROUTES
 from stepwell.api.handlers.looking import LOOKING_ROUTES, installed_version
 from stepwell.api.handlers.scheduling import SCHEDULING_ROUTES
 from stepwell.api.handlers.starting import STARTING_ROUTES
 from stepwell.api.openapi import document
 from stepwell.api.problems import problem, problem_answer
-from stepwell.api.requests import body_bytes, caller_of
+from stepwell.api.requests import body_bytes, identity_of
 from stepwell.runtime.assembly import Assembly
 from stepwell.runtime.driving import run_now
 
-ROUTES: tuple[Route, ...] = (*STARTING_ROUTES, *ASKING_ROUTES, *ACTING_ROUTES, *LOOKING_ROUTES, *SCHEDULING_ROUTES)
+ROUTES: tuple[Route, ...] = (
+    *STARTING_ROUTES,
+    *ASKING_ROUTES,
+    *ACTING_ROUTES,
+    *LINKED_ROUTES,
+    *LOOKING_ROUTES,
+    *SCHEDULING_ROUTES,
+)
 
 _PARAMETER = re.compile(r"\{(\w+)\}")
 _encode = json.JSONEncoder(separators=(",", ":"), ensure_ascii=False).encode
@@ -79,7 +87,7 @@ def _endpoint(app: Resolver, parts: Assembly, route: Route) -> Callable[..., Res
                 event.raw_event.get("rawQueryString") or "",
                 {name.lower(): value for name, value in (event.raw_event.get("headers") or {}).items()},
                 body_bytes(event.raw_event.get("body"), bool(event.raw_event.get("isBase64Encoded"))),
-                caller_of(event.raw_event),
+                identity_of(event.raw_event),
             )
             answer = run_now(_handled(call, route))
         except Exception as error:  # the outermost: whatever it is, it is logged, and the caller gets a problem

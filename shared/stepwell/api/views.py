@@ -22,6 +22,7 @@ from stepwell.api.states import (
     waiting_tokens,
 )
 from stepwell.api.steps import ErrorView, StepResult, error_view, step_result, time_of
+from stepwell.api.waiting import Shown, waiting_data
 from stepwell.definition.graph import Json
 from stepwell.engine.names import iso, node_of, state_of
 from stepwell.engine.records import Status
@@ -97,16 +98,17 @@ class RunSummary(TypedDict):
     links: dict[str, str]
 
 
-async def read_run(service: Service, run_id: str) -> RunView:
-    """The run as it is now, and the status of its children. Raises NotFound."""
+async def read_run(service: Service, run_id: str, shown: Shown | None = None) -> RunView:
+    """The run as it is now, the status of its children, and the links that are to be shown. Raises NotFound."""
     at = await service.standing(run_id)
-    return run_view(at, service.ports.clock.now_ms(), await read_statuses(service, at))
+    return run_view(at, service.ports.clock.now_ms(), await read_statuses(service, at), shown)
 
 
-def run_view(at: Standing, now_ms: int, statuses: Statuses | None = None) -> RunView:
+def run_view(at: Standing, now_ms: int, statuses: Statuses | None = None, shown: Shown | None = None) -> RunView:
     """The run as its root token's log has it; `statuses`: what was read of its child runs."""
     header, token, status = at.header, at.token, status_of(at)
-    parked = next((one.parked for one in waiting_tokens(at)), None)
+    waiting = next(iter(waiting_tokens(at)), None)
+    parked = waiting.parked if waiting else None
     who, reason = _cancelled(token, status)
     parent = parent_id(header)
     return RunView(
@@ -120,7 +122,7 @@ def run_view(at: Standing, now_ms: int, statuses: Statuses | None = None) -> Run
         progress=progress(at),
         waiting_for=parked.kind if parked else None,
         waiting_until=time_of(parked.until_ms) if parked else None,
-        waiting_data=parked.data if parked else None,
+        waiting_data=waiting_data(header.run_id, waiting, now_ms, shown) if waiting else None,
         pending_reason=_pending_reason(at, now_ms) if status is Status.PENDING else None,
         input=header.input,
         state=state_of(token),

@@ -11,9 +11,10 @@ from stepwell.aws.protocols import SecretsManagerClient, SsmClient
 from stepwell.definition.graph import Json
 from stepwell.errors import PortError
 from stepwell.limits import MINUTE_MS
+from stepwell.runtime.links import Links, keys_in
 from stepwell.runtime.ports import Clock
 from stepwell.runtime.secrets import EnvironmentSecrets, Secrets, SecretsByKind
-from stepwell.settings import environment
+from stepwell.settings import Deployment, environment
 
 KEPT_MS = 5 * MINUTE_MS  # how long a changed secret may go unnoticed
 
@@ -69,6 +70,14 @@ def secrets_of(clients: Clients, clock: Clock) -> Secrets:
     """Those of the environment and those that AWS keeps, by reference."""
     kept = AwsSecrets(clients.secretsmanager, clients.ssm, clock)
     return SecretsByKind({"env": EnvironmentSecrets(environment()), "secretsmanager": kept, "ssm": kept})
+
+
+def links_of(deployment: Deployment, clients: Clients, clock: Clock) -> Links | None:
+    """Signed by the key that the stack has made, which is read when the first link is; None without one."""
+    if not deployment.link_secret:
+        return None
+    kept, reference = AwsSecrets(clients.secretsmanager, clients.ssm, clock), f"secretsmanager:{deployment.link_secret}"
+    return Links(deployment.url, lambda: keys_in(kept.get(reference)))
 
 
 def _field(value: str, field: str, reference: str) -> str:

@@ -18,6 +18,7 @@ from stepwell.aws.queues import Queues
 from stepwell.aws.s3_blobs import S3Blobs
 from stepwell.aws.scheduler_schedules import SchedulerSchedules
 from stepwell.aws.scheduler_timers import SchedulerTimers, Schedules
+from stepwell.aws.secrets import links_of
 from stepwell.aws.sqs_queue import SqsQueue
 from stepwell.aws.table import Table
 from stepwell.definition.compiler import compile_document
@@ -88,6 +89,7 @@ def open_aws(
         max_steps=deployment.max_steps,
         pool=pool,
         schedules=SchedulerSchedules(schedules, clients.scheduler),
+        links=links_of(deployment, clients, clock),
     )
     return Deployed(parts, store, clients, deployment)
 

@@ -65,6 +65,19 @@ def reject(
     _act(run_id, "reject", body | ({"wait": step} if step else {}), as_json, url, "rejected")
 
 
+def delegate(
+    run_id: RunId,
+    to: Annotated[str, typer.Option("--to", metavar="NAME", show_default=False, help="Who is asked instead.")],
+    by: By = "",
+    step: Step = "",
+    as_json: AsJson = False,
+    url: Url = "",
+) -> None:
+    """Hand an approval on to somebody else."""
+    body = {"to": to, "by": person(by)}
+    _act(run_id, "delegate", body | ({"wait": step} if step else {}), as_json, url, "handed on")
+
+
 def cancel(run_id: RunId, reason: Reason = "", by: By = "", as_json: AsJson = False, url: Url = "") -> None:
     """Cancel a run. Nothing happens to one that has ended."""
     _act(run_id, "cancel", {"reason": reason, "by": person(by)}, as_json, url, "cancelled")

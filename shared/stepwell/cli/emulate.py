@@ -21,7 +21,7 @@ from stepwell.cli.cdk import find_project
 from stepwell.cli.synthesis import synthesise
 from stepwell.errors import StepwellError
 from stepwell.limits import WAIT_ANSWER_SECONDS
-from stepwell.local.dev import EXIT_USAGE, Server, listen, log_to_stderr
+from stepwell.local.dev import EXIT_USAGE, Server, listen, log_to_stderr, url_of
 from stepwell.local.folder import claim_folder
 from stepwell.local.gateway import Gateway
 
@@ -55,7 +55,8 @@ def _serve(
     stopping = threading.Event()
 
     def stand() -> Stack:
-        synthesise(project, {"emulator": True, "folder": str(folder.resolve())}, assembly)
+        asked = {"emulator": True, "folder": str(folder.resolve()), "public_url": url_of(listening)}
+        synthesise(project, asked, assembly)
         return deploy(emulator, assembly)[-1]
 
     log.info("making the functions' packages and the template")

@@ -41,7 +41,7 @@ app = typer.Typer(
 COMMANDS: tuple[Callable[..., None], ...] = (  # in the order of the help
     *(develop.init, develop.dev, checking.check, develop.graph, develop.schema, deploy.deploy),
     *(runs.run, runs.runs, runs.show, runs.history, runs.watch, runs.explain, runs.stats, runs.schedules),
-    *(acts.event, acts.approve, acts.reject, acts.cancel, acts.terminate),
+    *(acts.event, acts.approve, acts.reject, acts.delegate, acts.cancel, acts.terminate),
 )
 GROUPS = {"webhook": webhook.COMMANDS}
 for command in COMMANDS:

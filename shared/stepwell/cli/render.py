@@ -206,7 +206,7 @@ def _facts(run: Mapping[str, Any], now: datetime) -> Iterator[tuple[str, Rendera
     yield from _told("forked", _fork_words(run.get("forked") or {}))
     if words := waiting_words(run, now):
         yield "waits for", Text(words, style="yellow")
-        yield from _told("with", run.get("waiting_data"))
+        yield from _wait_facts(run.get("waiting_data"))
     yield from _told("because", run.get("pending_reason"))
     yield "created", _plain(_when(run.get("created_at"), now))
     if ended:
@@ -227,6 +227,16 @@ def _outcome_words(run: Mapping[str, Any]) -> str:
     """partial rollback: failed at pay: no luck; rolled back in part, …"""
     told = phrase(run.get("outcome"))
     return f"{told}: {run.get('result_summary')}" if told and run.get("result_summary") else told
+
+
+def _wait_facts(data: Any) -> Iterator[tuple[str, RenderableType]]:
+    """What goes with the wait; each link on a line of its own, to be copied."""
+    links = data if isinstance(data, Mapping) else {}
+    own = {name: value for name, value in links.items() if name not in {"callback_url", "approval_links"}}
+    yield from _told("with", own if links else data)
+    yield from _told("callback", links.get("callback_url"))
+    for name, url in (links.get("approval_links") or {}).items():
+        yield from _told(f"asks {printable(str(name))}", url)
 
 
 def _fork_words(fork: Mapping[str, Any]) -> str:

@@ -17,6 +17,7 @@ _ENGINE = (
     "event:",
     "approved:",
     "rejected:",
+    "heartbeat:",
     "deadline:",
     "start:",
     "cancel:",

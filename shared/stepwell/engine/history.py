@@ -33,7 +33,16 @@ from stepwell.engine.table import Phase, Signal, walk
 from stepwell.engine.token import Token, Undoing, signals
 
 _SLEEPS = frozenset({"sleep", "delay"})
-_TRIGGERS = {"event": "event", "timer": "timeout", "timeout": "timeout", "approved": "call", "rejected": "call"}
+_TRIGGERS = {
+    "event": "event",
+    "timer": "timeout",
+    "timeout": "timeout",
+    "escalated": "timeout",
+    "approved": "call",
+    "rejected": "call",
+    "delegated": "call",
+    "heartbeat": "call",
+}
 _END_TRIGGERS = {Status.CANCELLED: "call", Status.TIMED_OUT: "timeout"}
 _PART_TYPES = {
     "escalated": "approval.escalated",

@@ -55,6 +55,11 @@ def is_complete(token: Token, index: int) -> bool:
     return token.parked is not None and _is_complete(token.parked.arms[index], index, token.received)
 
 
+def has_answered(token: Token, by: str) -> bool:
+    """Whether this approver's vote is there already."""
+    return answer_of(token, by) is not None
+
+
 def answer_of(token: Token, by: str) -> Resumption | None:
     """This approver's vote, where it is there already: a second one changes nothing."""
     votes = (one for one in token.received if one.part == by and one.kind in {"approved", "rejected"})

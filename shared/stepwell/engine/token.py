@@ -337,7 +337,9 @@ def _asked(parked: Parked | None) -> bool:
 def _received(token: Token, record: Record) -> Changes:
     came = () if record.resumption is None else (record.resumption,)
     slot = token.received_slot if token.received_slot >= 0 else token.slot
-    return {"received": (*token.received, *came), "received_slot": slot, **_seen(token, record)}
+    is_beat = record.resumption is not None and record.resumption.kind == "heartbeat"  # the last one says it all
+    before = tuple(one for one in token.received if one.kind != "heartbeat") if is_beat else token.received
+    return {"received": (*before, *came), "received_slot": slot, **_seen(token, record)}
 
 
 def _resumed(token: Token, record: Record) -> Changes:

@@ -48,7 +48,7 @@ def serve(folder: Path, data: Path, port: int, *, reload: bool = True) -> int:
             listening = listen(port)
             loaded = load_folder(folder)
             tell_problems(loaded.problems)
-            local = open_local(data, folder, loaded.graphs, read_settings().http_hosts)
+            local = open_local(data, folder, loaded.graphs, read_settings().http_hosts, url_of(listening))
             try:
                 return _serve(local, folder, loaded, listening, reload=reload)
             finally:
@@ -105,7 +105,7 @@ class Server(uvicorn.Server):
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         await super().startup(sockets)
         if self.started and sockets:
-            print(f"ready http://{HOST}:{sockets[0].getsockname()[1]}", flush=True)
+            print(f"ready {url_of(sockets[0])}", flush=True)
 
     @contextmanager
     def capture_signals(self) -> Iterator[None]:
@@ -123,6 +123,11 @@ class Server(uvicorn.Server):
     def _stop(self, *_: object) -> None:
         self._stopping.set()
         self.should_exit = True
+
+
+def url_of(listening: socket.socket) -> str:
+    """What this machine's programs reach the socket by."""
+    return f"http://{HOST}:{listening.getsockname()[1]}"
 
 
 def listen(port: int) -> socket.socket:

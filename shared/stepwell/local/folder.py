@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import secrets
 import sys
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,6 +12,7 @@ from types import TracebackType
 from stepwell.errors import Conflict
 
 LOCK_FILE = "owner.lock"
+KEY_FILE = "links.key"
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,6 +51,19 @@ def claim_folder(path: str | Path) -> Claim:
     os.ftruncate(descriptor, 0)
     os.write(descriptor, f"{os.getpid()}\n".encode())
     return Claim(folder, descriptor)
+
+
+def link_key(folder: Path) -> bytes:
+    """The key that signs this folder's links: made once, and for its owner's eyes alone."""
+    path = folder / KEY_FILE
+    if not path.exists():
+        beside = path.with_suffix(".new")
+        beside.unlink(missing_ok=True)
+        descriptor = os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+        with os.fdopen(descriptor, "w", encoding="ascii") as file:
+            file.write(secrets.token_hex(32))
+        beside.replace(path)  # whole, or not there
+    return path.read_bytes()
 
 
 if sys.platform == "win32":

@@ -18,6 +18,7 @@ from stepwell.errors import PortError
 from stepwell.local.bell import Bell, RingingQueue
 from stepwell.local.blobs import FolderBlobs
 from stepwell.local.database import Database
+from stepwell.local.folder import link_key
 from stepwell.local.inbox import Inbox
 from stepwell.local.snapshotting import FolderFiles, SnapshottingStore
 from stepwell.local.sqlite_queue import SqliteQueue
@@ -27,13 +28,14 @@ from stepwell.runtime.catalog import Catalog
 from stepwell.runtime.clocks import RealClock
 from stepwell.runtime.driving import run_now
 from stepwell.runtime.ids import new_id
+from stepwell.runtime.links import Links
 from stepwell.runtime.ports import Ports
 from stepwell.runtime.secrets import EnvironmentSecrets, SecretsByKind
 from stepwell.runtime.snapshots import Snapshots
 from stepwell.runtime.steps.calls import Calls
 from stepwell.runtime.steps.executor import FunctionSteps
 from stepwell.runtime.steps.http_step import HttpSteps
-from stepwell.settings import environment
+from stepwell.settings import DEFAULT_URL, environment
 
 DATABASE_FILE = "stepwell.db"
 BLOBS_FOLDER = "blobs"
@@ -72,10 +74,12 @@ class StoppableClock:
             raise PortError("the server is stopping", hint="ask again when it is back")
 
 
-def open_local(data: Path, folder: Path, graphs: tuple[Graph, ...] = (), http_hosts: tuple[str, ...] = ()) -> Local:
+def open_local(
+    data: Path, folder: Path, graphs: tuple[Graph, ...] = (), http_hosts: tuple[str, ...] = (), url: str = DEFAULT_URL
+) -> Local:
     """Opens the data folder (which the caller has claimed) for these workflows. Raises PortError, UserError.
 
-    `http_hosts`: those that HTTP steps may call.
+    `http_hosts`: those that HTTP steps may call. `url`: where the API is served.
     """
     data.mkdir(parents=True, exist_ok=True)
     stopping, bell = threading.Event(), Bell()
@@ -84,7 +88,9 @@ def open_local(data: Path, folder: Path, graphs: tuple[Graph, ...] = (), http_ho
     store, inbox = SnapshottingStore(database), SqliteQueue(database, clock)
     queue = RingingQueue(inbox, inbox, bell)
     http = HttpSteps(parse_hosts(http_hosts), SecretsByKind({"env": EnvironmentSecrets(environment())}))
-    steps = FunctionSteps(folder, clock, Calls(http))
+    keys = [link_key(data)]
+    links = Links(url, lambda: keys)
+    steps = FunctionSteps(folder, clock, Calls(http), links)
     catalog = Catalog(partial(compile_document, trusted=True))
     parts = assemble(
         Ports(store, queue, queue, FolderBlobs(data / BLOBS_FOLDER), clock),
@@ -93,6 +99,7 @@ def open_local(data: Path, folder: Path, graphs: tuple[Graph, ...] = (), http_ho
         compile_expression=compile_expression,
         new_id=new_id,
         jitter=random.random,
+        links=links,
     )
     store.keep = Snapshots(parts.service, FolderFiles(data), run_view).write_if_due
 

@@ -10,6 +10,7 @@ from stepwell.limits import FORKS_KEPT, RUN_STEPS, SNAPSHOT_RECORDS
 from stepwell.runtime.alarms import Alarms
 from stepwell.runtime.catalog import Catalog
 from stepwell.runtime.coordinator import Coordinator
+from stepwell.runtime.links import Links
 from stepwell.runtime.logbook import Logbook
 from stepwell.runtime.mailbox import Mailbox
 from stepwell.runtime.perform import Performer
@@ -34,6 +35,7 @@ class Assembly:
     sweeper: Sweeper
     scheduling: Scheduling
     triggers: Triggers
+    links: Links | None = None  # of who serves calls
 
 
 def assemble(
@@ -49,6 +51,7 @@ def assemble(
     pool: str | None = None,
     forks_kept: int = FORKS_KEPT,
     schedules: Schedules | None = None,
+    links: Links | None = None,
 ) -> Assembly:
     """`new_id` and `jitter` are the only randomness there is; both are passed in.
 
@@ -70,4 +73,5 @@ def assemble(
         Sweeper(ports, logbook),
         scheduling,
         Triggers(ports, catalog, scheduling, service.start),
+        links,
     )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Callable
 from dataclasses import replace
 
 from stepwell.definition.authoring import StepDefaults
@@ -10,7 +11,7 @@ from stepwell.engine.actions import Outcome, RunStep
 from stepwell.engine.attempts import commit
 from stepwell.engine.decide import decide
 from stepwell.engine.forks import parent_of
-from stepwell.engine.parts import answer_of, at_due, due_ms
+from stepwell.engine.parts import at_due, due_ms
 from stepwell.engine.records import ROOT, End, Failure, Kind, Record, Resumption, Status
 from stepwell.engine.retry import resolve_policy
 from stepwell.engine.table import Message as Received
@@ -78,10 +79,12 @@ class Coordinator:
             return
         await self.resume(at, timer.id, came)
 
-    async def resume(self, at: Standing, by: str, came: Resumption) -> Record | None:
+    async def resume(
+        self, at: Standing, by: str, came: Resumption, anew: Callable[[Standing], Resumption] | None = None
+    ) -> Record | None:
         """Appends `resumed`, or a part of what the wait is for, and pushes on. None when this call's record stands,
 
-        else the winner, which ended the wait.
+        else the winner, which ended the wait. `anew`: what to append after a part that came first; may raise.
         """
         while True:
             record = self._logbook.resumed(at, by, came)
@@ -89,9 +92,10 @@ class Coordinator:
             if winner is None or winner.by == by:
                 await self.push(at.after(winner or record), by)
                 return None
-            at = at.after(winner)  # the wait may go on, one slot further
-            if winner.kind is not Kind.RECEIVED or answer_of(at.token, came.part) is not None:
+            if winner.kind is not Kind.RECEIVED:
                 return winner
+            at = at.after(winner)  # the wait goes on, one slot further
+            came = came if anew is None else anew(at)
 
     async def push(self, at: Standing, by: str) -> None:
         """A wait that is over has its token woken; one to which a part has come looks for more."""

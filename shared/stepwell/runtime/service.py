@@ -11,9 +11,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 
 from stepwell.definition.graph import Graph, Json
-from stepwell.engine.dag import step_id
-from stepwell.engine.forks import is_branch_id, page_of, split_fork_id
-from stepwell.engine.parts import answer_of, approvers, as_part, is_complete
+from stepwell.engine.forks import page_of, split_fork_id
 from stepwell.engine.records import ROOT, End, Failure, Fork, Kind, Record, Resumption, Status, Topic
 from stepwell.engine.table import Message as Received
 from stepwell.engine.table import Verdict, receive
@@ -21,7 +19,10 @@ from stepwell.engine.token import Token
 from stepwell.engine.waits import event_topic, run_topic
 from stepwell.errors import Conflict, InvalidInput, NotFound
 from stepwell.runtime.admission import check_event_key, check_event_name, check_json, check_run_id, check_tags
+from stepwell.runtime.approvals import Approvals
+from stepwell.runtime.callbacks import Callbacks
 from stepwell.runtime.coordinator import Coordinator
+from stepwell.runtime.links import ApprovalLink
 from stepwell.runtime.logbook import Logbook, Standing
 from stepwell.runtime.messages import Publish, to_json
 from stepwell.runtime.perform import Performer
@@ -65,6 +66,8 @@ class Service:
     ) -> None:
         self.ports, self._starter, self._new_id = ports, starter, new_id
         self._logbook, self._performer, self._coordinator = logbook, performer, coordinator
+        self._approvals = Approvals(coordinator, self._standing)
+        self.callbacks = Callbacks(ports, logbook, coordinator)
 
     # -- starting
 
@@ -233,39 +236,28 @@ class Service:
         `wait`: the node, to be sure of it; the id of a branch, or the step of a DAG, to answer there.
         """
         check_json([data, who], "approval")
-        await self._answer(run_id, Received.APPROVE, Resumption("approved", payload={"data": data}, by=who), wait)
+        await self._approvals.answer(run_id, Resumption("approved", payload={"data": data}, by=who), wait)
 
     async def reject(self, run_id: str, reason: str = "", who: str = "", wait: str = "") -> None:
         """The same with a no. Raises NotFound, Conflict."""
         check_json([reason, who], "rejection")
         came = Resumption("rejected", payload={"data": None, "reason": reason}, by=who)
-        await self._answer(run_id, Received.REJECT, came, wait)
+        await self._approvals.answer(run_id, came, wait)
 
-    async def _answer(self, run_id: str, received: Received, came: Resumption, wait: str) -> None:
-        at = await self._standing(run_id, wait if is_branch_id(wait) else ROOT)
-        if at.token.fork is not None and wait in at.graph.dag:
-            at = await self._standing(run_id, step_id(at.graph.dag, at.token, wait))
-        token, last, named = at.token, at.token.last, wait in {"", at.token.node, at.token.id}
-        by = _answer_id(came, token.waiting_slot)
-        if named and last and last.by == by:
-            await self._coordinator.push(at, by)  # again: the first call may have died before this
-            return
-        arm = _approval_arm(at)
-        if receive(at.token.phase, received) is not Verdict.TAKE or arm is None or not named:
-            what = f"the approval {wait!r}" if wait else "an approval"
-            raise Conflict(f"the run does not wait for {what}; it is {at.token.phase}", code="not_waiting")
-        if (before := answer_of(token, came.by)) is not None:
-            if before.kind != came.kind:
-                raise Conflict(f"{came.by} has answered already: {before.kind}", code="already_answered")
-            return
-        vote = as_part(token, replace(came, arm=arm))
-        if vote is None:
-            asked = ", ".join(approvers(token.parked.arms[arm], token.received)) if token.parked else ""
-            raise Conflict(f"{came.by or 'nobody'} is not asked for this approval", code="not_an_approver",
-                           hint=f"`by` names one of {asked}" if asked else "say who answers: `by`")  # fmt: skip
-        winner = await self._coordinator.resume(at, by, vote)
-        if winner is not None:
-            raise Conflict("the approval ended before this answer came", code="not_waiting")
+    async def delegate(self, run_id: str, by: str, to: str, wait: str = "") -> None:
+        """`by`, who is asked for an approval, has `to` asked instead. Raises NotFound, InvalidInput, Conflict."""
+        check_event_key(to)
+        check_json([by, to], "delegation")
+        await self._approvals.delegate(run_id, by, to, wait)
+
+    async def answer_link(self, link: ApprovalLink, came: Resumption) -> None:
+        """Takes the answer of whoever holds the link, to its very wait. Raises NotFound, Conflict."""
+        check_json([came.payload, came.by], "answer")
+        await self._approvals.answer(link.run_id, came, link.token, link.slot)
+
+    async def waiting(self, run_id: str, wait: str = "") -> Standing:
+        """The token that `wait` means, as for `approve`. Raises NotFound."""
+        return await self._approvals.find(run_id, wait)
 
     async def send_event(self, name: str, payload: Json, *, key: str = "", run_id: str = "", event_id: str = "") -> str:
         """Puts an event on its way, to one run or to whoever waits for name and key. Returns its id.
@@ -305,19 +297,6 @@ class Service:
         if at is None:
             raise NotFound(f"there is no run {run_id!r}", code="unknown_run")
         return at
-
-
-def _answer_id(came: Resumption, slot: int) -> str:
-    """The same answer of the same person to the same wait is one call, however often it is made."""
-    said = json.dumps([came.payload, came.by], sort_keys=True)
-    return f"{came.kind}:{slot}:{hashlib.sha256(said.encode()).hexdigest()[:12]}"
-
-
-def _approval_arm(at: Standing) -> int | None:
-    """The first approval that is still to be given."""
-    arms = at.token.parked.arms if at.token.parked else ()
-    open_arms = (index for index, arm in enumerate(arms) if arm.kind == "approval" and not is_complete(at.token, index))
-    return next(open_arms, None)
 
 
 def _id_of_key(workflow: str, key: str) -> str:

@@ -16,6 +16,7 @@ from typing import Any
 from stepwell.api.branches import read_branches
 from stepwell.api.histories import read_history
 from stepwell.api.views import read_run
+from stepwell.api.waiting import Shown
 from stepwell.definition.compiler import compile_definition, compile_document
 from stepwell.definition.durations import parse_duration
 from stepwell.definition.expressions import compile_expression
@@ -32,6 +33,7 @@ from stepwell.runtime.catalog import Catalog
 from stepwell.runtime.dispatch import dispatch
 from stepwell.runtime.driving import run_now
 from stepwell.runtime.folder import load_folder
+from stepwell.runtime.links import Links
 from stepwell.runtime.ports import Lane, Ports, RunQuery
 from stepwell.runtime.service import Start
 from stepwell.runtime.worker import Unlimited
@@ -40,6 +42,7 @@ from stepwell.testing.mocks import Mock, MockedSteps
 START = datetime(2030, 1, 1, 9, 0, tzinfo=UTC)  # a Tuesday morning; tests do not depend on today
 START_MS = int(START.timestamp() * 1000)
 MOST_MESSAGES = 100_000  # of one settling: beyond it a workflow runs in circles
+URL = "https://stepwell.test"  # where the links of a test lead; nobody is there
 _LEASE_MS = 60_000
 
 
@@ -140,6 +143,11 @@ class Run:
         self._kit.settle()
         run_now(self._kit.service.reject(self.id, reason, by, wait))
 
+    def delegate(self, by: str, to: str, wait: str = "") -> None:
+        """`to` is asked for the approval instead of `by`. Raises Conflict when nothing waits for it."""
+        self._kit.settle()
+        run_now(self._kit.service.delegate(self.id, by, to, wait))
+
     def event(self, name: str, payload: Json = None, event_id: str = "") -> None:
         """An event for this run alone."""
         run_now(self._kit.service.send_event(name, payload, run_id=self.id, event_id=event_id))
@@ -177,7 +185,8 @@ class Stepwell:
     def __init__(self, folder: Path, backend: Backend | None = None) -> None:
         backend = backend or in_memory()
         self._clock, self._inbox = backend.clock, backend.inbox
-        self._steps = MockedSteps(folder, self._clock)
+        self._links = Links(URL, lambda: [b"the key of the testing kit, for no other use"])
+        self._steps = MockedSteps(folder, self._clock, self._links)
         self._graphs: dict[str, Graph] = {}
         self._numbers = count(1)
         self._parts = assemble(
@@ -187,6 +196,7 @@ class Stepwell:
             compile_expression=compile_expression,
             new_id=lambda: f"{next(self._numbers):06d}",
             jitter=lambda: 0.5,
+            links=self._links,
         )
         self.service = self._parts.service
         self._ticker = Ticker(self._parts)
@@ -232,6 +242,15 @@ class Stepwell:
         page = run_now(self.service.runs(RunQuery(workflow, limit=PAGE_ITEMS_MAX)))
         return [Run(self, header.run_id) for header in reversed(page.headers)]
 
+    def callback(self, url: str, body: Json = None, error: str = "", message: str = "") -> None:
+        """Posts to a callback's URL: a result, or an error of that type. Raises NotFound, Conflict."""
+        self.settle()
+        link = self._links.callback(url.rpartition("/")[2], self._clock.now_ms())
+        if error:
+            run_now(self.service.callbacks.fail(link, {"type": error, "message": message, "data": body}))
+        else:
+            run_now(self.service.callbacks.complete(link, body))
+
     @property
     def now(self) -> datetime:
         return datetime.fromtimestamp(self._clock.now_ms() / 1000, UTC)
@@ -263,7 +282,7 @@ class Stepwell:
     def view(self, run_id: str) -> Mapping[str, Any]:
         """The run as GET /runs/{id} shows it."""
         self.settle()
-        return run_now(read_run(self.service, run_id))
+        return run_now(read_run(self.service, run_id, Shown(self._links)))
 
     def history(self, run_id: str) -> list[Mapping[str, Any]]:
         """The run's history entries, oldest first."""

@@ -9,6 +9,7 @@ from pathlib import Path
 from stepwell.definition.graph import Json, Step
 from stepwell.engine.actions import Outcome
 from stepwell.engine.retry import Policy
+from stepwell.runtime.links import Links
 from stepwell.runtime.ports import Clock
 from stepwell.runtime.steps.executor import FunctionSteps
 from stepwell.runtime.steps.threads import AttemptTimeoutError
@@ -36,8 +37,8 @@ class Mock:
 class MockedSteps:
     """The real executor, but where a mock goes by the step's name: its node, its function, or its whole `run`."""
 
-    def __init__(self, folder: Path, clock: Clock) -> None:
-        self._real = FunctionSteps(folder, clock)
+    def __init__(self, folder: Path, clock: Clock, links: Links) -> None:
+        self._real = FunctionSteps(folder, clock, links=links)
         self._mocks: dict[str, Mock] = {}
 
     def add(self, name: str, mock: Mock) -> None:

@@ -15,5 +15,9 @@ def recover(ctx: Any) -> int:
     return int(ctx.attempt)
 
 
+def send_url(ctx: Any) -> bool:
+    return "/callbacks/" in ctx.callback_url("1h")
+
+
 def count(laps: int) -> int:
     return laps + 1

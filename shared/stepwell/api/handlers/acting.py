@@ -4,21 +4,21 @@ from __future__ import annotations
 
 from stepwell.api.exchange import Answer, Call, Route
 from stepwell.api.handlers.starting import shown
-from stepwell.api.requests import ApproveBody, EndBody, EventBody, NoQuery, RejectBody, RunEventBody
+from stepwell.api.requests import ApproveBody, DelegateBody, EndBody, EventBody, NoQuery, RejectBody, RunEventBody
 from stepwell.api.states import status_of
 
 
 async def cancel_run(call: Call) -> Answer:
     call.asked(NoQuery)
     body = call.body(EndBody)
-    done = await call.parts.service.cancel(call.path["run_id"], body.reason, body.by or call.caller)
+    done = await call.parts.service.cancel(call.path["run_id"], body.reason, call.who(body.by))
     return await _ended(call, "cancelled", done)
 
 
 async def terminate_run(call: Call) -> Answer:
     call.asked(NoQuery)
     body = call.body(EndBody)
-    done = await call.parts.service.terminate(call.path["run_id"], body.reason, body.by or call.caller)
+    done = await call.parts.service.terminate(call.path["run_id"], body.reason, call.who(body.by))
     return await _ended(call, "terminated", done)
 
 
@@ -31,14 +31,21 @@ async def _ended(call: Call, word: str, done: bool) -> Answer:
 async def approve(call: Call) -> Answer:
     call.asked(NoQuery)
     body = call.body(ApproveBody)
-    await call.parts.service.approve(call.path["run_id"], body.data, body.by or call.caller, body.wait)
+    await call.parts.service.approve(call.path["run_id"], body.data, call.who(body.by), body.wait)
     return await shown(call, call.path["run_id"], 200)
 
 
 async def reject(call: Call) -> Answer:
     call.asked(NoQuery)
     body = call.body(RejectBody)
-    await call.parts.service.reject(call.path["run_id"], body.reason, body.by or call.caller, body.wait)
+    await call.parts.service.reject(call.path["run_id"], body.reason, call.who(body.by), body.wait)
+    return await shown(call, call.path["run_id"], 200)
+
+
+async def delegate(call: Call) -> Answer:
+    call.asked(NoQuery)
+    body = call.body(DelegateBody)
+    await call.parts.service.delegate(call.path["run_id"], call.who(body.by), body.to, body.wait)
     return await shown(call, call.path["run_id"], 200)
 
 
@@ -99,6 +106,15 @@ ACTING_ROUTES = (
         {200: "it is refused", 409: "no approval is waited for", **_RUN},
         "RunView",
         RejectBody,
+    ),
+    Route(
+        "POST",
+        "/runs/{run_id}/delegate",
+        delegate,
+        "Hand an approval on: another is asked instead",
+        {200: "it is handed on", 403: "who hands it on is not asked", 409: "no approval is waited for", **_RUN},
+        "RunView",
+        DelegateBody,
     ),
     Route(
         "POST",

@@ -25,6 +25,7 @@ from stepwell.api.states import error_of, status_of, summary_of
 from stepwell.api.steps import error_view
 from stepwell.api.views import links, read_run, run_summary
 from stepwell.api.vocabulary import in_words_of
+from stepwell.api.waiting import shown_to
 from stepwell.definition.graph import Json
 from stepwell.engine.entries import entry_json
 from stepwell.engine.records import Status
@@ -52,7 +53,7 @@ async def list_runs(call: Call) -> Answer:
 
 async def get_run(call: Call) -> Answer:
     words = call.asked(RunQueryString).as_
-    view = await read_run(call.parts.service, call.path["run_id"])
+    view = await read_run(call.parts.service, call.path["run_id"], shown_to(call.identity, call.parts.links))
     return Answer(200, in_words_of(words, view) if words else view)
 
 

@@ -8,8 +8,12 @@ from collections.abc import Callable, MutableMapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from stepwell.definition.durations import parse_duration
 from stepwell.definition.graph import Json
+from stepwell.errors import UserError
+from stepwell.limits import WAIT_TIMEOUTS_MS
 
+_LONGEST_MS = WAIT_TIMEOUTS_MS["callback"][1]
 _logger = logging.getLogger("stepwell.step")
 
 
@@ -32,6 +36,7 @@ class StepContext:
     resumed: Json = None  # what ended the wait that this step asked for with then="again"
     _scope: Json = field(default=None, repr=False)
     _beat: Callable[[], None] = field(default=lambda: None, repr=False)
+    _url: Callable[[int], str] | None = field(default=None, repr=False)  # of its callback, for so many milliseconds
 
     @property
     def state(self) -> Json:
@@ -43,6 +48,20 @@ class StepContext:
         """A logger whose entries carry the ids of run, step and attempt."""
         ids = {"run_id": self.run_id, "workflow": self.workflow, "step": self.step, "attempt": self.attempt}
         return _StepLogger(_logger, ids)
+
+    def callback_url(self, timeout: str | float = "24h") -> str:
+        """Where somebody outside posts the result that `wait_for_callback` then waits for. It works once, and for so
+        long: as long as the directive waits. Whoever has it may end the wait: it belongs in no result, and in no log.
+
+        Raises UserError for a timeout that cannot be, Transient where the key that signs it cannot be had.
+        """
+        timeout_ms = parse_duration(timeout)
+        if not 0 < timeout_ms <= _LONGEST_MS:
+            raise UserError("a callback's URL is good for a while, and for a year at most", code="timeout_too_long")
+        if self._url is None:
+            raise UserError("only a step of the workflow waits for a callback", code="no_callback",
+                            hint="not what undoes one, nor a time-out's action")  # fmt: skip
+        return self._url(timeout_ms)
 
     def heartbeat(self) -> None:
         """Says that the step is alive. Raises StepInterrupted once its time is up, so that a loop ends there."""

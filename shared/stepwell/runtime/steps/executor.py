@@ -12,8 +12,10 @@ from stepwell.definition.graph import Step
 from stepwell.engine.actions import Outcome
 from stepwell.engine.records import Failure, Pause
 from stepwell.engine.retry import Policy, resolve_policy
-from stepwell.errors import StepError, UserError
+from stepwell.errors import PortError, StepError, Transient, UserError
 from stepwell.limits import STEP_TIMEOUT_MS
+from stepwell.runtime.callbacks import step_callback
+from stepwell.runtime.links import CallbackLink, Links
 from stepwell.runtime.ports import Clock
 from stepwell.runtime.steps.binding import BadOutputError, binding_of, copy_of, to_json
 from stepwell.runtime.steps.calls import Calls, is_call
@@ -29,8 +31,9 @@ _logger = logging.getLogger("stepwell.worker")
 class FunctionSteps:
     """Runs Python functions of a workflow folder, and calls of other systems, outside any transaction."""
 
-    def __init__(self, folder: Path, clock: Clock, calls: Calls | None = None) -> None:
-        self._registry, self._clock, self._calls = Registry(folder), clock, calls or Calls()
+    def __init__(self, folder: Path, clock: Clock, calls: Calls | None = None, links: Links | None = None) -> None:
+        """`links`: for the URLs of callbacks, where steps may have any."""
+        self._registry, self._clock, self._calls, self._links = Registry(folder), clock, calls or Calls(), links
         self._threads = StepThreads()
 
     def policy(self, step: Step) -> Policy:
@@ -50,7 +53,15 @@ class FunctionSteps:
 
     def run_function(self, call: StepCall, find: Callable[[], Callable[..., object]]) -> Outcome:
         """One attempt of the function that `find` finds; a failure in finding it is the step's failure."""
-        return self._attempted(call, lambda over: _call(find, call, over))
+        callback = step_callback(call.run_id, call.token, call.key)
+        url = partial(self._callback_url, self._links, callback) if self._links and callback else None
+        return self._attempted(call, lambda over: _call(find, call, over, url))
+
+    def _callback_url(self, links: Links, callback: str, timeout_ms: int) -> str:
+        try:
+            return links.callback_url(CallbackLink(callback, self._clock.now_ms() + timeout_ms))
+        except PortError as error:  # the step's own error, which a retry may cure
+            raise Transient(error.message) from error
 
     def _attempted(self, call: StepCall, work: Callable[[_Over], object]) -> Outcome:
         """The work in a thread of its own, for as long as the step may take."""
@@ -95,7 +106,9 @@ async def _awaited(made: Coroutine[object, object, object], call: StepCall, star
     return _outcome(await made, call, started_ms)
 
 
-def _call(find: Callable[[], Callable[..., object]], call: StepCall, over: _Over) -> object:
+def _call(
+    find: Callable[[], Callable[..., object]], call: StepCall, over: _Over, url: Callable[[int], str] | None
+) -> object:
     function = find()
     binding = binding_of(function)
     context = StepContext(
@@ -109,6 +122,7 @@ def _call(find: Callable[[], Callable[..., object]], call: StepCall, over: _Over
         resumed=copy_of(call.resumed),
         _scope=call.state,
         _beat=over.beat,
+        _url=url,
     )
     return function(**binding.bind(call.input, context, call.node))
 

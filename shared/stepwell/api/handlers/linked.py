@@ -1,0 +1,215 @@
+"""What whoever holds a signed link may do: end a callback, answer an approval. The link is the only credential.
+
+Nothing is read or written for a link that was not made here, or has expired.
+"""
+
+from __future__ import annotations
+
+from urllib.parse import parse_qsl
+
+from stepwell.api import pages
+from stepwell.api.exchange import Answer, Call, Route
+from stepwell.api.requests import REASON_CHARACTERS, CallbackFailBody, LinksBody, NoQuery, read_json, too_large
+from stepwell.api.states import waiting_tokens
+from stepwell.api.waiting import Shown, links_of, may_have_all
+from stepwell.definition.graph import Json
+from stepwell.engine.names import iso
+from stepwell.engine.parts import has_answered
+from stepwell.engine.records import Resumption
+from stepwell.errors import Conflict, InvalidInput, NotFound, UserError
+from stepwell.limits import BODY_BYTES, KEY_CHARACTERS
+from stepwell.runtime.approvals import asked, open_approval
+from stepwell.runtime.links import ApprovalLink, CallbackLink, Links
+from stepwell.runtime.logbook import Standing
+
+_FORM_FIELDS = 10  # more than the page's form has
+
+
+async def complete_callback(call: Call) -> Answer:
+    link = _callback(call)
+    await call.parts.service.callbacks.complete(link, read_json(call.raw_body))
+    return Answer(200, {"status": "taken"})
+
+
+async def fail_callback(call: Call) -> Answer:
+    link = _callback(call)
+    body = call.body(CallbackFailBody)
+    error: dict[str, Json] = {"type": body.type, "message": body.message, "data": body.data}
+    await call.parts.service.callbacks.fail(link, error)
+    return Answer(200, {"status": "taken"})
+
+
+async def beat_callback(call: Call) -> Answer:
+    await call.parts.service.callbacks.beat(_callback(call))
+    return Answer(200, {"status": "noted"})
+
+
+async def show_links(call: Call) -> Answer:
+    """Apart from the run itself: to have a link is to be able to answer, and not only to look."""
+    call.asked(NoQuery)
+    run_id, wait = call.path["run_id"], call.body(LinksBody).wait
+    service = call.parts.service
+    if not may_have_all(call.identity):
+        raise Conflict("the links of a run are not for you", code="links_not_allowed",
+                       hint="a token of the scope stepwell/links may have them")  # fmt: skip
+    found = await service.waiting(run_id, wait) if wait else await service.standing(run_id)
+    now_ms, shown = call.parts.ports.clock.now_ms(), Shown(_links(call))
+    tokens = [found.token] if wait else waiting_tokens(found)
+    views = [links_of(run_id, token, now_ms, shown) for token in tokens]
+    made = next((one for one in views if one["callback_url"] or one["approval_links"]), None)
+    if made is None:
+        raise Conflict("the run waits for no callback and no approval", code="not_waiting",
+                       hint="`wait` names the branch, or the step of a DAG, that does")  # fmt: skip
+    return Answer(200, made)
+
+
+# -- approvals: pages for people
+
+
+async def show_approval(call: Call) -> Answer:
+    """Looking changes nothing: mail programs and chats look at every link that they see."""
+    try:
+        link = _approval(call)
+        at = await _asked(call, link)
+    except UserError as refusal:
+        return _refused(refusal)
+    parked = at.token.parked
+    until = iso(parked.until_ms) if parked and parked.until_ms else ""
+    data = parked.data if parked else None
+    return pages.question(
+        pages.Asked(at.header.workflow, link.run_id, at.token.node, link.approver, until.replace("T", " "), data)
+    )
+
+
+async def answer_approval(call: Call) -> Answer:
+    try:
+        link = _approval(call)
+        at = await _asked(call, link)
+        came = _answer(link, _form(call.raw_body))
+        _check_first(at, came.by)
+        await call.parts.service.answer_link(link, came)
+    except UserError as refusal:
+        return _refused(refusal)
+    words = "approved" if came.kind == "approved" else "rejected"
+    return pages.notice(200, "Thank you", f"Your answer is taken: {words}, by {came.by}.")
+
+
+async def _asked(call: Call, link: ApprovalLink) -> Standing:
+    """The token that waits for this very answer. Raises NotFound, Conflict."""
+    at = await call.parts.service.waiting(link.run_id, link.token)
+    arm = open_approval(at.token)
+    if arm is None or at.token.parked is None or at.token.waiting_slot != link.slot:
+        raise Conflict("Nobody waits for this approval any more.", code="approval_over")
+    _check_first(at, link.approver)
+    if link.approver and link.approver not in asked(at.token, arm):
+        raise Conflict(f"{link.approver} is not asked any more.", code="approval_over")
+    return at
+
+
+def _check_first(at: Standing, by: str) -> None:
+    if has_answered(at.token, by):
+        raise Conflict(f"{by} has answered already.", code="approval_used")
+
+
+def _answer(link: ApprovalLink, form: dict[str, str]) -> Resumption:
+    decision, reason = form.get("decision", ""), form.get("reason", "").strip()
+    by = link.approver or form.get("by", "").strip()
+    if decision not in {"approved", "rejected"}:
+        raise InvalidInput("Say whether you approve or reject.", code="bad_decision")
+    if not by or len(by) > KEY_CHARACTERS or not by.isprintable():
+        raise InvalidInput(f"Say who you are, in at most {KEY_CHARACTERS} characters.", code="bad_name")
+    if len(reason) > REASON_CHARACTERS:
+        raise InvalidInput(f"Say why in at most {REASON_CHARACTERS} characters.", code="bad_reason")
+    if decision == "rejected":
+        return Resumption(decision, payload={"data": None, "reason": reason}, by=by)
+    return Resumption(decision, payload={"data": {"comment": reason} if reason else None}, by=by)
+
+
+def _form(raw: bytes) -> dict[str, str]:
+    if len(raw) > BODY_BYTES:
+        raise too_large()
+    try:
+        return dict(parse_qsl(raw.decode(), keep_blank_values=True, max_num_fields=_FORM_FIELDS, errors="strict"))
+    except ValueError as error:
+        raise InvalidInput("The form cannot be read.", code="bad_form") from error
+
+
+_PAGES = {  # what a person is told: status, title
+    "unknown_link": (404, "There is nothing here"),
+    "approval_expired": (410, "Too late"),
+    "approval_over": (410, "This is over"),
+    "not_waiting": (410, "This is over"),
+    "not_an_approver": (410, "This is over"),
+    "approval_used": (409, "You have answered"),
+    "body_too_large": (413, "That is too long"),
+}
+
+
+def _refused(refusal: UserError) -> Answer:
+    gone = (410, "This is over") if isinstance(refusal, NotFound) else (422, "That cannot be taken")
+    status, title = _PAGES.get(refusal.code, gone)
+    return pages.notice(status, title, refusal.message)
+
+
+def _callback(call: Call) -> CallbackLink:
+    return _links(call).callback(call.path["token"], call.parts.ports.clock.now_ms())
+
+
+def _approval(call: Call) -> ApprovalLink:
+    return _links(call).approval(call.path["token"], call.parts.ports.clock.now_ms())
+
+
+def _links(call: Call) -> Links:
+    if call.parts.links is None:
+        raise NotFound("this deployment has no links", code="unknown_link", hint="deploy again")
+    return call.parts.links
+
+
+_CALLBACK = {
+    404: "the link was not made here",
+    409: "it was used already",
+    410: "its time is up, or nobody waits any more",
+}
+_APPROVAL = {**_CALLBACK, 409: "this approver has answered"}
+_PAGE = "text/html"
+
+LINKED_ROUTES = (
+    Route(
+        "POST",
+        "/callbacks/{token}",
+        complete_callback,
+        "End a callback with the body as its result, once",
+        {200: "it is taken", 413: "the body is too large", **_CALLBACK},
+        "TakenCallbackView",
+    ),
+    Route(
+        "POST",
+        "/callbacks/{token}/fail",
+        fail_callback,
+        "End a callback with an error, once",
+        {200: "it is taken", **_CALLBACK},
+        "TakenCallbackView",
+        CallbackFailBody,
+    ),
+    Route(
+        "POST",
+        "/callbacks/{token}/heartbeat",
+        beat_callback,
+        "Say that the work on a callback goes on",
+        {200: "it is noted", **_CALLBACK, 409: "it was used already, or nobody waits any more"},
+        "TakenCallbackView",
+    ),
+    Route(
+        "POST",
+        "/runs/{run_id}/links",
+        show_links,
+        "Make the links that end what a run waits for: each is the right to answer",
+        {200: "the links", 403: "they are not for the caller", 404: "no such run", 409: "it waits for neither"},
+        "LinksView",
+        LinksBody,
+    ),
+    Route("GET", "/approvals/{token}", show_approval, "Show an approval to whoever was sent its link",
+          {200: "a page with a form for each answer", **_APPROVAL}, media=_PAGE),
+    Route("POST", "/approvals/{token}", answer_approval, "Answer an approval by its link: a form, as the page has it",
+          {200: "it is taken", **_APPROVAL}, media=_PAGE),
+)  # fmt: skip

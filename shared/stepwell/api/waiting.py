@@ -1,0 +1,114 @@
+"""What a waiting run shows of its wait: its data, who has answered and who may, and the links that end it.
+
+A link is the right to answer. It is made for whoever asks, and is nowhere kept.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from typing_extensions import TypedDict
+
+from stepwell.definition.graph import Json
+from stepwell.engine.records import Parked
+from stepwell.engine.token import Token
+from stepwell.limits import WAIT_TIMEOUTS_MS
+from stepwell.runtime.approvals import asked, open_approval
+from stepwell.runtime.callbacks import wait_callback
+from stepwell.runtime.links import ApprovalLink, CallbackLink, Links
+
+if TYPE_CHECKING:
+    from stepwell.api.requests import Identity  # which brings pydantic along
+
+ANYONE = "anyone"  # whose link it is where the approval names nobody
+LINK_SCOPE = "stepwell/links"  # of a token whose holder may have the links of others
+
+
+class LinksView(TypedDict):
+    """The links that end a wait."""
+
+    run_id: str
+    callback_url: str | None
+    approval_links: dict[str, str]
+
+
+@dataclass(frozen=True, slots=True)
+class Shown:
+    """Which links a caller is shown with the run itself."""
+
+    links: Links
+    callbacks: bool = True
+    approvals: bool = True
+
+
+def shown_to(identity: Identity, links: Links | None) -> Shown | None:
+    """Nothing by which a caller could do more than by the API's other calls.
+
+    Who is known by IAM may be allowed to look and no more. Who is known by name answers approvals in that name.
+    """
+    if links is None or identity.kind == "iam":
+        return None
+    return Shown(links, approvals=not identity.name)
+
+
+def may_have_all(identity: Identity) -> bool:
+    """Whether the caller may have every link for the asking. With IAM, that is for its policy to say."""
+    return identity.kind != "jwt" or LINK_SCOPE in identity.scopes
+
+
+def waiting_data(run_id: str, token: Token, now_ms: int, shown: Shown | None = None) -> Json:
+    """The wait's own data, and beside it what is known of its votes and how it can be ended."""
+    parked = token.parked
+    if parked is None:
+        return None
+    more: dict[str, Json] = _votes(token, parked)
+    if shown is not None:
+        found = links_of(run_id, token, now_ms, shown)
+        more |= {name: value for name, value in found.items() if name != "run_id" and value}
+    if not more:
+        return parked.data
+    own = parked.data if isinstance(parked.data, dict) else {} if parked.data is None else {"data": parked.data}
+    return {**own, **more}
+
+
+def links_of(run_id: str, token: Token, now_ms: int, shown: Shown) -> LinksView:
+    """The links of the wait that the token stands at. Raises PortError where the key cannot be had."""
+    callback = wait_callback(run_id, token) if shown.callbacks else None
+    link = CallbackLink(callback, _expires_ms(token, "callback", now_ms)) if callback else None
+    return LinksView(
+        run_id=run_id,
+        callback_url=shown.links.callback_url(link) if link else None,
+        approval_links=_approval_links(run_id, token, now_ms, shown.links) if shown.approvals else {},
+    )
+
+
+def _approval_links(run_id: str, token: Token, now_ms: int, links: Links) -> dict[str, str]:
+    arm = open_approval(token)
+    if arm is None or token.parked is None:
+        return {}
+    expires_ms = _expires_ms(token, "approval", now_ms)
+    names = {name: name for name in asked(token, arm)} if token.parked.arms[arm].parts else {ANYONE: ""}
+    return {
+        shown: links.approval_url(ApprovalLink(run_id, token.id, token.waiting_slot, name, expires_ms))
+        for shown, name in names.items()
+    }
+
+
+def _expires_ms(token: Token, kind: str, now_ms: int) -> int:
+    """With the wait; one without an end is as long as such a wait may be."""
+    until_ms = token.parked.until_ms if token.parked else None
+    return now_ms + WAIT_TIMEOUTS_MS[kind][1] if until_ms is None else until_ms
+
+
+def _votes(token: Token, parked: Parked) -> dict[str, Json]:
+    """Of an approval that asks several people, or certain ones."""
+    arm = open_approval(token)
+    if arm is None or not (parked.arms[arm].parts or parked.arms[arm].need > 1):
+        return {}
+    votes = [one for one in token.received if one.arm == arm and one.kind in {"approved", "rejected"}]
+    return {
+        "need": parked.arms[arm].need,
+        "approvers": list(asked(token, arm)),
+        "votes": [{"decision": one.kind, "by": one.by, **(one.payload or {})} for one in votes],
+    }
