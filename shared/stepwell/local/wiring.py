@@ -19,7 +19,8 @@ from stepwell.local.bell import Bell, RingingQueue
 from stepwell.local.blobs import FolderBlobs
 from stepwell.local.database import Database
 from stepwell.local.inbox import Inbox
-from stepwell.local.snapshotting import FolderFiles, SnapshottingStore
+from stepwell.local.outgoing import Outgoing, TellingStore
+from stepwell.local.snapshotting import FolderFiles
 from stepwell.local.sqlite_queue import SqliteQueue
 from stepwell.local.sweeping import LocalSweeper
 from stepwell.runtime.assembly import Assembly, assemble
@@ -29,6 +30,7 @@ from stepwell.runtime.driving import run_now
 from stepwell.runtime.ids import new_id
 from stepwell.runtime.ports import Ports
 from stepwell.runtime.secrets import EnvironmentSecrets, SecretsByKind
+from stepwell.runtime.sender import Sender
 from stepwell.runtime.snapshots import Snapshots
 from stepwell.runtime.steps.calls import Calls
 from stepwell.runtime.steps.executor import FunctionSteps
@@ -36,6 +38,7 @@ from stepwell.runtime.steps.http_step import HttpSteps
 from stepwell.settings import environment
 
 DATABASE_FILE = "stepwell.db"
+LETTERS_FILE = "letters.db"
 BLOBS_FOLDER = "blobs"
 
 
@@ -48,6 +51,7 @@ class Local:
     bell: Bell
     steps: FunctionSteps
     sweeper: LocalSweeper
+    outgoing: Outgoing
     stopping: threading.Event
     purge: Callable[[int], int]  # drops what its retention is over for, at this time; returns how many runs
     close: Callable[[], None]
@@ -75,19 +79,20 @@ class StoppableClock:
 def open_local(data: Path, folder: Path, graphs: tuple[Graph, ...] = (), http_hosts: tuple[str, ...] = ()) -> Local:
     """Opens the data folder (which the caller has claimed) for these workflows. Raises PortError, UserError.
 
-    `http_hosts`: those that HTTP steps may call.
+    `http_hosts`: those that HTTP steps may call, and that endpoints may be at.
     """
     data.mkdir(parents=True, exist_ok=True)
     stopping, bell = threading.Event(), Bell()
     clock = StoppableClock(stopping)
     database = Database(data / DATABASE_FILE)
-    store, inbox = SnapshottingStore(database), SqliteQueue(database, clock)
+    blobs = FolderBlobs(data / BLOBS_FOLDER)
+    store, inbox = TellingStore(database, blobs), SqliteQueue(database, clock)
     queue = RingingQueue(inbox, inbox, bell)
-    http = HttpSteps(parse_hosts(http_hosts), SecretsByKind({"env": EnvironmentSecrets(environment())}))
-    steps = FunctionSteps(folder, clock, Calls(http))
+    hosts, secrets = parse_hosts(http_hosts), SecretsByKind({"env": EnvironmentSecrets(environment())})
+    steps = FunctionSteps(folder, clock, Calls(HttpSteps(hosts, secrets)))
     catalog = Catalog(partial(compile_document, trusted=True))
     parts = assemble(
-        Ports(store, queue, queue, FolderBlobs(data / BLOBS_FOLDER), clock),
+        Ports(store, queue, queue, blobs, clock),
         catalog,
         steps,
         compile_expression=compile_expression,
@@ -95,12 +100,18 @@ def open_local(data: Path, folder: Path, graphs: tuple[Graph, ...] = (), http_ho
         jitter=random.random,
     )
     store.keep = Snapshots(parts.service, FolderFiles(data), run_view).write_if_due
+    store.outgoing = outgoing = Outgoing(data / LETTERS_FILE, Sender({}, secrets, hosts, clock), clock, stopping)
 
     def purge(now_ms: int) -> int:
         inbox.purge(now_ms)
         return store.purge(now_ms)
 
     sweeper = LocalSweeper(parts.ports, catalog, database)
-    local = Local(parts, inbox, bell, steps, sweeper, stopping, purge, database.close)
+
+    def close() -> None:
+        outgoing.close()
+        database.close()
+
+    local = Local(parts, inbox, bell, steps, sweeper, outgoing, stopping, purge, close)
     local.deploy(graphs)
     return local
