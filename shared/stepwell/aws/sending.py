@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from stepwell.aws.batches import Delivery
@@ -45,11 +45,11 @@ class Office:
             verdict = self.sender.send(letter)
             if verdict.why:
                 level = logging.ERROR if verdict.fate is Fate.DEAD else logging.WARNING
-                _logger.log(level, "%s after %d tries: %s", verdict.fate, verdict.letter.tries, verdict.why)
+                _logger.log(level, "try %d: %s (%s)", verdict.letter.tries, verdict.why, verdict.fate)
             if verdict.fate is Fate.AGAIN:
                 self.queue.post(verdict.letter)
             elif verdict.fate is Fate.DEAD:
-                self.dead.post(verdict.letter)
+                self.dead.post(replace(verdict.letter, tries=0, refusals=0))  # for when a person sends it back
         if verdict.fate is not Fate.AGAIN or verdict.why:  # else it was only on its way
             self.observing.count(_COUNTED[verdict.fate])
 

@@ -1,7 +1,7 @@
 """Sends letters to their endpoints, signed as Standard Webhooks says, and tells what is to become of each.
 
 2xx                              taken
-429, 5xx, no answer in time      again, later and later, for almost a day; then dead
+429, 5xx, no answer in time      again, later and later, for about a day; then dead
 other answers, a host refused    again a few times; then dead
 410                              gone: nothing more is sent to the endpoint by this process
 """
