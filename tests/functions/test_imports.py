@@ -31,7 +31,6 @@ UNUSED = {
     | {
         "stepwell.aws.dynamodb_store",
         "stepwell.definition.compiler",
-        "stepwell.engine.decide",
         "stepwell.runtime.telling",
     },
     "stream": {"aws_lambda_powertools.event_handler"} | NO_USER_CODE,

@@ -1,8 +1,13 @@
-"""The queue of letters to the endpoints of webhooks, and the one where those lie that no endpoint took."""
+"""The queue of letters to the endpoints of webhooks, and the one where those lie that no endpoint took.
+
+A letter that is to be tried again later is sent anew, with a delay. Kept invisible, it would count among the 120,000
+messages that SQS has in flight for one queue, and an endpoint that is down would shut out all others.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Sequence
+from dataclasses import dataclass
 from functools import partial
 
 from stepwell.aws.calls import Retry
@@ -45,11 +50,12 @@ class LetterQueue:
         }
 
 
+@dataclass(frozen=True, slots=True)
 class Outgoing:
     """The endpoints of a deployment, and the queue of what they are to be sent."""
 
-    def __init__(self, endpoints: Collection[Endpoint], queue: LetterQueue) -> None:
-        self.endpoints, self.queue = endpoints, queue
+    endpoints: Collection[Endpoint]
+    queue: LetterQueue
 
 
 def tens(letters: Sequence[tuple[int, Letter]]) -> Iterator[Sequence[tuple[int, Letter]]]:

@@ -19,6 +19,7 @@ from stepwell.definition.http_steps import calls_of
 from stepwell.definition.targets import Hosts, parse_hosts, parse_url
 from stepwell.definition.timetable import parse_schedule
 from stepwell.errors import DefinitionError, Problem, StepwellError
+from stepwell.runtime.endpoints import endpoints_of
 from stepwell.runtime.folder import Folder, load_folder
 from stepwell.runtime.messages import Scheduled, to_json
 
@@ -33,7 +34,7 @@ def pack_folder(folder: Path, hosts: Hosts | None = None) -> Mapping[str, Json]:
     `hosts`: those that may be called; None: any. Raises NotFound; DefinitionError when a definition has errors.
     """
     loaded = load_folder(folder)
-    errors = (*loaded.errors, *(_not_allowed(loaded, hosts) if hosts is not None else ()))
+    errors = (*loaded.errors, *(_not_deployable(loaded, hosts) if hosts is not None else ()))
     if errors:
         raise DefinitionError(f"the definitions in {folder} have errors", problems=errors)
     return {
@@ -83,11 +84,15 @@ def _calls(graphs: Iterable[Graph]) -> Mapping[str, Json]:
     return {pool: {kind: sorted(names) for kind, names in sorted(kinds.items())} for pool, kinds in found.items()}
 
 
-def _not_allowed(loaded: Folder, hosts: Hosts) -> Iterator[Problem]:
-    """Of the steps, and of the endpoints of webhooks."""
+def _not_deployable(loaded: Folder, hosts: Hosts) -> Iterator[Problem]:
+    """What is right on a person's machine alone: of the steps, and of the endpoints of webhooks."""
     called = [(place, name) for place, step in _steps(loaded.graphs) for kind, name in calls_of(step) if kind == "http"]
-    out: Mapping[str, Mapping[str, Json]] = (loaded.webhooks or {}).get("out", {})
-    called += [(f"the endpoint {name}", parse_url(one["url"]).origin) for name, one in out.items()]
+    endpoints = endpoints_of(loaded.webhooks).values()
+    called += [(f"the endpoint {one.name}", parse_url(one.url).origin) for one in endpoints]
+    for one in endpoints:
+        if all(reference.startswith("env:") for reference in one.references):
+            message = f"the endpoint {one.name} has no secret that the deployed sender can read"
+            yield Problem("secret_missing", message, hint="list one by secretsmanager: or ssm: too")
     for place, name in called:
         if not hosts.allow(parse_url(name)):
             message = f"{place} calls {name}, which is not among the hosts that may be called"
