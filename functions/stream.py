@@ -8,12 +8,15 @@ from typing import Any
 from stepwell.api.views import run_view
 from stepwell.aws.changes import sequence_of
 from stepwell.aws.entry import Context, open_door
+from stepwell.aws.packed import read_packed
 from stepwell.aws.run_metrics import tell_runs
 from stepwell.aws.streaming import open_stream
 from stepwell.runtime.driving import run_now
 
-door = open_door(Path(__file__).parent.parent)
-stream = open_stream(door.aws, run_view)
+ROOT = Path(__file__).parent.parent
+
+door = open_door(ROOT)
+stream = open_stream(door.aws, run_view, read_packed(ROOT).get("webhooks"))
 
 
 @door.observing.invocation

@@ -9,8 +9,8 @@ from stepwell.api.routes import app_of
 from stepwell.api.webhooks.route import webhook_routes
 from stepwell.api.webhooks.sources import sources_of
 from stepwell.aws.entry import open_door
+from stepwell.aws.packed import read_packed
 from stepwell.aws.secrets import secrets_of
-from stepwell.aws.wiring import read_packed
 
 ROOT = Path(__file__).parent.parent
 

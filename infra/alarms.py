@@ -20,6 +20,7 @@ SLACK_SECONDS = 300  # that a message may be older than it rightly is
 LATE_MS = 3_600_000  # of the stream, which forgets after 24 hours
 
 DEAD_LETTERS = "Messages that nobody could take. Look at them, mend what refuses them, send them back."
+UNTAKEN = "Webhooks that their endpoints did not take in a day, or refused. The sender's log says why; send them back."
 SWEPT = {
     metrics.OVERDUE: "Runs waited longer than they should, and nothing had woken them. The sweeper has.",
     metrics.NO_PROGRESS: "Runs stood still, and nothing had woken them. The sweeper has.",
@@ -48,6 +49,8 @@ class Alarms(Construct):
         super().__init__(scope, construct_id)
         self.topic = self._make_topic(props) if props.alarm_email else None
         self._on("DeadLetters", metrics.waiting(queues.dead), 0, DEAD_LETTERS)
+        if queues.dead_letters:
+            self._on("DeadWebhooks", metrics.waiting(queues.dead_letters), 0, UNTAKEN)
         for name, means in SWEPT.items():
             self._on(name, metrics.own(self, name, "Maximum"), 0, means)
         for name, queue, seconds in queues.taken_from():

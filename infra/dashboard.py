@@ -25,7 +25,7 @@ def make_dashboard(
     functions = [(door.node.id, door.function) for door in doors]
     taken_from = [(name, queue) for name, queue, _ in queues.taken_from()]
     dashboard.add_widgets(
-        _graph("Dead letters", [metrics.waiting(queues.dead)]),
+        _graph("Dead letters", [metrics.waiting(queue) for queue in (queues.dead, queues.dead_letters) if queue]),
         _graph("Overdue runs", [metrics.overdue(scope)]),
         _graph("Oldest message, seconds", [metrics.age_seconds(queue).with_(label=name) for name, queue in taken_from]),
     )

@@ -19,14 +19,15 @@ from infra.called import arns_of
 from infra.functions import COORDINATOR_BATCH, LEAST_CONCURRENCY, SWEEP_MINUTES, Door, Place, Shape
 from infra.permissions import Resources
 from infra.props import EngineProps, Pool
-from infra.queues import COORDINATOR_SECONDS, Queues
+from infra.queues import COORDINATOR_SECONDS, SENDER_SECONDS, Queues
 from infra.storage import Storage
 from infra.timers import Timers
-from infra.webhooks import parameter_arns, secret_arns
+from infra.webhooks import Webhooks
 
 _QUICK = Shape(memory_mb=512, timeout_seconds=10)
 _API = Shape(memory_mb=1024, timeout_seconds=29)  # a caller may wait 25 seconds for a run's end; a gateway waits 30
 _STREAM = Shape(memory_mb=1024, timeout_seconds=300)  # a snapshot of a long run takes half a minute
+_SENDERS = 20  # at once: a slow endpoint does not take the account's functions from the workers
 _SWEEPER = Shape(memory_mb=512, timeout_seconds=SWEEP_MINUTES * 60 - 10)
 
 
@@ -40,7 +41,7 @@ class Packages:
 
 
 class Doors(Construct):
-    """`workers` are by pool; `webhooks` and `authorizer` are there where something needs them.
+    """`workers` are by pool; `webhooks`, `sender` and `authorizer` are there where something needs them.
 
     `schedules`: what the definitions' triggers ask for.
     """
@@ -56,6 +57,7 @@ class Doors(Construct):
         resources: Resources,
         api_key: secretsmanager.Secret | None,
         linking: Mapping[str, str],
+        webhooks: Webhooks,
     ) -> None:
         """`linking`: what those who make links are told."""
         super().__init__(scope, construct_id)
@@ -66,20 +68,20 @@ class Doors(Construct):
             self._code = _packages(props, Path(into))
             self.schedules: Sequence[Mapping[str, Any]] = self._code.packed["schedules"]
             self.api = self._door("api", replace(_API, environment=linking))
-            self.webhooks = self._make_webhooks(props.webhooks_file) if props.webhooks_file else None
+            self.webhooks = self._make_webhooks(webhooks) if webhooks.sources else None
             self.coordinator = self._make_coordinator()
             self._calls = self._code.packed["calls"]
             self.workers = {name: self._make_worker(name, pool) for name, pool in props.pools.items()}
-            self.stream = self._door("stream", _STREAM)
-            self.stream.follow(storage.stream_arn, queues.dead)
+            self.stream = self._make_stream(storage.stream_arn)
+            self.sender = self._make_sender(webhooks)
             self.sweeper = self._door("sweeper", _SWEEPER)
             self.sweeper.run_every(SWEEP_MINUTES)
             self.authorizer = self._make_authorizer(api_key) if api_key else None
 
     def __iter__(self) -> Iterator[Door]:
         """All of them."""
-        doors = (self.api, self.webhooks, self.coordinator, *self.workers.values(), self.stream, self.sweeper,
-                 self.authorizer)  # fmt: skip
+        doors = (self.api, self.webhooks, self.coordinator, *self.workers.values(), self.stream, self.sender,
+                 self.sweeper, self.authorizer)  # fmt: skip
         return (door for door in doors if door)
 
     def _door(self, door: str, shape: Shape, more: Mapping[str, Sequence[str]] | None = None) -> Door:
@@ -109,10 +111,30 @@ class Doors(Construct):
             ec2.SecurityGroup(self, "SecurityGroup", vpc=vpc, description="The functions of Stepwell") if vpc else None
         )
 
-    def _make_webhooks(self, file: Path) -> Door:
-        stack = cdk.Stack.of(self)
-        named = {"webhook_secrets": secret_arns(file, stack), "webhook_parameters": parameter_arns(file, stack)}
+    def _make_webhooks(self, webhooks: Webhooks) -> Door:
+        stack, sources = cdk.Stack.of(self), webhooks.sources
+        named = {"webhook_secrets": sources.secret_arns(stack), "webhook_parameters": sources.parameter_arns(stack)}
         return self._door("webhooks", _QUICK, named)
+
+    def _make_stream(self, stream_arn: str) -> Door:
+        letters = self._queues.letters
+        told = {"STEPWELL_LETTERS": letters.queue_url} if letters else {}
+        door = self._door("stream", replace(_STREAM, environment=told))
+        door.follow(stream_arn, self._queues.dead)
+        return door
+
+    def _make_sender(self, webhooks: Webhooks) -> Door | None:
+        """One letter at a time: the others of a batch would wait for a slow endpoint. What is not taken is put back."""
+        letters, dead = self._queues.letters, self._queues.dead_letters
+        if not (letters and dead):
+            return None
+        stack, out = cdk.Stack.of(self), webhooks.out
+        told = {"STEPWELL_LETTERS": letters.queue_url, "STEPWELL_DEAD_LETTERS": dead.queue_url, **self._hosts()}
+        shape = Shape(memory_mb=512, timeout_seconds=SENDER_SECONDS, recursive=True, environment=told)
+        named = {"endpoint_secrets": out.secret_arns(stack), "endpoint_parameters": out.parameter_arns(stack)}
+        door = self._door("sender", shape, named)
+        door.take_from("Letters", letters, batch=1, concurrency=_SENDERS)
+        return door
 
     def _make_coordinator(self) -> Door:
         """Its limit is for events and timers; the dead letters of each pool may ask for the least beside it."""

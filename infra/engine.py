@@ -29,6 +29,7 @@ from infra.queues import Queues
 from infra.schedules import Schedules
 from infra.storage import BY_STATE, INDEXES, Storage
 from infra.timers import Timers
+from infra.webhooks import read_webhooks
 
 
 class StepwellEngine(Construct):
@@ -45,7 +46,8 @@ class StepwellEngine(Construct):
         if props.kms_key:
             open_to_services(self, props.kms_key)
         self._storage = Storage(self, "Storage", props)
-        self.queues = Queues(self, "Queues", props)
+        webhooks = read_webhooks(props.webhooks_file)
+        self.queues = Queues(self, "Queues", props, sends=bool(webhooks.out))
         places = Resources(_arns(self._storage, self.queues), props.kms_key.key_arn if props.kms_key else "",
                            props.vpc is not None)  # fmt: skip
         timers = Timers(self, "Timers", props, places)
@@ -55,7 +57,8 @@ class StepwellEngine(Construct):
         places = places.with_arns(link_key=[self.link_key.secret_arn])
         self._api = api.Api(self, "Api", props)
         told = {"STEPWELL_URL": self._api.url, "STEPWELL_LINK_SECRET": self.link_key.secret_arn}
-        self.doors = Doors(self, "Functions", props, self._storage, self.queues, timers, places, self.api_key, told)
+        self.doors = Doors(self, "Functions", props, self._storage, self.queues, timers, places, self.api_key, told,
+                           webhooks)  # fmt: skip
         Schedules(self, "Schedules", timers, self.queues.resume, self.doors.schedules)
         self._api.serve(self.doors)
         self.alarms: Alarms | None = None
@@ -154,6 +157,8 @@ def _arns(storage: Storage, queues: Queues) -> dict[str, list[str]]:
         "dead": [queues.dead.queue_arn],
         "work": [queue.queue_arn for queue in queues.work.values()],
         "work_dead": [queue.queue_arn for queue in queues.work_dead.values()],
+        "letters": [queues.letters.queue_arn] if queues.letters else [],
+        "dead_letters": [queues.dead_letters.queue_arn] if queues.dead_letters else [],
     }
 
 

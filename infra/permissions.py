@@ -62,6 +62,14 @@ PERMISSIONS: Mapping[str, Sequence[Row]] = {
         (("s3:PutObject", "s3:AbortMultipartUpload"), "snapshots"),
         (("events:PutEvents",), "bus"),
         (_SEND, "dead"),
+        (_SEND, "letters"),
+    ),
+    "sender": (
+        (_TAKE, "letters"),
+        (_SEND, "letters"),
+        (_SEND, "dead_letters"),
+        (("secretsmanager:GetSecretValue",), "endpoint_secrets"),
+        (("ssm:GetParameter",), "endpoint_parameters"),
     ),
     "sweeper": (
         (_READ, "table"),
@@ -83,6 +91,7 @@ KEY_USE: Mapping[str, Sequence[str]] = {
     "coordinator": _TABLE_KEY,
     "worker": _TABLE_KEY,
     "stream": _TABLE_KEY,
+    "sender": _KEY,
     "sweeper": _TABLE_KEY,
     "authorizer": ("kms:Decrypt",),
     "schedule": _KEY,

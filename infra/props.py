@@ -60,7 +60,7 @@ class EngineProps:
     """The properties of an engine. Raises BadProperty.
 
     folder: the workflow folder: definitions, Python modules, `requirements.txt`, `webhooks.yaml`. Webhooks have a
-        route only where there is such a file.
+        route only where that file names sources, and a sender only where it names endpoints.
     pools: the workers by name; `default` is among them.
     auth: who may call the API: `iam` signs with SigV4; `jwt` shows a token of `jwt_issuer` for one of `jwt_audience`;
         `api_key` shows, as `x-api-key`, a key that the stack makes and keeps in Secrets Manager.
@@ -77,8 +77,8 @@ class EngineProps:
     tracing: X-Ray traces.
     events: what the event bus is told: `all`; `runs`, all but what went well within a run; `none`. An event costs
         about as much as the write of a step.
-    http_hosts: the hosts that `run: http:` steps may call: `api.stripe.com`, `*.example.com`, `api.example.com:8443`.
-        A workflow that calls another one is not deployed.
+    http_hosts: the hosts that `run: http:` steps may call, and that endpoints of webhooks may be at: `api.stripe.com`,
+        `*.example.com`, `api.example.com:8443`. A folder that calls another one is not deployed.
     public_url: where others reach the API, for the links of callbacks and approvals, if not at API Gateway's own URL.
     schedule_group: timers in a group of their own, deleted with the stack; else in the account's default group.
     platform: `lambda` is arm64 on AWS; `local` is this machine and this Python, for an emulator.
@@ -146,7 +146,7 @@ class EngineProps:
 
     @property
     def webhooks_file(self) -> Path | None:
-        """Where the folder names sources of webhooks, if it does."""
+        """Where the folder names sources and endpoints of webhooks, if it does."""
         return next((file for name in WEBHOOKS_FILES if (file := self.folder / name).is_file()), None)
 
     @property

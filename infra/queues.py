@@ -3,6 +3,7 @@
 work (one for each pool) ──5 tries──▶ its dead letters ──▶ coordinator: the step has failed, `worker_lost`
                                             └──10 tries──▶ dead
 resume ──5 tries──────────────────────────────────────────▶ dead ──▶ an alarm, and a person
+letters (where webhooks go out) ──5 tries──▶ dead letters ──▶ an alarm, and a person
 """
 
 from __future__ import annotations
@@ -21,13 +22,15 @@ KEPT = cdk.Duration.days(7)
 # Longer than KEPT, because a dead letter's age counts from when it was first sent.
 DEAD_KEPT = cdk.Duration.days(14)
 COORDINATOR_SECONDS = 60
+SENDER_SECONDS = 30  # an endpoint may take 15 to answer
 DELAY_SECONDS = 900  # the longest that SQS makes
 
 
 class Queues(Construct):
-    """`work` and `work_dead` by pool, `resume`, and `dead`."""
+    """`work` and `work_dead` by pool, `resume`, and `dead`; `letters` and `dead_letters` with `sends`."""
 
-    def __init__(self, scope: Construct, construct_id: str, props: EngineProps) -> None:
+    def __init__(self, scope: Construct, construct_id: str, props: EngineProps, *, sends: bool = False) -> None:
+        """`sends`: whether the folder has endpoints that webhooks go out to."""
         super().__init__(scope, construct_id)
         self._key, self._pools = props.kms_key, props.pools
         coordinator_timeout = cdk.Duration.seconds(COORDINATOR_SECONDS)
@@ -41,6 +44,12 @@ class Queues(Construct):
             timeout = cdk.Duration.seconds(pool.timeout_seconds)
             self.work[name] = self._make(f"Work-{name}", KEPT, timeout, _after(DELIVERIES, buried))
             self.work_dead[name] = buried
+        self.letters: sqs.Queue | None = None
+        self.dead_letters: sqs.Queue | None = None
+        if sends:
+            self.dead_letters = self._make("DeadLetters", DEAD_KEPT)
+            sender_timeout = cdk.Duration.seconds(SENDER_SECONDS)
+            self.letters = self._make("Letters", KEPT, sender_timeout, _after(DELIVERIES, self.dead_letters))
 
     def _make(
         self,
@@ -68,6 +77,8 @@ class Queues(Construct):
             yield f"work {name}", queue, DELAY_SECONDS + self._pools[name].timeout_seconds
         for name, queue in self.work_dead.items():
             yield f"dead letters of work {name}", queue, COORDINATOR_SECONDS
+        if self.letters:
+            yield "letters", self.letters, DELAY_SECONDS + SENDER_SECONDS
 
     def places(self) -> Mapping[str, object]:
         """URL and ARN of the queues that are sent to, as the functions read them."""

@@ -5,7 +5,7 @@
 | `STEPWELL_URL` | the API that the command line talks to | `http://127.0.0.1:8787` |
 | `STEPWELL_API_KEY`, `STEPWELL_TOKEN` | what the command line shows an API that asks for a key or a bearer token | |
 | `STEPWELL_DATA` | where `stepwell dev` keeps its data | `.stepwell` |
-| `STEPWELL_HTTP_HOSTS` | the hosts that HTTP steps may call, with commas between them; `*`: every public one | `*` |
+| `STEPWELL_HTTP_HOSTS` | the hosts that HTTP steps and endpoints may be at, with commas; `*`: every public one | `*` |
 | `STEPWELL_LOG_LEVEL` | `debug`, `info`, `warning` or `error` | `info` |
 | `NO_COLOR` | anything: no colours (no-color.org) | |
 | `USER`, `USERNAME` | who approves, rejects, cancels, unless `--by` says so | |
@@ -17,9 +17,10 @@ A deployed function has these from its stack:
 | `STEPWELL_TABLE`, `STEPWELL_BUCKET`, `STEPWELL_BUS` | the names of the table, the bucket, the event bus | |
 | `STEPWELL_EVENTS` | what the bus is told: `all`, `runs` (all but what went well within a run) or `none` | `runs` |
 | `STEPWELL_QUEUES` | `{"resume": {"url", "arn"}, "work": {POOL: {"url", "arn"}}}` | |
+| `STEPWELL_LETTERS`, `STEPWELL_DEAD_LETTERS` | the URLs of the queues of letters: to endpoints, and dead | |
 | `STEPWELL_SCHEDULE_GROUP`, `STEPWELL_SCHEDULE_ROLE` | where timers are made, and the role they send with | |
 | `STEPWELL_POOL` | the pool whose steps this worker runs | `default` |
-| `STEPWELL_HTTP_HOSTS` | the hosts that HTTP steps may call, with commas between them | none |
+| `STEPWELL_HTTP_HOSTS` | the hosts that HTTP steps and endpoints may be at, with commas between them | none |
 | `STEPWELL_MAX_STEPS` | records of one run | 100,000 |
 | `STEPWELL_API_KEY_SECRET` | the secret that holds the API's key | |
 | `STEPWELL_URL`, `STEPWELL_LINK_SECRET` | where the API is for others; the secret whose key signs links to it | |
@@ -75,6 +76,8 @@ class Deployment:
     work: Mapping[str, QueuePlace]  # by pool
     schedule_group: str = ""
     schedule_role: str = ""
+    letters: str = ""
+    dead_letters: str = ""
     bus: str = ""
     events: str = "runs"
     pool: str = "default"
@@ -116,6 +119,8 @@ def read_deployment(environ: Mapping[str, str] = os.environ) -> Deployment:
         work=work,
         schedule_group=environ.get("STEPWELL_SCHEDULE_GROUP", ""),
         schedule_role=environ.get("STEPWELL_SCHEDULE_ROLE", ""),
+        letters=environ.get("STEPWELL_LETTERS", ""),
+        dead_letters=environ.get("STEPWELL_DEAD_LETTERS", ""),
         bus=environ.get("STEPWELL_BUS", ""),
         events=_one_of("STEPWELL_EVENTS", EVENTS, environ.get("STEPWELL_EVENTS", "") or "runs"),
         pool=environ.get("STEPWELL_POOL", "") or "default",

@@ -13,11 +13,13 @@ from ministack.services import dynamodb, eventbridge
 from stepwell.api.views import run_view
 from stepwell.aws.bus import Bus
 from stepwell.aws.dynamodb_store import DynamoStore
+from stepwell.aws.letters import LetterQueue, Outgoing
 from stepwell.aws.s3_blobs import S3Blobs
 from stepwell.aws.s3_snapshots import S3Snapshots
 from stepwell.aws.streaming import Stream, Taken
 from stepwell.definition.graph import Json
 from stepwell.runtime.driving import run_now
+from stepwell.runtime.endpoints import Endpoint, Letter, letter_of
 from stepwell.runtime.snapshots import Snapshots
 from stepwell.runtime.telling import Teller
 from tests.aws.kit import AwsWorld, aws_world
@@ -35,6 +37,8 @@ class Streamed:
         self.bus, self.bucket = f"bus-{next(_NUMBERS)}", world.blobs._bucket
         self.cloud.connect("events").create_event_bus(Name=self.bus)
         self.cloud.connect("s3")
+        self._letters_url = self.cloud.connect("sqs").create_queue(QueueName=f"letters-{self.bus}")["QueueUrl"]
+        self.endpoints: tuple[Endpoint, ...] = ()
         self.part_bytes = 5 << 20
         self._taken = 0
         self.restart()
@@ -47,7 +51,9 @@ class Streamed:
         bus = Bus(self.bus, self.cloud.clients.events, NO_WAIT)
         snapshots = Snapshots(self.world.service, files, run_view)
         self.teller = Teller(store, self.world.blobs)
-        self.stream = Stream(store, self.world.blobs, self.teller, bus, snapshots)
+        queue = LetterQueue(self._letters_url, self.cloud.clients.sqs, self.world.clock, NO_WAIT)
+        outgoing = Outgoing(self.endpoints, queue) if self.endpoints else None
+        self.stream = Stream(store, self.world.blobs, self.teller, bus, snapshots, outgoing)
 
     def records(self) -> list[dict[str, Any]]:
         """What the stream has had since `take` was last called."""
@@ -70,6 +76,19 @@ class Streamed:
 
     def types(self, run_id: str = "") -> list[str]:
         return [event["type"] for event in self.events() if run_id in {"", event["run_id"]}]
+
+    def letters(self) -> list[Letter]:
+        """What the letters' queue holds, taken from it."""
+        found: list[Letter] = []
+        while (
+            messages := self.cloud.connect("sqs")
+            .receive_message(
+                QueueUrl=self._letters_url, MaxNumberOfMessages=10, WaitTimeSeconds=0, VisibilityTimeout=3_600
+            )
+            .get("Messages")
+        ):
+            found += [letter_of(json.loads(message["Body"])) for message in messages]
+        return found
 
     def file(self, run_id: str, workflow: str = "flow") -> list[Json]:
         """The lines of a run's snapshot."""

@@ -38,9 +38,10 @@ def deployed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, root_logger: None)
             table = stack.enter_context(table_of(queue.cloud))
             blobs = stack.enter_context(s3_blobs(cloud=queue.cloud))
             clients, clock = queue.cloud.clients, queue.clock
-            for module in ("stepwell.aws.wiring", "stepwell.aws.entry"):
+            for module in ("stepwell.aws.wiring", "stepwell.aws.entry", "stepwell.aws.sending"):
                 monkeypatch.setattr(f"{module}.RealClock", lambda: clock)
-            monkeypatch.setattr("stepwell.aws.wiring.Clients", lambda: clients)
+            for module in ("stepwell.aws.wiring", "stepwell.aws.sending"):
+                monkeypatch.setattr(f"{module}.Clients", lambda: clients)
             return Deployment(tmp_path, queue, table.name, blobs._bucket, monkeypatch)
 
         yield deploy

@@ -27,6 +27,7 @@ ROOT = Path(__file__).parents[2]
 EVENTS = Path(__file__).parent / "events"
 TIMEOUT_SECONDS = 900  # of a worker, and so its queue's visibility
 POOLS = ("default", "heavy")
+_TAKEN_BY = {"letters": "sender"}
 
 
 def event_of(name: str) -> dict[str, Any]:
@@ -87,9 +88,13 @@ class Deployment:
         for pool in POOLS:
             self.urls[f"dead-{pool}"] = self._make(f"dead-{pool}", 60, "dead", 10)
             self.urls[pool] = self._make(pool, TIMEOUT_SECONDS, f"dead-{pool}")
+        self.urls["dead-letters"] = self._make("dead-letters")
+        self.urls["letters"] = self._make("letters", 30, "dead-letters")
         work = {pool: self._place(pool) for pool in POOLS}
         for name, value in environment_of({"resume": self._place("resume"), "work": work}, table, bucket).items():
             patch.setenv(name, value)
+        patch.setenv("STEPWELL_LETTERS", self.urls["letters"])
+        patch.setenv("STEPWELL_DEAD_LETTERS", self.urls["dead-letters"])
         self._doors: dict[str, ModuleType] = {}
         self.world = SimpleNamespace(clock=self.clock, said=[])  # what the steps may import
         patch.setitem(sys.modules, "world", self.world)
@@ -152,7 +157,7 @@ class Deployment:
 
     def invoke(self, queue: str, event: Mapping[str, Any], timeout_seconds: float = TIMEOUT_SECONDS) -> list[str]:
         """The event's door handles it; what did not fail is deleted. Returns the ids of what failed."""
-        door = self.door("worker", queue) if queue in POOLS else self.door("coordinator")
+        door = self.door("worker", queue) if queue in POOLS else self.door(_TAKEN_BY.get(queue, "coordinator"))
         answer = door.handler(copy.deepcopy(event), Invocation(self.clock, timeout_seconds))
         failed = [item["itemIdentifier"] for item in answer["batchItemFailures"]]
         for record in event["Records"]:

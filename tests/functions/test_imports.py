@@ -15,7 +15,7 @@ import pytest
 from tests.functions.kit import ROOT, environment_of, write_package
 
 PLACE = {"url": "https://sqs.eu-west-1.amazonaws.com/123456789012/q", "arn": "arn:aws:sqs:eu-west-1:123456789012:q"}
-DOORS = ("api", "authorizer", "coordinator", "stream", "sweeper", "webhooks", "worker")
+DOORS = ("api", "authorizer", "coordinator", "sender", "stream", "sweeper", "webhooks", "worker")
 # A person's machine's, the compiler's checks, and what costs tenths of a second where only some invocations need it.
 NOBODY = {"yaml", "rich", "typer", "httpx", "uvicorn", "watchfiles", "sqlite3", "aws_xray_sdk", "jsonschema",
           "fastjsonschema", "networkx", "stepwell.local", "stepwell.cli", "stepwell.testing",
@@ -26,6 +26,13 @@ UNUSED = {
     "api": NO_USER_CODE,
     "authorizer": NO_CALLS_OVER_HTTP | NO_USER_CODE | {"stepwell.aws.dynamodb_store", "stepwell.definition.compiler"},
     "coordinator": NO_CALLS_OVER_HTTP | NO_USER_CODE,
+    "sender": NO_CALLS_OVER_HTTP
+    | NO_USER_CODE
+    | {
+        "stepwell.aws.dynamodb_store",
+        "stepwell.definition.compiler",
+        "stepwell.runtime.telling",
+    },
     "stream": {"aws_lambda_powertools.event_handler"} | NO_USER_CODE,
     "sweeper": NO_CALLS_OVER_HTTP | NO_USER_CODE,
     "webhooks": NO_USER_CODE,
@@ -34,7 +41,7 @@ UNUSED = {
 # CPU seconds of an import, as a multiple of those of boto3 with two clients, which every door but one has too.
 # Measured: api and webhooks 2.5, worker 1.9, coordinator, sweeper and authorizer 1.4; boto3 and its clients 0.21 s.
 AT_MOST = {"api": 3.5, "webhooks": 3.5, "stream": 2.75, "worker": 2.75, "coordinator": 2.25, "sweeper": 2.25,
-           "authorizer": 2.25}  # fmt: skip
+           "authorizer": 2.25, "sender": 2.25}  # fmt: skip
 MEASURE = """
 import json, sys, time
 began = time.process_time()
@@ -55,7 +62,8 @@ def package(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def imported(package: Path, statement: str) -> tuple[float, frozenset[str]]:
     """CPU seconds, the better of two, and the modules that are there afterwards."""
     places = {"resume": PLACE, "work": {"default": PLACE}}
-    environment = {**os.environ, **environment_of(places), "STEPWELL_BUS": "bus"}
+    letters = {"STEPWELL_LETTERS": PLACE["url"], "STEPWELL_DEAD_LETTERS": PLACE["url"]}
+    environment = {**os.environ, **environment_of(places), **letters, "STEPWELL_BUS": "bus"}
     found = []
     for _ in range(2):
         done = subprocess.run(  # noqa: S603 - our own interpreter and script

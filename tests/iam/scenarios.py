@@ -28,6 +28,7 @@ def play(stack: Stack) -> None:
         die(stack, pool)
     lose(stack)
     tell(stack)
+    write(stack)
 
 
 def be_asked(stack: Stack) -> None:
@@ -206,6 +207,17 @@ def tell(stack: Stack) -> None:
     service = {"type": "Service", "principalId": "dynamodb.amazonaws.com"}
     stack.tell([{**removed, "userIdentity": service}])
     assert stack.written()[before + 1 :], "what the run left is erased"
+
+
+def write(stack: Stack) -> None:
+    """Letters: the stream put them into their queue. None can be signed, so each is put off, until its last try."""
+    stack.deliver("letters")
+    stack.pass_time(10)
+    (message,) = stack.messages("letters")["Records"]
+    letter = {**json.loads(message["body"]), "tries": 10, "at_ms": 0}
+    stack.send("letters", json.dumps(letter))
+    stack.deliver("letters")
+    assert stack.messages("dead-letters")["Records"]
 
 
 def _is_end_of_order(record: Any) -> bool:

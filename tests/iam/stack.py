@@ -165,7 +165,7 @@ class Stack(Deployment):
 
     def id_of(self, queue: str) -> str:
         """The logical id of a queue."""
-        prefix = {"dead": "Dead", "resume": "Resume"}
+        prefix = {"dead": "Dead", "resume": "Resume", "letters": "Letters", "dead-letters": "DeadLetters"}
         for pool in POOLS:
             prefix |= {pool: f"Work{pool}", f"dead-{pool}": f"WorkDead{pool}"}
         return self.template.made.queue(prefix[queue]) if queue in prefix else queue
@@ -191,9 +191,9 @@ def standing(template: Template, package: Path, patch: pytest.MonkeyPatch) -> It
     (package / "workflows.json").write_text(json.dumps(pack_folder(WORKFLOWS)))
     with aws_queue() as queue:
         clients, clock = queue.cloud.clients, queue.clock
-        for module in ("stepwell.aws.wiring", "stepwell.aws.entry", "stepwell.runtime.clocks"):
+        for module in ("stepwell.aws.wiring", "stepwell.aws.entry", "stepwell.aws.sending", "stepwell.runtime.clocks"):
             patch.setattr(f"{module}.RealClock", lambda: clock)
-        for module in ("stepwell.aws.wiring", "stepwell.aws.clients"):
+        for module in ("stepwell.aws.wiring", "stepwell.aws.sending", "stepwell.aws.clients"):
             patch.setattr(f"{module}.Clients", lambda: clients)
         patch.setattr("stepwell.aws.calls.Retry.wait", lambda *_: None)
         nowhere = Network(resolve=lambda *_: ["127.0.0.1"])  # where no HTTP step may go

@@ -52,7 +52,8 @@ def test_every_queue_but_the_last_got_messages_from_the_doors(template: Template
     """The dead letters come from SQS itself; the last ones are for people."""
     sent = {need.resource for _, need in played.needs if need.action == "sqs:SendMessage"}
     assert sent == {
-        template.attribute(template.made.queue(name), "Arn") for name in ("Resume", "Workdefault", "Workheavy")
+        template.attribute(template.made.queue(name), "Arn")
+        for name in ("Resume", "Workdefault", "Workheavy", "Letters", "DeadLetters")
     }
 
 

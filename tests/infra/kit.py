@@ -54,7 +54,12 @@ GUARDED: Json = {
     "vpc": VPC,
     "log_retention_days": 7,
 }
-VARIANTS = {"plain": PLAIN, "emulator": EMULATOR, "keyed": KEYED, "guarded": GUARDED}
+SENDING: Json = {
+    "folder": str(Path(__file__).parent / "sending"),
+    "http_hosts": ["*.example.com"],
+    "kms_key_arn": KEY_ARN,
+}  # webhooks go out, and none come in
+VARIANTS = {"plain": PLAIN, "emulator": EMULATOR, "keyed": KEYED, "guarded": GUARDED, "sending": SENDING}
 
 
 @dataclass(frozen=True, slots=True)

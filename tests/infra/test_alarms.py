@@ -9,7 +9,7 @@ import pytest
 
 from infra.engine import StepwellEngine
 from infra.props import EngineProps
-from tests.infra.kit import EMULATOR, KEYED, ORDER, PLAIN, ROOT, Json, Made, made
+from tests.infra.kit import EMULATOR, KEYED, ORDER, PLAIN, ROOT, SENDING, Json, Made, made
 
 
 def alarms(stack: Made, metric: str) -> list[Json]:
@@ -28,6 +28,13 @@ def test_one_dead_letter_is_told() -> None:
     (alarm,) = alarms(stack, "ApproximateNumberOfMessagesVisible")
     assert about(alarm) == stack.queue("Dead")
     assert (alarm["Threshold"], alarm["ComparisonOperator"]) == (0, "GreaterThanThreshold")
+
+
+def test_a_webhook_that_no_endpoint_took_is_told_and_so_are_letters_that_nobody_takes() -> None:
+    stack = made(SENDING)
+    dead = {about(alarm) for alarm in alarms(stack, "ApproximateNumberOfMessagesVisible")}
+    assert dead == {stack.queue("Dead"), stack.queue("DeadLetters")}
+    assert stack.queue("Letters") in {about(alarm) for alarm in alarms(stack, "ApproximateAgeOfOldestMessage")}
 
 
 @pytest.mark.parametrize("metric", ["Overdue", "NoProgress", "Unreadable"])

@@ -108,7 +108,7 @@ def test_nothing_of_ours_that_is_left_out_is_imported_by_what_is_not(bundles: Bu
 
 
 def test_every_handler_of_the_stack_is_in_the_package(bundles: Bundles) -> None:
-    for door in ("api", "webhooks", "coordinator", "worker", "stream", "sweeper", "authorizer"):
+    for door in ("api", "webhooks", "coordinator", "worker", "stream", "sender", "sweeper", "authorizer"):
         tree = ast.parse((bundles.engine / "functions" / f"{door}.py").read_text(encoding="utf-8"))
         assert "handler" in {node.name for node in tree.body if isinstance(node, ast.FunctionDef)}, door
 

@@ -9,7 +9,7 @@ import pytest
 
 from stepwell.limits import RUN_STEPS, WAIT_ANSWER_SECONDS
 from stepwell.settings import read_deployment
-from tests.infra.kit import EMULATOR, GUARDED, KEYED, PLAIN, VARIANTS, Made, made, plain
+from tests.infra.kit import EMULATOR, GUARDED, KEYED, PLAIN, SENDING, VARIANTS, Made, made, plain
 
 EVERY = pytest.mark.parametrize("variant", VARIANTS)
 DOORS = ("api", "coordinator", "stream", "sweeper", "webhooks")
@@ -25,6 +25,16 @@ def test_the_authorizer_is_there_for_an_api_key_alone() -> None:
     assert set(made(PLAIN).functions()) == {*DOORS, "worker-default"}
 
 
+def test_the_sender_is_there_for_endpoints_alone_and_the_webhooks_function_for_sources() -> None:
+    assert set(made(SENDING).functions()) == {*DOORS, "worker-default", "sender"} - {"webhooks"}
+    told = {name: one["Environment"]["Variables"] for name, one in made(SENDING).functions().items()}
+    assert {name for name in told if "STEPWELL_LETTERS" in told[name]} == {"stream", "sender"}
+    sender = read_deployment({key: plain(value) for key, value in told["sender"].items()})
+    assert sender.letters == f"<{made(SENDING).queue('Letters')}>"
+    assert sender.dead_letters == f"<{made(SENDING).queue('DeadLetters')}>"
+    assert sender.http_hosts == ("*.example.com",)
+
+
 @EVERY
 def test_functions_run_the_newest_python_on_arm(variant: str) -> None:
     functions = made(VARIANTS[variant]).functions().values()
@@ -34,10 +44,10 @@ def test_functions_run_the_newest_python_on_arm(variant: str) -> None:
 
 
 @EVERY
-def test_loops_are_allowed_to_exactly_those_who_carry_a_run_from_step_to_step(variant: str) -> None:
+def test_loops_are_allowed_to_exactly_those_who_send_to_queues_that_come_back_to_them(variant: str) -> None:
     functions = made(VARIANTS[variant]).functions()
     allowed = {name for name, one in functions.items() if one.get("RecursiveLoop") == "Allow"}
-    assert allowed == {name for name in functions if name == "coordinator" or name.startswith("worker-")}
+    assert allowed == {name for name in functions if name in {"coordinator", "sender"} or name.startswith("worker-")}
 
 
 @EVERY

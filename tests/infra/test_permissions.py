@@ -15,7 +15,21 @@ from infra.engine import StepwellEngine
 from infra.permissions import KEY_USE, PERMISSIONS
 from infra.props import BadProperty, EngineProps
 from stepwell.settings import read_deployment
-from tests.infra.kit import GUARDED, KEY_ARN, KEYED, ORDER, PLAIN, ROOT, VARIANTS, Json, Made, listed, made, plain
+from tests.infra.kit import (
+    GUARDED,
+    KEY_ARN,
+    KEYED,
+    ORDER,
+    PLAIN,
+    ROOT,
+    SENDING,
+    VARIANTS,
+    Json,
+    Made,
+    listed,
+    made,
+    plain,
+)
 
 EVERY = pytest.mark.parametrize("variant", VARIANTS)
 TRACES = {"xray:PutTraceSegments", "xray:PutTelemetryRecords"}
@@ -65,7 +79,7 @@ def test_traces_and_networks_are_allowed_where_they_are_asked_for_alone() -> Non
 
 
 def test_every_function_of_the_template_has_its_rows() -> None:
-    names = {name.partition("-")[0] for name in made(KEYED).functions()}
+    names = {name.partition("-")[0] for variant in (KEYED, SENDING) for name in made(variant).functions()}
     assert names | {"schedule"} == set(PERMISSIONS) == set(KEY_USE)
 
 
@@ -142,6 +156,19 @@ def test_the_webhooks_function_reads_the_secrets_that_the_folder_names_and_no_ot
     secrets = [resource for resource, actions in allowed(stack, "webhooks").items()
                if "secretsmanager:GetSecretValue" in actions]  # fmt: skip
     assert [name.rpartition(":secret:")[2] for name in secrets] == ["stepwell/payments-??????"]
+
+
+def test_the_sender_reads_the_endpoints_secrets_takes_letters_and_has_no_part_in_runs() -> None:
+    stack = made(SENDING)
+    may = allowed(stack, "sender")
+    letters, dead = (f"<{stack.queue(name)}.Arn>" for name in ("Letters", "DeadLetters"))
+    assert may.pop(letters) >= {"sqs:ReceiveMessage", "sqs:DeleteMessage", "sqs:SendMessage"}
+    assert may.pop(dead) == {"sqs:SendMessage"}
+    assert may.pop(KEY_ARN) == {"kms:Decrypt", "kms:GenerateDataKey"}
+    read = {name.rpartition("<AWS::AccountId>:")[2] for name, actions in may.items()
+            if actions in ({"secretsmanager:GetSecretValue"}, {"ssm:GetParameter"})}  # fmt: skip
+    assert read == {"secret:shop/crm-??????", "secret:shop/audit-??????", "parameter/shop/crm/old"}
+    assert len(may) == len(read) + 1, "and its own log"
 
 
 def test_secrets_may_be_named_by_their_arn_parameters_by_their_path_and_each_with_a_field(tmp_path: Path) -> None:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from stepwell.limits import DELIVERIES
-from tests.infra.kit import KEYED, PLAIN, VARIANTS, Json, Made, made
+from stepwell.limits import DELIVERIES, LETTER_MS, SECOND_MS
+from tests.infra.kit import KEYED, PLAIN, SENDING, VARIANTS, Json, Made, made
 
 EVERY = pytest.mark.parametrize("variant", VARIANTS)
 
@@ -33,6 +33,19 @@ def test_dead_letters_are_kept_longer_than_the_queue_they_come_from_keeps_them()
     assert kept[stack.queue("Resume")] < kept[stack.queue("Dead")] == 14 * 24 * 3600
 
 
+def test_letters_that_kill_their_sender_lie_with_those_that_nobody_took() -> None:
+    stack = made(SENDING)
+    assert redrive(stack, stack.queue("Letters")) == (stack.queue("DeadLetters"), DELIVERIES)
+    assert redrive(stack, stack.queue("DeadLetters")) is None
+    assert stack.of("SQS::Queue")[stack.queue("DeadLetters")]["MessageRetentionPeriod"] == 14 * 24 * 3600
+
+
+def test_senders_wait_for_their_endpoints_one_letter_each_and_not_all_of_the_account_at_once() -> None:
+    (mapping,) = made(SENDING).mappings("sender")
+    assert (mapping["BatchSize"], maximum(mapping)) == (1, 20)
+    assert made(SENDING).functions()["sender"]["Timeout"] * SECOND_MS > LETTER_MS
+
+
 @EVERY
 def test_each_message_is_taken_by_one_function(variant: str) -> None:
     stack = made(VARIANTS[variant])
@@ -41,7 +54,9 @@ def test_each_message_is_taken_by_one_function(variant: str) -> None:
     for pool in pools:
         assert sources(stack, f"worker-{pool}") == {stack.queue(f"Work{pool}")}
     assert sources(stack, "stream") == {next(iter(stack.of("DynamoDB::Table")))}
-    assert len(stack.of("Lambda::EventSourceMapping")) == 2 + 2 * len(pools)
+    sends = "sender" in stack.functions()
+    assert not sends or sources(stack, "sender") == {stack.queue("Letters")}
+    assert len(stack.of("Lambda::EventSourceMapping")) == 2 + 2 * len(pools) + sends
 
 
 def sources(stack: Made, name: str) -> set[str]:

@@ -90,6 +90,24 @@ def test_what_the_steps_of_a_pool_call_is_listed(folder: Path) -> None:
     }
 
 
+OUT = "out: {crm: {url: https://crm.example.com/hooks, secret: [env:CRM, ssm:/crm], workflows: [flow]}}"
+
+
+def test_an_endpoint_that_the_deployed_sender_may_not_call_or_cannot_sign_for_is_not_packed(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (folder / "webhooks.yaml").write_text(OUT)
+    out = str(folder.parent / f"{folder.name}-endpoints.json")
+    assert main([str(folder), out, "api.example.com"]) == 1
+    assert "the endpoint crm calls https://crm.example.com" in capsys.readouterr().err
+    assert main([str(folder), out, "crm.example.com"]) == 0
+    assert json.loads(Path(out).read_text())["webhooks"]["out"]["crm"]["workflows"] == ["flow"]
+    (folder / "webhooks.yaml").write_text(OUT.replace(", ssm:/crm", ""))
+    assert pack_folder(folder)["webhooks"] is not None
+    assert main([str(folder), out, "crm.example.com"]) == 1
+    assert "the endpoint crm has no secret that the deployed sender can read" in capsys.readouterr().err
+
+
 def test_a_step_that_calls_a_host_that_is_not_allowed_is_not_packed(
     folder: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

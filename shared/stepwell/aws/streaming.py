@@ -1,4 +1,5 @@
-"""The table's stream, batch by batch: events to the bus, snapshots to the bucket, what is left of expired runs erased.
+"""The table's stream, batch by batch: events to the bus, letters to endpoints into their queue, snapshots to the
+bucket, what is left of expired runs erased.
 
 A change that cannot be told, because what it holds is broken, is logged and passed over: it would never be told, and
 those behind it wait. What fails because the world did not answer is taken up again from that change on; an event may
@@ -16,11 +17,15 @@ from typing import Any
 from stepwell.aws.bus import Bus, batches
 from stepwell.aws.changes import Appended, Change, Expired, HeaderChanged, change_of, place_of
 from stepwell.aws.dynamodb_store import DynamoStore
+from stepwell.aws.letters import LetterQueue, Outgoing, tens
 from stepwell.aws.s3_snapshots import S3Snapshots
 from stepwell.aws.wiring import Deployed
+from stepwell.definition.graph import Json
 from stepwell.engine.forks import pages
 from stepwell.errors import EngineFault, PortError, UserError
+from stepwell.runtime.endpoints import endpoints_of
 from stepwell.runtime.forked import forks_of
+from stepwell.runtime.letters import letters_of
 from stepwell.runtime.ports import Blobs
 from stepwell.runtime.snapshots import Snapshots, View
 from stepwell.runtime.telling import Notice, Teller
@@ -54,8 +59,17 @@ class Taken:
 class Stream:
     """Takes batches in their order, one at a time."""
 
-    def __init__(self, store: DynamoStore, blobs: Blobs, teller: Teller, bus: Bus, snapshots: Snapshots) -> None:
+    def __init__(
+        self,
+        store: DynamoStore,
+        blobs: Blobs,
+        teller: Teller,
+        bus: Bus,
+        snapshots: Snapshots,
+        outgoing: Outgoing | None = None,
+    ) -> None:
         self._store, self._blobs, self._teller, self._bus, self._snapshots = store, blobs, teller, bus, snapshots
+        self._outgoing = outgoing
 
     async def take(self, records: Sequence[Mapping[str, Any]]) -> Taken:
         """Tells the batch, then keeps and erases what its runs call for. Raises only for a defect."""
@@ -63,6 +77,8 @@ class Stream:
         for position, record in enumerate(records):
             await self._attempt(taken, position, place_of(record), partial(self._tell, taken, position, record))
         self._publish(taken)
+        if self._outgoing is not None:
+            self._post(taken, self._outgoing)
         for position, change in sorted(taken.left.values(), key=lambda one: one[0]):
             await self._attempt(taken, position, f"the state of run {change.run_id}", partial(self._follow, change))
         return taken
@@ -106,6 +122,19 @@ class Stream:
                 taken.done = min(taken.done, first)
                 return
 
+    def _post(self, taken: Taken, outgoing: Outgoing) -> None:
+        """Endpoints are slow: their letters are only put into a queue. Those of changes that come again wait."""
+        done = [(position, notice) for position, notice in taken.told if position < taken.done]
+        letters = [(at, letter) for at, notice in done for letter in letters_of(notice, outgoing.endpoints)]
+        for batch in tens(letters):
+            first = batch[0][0]
+            try:
+                outgoing.queue.post_all([letter for _, letter in batch])
+            except PortError as error:
+                _logger.warning("letters are posted again from change %d on: %s", first, error)
+                taken.done = min(taken.done, first)
+                return
+
     async def _follow(self, change: HeaderChanged | Expired) -> None:
         if isinstance(change, HeaderChanged):
             await self._snapshots.write_if_due(change.after)
@@ -118,8 +147,11 @@ class Stream:
             _logger.info("run %s has expired: %d items erased", change.run_id, count)
 
 
-def open_stream(deployed: Deployed, view: View) -> Stream:
-    """The stream of this deployment; `view` is how the API shows a run. Raises UserError `bad_setting`."""
+def open_stream(deployed: Deployed, view: View, webhooks: Mapping[str, Json] | None = None) -> Stream:
+    """The stream of this deployment; `view` is how the API shows a run, `webhooks` the folder's `webhooks.yaml`.
+
+    Raises UserError `bad_setting`.
+    """
     parts, clients, deployment = deployed.parts, deployed.clients, deployed.deployment
     if not deployment.bus:
         raise UserError("STEPWELL_BUS is not set", code="bad_setting", hint="the stack sets it: deploy again")
@@ -129,4 +161,15 @@ def open_stream(deployed: Deployed, view: View) -> Stream:
         Teller(deployed.store, parts.ports.blobs),
         Bus(deployment.bus, clients.events, events=deployment.events),
         Snapshots(parts.service, S3Snapshots(deployment.bucket, clients.s3), view),
+        _outgoing(deployed, webhooks),
     )
+
+
+def _outgoing(deployed: Deployed, webhooks: Mapping[str, Json] | None) -> Outgoing | None:
+    endpoints = endpoints_of(webhooks)
+    if not endpoints:
+        return None
+    if not deployed.deployment.letters:
+        raise UserError("STEPWELL_LETTERS is not set", code="bad_setting", hint="the stack sets it: deploy again")
+    queue = LetterQueue(deployed.deployment.letters, deployed.clients.sqs, deployed.parts.ports.clock)
+    return Outgoing(tuple(endpoints.values()), queue)

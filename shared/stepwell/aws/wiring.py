@@ -5,15 +5,14 @@ A function gets what it needs and no more: clients are made when they are first 
 
 from __future__ import annotations
 
-import json
 import random
-from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
 from stepwell.aws.clients import Clients
 from stepwell.aws.dynamodb_store import DynamoStore
+from stepwell.aws.packed import read_packed
 from stepwell.aws.queues import Queues
 from stepwell.aws.s3_blobs import S3Blobs
 from stepwell.aws.scheduler_schedules import SchedulerSchedules
@@ -23,7 +22,7 @@ from stepwell.aws.sqs_queue import SqsQueue
 from stepwell.aws.table import Table
 from stepwell.definition.compiler import compile_document
 from stepwell.definition.expressions import compile_expression
-from stepwell.definition.graph import Json, Step
+from stepwell.definition.graph import Step
 from stepwell.engine.actions import Outcome
 from stepwell.engine.retry import Policy
 from stepwell.errors import EngineFault
@@ -35,8 +34,6 @@ from stepwell.runtime.pack import unpack
 from stepwell.runtime.ports import Clock, Ports
 from stepwell.runtime.worker import StepCall, Steps
 from stepwell.settings import Deployment
-
-PACKED_FILE = "workflows.json"
 
 
 class NoSteps:
@@ -97,12 +94,3 @@ def open_aws(
 def open_clients() -> Clients:
     """The clients of this function, none of them made yet."""
     return Clients()
-
-
-def read_packed(root: Path) -> Mapping[str, Json]:
-    """What `stepwell.runtime.pack` wrote at deployment. Raises EngineFault when it is not there."""
-    try:
-        packed: Mapping[str, Json] = json.loads((root / PACKED_FILE).read_text(encoding="utf-8"))
-    except FileNotFoundError as error:
-        raise EngineFault(f"the function's package has no {PACKED_FILE}: deploy again") from error
-    return packed

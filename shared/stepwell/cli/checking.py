@@ -53,7 +53,9 @@ def check_path(path: Path) -> tuple[int, Sequence[Problem]]:
     from stepwell.definition.webhooks import FILES, check_webhooks  # noqa: PLC0415 - with the compiler
 
     if path.name in FILES:
-        return 0, check_webhooks(read_definition(path), str(path)).problems
+        from stepwell.runtime.telling import TOLD  # noqa: PLC0415 - with the engine
+
+        return 0, check_webhooks(read_definition(path), str(path), types=TOLD).problems
     from stepwell.definition.called import unknown_workflows  # noqa: PLC0415 - with the compiler
     from stepwell.definition.compiler import compile_definition  # noqa: PLC0415 - 100 ms
 

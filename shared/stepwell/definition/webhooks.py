@@ -1,6 +1,7 @@
 """Checks the text of a `webhooks.yaml`: what is in it as plain data, and every mistake with its place.
 
-What was checked is read again by `stepwell.api.webhooks.sources`, without YAML and without checks.
+What was checked is read again by `stepwell.api.webhooks.sources` and `stepwell.runtime.endpoints`, without YAML and
+without checks.
 """
 
 from __future__ import annotations
@@ -10,8 +11,10 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
 
 from stepwell.definition.common import Context
+from stepwell.definition.endpoints import check_endpoints
 from stepwell.definition.expressions import compile_expression
 from stepwell.definition.graph import Json
+from stepwell.definition.secret_references import check_secrets
 from stepwell.definition.text import NAME, NAME_HINT, closest, pointer_part
 from stepwell.definition.webhook_schemes import HMAC, HMAC_KEYS, NONE, SCHEME_NAMES, URL_SCHEMES
 from stepwell.errors import ExpressionError, Problem
@@ -20,10 +23,9 @@ from stepwell.limits import NAME_CHARACTERS
 FILES = ("webhooks.yaml", "webhooks.yml")
 EXPRESSION_NAMES = ("body", "headers", "query")
 EXPRESSIONS = ("event", "key", "payload", "input", "id")
+_SECTIONS = ("sources", "out")
 _WITH_EVENT, _WITH_WORKFLOW = ("event", "key", "payload"), ("workflow", "input")
 _KEYS = ("scheme", "secret", "id", *_WITH_EVENT, *_WITH_WORKFLOW)
-_REFERENCE = re.compile(r"env:[A-Za-z_]\w*|ssm:[^\s#]+|secretsmanager:[^\s#]+(#[^\s#]+)?", re.ASCII)
-_REFERENCE_HINT = "write env:NAME, ssm:NAME or secretsmanager:NAME#field, and keep the secret itself out of the file"
 _URL = re.compile(r"https?://[^\s/?#@]+(/[^\s?#]*)?", re.ASCII)
 _HEADER = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]+", re.ASCII)
 _EXAMPLE = "sources: {shop: {scheme: standard-webhooks, secret: env:SHOP_SECRET, event: body.type}}"
@@ -31,14 +33,17 @@ _EXAMPLE = "sources: {shop: {scheme: standard-webhooks, secret: env:SHOP_SECRET,
 
 @dataclass(frozen=True, slots=True)
 class Webhooks:
-    """What a file holds: `{"sources": {name: {…}}}` as plain JSON, if it has no errors, and what there is to say."""
+    """What a file holds: `{"sources": {name: {…}}, "out": {name: {…}}}` as plain JSON, if it has no errors, and what
+    there is to say."""
 
     document: Mapping[str, Json] | None
     problems: tuple[Problem, ...]
 
 
-def check_webhooks(text: str, file: str = "", workflows: Collection[str] | None = None) -> Webhooks:
-    """Never raises. `workflows`: the names there are for `workflow:`; None: any."""
+def check_webhooks(
+    text: str, file: str = "", workflows: Collection[str] | None = None, types: Collection[str] = ()
+) -> Webhooks:
+    """Never raises. `workflows`: the names there are of workflows; None: any. `types`: of the events for `out:`."""
     from stepwell.definition.loader import load_document  # noqa: PLC0415 - YAML takes 50 ms
 
     loaded = load_document(text, file)
@@ -47,8 +52,10 @@ def check_webhooks(text: str, file: str = "", workflows: Collection[str] | None 
     context = Context()
     sources = _sources(context, loaded.data)
     made = {name: _source(context, name, given, workflows) for name, given in sources.items()}
+    given = loaded.data.get("out", {}) if isinstance(loaded.data, dict) else {}
+    out = check_endpoints(context, given, types, workflows)
     problems = tuple(_placed(loaded.placed(problem, file)) for problem in context.problems)
-    return Webhooks(None if context.failed else {"sources": made}, problems)
+    return Webhooks(None if context.failed else {"sources": made, "out": out}, problems)
 
 
 def _of_webhooks(problem: Problem) -> Problem:
@@ -64,12 +71,12 @@ def _placed(problem: Problem) -> Problem:
 
 
 def _sources(context: Context, data: Json) -> Mapping[str, Json]:
-    if not isinstance(data, dict) or not isinstance(data.get("sources"), dict):
-        context.add("wrong_type", "the file is a mapping with `sources`, by their names", "", _EXAMPLE)
+    found = data.get("sources", {} if "out" in data else None) if isinstance(data, dict) else None
+    if not isinstance(found, dict):
+        context.add("wrong_type", "the file is a mapping with `sources` or `out`, by their names", "", _EXAMPLE)
         return {}
-    for key in data.keys() - {"sources"}:
-        context.add("unknown_key", f"unknown key `{key}`", f"/{pointer_part(key)}", closest(key, ("sources",)))
-    found: Mapping[str, Json] = data["sources"]
+    for key in data.keys() - set(_SECTIONS):
+        context.add("unknown_key", f"unknown key `{key}`", f"/{pointer_part(key)}", closest(key, _SECTIONS))
     return found
 
 
@@ -174,17 +181,9 @@ def _check_expression(context: Context, key: str, text: Json, path: str) -> None
 
 
 def _secrets(context: Context, name: str, given: Mapping[str, Json], path: str) -> list[Json]:
-    """The references, one or more. What is none is not told: it may be the secret itself."""
     if given.get("scheme") == NONE:
         return _no_secrets(context, name, given, path)
-    value = given.get("secret")
-    references = value if isinstance(value, list) else [value]
-    if "secret" not in given or not references:
-        context.add("missing_key", f"the source `{name}` has no `secret`", path, _REFERENCE_HINT)
-    elif not all(isinstance(one, str) and _REFERENCE.fullmatch(one) for one in references):
-        context.add("bad_secret", f"a `secret` of `{name}` does not say where it is kept", f"{path}/secret",
-                    _REFERENCE_HINT)  # fmt: skip
-    return references
+    return check_secrets(context, f"the source `{name}`", given, path)
 
 
 def _no_secrets(context: Context, name: str, given: Mapping[str, Json], path: str) -> list[Json]:

@@ -10,7 +10,7 @@ import signal
 import socket
 import sys
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
@@ -19,6 +19,7 @@ import uvicorn
 
 from stepwell.api.routes import create_app
 from stepwell.api.webhooks.route import webhook_routes
+from stepwell.definition.graph import Json
 from stepwell.errors import StepwellError
 from stepwell.limits import HOUR_MS, MINUTE_MS, SECOND_MS
 from stepwell.local.folder import claim_folder
@@ -60,6 +61,13 @@ def serve(folder: Path, data: Path, port: int, *, reload: bool = True) -> int:
 
 def _serve(local: Local, folder: Path, loaded: Folder, listening: socket.socket, *, reload: bool) -> int:
     """Starts the parts in the order in which they need each other, and stops them the other way round."""
+    webhooks = LocalWebhooks(environment())
+
+    def serve_webhooks(document: Mapping[str, Json] | None) -> None:
+        webhooks.replace(document)
+        local.outgoing.replace(document)
+
+    serve_webhooks(loaded.webhooks)  # before the first run moves: its endpoints are told of it
     again = local.inbox.reclaim()
     if again:
         log.info("%d messages were under way when the last server ended; they come again", again)
@@ -69,10 +77,8 @@ def _serve(local: Local, folder: Path, loaded: Folder, listening: socket.socket,
     _every(local, SWEEP_STILL_MS, partial(_sweep, local, SWEEP_STILL_MS))
     _every(local, HOUR_MS, partial(_purge, local))
     _every(local, SECOND_MS, Ticker(local.parts).tick)
-    webhooks = LocalWebhooks(environment())
-    webhooks.replace(loaded.webhooks)
     if reload:
-        Reloader(local, folder, webhooks.replace).start()
+        Reloader(local, folder, serve_webhooks).start()
     gateway = Gateway(lambda: create_app(local.parts, webhook_routes(lambda: webhooks.sources)))
     server = Server(gateway, local.stopping)
     try:

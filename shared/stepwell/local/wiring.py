@@ -20,7 +20,8 @@ from stepwell.local.blobs import FolderBlobs
 from stepwell.local.database import Database
 from stepwell.local.folder import link_key
 from stepwell.local.inbox import Inbox
-from stepwell.local.snapshotting import FolderFiles, SnapshottingStore
+from stepwell.local.outgoing import Outgoing, TellingStore
+from stepwell.local.snapshotting import FolderFiles
 from stepwell.local.sqlite_queue import SqliteQueue
 from stepwell.local.sweeping import LocalSweeper
 from stepwell.runtime.assembly import Assembly, assemble
@@ -31,6 +32,7 @@ from stepwell.runtime.ids import new_id
 from stepwell.runtime.links import Links
 from stepwell.runtime.ports import Ports
 from stepwell.runtime.secrets import EnvironmentSecrets, SecretsByKind
+from stepwell.runtime.sender import Sender
 from stepwell.runtime.snapshots import Snapshots
 from stepwell.runtime.steps.calls import Calls
 from stepwell.runtime.steps.executor import FunctionSteps
@@ -38,6 +40,7 @@ from stepwell.runtime.steps.http_step import HttpSteps
 from stepwell.settings import DEFAULT_URL, environment
 
 DATABASE_FILE = "stepwell.db"
+LETTERS_FILE = "letters.db"
 BLOBS_FOLDER = "blobs"
 
 
@@ -50,6 +53,7 @@ class Local:
     bell: Bell
     steps: FunctionSteps
     sweeper: LocalSweeper
+    outgoing: Outgoing
     stopping: threading.Event
     purge: Callable[[int], int]  # drops what its retention is over for, at this time; returns how many runs
     close: Callable[[], None]
@@ -79,21 +83,22 @@ def open_local(
 ) -> Local:
     """Opens the data folder (which the caller has claimed) for these workflows. Raises PortError, UserError.
 
-    `http_hosts`: those that HTTP steps may call. `url`: where the API is served.
+    `http_hosts`: those that HTTP steps may call, and that endpoints may be at. `url`: where the API is served.
     """
     data.mkdir(parents=True, exist_ok=True)
     stopping, bell = threading.Event(), Bell()
     clock = StoppableClock(stopping)
     database = Database(data / DATABASE_FILE)
-    store, inbox = SnapshottingStore(database), SqliteQueue(database, clock)
+    blobs = FolderBlobs(data / BLOBS_FOLDER)
+    store, inbox = TellingStore(database, blobs), SqliteQueue(database, clock)
     queue = RingingQueue(inbox, inbox, bell)
-    http = HttpSteps(parse_hosts(http_hosts), SecretsByKind({"env": EnvironmentSecrets(environment())}))
+    hosts, secrets = parse_hosts(http_hosts), SecretsByKind({"env": EnvironmentSecrets(environment())})
     keys = [link_key(data)]
     links = Links(url, lambda: keys)
-    steps = FunctionSteps(folder, clock, Calls(http), links)
+    steps = FunctionSteps(folder, clock, Calls(HttpSteps(hosts, secrets)), links)
     catalog = Catalog(partial(compile_document, trusted=True))
     parts = assemble(
-        Ports(store, queue, queue, FolderBlobs(data / BLOBS_FOLDER), clock),
+        Ports(store, queue, queue, blobs, clock),
         catalog,
         steps,
         compile_expression=compile_expression,
@@ -102,12 +107,18 @@ def open_local(
         links=links,
     )
     store.keep = Snapshots(parts.service, FolderFiles(data), run_view).write_if_due
+    store.outgoing = outgoing = Outgoing(data / LETTERS_FILE, Sender({}, secrets, hosts, clock), clock, stopping)
 
     def purge(now_ms: int) -> int:
         inbox.purge(now_ms)
         return store.purge(now_ms)
 
     sweeper = LocalSweeper(parts.ports, catalog, database)
-    local = Local(parts, inbox, bell, steps, sweeper, stopping, purge, database.close)
+
+    def close() -> None:
+        outgoing.close()
+        database.close()
+
+    local = Local(parts, inbox, bell, steps, sweeper, outgoing, stopping, purge, close)
     local.deploy(graphs)
     return local

@@ -14,6 +14,7 @@ from stepwell.definition.graph import Graph, Json
 from stepwell.definition.webhooks import FILES, Webhooks, check_webhooks
 from stepwell.errors import NotFound, Problem
 from stepwell.limits import DEFINITION_BYTES
+from stepwell.runtime.telling import TOLD
 
 _ENDINGS = frozenset({".yaml", ".yml", ".json"})
 _OTHERS = frozenset({*FILES, "package.json", "package-lock.json", "cdk.json", "tsconfig.json"})
@@ -68,7 +69,7 @@ def load_folder(path: Path) -> Folder:
 
 
 def load_webhooks(path: Path, workflows: Collection[str] | None = None) -> Webhooks:
-    """The folder's webhook sources. `workflows`: the names that may be started; None: any."""
+    """The folder's webhook sources and endpoints. `workflows`: the names that there are; None: any."""
     files = [file for name in FILES if (file := path / name).is_file()]
     if not files:
         return Webhooks(None, ())
@@ -76,7 +77,7 @@ def load_webhooks(path: Path, workflows: Collection[str] | None = None) -> Webho
         message = f"{' and '.join(file.name for file in files)} are both there"
         return Webhooks(None, (Problem("duplicate_file", message, hint="keep one of them", file=str(files[1])),))
     text, problems = _read(files[0])
-    return Webhooks(None, problems) if text is None else check_webhooks(text, str(files[0]), workflows)
+    return Webhooks(None, problems) if text is None else check_webhooks(text, str(files[0]), workflows, TOLD)
 
 
 def check_folder(path: Path) -> tuple[Problem, ...]:

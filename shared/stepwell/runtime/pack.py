@@ -2,7 +2,7 @@
 
     python -m stepwell.runtime.pack FOLDER OUT.json [HOSTS]
 
-HOSTS, with commas between them, are those that HTTP steps may call; a step that calls another one is an error.
+HOSTS, with commas between them, are those that HTTP steps and webhooks may call; one that calls another is an error.
 Reading YAML and checking shapes takes a cold start 200 ms; compiling what was checked before takes 50.
 """
 
@@ -19,7 +19,8 @@ from stepwell.definition.http_steps import calls_of
 from stepwell.definition.targets import Hosts, parse_hosts, parse_url
 from stepwell.definition.timetable import parse_schedule
 from stepwell.errors import DefinitionError, Problem, StepwellError
-from stepwell.runtime.folder import load_folder
+from stepwell.runtime.endpoints import endpoints_of
+from stepwell.runtime.folder import Folder, load_folder
 from stepwell.runtime.messages import Scheduled, to_json
 
 FORMAT = 1
@@ -33,7 +34,7 @@ def pack_folder(folder: Path, hosts: Hosts | None = None) -> Mapping[str, Json]:
     `hosts`: those that may be called; None: any. Raises NotFound; DefinitionError when a definition has errors.
     """
     loaded = load_folder(folder)
-    errors = (*loaded.errors, *(_not_allowed(loaded.graphs, hosts) if hosts is not None else ()))
+    errors = (*loaded.errors, *(_not_deployable(loaded, hosts) if hosts is not None else ()))
     if errors:
         raise DefinitionError(f"the definitions in {folder} have errors", problems=errors)
     return {
@@ -83,12 +84,19 @@ def _calls(graphs: Iterable[Graph]) -> Mapping[str, Json]:
     return {pool: {kind: sorted(names) for kind, names in sorted(kinds.items())} for pool, kinds in found.items()}
 
 
-def _not_allowed(graphs: Iterable[Graph], hosts: Hosts) -> Iterator[Problem]:
-    for place, step in _steps(graphs):
-        for kind, name in calls_of(step):
-            if kind == "http" and not hosts.allow(parse_url(name)):
-                message = f"{place} calls {name}, which is not among the hosts that HTTP steps may call"
-                yield Problem("http_host", message, hint=f"add {name.removeprefix('https://')} to http_hosts")
+def _not_deployable(loaded: Folder, hosts: Hosts) -> Iterator[Problem]:
+    """What is right on a person's machine alone: of the steps, and of the endpoints of webhooks."""
+    called = [(place, name) for place, step in _steps(loaded.graphs) for kind, name in calls_of(step) if kind == "http"]
+    endpoints = endpoints_of(loaded.webhooks).values()
+    called += [(f"the endpoint {one.name}", parse_url(one.url).origin) for one in endpoints]
+    for one in endpoints:
+        if all(reference.startswith("env:") for reference in one.references):
+            message = f"the endpoint {one.name} has no secret that the deployed sender can read"
+            yield Problem("secret_missing", message, hint="list one by secretsmanager: or ssm: too")
+    for place, name in called:
+        if not hosts.allow(parse_url(name)):
+            message = f"{place} calls {name}, which is not among the hosts that may be called"
+            yield Problem("http_host", message, hint=f"add {name.removeprefix('https://')} to http_hosts")
 
 
 def main(arguments: list[str]) -> int:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import base64
+import binascii
 from collections.abc import Mapping
 from typing import Protocol
 
@@ -41,3 +43,17 @@ class SecretsByKind:
             hint = f"what can be read is {', '.join(self._kinds) or 'none'}; list such a secret too"
             raise PortError(f"{reference} cannot be read here", code=MISSING, hint=hint)
         return self._kinds[kind].get(reference)
+
+
+def base64_key(secret: str, reference: str) -> bytes:
+    """The key that a secret of Standard Webhooks is: `whsec_`, which may be left out, and base64. Not empty.
+
+    Raises PortError for one that is none: with an empty key, anybody could sign.
+    """
+    try:
+        key = base64.b64decode(secret.removeprefix("whsec_"), validate=True)
+    except (binascii.Error, ValueError):
+        raise PortError(f"{reference} is not `whsec_` and base64", code="secret_unavailable") from None
+    if not key:
+        raise PortError(f"{reference} is empty", code="secret_unavailable")
+    return key

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import base64
-import binascii
 import hashlib
 import hmac
 import logging
@@ -13,7 +12,7 @@ from stepwell.api.exchange import Call
 from stepwell.api.webhooks.claims import BadSignature, Claim, claim_of, headers_of
 from stepwell.definition.webhook_schemes import Proof, Signing
 from stepwell.errors import PortError
-from stepwell.runtime.secrets import MISSING, Secrets
+from stepwell.runtime.secrets import MISSING, Secrets, base64_key
 
 log = logging.getLogger("stepwell.webhooks")
 
@@ -47,12 +46,8 @@ def verify(
 def key_of(secret: str, reference: str, signing: Signing) -> bytes:
     """The secret as the key. Raises PortError for one that can be none: with an empty key, anybody could sign."""
     if signing.key == "base64":
-        try:
-            key = base64.b64decode(secret.removeprefix("whsec_"), validate=True)
-        except (binascii.Error, ValueError):
-            raise PortError(f"{reference} is not `whsec_` and base64", code="secret_unavailable") from None
-    else:
-        key = secret.encode(errors="surrogatepass")
+        return base64_key(secret, reference)
+    key = secret.encode(errors="surrogatepass")
     if not key:
         raise PortError(f"{reference} is empty", code="secret_unavailable")
     if signing.proof is Proof.PASSWORD and b":" not in key:

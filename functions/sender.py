@@ -1,0 +1,22 @@
+"""The sender's door: letters to the endpoints of webhooks. It waits for slow ones, so that nobody else has to."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from stepwell.aws.batches import batch_of
+from stepwell.aws.sending import open_office
+
+if TYPE_CHECKING:
+    from stepwell.aws.entry import Context  # which brings the whole engine along
+
+office = open_office(Path(__file__).parent.parent)
+
+
+@office.observing.invocation
+def handler(event: dict[str, Any], context: Context) -> dict[str, Any]:
+    batch = batch_of(event)
+    batch.each(office.take, context.get_remaining_time_in_millis)
+    office.observing.count("FailedDeliveries", len(batch.failed))
+    return batch.answer()

@@ -1,0 +1,67 @@
+"""How the sender begins, and what it does with each message of its queue. It knows nothing of runs and of the table."""
+
+from __future__ import annotations
+
+import logging
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from stepwell.aws.batches import Delivery
+from stepwell.aws.clients import Clients
+from stepwell.aws.letters import LetterQueue
+from stepwell.aws.observing import Observing
+from stepwell.aws.packed import read_packed
+from stepwell.aws.secrets import secrets_of
+from stepwell.definition.targets import parse_hosts
+from stepwell.errors import UserError
+from stepwell.runtime.clocks import RealClock
+from stepwell.runtime.endpoints import endpoints_of, letter_of
+from stepwell.runtime.sender import Fate, Sender
+from stepwell.settings import read_deployment
+
+_logger = logging.getLogger("stepwell.webhooks")
+
+_COUNTED = {
+    Fate.TAKEN: "WebhooksTaken",
+    Fate.AGAIN: "WebhooksPutOff",
+    Fate.DEAD: "WebhooksDead",
+    Fate.GONE: "WebhooksGone",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Office:
+    """Takes letters from their queue, has them sent, and puts them back or away."""
+
+    sender: Sender
+    queue: LetterQueue
+    dead: LetterQueue
+    observing: Observing
+
+    def take(self, delivery: Delivery) -> None:
+        """One letter. If this raises, it is to come again."""
+        letter = letter_of(delivery.message())
+        with self.observing.about(endpoint=letter.endpoint, webhook_id=letter.id):
+            verdict = self.sender.send(letter)
+            if verdict.why:
+                level = logging.ERROR if verdict.fate is Fate.DEAD else logging.WARNING
+                _logger.log(level, "try %d: %s (%s)", verdict.letter.tries, verdict.why, verdict.fate)
+            if verdict.fate is Fate.AGAIN:
+                self.queue.post(verdict.letter)
+            elif verdict.fate is Fate.DEAD:
+                self.dead.post(replace(verdict.letter, tries=0, refusals=0))  # for when a person sends it back
+        if verdict.fate is not Fate.AGAIN or verdict.why:  # else it was only on its way
+            self.observing.count(_COUNTED[verdict.fate])
+
+
+def open_office(root: Path) -> Office:
+    """The sender's parts; `root` is its package. Raises UserError, EngineFault: what the stack forgot."""
+    deployment, clients, clock = read_deployment(), Clients(), RealClock()
+    if not (deployment.letters and deployment.dead_letters):
+        raise UserError("STEPWELL_LETTERS or STEPWELL_DEAD_LETTERS is not set", code="bad_setting",
+                        hint="the stack sets it: deploy again")  # fmt: skip
+    clients.sqs()  # now, while the function has a whole processor
+    endpoints = endpoints_of(read_packed(root).get("webhooks"))
+    sender = Sender(endpoints, secrets_of(clients, clock), parse_hosts(deployment.http_hosts), clock)
+    queue, dead = (LetterQueue(url, clients.sqs, clock) for url in (deployment.letters, deployment.dead_letters))
+    return Office(sender, queue, dead, Observing(deployment.log_level, {}, trace=deployment.trace))

@@ -1,0 +1,24 @@
+"""Where `webhooks.yaml` says that a secret is kept: `env:NAME`, `ssm:NAME`, `secretsmanager:NAME#field`."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+
+from stepwell.definition.common import Context
+from stepwell.definition.graph import Json
+
+REFERENCE = re.compile(r"env:[A-Za-z_]\w*|ssm:[^\s#]+|secretsmanager:[^\s#]+(#[^\s#]+)?", re.ASCII)
+REFERENCE_HINT = "write env:NAME, ssm:NAME or secretsmanager:NAME#field, and keep the secret itself out of the file"
+
+
+def check_secrets(context: Context, what: str, given: Mapping[str, Json], path: str) -> list[Json]:
+    """The references under `secret`, one or more. What is none is not told: it may be the secret itself."""
+    value = given.get("secret")
+    references = value if isinstance(value, list) else [value]
+    if "secret" not in given or not references:
+        context.add("missing_key", f"{what} has no `secret`", path, REFERENCE_HINT)
+    elif not all(isinstance(one, str) and REFERENCE.fullmatch(one) for one in references):
+        context.add("bad_secret", f"a `secret` of {what} does not say where it is kept", f"{path}/secret",
+                    REFERENCE_HINT)  # fmt: skip
+    return references

@@ -1,0 +1,160 @@
+"""Webhooks out of the dev server: what happens to runs, told to endpoints from a queue in a file of its own.
+
+The store tells it of each change as soon as it is written; a letter that is in the queue survives a restart. A change
+that was written in the moment in which the process was killed is told to nobody: on AWS, the stream would tell it.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Callable, Mapping
+from pathlib import Path
+
+from stepwell.definition.graph import Json
+from stepwell.engine.records import Topic
+from stepwell.errors import EngineFault, StepwellError
+from stepwell.limits import MINUTE_MS, SECOND_MS
+from stepwell.local.database import Database
+from stepwell.local.inbox import ALL_LANES, Delivery
+from stepwell.local.snapshotting import SnapshottingStore
+from stepwell.local.sqlite_queue import SqliteQueue
+from stepwell.runtime.driving import run_now
+from stepwell.runtime.endpoints import Endpoint, endpoints_of, letter_json, letter_of
+from stepwell.runtime.letters import letters_of
+from stepwell.runtime.ports import Blobs, Clock, Consumed, Header, Lane, StatusChange
+from stepwell.runtime.sender import Fate, Sender
+from stepwell.runtime.telling import Notice, Teller
+
+_logger = logging.getLogger("stepwell.webhooks")
+
+SENDERS = 4  # threads: a slow endpoint does not keep the others waiting
+LEASE_MS = MINUTE_MS  # longer than an endpoint may take
+LOOK_SECONDS = 1.0  # at the latest
+_BROKEN = (StepwellError, ArithmeticError, AttributeError, LookupError, TypeError, ValueError)
+
+
+class Outgoing:
+    """The endpoints that are served, their queue, and the threads that send. The queue's file is made when needed."""
+
+    def __init__(self, file: Path, sender: Sender, clock: Clock, stopping: threading.Event) -> None:
+        self._file, self._sender, self._clock, self._stopping = file, sender, clock, stopping
+        self._endpoints: tuple[Endpoint, ...] = ()
+        self._database: Database | None = None
+        self._queue: SqliteQueue | None = None
+        self._posted = threading.Condition()
+
+    @property
+    def wanted(self) -> bool:
+        """Whether there is anybody to tell."""
+        return bool(self._endpoints)
+
+    def replace(self, document: Mapping[str, Json] | None) -> None:
+        """Those of this `webhooks.yaml` are told from now on; letters to others are dropped. Raises PortError."""
+        found = endpoints_of(document)
+        self._sender.replace(found)
+        if self._queue is None and (found or self._file.exists()):
+            self._open()
+        self._endpoints = tuple(found.values())
+
+    def post(self, notices: list[Notice]) -> None:
+        """Raises PortError."""
+        letters = [letter for notice in notices for letter in letters_of(notice, self._endpoints)]
+        if letters and self._queue is not None:
+            run_now(self._queue.send_all(Lane.RESUME, [letter_json(one) for one in letters]))
+            with self._posted:
+                self._posted.notify_all()
+
+    def close(self) -> None:
+        if self._database is not None:
+            self._database.close()
+
+    def send_next(self) -> bool:
+        """One letter that is due; False: there is none."""
+        queue = self._queue
+        delivery = queue.receive(ALL_LANES, self._clock.now_ms(), LEASE_MS) if queue else None
+        if queue is None or delivery is None:
+            return False
+        try:
+            self._send(queue, delivery)
+        except (TypeError, EngineFault):
+            _logger.exception("a message that is no letter is dropped")
+        queue.delete(delivery)
+        return True
+
+    def _open(self) -> None:
+        self._database = Database(self._file)
+        self._queue = SqliteQueue(self._database, self._clock)
+        self._queue.reclaim()
+        for number in range(SENDERS):
+            threading.Thread(target=self._work, name=f"stepwell-sender-{number}", daemon=True).start()
+
+    def _work(self) -> None:
+        while not self._stopping.is_set():
+            try:
+                if self.send_next():
+                    continue
+            except StepwellError as error:
+                if not self._stopping.is_set():  # else its file has been closed
+                    _logger.warning("letters are sent later: %s", error)
+            with self._posted:
+                self._posted.wait(LOOK_SECONDS)
+
+    def _send(self, queue: SqliteQueue, delivery: Delivery) -> None:
+        verdict = self._sender.send(letter_of(delivery.message))
+        letter = verdict.letter
+        if verdict.fate is Fate.AGAIN:
+            seconds = (letter.at_ms - self._clock.now_ms()) / SECOND_MS
+            _logger.warning("webhook %s: %s; it is sent again in %.0f s", letter.endpoint, verdict.why, seconds)
+            run_now(queue.send(Lane.RESUME, letter_json(letter), letter.at_ms))
+        elif verdict.fate is not Fate.TAKEN:
+            _logger.error("webhook %s: %s; letter %s is dropped", letter.endpoint, verdict.why, letter.id)
+
+
+class TellingStore(SnapshottingStore):
+    """The store, which has its changes told once they are written. No run waits for an endpoint, or fails by one."""
+
+    def __init__(self, database: Database, blobs: Blobs) -> None:
+        super().__init__(database)
+        self.outgoing: Outgoing | None = None
+        self._teller = Teller(self, blobs)
+        self._telling = threading.Lock()  # a teller is for one thread
+
+    async def create_run(self, header: Header) -> Header | None:
+        there = await super().create_run(header)
+        if there is None and self._is_told:
+            self._tell(lambda: self._teller.header_changed(None, header))
+        return there
+
+    async def change_status(self, change: StatusChange) -> bool:
+        before = await self.get_run(change.run_id) if self._is_told else None
+        changed = await super().change_status(change)
+        after = await self.get_run(change.run_id) if before is not None and changed else None
+        if after is not None:
+            self._tell(lambda: self._teller.header_changed(before, after))
+        return changed
+
+    async def append(self, run_id: str, token: str, slot: int, body: str) -> str | None:
+        winner = await super().append(run_id, token, slot, body)
+        if winner is None and self._is_told:
+            self._tell(lambda: run_now(self._teller.appended(run_id, token, slot, body)))
+        return winner
+
+    async def consume(self, topic: Topic, event_id: str, run_id: str, token: str, slot: int, body: str) -> Consumed:
+        consumed = await super().consume(topic, event_id, run_id, token, slot, body)
+        if consumed is Consumed.DONE and self._is_told:
+            self._tell(lambda: run_now(self._teller.appended(run_id, token, slot, body)))
+        return consumed
+
+    @property
+    def _is_told(self) -> bool:
+        return self.outgoing is not None and self.outgoing.wanted
+
+    def _tell(self, notices: Callable[[], list[Notice]]) -> None:
+        try:
+            with self._telling:
+                told = notices()
+            if self.outgoing is not None:
+                self.outgoing.post(told)
+        except _BROKEN as error:
+            _logger.warning("a change of a run is told to nobody: %s", error)

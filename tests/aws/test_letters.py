@@ -1,0 +1,96 @@
+"""From the stream to the letters' queue: who is written to, what comes again, and what a failing queue holds up."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from stepwell.runtime.endpoints import Endpoint, Letter
+from tests.aws.stream_kit import Streamed, streamed
+from tests.contract.emulated import answer
+
+FLOWS = [f"workflow: {name}\ntimeline: [{{name: a, run: python:m.a}}, {{name: b, run: python:m.b}}]"
+         for name in ("flow", "other")]  # fmt: skip
+
+
+def endpoint(name: str, *events: str, workflows: frozenset[str] | None = None) -> Endpoint:
+    return Endpoint(name, f"https://{name}.example.com/", (f"env:{name}",), frozenset(events), workflows)
+
+
+@pytest.fixture
+def at() -> Iterator[Streamed]:
+    with streamed(*FLOWS) as made:
+        made.endpoints = (
+            endpoint("crm", "run.completed", workflows=frozenset({"flow"})),
+            endpoint("audit", "run.created", "step.completed", "run.completed"),
+        )
+        made.restart()
+        yield made
+
+
+def ran(at: Streamed, *workflows: str) -> list[str]:
+    started = [at.world.start(workflow) for workflow in workflows]
+    at.world.deliver()
+    return started
+
+
+def told(letters: list[Letter]) -> list[tuple[str, str, str]]:
+    return sorted((one.endpoint, one.content["data"]["workflow"], one.content["type"]) for one in letters)
+
+
+def test_endpoints_are_written_to_of_what_they_want_as_the_bus_is_told(at: Streamed) -> None:
+    ran(at, "flow", "other")
+    at.take()
+    letters = at.letters()
+    audit = ["run.completed", "run.created", "step.completed", "step.completed"]
+    assert told(letters) == [
+        ("audit", "flow", audit[0]), ("audit", "flow", audit[1]), ("audit", "flow", audit[2]),
+        ("audit", "flow", audit[3]), ("audit", "other", audit[0]), ("audit", "other", audit[1]),
+        ("audit", "other", audit[2]), ("audit", "other", audit[3]), ("crm", "flow", "run.completed"),
+    ]  # fmt: skip
+    events = {event["id"]: event for event in at.events()}
+    for letter in letters:
+        sent = events[letter.content["data"]["id"]]
+        assert letter.content["data"] == {name: sent[name] for name in letter.content["data"]}
+
+
+def test_a_batch_that_comes_again_makes_the_same_letters_again(at: Streamed) -> None:
+    ran(at, "flow")
+    records = at.records()
+    at.take(records)
+    first = at.letters()
+    at.restart()
+    at.take(records)
+    again = at.letters()
+    key = [(one.endpoint, one.id) for one in first]
+    assert sorted(key) == sorted((one.endpoint, one.id) for one in again)
+    assert len({one.id for one in first}) == 4
+    assert len(set(key)) == len(first) == 5
+
+
+def test_while_the_queue_does_not_answer_the_changes_whose_letters_it_did_not_take_come_again(at: Streamed) -> None:
+    ran(at, *["flow"] * 6)  # 30 letters: three requests
+    records, seen = at.records(), []
+
+    def second_fails(operation: str, _: object) -> object:
+        seen.append(operation)
+        return answer(500, "{}") if operation == "SendMessageBatch" and seen.count(operation) > 1 else None
+
+    at.cloud.before = second_fails  # type: ignore[assignment]  # it answers as AWS does
+    (taken,) = at.take(records)
+    assert 0 < taken.done < len(records)
+    at.cloud.heal()
+    posted = at.letters()
+    assert len(posted) == 10
+    at.take(records[taken.done :])
+    assert len({(one.endpoint, one.id) for one in [*posted, *at.letters()]}) == 30
+
+
+def test_what_the_bus_does_not_take_is_not_posted_yet(at: Streamed) -> None:
+    ran(at, "flow")
+    records = at.records()
+    at.cloud.before = lambda operation, _: answer(500, "{}") if operation == "PutEvents" else None
+    (taken,) = at.take(records)
+    assert taken.done < len(records)
+    assert at.letters() == []

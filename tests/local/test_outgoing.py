@@ -1,0 +1,75 @@
+"""Webhooks out of the dev server: sent as runs go on, kept over a restart, dropped with their endpoint."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.api.webhook_kit import STANDARD, WebhookWorld
+from tests.local.kit import Dev, until
+from tests.runtime.http_kit import Server, reply
+
+Start = Callable[[], Dev]
+
+FLOW = "workflow: flow\ntimeline: [{name: ok, wait: {for: event, name: paid, key: k}}]"
+EVENTS = ["run.created", "run.started", "event.awaited", "event.received", "run.completed"]
+
+
+def endpoint(port: int, folder: Path) -> None:
+    (folder / "flow.yaml").write_text(FLOW)
+    out = {"url": f"http://127.0.0.1:{port}/in", "secret": ["env:OUT_SECRET"], "events": EVENTS, "workflows": ["flow"]}
+    (folder / "webhooks.yaml").write_text(json.dumps({"out": {"crm": out}}))
+
+
+@pytest.fixture(autouse=True)
+def _environment(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("OUT_SECRET", STANDARD)
+
+
+def told(asked: list[bytes]) -> list[dict[str, Any]]:
+    return [json.loads(one.partition(b"\r\n\r\n")[2]) for one in asked]
+
+
+def test_a_run_is_told_to_an_endpoint_of_this_machine_signed(
+    dev: Start, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with Server(reply("204 No Content")) as receiver:
+        monkeypatch.setenv("STEPWELL_HTTP_HOSTS", f"http://127.0.0.1:{receiver.port}")
+        endpoint(receiver.port, folder)
+        server = dev()
+        server.call("POST", "/workflows/flow/runs", {"run_id": "r1"})
+        until(lambda: server.status("r1") == "waiting", "it waits")
+        server.call("POST", "/events", {"name": "paid", "key": "k", "payload": {"amount": 3}})
+        until(lambda: len(receiver.asked) >= len(EVENTS), "all are told")
+        found = {one["type"]: one["data"] for one in told(receiver.asked)}
+        assert sorted(found) == sorted(EVENTS)
+        assert len(receiver.asked) == len(EVENTS)
+        assert found["run.completed"]["status"] == "completed"
+        assert found["event.received"]["entry"]["data"]["payload"] == {"amount": 3}
+    head, _, body = receiver.asked[0].partition(b"\r\n\r\n")
+    headers = dict(line.split(": ", 1) for line in head.decode().split("\r\n")[1:])
+    world = WebhookWorld("sources: {a: {scheme: standard-webhooks, secret: env:STANDARD, event: body.type}}")
+    world.clock.set(int(headers["webhook-timestamp"]) * 1_000)
+    assert world.deliver("a", body, headers).status == 202
+
+
+def test_what_could_not_be_sent_is_sent_after_a_restart(
+    dev: Start, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with Server(reply("503 Busy"), reply("200 OK")) as receiver:
+        monkeypatch.setenv("STEPWELL_HTTP_HOSTS", f"http://127.0.0.1:{receiver.port}")
+        endpoint(receiver.port, folder)
+        text = (folder / "webhooks.yaml").read_text()
+        (folder / "webhooks.yaml").write_text(text.replace(json.dumps(EVENTS), '["run.created"]'))
+        server = dev()
+        server.call("POST", "/workflows/flow/runs", {"run_id": "r1"})
+        until(lambda: "it is sent again in" in server.errors, "it is put off")
+        server.end()
+        dev()
+        until(lambda: len(receiver.asked) == 2, "it comes again")
+    first, again = told(receiver.asked)
+    assert first == again
