@@ -282,7 +282,6 @@ UNSUPPORTED = [
     ("rate limit", TIMELINE + "  - {name: a}\nrateLimit: {limit: 1, per: 1m}", 4),
     *[(f"for: {kind}", ENTRY + f"wait: {{for: {kind}}}", 4) for kind in ("agent", "children")],
     ("timeout action", ENTRY + "wait: {for: response, timeout_actions: [{run: x, compensate: {run: y}}]}", 4),
-    ("actions", HEAD + "actions: []", 2),
     ("States", HEAD + "States: {}", 2),
 ]
 

@@ -15,16 +15,18 @@ from pydantic import (
     Field,
     PlainValidator,
     ValidationError,
+    ValidationInfo,
     ValidatorFunctionWrapHandler,
     WithJsonSchema,
     WrapValidator,
+    field_validator,
 )
 from pydantic.alias_generators import to_camel
 from pydantic_core import PydanticCustomError
 
 from stepwell.definition.graph import Json
 from stepwell.errors import UserError
-from stepwell.limits import APPROVERS, EVENT_PENDING
+from stepwell.limits import APPROVERS, EVENT_PENDING, HISTORY_WINDOW_MAX
 
 
 def written(name: str) -> str:
@@ -70,6 +72,12 @@ def _names(value: object) -> object:
     raise PydanticCustomError("names_type", "Input should be a list of names")
 
 
+def _action_id(value: object) -> object:
+    if isinstance(value, str) or (isinstance(value, int) and not isinstance(value, bool)):
+        return value
+    raise PydanticCustomError("action_id_type", "Input should be an id")
+
+
 def _schema(value: object) -> object:
     if isinstance(value, (dict, bool)):
         return value
@@ -109,10 +117,17 @@ Names = Annotated[
         }
     ),
 ]
+ActionId = Annotated[
+    Any,
+    PlainValidator(_action_id),
+    WithJsonSchema({"type": ["string", "integer"], "description": "an action's id, or its number"}),
+]
 SchemaDef = Annotated[
     Any, PlainValidator(_schema), WithJsonSchema({"type": ["object", "boolean"], "description": "a JSON Schema"})
 ]
 RUN = "python:module.function, a name given by @step(name=…), http:METHOD URL, or lambda:NAME"
+_KNOWN_TYPES = ("send_message", "wait_for_response", "trigger_agent", "request_document", "request_signature",
+                "assign_test", "wait_for_event", "delay")  # fmt: skip
 RUN_OR_CHILD = f"{RUN}; or workflow:name, a child run"
 Count = Annotated[int, Field(ge=0)]
 AtLeastOne = Annotated[int, Field(ge=1)]
@@ -334,6 +349,111 @@ class DagStepDef(PlaceDef):
     depends_on: list[str] | None = None
 
 
+class AgentActionDef(Written):
+    """One action of an agent: of a known type, or the name of a function."""
+
+    action_type: str = Field(description=f"{', '.join(_KNOWN_TYPES)}, or a name given by @step(name=…)")
+    id: ActionId | None = Field(default=None, description="default: its number and its type, as 1-send_message")
+    parameters: dict[str, Any] | None = Field(default=None, description="with templates; default: every variable")
+    next_action_id: ActionId | None = Field(default=None, description="what follows, or `end`; default: the next one")
+    next_when: Condition | None = Field(default=None, description="`next_action_id` follows only where this holds")
+    description: str | None = None
+    timeout: Duration | None = None
+    retry: RetryDef | None = None
+    retry_policy: RetryDef | None = Field(default=None, description="the same as retry")
+    at_most_once: bool | None = None
+    pool: str | None = None
+    on_failure: Literal["abort", "skip", "compensate"] | None = None
+    compensate: CompensateDef | None = None
+    max_visits: AtLeastOne | None = None
+
+    @field_validator("parameters", mode="wrap")
+    @classmethod
+    def _of_its_type(cls, value: object, inner: ValidatorFunctionWrapHandler, info: ValidationInfo) -> object:
+        model = PARAMETERS.get(info.data.get("action_type", ""))
+        return inner(value) if model is None else model.model_validate(value)
+
+
+class TimeoutParameters(Written):
+    """How long an action waits, and what its time being up means."""
+
+    timeout: Duration | None = None
+    on_timeout: Literal["fail", "continue", "retry"] | None = None
+    max_retries: Count | None = None
+    timeout_actions: list[AgentActionDef] | None = None
+
+
+class WaitParameters(TimeoutParameters):
+    """Of an action that waits for an event."""
+
+    key: str | None = None
+    thread_id: str | None = Field(default=None, description="the same as key")
+    match: Condition | None = Field(default=None, description="a condition over `event`")
+    data: dict[str, Any] | None = Field(default=None, description="shown as waiting_data")
+
+
+class ResponseParameters(WaitParameters):
+    """Of `wait_for_response`."""
+
+    expected_from: str | None = Field(default=None, description="what the event's `from` has to be")
+
+
+class DocumentParameters(WaitParameters):
+    """Of `request_document`."""
+
+    documents: Names | None = Field(default=None, description="those asked for; default: one, any")
+
+
+class SignatureParameters(WaitParameters):
+    """Of `request_signature`."""
+
+    document: Json = Field(default=None, description="what is to be signed, shown as a part of waiting_data")
+
+
+class TestParameters(WaitParameters):
+    """Of `assign_test`."""
+
+    test: Json = Field(default=None, description="which one, shown as a part of waiting_data")
+
+
+class EventParameters(WaitParameters):
+    """Of `wait_for_event`."""
+
+    name: str | None = Field(default=None, description="the event's name; default: EVENT_COMPLETED")
+
+
+class DelayParameters(Written):
+    """Of `delay`."""
+
+    duration: Duration | None = None
+    timeout: Duration | None = Field(default=None, description="the same as duration")
+    data: dict[str, Any] | None = Field(default=None, description="shown as waiting_data")
+
+
+class TriggerParameters(TimeoutParameters):
+    """Of `trigger_agent`."""
+
+    agent: str | None = Field(default=None, description="the workflow's name")
+    wait_for_completion: bool | None = Field(default=None, description="false: an independent run; default: true")
+    input: Json = Field(default=None, description="any JSON with templates; default: every variable")
+    parameters: Json = Field(default=None, description="the same as input")
+    on_failure: Literal["return", "propagate"] | None = Field(
+        default=None, description="return (default): childExecutionSuccess tells; propagate: the action fails too"
+    )
+    parent_close: Literal["cancel", "abandon"] | None = None
+
+
+PARAMETERS: dict[str, type[Written]] = {
+    "wait_for_response": ResponseParameters,
+    "trigger_agent": TriggerParameters,
+    "request_document": DocumentParameters,
+    "request_signature": SignatureParameters,
+    "assign_test": TestParameters,
+    "wait_for_event": EventParameters,
+    "delay": DelayParameters,
+}
+
+
 class EventDef(Written):
     """What becomes of the events of one name."""
 
@@ -359,9 +479,10 @@ class TriggerDef(Written):
 
 
 class WorkflowDef(Written):
-    """A definition. Exactly one of `nodes`, `timeline` and `steps` is there."""
+    """A definition. Exactly one of `nodes`, `timeline`, `steps` and `actions` is there."""
 
     workflow: str | None = Field(default=None, description="the name; default: the file's name")
+    agent: str | None = Field(default=None, description="of `actions`: the same as workflow")
     description: str | None = None
     input_schema: SchemaDef | None = None
     output_schema: SchemaDef | None = None
@@ -383,12 +504,17 @@ class WorkflowDef(Written):
     timeline: list[EntryDef] | None = None
     nodes: dict[str, NodeDef] | None = None
     steps: list[DagStepDef] | None = None
+    actions: list[AgentActionDef] | None = None
+    history_window: Annotated[int, Field(ge=0, le=HISTORY_WINDOW_MAX)] | None = Field(
+        default=None, description="of `actions`: how many messages of the conversation are kept"
+    )
     compensation: list[CompensationDef] | None = Field(default=None, description="of `steps`: what undoes which step")
 
 
 def json_schema() -> dict[str, Any]:
     """The JSON Schema of a definition, for editors; both spellings of each key are in it."""
     schema = WorkflowDef.model_json_schema(by_alias=True)
+    _add_parameters(schema)
     for model in (schema, *schema["$defs"].values()):
         properties = model["properties"]
         for name, shape in list(properties.items()):
@@ -400,5 +526,22 @@ def json_schema() -> dict[str, Any]:
                 model["oneOf"] = [{"required": [name]}, {"required": [to_camel(name)]}]
     schema["$schema"] = "https://json-schema.org/draft/2020-12/schema"
     schema["title"] = "Stepwell workflow"
-    schema["oneOf"] = [{"required": [name]} for name in ("timeline", "nodes", "steps")]
+    schema["oneOf"] = [{"required": [name]} for name in ("timeline", "nodes", "steps", "actions")]
     return schema
+
+
+def _add_parameters(schema: dict[str, Any]) -> None:
+    """What the known types of actions take."""
+    found: dict[str, Any] = schema["$defs"]
+    for model in PARAMETERS.values():
+        made = model.model_json_schema(by_alias=True)
+        found |= made.pop("$defs", {})
+        found[model.__name__] = made
+    found["AgentActionDef"]["allOf"] = [
+        {
+            "if": {"properties": {key: {"const": kind}}, "required": [key]},
+            "then": {"properties": {"parameters": {"$ref": f"#/$defs/{model.__name__}"}}},
+        }
+        for kind, model in PARAMETERS.items()
+        for key in ("action_type", "actionType")
+    ]
