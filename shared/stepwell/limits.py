@@ -84,7 +84,6 @@ ITEM_BYTES = 32_000
 WAIT_TIMEOUTS_MS: dict[str, tuple[int | None, int]] = {
     "approval": (24 * HOUR_MS, 30 * DAY_MS),
     "response": (24 * HOUR_MS, 7 * DAY_MS),
-    "agent": (HOUR_MS, DAY_MS),
     "document": (7 * DAY_MS, 30 * DAY_MS),
     "signature": (7 * DAY_MS, 30 * DAY_MS),
     "test": (7 * DAY_MS, 30 * DAY_MS),
@@ -94,4 +93,5 @@ WAIT_TIMEOUTS_MS: dict[str, tuple[int | None, int]] = {
     "sleep": (None, YEAR_MS),
     "children": (5 * MINUTE_MS, DAY_MS),
     "workflow": (HOUR_MS, DAY_MS),  # a `run: workflow:name`
+    "agent": (HOUR_MS, DAY_MS),  # a `trigger_agent` that waits
 }

@@ -371,7 +371,7 @@ class AgentActionDef(Written):
     @classmethod
     def _of_its_type(cls, value: object, inner: ValidatorFunctionWrapHandler, info: ValidationInfo) -> object:
         model = PARAMETERS.get(info.data.get("action_type", ""))
-        return inner(value) if model is None else model.model_validate(value)
+        return inner(value if model is None else model.model_validate(value).model_dump(exclude_unset=True))
 
 
 class TimeoutParameters(Written):
