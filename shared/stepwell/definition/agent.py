@@ -15,6 +15,7 @@ from stepwell.definition.calls import SCHEME, check_workflow
 from stepwell.definition.common import Context, check_name, check_start, step_of
 from stepwell.definition.compensation import compensate_of
 from stepwell.definition.durations import show_duration
+from stepwell.definition.expressions import template_errors
 from stepwell.definition.graph import END, Call, Child, Json, Node, Rule, Step, Wait
 from stepwell.definition.text import closest
 from stepwell.definition.waits import check_retries, timeout_actions_of, timeout_of, wait_at
@@ -211,11 +212,10 @@ def _waiting_data(parameters: Mapping[str, Json], row: str) -> dict[str, Json]:
     shown = {name: parameters[key] for key, name in _SHOWN.items() if key in parameters}
     default_ms, _ = WAIT_TIMEOUTS_MS[row]
     default = None if default_ms is None else show_duration(default_ms)
-    return {
-        **parameters.get("data", {}),
-        **shown,
-        "timeout": parameters.get("timeout", parameters.get("duration", default)),
-    }
+    shown["timeout"] = parameters.get("timeout", parameters.get("duration", default))
+    flawed = {place for place, _ in template_errors(shown, variables=True)}  # told of at the parameter itself
+    shown = {name: value for name, value in shown.items() if not any(one.startswith(f"/{name}") for one in flawed)}
+    return {**(parameters.get("data") or {}), **shown}
 
 
 # -- other agents
