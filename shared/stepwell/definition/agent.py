@@ -58,6 +58,7 @@ def compile_actions(context: Context, document: Mapping[str, Json]) -> dict[str,
         following = next((name for other, name in names.items() if other > at), END)
         rules = _rules(context, names, names[at], action, following, path)
         nodes.setdefault(names[at], _node(context, names[at], action, path, rules))
+    context.variables = False
     check_start(context, document, "an agent starts with its first action; `start` is auto or manual")
     return nodes
 
