@@ -11,8 +11,11 @@ from stepwell.definition.graph import Json
 from stepwell.engine.children import child_id
 from stepwell.engine.records import ROOT, Status
 from stepwell.limits import DAY_MS, HOUR_MS
+from stepwell.runtime.dispatch import dispatch
 from stepwell.runtime.driving import run_now
-from stepwell.runtime.ports import RunQuery
+from stepwell.runtime.messages import DeadLetter, to_json
+from stepwell.runtime.ports import Lane, RunQuery
+from stepwell.runtime.worker import Unlimited
 from tests.runtime.kit import World, fails
 
 TALK = """
@@ -190,3 +193,19 @@ def test_each_action_is_logged_with_its_number_and_type_and_without_data(caplog:
         "action 4: send_message - completed",
         "completed",
     ]
+
+
+def test_an_agent_that_took_too_long_is_ended_although_who_should_have_ended_it_died() -> None:
+    """Its worker died again and again with the time-out's action, before it came to what the time-out demands."""
+    world, run_id = talking(workflow="asks", options="onTimeout: continue, timeoutActions: [{actionType: warn}]")
+    child = child_of(world, run_id)
+    world.clock.set(world.clock.now_ms() + HOUR_MS)
+    while (one := world.queue.receive((Lane.RESUME,), world.clock.now_ms(), 60_000)) is not None:
+        run_now(dispatch(world.parts, one.lane, one.message, Unlimited()))
+        world.queue.delete(one)
+    wake = run_now(world.service.standing(run_id)).wake()
+    world.lose_messages()
+    world.send(Lane.RESUME, to_json(DeadLetter(wake)))
+    world.deliver()
+    assert world.header(run_id).status is Status.COMPLETED
+    assert world.header(child).status is Status.CANCELLED

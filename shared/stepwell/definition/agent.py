@@ -10,6 +10,7 @@ import difflib
 import re
 from collections.abc import Mapping
 from dataclasses import replace
+from itertools import pairwise
 
 from stepwell.definition.calls import SCHEME, check_workflow
 from stepwell.definition.common import Context, check_name, check_start, step_of
@@ -49,15 +50,14 @@ def compile_actions(context: Context, document: Mapping[str, Json]) -> dict[str,
     actions = [(at, one) for at, one in enumerate(document.get("actions", ())) if one is not None]
     names = {at: _name(one, at) for at, one in actions}
     nodes: dict[str, Node] = {}
-    for at, action in actions:
+    for (at, action), (name, following) in zip(actions, pairwise([*names.values(), END]), strict=True):
         path = f"/actions/{at}"
-        check_name(context, names[at], f"{path}/id", "node")
-        if names[at] in nodes:
-            message = f"two actions have the id `{names[at]}`"
+        check_name(context, name, f"{path}/id", "node")
+        if name in nodes:
+            message = f"two actions have the id `{name}`"
             context.add("duplicate_name", message, f"{path}/id", "change one: results are kept by id")
-        following = next((name for other, name in names.items() if other > at), END)
-        rules = _rules(context, names, names[at], action, following, path)
-        nodes.setdefault(names[at], _node(context, names[at], action, path, rules))
+        rules = _rules(context, names, name, action, following, path)
+        nodes.setdefault(name, _node(context, name, action, path, rules))
     context.variables = False
     check_start(context, document, "an agent starts with its first action; `start` is auto or manual")
     return nodes
@@ -77,9 +77,9 @@ def check_window(context: Context, document: Mapping[str, Json]) -> None:
 
 def _name(action: Mapping[str, Json], at: int) -> str:
     """Its id; by default its number and its type."""
-    return (
-        str(action["id"]) if "id" in action else f"{at + 1}-{re.sub(r'[^A-Za-z0-9._-]+', '-', action['action_type'])}"
-    )
+    if "id" in action:
+        return str(action["id"])
+    return f"{at + 1}-{re.sub('[^A-Za-z0-9._-]+', '-', action['action_type'])}"
 
 
 def _rules(
@@ -101,8 +101,9 @@ def _target(context: Context, names: Mapping[int, str], written: str, path: str)
     """An action by its id, or by its number."""
     if written == END or written in names.values():
         return written
-    if written.isdecimal() and (name := names.get(int(written) - 1)) is not None:
-        return name
+    numbered = {str(at + 1): name for at, name in names.items()}
+    if written in numbered:
+        return numbered[written]
     message = f"`next_action_id` names `{written}`, which does not exist"
     context.add("unknown_target", message, path, closest(written, [*names.values(), END]))
     return END
@@ -122,14 +123,13 @@ def _node(context: Context, name: str, action: Mapping[str, Json], path: str, ru
         wait = _wait(context, kind, parameters, f"{path}/parameters")
     else:
         step = step_of(context, _as_step(context, action, path), path)
+    undo = compensate_of(context, action["compensate"], f"{path}/compensate") if "compensate" in action else None
     return Node(
         name=name,
         step=step,
         wait=wait,
         call=call,
-        compensate=compensate_of(context, action["compensate"], f"{path}/compensate")
-        if "compensate" in action
-        else None,
+        compensate=undo,
         rules=rules,
         max_visits=action.get("max_visits", MAX_VISITS),
     )
@@ -170,11 +170,8 @@ def _timeout_actions(context: Context, parameters: Mapping[str, Json], path: str
             continue
         for key in ("id", "next_action_id", "next_when", "compensate", "on_failure", "max_visits"):
             if key in action:
-                message, hint = (
-                    f"`{key}` means nothing to a timeout action",
-                    "they run in order, then `on_timeout` applies",
-                )
-                context.add("misplaced_key", message, f"{place}/{key}", hint)
+                hint = "they run in order, then `on_timeout` applies"
+                context.add("misplaced_key", f"`{key}` means nothing to a timeout action", f"{place}/{key}", hint)
         if action["action_type"] in _BUILT_IN:
             message = f"`{action['action_type']}` cannot be a timeout action"
             context.add("misplaced_action", message, f"{place}/action_type", "write it as an action of the agent")
@@ -190,12 +187,8 @@ def _timeout_actions(context: Context, parameters: Mapping[str, Json], path: str
 def _wait(context: Context, kind: str, parameters: Mapping[str, Json], path: str) -> Wait | None:
     row = WAITS[kind]
     if kind == "delay" and "duration" not in parameters:
-        context.add(
-            "missing_key",
-            "`duration` is missing",
-            path,
-            "say how long: {actionType: delay, parameters: {duration: 2h}}",
-        )
+        hint = "say how long: {actionType: delay, parameters: {duration: 2h}}"
+        context.add("missing_key", "`duration` is missing", path, hint)
         return None
     data = {key: parameters[key] for key in _OF_A_WAIT if key in parameters}
     if kind == "delay":

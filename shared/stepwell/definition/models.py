@@ -8,55 +8,27 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Literal
 
-from pydantic import (
-    AliasGenerator,
-    BaseModel,
-    ConfigDict,
-    Field,
-    PlainValidator,
-    ValidationError,
-    ValidationInfo,
-    ValidatorFunctionWrapHandler,
-    WithJsonSchema,
-    WrapValidator,
-    field_validator,
-)
+from pydantic import Field, ValidationError, ValidatorFunctionWrapHandler, WrapValidator
 from pydantic.alias_generators import to_camel
 from pydantic_core import PydanticCustomError
 
+from stepwell.definition.agent_models import PARAMETERS, AgentActionDef
 from stepwell.definition.graph import Json
-from stepwell.errors import UserError
+from stepwell.definition.model_parts import (
+    RUN,
+    RUN_OR_CHILD,
+    AtLeastOne,
+    CallDef,
+    Collection,
+    CompensateDef,
+    Condition,
+    Count,
+    Duration,
+    Names,
+    SchemaDef,
+    Written,
+)
 from stepwell.limits import APPROVERS, EVENT_PENDING, HISTORY_WINDOW_MAX
-
-
-def written(name: str) -> str:
-    """The key of a field: Python's reserved words carry an underscore behind them."""
-    return name.removesuffix("_")
-
-
-def _duration(value: object) -> object:
-    from stepwell.definition.durations import parse_duration  # noqa: PLC0415
-
-    if not (isinstance(value, str) and "{{" in value):
-        try:
-            parse_duration(value)
-        except UserError as error:
-            raise PydanticCustomError(
-                "bad_duration", "{message}", {"message": error.message, "hint": error.hint}
-            ) from None
-    return value
-
-
-def _condition(value: object) -> object:
-    if isinstance(value, (str, bool)):
-        return value
-    raise PydanticCustomError("condition_type", "Input should be an expression")
-
-
-def _expression(value: object) -> object:
-    if isinstance(value, str):
-        return value
-    raise PydanticCustomError("condition_type", "Input should be an expression")
 
 
 def _policy(value: object, inner: ValidatorFunctionWrapHandler) -> object:
@@ -64,118 +36,6 @@ def _policy(value: object, inner: ValidatorFunctionWrapHandler) -> object:
         return inner(value)
     except ValidationError:  # of a union, it would speak of every alternative
         raise PydanticCustomError("bad_policy", "Input should be a policy") from None
-
-
-def _names(value: object) -> object:
-    if isinstance(value, str) or (isinstance(value, list) and all(isinstance(name, str) for name in value)):
-        return value
-    raise PydanticCustomError("names_type", "Input should be a list of names")
-
-
-def _action_id(value: object) -> object:
-    if isinstance(value, str) or (isinstance(value, int) and not isinstance(value, bool)):
-        return value
-    raise PydanticCustomError("action_id_type", "Input should be an id")
-
-
-def _schema(value: object) -> object:
-    if isinstance(value, (dict, bool)):
-        return value
-    raise PydanticCustomError("schema_type", "Input should be a schema")
-
-
-Duration = Annotated[
-    Any,
-    PlainValidator(_duration),
-    WithJsonSchema(
-        {
-            "anyOf": [{"type": "string"}, {"type": "number", "minimum": 0}],
-            "description": "30s, 5m, 24h, 7d, ISO 8601 (PT5M), seconds as a number, or a template",
-        }
-    ),
-]
-Condition = Annotated[
-    Any,
-    PlainValidator(_condition),
-    WithJsonSchema({"type": ["string", "boolean"], "description": "a CEL expression; {{ }} around it is allowed"}),
-]
-Collection = Annotated[
-    Any,
-    PlainValidator(_expression),
-    WithJsonSchema({"type": "string", "description": "a CEL expression; its value is a list or an object"}),
-]
-Names = Annotated[
-    Any,
-    PlainValidator(_names),
-    WithJsonSchema(
-        {
-            "anyOf": [
-                {"type": "array", "items": {"type": "string"}, "minItems": 1, "maxItems": 100, "uniqueItems": True},
-                {"type": "string", "pattern": r"^\s*\{\{[\s\S]*\}\}\s*$"},
-            ],
-            "description": "a list of names, or a template whose value is one",
-        }
-    ),
-]
-ActionId = Annotated[
-    Any,
-    PlainValidator(_action_id),
-    WithJsonSchema({"type": ["string", "integer"], "description": "an action's id, or its number"}),
-]
-SchemaDef = Annotated[
-    Any, PlainValidator(_schema), WithJsonSchema({"type": ["object", "boolean"], "description": "a JSON Schema"})
-]
-RUN = "python:module.function, a name given by @step(name=…), http:METHOD URL, or lambda:NAME"
-_KNOWN_TYPES = ("send_message", "wait_for_response", "trigger_agent", "request_document", "request_signature",
-                "assign_test", "wait_for_event", "delay")  # fmt: skip
-RUN_OR_CHILD = f"{RUN}; or workflow:name, a child run"
-Count = Annotated[int, Field(ge=0)]
-AtLeastOne = Annotated[int, Field(ge=1)]
-
-
-class Written(BaseModel):
-    """Base of all: unknown keys are refused, values are not converted."""
-
-    model_config = ConfigDict(
-        extra="forbid",
-        strict=True,
-        alias_generator=AliasGenerator(alias=written),
-        validate_by_name=True,
-        validate_by_alias=True,
-        serialize_by_alias=True,
-    )
-
-
-class RetryDef(Written):
-    """How a failed attempt is tried again."""
-
-    max_retries: Count = 3
-    backoff: Literal["constant", "linear", "exponential"] = "exponential"
-    initial_delay: Duration = "1s"
-    max_delay: Duration = "60s"
-    jitter: Literal["none", "full"] = "none"
-    on: list[str] = Field(default=[], description="error categories and error types that are retried")
-
-
-class HttpDef(Written):
-    """What an HTTP step sends beside its input."""
-
-    headers: dict[str, Any] | None = Field(
-        default=None, description="by name: text with templates, or {secret: ssm:NAME, prefix: …}"
-    )
-    body: Literal["json", "form"] | None = Field(default=None, description="how the input is written; default: json")
-
-
-class CallDef(Written):
-    """How the user's code is called."""
-
-    input: Json = Field(default=None, description="any JSON with templates; default: the run's input and state")
-    http: HttpDef | None = Field(default=None, description="of a step whose `run` begins with `http:`")
-    timeout: Duration | None = None
-    retry: RetryDef | None = None
-    retry_policy: RetryDef | None = Field(default=None, description="the same as retry")
-    at_most_once: bool | None = None
-    pool: str | None = None
 
 
 class StepDef(CallDef):
@@ -227,12 +87,6 @@ class WaitDef(Written):
     heartbeat: Duration | None = Field(default=None, description="of `callback`: it fails when none comes for so long")
     any: list[WaitDef] | None = Field(default=None, description="the first of these that ends, ends the wait")
     all: list[WaitDef] | None = Field(default=None, description="the wait ends when each of these has ended")
-
-
-class CompensateDef(CallDef):
-    """A step that undoes what a node has done."""
-
-    run: str = Field(description=RUN)
 
 
 class CompensationDef(CallDef):
@@ -347,111 +201,6 @@ class DagStepDef(PlaceDef):
     agent: str | None = Field(default=None, description="the same as run")
     action: str | None = Field(default=None, description="the same as run")
     depends_on: list[str] | None = None
-
-
-class AgentActionDef(Written):
-    """One action of an agent: of a known type, or the name of a function."""
-
-    action_type: str = Field(description=f"{', '.join(_KNOWN_TYPES)}, or a name given by @step(name=…)")
-    id: ActionId | None = Field(default=None, description="default: its number and its type, as 1-send_message")
-    parameters: dict[str, Any] | None = Field(default=None, description="with templates; default: every variable")
-    next_action_id: ActionId | None = Field(default=None, description="what follows, or `end`; default: the next one")
-    next_when: Condition | None = Field(default=None, description="`next_action_id` follows only where this holds")
-    description: str | None = None
-    timeout: Duration | None = None
-    retry: RetryDef | None = None
-    retry_policy: RetryDef | None = Field(default=None, description="the same as retry")
-    at_most_once: bool | None = None
-    pool: str | None = None
-    on_failure: Literal["abort", "skip", "compensate"] | None = None
-    compensate: CompensateDef | None = None
-    max_visits: AtLeastOne | None = None
-
-    @field_validator("parameters", mode="wrap")
-    @classmethod
-    def _of_its_type(cls, value: object, inner: ValidatorFunctionWrapHandler, info: ValidationInfo) -> object:
-        model = PARAMETERS.get(info.data.get("action_type", ""))
-        return inner(value if model is None else model.model_validate(value).model_dump(exclude_unset=True))
-
-
-class TimeoutParameters(Written):
-    """How long an action waits, and what its time being up means."""
-
-    timeout: Duration | None = None
-    on_timeout: Literal["fail", "continue", "retry"] | None = None
-    max_retries: Count | None = None
-    timeout_actions: list[AgentActionDef] | None = None
-
-
-class WaitParameters(TimeoutParameters):
-    """Of an action that waits for an event."""
-
-    key: str | None = None
-    thread_id: str | None = Field(default=None, description="the same as key")
-    match: Condition | None = Field(default=None, description="a condition over `event`")
-    data: dict[str, Any] | None = Field(default=None, description="shown as waiting_data")
-
-
-class ResponseParameters(WaitParameters):
-    """Of `wait_for_response`."""
-
-    expected_from: str | None = Field(default=None, description="what the event's `from` has to be")
-
-
-class DocumentParameters(WaitParameters):
-    """Of `request_document`."""
-
-    documents: Names | None = Field(default=None, description="those asked for; default: one, any")
-
-
-class SignatureParameters(WaitParameters):
-    """Of `request_signature`."""
-
-    document: Json = Field(default=None, description="what is to be signed, shown as a part of waiting_data")
-
-
-class TestParameters(WaitParameters):
-    """Of `assign_test`."""
-
-    test: Json = Field(default=None, description="which one, shown as a part of waiting_data")
-
-
-class EventParameters(WaitParameters):
-    """Of `wait_for_event`."""
-
-    name: str | None = Field(default=None, description="the event's name; default: EVENT_COMPLETED")
-
-
-class DelayParameters(Written):
-    """Of `delay`."""
-
-    duration: Duration | None = None
-    timeout: Duration | None = Field(default=None, description="the same as duration")
-    data: dict[str, Any] | None = Field(default=None, description="shown as waiting_data")
-
-
-class TriggerParameters(TimeoutParameters):
-    """Of `trigger_agent`."""
-
-    agent: str | None = Field(default=None, description="the workflow's name")
-    wait_for_completion: bool | None = Field(default=None, description="false: an independent run; default: true")
-    input: Json = Field(default=None, description="any JSON with templates; default: every variable")
-    parameters: Json = Field(default=None, description="the same as input")
-    on_failure: Literal["return", "propagate"] | None = Field(
-        default=None, description="return (default): childExecutionSuccess tells; propagate: the action fails too"
-    )
-    parent_close: Literal["cancel", "abandon"] | None = None
-
-
-PARAMETERS: dict[str, type[Written]] = {
-    "wait_for_response": ResponseParameters,
-    "trigger_agent": TriggerParameters,
-    "request_document": DocumentParameters,
-    "request_signature": SignatureParameters,
-    "assign_test": TestParameters,
-    "wait_for_event": EventParameters,
-    "delay": DelayParameters,
-}
 
 
 class EventDef(Written):

@@ -16,7 +16,8 @@ from pydantic import BaseModel, ValidationError
 from pydantic.alias_generators import to_camel
 from pydantic_core import ErrorDetails
 
-from stepwell.definition import models
+from stepwell.definition import model_parts, models
+from stepwell.definition.agent_models import PARAMETERS, AgentActionDef
 from stepwell.definition.graph import Json
 from stepwell.definition.text import closest, pointer, pointer_part
 from stepwell.errors import Problem
@@ -78,16 +79,16 @@ def check_shape(data: Mapping[str, Json], prefix: str = "") -> Shape:
 @cache
 def _fields(model: type[BaseModel]) -> dict[str, tuple[str, type[BaseModel]] | None]:
     """Each key a model knows, and whether models are in it: one, a list of them or a map of them."""
-    return {models.written(name): _nested(info.annotation) for name, info in model.model_fields.items()}
+    return {model_parts.written(name): _nested(info.annotation) for name, info in model.model_fields.items()}
 
 
 def _fields_in(model: type[BaseModel], data: Mapping[str, Json]) -> dict[str, tuple[str, type[BaseModel]] | None]:
     """The same; what an action's parameters are depends on its type."""
     fields = _fields(model)
-    if model is not models.AgentActionDef:
+    if model is not AgentActionDef:
         return fields
     kind = next((value for key, value in data.items() if _snake(key) == "action_type"), None)
-    parameters = models.PARAMETERS.get(kind) if isinstance(kind, str) else None
+    parameters = PARAMETERS.get(kind) if isinstance(kind, str) else None
     return fields if parameters is None else {**fields, "parameters": ("one", parameters)}
 
 
