@@ -18,6 +18,8 @@ TAGS = 50  # tags of a run: `too_many_tags`
 # Definitions
 DEFINITION_BYTES = 1_000_000  # a definition file: `definition_too_large`
 DEFINITION_NODES = 1_000  # nodes of one workflow: `too_many_nodes`
+HISTORY_WINDOW = 20  # messages of an agent's conversation that its state keeps, unless its definition says otherwise
+HISTORY_WINDOW_MAX = 200  # what a definition may ask for: `bad_value`
 WAIT_ARMS = 100  # waits in one `any` or `all`: `too_many_waits`
 DOCUMENTS = 100  # documents that one wait asks for: `bad_value`
 APPROVERS = 100  # names of one approval: `bad_value`
@@ -108,4 +110,5 @@ WAIT_TIMEOUTS_MS: dict[str, tuple[int | None, int]] = {
     "sleep": (None, YEAR_MS),
     "children": (5 * MINUTE_MS, DAY_MS),
     "workflow": (HOUR_MS, DAY_MS),  # a `run: workflow:name`
+    "agent": (HOUR_MS, DAY_MS),  # a `trigger_agent` that waits
 }

@@ -6,6 +6,7 @@ from textwrap import dedent
 
 import pytest
 
+from stepwell.definition.agent_models import PARAMETERS
 from stepwell.definition.compiler import compile_definition
 from stepwell.errors import Problem
 from stepwell.limits import DEFINITION_NODES
@@ -282,7 +283,6 @@ UNSUPPORTED = [
     ("rate limit", TIMELINE + "  - {name: a}\nrateLimit: {limit: 1, per: 1m}", 4),
     *[(f"for: {kind}", ENTRY + f"wait: {{for: {kind}}}", 4) for kind in ("agent", "children")],
     ("timeout action", ENTRY + "wait: {for: response, timeout_actions: [{run: x, compensate: {run: y}}]}", 4),
-    ("actions", HEAD + "actions: []", 2),
     ("States", HEAD + "States: {}", 2),
 ]
 
@@ -431,6 +431,15 @@ def test_hostile_documents_are_problems_and_not_crashes() -> None:
     ]
     texts += [
         f"{NODES}  a: {{children: [{{{key}: {value}}}, {{workflow: f}}]}}" for key in children for value in values
+    ]
+    action = ["action_type", "id", "parameters", "next_action_id", "next_when", "on_failure", "compensate", "timeout"]
+    texts += [f"{HEAD}actions: [{{actionType: x, {key}: {value}}}]" for key in action[1:] for value in values]
+    texts += [f"{HEAD}actions: [{{{key}: {value}}}]" for key in action for value in values]
+    texts += [
+        f"{HEAD}actions: [{{actionType: {kind}, parameters: {{{key}: {value}}}}}]"
+        for kind, model in PARAMETERS.items()
+        for key in model.model_fields
+        for value in values
     ]
     for text in texts:
         problems = compile_definition(text).problems

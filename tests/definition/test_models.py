@@ -66,8 +66,31 @@ WAITS = {
     },
 }
 
+AGENT = {
+    "agent": "a",
+    "historyWindow": 5,
+    "actions": [
+        {"actionType": "send_message", "parameters": {"any": ["thing"]}, "retryPolicy": {}},
+        {
+            "id": 2,
+            "action_type": "wait_for_response",
+            "parameters": {
+                "threadId": "t",
+                "expectedFrom": "ana",
+                "onTimeout": "continue",
+                "timeoutActions": [{"actionType": "send_message"}],
+            },
+            "nextActionId": "end",
+            "nextWhen": "a > 1",
+        },
+        {"actionType": "trigger_agent", "parameters": {"agent": "b", "waitForCompletion": False}},
+        {"actionType": "request_document", "parameters": {"documents": ["cv"]}},
+        {"actionType": "delay", "parameters": {"timeout": "2h"}},
+    ],
+}
 
-@pytest.mark.parametrize("good", [GOOD, FORK, CALLS, WAITS])
+
+@pytest.mark.parametrize("good", [GOOD, FORK, CALLS, WAITS, AGENT])
 def test_the_schema_accepts_what_compiles(good: dict[str, object]) -> None:
     fastjsonschema.compile(json_schema(), use_default=False)(good)
     compile_document(good)
@@ -91,6 +114,9 @@ def test_the_schema_accepts_what_compiles(good: dict[str, object]) -> None:
         {"timeline": [{"name": "a", "wait": {"for": "approval", "approvers": {"need": 0}}}]},
         {"timeline": [{"name": "a", "wait": {"for": "approval", "escalate": {"after": "4h"}}}]},
         {"events": {"paid": {"max_pending": 10_001}}},
+        {"timeline": None, "actions": [{"parameters": {}}]},
+        {"timeline": None, "actions": [{"actionType": "delay", "parameters": {"agent": "b"}}]},
+        {"timeline": None, "actions": [{"action_type": "wait_for_response", "parameters": {"documents": ["cv"]}}]},
     ],
 )
 def test_the_schema_refuses_what_the_check_refuses(change: dict[str, object]) -> None:

@@ -104,6 +104,7 @@ def _ends(kind: str) -> str:
         "sleep": "its timer",
         "children": "the child runs",
         "workflow": "the child run",
+        "agent": "the agent that was triggered",
     }
     return ends.get(kind) or f"the event `{WAITED_FOR[kind]}`"
 

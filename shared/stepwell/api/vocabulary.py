@@ -6,8 +6,11 @@ from typing import Any
 
 from stepwell.api.requests import VOCABULARIES
 from stepwell.api.views import RunView
+from stepwell.definition.graph import END
+from stepwell.engine.agents import HISTORY
 from stepwell.engine.records import Status
 from stepwell.errors import InvalidInput
+from stepwell.runtime.logbook import Standing
 
 SAME = "*"  # the phase itself
 
@@ -21,6 +24,7 @@ waiting.delay         sleeping                  WAITING    Suspended  executing
 waiting.sleep         sleeping                  WAITING    Suspended  executing
 waiting.approval      waiting_for_approval      WAITING    Suspended  blocked
 waiting.children      waiting_for_subworkflows  WAITING    Suspended  executing
+waiting.agent         waiting_for_subworkflows  WAITING    Suspended  executing
 waiting.rest          executing_step            WAITING    Suspended  blocked
 paused                *                         RUNNING    Suspended  blocked
 compensating          executing_step            RUNNING    Running    compensating
@@ -40,14 +44,14 @@ def _rows(text: str) -> dict[tuple[str, str], str]:
 WORDS = _rows(_TABLE)
 
 
-def in_words_of(vocabulary: str, view: RunView) -> dict[str, Any]:
-    """The run's view with the status, and what goes with it, in this vocabulary. Raises InvalidInput."""
+def in_words_of(vocabulary: str, view: RunView, at: Standing) -> dict[str, Any]:
+    """The view of the run `at`, with the status and what goes with it in this vocabulary. Raises InvalidInput."""
     if vocabulary not in VOCABULARIES:
         raise InvalidInput(f"{vocabulary[:40]!r} is no vocabulary", code="unknown_vocabulary",
                            hint=f"as={' | '.join(VOCABULARIES)}")  # fmt: skip
     word = WORDS[_row_of(view), vocabulary]
     shown: dict[str, Any] = {**view, "status": view["phase"] if word == SAME else word}
-    return {**shown, **_OWN[vocabulary](view)}
+    return {**shown, **_OWN[vocabulary](view, at)}
 
 
 def _row_of(view: RunView) -> str:
@@ -57,22 +61,38 @@ def _row_of(view: RunView) -> str:
     return row if (row, VOCABULARIES[0]) in WORDS else "waiting.rest"
 
 
-def _agent(view: RunView) -> dict[str, Any]:
+def _agent(view: RunView, at: Standing) -> dict[str, Any]:
+    """An agent's checkpoint: its action, the next one, its variables and its conversation; and how it ended."""
     error = view["error"] if view["ended_at"] else None
+    given = view["input"] if isinstance(view["input"], dict) else {}
+    variables = {**given, **view["state"]}
     return {
         "waitingFor": "agent" if view["waiting_for"] == "children" else view["waiting_for"],
-        "variables": view["state"],
+        "waitingUntil": view["waiting_until"],
+        "waitingData": view["waiting_data"],
+        "currentActionId": next(iter(view["current_steps"]), None),
+        "nextActionId": _next_action(view, at),
+        "conversationHistory": variables.pop(HISTORY, []),
+        "variables": variables,
         "completed_at": view["ended_at"],
         "error_message": error["message"] if error else None,
         "failed_action_id": (error["step"] or None) if error else None,
     }
 
 
-def _dag(view: RunView) -> dict[str, Any]:
+def _next_action(view: RunView, at: Standing) -> str | None:
+    """Where the run goes from here; None at the end of the way, and where a condition is to decide."""
+    node = next((at.graph.nodes[name] for name in view["current_steps"] if name in at.graph.nodes), None)
+    if node is None or len(node.rules) != 1 or node.rules[0].when is not None:
+        return None
+    return node.rules[0].to if node.rules[0].to != END else None
+
+
+def _dag(view: RunView, at: Standing) -> dict[str, Any]:
     return {"outcome": "partial" if view["outcome"] == "partial_rollback" else view["outcome"]}
 
 
-def _nothing(view: RunView) -> dict[str, Any]:
+def _nothing(view: RunView, at: Standing) -> dict[str, Any]:
     return {}
 
 

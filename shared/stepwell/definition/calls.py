@@ -70,7 +70,7 @@ def check_step_failure(context: Context, data: Mapping[str, Json], path: str) ->
 
 def _child(context: Context, data: Mapping[str, Json], path: str) -> Child:
     workflow: str = data["run"].removeprefix(SCHEME)
-    _check_workflow(context, workflow, f"{path}/run")
+    check_workflow(context, workflow, f"{path}/run")
     return Child(workflow, workflow, context.template(data, "input", path))
 
 
@@ -87,7 +87,7 @@ def _children(context: Context, name: str, written: Json, path: str) -> tuple[Ch
     names = child_names([(one["workflow"], one.get("name")) for _, one in listed])
     children: dict[str, Child] = {}
     for child, (at, one) in zip(names, listed, strict=True):
-        if _check_workflow(context, one["workflow"], f"{at}/workflow") or "name" in one:
+        if check_workflow(context, one["workflow"], f"{at}/workflow") or "name" in one:
             check_name(context, child, f"{at}/name" if "name" in one else f"{at}/workflow", "child")
         if child in children:
             context.add("duplicate_name", f"two children are named `{child}`", f"{at}/name", "rename one")
@@ -95,7 +95,8 @@ def _children(context: Context, name: str, written: Json, path: str) -> tuple[Ch
     return tuple(children.values())
 
 
-def _check_workflow(context: Context, workflow: str, path: str) -> bool:
+def check_workflow(context: Context, workflow: str, path: str) -> bool:
+    """Whether it can be a workflow's name; whether there is such a workflow is for the folder to say."""
     if not check_name(context, workflow, path, "workflow"):
         return False
     context.called.append(called_at(workflow, path))

@@ -37,6 +37,7 @@ class Context:
         self.steps_read: list[tuple[str, str]] = []  # a node's name, and where an expression reads it
         self.branch_read: list[str] = []  # where an expression reads `branch`
         self.called: list[Called] = []
+        self.variables = False  # whether names that expressions do not have are variables
 
     def add(self, code: str, message: str, path: str, hint: str = "", severity: str = "error") -> None:
         self.problems.append(Problem(code, message, path, hint, severity=severity))
@@ -48,14 +49,14 @@ class Context:
     def failed(self) -> bool:
         return any(problem.severity == "error" for problem in self.problems)
 
-    def condition(self, data: Mapping[str, Json], key: str, path: str) -> Collection | None:
+    def condition(self, data: Mapping[str, Json], key: str, path: str, *, variables: bool = False) -> Collection | None:
         """A CEL condition under `key`; true and false are conditions too."""
         value = data.get(key)
         if value is None:
             return None
         text = value if isinstance(value, str) else str(value).lower()
         try:
-            return self.seen(compile_expression(text), f"{path}/{key}")
+            return self.seen(compile_expression(text, variables=variables), f"{path}/{key}")
         except ExpressionError as error:
             self.add_error(error, f"{path}/{key}")
             return None
@@ -65,9 +66,9 @@ class Context:
 
     def template_of(self, value: Json, path: str) -> Expression | None:
         try:
-            return self.seen(compile_template(value), path)
+            return self.seen(compile_template(value, variables=self.variables), path)
         except ExpressionError:
-            for place, error in template_errors(value, path):
+            for place, error in template_errors(value, path, variables=self.variables):
                 self.add_error(error, place)
             return None
 

@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import PurePath
 
+from stepwell.definition.agent import check_window, compile_actions, window_of
 from stepwell.definition.called import Called
 from stepwell.definition.checks import check_graph, check_steps_read, lint
 from stepwell.definition.common import MODES, Context, check_name
@@ -25,7 +26,12 @@ from stepwell.limits import DEFINITION_NODES, RETENTION_MS
 
 MOST_PROBLEMS = 500  # of one definition: more than anybody reads
 FORMATS = ("nodes", "timeline", "steps", "actions", "States")
-COMPILERS = {"timeline": compile_timeline, "nodes": compile_nodes, "steps": compile_steps}
+COMPILERS = {
+    "timeline": compile_timeline,
+    "nodes": compile_nodes,
+    "steps": compile_steps,
+    "actions": compile_actions,
+}
 ENVELOPE = ("apiVersion", "kind", "metadata", "spec")
 
 
@@ -118,7 +124,7 @@ def _open(context: Context, data: Json) -> _Opened | None:
             "wrong_type",
             "a definition is a mapping",
             "",
-            "write `workflow: name` and `timeline:`, `nodes:` or `steps:`",
+            "write `workflow: name` and `timeline:`, `nodes:`, `steps:` or `actions:`",
         )
         return None
     opened = _Opened(data, "", None)
@@ -127,7 +133,7 @@ def _open(context: Context, data: Json) -> _Opened | None:
     written = [name for name in FORMATS if name in opened.body]
     if not written:
         close = [key for key in opened.body if closest(key, FORMATS).startswith("did you mean")]
-        hint = closest(close[0], FORMATS) if close else "write `timeline:`, `nodes:` or `steps:`"
+        hint = closest(close[0], FORMATS) if close else "write `timeline:`, `nodes:`, `steps:` or `actions:`"
         context.add("no_format", "the definition has no nodes", opened.prefix, hint)
     elif len(written) > 1:
         place = f"{opened.prefix}/{written[1]}"
@@ -164,6 +170,7 @@ def _compile(context: Context, document: Mapping[str, Json], flawed: bool = Fals
     if "compensation" in document and written_as != "steps":
         hint = "write compensate: {run: python:module.undo} at the node itself"
         context.add("misplaced_key", "the list `compensation` is for the format `steps`", "/compensation", hint)
+    check_window(context, document)
     start = start_of(context, document) if written_as == "nodes" else next(iter(nodes), "")
     _check_count(context, document, nodes)
     made = _graph(context, document, nodes, start)
@@ -211,6 +218,7 @@ def _graph(context: Context, document: Mapping[str, Json], nodes: Mapping[str, N
         dag=dag_of(document),
         event_triggers=event_triggers,
         schedules=schedules,
+        history_window=window_of(document),
     )
 
 

@@ -12,10 +12,11 @@ import json
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
 from stepwell.definition.graph import Collection, Expression, Json
 from stepwell.definition.text import pointer_part
+from stepwell.definition.variables import SOURCES, Lookup, lookup_of, variable, words_of
 from stepwell.errors import ExpressionError
 from stepwell.limits import EXPRESSION_CHARACTERS
 
@@ -38,17 +39,20 @@ _TOKENS = re.compile(
 class CelExpression:
     """One CEL expression."""
 
-    __slots__ = ("_code", "names", "reads_error", "steps", "text")
+    __slots__ = ("_code", "_variables", "names", "reads_error", "steps", "text")
 
-    def __init__(self, text: str, source: str, names: tuple[str, ...]) -> None:
+    def __init__(self, text: str, source: str, names: tuple[str, ...], variables: frozenset[str] = frozenset()) -> None:
         from stepwell.definition import cel_ast, cel_eval  # noqa: PLC0415 - loads the library: only when needed
 
-        tree: Tree = _parse(source, names)
+        known = (*names, *sorted(variables))
+        tree: Tree = _parse(source, known)
+        free = cel_ast.free_names(tree)
         self.text = text
-        self.names = cel_ast.free_names(tree) & frozenset(names)
+        self._variables = free & variables
+        self.names = free & frozenset(names) | (SOURCES if self._variables else frozenset())
         self.reads_error = "error" in self.names or "_last_error" in cel_ast.members_of(tree, "state")
         self.steps = cel_ast.members_of(tree, "steps")
-        self._code = cel_eval.compile_tree(tree, dict.fromkeys(names))
+        self._code = cel_eval.compile_tree(tree, dict.fromkeys(known))
 
     def evaluate(self, names: Mapping[str, Json]) -> Json:
         from stepwell.definition.cel_values import Budget  # noqa: PLC0415 - see above
@@ -73,11 +77,15 @@ class CelExpression:
             scope = {name: names[name] for name in self.names if name in names}
             if "now" in scope:
                 scope["now"] = _timestamp(scope["now"])
+            scope |= {name: variable(scope, name) for name in self._variables}
             return finish(self._code(Frame(scope, budget)))
         except ExpressionError as error:
             raise ExpressionError(f"{error.message}, in {shown(self.text)}", hint=error.hint) from None
         except Exception as error:  # whatever it is, it must fail the node and not the worker
             raise ExpressionError(f"{type(error).__name__} while evaluating {shown(self.text)}") from error
+
+
+Part: TypeAlias = CelExpression | Lookup  # what stands between {{ and }}
 
 
 class Constant:
@@ -104,9 +112,7 @@ class Template:
 
     __slots__ = ("_build", "names", "reads_error", "steps", "text")
 
-    def __init__(
-        self, text: str, parts: list[CelExpression], build: Callable[[Mapping[str, Json], Budget], Json]
-    ) -> None:
+    def __init__(self, text: str, parts: list[Part], build: Callable[[Mapping[str, Json], Budget], Json]) -> None:
         self.text = text
         self.names = frozenset[str]().union(*(part.names for part in parts))
         self.steps = frozenset[str]().union(*(part.steps for part in parts))
@@ -122,8 +128,8 @@ class Template:
         return _items_of(self.evaluate(names))
 
 
-def compile_expression(text: str, names: tuple[str, ...] = NAMES) -> Collection:
-    """A CEL expression over `names`; `{{ }}` around it is allowed.
+def compile_expression(text: str, names: tuple[str, ...] = NAMES, *, variables: bool = False) -> Collection:
+    """A CEL expression over `names`; `{{ }}` around it is allowed. `variables`: other names are variables.
 
     Raises ExpressionError: `bad_expression`, `unknown_name`, …
     """
@@ -131,33 +137,36 @@ def compile_expression(text: str, names: tuple[str, ...] = NAMES) -> Collection:
     source = trimmed
     if trimmed.startswith(_OPEN) and _end_of_expression(trimmed, 2) == len(trimmed) - 2:
         source = trimmed[2:-2].strip()
-    return _expression(text, source, names)
+    return _expression(text, source, names, variables=variables)
 
 
-def compile_template(value: Json) -> Expression:
-    """Any JSON value whose strings may hold `{{ }}`. A string that is one template keeps the value's type."""
-    parts: list[CelExpression] = []
-    build = _template(value, parts)
+def compile_template(value: Json, *, variables: bool = False) -> Expression:
+    """Any JSON value whose strings may hold `{{ }}`. A string that is one template keeps the value's type.
+
+    `variables`: names that expressions do not have are variables, and what is null is empty inside a text.
+    """
+    parts: list[Part] = []
+    build = _template(value, parts, variables)
     text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, default=str)
     return Template(text, parts, build) if build is not None else Constant(value, text)
 
 
 def template_pieces(text: str) -> list[str | CelExpression]:
-    """A text's literal parts and its `{{ }}`, in order. Raises ExpressionError."""
-    return list(_pieces(text))
+    """A text's literal parts and its `{{ }}`, in order, without variables. Raises ExpressionError."""
+    return [piece for piece in _pieces(text) if not isinstance(piece, Lookup)]
 
 
-def template_errors(value: Json, path: str = "") -> Iterator[tuple[str, ExpressionError]]:
+def template_errors(value: Json, path: str = "", *, variables: bool = False) -> Iterator[tuple[str, ExpressionError]]:
     """Every string of a template that does not compile, with its JSON pointer."""
     if isinstance(value, dict):
         for key, item in value.items():
-            yield from template_errors(item, f"{path}/{pointer_part(key)}")
+            yield from template_errors(item, f"{path}/{pointer_part(key)}", variables=variables)
     elif isinstance(value, list):
         for index, item in enumerate(value):
-            yield from template_errors(item, f"{path}/{index}")
+            yield from template_errors(item, f"{path}/{index}", variables=variables)
     elif isinstance(value, str):
         try:
-            _template(value, [])
+            _template(value, [], variables)
         except ExpressionError as error:
             yield path, error
 
@@ -179,7 +188,7 @@ def _items_of(value: Json) -> Sequence[Json]:
     return Items(value)
 
 
-def _expression(text: str, source: str, names: tuple[str, ...] = NAMES) -> CelExpression:
+def _expression(text: str, source: str, names: tuple[str, ...] = NAMES, *, variables: bool = False) -> CelExpression:
     if len(source) > EXPRESSION_CHARACTERS:
         raise ExpressionError(
             f"the expression has {len(source)} characters; {EXPRESSION_CHARACTERS} are allowed",
@@ -188,7 +197,7 @@ def _expression(text: str, source: str, names: tuple[str, ...] = NAMES) -> CelEx
         )
     if not source:
         raise ExpressionError("the expression is empty", hint="write a CEL expression, for example result.amount > 100")
-    return CelExpression(text, source, names)
+    return CelExpression(text, source, names, words_of(_bare(source)) - {*names} if variables else frozenset())
 
 
 @lru_cache(maxsize=4)
@@ -232,7 +241,7 @@ def _unknown_name(name: str, names: tuple[str, ...]) -> ExpressionError:
 
 
 def _syntax_hint(source: str, message: str) -> str:
-    bare = _TOKENS.sub("''", source)
+    bare = _bare(source)
     if _OPEN in bare:
         return "leave out the inner {{ }}: the whole is one expression"
     if re.search(r"(?<![=!<>])=(?!=)", bare):
@@ -248,6 +257,11 @@ def _syntax_hint(source: str, message: str) -> str:
     return "CEL reads like: result.amount > 100 && state.kind == 'order'"
 
 
+def _bare(source: str) -> str:
+    """A source without what stands in its strings."""
+    return _TOKENS.sub("''", source)
+
+
 def _timestamp(value: Json) -> Any:
     """`now` comes in as ISO 8601 text or as milliseconds and is a timestamp in CEL."""
     if isinstance(value, str):
@@ -258,41 +272,42 @@ def _timestamp(value: Json) -> Any:
     return value
 
 
-def _template(value: Json, parts: list[CelExpression]) -> Callable[[Mapping[str, Json], Budget], Json] | None:
+def _template(value: Json, parts: list[Part], variables: bool) -> Callable[[Mapping[str, Json], Budget], Json] | None:
     """What makes the value, or None where it is constant. The expressions found are added to `parts`."""
     if isinstance(value, str):
-        return _text_template(value, parts) if _OPEN in value else None
+        return _text_template(value, parts, variables) if _OPEN in value else None
     if isinstance(value, dict):
-        built = {key: _template(item, parts) for key, item in value.items()}
+        built = {key: _template(item, parts, variables) for key, item in value.items()}
         if not any(built.values()):
             return None
         return lambda names, budget: {
             key: value[key] if build is None else build(names, budget) for key, build in built.items()
         }
     if isinstance(value, list):
-        items = [(item, _template(item, parts)) for item in value]
+        items = [(item, _template(item, parts, variables)) for item in value]
         if all(build is None for _, build in items):
             return None
         return lambda names, budget: [item if build is None else build(names, budget) for item, build in items]
     return None
 
 
-def _text_template(text: str, parts: list[CelExpression]) -> Callable[[Mapping[str, Json], Budget], Json]:
-    pieces = list(_pieces(text))
-    found = [piece for piece in pieces if isinstance(piece, CelExpression)]
+def _text_template(text: str, parts: list[Part], variables: bool) -> Callable[[Mapping[str, Json], Budget], Json]:
+    pieces = list(_pieces(text, variables))
+    found = [piece for piece in pieces if not isinstance(piece, str)]
     parts.extend(found)
     if len(found) == 1 and all(piece is found[0] or not str(piece).strip() for piece in pieces):
         return found[0].evaluate_within
 
     def join(names: Mapping[str, Json], budget: Budget) -> Json:
         return "".join(
-            piece if isinstance(piece, str) else _as_text(piece.evaluate_within(names, budget)) for piece in pieces
+            piece if isinstance(piece, str) else _as_text(piece.evaluate_within(names, budget), variables)
+            for piece in pieces
         )
 
     return join
 
 
-def _pieces(text: str) -> Iterator[str | CelExpression]:
+def _pieces(text: str, variables: bool = False) -> Iterator[str | Part]:
     at = 0
     while (start := text.find(_OPEN, at)) >= 0:
         if start > at:
@@ -300,7 +315,9 @@ def _pieces(text: str) -> Iterator[str | CelExpression]:
         end = _end_of_expression(text, start + 2)
         if end < 0:
             raise ExpressionError(f"{shown(text)} has {{{{ without }}}}", hint="close the template with }}")
-        yield _expression(text[start : end + 2], text[start + 2 : end].strip())
+        whole, source = text[start : end + 2], text[start + 2 : end].strip()
+        lookup = lookup_of(whole, source, NAMES) if variables else None
+        yield lookup or _expression(whole, source, variables=variables)
         at = end + 2
     if at < len(text):
         yield text[at:]
@@ -320,5 +337,7 @@ def _end_of_expression(text: str, at: int) -> int:
     return -1
 
 
-def _as_text(value: Json) -> str:
+def _as_text(value: Json, nothing_is_empty: bool = False) -> str:
+    if value is None and nothing_is_empty:
+        return ""
     return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, separators=(",", ":"))

@@ -102,6 +102,10 @@ class Call:
     failed_child: str = "propagate"  # propagate: the node fails | isolate: null | return: the result says how it ended
     siblings: str = "cancel"  # cancel | finish: the others, when one fails
     parent_close: str = "cancel"  # cancel | abandon: children that still run when nobody waits for them any more
+    kind: str = "children"  # children | agent: what the wait is called; an agent brings its variables along
+    on_timeout: str = "fail"  # fail | continue | retry: other runs in their place
+    max_retries: int = 3  # for on_timeout: retry
+    timeout_actions: tuple[Step, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,6 +136,7 @@ class Wait:
     event: str | None = None  # the event's name, for the kinds that wait for one; `response`: MESSAGE_RECEIVED
     key: Expression | None = None
     match: Expression | None = None  # over `event`
+    sender: Expression | None = None  # whom the event is to be from: text that `event.from` equals
     data: Expression | None = None
     timeout: Expression | None = None  # a templated timeout or duration; else timeout_ms
     timeout_ms: int | None = None  # None: no limit. Defaults are filled in by the compiler
@@ -222,7 +227,7 @@ class Graph:
 
     name: str
     version: str
-    format: str  # nodes | timeline | steps
+    format: str  # nodes | timeline | steps | actions
     start: str
     nodes: Mapping[str, Node]  # in the order of the definition
     document: Mapping[str, Json]  # the definition as written, envelope removed: what is stored under the version
@@ -243,3 +248,4 @@ class Graph:
     dag: Mapping[str, tuple[str, ...]] = field(default_factory=dict)  # of `steps`: each node's dependencies
     event_triggers: tuple[EventTrigger, ...] = ()
     schedules: tuple[ScheduleTrigger, ...] = ()
+    history_window: int = 0  # of `actions`: how many messages of the conversation are kept

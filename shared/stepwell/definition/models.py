@@ -8,53 +8,27 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Literal
 
-from pydantic import (
-    AliasGenerator,
-    BaseModel,
-    ConfigDict,
-    Field,
-    PlainValidator,
-    ValidationError,
-    ValidatorFunctionWrapHandler,
-    WithJsonSchema,
-    WrapValidator,
-)
+from pydantic import Field, ValidationError, ValidatorFunctionWrapHandler, WrapValidator
 from pydantic.alias_generators import to_camel
 from pydantic_core import PydanticCustomError
 
+from stepwell.definition.agent_models import PARAMETERS, AgentActionDef
 from stepwell.definition.graph import Json
-from stepwell.errors import UserError
-from stepwell.limits import APPROVERS, EVENT_PENDING
-
-
-def written(name: str) -> str:
-    """The key of a field: Python's reserved words carry an underscore behind them."""
-    return name.removesuffix("_")
-
-
-def _duration(value: object) -> object:
-    from stepwell.definition.durations import parse_duration  # noqa: PLC0415
-
-    if not (isinstance(value, str) and "{{" in value):
-        try:
-            parse_duration(value)
-        except UserError as error:
-            raise PydanticCustomError(
-                "bad_duration", "{message}", {"message": error.message, "hint": error.hint}
-            ) from None
-    return value
-
-
-def _condition(value: object) -> object:
-    if isinstance(value, (str, bool)):
-        return value
-    raise PydanticCustomError("condition_type", "Input should be an expression")
-
-
-def _expression(value: object) -> object:
-    if isinstance(value, str):
-        return value
-    raise PydanticCustomError("condition_type", "Input should be an expression")
+from stepwell.definition.model_parts import (
+    RUN,
+    RUN_OR_CHILD,
+    AtLeastOne,
+    CallDef,
+    Collection,
+    CompensateDef,
+    Condition,
+    Count,
+    Duration,
+    Names,
+    SchemaDef,
+    Written,
+)
+from stepwell.limits import APPROVERS, EVENT_PENDING, HISTORY_WINDOW_MAX
 
 
 def _policy(value: object, inner: ValidatorFunctionWrapHandler) -> object:
@@ -62,105 +36,6 @@ def _policy(value: object, inner: ValidatorFunctionWrapHandler) -> object:
         return inner(value)
     except ValidationError:  # of a union, it would speak of every alternative
         raise PydanticCustomError("bad_policy", "Input should be a policy") from None
-
-
-def _names(value: object) -> object:
-    if isinstance(value, str) or (isinstance(value, list) and all(isinstance(name, str) for name in value)):
-        return value
-    raise PydanticCustomError("names_type", "Input should be a list of names")
-
-
-def _schema(value: object) -> object:
-    if isinstance(value, (dict, bool)):
-        return value
-    raise PydanticCustomError("schema_type", "Input should be a schema")
-
-
-Duration = Annotated[
-    Any,
-    PlainValidator(_duration),
-    WithJsonSchema(
-        {
-            "anyOf": [{"type": "string"}, {"type": "number", "minimum": 0}],
-            "description": "30s, 5m, 24h, 7d, ISO 8601 (PT5M), seconds as a number, or a template",
-        }
-    ),
-]
-Condition = Annotated[
-    Any,
-    PlainValidator(_condition),
-    WithJsonSchema({"type": ["string", "boolean"], "description": "a CEL expression; {{ }} around it is allowed"}),
-]
-Collection = Annotated[
-    Any,
-    PlainValidator(_expression),
-    WithJsonSchema({"type": "string", "description": "a CEL expression; its value is a list or an object"}),
-]
-Names = Annotated[
-    Any,
-    PlainValidator(_names),
-    WithJsonSchema(
-        {
-            "anyOf": [
-                {"type": "array", "items": {"type": "string"}, "minItems": 1, "maxItems": 100, "uniqueItems": True},
-                {"type": "string", "pattern": r"^\s*\{\{[\s\S]*\}\}\s*$"},
-            ],
-            "description": "a list of names, or a template whose value is one",
-        }
-    ),
-]
-SchemaDef = Annotated[
-    Any, PlainValidator(_schema), WithJsonSchema({"type": ["object", "boolean"], "description": "a JSON Schema"})
-]
-RUN = "python:module.function, a name given by @step(name=…), http:METHOD URL, or lambda:NAME"
-RUN_OR_CHILD = f"{RUN}; or workflow:name, a child run"
-Count = Annotated[int, Field(ge=0)]
-AtLeastOne = Annotated[int, Field(ge=1)]
-
-
-class Written(BaseModel):
-    """Base of all: unknown keys are refused, values are not converted."""
-
-    model_config = ConfigDict(
-        extra="forbid",
-        strict=True,
-        alias_generator=AliasGenerator(alias=written),
-        validate_by_name=True,
-        validate_by_alias=True,
-        serialize_by_alias=True,
-    )
-
-
-class RetryDef(Written):
-    """How a failed attempt is tried again."""
-
-    max_retries: Count = 3
-    backoff: Literal["constant", "linear", "exponential"] = "exponential"
-    initial_delay: Duration = "1s"
-    max_delay: Duration = "60s"
-    jitter: Literal["none", "full"] = "none"
-    on: list[str] = Field(default=[], description="error categories and error types that are retried")
-
-
-class HttpDef(Written):
-    """What an HTTP step sends beside its input."""
-
-    headers: dict[str, Any] | None = Field(
-        default=None, description="by name: text with templates, or {secret: ssm:NAME, prefix: …}"
-    )
-    body: Literal["json", "form"] | None = Field(default=None, description="how the input is written; default: json")
-
-
-class CallDef(Written):
-    """How the user's code is called."""
-
-    input: Json = Field(default=None, description="any JSON with templates; default: the run's input and state")
-    http: HttpDef | None = Field(default=None, description="of a step whose `run` begins with `http:`")
-    timeout: Duration | None = None
-    retry: RetryDef | None = None
-    retry_policy: RetryDef | None = Field(default=None, description="the same as retry")
-    at_most_once: bool | None = None
-    pool: str | None = None
 
 
 class StepDef(CallDef):
@@ -212,12 +87,6 @@ class WaitDef(Written):
     heartbeat: Duration | None = Field(default=None, description="of `callback`: it fails when none comes for so long")
     any: list[WaitDef] | None = Field(default=None, description="the first of these that ends, ends the wait")
     all: list[WaitDef] | None = Field(default=None, description="the wait ends when each of these has ended")
-
-
-class CompensateDef(CallDef):
-    """A step that undoes what a node has done."""
-
-    run: str = Field(description=RUN)
 
 
 class CompensationDef(CallDef):
@@ -359,9 +228,10 @@ class TriggerDef(Written):
 
 
 class WorkflowDef(Written):
-    """A definition. Exactly one of `nodes`, `timeline` and `steps` is there."""
+    """A definition. Exactly one of `nodes`, `timeline`, `steps` and `actions` is there."""
 
     workflow: str | None = Field(default=None, description="the name; default: the file's name")
+    agent: str | None = Field(default=None, description="of `actions`: the same as workflow")
     description: str | None = None
     input_schema: SchemaDef | None = None
     output_schema: SchemaDef | None = None
@@ -383,12 +253,17 @@ class WorkflowDef(Written):
     timeline: list[EntryDef] | None = None
     nodes: dict[str, NodeDef] | None = None
     steps: list[DagStepDef] | None = None
+    actions: list[AgentActionDef] | None = None
+    history_window: Annotated[int, Field(ge=0, le=HISTORY_WINDOW_MAX)] | None = Field(
+        default=None, description="of `actions`: how many messages of the conversation are kept"
+    )
     compensation: list[CompensationDef] | None = Field(default=None, description="of `steps`: what undoes which step")
 
 
 def json_schema() -> dict[str, Any]:
     """The JSON Schema of a definition, for editors; both spellings of each key are in it."""
     schema = WorkflowDef.model_json_schema(by_alias=True)
+    _add_parameters(schema)
     for model in (schema, *schema["$defs"].values()):
         properties = model["properties"]
         for name, shape in list(properties.items()):
@@ -400,5 +275,22 @@ def json_schema() -> dict[str, Any]:
                 model["oneOf"] = [{"required": [name]}, {"required": [to_camel(name)]}]
     schema["$schema"] = "https://json-schema.org/draft/2020-12/schema"
     schema["title"] = "Stepwell workflow"
-    schema["oneOf"] = [{"required": [name]} for name in ("timeline", "nodes", "steps")]
+    schema["oneOf"] = [{"required": [name]} for name in ("timeline", "nodes", "steps", "actions")]
     return schema
+
+
+def _add_parameters(schema: dict[str, Any]) -> None:
+    """What the known types of actions take."""
+    found: dict[str, Any] = schema["$defs"]
+    for model in PARAMETERS.values():
+        made = model.model_json_schema(by_alias=True)
+        found |= made.pop("$defs", {})
+        found[model.__name__] = made
+    found["AgentActionDef"]["allOf"] = [
+        {
+            "if": {"properties": {key: {"const": kind}}, "required": [key]},
+            "then": {"properties": {"parameters": {"$ref": f"#/$defs/{model.__name__}"}}},
+        }
+        for kind, model in PARAMETERS.items()
+        for key in ("action_type", "actionType")
+    ]

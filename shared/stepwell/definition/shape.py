@@ -16,7 +16,8 @@ from pydantic import BaseModel, ValidationError
 from pydantic.alias_generators import to_camel
 from pydantic_core import ErrorDetails
 
-from stepwell.definition import models
+from stepwell.definition import model_parts, models
+from stepwell.definition.agent_models import PARAMETERS, AgentActionDef
 from stepwell.definition.graph import Json
 from stepwell.definition.text import closest, pointer, pointer_part
 from stepwell.errors import Problem
@@ -25,7 +26,6 @@ Path = tuple[str | int, ...]
 
 # Known to the definition reference, and not to this version: (model, key) to the feature's name.
 UNSUPPORTED_KEYS: dict[tuple[str, str], str] = {
-    **dict.fromkeys((("WorkflowDef", key) for key in ("actions", "agent")), "the format `actions` (agent)"),
     **dict.fromkeys((("WorkflowDef", key) for key in ("States", "StartAt")), "the format `States` (ASL)"),
     ("WorkflowDef", "concurrency"): "a concurrency limit",
     ("WorkflowDef", "rate_limit"): "a rate limit",
@@ -42,7 +42,13 @@ _INSTEAD = {
     "`for: children`": _CHILDREN_HINT,
     "`for: agent`": "a node that runs a workflow waits for it: write run: workflow:name in place of `wait`",
 }
-_SYNONYMS = {"retry_policy": "retry", "agent": "run", "action": "run"}
+_SYNONYMS = {"retry_policy": "retry", "agent": "run", "action": "run", "thread_id": "key"}
+_SYNONYMS_OF = {  # where a word means something else
+    ("WorkflowDef", "agent"): "workflow",
+    ("TriggerParameters", "agent"): "agent",
+    ("TriggerParameters", "parameters"): "input",
+    ("DelayParameters", "timeout"): "duration",
+}
 
 
 @dataclass(slots=True)
@@ -73,7 +79,17 @@ def check_shape(data: Mapping[str, Json], prefix: str = "") -> Shape:
 @cache
 def _fields(model: type[BaseModel]) -> dict[str, tuple[str, type[BaseModel]] | None]:
     """Each key a model knows, and whether models are in it: one, a list of them or a map of them."""
-    return {models.written(name): _nested(info.annotation) for name, info in model.model_fields.items()}
+    return {model_parts.written(name): _nested(info.annotation) for name, info in model.model_fields.items()}
+
+
+def _fields_in(model: type[BaseModel], data: Mapping[str, Json]) -> dict[str, tuple[str, type[BaseModel]] | None]:
+    """The same; what an action's parameters are depends on its type."""
+    fields = _fields(model)
+    if model is not AgentActionDef:
+        return fields
+    kind = next((value for key, value in data.items() if _snake(key) == "action_type"), None)
+    parameters = PARAMETERS.get(kind) if isinstance(kind, str) else None
+    return fields if parameters is None else {**fields, "parameters": ("one", parameters)}
 
 
 def _nested(annotation: Any) -> tuple[str, type[BaseModel]] | None:
@@ -89,7 +105,7 @@ def _nested(annotation: Any) -> tuple[str, type[BaseModel]] | None:
 
 def _model(model: type[BaseModel], data: Mapping[str, Json], path: Path, written: str, shape: Shape) -> dict[str, Json]:
     made: dict[str, Json] = {}
-    fields = _fields(model)
+    fields = _fields_in(model, data)
     for key, value in data.items():
         name = _spelled(key, fields)
         place = f"{written}/{pointer_part(key)}"
@@ -101,7 +117,7 @@ def _model(model: type[BaseModel], data: Mapping[str, Json], path: Path, written
         elif name not in fields:
             hint = closest(_snake(key), fields)
             shape.problems.append(Problem("unknown_key", f"unknown key `{key}`", place, hint))
-        elif (name := _SYNONYMS.get(name, name)) in made:
+        elif (name := _SYNONYMS_OF.get((model.__name__, name)) or _SYNONYMS.get(name, name)) in made:
             shape.problems.append(Problem("duplicate_key", f"`{name}` is written twice", place, "keep one spelling"))
         elif value is None and name not in ("input", "data"):
             shape.problems.append(
@@ -148,7 +164,7 @@ def unsupported(feature: str, path: str) -> Problem:
 
 
 # Without it, its owner means nothing.
-_WHOLE = ("for", "to", "name", "back_to", "skip_to", "fail", "continue", "any", "all")
+_WHOLE = ("for", "to", "name", "back_to", "skip_to", "fail", "continue", "any", "all", "action_type")
 _OWNERS = {"timeout_actions", "compensate", "compensation"}  # of what is nothing without `run`
 _ACTS = ("run", "wait", "sleep", "children")  # without it, a node's other keys cannot be judged
 _STAYS = ("name", "diverge", "branch", "transitions", "fan_out", "fan_in", "depends_on")
@@ -179,6 +195,8 @@ def _is_whole(path: Path, key: str) -> bool:
 def _cut_key(document: dict[str, Json], owner: dict[str, Json], path: Path, key: str) -> None:
     if len(path) == 2 and path[0] == "nodes":
         owner[key] = {}
+    elif path[0] == "actions" and path[-2] == "parameters" and key in ("agent", "duration"):
+        _cut(document, path[:-2])
     elif key in _WHOLE or _is_whole(path, key):
         _cut(document, path[:-1])
     elif key in _ACTS:
@@ -200,6 +218,7 @@ _KINDS = {
     "model_attributes_type": "a mapping",
     "condition_type": "a CEL expression",
     "schema_type": "a JSON Schema (a mapping)",
+    "action_id_type": "an id: text, or a whole number",
     "names_type": "a list of names, or a template",
 }
 

@@ -8,7 +8,7 @@ from dataclasses import replace
 from stepwell.definition.common import Context, check_name, step_of
 from stepwell.definition.durations import show_duration
 from stepwell.definition.event_names import WAITED_FOR
-from stepwell.definition.graph import Expression, Json, Wait
+from stepwell.definition.graph import Expression, Json, Step, Wait
 from stepwell.definition.wait_details import approvers_of, check_times, documents_of, heartbeat_of
 from stepwell.limits import HOUR_MS, WAIT_ARMS, WAIT_RETRIES, WAIT_TIMEOUTS_MS
 
@@ -42,21 +42,21 @@ def wait_of(context: Context, node: Mapping[str, Json], path: str) -> Wait | Non
     if "wait" not in node:
         return None
     data, place = node["wait"], f"{path}/wait"
-    made = _wait(context, data, place, output)
+    made = wait_at(context, data, place, output)
     if made is not None and len(made.arms) == len(data.get(made.kind, ())):  # none was left out
         arms = {f"{place}/{made.kind}/{at}": arm for at, arm in enumerate(made.arms)}
         check_times(context, made, arms, place)
     return made
 
 
-def _wait(context: Context, data: Mapping[str, Json], path: str, output: Expression | None = None) -> Wait | None:
+def wait_at(context: Context, data: Mapping[str, Json], path: str, output: Expression | None = None) -> Wait | None:
+    """The wait that `data` describes; None where it does not say for what."""
     kind = _kind(context, data, path)
     if kind is None:
         return None
     _check_keys(context, data, kind, path)
     arms = tuple(_arms(context, data, kind, path)) if kind in _SEVERAL else ()
     timeout, timeout_ms = timeout_of(context, data, "timeout", path, kind, arms)
-    actions = [step_of(context, one, f"{path}/timeout_actions/{at}") for at, one in _each(data, "timeout_actions")]
     return Wait(
         kind=kind,
         event=_event(context, data, path) if kind == "event" else WAITED_FOR.get(kind),
@@ -67,7 +67,7 @@ def _wait(context: Context, data: Mapping[str, Json], path: str, output: Express
         timeout_ms=timeout_ms,
         on_timeout=data.get("on_timeout", "fail"),
         max_retries=data.get("max_retries", WAIT_RETRIES),
-        timeout_actions=tuple(action for action in actions if action is not None),
+        timeout_actions=timeout_actions_of(context, data, path),
         on_reject=data.get("on_reject", "fail"),
         output=output,
         arms=arms,
@@ -75,6 +75,17 @@ def _wait(context: Context, data: Mapping[str, Json], path: str, output: Express
         approvers=approvers_of(context, data, path),
         heartbeat_ms=heartbeat_of(context, data, path),
     )
+
+
+def timeout_actions_of(context: Context, data: Mapping[str, Json], path: str) -> tuple[Step, ...]:
+    """The steps that run, in order, when the time is up."""
+    actions = [step_of(context, one, f"{path}/timeout_actions/{at}") for at, one in _each(data, "timeout_actions")]
+    return tuple(action for action in actions if action is not None)
+
+
+def check_retries(context: Context, data: Mapping[str, Json], path: str) -> None:
+    if "max_retries" in data and data.get("on_timeout") != "retry":
+        context.add("misplaced_key", "`max_retries` needs `on_timeout: retry`", f"{path}/max_retries", "add it")
 
 
 def _kind(context: Context, data: Mapping[str, Json], path: str) -> str | None:
@@ -97,8 +108,7 @@ def _check_keys(context: Context, data: Mapping[str, Json], kind: str, path: str
             takers = [other for other, keys in _KEYS.items() if key in keys]
             hint = f"it belongs to a wait for {', '.join(takers)}; remove it"
             context.add("misplaced_key", f"`{key}` means nothing to a wait for `{kind}`", f"{path}/{key}", hint)
-    if "max_retries" in data and data.get("on_timeout") != "retry":
-        context.add("misplaced_key", "`max_retries` needs `on_timeout: retry`", f"{path}/max_retries", "add it")
+    check_retries(context, data, path)
 
 
 def _arms(context: Context, data: Mapping[str, Json], kind: str, path: str) -> list[Wait]:
@@ -128,7 +138,7 @@ def _arm(context: Context, data: Mapping[str, Json], outer: str, path: str) -> W
         if key in data:
             message = f"`{key}` belongs to the whole wait"
             context.add("misplaced_key", message, f"{path}/{key}", f"move it beside `{outer}`")
-    arm = _wait(context, data, path)
+    arm = wait_at(context, data, path)
     return None if arm is None else _without_default(arm, data)
 
 

@@ -243,7 +243,7 @@ class Record:
     error: Failure | None = None  # STEP, MOVED, ACTED, JOINED, UNDONE: what failed
     skipped: bool = False  # STEP: the failure was passed over (on_failure: skip)
     writes: Mapping[str, Json] | None = (
-        None  # STEP, MOVED, JOINED: into the scope; None: the output under the node's name
+        None  # STEP, MOVED, JOINED: into the scope; None: the output under the node's name. ACTED: None: nothing
     )
     rules: tuple[str, ...] = ()  # STEP, MOVED: the rules taken, in order
     next: Next | None = None  # STEP, MOVED, JOINED, ENDED, UNDONE: where the token goes

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from stepwell.definition.graph import Json, Node, Step
-from stepwell.engine import waits
+from stepwell.engine import agents, waits
 from stepwell.engine.actions import Action, RunStep, Write
 from stepwell.engine.attempts import run_step
 from stepwell.engine.names import Moment
@@ -24,12 +24,13 @@ def settle(moment: Moment, token: Token) -> Action:
         raise EngineFault(f"{token.node} was resumed from no wait", code="broken_log")
     wait = None if parked.asked_by_step else node.wait
     failure = waits.failure_of(parked, came, node.name, token.waited)
-    if came.kind == "timeout" and wait is not None:
-        if token.acted < len(wait.timeout_actions):
-            return _act(moment, replace(token, error=failure), node, wait.timeout_actions[token.acted])
-        if wait.on_timeout == "retry" and token.waited < wait.max_retries:
+    timed = None if parked.asked_by_step else node.wait or node.call
+    if came.kind == "timeout" and timed is not None:
+        if token.acted < len(timed.timeout_actions):
+            return _act(moment, replace(token, error=failure), node, timed.timeout_actions[token.acted])
+        if timed.on_timeout == "retry" and token.waited < timed.max_retries:
             return Write(waiting_record(moment, token, None, token.waited + 1))
-        if wait.on_timeout == "continue":
+        if timed.on_timeout == "continue":
             return Write(ended_node(moment, token, Ended(node.name, 0), Kind.MOVED))
     if came.kind == "rejected" and wait is not None:
         asked_for = wait.arms[came.arm] if wait.arms else wait
@@ -63,10 +64,11 @@ def _after_wait(moment: Moment, token: Token, node: Node, came: Resumption, park
     if node.step is not None:
         result = waits.result_of(None, parked, came, token.received)
         ended = Ended(node.name, token.attempt, result, on_failure=node.step.on_failure)
-        ended = with_writes(moment, token, ended, node.step.output, {node.name: result})
+        ended = with_writes(moment, token, ended, node.step.output, agents.of_pause(moment, node.name, result))
     elif node.call is not None:
-        ended = Ended(node.name, token.attempt + 1, came.payload, on_failure=node.call.on_failure)
-        ended = with_writes(moment, token, ended, node.call.output, {node.name: came.payload})
+        result, brought = agents.of_children(node.call, node.name, came.payload)
+        ended = Ended(node.name, token.attempt + 1, result, on_failure=node.call.on_failure)
+        ended = with_writes(moment, token, ended, node.call.output, brought)
     elif node.wait is None:
         raise EngineFault(f"{node.name} is no wait", code="broken_log")
     elif parked.is_nap:
@@ -74,7 +76,8 @@ def _after_wait(moment: Moment, token: Token, node: Node, came: Resumption, park
         ended = with_writes(moment, token, ended, node.wait.output, {})
     else:
         result = waits.result_of(node.wait, parked, came, token.received)
-        writes = waits.writes_of(node.name, parked, came, token.received, result)
+        set_by_wait = waits.writes_of(node.name, parked, came, token.received, result)
+        writes = agents.of_wait(moment, token, node.wait, node.name, set_by_wait)
         ended = with_writes(moment, token, Ended(node.name, 0, result), node.wait.output, writes)
     return ended_node(moment, token, ended, Kind.MOVED)
 

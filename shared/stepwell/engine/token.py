@@ -35,6 +35,7 @@ _WAIT_SIGNALS = {
     "sleep": Signal.SLEPT,
     "delay": Signal.SLEPT,
     "children": Signal.CALLED,
+    "agent": Signal.CALLED,
 }
 _SIGNALS = {
     Kind.STARTED: Signal.STARTED,
@@ -362,7 +363,8 @@ def _seen(token: Token, record: Record) -> Changes:
 def _acted(token: Token, record: Record) -> Changes:
     if isinstance(record.next, RetryAt):
         return {"calls": token.calls + 1, "attempt": record.attempt}
-    return {"calls": token.calls + 1, "attempt": 0, "acted": token.acted + 1}
+    scope = token.scope if record.writes is None else {**token.scope, **record.writes}
+    return {"calls": token.calls + 1, "attempt": 0, "acted": token.acted + 1, "scope": scope}
 
 
 def _ended(token: Token, record: Record) -> Changes:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
@@ -74,10 +75,10 @@ def park(moment: Moment, token: Token, wait: Wait) -> Parked:
 
 def park_for_children(moment: Moment, token: Token, call: Call) -> Parked:
     """A wait for child runs. Raises ExpressionError where their inputs cannot be filled in."""
-    limit_ms = _limit_ms("children", call.timeout, call.timeout_ms, Names(moment, token))
+    limit_ms = _limit_ms(call.kind, call.timeout, call.timeout_ms, Names(moment, token))
     return Parked(
-        kind="children",
-        arms=(Arm("children"),),
+        kind=call.kind,
+        arms=(Arm(call.kind),),
         until_ms=None if limit_ms is None else moment.now_ms + limit_ms,
         since_ms=moment.now_ms,
         children=children.called(moment, token, call),
@@ -201,8 +202,21 @@ def _arm(arm: Wait, names: Names, run_id: str, callback: str) -> Arm:
     name = arm.event or _EVENT_NAMES[arm.kind]
     key = "" if arm.key is None else _key(arm.key, names)
     documents = _texts(arm.documents, names, "documents")
-    return Arm(arm.kind, _topics(name, key, run_id), arm.match.text if arm.match else "",
+    return Arm(arm.kind, _topics(name, key, run_id), _match(arm, names),
                parts=documents, need=max(len(documents), 1))  # fmt: skip
+
+
+def _match(arm: Wait, names: Names) -> str:
+    """The condition over the event, with whom it is to be from."""
+    written = arm.match.text if arm.match else ""
+    if arm.sender is None:
+        return written
+    sender = arm.sender.evaluate(names)
+    if not isinstance(sender, str):
+        raise ExpressionError(f"`{arm.sender.text}` gave {sender!r:.80}", hint="the name of the sender, as text")
+    is_from = f"event.from == {json.dumps(sender, ensure_ascii=False)}"
+    bare = written.strip().removeprefix("{{").removesuffix("}}")
+    return f"({bare}) && {is_from}" if written else is_from
 
 
 def _named(arms: Sequence[Arm], waits: Sequence[Wait]) -> tuple[Arm, ...]:

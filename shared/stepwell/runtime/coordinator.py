@@ -238,6 +238,7 @@ class Coordinator:
             return
         at = await self._performer.rollback.prepare(at, by)
         if at.token.slot == wake.slot and (record := self._lost(at, by)) is not None:
+            await self._performer.perform(at, by)  # who died may not have come to what the last record demands
             winner = await self._logbook.append(at, record)
             if winner is not None and winner.by != by:
                 return

@@ -66,7 +66,8 @@ def _steps(graphs: Iterable[Graph]) -> Iterator[tuple[str, Step]]:
     """(`workflow: node`, step) of all that is run."""
     for graph in graphs:
         for node in graph.nodes.values():
-            for step in (node.step, node.compensate, *(node.wait.timeout_actions if node.wait else ())):
+            waiting = node.wait or node.call
+            for step in (node.step, node.compensate, *(waiting.timeout_actions if waiting else ())):
                 if step is not None:
                     yield f"{graph.name}: {node.name}", step
 

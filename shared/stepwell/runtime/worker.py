@@ -25,6 +25,7 @@ from stepwell.engine.table import Phase
 from stepwell.engine.token import Token
 from stepwell.engine.writing import began_record, deadline_ms
 from stepwell.limits import FORK_SHARED_MS, HOPS
+from stepwell.runtime.action_log import log_started, log_written
 from stepwell.runtime.logbook import Forks, Logbook, Standing, run_info
 from stepwell.runtime.messages import Wake, to_json
 from stepwell.runtime.perform import Performer
@@ -142,7 +143,9 @@ class Worker:
     async def _append(self, at: Standing, record: Record) -> Standing | None:
         """The winner of the slot decides: this record, an earlier delivery's of this very wake, or another's."""
         winner = await self._logbook.append(at, record)
-        if winner is not None and winner.by != record.by:
+        if winner is None:
+            log_written(at, record)
+        elif winner.by != record.by:
             return None
         return await self._logbook.save_if_due(at.after(winner or record))
 
@@ -168,6 +171,7 @@ class Worker:
             if winner is not None:  # an earlier delivery began it: what came of it is for the next look to say
                 return at.after(winner) if winner.by == wake.id else None
             at = at.after(began)
+        log_started(at, action)
         outcome = replace(await self._outcome(at, action, policy), started_ms=action.at_ms)
         moment = self._logbook.moment(at, wake.id, self._jitter())
         return await self._append(at, commit(moment, at.token, action, outcome, policy))

@@ -1,0 +1,256 @@
+"""Compiles the format `actions`, an agent: actions in order, whose results accumulate as variables.
+
+Bare names in templates are variables. A type that is not known here is the name of a function, called with the
+action's parameters.
+"""
+
+from __future__ import annotations
+
+import difflib
+import re
+from collections.abc import Mapping
+from dataclasses import replace
+from itertools import pairwise
+
+from stepwell.definition.calls import SCHEME, check_workflow
+from stepwell.definition.common import Context, check_name, check_start, step_of
+from stepwell.definition.compensation import compensate_of
+from stepwell.definition.durations import show_duration
+from stepwell.definition.expressions import template_errors
+from stepwell.definition.graph import END, Call, Child, Json, Node, Rule, Step, Wait
+from stepwell.definition.text import closest
+from stepwell.definition.waits import check_retries, timeout_actions_of, timeout_of, wait_at
+from stepwell.limits import HISTORY_WINDOW, MAX_VISITS, WAIT_RETRIES, WAIT_TIMEOUTS_MS
+
+WAITS = {  # the types that wait, and the rows of the table of waits
+    "wait_for_response": "response",
+    "request_document": "document",
+    "request_signature": "signature",
+    "assign_test": "test",
+    "wait_for_event": "event",
+    "delay": "delay",
+}
+TRIGGER = "trigger_agent"
+_BUILT_IN = (*WAITS, TRIGGER)
+_SHOWN = {  # parameters that are a part of waiting_data, and their names there
+    "key": "threadId",
+    "expected_from": "expectedFrom",
+    "documents": "documents",
+    "document": "document",
+    "test": "test",
+}
+_OF_A_WAIT = ("key", "match", "timeout", "on_timeout", "max_retries", "documents", "name")  # as in the other formats
+_OF_A_STEP = ("timeout", "retry", "at_most_once", "pool", "on_failure", "compensate")
+_OF_WAITING = ("on_timeout", "max_retries", "timeout_actions", "timeout", "on_failure", "parent_close")
+
+
+def compile_actions(context: Context, document: Mapping[str, Json]) -> dict[str, Node]:
+    """A node for each action."""
+    context.variables = True
+    actions = [(at, one) for at, one in enumerate(document.get("actions", ())) if one is not None]
+    names = {at: _name(one, at) for at, one in actions}
+    nodes: dict[str, Node] = {}
+    for (at, action), (name, following) in zip(actions, pairwise([*names.values(), END]), strict=True):
+        path = f"/actions/{at}"
+        check_name(context, name, f"{path}/id", "node")
+        if name in nodes:
+            message = f"two actions have the id `{name}`"
+            context.add("duplicate_name", message, f"{path}/id", "change one: results are kept by id")
+        rules = _rules(context, names, name, action, following, path)
+        nodes.setdefault(name, _node(context, name, action, path, rules))
+    context.variables = False
+    check_start(context, document, "an agent starts with its first action; `start` is auto or manual")
+    return nodes
+
+
+def window_of(document: Mapping[str, Json]) -> int:
+    """How many messages of the conversation are kept; 0 in the other formats."""
+    window: int = document.get("history_window", HISTORY_WINDOW)
+    return window if "actions" in document else 0
+
+
+def check_window(context: Context, document: Mapping[str, Json]) -> None:
+    if "history_window" in document and "actions" not in document:
+        hint = "remove it; the other formats keep no conversation"
+        context.add("misplaced_key", "`history_window` is for the format `actions`", "/history_window", hint)
+
+
+def _name(action: Mapping[str, Json], at: int) -> str:
+    """Its id; by default its number and its type."""
+    if "id" in action:
+        return str(action["id"])
+    return f"{at + 1}-{re.sub('[^A-Za-z0-9._-]+', '-', action['action_type'])}"
+
+
+def _rules(
+    context: Context, names: Mapping[int, str], name: str, action: Mapping[str, Json], following: str, path: str
+) -> tuple[Rule, ...]:
+    when = context.condition(action, "next_when", path, variables=True)
+    if "next_action_id" not in action:
+        if "next_when" in action:
+            hint = "add `next_action_id`: where it leads"
+            context.add("misplaced_key", "`next_when` needs `next_action_id`", f"{path}/next_when", hint)
+        return (Rule(f"{name}.next", "next", to=following),)
+    target = _target(context, names, str(action["next_action_id"]), f"{path}/next_action_id")
+    if "next_when" not in action:
+        return (Rule(f"{name}.next", "next", to=target),)
+    return (Rule(f"{name}.branch[0]", "branch", when=when, to=target), Rule(f"{name}.next", "next", to=following))
+
+
+def _target(context: Context, names: Mapping[int, str], written: str, path: str) -> str:
+    """An action by its id, or by its number."""
+    if written == END or written in names.values():
+        return written
+    numbered = {str(at + 1): name for at, name in names.items()}
+    if written in numbered:
+        return numbered[written]
+    message = f"`next_action_id` names `{written}`, which does not exist"
+    context.add("unknown_target", message, path, closest(written, [*names.values(), END]))
+    return END
+
+
+def _node(context: Context, name: str, action: Mapping[str, Json], path: str, rules: tuple[Rule, ...]) -> Node:
+    kind: str = action["action_type"]
+    parameters = action.get("parameters", {})
+    if kind in _BUILT_IN:
+        _check_own_keys(context, kind, action, path)
+    step, wait, call = None, None, None
+    if kind == TRIGGER and parameters.get("wait_for_completion") is False:
+        step = _detached(context, parameters, f"{path}/parameters")
+    elif kind == TRIGGER:
+        call = _call(context, action, path)
+    elif kind in WAITS:
+        wait = _wait(context, kind, parameters, f"{path}/parameters")
+    else:
+        step = step_of(context, _as_step(context, action, path), path)
+    undo = compensate_of(context, action["compensate"], f"{path}/compensate") if "compensate" in action else None
+    return Node(
+        name=name,
+        step=step,
+        wait=wait,
+        call=call,
+        compensate=undo,
+        rules=rules,
+        max_visits=action.get("max_visits", MAX_VISITS),
+    )
+
+
+def _check_own_keys(context: Context, kind: str, action: Mapping[str, Json], path: str) -> None:
+    for key in _OF_A_STEP:
+        if key in action:
+            hint = "put it into `parameters`" if key == "timeout" else "it belongs to an action that runs a function"
+            context.add("misplaced_key", f"`{key}` means nothing beside `{kind}`", f"{path}/{key}", hint)
+
+
+# -- functions
+
+
+def _as_step(context: Context, action: Mapping[str, Json], path: str) -> dict[str, Json]:
+    """An action that runs a function, in the words of a step."""
+    kind: str = action["action_type"]
+    if kind.startswith(("http:", SCHEME)):
+        hint = "write trigger_agent" if kind.startswith(SCHEME) else "write a function that makes the request"
+        context.add("bad_action_type", f"`{kind[:80]}` cannot be an action", f"{path}/action_type", hint)
+        return {}
+    if close := difflib.get_close_matches(kind, _BUILT_IN, n=1, cutoff=0.85):
+        message = f"`{kind}` is the name of a function"
+        context.add("unknown_action_type", message, f"{path}/action_type", f"did you mean `{close[0]}`?", "warning")
+    step = {key: action[key] for key in _OF_A_STEP if key in action and key != "compensate"}
+    given = {"input": action["parameters"]} if "parameters" in action else {}
+    return {"run": kind, **given, **step}
+
+
+def _timeout_actions(context: Context, parameters: Mapping[str, Json], path: str) -> list[Json]:
+    """In the words of the other formats. They run while the agent waits, so none of them can wait."""
+    made: list[Json] = []
+    for at, action in enumerate(parameters.get("timeout_actions", ())):
+        place = f"{path}/timeout_actions/{at}"
+        if action is None:
+            made.append(None)
+            continue
+        for key in ("id", "next_action_id", "next_when", "compensate", "on_failure", "max_visits"):
+            if key in action:
+                hint = "they run in order, then `on_timeout` applies"
+                context.add("misplaced_key", f"`{key}` means nothing to a timeout action", f"{place}/{key}", hint)
+        if action["action_type"] in _BUILT_IN:
+            message = f"`{action['action_type']}` cannot be a timeout action"
+            context.add("misplaced_action", message, f"{place}/action_type", "write it as an action of the agent")
+            made.append(None)
+        else:
+            made.append(_as_step(context, action, place) or None)
+    return made
+
+
+# -- waits
+
+
+def _wait(context: Context, kind: str, parameters: Mapping[str, Json], path: str) -> Wait | None:
+    row = WAITS[kind]
+    if kind == "delay" and "duration" not in parameters:
+        hint = "say how long: {actionType: delay, parameters: {duration: 2h}}"
+        context.add("missing_key", "`duration` is missing", path, hint)
+        return None
+    data = {key: parameters[key] for key in _OF_A_WAIT if key in parameters}
+    if kind == "delay":
+        data["timeout"] = parameters["duration"]
+    if "timeout_actions" in parameters:
+        data["timeout_actions"] = _timeout_actions(context, parameters, path)
+    data = {**data, "for": row, "data": _waiting_data(parameters, row)}
+    made = wait_at(context, data, path)
+    sender = context.template(parameters, "expected_from", path)
+    return made if made is None else replace(made, sender=sender)
+
+
+def _waiting_data(parameters: Mapping[str, Json], row: str) -> dict[str, Json]:
+    """What is shown while the agent waits: `data`, what is waited for, and how long."""
+    shown = {name: parameters[key] for key, name in _SHOWN.items() if key in parameters}
+    default_ms, _ = WAIT_TIMEOUTS_MS[row]
+    default = None if default_ms is None else show_duration(default_ms)
+    shown["timeout"] = parameters.get("timeout", parameters.get("duration", default))
+    flawed = {place for place, _ in template_errors(shown, variables=True)}  # told of at the parameter itself
+    shown = {name: value for name, value in shown.items() if not any(one.startswith(f"/{name}") for one in flawed)}
+    return {**(parameters.get("data") or {}), **shown}
+
+
+# -- other agents
+
+
+def _call(context: Context, action: Mapping[str, Json], path: str) -> Call | None:
+    place = f"{path}/parameters"
+    parameters = action.get("parameters", {})
+    child = _child(context, parameters, place)
+    if child is None:
+        return None
+    check_retries(context, parameters, place)
+    timeout, timeout_ms = timeout_of(context, parameters, "timeout", place, "agent")
+    actions = {"timeout_actions": _timeout_actions(context, parameters, place)}
+    return Call(
+        children=(child,),
+        single=True,
+        timeout=timeout,
+        timeout_ms=timeout_ms,
+        failed_child=parameters.get("on_failure", "return"),
+        parent_close=parameters.get("parent_close", "cancel"),
+        kind="agent",
+        on_timeout=parameters.get("on_timeout", "fail"),
+        max_retries=parameters.get("max_retries", WAIT_RETRIES),
+        timeout_actions=timeout_actions_of(context, actions, place),
+    )
+
+
+def _detached(context: Context, parameters: Mapping[str, Json], path: str) -> Step | None:
+    for key in _OF_WAITING:
+        if key in parameters:
+            hint = "it belongs to `wait_for_completion: true`; remove it"
+            context.add("misplaced_key", f"`{key}` means nothing where nobody waits", f"{path}/{key}", hint)
+    child = _child(context, parameters, path)
+    return None if child is None else Step(f"{SCHEME}{child.workflow}", input=child.input)
+
+
+def _child(context: Context, parameters: Mapping[str, Json], path: str) -> Child | None:
+    if "agent" not in parameters:
+        context.add("missing_key", "`agent` is missing", path, "name the agent: parameters: {agent: screening}")
+        return None
+    agent: str = parameters["agent"]
+    check_workflow(context, agent, f"{path}/agent")
+    return Child(agent, agent, context.template(parameters, "input", path))

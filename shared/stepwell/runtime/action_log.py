@@ -1,0 +1,53 @@
+"""One line of log for each action of an agent: its number, its type, and that it began, waits or ended; no data."""
+
+from __future__ import annotations
+
+import logging
+
+from stepwell.engine.actions import RunStep
+from stepwell.engine.agents import is_agent
+from stepwell.engine.records import End, Kind, Pause, Record, RetryAt
+from stepwell.runtime.logbook import Standing
+
+_logger = logging.getLogger("stepwell.agent")
+
+
+def log_started(at: Standing, action: RunStep) -> None:
+    """A function is about to run, as an action or as one of a time-out's."""
+    if is_agent(at.graph) and action.undo is None:
+        _log(at, action.node, "timeout action started" if action.action else "started")
+
+
+def log_written(at: Standing, record: Record) -> None:
+    """A record was written: `at` is what it follows."""
+    if not is_agent(at.graph):
+        return
+    word = _word(record)
+    if word and record.node:
+        _log(at, record.node, word)
+    if isinstance(record.next, End):
+        _logger.info("%s %s", at.run_id, record.next.status.value, extra={"run_id": at.run_id})
+
+
+def _word(record: Record) -> str:
+    match record.kind, record.next:
+        case Kind.WAITING, _:
+            return "waiting"
+        case Kind.ACTED, _:
+            return "timeout action failed" if record.error else "timeout action completed"
+        case ((Kind.STEP | Kind.MOVED), RetryAt()):
+            return "failed, to be tried again"
+        case ((Kind.STEP | Kind.MOVED), _) if record.error is not None:
+            return "skipped" if record.skipped else "failed"
+        case Kind.STEP, Pause():
+            return ""  # the record of its wait follows
+        case ((Kind.STEP | Kind.MOVED), _):
+            return "completed"
+    return ""
+
+
+def _log(at: Standing, node: str, word: str) -> None:
+    number = list(at.graph.nodes).index(node) + 1
+    kind: str = at.graph.document["actions"][number - 1]["action_type"]
+    ids = {"run_id": at.run_id, "action": node, "number": number, "action_type": kind, "became": word}
+    _logger.info("%s action %d: %s - %s", at.run_id, number, kind, word, extra=ids)
