@@ -30,7 +30,7 @@ def reaches(stack: Guarded, run_id: str, **wanted: Any) -> Any:
 def test_a_run_goes_by_every_door_and_nothing_is_denied(stack: Guarded) -> None:
     run_id = stack.ask("POST", "/workflows/tour/runs", {"input": {"key": "A-1", "note": "x" * 40_000}})["run_id"]
     reaches(stack, run_id, waiting_for="approval")
-    assert len(stack.emulator.client("scheduler").list_schedules()["Schedules"]) == 2  # the API's and the worker's
+    assert len(stack.emulator.client("scheduler").list_schedules()["Schedules"]) == 3  # API, worker, definition
     stack.ask("POST", f"/runs/{run_id}/approve", {"by": "ana"})
     reaches(stack, run_id, current_steps=["shipped"])
     assert stack.hook("till", {"key": "A-1"}).status_code == 202
