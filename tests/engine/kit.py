@@ -11,10 +11,11 @@ from stepwell.definition.graph import Graph, Json
 from stepwell.engine.actions import Action, Outcome, Rest, RunStep, Write
 from stepwell.engine.attempts import commit
 from stepwell.engine.decide import decide
+from stepwell.engine.fold import apply
 from stepwell.engine.names import Moment
 from stepwell.engine.records import Failure, Goto, Kind, Pause, Record, Resumption, RunInfo, Status
 from stepwell.engine.retry import resolve_policy
-from stepwell.engine.token import Token, apply
+from stepwell.engine.token import Token
 from stepwell.engine.writing import ended_record
 
 NOW_MS = 1_700_000_000_000

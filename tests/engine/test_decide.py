@@ -9,9 +9,10 @@ import pytest
 from stepwell.engine.actions import Outcome, Rest, RunStep, Write
 from stepwell.engine.attempts import commit
 from stepwell.engine.decide import decide
+from stepwell.engine.fold import apply
 from stepwell.engine.records import End, Kind, Record, RetryAt, RunInfo, Status
 from stepwell.engine.retry import Policy
-from stepwell.engine.token import Token, apply
+from stepwell.engine.token import Token
 from stepwell.engine.writing import began_record, deadline_ms
 from stepwell.errors import EngineFault
 from tests.engine.kit import NOW_MS, Play, failure, play

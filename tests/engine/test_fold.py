@@ -12,6 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from stepwell.engine.codec import decode_record, decode_token, encode_record, encode_token
+from stepwell.engine.fold import apply, fold
 from stepwell.engine.records import (
     Arm,
     Called,
@@ -28,7 +29,7 @@ from stepwell.engine.records import (
     Status,
     Topic,
 )
-from stepwell.engine.token import Token, Undoing, apply, fold
+from stepwell.engine.token import Token, Undoing
 from stepwell.errors import EngineFault
 from tests.engine.kit import NOW_MS
 

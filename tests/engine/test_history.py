@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from stepwell.engine.entries import ENTRY_TYPES, Entry, entry_json, place_of
+from stepwell.engine.fold import apply
 from stepwell.engine.history import narrate, opening, under_way
 from stepwell.engine.records import (
     Arm,
@@ -25,7 +26,7 @@ from stepwell.engine.records import (
     Topic,
 )
 from stepwell.engine.table import Phase
-from stepwell.engine.token import Token, apply
+from stepwell.engine.token import Token
 
 RUN = RunInfo("r1", "order", "sha256:0", {"a": 1}, created_ms=1_000, started_ms=1_500)
 BROKEN = Failure("Broken", "step", "no luck", "pay")

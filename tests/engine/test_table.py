@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from stepwell.engine.fold import apply, signals
 from stepwell.engine.records import (
     Arm,
     Called,
@@ -35,7 +36,7 @@ from stepwell.engine.table import (
     receive,
     walk,
 )
-from stepwell.engine.token import Token, apply, signals
+from stepwell.engine.token import Token
 from stepwell.errors import EngineFault
 from tests.engine.kit import NOW_MS
 

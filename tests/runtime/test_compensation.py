@@ -393,3 +393,8 @@ def test_a_compensation_that_kills_the_worker_of_a_branchs_message_is_a_partial_
     assert last is not None
     assert last.error is not None
     assert last.error.type == "worker_lost"
+
+
+def test_an_error_that_a_user_calls_terminated_is_undone_as_any_other() -> None:
+    world, run_id = run(ship=lambda call: fails("terminated"))
+    assert world.header(run_id).status is Status.COMPENSATED

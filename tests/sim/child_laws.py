@@ -13,8 +13,9 @@ from typing import Any
 
 from stepwell.definition.graph import Call, Graph
 from stepwell.engine.codec import failure_to_json
+from stepwell.engine.fold import fold
 from stepwell.engine.records import ROOT, Called, End, Failure, Kind, Parked, Record, Resumption, Status
-from stepwell.engine.token import Token, fold
+from stepwell.engine.token import Token
 from stepwell.runtime.ports import Header
 from stepwell.runtime.starting import Caller
 from tests.sim.child_programs import DEEPEST, NOWHERE

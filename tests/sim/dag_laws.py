@@ -9,8 +9,9 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
 from stepwell.definition.graph import Json
+from stepwell.engine.fold import fold
 from stepwell.engine.records import ROOT, End, Kind, Record, Status
-from stepwell.engine.token import Token, fold
+from stepwell.engine.token import Token
 from tests.sim.tree import Opened, fired, forks_of, is_cancel
 from tests.sim.world import World
 

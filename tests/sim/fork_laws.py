@@ -9,11 +9,12 @@ from dataclasses import replace
 from functools import cache
 
 from stepwell.definition.graph import FanIn, Graph
+from stepwell.engine.fold import fold
 from stepwell.engine.forks import Branches, pages
 from stepwell.engine.join import arrival_of, joined_record
 from stepwell.engine.names import Moment
 from stepwell.engine.records import ROOT, Kind, Record
-from stepwell.engine.token import Token, fold
+from stepwell.engine.token import Token
 from stepwell.runtime.logbook import run_info
 from tests.sim.tree import Logs, Opened, all_forks, ancestry, completed, fired, forks_of, is_cancel
 from tests.sim.world import World

@@ -9,8 +9,9 @@ from dataclasses import replace
 from itertools import pairwise
 
 from stepwell.engine.codec import decode_record, decode_token, encode_record, encode_token
+from stepwell.engine.fold import fold
 from stepwell.engine.records import ROOT, Arm, Goto, Kind, Record
-from stepwell.engine.token import Token, fold
+from stepwell.engine.token import Token
 from stepwell.errors import ExpressionError
 from stepwell.runtime.messages import DeadLetter, Wake, from_json
 from stepwell.runtime.ports import Event

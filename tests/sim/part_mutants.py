@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from typing import Any
 from unittest import mock
 
-from stepwell.engine import token as engine_token
+from stepwell.engine import fold as engine_fold
 from stepwell.engine.records import Kind, Record, Resumption
 from stepwell.runtime import approvals
 from stepwell.runtime.coordinator import Coordinator
@@ -76,7 +76,7 @@ def part_pushes_nothing() -> Iterator[None]:
 @contextmanager
 def seen_is_forgotten() -> Iterator[None]:
     """A token does not remember the events that it had and that stay."""
-    with mock.patch.object(engine_token, "_seen", return_value={}):
+    with mock.patch.object(engine_fold, "_seen", return_value={}):
         yield
 
 

@@ -6,8 +6,9 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from stepwell.engine.codec import decode_record
+from stepwell.engine.fold import fold
 from stepwell.engine.records import ROOT, Fork, Group, Kind, Record, Status
-from stepwell.engine.token import Token, fold
+from stepwell.engine.token import Token
 from stepwell.local.memory_store import MemoryStore
 
 RUN = "run_sim"

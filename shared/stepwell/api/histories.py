@@ -6,9 +6,10 @@ from collections.abc import AsyncIterator
 from dataclasses import dataclass
 
 from stepwell.engine.entries import Entry, place_of
+from stepwell.engine.fold import apply
 from stepwell.engine.history import narrate, opening, under_way
 from stepwell.engine.records import RunInfo
-from stepwell.engine.token import Token, apply
+from stepwell.engine.token import Token
 from stepwell.errors import InvalidInput
 from stepwell.limits import PAGE_ITEMS_MAX
 from stepwell.runtime.logbook import run_info

@@ -13,15 +13,13 @@ from graphlib import TopologicalSorter
 
 from stepwell.definition.graph import Graph, Json, Node
 from stepwell.engine.actions import Action, Outcome, Rest, RunStep, Write
+from stepwell.engine.fold import apply
 from stepwell.engine.names import Moment, Names, Undo, default_input
 from stepwell.engine.records import Compensate, End, Failure, Kind, Next, Pause, Record, RetryAt, Status
 from stepwell.engine.retry import Policy, retry_delay_ms
 from stepwell.engine.table import Phase
-from stepwell.engine.token import Token, apply
+from stepwell.engine.token import Token
 from stepwell.errors import EngineFault, ExpressionError
-
-NOT_UNDONE = frozenset({"terminated"})  # types of errors after which nothing is undone
-
 
 # -- when
 
@@ -36,8 +34,6 @@ def ending(graph: Graph, token: Token, end: End, error: Failure | None, failed: 
 def _is_undone(graph: Graph, status: Status, error: Failure | None, failed: str) -> bool:
     if status is Status.CANCELLED:
         return "cancel" in graph.compensate_on
-    if error is not None and error.type in NOT_UNDONE:
-        return False
     if error is not None and error.type == "workflow_timeout" and "timeout" in graph.compensate_on:
         return True
     return on_failure_of(graph.nodes.get(failed)) == "compensate" or graph.failure_policy == "compensate"

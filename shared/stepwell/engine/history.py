@@ -12,6 +12,7 @@ from stepwell.definition.graph import Json
 from stepwell.engine.children import child_id
 from stepwell.engine.codec import failure_to_json
 from stepwell.engine.entries import Entry
+from stepwell.engine.fold import signals
 from stepwell.engine.names import iso
 from stepwell.engine.records import (
     ROOT,
@@ -30,7 +31,7 @@ from stepwell.engine.records import (
     Tally,
 )
 from stepwell.engine.table import Phase, Signal, walk
-from stepwell.engine.token import Token, Undoing, signals
+from stepwell.engine.token import Token, Undoing
 
 _SLEEPS = frozenset({"sleep", "delay"})
 _TRIGGERS = {

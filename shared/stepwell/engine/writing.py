@@ -141,9 +141,13 @@ def ended_record(
     moment: Moment, token: Token, status: Status, error: Failure | None, *, reason: str = "", who: str = ""
 ) -> Record:
     """A record that ends the token from outside: cancel, terminate, deadline."""
-    end = End(status, error)  # a run that has not begun has nothing to undo
-    following = end if token.phase is Phase.INITIALIZING else ending(moment.graph, token, end, error, "")
+    end = End(status, error)  # a run that has not begun has nothing to undo, and one that is terminated ends now
+    is_over = token.phase is Phase.INITIALIZING or (error is not None and error.type == TERMINATED)
+    following = end if is_over else ending(moment.graph, token, end, error, "")
     return record(moment, token, Kind.ENDED, token.node, next=following, reason=reason, who=who)
+
+
+TERMINATED = "terminated"  # the type of the error of a run that a person ended at once
 
 
 def timeout_failure(graph: Graph) -> Failure:

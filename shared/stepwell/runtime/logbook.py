@@ -12,11 +12,12 @@ from typing import TypeAlias
 from stepwell.definition.graph import DEFAULT_POOL, Graph
 from stepwell.engine.codec import decode_record, decode_token, encode_record, encode_token
 from stepwell.engine.dag import ancestors, knowing
+from stepwell.engine.fold import apply, fold
 from stepwell.engine.forks import Branches, branch_id, fork_id, page_indexes, page_of, parent_of
 from stepwell.engine.names import Moment, Undo, node_of
 from stepwell.engine.parts import completes
 from stepwell.engine.records import ROOT, Fork, Kind, Record, Resumption, RunInfo
-from stepwell.engine.token import Token, apply, fold
+from stepwell.engine.token import Token
 from stepwell.errors import EngineFault
 from stepwell.limits import (
     CLAIM_CHECK_BYTES,

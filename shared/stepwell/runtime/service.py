@@ -17,6 +17,7 @@ from stepwell.engine.table import Message as Received
 from stepwell.engine.table import Verdict, receive
 from stepwell.engine.token import Token
 from stepwell.engine.waits import event_topic, run_topic
+from stepwell.engine.writing import TERMINATED
 from stepwell.errors import Conflict, InvalidInput, NotFound
 from stepwell.runtime.admission import check_event_key, check_event_name, check_json, check_run_id, check_tags
 from stepwell.runtime.approvals import Approvals
@@ -221,7 +222,7 @@ class Service:
         """Ends the run now, without compensation, as failed. False when it had ended already. Raises NotFound."""
         check_json([reason, who], "reason")
         await self.header(run_id)
-        failure = Failure("terminated", "step", reason or "the run was terminated")
+        failure = Failure(TERMINATED, "step", reason or "the run was terminated")
         by = f"terminate:{self._new_id()}"
         done, _ = await self._coordinator.end(
             run_id, End(Status.FAILED, failure), Received.TERMINATE, by, reason=reason, who=who

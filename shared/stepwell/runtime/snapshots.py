@@ -13,9 +13,10 @@ from typing import Protocol
 from stepwell.definition.graph import Graph, Json
 from stepwell.engine.codec import decode_record
 from stepwell.engine.entries import entry_json
+from stepwell.engine.fold import apply
 from stepwell.engine.history import narrate, opening, under_way
 from stepwell.engine.records import Record, Status
-from stepwell.engine.token import Token, apply
+from stepwell.engine.token import Token
 from stepwell.errors import NotFound
 from stepwell.runtime.jsontext import encode
 from stepwell.runtime.logbook import Standing, fetch

@@ -15,10 +15,11 @@ from typing import Generic, TypeVar
 from stepwell.definition.graph import Json
 from stepwell.engine.codec import decode_record, decode_token, encode_token
 from stepwell.engine.entries import ENTRY_TYPES, Entry, entry_json
+from stepwell.engine.fold import apply, fold
 from stepwell.engine.history import narrate, opening, under_way
 from stepwell.engine.records import ROOT, Record, Status
 from stepwell.engine.table import Phase
-from stepwell.engine.token import Token, apply, fold
+from stepwell.engine.token import Token
 from stepwell.limits import SNAPSHOT_RECORDS
 from stepwell.runtime.logbook import fetch, run_info
 from stepwell.runtime.ports import Blobs, Header, Saved, Store

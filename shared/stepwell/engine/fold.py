@@ -1,0 +1,317 @@
+"""Fold: a token's state, computed from its records alone. The definition is not needed to read a log.
+
+`fold(log)` after a crash equals the state before it, because `apply` is the only way a token changes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import replace
+from typing import Any, TypeAlias
+
+from stepwell.engine.records import (
+    Compensate,
+    End,
+    Fork,
+    Goto,
+    Kind,
+    Parked,
+    Pause,
+    Record,
+    RetryAt,
+    Status,
+)
+from stepwell.engine.table import Phase, Signal, walk
+from stepwell.engine.token import StepView, Token, Undoing
+from stepwell.errors import EngineFault
+from stepwell.limits import SEEN_EVENTS
+
+_WAIT_SIGNALS = {
+    "approval": Signal.AWAITED_APPROVAL,
+    "sleep": Signal.SLEPT,
+    "delay": Signal.SLEPT,
+    "children": Signal.CALLED,
+    "agent": Signal.CALLED,
+}
+_SIGNALS = {
+    Kind.STARTED: Signal.STARTED,
+    Kind.ACTED: Signal.ACTED,
+    Kind.RECEIVED: Signal.RECEIVED,
+    Kind.RESUMED: Signal.RESUMED,
+}
+Changes: TypeAlias = dict[str, Any]  # fields of a Token by name
+
+_END_SIGNALS = {Status.COMPLETED: Signal.COMPLETED, Status.CANCELLED: Signal.CANCELLED}
+
+
+def signals(record: Record, phase: Phase) -> tuple[Signal, ...]:
+    """What a record tells, as a walk through the table."""
+    first = (Signal.PICKED_UP,) if phase is Phase.INITIALIZING and record.kind not in _BEFORE_PICK_UP else ()
+    match record.kind:
+        case Kind.BEGAN:
+            return (*first, Signal.BEGAN)
+        case Kind.WAITING if record.parked:
+            return (*first, _WAIT_SIGNALS.get(record.parked.kind, Signal.AWAITED_EVENT))
+        case kind if kind in _SIGNALS:
+            return (_SIGNALS[kind],)
+        case Kind.JOINED if record.next is not None:
+            return (Signal.JOINED, _ways_on(record)[-1])
+        case Kind.UNDONE:
+            return (Signal.UNDONE, Signal.FAILED) if isinstance(record.next, End) else (Signal.UNDONE,)
+        case Kind.ENDED if isinstance(record.next, End | Compensate):
+            broken = isinstance(record.next, Compensate)
+            return (Signal.BROKEN if broken else _END_SIGNALS.get(record.next.status, Signal.FAILED),)
+        case Kind.STEP | Kind.MOVED if record.next is not None:
+            return (*first, *_ways_on(record))
+        case _:
+            raise EngineFault(f"slot {record.slot}: a {record.kind} record without its parts", code="broken_record")
+
+
+_BEFORE_PICK_UP = frozenset({Kind.STARTED, Kind.ENDED})
+
+
+def _ways_on(record: Record) -> tuple[Signal, ...]:
+    through_branch = (Signal.CONTINUED,) if not record.rules or ".diverge[" not in record.rules[-1] else ()
+    match record.next:
+        case Pause() if record.error is None:
+            return (Signal.ASKED,)
+        case Pause():
+            return (Signal.NODE_ENDED, Signal.ASKED)
+        case RetryAt():
+            return (Signal.NODE_ENDED, Signal.RETRIED)
+        case Goto():
+            return (Signal.NODE_ENDED, *through_branch, Signal.ROUTED)
+        case Fork():
+            return (Signal.NODE_ENDED, *through_branch, Signal.FORKED)
+        case End(status=status) if status is Status.COMPLETED:
+            return (Signal.NODE_ENDED, *through_branch, Signal.COMPLETED)
+        case following:
+            last = Signal.BROKEN if isinstance(following, Compensate) else Signal.FAILED
+            return (Signal.NODE_ENDED, last) if record.error else (Signal.NODE_ENDED, *through_branch, last)
+
+
+def fold(records: Iterable[Record], token: Token) -> Token:
+    """Applies records in slot order. Raises EngineFault for a gap or an illegal record."""
+    for record in records:
+        token = apply(token, record)
+    return token
+
+
+def apply(token: Token, record: Record) -> Token:
+    """The token after one more record. Raises EngineFault if the record cannot follow."""
+    if record.slot != token.next_slot:
+        raise EngineFault(f"slot {record.slot} cannot follow slot {token.slot}", code="gap_in_log")
+    phase = walk(token.phase, signals(record, token.phase))[-1]
+    entered = _entered(token, record)
+    changes = _CHANGES[record.kind](entered, record)  # one copy of the token for all of them: this is the hot path
+    return replace(entered, slot=record.slot, last=record, phase=phase, **changes)
+
+
+def _entered(token: Token, record: Record) -> Token:
+    """The first record of the first node enters it: nothing routed the token there."""
+    if token.node or not record.node or record.kind is Kind.UNDONE:
+        return token
+    return replace(token, node=record.node, entered_slot=record.slot, visits={record.node: 1})
+
+
+def _started(token: Token, record: Record) -> Changes:
+    return {"started_ms": record.at_ms}
+
+
+def _began(token: Token, record: Record) -> Changes:
+    return {}
+
+
+def _step(token: Token, record: Record) -> Changes:
+    before = token.steps.get(record.node)
+    again = before is not None and token.attempt > 0
+    view = StepView(
+        status=_view_status(record),
+        output=record.output,
+        error=record.error,
+        attempts=record.attempt,
+        started_ms=before.started_ms if again and before else record.started_ms,
+        ended_ms=0 if isinstance(record.next, RetryAt | Pause) else record.at_ms,
+    )
+    left = _leave(token, record, record.attempt)
+    return {"calls": token.calls + 1, **_show(token, record, view), **left}
+
+
+def _moved(token: Token, record: Record) -> Changes:
+    before = token.steps.get(record.node)
+    is_routing = before is None and token.parked is None and record.error is None and not record.skipped
+    if is_routing:  # nothing to show but that it was passed
+        return _leave(token, record, 0)
+    base = before or StepView("running")
+    is_tried_again = isinstance(record.next, RetryAt)  # of child runs
+    view = replace(base, status=_view_status(record), output=record.output, error=record.error,
+                   attempts=record.attempt if base.children else base.attempts,
+                   ended_ms=0 if is_tried_again else record.at_ms)  # fmt: skip
+    attempt = record.attempt if is_tried_again else 0
+    changes = {**_show(token, record, view), **_leave(token, record, attempt)}
+    is_nap = token.parked is not None and token.parked.is_nap and record.error is None
+    return {**changes, "result": token.result} if is_nap else changes
+
+
+def _show(token: Token, record: Record, view: StepView) -> Changes:
+    paused = isinstance(record.next, Pause)
+    writes = {record.node: record.output} if record.writes is None else record.writes
+    return {
+        "steps": {**token.steps, record.node: view},
+        "scope": token.scope if paused or record.error is not None else {**token.scope, **writes},
+        "result": token.result if record.error is not None or paused else record.output,
+        "error": record.error if record.error is not None else (token.error if paused else None),
+    }
+
+
+def _view_status(record: Record) -> str:
+    match record.next:
+        case RetryAt():
+            return "running"
+        case Pause():
+            return "waiting"
+        case _ if record.skipped:
+            return "skipped"
+        case _:
+            return "failed" if record.error is not None else "completed"
+
+
+def _leave(token: Token, record: Record, attempt: int) -> Changes:
+    """Where the token stands after the record's `next`."""
+    uses = token.rule_uses
+    if record.rules:
+        uses = {**uses, **{rule: uses.get(rule, 0) + 1 for rule in record.rules}}
+    match record.next:
+        case Goto(node):
+            visits = {**token.visits, node: token.visits.get(node, 0) + 1}
+            return {**_NEW_VISIT, "node": node, "entered_slot": record.slot + 1, "visits": visits, "rule_uses": uses}
+        case End(status, error, at_join):
+            end = End(status, error if error is not None or status is Status.COMPLETED else record.error, at_join)
+            over: Changes = {"parked": None, "resumption": None, "fork": None}
+            return {**over, "rule_uses": uses, "attempt": attempt, "end": end}
+        case Fork():
+            return {**_NEW_VISIT, "rule_uses": uses, "fork": record.next}
+        case Compensate(status, error):
+            return {**_NEW_VISIT, "rule_uses": uses, "undoing": Undoing(status, error or record.error)}
+        case _:
+            return {"rule_uses": uses, "attempt": attempt, "fork": None}
+
+
+_NEW_VISIT: Changes = {"attempt": 0, "parked": None, "resumption": None, "received": (), "received_slot": -1,
+                       "waited": 0, "acted": 0, "fork": None}  # fmt: skip
+
+
+def _joined(token: Token, record: Record) -> Changes:
+    """What the branches brought is the parent's, and it goes on."""
+    calls = token.calls + (record.tally.calls if record.tally else 0)
+    left = {"calls": calls, **_leave(token, record, 0)}
+    is_early = token.fork is not None and record.tally is not None and record.tally.arrived < token.fork.width
+    if is_early:
+        left |= {"early_slot": record.slot}
+    if isinstance(record.next, Fork):  # its failure led to another fork, by the rules of the node where they met
+        left |= {"node": record.node}
+    elif is_early:
+        left |= {"fork": token.fork}
+    if record.error is not None and not record.node:
+        return {**left, "error": record.error}
+    if record.error is not None:
+        failed = StepView("failed", error=record.error, started_ms=record.at_ms, ended_ms=record.at_ms)
+        return {**left, "steps": {**token.steps, record.node: failed}, "error": record.error}
+    writes = {record.node: record.output} if record.writes is None else record.writes
+    return {**left, "scope": {**token.scope, **writes}, "result": record.output, "error": None}
+
+
+def _waiting(token: Token, record: Record) -> Changes:
+    parked = record.parked
+    began = token.steps.get(record.node)
+    is_first = token.waited == 0 and record.attempt == 0 and (token.attempt == 0 or _asked(parked))
+    if began is None or (began.status != "waiting" and is_first):
+        began = StepView("waiting", started_ms=record.at_ms, attempts=began.attempts if _asked(parked) and began else 0)
+    view = replace(began, status="waiting", ended_ms=0)
+    if parked is not None and parked.children:
+        view = replace(view, children=tuple(replace(one, input=None) for one in parked.children),
+                       called_slot=record.slot)  # fmt: skip
+    kept = token.received if record.attempt else ()  # waited for again: what has come has come
+    return {"steps": {**token.steps, record.node: view}, "parked": parked, "resumption": None, "received": kept,
+            "received_slot": -1, "waited": record.attempt, "acted": 0, "fork": None}  # fmt: skip
+
+
+def _asked(parked: Parked | None) -> bool:
+    return parked is not None and parked.asked_by_step is not None
+
+
+def _received(token: Token, record: Record) -> Changes:
+    came = () if record.resumption is None else (record.resumption,)
+    slot = token.received_slot if token.received_slot >= 0 else token.slot
+    is_beat = record.resumption is not None and record.resumption.kind == "heartbeat"  # the last one says it all
+    before = tuple(one for one in token.received if one.kind != "heartbeat") if is_beat else token.received
+    return {"received": (*before, *came), "received_slot": slot, **_seen(token, record)}
+
+
+def _resumed(token: Token, record: Record) -> Changes:
+    asked = token.parked.asked_by_step if token.parked else None
+    seen = _seen(token, record)
+    if asked is not None and asked.then == "again":  # a new call of the step, so a new idempotency key
+        return {"resumption": record.resumption, "entered_slot": record.slot + 1, "attempt": 0, **seen}
+    return {"resumption": record.resumption, **seen}
+
+
+def _seen(token: Token, record: Record) -> Changes:
+    """The events that this token has had and that stay for others. Of many the latest are remembered."""
+    place = record.resumption.seen if record.resumption else ""
+    if not place:
+        return {}
+    topic, _, event = place.partition("\n")
+    return {"seen": {**token.seen, topic: tuple(sorted({*token.seen.get(topic, ()), event}))[-SEEN_EVENTS:]}}
+
+
+def _acted(token: Token, record: Record) -> Changes:
+    if isinstance(record.next, RetryAt):
+        return {"calls": token.calls + 1, "attempt": record.attempt}
+    scope = token.scope if record.writes is None else {**token.scope, **record.writes}
+    return {"calls": token.calls + 1, "attempt": 0, "acted": token.acted + 1, "scope": scope}
+
+
+def _ended(token: Token, record: Record) -> Changes:
+    end = record.next if isinstance(record.next, End) else None
+    steps = token.steps
+    view = steps.get(token.node)
+    if view is not None and view.status in {"waiting", "running"}:
+        steps = {**steps, token.node: replace(view, status="cancelled", ended_ms=record.at_ms)}
+    if isinstance(record.next, Compensate):
+        undoing = Undoing(record.next.status, record.next.error, record.reason, record.who)
+        return {"undoing": undoing, "steps": steps, "attempt": 0, "error": undoing.error or token.error}
+    return {"end": end, "steps": steps, "error": end.error if end and end.error else token.error}
+
+
+def _undone(token: Token, record: Record) -> Changes:
+    """An attempt to undo one of the committed steps, or the word that none is left."""
+    over: Changes = {"parked": None, "resumption": None, "fork": None, "attempt": 0}
+    if isinstance(record.next, End):
+        over["end"] = record.next
+    if not record.undid:
+        return over
+    over["calls"] = token.calls + 1
+    if record.error is not None:
+        return {**over, "attempt": record.attempt}
+    if token.undoing is None:
+        raise EngineFault(f"slot {record.slot}: nothing is being undone", code="broken_record")
+    view = token.steps.get(record.node)
+    if view is not None and record.undid.startswith(f"{token.id}@"):
+        over["steps"] = {**token.steps, record.node: replace(view, status="compensated")}
+    return {**over, "undoing": replace(token.undoing, undone=(*token.undoing.undone, record.undid))}
+
+
+_CHANGES: Mapping[Kind, Callable[[Token, Record], Changes]] = {
+    Kind.STARTED: _started,
+    Kind.BEGAN: _began,
+    Kind.STEP: _step,
+    Kind.MOVED: _moved,
+    Kind.JOINED: _joined,
+    Kind.WAITING: _waiting,
+    Kind.RECEIVED: _received,
+    Kind.RESUMED: _resumed,
+    Kind.ACTED: _acted,
+    Kind.ENDED: _ended,
+    Kind.UNDONE: _undone,
+}
