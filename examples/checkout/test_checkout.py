@@ -12,7 +12,6 @@ from typing import Any
 import pytest
 
 from examples.checkout import till
-from examples.deliveries import Webhooks
 from stepwell.testing.kit import Run, Stepwell
 
 HERE = Path(__file__).parent
@@ -32,7 +31,7 @@ def book(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture
 def tell(stepwell: Stepwell) -> Tell:
-    webhooks = Webhooks(stepwell, HERE, {"STRIPE_SIGNING_SECRET": SECRET})
+    webhooks = stepwell.webhooks({"STRIPE_SIGNING_SECRET": SECRET})
 
     def tell(name: str, event: dict[str, Any] | None = None, secret: str = SECRET, **changed: Any) -> int:
         """One of Stripe's events, signed with the time it is sent at: a retry has another signature."""

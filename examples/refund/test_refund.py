@@ -12,7 +12,6 @@ from urllib.parse import urlencode
 
 import pytest
 
-from examples.deliveries import Webhooks
 from stepwell.testing.kit import Run, Stepwell
 from stepwell.testing.mocks import Mock
 
@@ -43,7 +42,7 @@ def slack(stepwell: Stepwell) -> Mock:
 
 @pytest.fixture
 def press(stepwell: Stepwell, slack: Mock) -> Press:
-    webhooks = Webhooks(stepwell, HERE, {"SLACK_SIGNING_SECRET": SECRET})
+    webhooks = stepwell.webhooks({"SLACK_SIGNING_SECRET": SECRET})
 
     def press(action: str, who: tuple[str, str], secret: str = SECRET) -> int:
         """The form that Slack sends: its JSON in one field, signed together with the time."""

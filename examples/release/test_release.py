@@ -12,7 +12,6 @@ from typing import Any
 
 import pytest
 
-from examples.deliveries import Webhooks
 from examples.release import train
 from stepwell.errors import Conflict
 from stepwell.testing.kit import Run, Stepwell
@@ -26,7 +25,7 @@ class GitHub:
     """Sends what is recorded in `events/`, changed in a few places."""
 
     def __init__(self, stepwell: Stepwell) -> None:
-        self._webhooks = Webhooks(stepwell, HERE, {"GITHUB_WEBHOOK_SECRET": SECRET})
+        self._webhooks = stepwell.webhooks({"GITHUB_WEBHOOK_SECRET": SECRET})
         self._numbers = count(1)
 
     def send(self, source: str, body: dict[str, Any], secret: str = SECRET) -> int:

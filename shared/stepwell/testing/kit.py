@@ -38,6 +38,7 @@ from stepwell.runtime.ports import Lane, Ports, RunQuery
 from stepwell.runtime.service import Start
 from stepwell.runtime.worker import Unlimited
 from stepwell.testing.mocks import Mock, MockedSteps
+from stepwell.testing.webhooks import Webhooks
 
 START = datetime(2030, 1, 1, 9, 0, tzinfo=UTC)  # a Tuesday morning; tests do not depend on today
 START_MS = int(START.timestamp() * 1000)
@@ -202,7 +203,12 @@ class Stepwell:
         self._ticker = Ticker(self._parts)
         loaded = load_folder(folder)
         _refuse_errors(loaded.errors)
+        self._sources = loaded.webhooks
         self._deploy(loaded.graphs)
+
+    def webhooks(self, secrets: Mapping[str, str]) -> Webhooks:
+        """The sources of the folder's `webhooks.yaml`, to be called as their senders do; `secrets` by variable."""
+        return Webhooks(self._parts, self._sources, secrets)
 
     def define(self, text: str) -> Graph:
         """A workflow written in the test itself. Raises DefinitionError."""

@@ -1,35 +1,34 @@
-"""Calls to the webhooks of an example as another system makes them: raw bytes and headers, over the whole route."""
+"""Webhooks in a test: calls as another system makes them, raw bytes and headers, over the whole route."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from pathlib import Path
 
 from aws_lambda_powertools.utilities.typing import LambdaContext
 
 from stepwell.api.routes import app_of
 from stepwell.api.webhooks.route import webhook_routes
 from stepwell.api.webhooks.sources import sources_of
-from stepwell.runtime.folder import load_folder
+from stepwell.definition.graph import Json
+from stepwell.runtime.assembly import Assembly
 from stepwell.runtime.secrets import EnvironmentSecrets, SecretsByKind
-from stepwell.testing.kit import Stepwell
 
 
 class Webhooks:
-    """The sources of a folder's `webhooks.yaml` over the same store as the test's runs. `secrets`: by variable."""
+    """The sources of a folder's `webhooks.yaml`, over the same store as the test's runs."""
 
-    def __init__(self, stepwell: Stepwell, folder: Path, secrets: Mapping[str, str]) -> None:
-        sources = sources_of(load_folder(folder).webhooks, SecretsByKind({"env": EnvironmentSecrets(secrets)}))
-        self._stepwell = stepwell
-        self._app = app_of(stepwell._parts, webhook_routes(lambda: sources))
+    def __init__(self, parts: Assembly, sources: Mapping[str, Json] | None, secrets: Mapping[str, str]) -> None:
+        """`secrets`: what the variables hold that the sources name, as `env:NAME`."""
+        found = sources_of(sources, SecretsByKind({"env": EnvironmentSecrets(secrets)}))
+        self._app, self._parts = app_of(parts, webhook_routes(lambda: found)), parts
 
     @property
     def now_seconds(self) -> int:
-        """What the sender's clock shows."""
-        return int(self._stepwell.now.timestamp())
+        """What the sender's clock shows: for signatures that hold a time."""
+        return self._parts.ports.clock.now_ms() // 1_000
 
     def deliver(self, source: str, body: str, headers: Mapping[str, str]) -> int:
-        """The status of the answer."""
+        """The status of the answer to this call."""
         http = {"method": "POST", "path": f"/webhooks/{source}", "sourceIp": "192.0.2.7"}
         call = {
             "version": "2.0",
