@@ -62,8 +62,9 @@ def ago(moment: datetime, now: datetime) -> str:
     away = (now - moment).total_seconds()
     if abs(away) < 1:
         return "now"
-    largest = " ".join(_coarse(abs(away)).split()[:2])
-    return f"in {largest}" if away < 0 else f"{largest} ago"
+    if away < 0:
+        return f"in {_coarse(-away)}"
+    return f"{' '.join(_coarse(away).split()[:2])} ago"
 
 
 def between(start: object, end: object, now: datetime) -> str:
