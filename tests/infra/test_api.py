@@ -32,7 +32,8 @@ def test_every_call_that_shows_no_signature_of_its_own_is_let_in_by_somebody(var
     stack = made(VARIANTS[variant])
     open_ = {one["RouteKey"] for one in stack.of("ApiGatewayV2::Route").values()
              if one.get("AuthorizationType", "NONE") == "NONE"}  # fmt: skip
-    assert open_ == {"POST /webhooks/{source}"} | LINKED
+    sources = {"POST /webhooks/{source}"} if "webhooks" in stack.functions() else set()
+    assert open_ == sources | LINKED
     assert {one["RouteKey"] for one in stack.of("ApiGatewayV2::Route").values()} - open_ == {"ANY /{proxy+}"}
 
 

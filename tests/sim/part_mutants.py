@@ -8,7 +8,7 @@ from typing import Any
 from unittest import mock
 
 from stepwell.engine import fold as engine_fold
-from stepwell.engine.records import Kind, Record, Resumption
+from stepwell.engine.records import Kind
 from stepwell.runtime import approvals
 from stepwell.runtime.coordinator import Coordinator
 from stepwell.runtime.logbook import Standing
@@ -46,22 +46,6 @@ def timer_of_one_slot() -> Iterator[None]:
 
 
 @contextmanager
-def timer_yields_to_a_part() -> Iterator[None]:
-    """A timer whose slot a part has taken is done."""
-
-    async def resume(self: Coordinator, at: Standing, by: str, came: Resumption, *_: Any) -> Record | None:
-        record = self._logbook.resumed(at, by, came)
-        winner = await self._logbook.append(at, record)
-        if winner is not None and winner.by != by:
-            return winner
-        await self.push(at.after(winner or record), by)
-        return None
-
-    with mock.patch.object(Coordinator, "resume", resume):
-        yield
-
-
-@contextmanager
 def part_pushes_nothing() -> Iterator[None]:
     """Who writes a part does not look for more: it leaves that to whoever read before."""
 
@@ -90,7 +74,6 @@ def votes_are_counted() -> Iterator[None]:
 OF_PARTS = (
     part_gives_up_its_slot,
     timer_of_one_slot,
-    timer_yields_to_a_part,
     part_pushes_nothing,
     seen_is_forgotten,
     votes_are_counted,

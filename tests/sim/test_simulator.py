@@ -7,6 +7,7 @@ import re
 import subprocess
 import sys
 from collections.abc import Iterable
+from itertools import chain
 from pathlib import Path
 
 import pytest
@@ -18,6 +19,13 @@ from tests.sim.schedule import FAMILIES, PARTS_FROM, program_of, run_schedule
 SCHEDULES = 1_000
 PARTS = 5  # so that two workers can share them
 MOST_SCHEDULES = 5_000  # of one mutant; the rarest is caught about once in 1,000
+NEAR = {  # where a rare one was caught last: looked at first, then all the others
+    "event_after_log": 1_720,
+    "join_by_two": 1_970,
+    "event_after_waits": 670,
+    "closed_but_nested": 450,
+    "begun_by_nobody": 830,
+}
 OF_FAMILIES = 120  # schedules of runs that start others
 OF_WAITS = 300  # schedules of waits for several things
 TOLD = 32  # seeds whose stories are told twice
@@ -77,7 +85,9 @@ def test_every_law_holds_for_waits_for_several_things() -> None:
 def test_an_engine_without_one_of_its_laws_is_caught(name: str) -> None:
     with MUTANTS[name]():
         first = FAMILIES if name in OF_CHILDREN else PARTS_FROM if name in OF_PARTS else 0
-        found = broken(seed for seed in range(first, first + MOST_SCHEDULES) if _can_show(seed, name))
+        near = first + NEAR.get(name, 0)
+        seeds = chain(range(near, first + MOST_SCHEDULES), range(first, near))
+        found = broken(seed for seed in seeds if _can_show(seed, name))
     assert found is not None, f"{MOST_SCHEDULES} schedules, and nobody noticed {name}"
     seed, why = found
     assert re.match(
