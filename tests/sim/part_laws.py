@@ -42,6 +42,8 @@ def _of_waits(token: str, log: list[Record]) -> Iterator[str]:
             if record.resumption.kind in _ANSWERS and is_over is not _is_over(wait):
                 yield f"law 4: {token} slot {record.slot} {'ends' if is_over else 'does not end'} its wait"
             yield from _voted_twice(token, wait)
+            if sum(one.kind == "escalated" for one in wait.came) > 1:
+                yield f"law 4: {token} slot {record.slot} asks others once more"
 
 
 def _is_over(wait: _Wait) -> bool:

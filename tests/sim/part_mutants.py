@@ -8,7 +8,7 @@ from typing import Any
 from unittest import mock
 
 from stepwell.engine import fold as engine_fold
-from stepwell.engine.records import Kind
+from stepwell.engine.records import Kind, Record, Resumption
 from stepwell.runtime import approvals
 from stepwell.runtime.coordinator import Coordinator
 from stepwell.runtime.logbook import Standing
@@ -17,6 +17,7 @@ from stepwell.runtime.messages import Timer
 from stepwell.runtime.ports import Event, Waiter
 
 _fire = Coordinator.fire
+_resume = Coordinator.resume
 _take = Mailbox._take
 
 
@@ -42,6 +43,17 @@ def timer_of_one_slot() -> Iterator[None]:
             await _fire(self, timer)
 
     with mock.patch.object(Coordinator, "fire", fire):
+        yield
+
+
+@contextmanager
+def timer_sticks_to_its_word() -> Iterator[None]:
+    """A timer that finds a part in its slot does not look whether what it came for is still due."""
+
+    async def resume(self: Coordinator, at: Standing, by: str, came: Resumption, *_: Any) -> Record | None:
+        return await _resume(self, at, by, came)
+
+    with mock.patch.object(Coordinator, "resume", resume):
         yield
 
 
@@ -74,6 +86,7 @@ def votes_are_counted() -> Iterator[None]:
 OF_PARTS = (
     part_gives_up_its_slot,
     timer_of_one_slot,
+    timer_sticks_to_its_word,
     part_pushes_nothing,
     seen_is_forgotten,
     votes_are_counted,

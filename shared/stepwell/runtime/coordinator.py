@@ -77,14 +77,15 @@ class Coordinator:
         if came is None:
             await self._performer.alarms.look_again(Lane.RESUME, timer, due, timer)
             return
-        await self.resume(at, timer.id, came)
+        await self.resume(at, timer.id, came, lambda later: at_due(later.token, self._ports.clock.now_ms()))
 
     async def resume(
-        self, at: Standing, by: str, came: Resumption, anew: Callable[[Standing], Resumption] | None = None
+        self, at: Standing, by: str, came: Resumption, anew: Callable[[Standing], Resumption | None] | None = None
     ) -> Record | None:
         """Appends `resumed`, or a part of what the wait is for, and pushes on. None when this call's record stands,
 
-        else the winner, which ended the wait. `anew`: what to append after a part that came first; may raise.
+        else the winner, which ended the wait. `anew`: what to append after a part that came first, None for nothing
+        (a heartbeat came as its time was up, others were asked already); may raise.
         """
         while True:
             record = self._logbook.resumed(at, by, came)
@@ -95,7 +96,10 @@ class Coordinator:
             if winner.kind is not Kind.RECEIVED:
                 return winner
             at = at.after(winner)  # the wait goes on, one slot further
-            came = came if anew is None else anew(at)
+            again = came if anew is None else anew(at)
+            if again is None:
+                return winner
+            came = again
 
     async def push(self, at: Standing, by: str) -> None:
         """A wait that is over has its token woken; one to which a part has come looks for more."""
