@@ -9,6 +9,7 @@ from stepwell.definition.authoring import (
     wait_for_approval,
     wait_for_callback,
     wait_for_event,
+    workflow,
 )
 from stepwell.errors import Blocked, External, Invalid, StepError, Transient
 from stepwell.runtime.steps.context import StepContext
@@ -28,4 +29,5 @@ __all__ = [
     "wait_for_approval",
     "wait_for_callback",
     "wait_for_event",
+    "workflow",
 ]

@@ -90,9 +90,15 @@ def current_steps(at: Standing) -> list[str]:
     return list(found) or [node_of(at.graph, at.token)]
 
 
+_AT_WORK = frozenset({"running", "waiting"})
+
+
 def progress(at: Standing) -> str:
     """`done/all`: entries of a timeline before the current one, ended steps of a DAG, else nodes that were left."""
     token, names = at.token, list(at.graph.nodes)
+    if at.graph.function:  # nobody knows how many there will be: those that have begun
+        views = token.steps.values()
+        return f"{sum(view.status not in _AT_WORK for view in views)}/{len(views)}"
     if token.end is not None and token.end.status is Status.COMPLETED:
         ended = len(names)
     elif at.graph.dag:

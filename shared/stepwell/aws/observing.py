@@ -18,6 +18,7 @@ from aws_lambda_powertools.metrics import EphemeralMetrics, MetricUnit
 from stepwell.definition.graph import Json, Step
 from stepwell.engine.actions import Outcome
 from stepwell.engine.retry import Policy
+from stepwell.runtime.logbook import Logbook, Standing
 from stepwell.runtime.messages import DeadLetter, Message, Publish, Scheduled
 from stepwell.runtime.worker import StepCall, Steps
 
@@ -119,6 +120,10 @@ class ObservedSteps:
         self._observing.count("StepFailures", 0 if outcome.failure is None else 1)
         self._observing.count("StepRetries", 1 if call.attempt > 1 else 0)
         return outcome
+
+    async def asked(self, at: Standing, logbook: Logbook) -> Standing:
+        with self._observing.about(workflow=at.run.workflow):
+            return await self._steps.asked(at, logbook)
 
 
 def _log_through(formatter: logging.Formatter, log_level: str) -> None:

@@ -30,6 +30,7 @@ from stepwell.runtime.assembly import Assembly, assemble
 from stepwell.runtime.catalog import Catalog
 from stepwell.runtime.clocks import RealClock
 from stepwell.runtime.ids import new_id
+from stepwell.runtime.logbook import Logbook, Standing
 from stepwell.runtime.pack import unpack
 from stepwell.runtime.ports import Clock, Ports
 from stepwell.runtime.worker import StepCall, Steps
@@ -44,6 +45,9 @@ class NoSteps:
 
     async def run(self, call: StepCall) -> Outcome:
         raise EngineFault(f"only a worker runs steps, such as {call.run}")
+
+    async def asked(self, at: Standing, logbook: Logbook) -> Standing:
+        raise EngineFault(f"only a worker runs functions, such as {at.graph.function}")
 
 
 @dataclass(frozen=True, slots=True)

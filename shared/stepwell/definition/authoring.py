@@ -1,7 +1,8 @@
-"""What step code says about itself: `@step` and its defaults, and the directives a step may return. No dependencies."""
+"""What step code says about itself: `@step`, `@workflow`, and the directives a step may return. No dependencies."""
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, TypeVar, overload
@@ -19,6 +20,7 @@ Function = TypeVar("Function", bound=Callable[..., Any])
 
 BACKOFFS = ("constant", "linear", "exponential")
 JITTERS = ("none", "full")
+WORKFLOW_MARK = "__stepwell_workflow__"  # on a durable function: the name of its workflow
 _CHILD_KEYS = ("workflow", "name", "input")
 _SPELLINGS = {"maxRetries": "max_retries", "initialDelay": "initial_delay", "maxDelay": "max_delay"}
 
@@ -109,6 +111,36 @@ def step(
         return target
 
     return attach if function is None else attach(function)
+
+
+@overload
+def workflow(function: Function, /) -> Function: ...
+
+
+@overload
+def workflow(*, name: str | None = None, version: int = 1, **options: Json) -> Callable[[Function], Function]: ...
+
+
+def workflow(
+    function: Function | None = None, /, *, name: str | None = None, version: int = 1, **options: Json
+) -> Function | Callable[[Function], Function]:
+    """Marks an `async def` whose first parameter is `ctx` as a durable function. Usable bare: `@workflow`.
+
+    `name`: the workflow's; default: the function's. `version`: of several with one name the highest is started, and
+    runs of the others go on with theirs. `options`: keys of a definition, such as timeout="2h"; all are written as
+    literals, for they are read without importing the module.
+    """
+
+    def mark(target: Function) -> Function:
+        if not inspect.iscoroutinefunction(target):
+            raise _bad(f"@workflow takes an `async def`, not {target!r}", code="bad_workflow")
+        if next(iter(inspect.signature(target).parameters), None) != "ctx":
+            message = f"the first parameter of {target.__qualname__} is not `ctx`"
+            raise _bad(message, f"async def {target.__name__}(ctx, …)", "bad_workflow")
+        setattr(target, WORKFLOW_MARK, name or target.__name__)
+        return target
+
+    return mark if function is None else mark(function)
 
 
 @dataclass(frozen=True, slots=True)

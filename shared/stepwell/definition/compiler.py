@@ -16,6 +16,7 @@ from stepwell.definition.compensation import check_listed, compensate_on, lint_c
 from stepwell.definition.dag import check_dag, compile_steps, dag_of
 from stepwell.definition.events import Setting, events_of, settings_at
 from stepwell.definition.forks import check_forks
+from stepwell.definition.functions import compile_function
 from stepwell.definition.graph import Graph, Json, Node
 from stepwell.definition.nodes import compile_nodes, start_of
 from stepwell.definition.text import closest, pointer_part
@@ -25,12 +26,13 @@ from stepwell.errors import DefinitionError, Problem
 from stepwell.limits import DEFINITION_NODES, RETENTION_MS
 
 MOST_PROBLEMS = 500  # of one definition: more than anybody reads
-FORMATS = ("nodes", "timeline", "steps", "actions", "States")
+FORMATS = ("nodes", "timeline", "steps", "actions", "function", "States")
 COMPILERS = {
     "timeline": compile_timeline,
     "nodes": compile_nodes,
     "steps": compile_steps,
     "actions": compile_actions,
+    "function": compile_function,
 }
 ENVELOPE = ("apiVersion", "kind", "metadata", "spec")
 
@@ -73,6 +75,13 @@ def compile_definition(text: str, file: str = "") -> Compiled:
     called = (replace(one, unknown=loaded.placed(one.unknown, file)) for one in written.called)
     settings = (replace(one, differs=loaded.placed(one.differs, file)) for one in written.settings)
     return Compiled(written.graph, tuple(placed[:MOST_PROBLEMS]), tuple(called), tuple(settings))
+
+
+def compile_found(document: Mapping[str, Json], file: str, line: int) -> Compiled:
+    """A durable function that a scan found. What is wrong with its options is told at its own line."""
+    made = _compile_written(document, None)
+    problems = tuple(replace(one, path="", file=file, line=line) for one in made.problems)
+    return replace(made, problems=problems)
 
 
 def compile_document(document: Mapping[str, Json], *, trusted: bool = False) -> Graph:
@@ -178,6 +187,8 @@ def _compile(context: Context, document: Mapping[str, Json], flawed: bool = Fals
         return None
     paths = _paths(document, nodes)
     check_steps_read(context, nodes)
+    if written_as == "function":
+        return made
     if written_as == "steps":
         check_dag(context, made.dag, paths)
         check_listed(context, document, nodes)
@@ -215,6 +226,7 @@ def _graph(context: Context, document: Mapping[str, Json], nodes: Mapping[str, N
         compensate_on=compensate_on(context, document),
         internal=document.get("internal", False),
         events=events_of(context, document),
+        function=document.get("function", ""),
         dag=dag_of(document),
         event_triggers=event_triggers,
         schedules=schedules,

@@ -227,7 +227,7 @@ class Graph:
 
     name: str
     version: str
-    format: str  # nodes | timeline | steps | actions
+    format: str  # nodes | timeline | steps | actions | function
     start: str
     nodes: Mapping[str, Node]  # in the order of the definition
     document: Mapping[str, Json]  # the definition as written, envelope removed: what is stored under the version
@@ -245,6 +245,7 @@ class Graph:
     internal: bool = False  # only another run may start it
     events: Mapping[str, EventSettings] = field(default_factory=dict)  # by the event's name
     labels: Mapping[str, str] = field(default_factory=dict)
+    function: str = ""  # python:module.name of a durable function, whose name is then that of the one node
     dag: Mapping[str, tuple[str, ...]] = field(default_factory=dict)  # of `steps`: each node's dependencies
     event_triggers: tuple[EventTrigger, ...] = ()
     schedules: tuple[ScheduleTrigger, ...] = ()

@@ -228,7 +228,7 @@ class TriggerDef(Written):
 
 
 class WorkflowDef(Written):
-    """A definition. Exactly one of `nodes`, `timeline`, `steps` and `actions` is there."""
+    """A definition. Exactly one of `nodes`, `timeline`, `steps`, `actions` and `function` is there."""
 
     workflow: str | None = Field(default=None, description="the name; default: the file's name")
     agent: str | None = Field(default=None, description="of `actions`: the same as workflow")
@@ -254,6 +254,10 @@ class WorkflowDef(Written):
     nodes: dict[str, NodeDef] | None = None
     steps: list[DagStepDef] | None = None
     actions: list[AgentActionDef] | None = None
+    function: str | None = Field(default=None, description="python:module.name of a durable function")
+    version: Annotated[int, Field(ge=1)] | None = Field(
+        default=None, description="of `function`: runs of another version go on with that one's"
+    )
     history_window: Annotated[int, Field(ge=0, le=HISTORY_WINDOW_MAX)] | None = Field(
         default=None, description="of `actions`: how many messages of the conversation are kept"
     )
@@ -275,7 +279,7 @@ def json_schema() -> dict[str, Any]:
                 model["oneOf"] = [{"required": [name]}, {"required": [to_camel(name)]}]
     schema["$schema"] = "https://json-schema.org/draft/2020-12/schema"
     schema["title"] = "Stepwell workflow"
-    schema["oneOf"] = [{"required": [name]} for name in ("timeline", "nodes", "steps", "actions")]
+    schema["oneOf"] = [{"required": [name]} for name in ("timeline", "nodes", "steps", "actions", "function")]
     return schema
 
 

@@ -40,7 +40,12 @@ class Rest:
     until_ms: int | None = None
 
 
-Action: TypeAlias = RunStep | Write | Rest
+@dataclass(frozen=True, slots=True)
+class AskFunction:
+    """Ask the durable function what is next, then decide again with its turn."""
+
+
+Action: TypeAlias = RunStep | Write | Rest | AskFunction
 
 
 @dataclass(frozen=True, slots=True)

@@ -59,7 +59,7 @@ def commit(moment: Moment, token: Token, action: RunStep, outcome: Outcome, poli
         on_failure=action.step.on_failure,
         policy=policy,
     )
-    writes = agents.of_step(moment, token, action, outcome.value)
+    writes = moment.turn.writes if moment.turn else agents.of_step(moment, token, action, outcome.value)
     ended = with_writes(moment, token, ended, action.step.output, writes)
     return ended_node(moment, token, ended, Kind.STEP, outcome.started_ms)
 

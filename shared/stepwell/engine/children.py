@@ -32,7 +32,8 @@ def child_id(run_id: str, token: str, slot: int, index: int) -> str:
 
 def call_of(graph: Graph, token: Token) -> Call:
     """How the children are called that this token waits for."""
-    return graph.nodes[token.node].call or _ASKED_BY_STEP
+    node = graph.nodes.get(token.node)  # none: a durable function's operation
+    return (node.call if node else None) or _ASKED_BY_STEP
 
 
 def called(moment: Moment, token: Token, call: Call) -> tuple[Called, ...]:

@@ -5,6 +5,7 @@ Pure: deciding twice, from the same log at the same moment, decides the same.
 
 from __future__ import annotations
 
+from stepwell.engine import functions
 from stepwell.engine.actions import Action, Rest, Write
 from stepwell.engine.attempts import lost_record, run_step
 from stepwell.engine.compensation import undo_next
@@ -47,11 +48,11 @@ def _go_on(moment: Moment, token: Token, last: Record) -> Action:
         case Kind.WAITING | Kind.RECEIVED, _:
             return Rest()
         case Kind.RESUMED, _:
-            return settle(moment, token)
+            return _settle(moment, token)
         case _, RetryAt(at_ms) if moment.now_ms < at_ms:
             return Rest(at_ms)
         case Kind.BEGAN, _:
-            return Write(lost_record(moment, token))
+            return functions.asked(moment) or Write(lost_record(moment, token))
         case Kind.ACTED, _:
             return settle(moment, token)
         case _, Fork(width=0):
@@ -63,6 +64,14 @@ def _go_on(moment: Moment, token: Token, last: Record) -> Action:
         case _, Goto() | RetryAt():
             return _enter(moment, token, token.node)
     raise EngineFault(f"a log cannot stand at {last.kind} with next {last.next}", code="broken_log")
+
+
+def _settle(moment: Moment, token: Token) -> Action:
+    """After a wait. A durable function takes itself what it has awaited; what its steps wait for is theirs."""
+    is_of_step = token.parked is not None and token.parked.asked_by_step is not None
+    if moment.graph.function and not is_of_step:
+        return _enter(moment, token, token.node)
+    return functions.asked(moment) or settle(moment, token)
 
 
 def _first(moment: Moment, token: Token) -> Action:
@@ -84,6 +93,8 @@ def _first(moment: Moment, token: Token) -> Action:
 
 
 def _enter(moment: Moment, token: Token, name: str) -> Action:
+    if moment.graph.function:
+        return functions.asked(moment) or functions.enter(moment, token)
     node = node_named(moment.graph, name)
     if node.wait is not None or node.call is not None:
         return Write(waiting_record(moment, token, None))

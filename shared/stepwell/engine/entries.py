@@ -49,6 +49,8 @@ ENTRY_TYPES: dict[str, str] = {
     "step.compensated": "what the step had done was undone: `data.token` and `data.slot` tell which of its commits",
     "compensation.failed": "an attempt to undo a step failed: `data.error`",
     "compensation.retry_scheduled": "the compensation is tried again at `data.at`",
+    "function.stuck": "the durable function cannot go on with the code that is deployed: `data.error`; it looks again",
+    "function.continued": "the durable function began anew with `data.input`, its state kept",
     "run.completed": "the run ended with a result",
     "run.compensated": "the run ended with everything undone",
     "run.failed": "the run ended with an error: `data.error`",

@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from typing import Any, TypeAlias
 
+from stepwell.engine.journal import CODE, brought
 from stepwell.engine.records import (
     Compensate,
     End,
@@ -18,6 +19,7 @@ from stepwell.engine.records import (
     Parked,
     Pause,
     Record,
+    Resumption,
     RetryAt,
     Status,
 )
@@ -61,7 +63,7 @@ def signals(record: Record, phase: Phase) -> tuple[Signal, ...]:
         case Kind.ENDED if isinstance(record.next, End | Compensate):
             broken = isinstance(record.next, Compensate)
             return (Signal.BROKEN if broken else _END_SIGNALS.get(record.next.status, Signal.FAILED),)
-        case Kind.STEP | Kind.MOVED if record.next is not None:
+        case Kind.STEP | Kind.MOVED | Kind.RETURNED if record.next is not None:
             return (*first, *_ways_on(record))
         case _:
             raise EngineFault(f"slot {record.slot}: a {record.kind} record without its parts", code="broken_record")
@@ -108,10 +110,22 @@ def apply(token: Token, record: Record) -> Token:
 
 
 def _entered(token: Token, record: Record) -> Token:
-    """The first record of the first node enters it: nothing routed the token there."""
-    if token.node or not record.node or record.kind is Kind.UNDONE:
+    """The first record of the first node enters it, and that of each operation of a durable function: nothing routed
+
+    the token there.
+    """
+    if record.kind not in _ENTERING or not record.node or (token.node == record.node and not _has_awaited(token)):
         return token
-    return replace(token, node=record.node, entered_slot=record.slot, visits={record.node: 1})
+    visits = {**token.visits, record.node: token.visits.get(record.node, 0) + 1}
+    return replace(token, **{**_NEW_VISIT, "node": record.node, "entered_slot": record.slot, "visits": visits})
+
+
+_ENTERING = frozenset({Kind.BEGAN, Kind.STEP, Kind.MOVED, Kind.WAITING, Kind.RETURNED})
+
+
+def _has_awaited(token: Token) -> bool:
+    """Whether an operation of a durable function is over, which no record but its last one says."""
+    return token.resumption is not None and token.parked is not None and token.parked.of_function
 
 
 def _started(token: Token, record: Record) -> Changes:
@@ -139,9 +153,10 @@ def _step(token: Token, record: Record) -> Changes:
 
 def _moved(token: Token, record: Record) -> Changes:
     before = token.steps.get(record.node)
-    is_routing = before is None and token.parked is None and record.error is None and not record.skipped
+    is_awaited = isinstance(record.next, Fork) and record.next.is_awaited
+    is_routing = (before is None or is_awaited) and token.parked is None and record.error is None and not record.skipped
     if is_routing:  # nothing to show but that it was passed
-        return _leave(token, record, 0)
+        return {"scope": {**token.scope, **(record.writes or {})}, **_leave(token, record, 0)}
     base = before or StepView("running")
     is_tried_again = isinstance(record.next, RetryAt)  # of child runs
     view = replace(base, status=_view_status(record), output=record.output, error=record.error,
@@ -151,6 +166,15 @@ def _moved(token: Token, record: Record) -> Changes:
     changes = {**_show(token, record, view), **_leave(token, record, attempt)}
     is_nap = token.parked is not None and token.parked.is_nap and record.error is None
     return {**changes, "result": token.result} if is_nap else changes
+
+
+def _returned(token: Token, record: Record) -> Changes:
+    """A durable function's end, or its new beginning, with the state that it has then."""
+    left = _leave(token, record, 0)
+    if isinstance(record.next, Goto):
+        return {**left, "scope": dict(record.writes or {}), "began_slot": record.slot}
+    scope = {**token.scope, **(record.writes or {})}
+    return {**left, "scope": scope, "result": record.output, "error": record.error}
 
 
 def _show(token: Token, record: Record, view: StepView) -> Changes:
@@ -223,6 +247,8 @@ def _joined(token: Token, record: Record) -> Changes:
 
 def _waiting(token: Token, record: Record) -> Changes:
     parked = record.parked
+    if parked is not None and parked.kind == CODE:
+        return {"parked": parked, "resumption": None, "waited": record.attempt}
     began = token.steps.get(record.node)
     is_first = token.waited == 0 and record.attempt == 0 and (token.attempt == 0 or _asked(parked))
     if began is None or (began.status != "waiting" and is_first):
@@ -233,7 +259,8 @@ def _waiting(token: Token, record: Record) -> Changes:
                        called_slot=record.slot)  # fmt: skip
     kept = token.received if record.attempt else ()  # waited for again: what has come has come
     return {"steps": {**token.steps, record.node: view}, "parked": parked, "resumption": None, "received": kept,
-            "received_slot": -1, "waited": record.attempt, "acted": 0, "fork": None}  # fmt: skip
+            "received_slot": -1, "waited": record.attempt, "acted": 0, "fork": None,
+            **({"scope": {**token.scope, **record.writes}} if record.writes else {})}  # fmt: skip
 
 
 def _asked(parked: Parked | None) -> bool:
@@ -251,9 +278,19 @@ def _received(token: Token, record: Record) -> Changes:
 def _resumed(token: Token, record: Record) -> Changes:
     asked = token.parked.asked_by_step if token.parked else None
     seen = _seen(token, record)
+    if token.parked is not None and token.parked.of_function and record.resumption is not None:
+        return {"resumption": record.resumption, **seen, **_awaited(token, token.parked, record, record.resumption)}
     if asked is not None and asked.then == "again":  # a new call of the step, so a new idempotency key
         return {"resumption": record.resumption, "entered_slot": record.slot + 1, "attempt": 0, **seen}
     return {"resumption": record.resumption, **seen}
+
+
+def _awaited(token: Token, parked: Parked, record: Record, came: Resumption) -> Changes:
+    """What a durable function has awaited is over with this record: none follows that says so."""
+    value, error = brought(parked, came, token.received, record.node)
+    status = "completed" if error is None else "failed"
+    view = replace(token.steps[record.node], status=status, output=value, error=error, ended_ms=record.at_ms)
+    return {"steps": {**token.steps, record.node: view}, "result": token.result if error else value, "error": error}
 
 
 def _seen(token: Token, record: Record) -> Changes:
@@ -314,4 +351,5 @@ _CHANGES: Mapping[Kind, Callable[[Token, Record], Changes]] = {
     Kind.ACTED: _acted,
     Kind.ENDED: _ended,
     Kind.UNDONE: _undone,
+    Kind.RETURNED: _returned,
 }

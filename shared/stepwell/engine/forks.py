@@ -108,8 +108,9 @@ def first_chunks(fork: Fork) -> Iterator[tuple[str, int, int]]:
     start = 0
     for group in fork.groups:
         count = min(group.count, group.max_concurrency or group.count)
-        for at in range(start, start + count, FORK_CHUNK):
-            yield group.node, at, min(FORK_CHUNK, start + count - at)
+        chunk = 1 if group.is_apart else FORK_CHUNK
+        for at in range(start, start + count, chunk):
+            yield group.node, at, min(chunk, start + count - at)
         start += group.count
 
 

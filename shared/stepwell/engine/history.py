@@ -13,6 +13,7 @@ from stepwell.engine.children import child_id
 from stepwell.engine.codec import failure_to_json
 from stepwell.engine.entries import Entry
 from stepwell.engine.fold import signals
+from stepwell.engine.journal import CODE
 from stepwell.engine.names import iso
 from stepwell.engine.records import (
     ROOT,
@@ -176,6 +177,8 @@ def _step(tell: _Teller, record: Record, before: Token, after: Token) -> None:
 def _moved(tell: _Teller, record: Record, before: Token, after: Token) -> None:
     if not record.node:
         return  # the steps of a DAG begin: the fork is told
+    if isinstance(record.next, Fork) and record.next.is_awaited:
+        return  # what a function awaits together: the fork is told
     if record.error is None and record.node not in after.steps:
         tell.add("node.passed", step=record.node, data=_went(record))
     else:
@@ -216,6 +219,11 @@ def _joined(tell: _Teller, record: Record, before: Token, after: Token) -> None:
         tell.add("join.fired", step=record.node, data={**data, "output": record.output})
 
 
+def _returned(tell: _Teller, record: Record, before: Token, after: Token) -> None:
+    if isinstance(record.next, Goto):
+        tell.add("function.continued", step=record.node, data={"input": record.output})
+
+
 def _went(record: Record) -> dict[str, Json]:
     """Where the token went and by which rules."""
     following = record.next.node if isinstance(record.next, Goto) else None
@@ -225,6 +233,12 @@ def _went(record: Record) -> dict[str, Json]:
 def _waiting(tell: _Teller, record: Record, before: Token, after: Token) -> None:
     parked = record.parked
     if parked is None:
+        return
+    if parked.kind == CODE:
+        until = None if parked.until_ms is None else iso(parked.until_ms)
+        tell.add(
+            "function.stuck", step=record.node, attempt=record.attempt + 1, data={"until": until, "error": parked.data}
+        )
         return
     data = {"for": parked.kind, "until": None if parked.until_ms is None else iso(parked.until_ms), "data": parked.data}
     topics = [topic for arm in parked.arms for topic in _topics(arm)]
@@ -329,7 +343,8 @@ def _tell_branch_end(tell: _Teller, record: Record, after: Token, trigger: str) 
         return
     match after.end.status:
         case Status.COMPLETED:
-            data = {"output": dict(after.scope), "at_join": after.end.at_join}
+            output = record.output if record.kind is Kind.RETURNED else dict(after.scope)
+            data = {"output": output, "at_join": after.end.at_join}
             tell.add("branch.completed", step=record.node, trigger=trigger, data=data)
         case Status.CANCELLED:
             tell.add("branch.cancelled", step=record.node, trigger=trigger)
@@ -350,4 +365,5 @@ _TELL = {
     Kind.ACTED: _acted,
     Kind.ENDED: _ended,
     Kind.UNDONE: _undone,
+    Kind.RETURNED: _returned,
 }

@@ -130,12 +130,17 @@ def arrival_of(graph: Graph, branch: Token) -> Arrival:
         index=index,
         at_ms=branch.last.at_ms,
         calls=branch.calls,
-        output=_error_output(end.error, index) if end.error else dict(branch.scope),
+        output=_error_output(end.error, index) if end.error else _output_of(graph, branch),
         error=_error_of(branch.branch.start, branch) if is_failed else None,
         timed_out=end.status is Status.TIMED_OUT,
         without_output=not is_failed and not end.at_join,
         step=branch if graph.dag else None,
     )
+
+
+def _output_of(graph: Graph, branch: Token) -> Json:
+    """What it wrote; of a durable function's, what it returned."""
+    return branch.result if graph.function else dict(branch.scope)
 
 
 def _error_of(start: str, failed: Token) -> Failure:
@@ -170,7 +175,7 @@ def joined_record(moment: Moment, parent: Token, branches: Iterable[Arrival]) ->
     outcome = Ended(name, 0, failure=failure, timed_out=timed_out)
     if failure is None:
         result: Json = _merged(fan_in, merged, at_join=bool(fork.join))
-        writes = {fan_in.target or name: result} if fork.join else {}
+        writes = {fan_in.target or name: result} if fork.join and not moment.graph.function else {}
         if moment.graph.dag and parent.branch is None:
             steps = [one.step for one in merged if one.step]
             result, writes = outputs(steps), written(steps)

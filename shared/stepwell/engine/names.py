@@ -10,6 +10,7 @@ from stepwell.definition.graph import Graph, Json
 from stepwell.engine.codec import failure_to_json
 from stepwell.engine.records import Failure, RunInfo
 from stepwell.engine.token import Branch, StepView, Token
+from stepwell.engine.turns import Turn
 from stepwell.limits import RUN_STEPS
 
 
@@ -41,6 +42,7 @@ class Moment:
     jitter: float = 0.0  # in [0, 1)
     max_steps: int = RUN_STEPS  # records that the run may have
     rollback: tuple[Undo, ...] | None = None  # what is to be undone, the last first; None: not read, or not needed
+    turn: Turn | None = None  # of a durable function; None: it was not asked, or there is none
 
 
 _NAMES = ("input", "state", "steps", "result", "error", "branch", "event", "run", "now")

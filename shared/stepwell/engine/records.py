@@ -53,6 +53,7 @@ class Kind(StrEnum):
     ACTED = "acted"  # one of a timeout's actions ended
     ENDED = "ended"  # cancelled, terminated, or out of time from outside
     UNDONE = "undone"  # an attempt of a compensation ended
+    RETURNED = "returned"  # a durable function came to its end, or begins anew
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,12 +120,13 @@ class Compensate:
 
 @dataclass(frozen=True, slots=True)
 class Group:
-    """The branches of one rule: each begins at `node`."""
+    """The branches of one rule: each begins at `node`. No rule: the steps of a DAG, or what a function awaits."""
 
     rule: str
     node: str
     count: int
     max_concurrency: int = 0  # 0: all at once
+    is_apart: bool = False  # each has a message of its own: they are to overlap
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,6 +138,11 @@ class Fork:
 
     groups: tuple[Group, ...]
     join: str = ""
+
+    @property
+    def is_awaited(self) -> bool:
+        """Whether a durable function awaits the branches: no rule makes them, and they are no DAG's steps."""
+        return bool(self.join) and bool(self.groups) and not self.groups[0].rule
 
     @property
     def width(self) -> int:
@@ -193,6 +200,7 @@ class Parked:
     heartbeat_ms: int | None = None  # it fails when none comes for so long
     escalate_ms: int | None = None  # when others are asked too
     escalate_to: tuple[str, ...] = ()
+    of_function: bool = False  # a durable function awaits it
 
     @property
     def is_nap(self) -> bool:

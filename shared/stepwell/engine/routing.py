@@ -12,6 +12,7 @@ from stepwell.engine.names import Moment, Names, node_of
 from stepwell.engine.records import End, Failure, Fork, Goto, Next, Pause, RetryAt, Status
 from stepwell.engine.retry import Policy, retry_delay_ms
 from stepwell.engine.token import Token
+from stepwell.engine.turns import Suspended
 from stepwell.errors import ExpressionError
 
 
@@ -42,9 +43,23 @@ class Way:
 def route(moment: Moment, token: Token, ended: Ended) -> Way:
     """Tries the node's rules in order. A rule that cannot be evaluated fails the run with a `validation` error."""
     try:
-        return _route(moment, token, ended)
+        way = _route(moment, token, ended)
     except ExpressionError as error:
-        return Way(End(Status.FAILED, validation_failure(error, ended.node, ended.attempt)))
+        way = Way(End(Status.FAILED, validation_failure(error, ended.node, ended.attempt)))
+    return replace(way, next=_back(moment, token, way.next)) if moment.graph.function else way
+
+
+def _back(moment: Moment, token: Token, following: Next) -> Next:
+    """An operation that ended leads back to the function, which may catch its failure.
+
+    A branch that is this operation alone ends with it.
+    """
+    if not isinstance(following, End):
+        return following
+    result = moment.turn.result if moment.turn else None
+    if isinstance(result, Suspended) and result.is_whole:
+        return replace(following, at_join=following.status is Status.COMPLETED)
+    return step_limit(moment, token, moment.graph.start) or Goto(moment.graph.start)
 
 
 def validation_failure(error: ExpressionError, node: str, attempt: int) -> Failure:
@@ -83,7 +98,7 @@ def _route(moment: Moment, token: Token, ended: Ended) -> Way:
 
 def _forked(moment: Moment, token: Token, node: Node, matching: tuple[Rule, ...], names: _Seen) -> Way:
     """A branch for every rule that matches, or for every item of its collection."""
-    following = _step_limit(moment, token, node.name) or fork_over(moment.graph, node, matching, names.seen)
+    following = step_limit(moment, token, node.name) or fork_over(moment.graph, node, matching, names.seen)
     return Way(following, tuple(rule.id for rule in matching))
 
 
@@ -187,6 +202,8 @@ def _follow(moment: Moment, token: Token, ended: Ended, rule: Rule, names: _Seen
 
 def after_join(moment: Moment, token: Token, fork: Fork, ended: Ended) -> Next:
     """The parent goes on at the join's node; without one, the fork's end is its own."""
+    if moment.graph.function:
+        return step_limit(moment, token, moment.graph.start) or Goto(moment.graph.start)
     return _enter(moment, token, fork.join) if fork.join else _completed(moment.graph, token, ended)
 
 
@@ -202,10 +219,11 @@ def _enter(moment: Moment, token: Token, target: str) -> Next:
     if token.visits.get(target, int(here)) >= most:
         message = f"{target} was visited {most} times; raise its max_visits if that is meant"
         return End(Status.FAILED, Failure("loop_limit", "step", message, step=target))
-    return _step_limit(moment, token, target) or Goto(target)
+    return step_limit(moment, token, target) or Goto(target)
 
 
-def _step_limit(moment: Moment, token: Token, name: str) -> End | None:
+def step_limit(moment: Moment, token: Token, name: str) -> End | None:
+    """The end of a run that has all the records it may have."""
     if token.slot < moment.max_steps:
         return None
     message = f"the run has {moment.max_steps} records; split the workflow, or end and start anew"

@@ -64,7 +64,8 @@ def _after_wait(moment: Moment, token: Token, node: Node, came: Resumption, park
     if node.step is not None:
         result = waits.result_of(None, parked, came, token.received)
         ended = Ended(node.name, token.attempt, result, on_failure=node.step.on_failure)
-        ended = with_writes(moment, token, ended, node.step.output, agents.of_pause(moment, node.name, result))
+        brought = moment.turn.writes if moment.turn else agents.of_pause(moment, node.name, result)
+        ended = with_writes(moment, token, ended, node.step.output, brought)
     elif node.call is not None:
         result, brought = agents.of_children(node.call, node.name, came.payload)
         ended = Ended(node.name, token.attempt + 1, result, on_failure=node.call.on_failure)

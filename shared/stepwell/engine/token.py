@@ -89,6 +89,7 @@ class Token:
     acted: int = 0  # actions of a timeout that ended
     calls: int = 0  # attempts of users' code that ended: what the run has cost
     started_ms: int = 0  # when an idle run was started
+    began_slot: int = -1  # of the record with which a durable function began anew; -1: it has not
     fork: Fork | None = None  # whose branches are running, or that the last record closed early
     early_slot: int = -1  # of the last join that did not need all its branches
     branch: Branch | None = None  # None: the root

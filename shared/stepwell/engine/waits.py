@@ -115,11 +115,11 @@ def result_of(wait: Wait | None, parked: Parked, came: Resumption, received: tup
     if parked.asked_by_step is not None:
         return joined(parked.asked_by_step, came)
     if wait is None or not wait.arms:
-        return _arm_value(parked, came.arm, came, received)
+        return arm_value(parked, came.arm, came, received)
     if parked.is_all:
-        return {arm.name: _arm_value(parked, index, came, received) for index, arm in enumerate(parked.arms)}
+        return {arm.name: arm_value(parked, index, came, received) for index, arm in enumerate(parked.arms)}
     arm = wait.arms[came.arm]
-    value = _arm_value(parked, came.arm, came, received)
+    value = arm_value(parked, came.arm, came, received)
     return {"index": came.arm, "for": arm.kind, "name": arm.event or arm.kind, "result": value}
 
 
@@ -131,7 +131,7 @@ def writes_of(
     is_timed = len(parked.arms) == 1 and parked.arms[0].kind in TIMED
     writes: dict[str, Json] = {} if is_timed else {node: result}
     for index in ended:
-        value = _arm_value(parked, index, came, received)
+        value = arm_value(parked, index, came, received)
         kind = parked.arms[index].kind
         if kind == "approval":
             writes["approval"] = value
@@ -141,7 +141,8 @@ def writes_of(
     return writes
 
 
-def _arm_value(parked: Parked, index: int, came: Resumption, received: tuple[Resumption, ...]) -> Json:
+def arm_value(parked: Parked, index: int, came: Resumption, received: tuple[Resumption, ...]) -> Json:
+    """What came for one of the wait's arms."""
     if came.kind in {"timer", "timeout", "children"}:
         return came.payload
     return value_of(parked.arms[index], votes_and_parts(received, came, index))

@@ -51,7 +51,7 @@ def ended_node(moment: Moment, token: Token, ended: Ended, kind: Kind, started_m
 
 def joined(moment: Moment, token: Token, fork: Fork, ended: Ended, tally: Tally) -> Record:
     """The branches have come together: into the join's node, or to the end where there is none; or its failure."""
-    if ended.failure is None:
+    if ended.failure is None or moment.graph.function:
         way = Way(after_join(moment, token, fork, ended))
     elif ended.node in moment.graph.nodes:
         way = route(moment, token, ended)

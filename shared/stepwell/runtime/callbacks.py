@@ -31,7 +31,7 @@ EVENT_ID = "callback"  # a callback's topic has this one event
 
 class Place(NamedTuple):
     """Where a callback is waited for. kind `s`: the step that entered in this slot asks for it, or will; `w`: the wait
-    that was begun in this slot does."""
+    that was begun in this slot does; `f`: it is the durable function's callback of this number."""
 
     run_id: str
     token: str
@@ -122,6 +122,8 @@ def _is_open(token: Token, place: Place, topic: Topic) -> bool:
     if is_there and token.resumption is None:
         return receive(token.phase, Received.EVENT) is Verdict.TAKE
     entered = token.entered_slot if token.node else token.next_slot
+    if place.kind == "f":  # a durable function may come to wait for it yet
+        return not is_there
     if place.kind != "s" or entered != place.slot or is_there:
         return False
     return token.parked is None or token.resumption is not None  # the step runs, and may ask for it

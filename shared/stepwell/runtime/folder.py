@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
-from dataclasses import dataclass
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import dataclass, replace
 from itertools import chain
 from pathlib import Path
 
 from stepwell.definition.called import Called, unknown_workflows
-from stepwell.definition.compiler import Compiled, compile_definition
+from stepwell.definition.compiler import Compiled, compile_definition, compile_found
 from stepwell.definition.events import Setting, differing_settings
+from stepwell.definition.functions import Found, functions_in
 from stepwell.definition.graph import Graph, Json
 from stepwell.definition.webhooks import FILES, Webhooks, check_webhooks
 from stepwell.errors import NotFound, Problem
@@ -46,8 +47,8 @@ def load_folder(path: Path) -> Folder:
     called: dict[str, tuple[Called, ...]] = {}
     settings: dict[str, tuple[Setting, ...]] = {}
     problems: list[Problem] = []
-    for file in definition_files(path):
-        loaded = _load(file)
+    written = ((file, _load(file)) for file in definition_files(path))
+    for file, loaded in (*written, *_functions(path)):
         problems.extend(loaded.problems)
         if (graph := loaded.graph) is None:
             continue
@@ -66,6 +67,30 @@ def load_folder(path: Path) -> Folder:
         (*problems, *chain.from_iterable(wrong.values()), *webhooks.problems),
         webhooks.document,
     )
+
+
+def _functions(path: Path) -> Iterator[tuple[Path, Compiled]]:
+    """The durable functions of the folder's modules: of each workflow the highest version."""
+    newest: dict[str, tuple[Path, Found]] = {}
+    for file in modules(path):
+        text, problems = _read(file)
+        found, wrong = ([], list(problems)) if text is None else functions_in(text, str(file))
+        yield file, Compiled(None, tuple(wrong))
+        for one in found:
+            name = str(one.document["workflow"])
+            other = newest.get(name)
+            if other is not None and other[1].version == one.version:
+                yield file, Compiled(None, (replace(_twice(name, file, other[0]), line=one.line),))
+            elif other is None or other[1].version < one.version:
+                newest[name] = file, one
+    for file, one in newest.values():
+        yield file, compile_found(one.document, str(file), one.line)
+
+
+def modules(path: Path) -> tuple[Path, ...]:
+    """The Python modules of the folder's top level, tests left out."""
+    found = (file for file in sorted(path.glob("*.py")) if file.is_file())
+    return tuple(file for file in found if not file.stem.startswith(("test_", "conftest")))
 
 
 def load_webhooks(path: Path, workflows: Collection[str] | None = None) -> Webhooks:

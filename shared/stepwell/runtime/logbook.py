@@ -14,10 +14,12 @@ from stepwell.engine.codec import decode_record, decode_token, encode_record, en
 from stepwell.engine.dag import ancestors, knowing
 from stepwell.engine.fold import apply, fold
 from stepwell.engine.forks import Branches, branch_id, fork_id, page_indexes, page_of, parent_of
+from stepwell.engine.functions import with_operation
 from stepwell.engine.names import Moment, Undo, node_of
 from stepwell.engine.parts import completes
 from stepwell.engine.records import ROOT, Fork, Kind, Record, Resumption, RunInfo
 from stepwell.engine.token import Token
+from stepwell.engine.turns import Turn
 from stepwell.errors import EngineFault
 from stepwell.limits import (
     CLAIM_CHECK_BYTES,
@@ -47,6 +49,7 @@ class Standing:
     dag: tuple[Token, ...] = ()  # the steps of a DAG, read only for who shows them
     branches: tuple[Token, ...] = ()  # of the fork of one page where it stands, read only for who shows them
     rollback: tuple[Undo, ...] | None = None  # of a run that is being undone, once it was read
+    turn: Turn | None = None  # of a durable function, once it was asked what follows the last record
 
     @property
     def run_id(self) -> str:
@@ -58,7 +61,7 @@ class Standing:
         return Wake(self.run_id, self.token.slot, self.token.id, pool, hops)
 
     def after(self, record: Record) -> Standing:
-        return replace(self, token=apply(self.token, record))
+        return replace(self, token=apply(self.token, record), turn=None)
 
 
 @dataclass(frozen=True, slots=True)
@@ -255,7 +258,9 @@ class Logbook:
     def moment(self, at: Standing, by: str, jitter: float = 0.0) -> Moment:
         forked_ms = at.token.branch.started_ms if at.token.branch else 0
         now_ms = max(self._clock.now_ms(), forked_ms)
-        return Moment(at.graph, at.run, now_ms, by, jitter, self._max_steps, at.rollback)
+        return Moment(
+            with_operation(at.graph, at.turn), at.run, now_ms, by, jitter, self._max_steps, at.rollback, at.turn
+        )
 
     def resumed(self, at: Standing, by: str, came: Resumption) -> Record:
         """What ended the wait, or a part of what it is for: for the next slot."""

@@ -13,7 +13,7 @@ from typing import Protocol
 
 from stepwell.definition.authoring import StepDefaults
 from stepwell.definition.graph import Json, Step
-from stepwell.engine.actions import Outcome, Rest, RunStep, Write
+from stepwell.engine.actions import AskFunction, Outcome, Rest, RunStep, Write
 from stepwell.engine.attempts import commit
 from stepwell.engine.children import DETACHED
 from stepwell.engine.decide import decide
@@ -24,6 +24,7 @@ from stepwell.engine.retry import Policy, resolve_policy
 from stepwell.engine.table import Phase
 from stepwell.engine.token import Token
 from stepwell.engine.writing import began_record, deadline_ms
+from stepwell.errors import EngineFault
 from stepwell.limits import FORK_SHARED_MS, HOPS
 from stepwell.runtime.action_log import log_started, log_written
 from stepwell.runtime.logbook import Forks, Logbook, Standing, run_info
@@ -57,6 +58,9 @@ class Steps(Protocol):
         """The definition's options over the function's own."""
 
     async def run(self, call: StepCall) -> Outcome: ...
+
+    async def asked(self, at: Standing, logbook: Logbook) -> Standing:
+        """The token with its durable function's turn."""
 
 
 class Budget(Protocol):
@@ -114,6 +118,9 @@ class Worker:
         if at.token.branch is None and at.token.phase is Phase.INITIALIZING and not isinstance(action, Rest):
             at = await self._pick_up(at)
             action = decide(self._logbook.moment(at, wake.id, self._jitter()), at.token)  # it knows now when it started
+        if isinstance(action, AskFunction):
+            at = await self._steps.asked(at, self._logbook)
+            action = decide(self._logbook.moment(at, wake.id, self._jitter()), at.token)
         match action:
             case Rest(until_ms):
                 if until_ms is None:
@@ -124,6 +131,8 @@ class Worker:
                 return await self._append(at, record)
             case RunStep():
                 return await self._attempt(at, action, wake, budget, fresh)
+            case AskFunction():
+                raise EngineFault(f"{at.token.id} asks its function twice", code="no_turn")
 
     def _is_ours(self, pool: str, wake: Wake) -> bool:
         """A step of another pool goes to that pool's queue. A pool without one, or two that disagree, must not send

@@ -10,6 +10,7 @@ from stepwell.definition.graph import Json, Step
 from stepwell.engine.actions import Outcome
 from stepwell.engine.retry import Policy
 from stepwell.runtime.links import Links
+from stepwell.runtime.logbook import Logbook, Standing
 from stepwell.runtime.ports import Clock
 from stepwell.runtime.steps.executor import FunctionSteps
 from stepwell.runtime.steps.threads import AttemptTimeoutError
@@ -53,6 +54,9 @@ class MockedSteps:
             return await self._real.run(call)
         mock.calls.append(call.input)
         return self._real.run_function(replace(call, input=None), lambda: _stand_in(mock))  # it takes any input
+
+    async def asked(self, at: Standing, logbook: Logbook) -> Standing:
+        return await self._real.asked(at, logbook)
 
     def _mock_for(self, call: StepCall) -> Mock | None:
         for name in (call.node, call.run, call.run.rpartition(".")[2]):

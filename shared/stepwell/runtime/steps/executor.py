@@ -6,6 +6,7 @@ import logging
 from collections.abc import Callable, Coroutine
 from functools import partial
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from stepwell.definition.authoring import Directive, StepDefaults
 from stepwell.definition.graph import Step
@@ -16,6 +17,7 @@ from stepwell.errors import PortError, StepError, Transient, UserError
 from stepwell.limits import STEP_TIMEOUT_MS
 from stepwell.runtime.callbacks import step_callback
 from stepwell.runtime.links import CallbackLink, Links
+from stepwell.runtime.logbook import Logbook, Standing
 from stepwell.runtime.ports import Clock
 from stepwell.runtime.steps.binding import BadOutputError, binding_of, copy_of, to_json
 from stepwell.runtime.steps.calls import Calls, is_call
@@ -24,6 +26,9 @@ from stepwell.runtime.steps.failures import CallError, failure_of
 from stepwell.runtime.steps.registry import Registry
 from stepwell.runtime.steps.threads import AttemptTimeoutError, StepInterrupted, StepThreads
 from stepwell.runtime.worker import StepCall
+
+if TYPE_CHECKING:
+    from stepwell.runtime.functions.sessions import Sessions
 
 _logger = logging.getLogger("stepwell.worker")
 
@@ -35,6 +40,7 @@ class FunctionSteps:
         """`links`: for the URLs of callbacks, where steps may have any."""
         self._registry, self._clock, self._calls, self._links = Registry(folder), clock, calls or Calls(), links
         self._threads = StepThreads()
+        self._sessions: Sessions | None = None  # of durable functions
 
     def policy(self, step: Step) -> Policy:
         """A function that cannot be found or imported has no defaults; running it says what is wrong."""
@@ -74,9 +80,23 @@ class FunctionSteps:
         failure = _failed(error or BadOutputError("the step came to no end"), call)
         return Outcome(failure=failure, started_ms=started_ms)
 
+    async def asked(self, at: Standing, logbook: Logbook) -> Standing:
+        if self._sessions is None:
+            self._sessions = self._new_sessions(logbook)
+        return await self._sessions.asked(at)
+
+    def _new_sessions(self, logbook: Logbook) -> Sessions:
+        from stepwell.runtime.functions.sessions import Sessions  # noqa: PLC0415 - only where a folder has functions
+
+        links = self._links
+        url = None if links is None else lambda own, until_ms: links.callback_url(CallbackLink(own, until_ms))
+        return Sessions(logbook, self._registry, url)
+
     def reload(self) -> None:
         """The folder changed: the next attempt runs the new code."""
         self._registry.reload()
+        if self._sessions is not None:
+            self._sessions.reload()
         binding_of.cache_clear()
 
 

@@ -1,0 +1,149 @@
+"""Durable functions among the engine's decisions: what a session says is next becomes a record, or a step to run.
+
+An operation is a node that the function makes as it goes: entered by its first record, and led back to the function by
+its last one. So a wait, a retry, a fork and a child run are for a function what they are for a graph.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from stepwell.definition.graph import Graph, Node, Step
+from stepwell.engine import waits
+from stepwell.engine.actions import Action, AskFunction, RunStep, Write
+from stepwell.engine.compensation import ending
+from stepwell.engine.journal import CODE, LOST, PATCH
+from stepwell.engine.names import Moment
+from stepwell.engine.records import (
+    Arm,
+    End,
+    Failure,
+    Fork,
+    Goto,
+    Group,
+    Kind,
+    Next,
+    Parked,
+    Record,
+    RetryAt,
+    Status,
+)
+from stepwell.engine.routing import step_limit
+from stepwell.engine.token import Token
+from stepwell.engine.turns import Asked, Completed, ContinueAs, Failed, Stuck, Suspended, Turn
+from stepwell.engine.writing import record
+from stepwell.errors import EngineFault
+from stepwell.limits import HOUR_MS, MINUTE_MS
+
+_LOOKS_MS = (MINUTE_MS, 5 * MINUTE_MS, 15 * MINUTE_MS, HOUR_MS)  # how soon a function that is stuck is tried again
+_TIMED_OUT = frozenset({"event_timeout", "approval_timeout", "callback_timeout", "children_timeout"})
+
+
+def asked(moment: Moment) -> AskFunction | None:
+    """The question to the function; None where it was asked, or there is none."""
+    return AskFunction() if moment.graph.function and moment.turn is None else None
+
+
+def with_operation(graph: Graph, turn: Turn | None) -> Graph:
+    """The graph with the operation that the function awaits as a node."""
+    if turn is None or not isinstance(turn.result, Suspended):
+        return graph
+    asked = turn.result.asked
+    node = Node(asked.name, step=asked.step, wait=asked.wait, call=asked.call)
+    return replace(graph, nodes={**graph.nodes, asked.name: node})
+
+
+def enter(moment: Moment, token: Token) -> Action:
+    """The function's turn, as a record or as a step to run."""
+    turn = _turn(moment)
+    match turn.result:
+        case Suspended(asked) if asked.step is not None:
+            return _step(moment, token, asked.step, asked, turn.result.slot)
+        case Suspended(asked) if asked.branches:
+            group = Group("", moment.graph.start, len(asked.branches), asked.max_concurrency, asked.is_apart)
+            return Write(_written(moment, token, Kind.MOVED, asked.name, turn, next=Fork((group,), asked.kind)))
+        case Suspended(asked):
+            return Write(_written(moment, token, Kind.WAITING, asked.name, turn, parked=_parked(moment, token, asked)))
+        case Completed(value):
+            return Write(_returned(moment, token, turn, output=value, next=_completed(moment, token)))
+        case Failed(failure):
+            return Write(_returned(moment, token, turn, error=failure, next=_failed(moment, token, failure)))
+        case ContinueAs(given):
+            state = {**token.scope, **turn.writes}
+            following = step_limit(moment, token, moment.graph.start) or Goto(moment.graph.start)
+            anew = replace(turn, writes=state)
+            return Write(_returned(moment, token, anew, output=given, next=following))
+        case Stuck(failure):
+            return Write(_wait_for_code(moment, token, failure))
+
+
+def lost(moment: Moment, token: Token, failure: Failure) -> Record:
+    """The worker died again and again: at the operation that comes next, or of the function itself.
+
+    Which one it was, only the function could say. So the operation that it awaits next has failed; and where that does
+    not help, the function has.
+    """
+    start = moment.graph.start
+    again = token.last is not None and LOST in token.last.rules
+    following: Next = End(Status.FAILED) if again else Goto(start)
+    return record(moment, token, Kind.STEP, start, attempt=failure.attempts, error=failure, writes={}, rules=(LOST,),
+                  next=following)  # fmt: skip
+
+
+def _turn(moment: Moment) -> Turn:
+    if moment.turn is None:
+        raise EngineFault("the function was not asked", code="no_turn")
+    return moment.turn
+
+
+def _step(moment: Moment, token: Token, step: Step, asked: Asked, slot: int) -> Action:
+    entered = token.next_slot if slot < 0 else slot
+    is_again = slot >= 0 and token.last is not None and isinstance(token.last.next, RetryAt)
+    given = step.input.evaluate({}) if step.input else None
+    key = f"{moment.run.run_id}:{token.id}:{entered}"
+    return RunStep(asked.name, step, given, token.attempt + 1 if is_again else 1, key, at_ms=moment.now_ms)
+
+
+def _parked(moment: Moment, token: Token, asked: Asked) -> Parked:
+    if asked.call is not None:
+        return replace(waits.park_for_children(moment, token, asked.call), of_function=True)
+    if asked.wait is None:
+        raise EngineFault(f"{asked} is no operation", code="broken_session")
+    parked = waits.park(moment, token, asked.wait)
+    callbacks = iter(asked.callbacks)
+    arms = tuple(_at_callback(arm, next(callbacks)) if arm.kind == "callback" else arm for arm in parked.arms)
+    return replace(parked, arms=arms, of_function=True)
+
+
+def _at_callback(arm: Arm, callback: str) -> Arm:
+    """Its URL was given out before the function came to wait."""
+    return replace(arm, topics=(waits.callback_topic(callback),))
+
+
+def _wait_for_code(moment: Moment, token: Token, failure: Failure) -> Record:
+    """The run is kept: it looks again by and by, and when it is told to, by an event of its own."""
+    again = token.waited + 1 if token.parked is not None and token.parked.kind == CODE else 0
+    until_ms = moment.now_ms + _LOOKS_MS[min(again, len(_LOOKS_MS) - 1)]
+    topic = waits.run_topic("code.deployed", moment.run.run_id)
+    data = {"type": failure.type, "message": failure.message, **(failure.data if failure.data else {})}
+    parked = Parked(CODE, (Arm("event", (topic,)),), until_ms, timer_arm=0, data=data, since_ms=moment.now_ms)
+    return record(moment, token, Kind.WAITING, moment.graph.start, attempt=again, parked=parked)
+
+
+def _completed(moment: Moment, token: Token) -> Next:
+    return End(Status.COMPLETED, at_join=token.branch is not None)
+
+
+def _failed(moment: Moment, token: Token, failure: Failure) -> Next:
+    """A wait's time-out that the function does not take is the run's."""
+    status = Status.TIMED_OUT if failure.type in _TIMED_OUT else Status.FAILED
+    return ending(moment.graph, token, End(status), failure, failure.step)
+
+
+def _returned(moment: Moment, token: Token, turn: Turn, **parts: object) -> Record:
+    return _written(moment, token, Kind.RETURNED, moment.graph.start, turn, **parts)
+
+
+def _written(moment: Moment, token: Token, kind: Kind, node: str, turn: Turn, **parts: object) -> Record:
+    rules = tuple(PATCH + name for name in turn.patches)
+    return record(moment, token, kind, node, writes=turn.writes, rules=rules, **parts)

@@ -1,0 +1,120 @@
+"""The journal of a durable function: its token's log, read as the operations that the function awaited."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from stepwell.definition.graph import Json
+from stepwell.engine.records import Failure, Fork, Goto, Kind, Parked, Record, Resumption
+from stepwell.engine.waits import arm_value, failure_of
+
+CODE = "code"  # the wait of a function that cannot go on with the code that is deployed
+PATCH = "patch:"  # among a record's rules: a patch in force from there on
+LOST = "lost"  # the operation that killed its workers: which one it was, nobody lived to tell
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """One operation as the log tells it."""
+
+    kind: str
+    name: str
+    slot: int  # of its first record
+    patches: tuple[str, ...] = ()
+    ended_ms: int | None = None  # None: it is under way
+    value: Json = None
+    error: Failure | None = None
+
+    def __str__(self) -> str:
+        return f"{self.kind} {self.name}" if self.kind != self.name else self.kind
+
+
+class Journal:
+    """Reads records in order. What it holds is the one operation that is under way."""
+
+    def __init__(self) -> None:
+        self._open: Entry | None = None
+        self._parked: Parked | None = None  # the wait that the function itself asked for
+        self._received: tuple[Resumption, ...] = ()
+        self._is_aside = False  # the wait for other code is no operation
+
+    @property
+    def open(self) -> Entry | None:
+        return self._open
+
+    def take(self, record: Record) -> Entry | None:
+        """The operation that this record begins, goes on with or ends; None where it is about none."""
+        match record.kind:
+            case Kind.STEP | Kind.BEGAN:
+                return self._step(record)
+            case Kind.WAITING | Kind.RECEIVED | Kind.RESUMED:
+                return self._wait(record)
+            case Kind.MOVED if isinstance(record.next, Fork):
+                return self._began(record, record.next.join)
+            case Kind.MOVED | Kind.JOINED:
+                return self._ended(record, record.output, record.error)
+        return None
+
+    def _step(self, record: Record) -> Entry:
+        if self._open is None:
+            self._began(record, LOST if LOST in record.rules else "step")
+        is_over = record.kind is Kind.STEP and isinstance(record.next, Goto)
+        return self._ended(record, record.output, record.error) if is_over else self._now()
+
+    def _wait(self, record: Record) -> Entry | None:
+        if record.parked is not None:  # WAITING
+            self._is_aside = record.parked.kind == CODE
+            if self._is_aside:
+                return None
+            if record.parked.of_function:
+                self._parked, self._received = record.parked, ()
+                return self._began(record, kind_of(record.parked))
+            return self._now()  # a step's own
+        if self._is_aside:
+            self._is_aside = record.kind is not Kind.RESUMED
+            return None
+        if self._parked is None or record.resumption is None:
+            return None
+        if record.kind is Kind.RECEIVED:
+            self._received = (*self._received, record.resumption)
+            return self._now()
+        parked, self._parked = self._parked, None
+        value, failure = brought(parked, record.resumption, self._received, self._now().name)
+        return self._ended(record, value, failure)
+
+    def _began(self, record: Record, kind: str) -> Entry:
+        patches = tuple(rule.removeprefix(PATCH) for rule in record.rules if rule.startswith(PATCH))
+        self._open = Entry(kind, record.node, record.slot, patches)
+        return self._open
+
+    def _ended(self, record: Record, value: Json, error: Failure | None) -> Entry:
+        ended = replace(self._now(), ended_ms=record.at_ms, value=value, error=error)
+        self._open = None
+        return ended
+
+    def _now(self) -> Entry:
+        return self._open or Entry("", "", -1)
+
+
+def kind_of(parked: Parked) -> str:
+    """The operation that parked a function so."""
+    if len(parked.arms) == 1 or parked.children:
+        return parked.kind
+    return "all" if parked.is_all else "any"
+
+
+def brought(
+    parked: Parked, came: Resumption, received: tuple[Resumption, ...], name: str
+) -> tuple[Json, Failure | None]:
+    """(value, failure) of a wait that is over."""
+    failure = failure_of(parked, came, name, 0)
+    return (None, failure) if failure else (_value(parked, came, received), None)
+
+
+def _value(parked: Parked, came: Resumption, received: tuple[Resumption, ...]) -> Json:
+    """One wait's value, a list of each one's, or of `any` which one it was and its value."""
+    if parked.children or len(parked.arms) == 1:
+        return arm_value(parked, came.arm, came, received)
+    if parked.is_all:
+        return [arm_value(parked, index, came, received) for index in range(len(parked.arms))]
+    return [came.arm, arm_value(parked, came.arm, came, received)]

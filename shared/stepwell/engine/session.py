@@ -1,0 +1,180 @@
+"""The session: one durable function, interpreted against the log of its token. It knows of no other workflow.
+
+    log      charge: 12.0      paid: {…}        sleep ▒ under way
+    session  ──▶ await step ──▶ await event ──▶ await sleep       = Suspended(sleep)
+
+What the log holds is given to the function as it awaits it, in order; where the log ends, its turn is over. So
+replaying is what a session does, and one that is kept goes on with the records that are new to it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Coroutine
+from contextvars import ContextVar
+from typing import Any, TypeAlias
+
+from stepwell.definition.graph import Json
+from stepwell.engine.journal import LOST, Entry, Journal
+from stepwell.engine.records import Failure, Record
+from stepwell.engine.turns import Asked, Completed, ContinueAs, Failed, Result, Stuck, Suspended
+from stepwell.errors import EngineFault
+
+Body: TypeAlias = Coroutine[Any, Any, object]
+
+CURRENT: ContextVar[Session] = ContextVar("session")  # whose function is running now
+
+
+class Session:
+    """One function's run so far. For one thread at a time."""
+
+    def __init__(
+        self,
+        body: Body,
+        since_ms: int,
+        *,
+        raised: Callable[[Failure], BaseException],
+        told: Callable[[BaseException], Failure],
+        stored: Callable[[object], Json],
+        slot: int = -1,
+        is_whole: bool = False,
+    ) -> None:
+        """`since_ms`: when it began, as its log tells. `slot`: of the last record before those it replays.
+
+        `raised` makes of a failed operation what the function can catch, `told` the failure of what it raised, and
+        `stored` the JSON of what it returned: raising where there is none.
+        """
+        self._body, self._raised, self._told, self._stored = body, raised, told, stored
+        self._journal, self._is_whole = Journal(), is_whole
+        self._result: Result | None = None
+        self._asked: Asked | None = None
+        self._recorded: dict[str, bool] = {}  # patches by their ids: whether they are in force
+        self._fresh: list[str] = []  # those found in force since the last operation was asked for
+        self._next: Entry | None = None  # the operation that the log holds next, while the function runs up to it
+        self._is_closed = False
+        self.slot, self.now_ms = slot, since_ms
+
+    def begin(self, records: list[Record]) -> None:
+        """Runs the function to its first operation. `records`: what follows, which may say what patches it knew."""
+        self._look(records)
+        self._run(None)
+        self.go_on(records)
+
+    def go_on(self, records: list[Record]) -> None:
+        """Takes the records that are new, in order, and runs the function as far as they lead."""
+        for at, record in enumerate(records):
+            if record.slot != self.slot + 1:
+                raise EngineFault(f"slot {record.slot} cannot follow slot {self.slot}", code="gap_in_log")
+            self._take(record, records[at + 1 :])
+            self.slot = record.slot
+
+    @property
+    def is_replaying(self) -> bool:
+        """Whether the log holds already what the function is coming to."""
+        return self._is_closed or self._next is not None
+
+    @property
+    def asked(self) -> Asked | None:
+        """What it awaits."""
+        return self._asked
+
+    def result(self) -> Result:
+        """Where it stands, with all that its log holds."""
+        if self._result is not None:
+            return self._result
+        if self._asked is None:
+            raise EngineFault("a session that has not begun has no result", code="broken_session")
+        under_way = self._journal.open
+        return Suspended(self._asked, under_way.slot if under_way else -1, self._is_whole)
+
+    def stands_at(self, slot: int) -> bool:
+        """Whether the operation that it awaits is the one of this slot."""
+        under_way = self._journal.open
+        return self._asked is not None and slot == (under_way.slot if under_way else self.slot + 1)
+
+    def patched(self, name: str) -> bool:
+        """Whether the code after a patch is to run: it is in what comes here first, and stays as it was found."""
+        if name not in self._recorded:
+            in_force = self._next is None or name in self._next.patches
+            self._recorded[name] = in_force
+            if in_force:
+                self._fresh.append(name)
+        return self._recorded[name]
+
+    def patches(self) -> tuple[str, ...]:
+        """Those that the next record is to name."""
+        return tuple(self._fresh)
+
+    def close(self) -> None:
+        """Lets the function go. It cannot await anything any more, and what it raises now is of no account."""
+        token = CURRENT.set(self)
+        self._is_closed = True
+        try:
+            self._body.close()
+        except Exception:  # its log says where it stands: what a `finally` meets here will be met again in its place
+            return
+        finally:
+            CURRENT.reset(token)
+
+    # -- running
+
+    def _look(self, following: list[Record]) -> None:
+        """The operation that the log has next."""
+        ahead = Journal()
+        self._next = next((entry for record in following if (entry := ahead.take(record)) is not None), None)
+
+    def _take(self, record: Record, following: list[Record]) -> None:
+        entry = self._journal.take(record)
+        if entry is None or isinstance(self._result, Stuck):
+            return
+        if entry.slot == record.slot and not self._fits(entry):
+            return
+        if entry.ended_ms is None:
+            return
+        self.now_ms = entry.ended_ms
+        self._look(following)
+        self._run(entry)
+
+    def _fits(self, entry: Entry) -> bool:
+        """Whether it is what the function awaits. Else its code is another than that which wrote the log."""
+        if self._asked is not None and (entry.kind == LOST or str(entry) == str(self._asked)):
+            return True
+        came = f"asks for {self._asked}" if self._asked else "has ended"
+        message = f"record {entry.slot} holds {entry}, and the function {came}"
+        hint = "bring the old order back, or put what is new behind ctx.patched"
+        data = {"slot": entry.slot, "expected": str(entry), "came": str(self._asked) if self._asked else None}
+        self._result = Stuck(Failure("non_determinism", "validation", f"{message}; {hint}", data=data))
+        return False
+
+    def _run(self, entry: Entry | None) -> None:
+        """To the next operation, or to the end."""
+        self._asked, self._fresh = None, []
+        token = CURRENT.set(self)
+        try:
+            self._suspend(self._sent(entry))
+        except StopIteration as end:
+            self._end(end.value)
+        except (Exception, SystemExit, KeyboardInterrupt) as error:  # all that users' code raises; not what stops it
+            self._result = Failed(self._told(error))
+        finally:
+            CURRENT.reset(token)
+
+    def _sent(self, entry: Entry | None) -> object:
+        if entry is not None and entry.error is not None:
+            return self._body.throw(self._raised(entry.error))
+        return self._body.send(None if entry is None else entry.value)
+
+    def _suspend(self, asked: object) -> None:
+        if isinstance(asked, Asked):
+            self._asked = asked
+            return
+        message = f"it awaited {type(asked).__name__}; a workflow awaits what ctx gives it alone: put this into a step"
+        self._result = Failed(Failure("foreign_await", "validation", message))
+
+    def _end(self, value: object) -> None:
+        if isinstance(value, ContinueAs):
+            self._result = value
+            return
+        try:
+            self._result = Completed(self._stored(value))
+        except Exception as error:  # of any type, for it makes JSON of users' objects
+            self._result = Failed(self._told(error))

@@ -1,0 +1,91 @@
+"""Turns: what a durable function says when it is asked what is next. Data alone; the session makes them.
+
+Suspended    it awaits an operation
+Completed    it returned
+Failed       it raised
+ContinueAs   it begins anew, and forgets what it did
+Stuck        it cannot go on with the code that is deployed
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TypeAlias
+
+from stepwell.definition.graph import Call, Json, Step, Wait
+from stepwell.engine.records import Failure
+
+
+@dataclass(frozen=True, slots=True)
+class Given:
+    """A value that a function gives where a definition has an expression. It is the value of no name in scope."""
+
+    value: Json
+    text: str = ""
+    names: frozenset[str] = frozenset()
+    reads_error: bool = False
+
+    def evaluate(self, names: Mapping[str, Json]) -> Json:
+        return self.value
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """An operation that a function awaits: a step, a wait, child runs, or branches. One of the four is there."""
+
+    kind: str  # step | sleep | event | approval | callback | any | all | children, or a fork's: all | first
+    name: str  # what it is called in the log
+    step: Step | None = None
+    wait: Wait | None = None
+    call: Call | None = None
+    branches: Sequence[Awaitable[object]] = ()
+    max_concurrency: int = 0  # of the branches; 0: all at once
+    is_apart: bool = False  # each branch has a message of its own, so that they overlap
+    callbacks: tuple[str, ...] = ()  # of a wait's arms that are callbacks, in order
+
+    def __str__(self) -> str:
+        return f"{self.kind} {self.name}" if self.kind != self.name else self.kind
+
+
+@dataclass(frozen=True, slots=True)
+class Suspended:
+    """It awaits this; `slot` is that of the operation's first record, -1 where it has none yet."""
+
+    asked: Asked
+    slot: int = -1
+    is_whole: bool = False  # the operation is all that this branch does
+
+
+@dataclass(frozen=True, slots=True)
+class Completed:
+    value: Json
+
+
+@dataclass(frozen=True, slots=True)
+class Failed:
+    failure: Failure
+
+
+@dataclass(frozen=True, slots=True)
+class ContinueAs:
+    input: Json
+
+
+@dataclass(frozen=True, slots=True)
+class Stuck:
+    """What is wrong with the code, for who mends it."""
+
+    failure: Failure
+
+
+Result: TypeAlias = Suspended | Completed | Failed | ContinueAs | Stuck
+
+
+@dataclass(frozen=True, slots=True)
+class Turn:
+    """A result, and what the function did on the way to it that its next record is to tell."""
+
+    result: Result
+    writes: Mapping[str, Json] = field(default_factory=dict)  # of its state, what has changed
+    patches: tuple[str, ...] = ()  # that it asked for and found in force

@@ -1,0 +1,353 @@
+"""What a durable function is given: `ctx`, with which it asks for everything that is to survive."""
+
+from __future__ import annotations
+
+import inspect
+import logging
+import random
+from collections.abc import Awaitable, Callable, Iterable, Mapping, MutableMapping, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from types import MappingProxyType
+from typing import Any
+from uuid import UUID
+
+from stepwell.definition.authoring import WORKFLOW_MARK, Duration, Retry
+from stepwell.definition.durations import parse_duration, show_duration
+from stepwell.definition.graph import Approvers, Call, Child, Json, Step, Wait
+from stepwell.definition.text import NAME, NAME_HINT
+from stepwell.engine.session import CURRENT, Session
+from stepwell.engine.turns import Asked, ContinueAs, Given
+from stepwell.errors import InvalidInput
+from stepwell.limits import (
+    APPROVERS,
+    CHILDREN,
+    FORK_WIDTH,
+    KEY_CHARACTERS,
+    NAME_CHARACTERS,
+    WAIT_ARMS,
+    WAIT_TIMEOUTS_MS,
+)
+from stepwell.runtime.functions.operations import (
+    First,
+    Mapped,
+    Operation,
+    input_of,
+    race,
+    reader_of,
+    result_reader,
+    stored,
+    together,
+)
+
+_logger = logging.getLogger("stepwell.workflow")
+Url = Callable[[str, int], str]  # of a callback by its id, good until then
+_nothing: Callable[[Json], None] = lambda value: None  # noqa: E731 - what a timer gives
+
+
+class FunctionSession(Session):
+    """A session with what its function has beside its journal: its state, and chance that is the same each time."""
+
+    state: MutableMapping[str, Any]
+    chance: random.Random
+    callbacks = 0  # given out so far
+    place = ""  # of its callbacks: the run and the token
+
+
+class Logger(logging.LoggerAdapter[logging.Logger]):
+    """Says nothing while the function goes over what it said already."""
+
+    def isEnabledFor(self, level: int) -> bool:  # noqa: N802 - the standard library's name
+        session = CURRENT.get(None)
+        return (session is None or not session.is_replaying) and super().isEnabledFor(level)
+
+    def process(self, msg: object, kwargs: MutableMapping[str, Any]) -> tuple[object, MutableMapping[str, Any]]:
+        return msg, {**kwargs, "extra": {**(self.extra or {}), **kwargs.get("extra", {})}}
+
+
+class Callback(Operation[Any]):
+    """Waits for what somebody outside posts to its URL, which works once."""
+
+    def __init__(self, asked: Asked, read: Callable[[Json], Any], url: Callable[[], str]) -> None:
+        super().__init__(asked, read)
+        self._url = url
+
+    @property
+    def url(self) -> str:
+        """Where the result is posted. Whoever has it may end the wait: it belongs in no result, and in no log."""
+        return self._url()
+
+
+@dataclass(frozen=True, slots=True)
+class Context:
+    """One run of a durable function, seen from inside."""
+
+    run_id: str
+    workflow: str
+    _url: Url | None = field(default=None, repr=False)
+
+    # -- operations
+
+    def step(
+        self,
+        function: Callable[..., Any],
+        *args: Any,
+        name: str | None = None,
+        retry: Retry | None = None,
+        timeout: Duration | None = None,
+        at_most_once: bool | None = None,
+        pool: str | None = None,
+        **named: Any,
+    ) -> Operation[Any]:
+        """Runs a function of a module with these arguments, once or, where it fails, as often as its policy says.
+
+        Its result is recorded; a failure is raised as StepFailed. Raises InvalidInput for arguments that do not fit.
+        """
+        step = Step(
+            run=_reference(function),
+            input=Given(input_of(function, args, named)),
+            timeout_ms=None if timeout is None else parse_duration(timeout),
+            retry=None if retry is None else retry.policy(),
+            at_most_once=at_most_once,
+            pool=pool,
+        )
+        own = getattr(getattr(function, "__stepwell__", None), "name", None)
+        asked = Asked("step", _name(name or own or function.__name__), step=step)
+        return Operation(asked, result_reader(function))
+
+    def sleep(self, duration: Duration | timedelta) -> Operation[None]:
+        """Nothing is paid while it sleeps. A number is seconds; at most a year."""
+        return self._timer("sleep", duration)
+
+    def timer(self, duration: Duration | timedelta) -> Operation[None]:
+        """The same, for `ctx.first`: what to do when nothing else came."""
+        return self._timer("timer", duration)
+
+    def _timer(self, name: str, duration: Duration | timedelta) -> Operation[None]:
+        return Operation(Asked("sleep", name, wait=Wait("sleep", timeout_ms=_limit_ms("sleep", duration))), _nothing)
+
+    def event(
+        self,
+        name: str,
+        *,
+        key: str | int | None = None,
+        match: str | None = None,
+        timeout: Duration | timedelta | None = None,
+        type: Any = None,  # noqa: A002 - the type of what comes
+    ) -> Operation[Any]:
+        """Waits for an event of this name, and key, and gives its payload. `match`: CEL over `event`.
+
+        Default timeout: 24 hours; then WaitTimedOut is raised.
+        """
+        if key is not None and not 0 < len(str(key)) <= KEY_CHARACTERS:
+            raise InvalidInput(f"`key` must be text of 1 to {KEY_CHARACTERS} characters", code="bad_key")
+        wait = Wait(
+            "event",
+            event=_name(name),
+            key=None if key is None else Given(str(key), text=repr(key)),
+            match=None if match is None else Given(None, text=match),
+            timeout_ms=_limit_ms("event", timeout),
+        )
+        return Operation(Asked("event", name, wait=wait), reader_of(type), is_default_limit=timeout is None)
+
+    def approval(
+        self,
+        type: str = "approval",  # noqa: A002 - the word the definitions use
+        data: Any = None,
+        *,
+        approvers: Sequence[str] = (),
+        need: int = 1,
+        timeout: Duration | timedelta | None = None,
+    ) -> Operation[Mapping[str, Json]]:
+        """Waits for a person's yes and gives {decision, by, data}; a no is raised as Rejected. Default: 24 hours."""
+        if len(approvers) > APPROVERS or (approvers and not 1 <= need <= len(approvers)):
+            raise InvalidInput(f"{need} of {len(approvers)} approvers cannot be asked for", code="bad_value")
+        asked_of = Approvers(need, Given(list(approvers), "approvers")) if approvers else None
+        shown: Json = stored(data, "data")
+        shown = {"type": type, **shown} if isinstance(shown, dict) else {"type": type, "data": shown}
+        wait = Wait("approval", data=Given(shown), approvers=asked_of, timeout_ms=_limit_ms("approval", timeout))
+        asked = Asked("approval", _name(type), wait=wait)
+        return Operation(asked, reader_of(None), is_default_limit=timeout is None)
+
+    def callback(
+        self,
+        *,
+        name: str = "callback",
+        timeout: Duration | timedelta | None = None,
+        heartbeat: Duration | None = None,
+        type: Any = None,  # noqa: A002 - the type of what comes
+    ) -> Callback:
+        """Waits for what is posted to its own URL: `cb = ctx.callback()`, give `cb.url` away, `await cb`."""
+        session = _session()
+        session.callbacks += 1
+        own = f"{session.place}|f{session.callbacks}"
+        limit_ms = _limit_ms("callback", timeout) or 0
+        beat_ms = None if heartbeat is None else parse_duration(heartbeat)
+        wait = Wait("callback", timeout_ms=limit_ms, heartbeat_ms=beat_ms)
+        asked = Asked("callback", _name(name), wait=wait, callbacks=(own,))
+        return Callback(asked, reader_of(type), lambda: self._url_of(own, session.now_ms + limit_ms))
+
+    def _url_of(self, own: str, until_ms: int) -> str:
+        if self._url is None:
+            raise InvalidInput("this process has no key to sign a callback's URL with", code="no_callback")
+        return self._url(own, until_ms)
+
+    def child(
+        self,
+        workflow: str | Callable[..., Any],
+        *args: Any,
+        detached: bool = False,
+        timeout: Duration | timedelta | None = None,
+        type: Any = None,  # noqa: A002 - the type of its result
+        **named: Any,
+    ) -> Operation[Any]:
+        """Starts a run of another workflow and waits for its result; its failure is raised as ChildFailed.
+
+        A workflow of this folder can be given as its function, with its arguments; any other by its name, with its
+        input. `detached`: nobody waits for it; the operation gives its run's id. Default timeout: one hour.
+        """
+        given, name, read = _called(workflow, args, named, type)
+        if detached:
+            step = Step(f"workflow:{name}", input=Given(given))
+            return Operation(Asked("step", name, step=step), reader_of(None))
+        limit_ms = _limit_ms("workflow", timeout)
+        call = Call((Child(name, name, Given(given)),), timeout_ms=limit_ms)
+        return Operation(Asked("children", name, call=call), lambda values: read(values[name]))
+
+    # -- together
+
+    def all(self, *awaited: Awaitable[Any]) -> Operation[list[Any]]:
+        """All of them at once: operations, or coroutines of operations. The first failure is raised, the others end.
+
+        What a coroutine given here changes outside of itself is lost: it may run in another process. What it returns
+        is kept, as JSON.
+        """
+        _check_width(awaited, "all")
+        return together(awaited)
+
+    def first(self, *awaited: Awaitable[Any]) -> Operation[First]:
+        """The first of them to end; the others are cancelled. A tuple of a value for each that is no timer."""
+        _check_width(awaited, "first")
+        if not awaited:
+            raise InvalidInput("`first` of nothing never ends", code="bad_value")
+        return race(awaited)
+
+    def map(
+        self,
+        function: Callable[..., Any],
+        items: Iterable[Any],
+        *,
+        max_concurrency: int = 0,
+        name: str | None = None,
+        **options: Any,
+    ) -> Operation[list[Any]]:
+        """A step for each item, at most so many at once (0: all), and their results in the items' order.
+
+        `options`: as of `step`. Branches of a fork: what each costs does not grow with the number of items.
+        """
+        found = list(items)
+        if len(found) > FORK_WIDTH:
+            raise InvalidInput(f"{len(found)} items; at most {FORK_WIDTH}: map batches", code="fork_too_wide")
+        mapped = Mapped(lambda item: self.step(function, item, name=name, **options), found)
+        return together(mapped, name=_name(name or function.__name__), max_concurrency=max_concurrency)
+
+    # -- what is the same each time
+
+    def now(self) -> datetime:
+        """When the last operation ended, as the log has it; UTC."""
+        return datetime.fromtimestamp(_session().now_ms / 1000, UTC)
+
+    def random(self) -> float:
+        """A number from 0 to 1, the same in each replay."""
+        return _session().chance.random()
+
+    def uuid(self) -> UUID:
+        """An id that nobody else has, the same in each replay."""
+        return UUID(int=_session().chance.getrandbits(128), version=4)
+
+    def patched(self, name: str) -> bool:
+        """Whether the code after a change is to run: true for runs that come here for the first time after it."""
+        return _session().patched(_name(name))
+
+    @property
+    def state(self) -> MutableMapping[str, Any]:
+        """What the run shows as its state. It is stored with the next record; branches have it to read."""
+        return _session().state
+
+    @property
+    def log(self) -> Logger:
+        """A logger that is silent in a replay."""
+        return Logger(_logger, {"run_id": self.run_id, "workflow": self.workflow})
+
+    def continue_as(self, function: Callable[..., Any], *args: Any, **named: Any) -> ContinueAs:
+        """To be returned: the run begins anew with these arguments, its state kept, and replays nothing of before."""
+        if getattr(function, WORKFLOW_MARK, None) != self.workflow:
+            raise InvalidInput(f"{function!r} is not {self.workflow}", code="bad_value",
+                               hint="a run begins anew as itself; start another workflow with ctx.child")  # fmt: skip
+        return ContinueAs(input_of(function, args, named))
+
+
+def read_only(state: Mapping[str, Any]) -> MutableMapping[str, Any]:
+    """A branch's: the run's state has one writer."""
+    return MappingProxyType(dict(state))  # type: ignore[return-value]  # to write raises TypeError, as it should
+
+
+def _session() -> FunctionSession:
+    session = CURRENT.get(None)
+    if not isinstance(session, FunctionSession):
+        raise InvalidInput("ctx was used outside of its workflow", code="no_workflow",
+                           hint="a step gets a context of its own, as its parameter ctx")  # fmt: skip
+    return session
+
+
+def _called(
+    workflow: str | Callable[..., Any], args: tuple[Any, ...], named: dict[str, Any], hint: Any
+) -> tuple[Json, str, Callable[[Json], Any]]:
+    """(input, name, reader of the result) of a child run."""
+    if isinstance(workflow, str):
+        if named or len(args) > 1:
+            raise InvalidInput(f"child run {workflow} takes one input", code="step_input",
+                               hint="give it as a dict, or give the workflow's function")  # fmt: skip
+        return stored(args[0] if args else None, f"the input of {workflow}"), _name(workflow), reader_of(hint)
+    name = getattr(workflow, WORKFLOW_MARK, None)
+    if name is None:
+        raise InvalidInput(f"{workflow!r} is no workflow", code="bad_value", hint="mark it with @workflow, or name it")
+    return input_of(workflow, args, named), name, reader_of(hint) if hint else result_reader(workflow)
+
+
+def _reference(function: Callable[..., Any]) -> str:
+    """Where a worker finds it. Raises InvalidInput for what has no such place."""
+    module, name = getattr(function, "__module__", ""), getattr(function, "__qualname__", "")
+    if not inspect.isroutine(function) or not module or not name.isidentifier():
+        raise InvalidInput(f"{function!r} cannot be a step", code="bad_step",
+                           hint="a step is a function of a module, by its own name")  # fmt: skip
+    return f"python:{module}.{name}"
+
+
+def _limit_ms(kind: str, given: Duration | timedelta | None) -> int | None:
+    """Raises InvalidInput for a timeout over the maximum, DefinitionError for what is no duration."""
+    default_ms, most_ms = WAIT_TIMEOUTS_MS[kind]
+    if given is None:
+        return default_ms
+    limit_ms = parse_duration(given.total_seconds() if isinstance(given, timedelta) else given)
+    if limit_ms > most_ms:
+        raise InvalidInput(f"{show_duration(limit_ms)} is over the maximum of {kind}: {show_duration(most_ms)}",
+                           code="timeout_too_long")  # fmt: skip
+    return limit_ms
+
+
+def _check_width(awaited: Sequence[Awaitable[Any]], what: str) -> None:
+    only_waits = all(isinstance(one, Operation) and one.asked.wait for one in awaited)
+    only_children = all(isinstance(one, Operation) and one.asked.call for one in awaited)
+    most = WAIT_ARMS if only_waits else CHILDREN if only_children else FORK_WIDTH
+    if len(awaited) > most:
+        raise InvalidInput(f"`{what}` of {len(awaited)}; at most {most}", code="bad_value")
+    for one in awaited:
+        if not inspect.isawaitable(one):
+            raise InvalidInput(f"`{what}` takes what can be awaited, not {one!r:.80}", code="bad_value")
+
+
+def _name(name: str) -> str:
+    if not isinstance(name, str) or not NAME.fullmatch(name) or len(name) > NAME_CHARACTERS:
+        raise InvalidInput(f"{name!r} cannot be a name", code="bad_name", hint=NAME_HINT)
+    return name

@@ -1,0 +1,219 @@
+"""The operations of a durable function: what `ctx` makes, and what the function awaits."""
+
+from __future__ import annotations
+
+import inspect
+import typing
+from collections.abc import Awaitable, Callable, Generator, Sequence
+from dataclasses import replace
+from functools import lru_cache
+from typing import Any, Generic, TypeVar
+
+from pydantic import PydanticUserError, TypeAdapter, ValidationError
+
+from stepwell.definition.child_names import child_names
+from stepwell.definition.graph import Call, Json, Wait
+from stepwell.engine.turns import Asked
+from stepwell.errors import InvalidInput
+from stepwell.limits import FORK_CHUNK
+from stepwell.runtime.steps.binding import CONTEXT, copy_of, to_json
+
+T = TypeVar("T")
+Reader = Callable[[Json], Any]  # from what was stored to what the function gets
+
+
+class Operation(Generic[T]):
+    """To be awaited once, or given to `ctx.all` or `ctx.first`."""
+
+    def __init__(self, asked: Asked, read: Reader, *, is_default_limit: bool = False) -> None:
+        """`is_default_limit`: its time limit is not the function's own word."""
+        self.asked, self.read, self.is_default_limit = asked, read, is_default_limit
+
+    def __await__(self) -> Generator[Asked, Json, T]:
+        made: T = self.read((yield self.asked))
+        return made
+
+    @property
+    def is_timer(self) -> bool:
+        return self.asked.kind == "sleep"
+
+
+class First(tuple[Any, ...]):
+    """What `ctx.first` gives: a value for each that was awaited, timers left out; None for those that did not win."""
+
+    winner: int  # its place among all that were awaited
+    value: Any  # the winner's
+
+
+class Mapped(Sequence[Operation[Any]]):
+    """An operation for each item, made when it is asked for."""
+
+    def __init__(self, make: Callable[[Any], Operation[Any]], items: Sequence[Any]) -> None:
+        self._make, self._items = make, items
+
+    def __len__(self) -> int:
+        return len(self._items)
+
+    @typing.overload
+    def __getitem__(self, index: int) -> Operation[Any]: ...
+    @typing.overload
+    def __getitem__(self, index: slice) -> Sequence[Operation[Any]]: ...
+    def __getitem__(self, index: int | slice) -> Operation[Any] | Sequence[Operation[Any]]:
+        if isinstance(index, slice):
+            return Mapped(self._make, self._items[index])
+        return self._make(self._items[index])
+
+
+def together(awaited: Sequence[Awaitable[Any]], *, name: str = "all", max_concurrency: int = 0) -> Operation[list[Any]]:
+    """All of them: one wait or one set of child runs where they are no more than that, else branches."""
+    operations = [one for one in awaited if isinstance(one, Operation)]
+    if len(operations) == len(awaited) and not max_concurrency:
+        if all(one.asked.call is not None for one in operations):
+            return _children(operations)
+        if all(one.asked.wait is not None and not one.asked.wait.arms and not one.is_timer for one in operations):
+            return _waits("all", operations)
+    is_apart = len(awaited) <= FORK_CHUNK
+    asked = Asked("all", name, branches=awaited, max_concurrency=max_concurrency, is_apart=is_apart)
+
+    def read(values: Json) -> list[Any]:
+        return [_read(one, value) for one, value in zip(awaited, values, strict=True)]
+
+    return Operation(asked, read)
+
+
+def race(awaited: Sequence[Awaitable[Any]]) -> Operation[First]:
+    """The first of them to end: one wait where they are all waits, else branches of which the losers are cancelled."""
+    operations = [one for one in awaited if isinstance(one, Operation)]
+    if len(operations) == len(awaited) and all(one.asked.wait and not one.asked.wait.arms for one in operations):
+        return _waits("any", operations)
+    asked = Asked("first", "first", branches=awaited, is_apart=True)
+
+    def read(values: Json) -> First:
+        ((index, value),) = values.items()
+        return _first(awaited, int(index), _read(awaited[int(index)], value))
+
+    return Operation(asked, read)
+
+
+def _waits(kind: str, operations: Sequence[Operation[Any]]) -> Operation[Any]:
+    """Several waits in one slot."""
+    if len(operations) == 1:
+        (one,) = operations
+        return Operation(
+            one.asked, lambda came: [one.read(came)] if kind == "all" else _first([one], 0, one.read(came))
+        )
+    has_timer = kind == "any" and any(one.is_timer for one in operations)
+    arms = tuple(
+        replace(one.asked.wait, timeout_ms=None) if has_timer and one.is_default_limit else one.asked.wait
+        for one in operations
+        if one.asked.wait is not None
+    )
+    callbacks = tuple(callback for one in operations for callback in one.asked.callbacks)
+    name = "first" if kind == "any" else "all"
+    asked = Asked(kind, name, wait=Wait(kind, arms=arms), callbacks=callbacks)
+
+    def read(value: Json) -> Any:
+        if kind == "all":
+            return [one.read(part) for one, part in zip(operations, value, strict=True)]
+        index, came = value
+        return _first(operations, index, operations[index].read(came))
+
+    return Operation(asked, read)
+
+
+def _children(operations: Sequence[Operation[Any]]) -> Operation[list[Any]]:
+    calls = [one.asked.call for one in operations if one.asked.call is not None]
+    own = [call.children[0] for call in calls]
+    names = child_names([(child.workflow, None) for child in own])
+    children = tuple(replace(child, name=name) for child, name in zip(own, names, strict=True))
+    limit_ms = max((call.timeout_ms or 0) for call in calls)
+    asked = Asked("children", "all", call=Call(children, timeout_ms=limit_ms))
+
+    def read(values: Json) -> list[Any]:
+        return [one.read({child.name: values[name]}) for one, child, name in zip(operations, own, names, strict=True)]
+
+    return Operation(asked, read)
+
+
+def _first(awaited: Sequence[Awaitable[Any]], index: int, value: Any) -> First:
+    said = [
+        value if at == index else None
+        for at, one in enumerate(awaited)
+        if not (isinstance(one, Operation) and one.is_timer)
+    ]
+    first = First(said)
+    first.winner, first.value = index, value
+    return first
+
+
+def _read(one: Awaitable[Any], value: Json) -> Any:
+    return one.read(value) if isinstance(one, Operation) else copy_of(value)
+
+
+# -- types
+
+
+def input_of(function: Callable[..., object], args: tuple[object, ...], named: dict[str, object]) -> dict[str, Json]:
+    """The arguments of a call by name, as JSON. Raises InvalidInput for a call that does not fit."""
+    name = getattr(function, "__qualname__", repr(function))
+    try:
+        bound = _signature(function).bind_partial(*args, **named)
+    except TypeError as error:
+        raise InvalidInput(f"the arguments do not fit {name}: {error}", code="step_input") from error
+    return {key: stored(value, f"{name}: {key}") for key, value in bound.arguments.items()}
+
+
+@lru_cache(maxsize=1_024)
+def _signature(function: Callable[..., object]) -> inspect.Signature:
+    signature = inspect.signature(function)
+    own = [one for one in signature.parameters.values() if one.name != CONTEXT]
+    return signature.replace(parameters=own)
+
+
+def stored(value: object, what: str) -> Json:
+    """The value as JSON. Raises InvalidInput, saying what it is of, for one that cannot be stored."""
+    if value is None or isinstance(value, str | bool | int):
+        return value
+    try:
+        return to_json(value)
+    except Exception as error:  # its own `BadOutputError`, and whatever users' objects raise on the way
+        raise InvalidInput(f"{what} cannot be stored: {error}", code="not_storable",
+                           hint="use JSON, a pydantic model, a dataclass or a plain type") from error  # fmt: skip
+
+
+@lru_cache(maxsize=1_024)
+def reader_of(hint: Any) -> Reader:
+    """From JSON to a type. None: JSON as it is, and the function's own copy of it."""
+    if hint is None or hint is Any:
+        return copy_of
+    try:
+        adapter = TypeAdapter(hint)
+    except PydanticUserError as error:
+        why = str(error).partition("\n")[0]
+        raise InvalidInput(f"{hint!r} is a type that no value can be converted to: {why}",
+                           code="step_signature") from error  # fmt: skip
+
+    def read(value: Json) -> Any:
+        try:
+            return adapter.validate_python(value)
+        except ValidationError as error:
+            first = error.errors(include_url=False, include_input=False)[0]
+            place = ".".join(str(part) for part in first["loc"])
+            raise InvalidInput(f"what came is no {_shown(hint)}: {place + ': ' if place else ''}{first['msg']}",
+                               code="wrong_type") from error  # fmt: skip
+
+    return read
+
+
+@lru_cache(maxsize=1_024)
+def result_reader(function: Callable[..., object]) -> Reader:
+    """By the function's own return type; JSON as it is where it has none, or one that nobody can read here."""
+    try:
+        hint = typing.get_type_hints(inspect.unwrap(function)).get("return")
+    except (NameError, TypeError):
+        return copy_of
+    return copy_of if hint is type(None) else reader_of(hint)
+
+
+def _shown(hint: object) -> str:
+    return getattr(hint, "__name__", str(hint))

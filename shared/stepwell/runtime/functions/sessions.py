@@ -1,0 +1,281 @@
+"""Sessions of durable functions: kept warm where they can be, else replayed from their logs.
+
+    wake ── decide: ask the function ── session kept? the new records, else all since it began ── its turn
+
+A session lives in one process and is worth nothing but time: whatever it knows is in the log.
+"""
+
+from __future__ import annotations
+
+import inspect
+import random
+from collections import OrderedDict
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass, replace
+from functools import partial
+from threading import Lock
+from typing import Any
+
+from stepwell.definition.authoring import WORKFLOW_MARK
+from stepwell.definition.graph import Json
+from stepwell.engine.forks import parent_of
+from stepwell.engine.records import Failure, Record
+from stepwell.engine.session import Body
+from stepwell.engine.turns import Asked, Failed, Result, Stuck, Suspended, Turn
+from stepwell.errors import EngineFault, UserError
+from stepwell.limits import SESSION_SECONDS, SESSIONS_KEPT
+from stepwell.runtime.functions.context import Context, FunctionSession, Url, read_only
+from stepwell.runtime.functions.failures import OperationFailed, raised
+from stepwell.runtime.functions.operations import Operation, stored
+from stepwell.runtime.logbook import Logbook, Standing
+from stepwell.runtime.steps.binding import binding_of
+from stepwell.runtime.steps.failures import failure_of
+from stepwell.runtime.steps.registry import Registry, UnknownStepError
+from stepwell.runtime.steps.threads import AttemptTimeoutError, StepThreads
+
+
+@dataclass(slots=True)
+class _Forked:
+    """What a function awaits in branches: its session, and which coroutines were taken from it."""
+
+    asked: Asked
+    session: FunctionSession
+    taken: set[int]
+
+
+class Sessions:
+    """Asks durable functions what is next. Safe to call from many threads."""
+
+    def __init__(self, logbook: Logbook, registry: Registry, url: Url | None = None, kept: int = SESSIONS_KEPT) -> None:
+        """`url` signs callbacks. `kept`: sessions of this process; 0 for one that is always cold."""
+        self._logbook, self._registry, self._url, self._kept = logbook, registry, url, kept
+        self._threads = StepThreads()
+        self._warm: OrderedDict[tuple[str, str], FunctionSession] = OrderedDict()
+        self._forked: OrderedDict[tuple[str, str, int], _Forked] = OrderedDict()
+        self._lock = Lock()
+
+    async def asked(self, at: Standing) -> Standing:
+        """The token with its function's turn."""
+        key = (at.run_id, at.token.id)
+        with self._lock:
+            session = self._warm.pop(key, None)
+        if session is not None and not _can_go_on(session, at):
+            self._threads.run(session.close, SESSION_SECONDS)
+            session = None
+        if session is None:
+            return await self._replayed(at)
+        records = await self._new_records(at, session.slot)
+        found = self._run(at, partial(self._go_on, session, records, at))
+        return self._told(at, found)
+
+    def reload(self) -> None:
+        """The code has changed: every session is replayed."""
+        with self._lock:
+            self._warm.clear()
+            self._forked.clear()
+
+    # -- replaying
+
+    async def _replayed(self, at: Standing) -> Standing:
+        made = await self._begun(at)
+        return self._told(at, made)
+
+    async def _begun(self, at: Standing) -> tuple[FunctionSession | None, Turn]:
+        place = parent_of(at.token.id)
+        if place is None:
+            given, state, records = await self._journal(at)
+            return self._run(at, partial(self._begin, at, given, state, records))
+        forked = await self._fork(at.run_id, *place[:2])
+        if isinstance(forked, Turn):
+            return None, forked
+        index = place[2]
+        if not isinstance(forked.asked.branches[index], Operation):
+            with self._lock:
+                is_taken = index in forked.taken
+                forked.taken.add(index)
+            if is_taken:  # a coroutine runs once: another of its parent's is made
+                anew = await self._fork(at.run_id, *place[:2], anew=True)
+                if isinstance(anew, Turn):
+                    return None, anew
+                forked = anew
+        records = list(await self._logbook.history(at.run_id, at.token.id, -1, None))
+        return self._run(at, partial(self._begin_branch, at, forked, index, records))
+
+    async def _journal(self, at: Standing) -> tuple[Json, Mapping[str, Json], list[Record]]:
+        """The function's input, its state then, and the records since: of the run, or since it began anew."""
+        began = at.token.began_slot
+        records = list(await self._logbook.history(at.run_id, at.token.id, began - 1, None))
+        records = [record for record in records if record.slot <= at.token.slot]
+        if began < 0:
+            return at.run.input, {}, records
+        return records[0].output, records[0].writes or {}, records[1:]
+
+    async def _fork(self, run_id: str, parent: str, slot: int, *, anew: bool = False) -> _Forked | Turn:
+        """What the parent awaits in that slot; its turn where it cannot come there."""
+        key = (run_id, parent, slot)
+        held = None if anew else self._held(key)
+        if held is not None:
+            return held
+        fork = await self._logbook.fork(run_id, parent, slot)
+        if fork is None:
+            raise EngineFault(f"{parent} has no fork in slot {slot}", code="broken_log")
+        session, turn = await self._begun(fork.parent)
+        if session is None or not isinstance(turn.result, Suspended) or not turn.result.asked.branches:
+            return turn if isinstance(turn.result, Stuck) else _elsewhere(turn)
+        found = _Forked(turn.result.asked, session, set())
+        if not anew:
+            self._keep(self._forked, key, found)
+        return found
+
+    def _held(self, key: tuple[str, str, int]) -> _Forked | None:
+        """Of a parent that this process knows: also as it stands there itself."""
+        with self._lock:
+            found, parent = self._forked.get(key), self._warm.get(key[:2])
+            if found is None and parent is not None and parent.stands_at(key[2]) and parent.asked is not None:
+                found = self._forked[key] = _Forked(parent.asked, parent, set())
+            return found
+
+    # -- users' code, in a thread that can be stopped
+
+    def _run(
+        self, at: Standing, work: Callable[[], tuple[FunctionSession, Turn]]
+    ) -> tuple[FunctionSession | None, Turn]:
+        made, error = self._threads.run(work, SESSION_SECONDS)
+        if isinstance(made, tuple):
+            session, turn = made
+            return session, turn
+        return None, Turn(_of_error(at, error))
+
+    def _begin(
+        self, at: Standing, given: Json, state: Mapping[str, Json], records: list[Record]
+    ) -> tuple[FunctionSession, Turn]:
+        function = self._registry.function(at.graph.function)
+        _check(at, function)
+        context = Context(at.run_id, at.run.workflow, self._url)
+        body: Any = function(**binding_of(function).bind(given, context, at.graph.start))
+        session = self._session(at, body, at.token.began_slot, _began_ms(at, records), dict(state))
+        session.begin(records)
+        return session, _turn(session, at)
+
+    def _begin_branch(
+        self, at: Standing, forked: _Forked, index: int, records: list[Record]
+    ) -> tuple[FunctionSession, Turn]:
+        one: Awaitable[object] = forked.asked.branches[index]
+        body: Body = _only(one) if isinstance(one, Operation) else one  # type: ignore[assignment]  # what else is awaited
+        since_ms = at.token.branch.started_ms if at.token.branch else 0
+        session = self._session(at, body, -1, since_ms, read_only(forked.session.state), isinstance(one, Operation))
+        session.begin(records)
+        return session, _turn(session, at)
+
+    def _go_on(self, session: FunctionSession, records: list[Record], at: Standing) -> tuple[FunctionSession, Turn]:
+        for one in session.asked.branches if session.asked else ():
+            if inspect.iscoroutine(one) and inspect.getcoroutinestate(one) == inspect.CORO_CREATED:
+                one.close()  # it ran in another process, or never will
+        session.go_on(records)
+        return session, _turn(session, at)
+
+    def _session(
+        self, at: Standing, body: Body, slot: int, since_ms: int, state: Any, is_whole: bool = False
+    ) -> FunctionSession:
+        if not inspect.iscoroutine(body):
+            raise UserError(f"{type(body).__name__} cannot run as a branch; give an `async def`", code="foreign_await")
+        session = FunctionSession(
+            body,
+            since_ms,
+            raised=raised,
+            told=partial(_told, at.graph.start),
+            stored=partial(stored, what="what the workflow returned"),
+            slot=slot,
+            is_whole=is_whole,
+        )
+        session.state, session.place = state, f"{at.run_id}|{at.token.id}"
+        session.chance = random.Random(f"{at.run_id} {at.token.id} {slot}")  # noqa: S311 - no secret is made of it
+        return session
+
+    # -- keeping
+
+    async def _new_records(self, at: Standing, after: int) -> list[Record]:
+        if at.token.slot == after + 1 and at.token.last is not None:
+            return [at.token.last]
+        if at.token.slot == after:
+            return []
+        return list(await self._logbook.history(at.run_id, at.token.id, after, at.token.slot - after))
+
+    def _told(self, at: Standing, made: tuple[FunctionSession | None, Turn]) -> Standing:
+        session, turn = made
+        if session is not None and isinstance(turn.result, Suspended):
+            self._keep(self._warm, (at.run_id, at.token.id), session)
+        return replace(at, turn=turn)
+
+    def _keep(self, held: OrderedDict[Any, Any], key: Any, value: Any) -> None:
+        dropped: list[Any] = []
+        with self._lock:
+            held[key] = value
+            while len(held) > self._kept:
+                dropped.append(held.popitem(last=False)[1])
+        for one in dropped:
+            session = one.session if isinstance(one, _Forked) else one
+            self._threads.run(session.close, SESSION_SECONDS)
+
+
+async def _only(one: Operation[Any]) -> object:
+    return await one
+
+
+def _turn(session: FunctionSession, at: Standing) -> Turn:
+    result = session.result()
+    try:
+        writes = {} if at.token.branch else _changed(session.state, at.token.scope)
+    except UserError as error:
+        return Turn(Failed(_told(at.graph.start, error)))
+    return Turn(result, writes, session.patches())
+
+
+def _changed(state: Mapping[str, Any], scope: Mapping[str, Json]) -> dict[str, Json]:
+    """Of the state, what its stored form does not have yet. A name that is gone is null."""
+    now = {name: stored(value, f"ctx.state[{name!r}]") for name, value in state.items()}
+    now |= dict.fromkeys(scope.keys() - now.keys())
+    return {name: value for name, value in now.items() if name not in scope or scope[name] != value}
+
+
+def _can_go_on(session: FunctionSession, at: Standing) -> bool:
+    """Whether what it has seen is the beginning of this log, in its present life."""
+    return at.token.began_slot <= session.slot <= at.token.slot and session.asked is not None
+
+
+def _began_ms(at: Standing, records: list[Record]) -> int:
+    """When the function began: before its first record, by what does not change any more."""
+    return max(at.run.created_ms, at.run.start_at_ms, at.token.started_ms)
+
+
+def _check(at: Standing, function: Callable[..., object]) -> None:
+    """Raises UnknownStepError for a function that is not the run's."""
+    name = getattr(function, WORKFLOW_MARK, None)
+    if name != at.run.workflow:
+        message = f"{at.graph.function} is not the workflow {at.run.workflow} any more"
+        raise UnknownStepError(message, code="version_gone",
+                               hint="keep it, with its version, while runs of it are under way")  # fmt: skip
+
+
+def _told(start: str, error: BaseException) -> Failure:
+    if isinstance(error, OperationFailed):
+        return error.failure
+    return failure_of(error, start, 1, SESSION_SECONDS * 1_000)
+
+
+def _of_error(at: Standing, error: BaseException | None) -> Result:
+    """What went wrong around the function: its input is the run's mistake, its code the deployment's."""
+    if isinstance(error, UserError) and error.code == "step_input":
+        return Failed(_told(at.graph.start, error))
+    if isinstance(error, AttemptTimeoutError):
+        message = f"{at.graph.start} came to no operation within {SESSION_SECONDS} s; what takes long belongs in a step"
+        return Stuck(Failure("function_stuck", "timeout", message))
+    if isinstance(error, EngineFault):
+        raise error
+    return Stuck(_told(at.graph.start, error or RuntimeError("the function came to no end")))
+
+
+def _elsewhere(turn: Turn) -> Turn:
+    """The function does not await what its log says it did."""
+    message = "the function does not come to the branches that its log has"
+    return Turn(Stuck(Failure("non_determinism", "validation", message)))
