@@ -11,11 +11,12 @@ from stepwell.definition.authoring import (
     wait_for_event,
     workflow,
 )
-from stepwell.errors import Blocked, External, Invalid, StepError, Transient
+from stepwell.errors import Blocked, Cancelled, External, Invalid, StepError, Transient
 from stepwell.runtime.steps.context import StepContext
 
 __all__ = [
     "Blocked",
+    "Cancelled",
     "External",
     "Invalid",
     "Retry",

@@ -103,6 +103,10 @@ class EngineFault(StepwellError):
     code = "engine_fault"
 
 
+class Cancelled(BaseException):
+    """Raised where a durable function awaits something and its run is cancelled. No `except Exception` catches it."""
+
+
 class StepError(Exception):
     """Base of what step code raises to choose its error category. Its class name is the error's type."""
 

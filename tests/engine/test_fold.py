@@ -16,6 +16,7 @@ from stepwell.engine.fold import apply, fold
 from stepwell.engine.records import (
     Arm,
     Called,
+    CleanUp,
     Compensate,
     End,
     Failure,
@@ -29,7 +30,7 @@ from stepwell.engine.records import (
     Status,
     Topic,
 )
-from stepwell.engine.token import Token, Undoing
+from stepwell.engine.token import Cleaning, Token, Undoing
 from stepwell.errors import EngineFault
 from tests.engine.kit import NOW_MS
 
@@ -146,7 +147,8 @@ _pauses = st.builds(
 )  # fmt: skip
 _ends = st.builds(End, st.sampled_from(Status), st.none() | _failures)
 _undos = st.builds(Compensate, st.sampled_from(Status), st.none() | _failures)
-_nexts = st.builds(Goto, _texts) | st.builds(RetryAt, _ints) | _pauses | _ends | _undos
+_clean_ups = st.builds(CleanUp, st.sampled_from(Status), _ints)
+_nexts = st.builds(Goto, _texts) | _clean_ups | st.builds(RetryAt, _ints) | _pauses | _ends | _undos
 _names = st.lists(_texts, max_size=2).map(tuple)
 _arms = st.builds(
     Arm, _texts, st.lists(st.builds(Topic, _texts, _texts), max_size=2).map(tuple), _texts, _texts, _names,
@@ -197,7 +199,8 @@ def test_a_snapshot_comes_back_as_it_was(record: Record, scope: dict[str, Any], 
         parked=record.parked, resumption=record.resumption, visits={"a": 2}, rule_uses={"a.branch[0]": 1},
         end=record.next if isinstance(record.next, End) else None,
         received=() if record.resumption is None else (record.resumption,), received_slot=3, seen={"paid#": ("1:a",)},
-        undoing=Undoing(Status.FAILED, record.error, "why", "ana", ("0@3",)),
+        undoing=Undoing(Status.FAILED, record.error, "why", "ana", ("0@3",)), began_slot=7,
+        cleaning=Cleaning(Status.CANCELLED, 5, "why", "ana"),
     )  # fmt: skip
     assert repr(decode_token(encode_token(token))) == repr(token)
 

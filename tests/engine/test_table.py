@@ -10,6 +10,7 @@ from stepwell.engine.fold import apply, signals
 from stepwell.engine.records import (
     Arm,
     Called,
+    CleanUp,
     Compensate,
     End,
     Failure,
@@ -65,6 +66,7 @@ def joined(**parts: object) -> Record:
 
 RESUMED = Record(0, Kind.RESUMED, "t", NOW_MS, "n", resumption=Resumption("timer"))
 RECEIVED = Record(0, Kind.RECEIVED, "t", NOW_MS, "n", resumption=Resumption("approved", by="ana", part="ana"))
+INTERRUPTED = Record(0, Kind.ENDED, "c", NOW_MS, "n", next=CleanUp(Status.CANCELLED, NOW_MS + 30_000))
 TO, DONE, OVER = Goto("m"), End(Status.COMPLETED), End(Status.FAILED)
 FORK = Fork((Group("n.transitions[0]", "m", 2),), "j")
 # One record for each way through the table, from a phase in which a token can rest.
@@ -105,6 +107,10 @@ WAYS: list[tuple[Phase, Record]] = [
     (Phase.WAITING_FOR_EVENT, RECEIVED),
     (Phase.EXECUTING_STEP, CANCELLED),
     (Phase.EXECUTING_STEP, TIMED_OUT),
+    (Phase.EXECUTING_STEP, Record(0, Kind.RETURNED, "w", NOW_MS, "n", next=End(Status.CANCELLED))),
+    (Phase.EXECUTING_STEP, INTERRUPTED),
+    (Phase.WAITING_AT_FAN_IN, INTERRUPTED),
+    *((phase, INTERRUPTED) for phase in sorted(PARKED)),
     *((phase, record) for phase in sorted(PARKED) for record in (RESUMED, CANCELLED, TIMED_OUT, BROKEN_OFF)),
 ]
 

@@ -18,7 +18,7 @@ def status_of(at: Standing) -> Status:
     token = at.token
     if token.end is not None:
         return token.end.status
-    if token.undoing is not None:
+    if token.undoing is not None or token.cleaning is not None:
         return Status.COMPENSATING
     if waiting_tokens(at):
         return Status.WAITING

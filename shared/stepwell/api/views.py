@@ -151,6 +151,8 @@ def _cancelled(token: Token, status: Status) -> tuple[str, str]:
     """Who cancelled it, and why: also of a run that is undone for it, or was."""
     if token.undoing is not None and token.undoing.status is Status.CANCELLED:
         return token.undoing.who, token.undoing.reason
+    if token.cleaning is not None:
+        return token.cleaning.who, token.cleaning.reason
     return (token.last.who, token.last.reason) if status is Status.CANCELLED and token.last else ("", "")
 
 

@@ -16,7 +16,7 @@ from stepwell.definition.compensation import check_listed, compensate_on, lint_c
 from stepwell.definition.dag import check_dag, compile_steps, dag_of
 from stepwell.definition.events import Setting, events_of, settings_at
 from stepwell.definition.forks import check_forks
-from stepwell.definition.functions import compile_function
+from stepwell.definition.functions import cleanup_of, compile_function
 from stepwell.definition.graph import Graph, Json, Node
 from stepwell.definition.nodes import compile_nodes, start_of
 from stepwell.definition.text import closest, pointer_part
@@ -227,6 +227,7 @@ def _graph(context: Context, document: Mapping[str, Json], nodes: Mapping[str, N
         internal=document.get("internal", False),
         events=events_of(context, document),
         function=document.get("function", ""),
+        cleanup_ms=cleanup_of(context, document),
         dag=dag_of(document),
         event_triggers=event_triggers,
         schedules=schedules,

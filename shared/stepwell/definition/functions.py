@@ -13,6 +13,7 @@ from pathlib import PurePath
 from stepwell.definition.common import Context
 from stepwell.definition.graph import FanIn, Json, Node
 from stepwell.errors import Problem
+from stepwell.limits import CLEANUP_MAX_MS, CLEANUP_MS
 
 FORKS: Mapping[str, Node] = {  # where the branches meet that a function awaits together
     "all": Node("all", fan_in=FanIn()),
@@ -29,6 +30,18 @@ def compile_function(context: Context, document: Mapping[str, Json]) -> dict[str
         context.add("bad_target", f"`function` names no function: {document.get('function')!r}", "/function", hint)
         return {}
     return {name: Node(name), **FORKS}
+
+
+def cleanup_of(context: Context, document: Mapping[str, Json]) -> int:
+    """How long a cancelled function may clean up; 0 for the other formats, which compensate."""
+    given_ms = context.duration_ms(document, "cleanup", "")
+    if "function" not in document:
+        if given_ms is not None:
+            context.add("misplaced_key", "`cleanup` is for a function", "/cleanup", "write compensate_on: [cancel]")
+        return 0
+    if given_ms is not None and given_ms > CLEANUP_MAX_MS:
+        context.add("bad_value", "`cleanup` is too long", "/cleanup", f"at most {CLEANUP_MAX_MS // 1000} s")
+    return CLEANUP_MS if given_ms is None else given_ms
 
 
 @dataclass(frozen=True, slots=True)

@@ -246,6 +246,7 @@ class Graph:
     events: Mapping[str, EventSettings] = field(default_factory=dict)  # by the event's name
     labels: Mapping[str, str] = field(default_factory=dict)
     function: str = ""  # python:module.name of a durable function, whose name is then that of the one node
+    cleanup_ms: int = 0  # how long a durable function may clean up when its run is cancelled
     dag: Mapping[str, tuple[str, ...]] = field(default_factory=dict)  # of `steps`: each node's dependencies
     event_triggers: tuple[EventTrigger, ...] = ()
     schedules: tuple[ScheduleTrigger, ...] = ()

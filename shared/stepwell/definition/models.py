@@ -255,6 +255,9 @@ class WorkflowDef(Written):
     steps: list[DagStepDef] | None = None
     actions: list[AgentActionDef] | None = None
     function: str | None = Field(default=None, description="python:module.name of a durable function")
+    cleanup: Duration | None = Field(
+        default=None, description="of `function`: how long it may clean up when its run is cancelled; default: 30 s"
+    )
     version: Annotated[int, Field(ge=1)] | None = Field(
         default=None, description="of `function`: runs of another version go on with that one's"
     )

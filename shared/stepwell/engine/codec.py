@@ -11,6 +11,7 @@ from stepwell.definition.graph import Json
 from stepwell.engine.records import (
     Arm,
     Called,
+    CleanUp,
     Compensate,
     End,
     Failure,
@@ -29,7 +30,7 @@ from stepwell.engine.records import (
     Topic,
 )
 from stepwell.engine.table import Phase
-from stepwell.engine.token import StepView, Token, Undoing
+from stepwell.engine.token import Cleaning, StepView, Token, Undoing
 
 T = TypeVar("T")
 
@@ -48,7 +49,20 @@ def decode_record(body: str) -> Record:
 def encode_token(token: Token) -> str:
     """A snapshot: the fold as it stands, its last record included. What a branch has of its parent is not in it."""
     out = _plain(
-        token, skip=("last", "steps", "end", "error", "parked", "resumption", "fork", "branch", "undoing", "received")
+        token,
+        skip=(
+            "last",
+            "steps",
+            "end",
+            "error",
+            "parked",
+            "resumption",
+            "fork",
+            "branch",
+            "undoing",
+            "received",
+            "cleaning",
+        ),
     )
     out["last"] = _record_to_json(token.last) if token.last else None
     out["steps"] = {name: _view_to_json(view) for name, view in token.steps.items()}
@@ -62,6 +76,8 @@ def encode_token(token: Token) -> str:
         out["parked"] = _parked_to_json(token.parked)
     if token.received:
         out["received"] = [_plain(one) for one in token.received]
+    if token.cleaning:
+        out["cleaning"] = _plain(token.cleaning)
     if token.undoing:
         out["undoing"] = _undoing_to_json(token.undoing)
     return _encode(out)
@@ -83,6 +99,9 @@ def decode_token(body: str) -> Token:
         parked=_parked_from_json(raw["parked"]) if raw.get("parked") else None,
         received=tuple(_build(Resumption, one) for one in raw.get("received", ())),
         seen={topic: tuple(events) for topic, events in raw.get("seen", {}).items()},
+        cleaning=_build(Cleaning, raw["cleaning"], status=Status(raw["cleaning"]["status"]))
+        if raw.get("cleaning")
+        else None,
         undoing=_undoing_from_json(raw["undoing"]) if raw.get("undoing") else None,
     )
 
@@ -141,6 +160,8 @@ def _next_to_json(following: Next) -> dict[str, Json]:
             return {"pause": _plain(following)}
         case Fork(groups, join):
             return {"fork": [_plain(group) for group in groups], "join": join}
+        case CleanUp(status, until_ms):
+            return {"clean_up": status, "until_ms": until_ms}
         case Compensate(status, error):
             return {"undo": status, "error": _plain(error)} if error else {"undo": status}
         case End(status, error, at_join):
@@ -158,6 +179,8 @@ def _next_from_json(raw: Mapping[str, Json]) -> Next:
         return _build(Pause, raw["pause"])
     if "fork" in raw:
         return Fork(tuple(_build(Group, group) for group in raw["fork"]), raw["join"])
+    if "clean_up" in raw:
+        return CleanUp(Status(raw["clean_up"]), raw["until_ms"])
     if "undo" in raw:
         return Compensate(Status(raw["undo"]), _part(Failure, raw.get("error")))
     return End(Status(raw["end"]), _part(Failure, raw.get("error")), raw.get("at_join", False))

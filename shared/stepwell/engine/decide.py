@@ -12,7 +12,7 @@ from stepwell.engine.compensation import undo_next
 from stepwell.engine.dag import ROOT_NODE, dag_fork, is_passed_over, may_begin
 from stepwell.engine.join import joined_record
 from stepwell.engine.names import Moment
-from stepwell.engine.records import End, Fork, Goto, Kind, Pause, Record, RetryAt, Status
+from stepwell.engine.records import CleanUp, End, Fork, Goto, Kind, Pause, Record, RetryAt, Status
 from stepwell.engine.routing import Ended
 from stepwell.engine.settle import settle
 from stepwell.engine.token import Token
@@ -61,7 +61,7 @@ def _go_on(moment: Moment, token: Token, last: Record) -> Action:
             return Rest()
         case _, Pause() as pause:
             return Write(waiting_record(moment, token, pause))
-        case _, Goto() | RetryAt():
+        case _, Goto() | RetryAt() | CleanUp():
             return _enter(moment, token, token.node)
     raise EngineFault(f"a log cannot stand at {last.kind} with next {last.next}", code="broken_log")
 

@@ -13,7 +13,7 @@ from stepwell.engine.children import call_of, is_over, startable
 from stepwell.engine.forks import parent_of
 from stepwell.engine.join import fan_in_of
 from stepwell.engine.parts import due_ms
-from stepwell.engine.records import Compensate, End, Fork, Kind, Parked, Pause, Record, Resumption, Status
+from stepwell.engine.records import CleanUp, Compensate, End, Fork, Kind, Parked, Pause, Record, Resumption, Status
 from stepwell.engine.token import Token
 
 
@@ -43,6 +43,13 @@ class SetTimer:
     """The wait's time is up then."""
 
     slot: int
+    at_ms: int
+
+
+@dataclass(frozen=True, slots=True)
+class SetDeadline:
+    """The run ends then at the latest."""
+
     at_ms: int
 
 
@@ -123,6 +130,7 @@ Effect: TypeAlias = (
     ShowStatus
     | Register
     | SetTimer
+    | SetDeadline
     | TakePending
     | Forget
     | StartChildren
@@ -143,6 +151,8 @@ def picked_up(token: Token, now_ms: int) -> ShowStatus:
 def effects(graph: Graph, token: Token) -> tuple[Effect, ...]:
     """What the token's last record demands, in order. The header shows the root; a branch has none."""
     found = _effects(graph, token)
+    if token.cleaning is not None and token.end is None:  # whatever it does, the run is on its way out
+        found = tuple(replace(one, status=Status.COMPENSATING) if isinstance(one, ShowStatus) else one for one in found)
     return found if token.branch is None else tuple(one for one in found if not isinstance(one, ShowStatus))
 
 
@@ -155,6 +165,8 @@ def _effects(graph: Graph, token: Token) -> tuple[Effect, ...]:
     match record.kind, record.next:
         case _, Compensate():
             return _of_broken(graph, token, record)
+        case _, CleanUp(until_ms=until_ms):
+            return (SetDeadline(until_ms), *_of_broken(graph, token, record))
         case _, Fork(width=width) as fork:
             # a join that failed may fork in its turn
             closed = (Close(record.slot - 1),) if token.early_slot == record.slot else ()

@@ -50,6 +50,7 @@ ENTRY_TYPES: dict[str, str] = {
     "compensation.failed": "an attempt to undo a step failed: `data.error`",
     "compensation.retry_scheduled": "the compensation is tried again at `data.at`",
     "function.stuck": "the durable function cannot go on with the code that is deployed: `data.error`; it looks again",
+    "function.interrupted": "the run is cancelled, by `by`; its function may clean up until `data.until`",
     "function.continued": "the durable function began anew with `data.input`, its state kept",
     "run.completed": "the run ended with a result",
     "run.compensated": "the run ended with everything undone",

@@ -11,6 +11,7 @@ from typing import Any, TypeAlias
 
 from stepwell.engine.journal import CODE, brought
 from stepwell.engine.records import (
+    CleanUp,
     Compensate,
     End,
     Fork,
@@ -24,7 +25,7 @@ from stepwell.engine.records import (
     Status,
 )
 from stepwell.engine.table import Phase, Signal, walk
-from stepwell.engine.token import StepView, Token, Undoing
+from stepwell.engine.token import Cleaning, StepView, Token, Undoing
 from stepwell.errors import EngineFault
 from stepwell.limits import SEEN_EVENTS
 
@@ -60,6 +61,8 @@ def signals(record: Record, phase: Phase) -> tuple[Signal, ...]:
             return (Signal.JOINED, _ways_on(record)[-1])
         case Kind.UNDONE:
             return (Signal.UNDONE, Signal.FAILED) if isinstance(record.next, End) else (Signal.UNDONE,)
+        case Kind.ENDED if isinstance(record.next, CleanUp):
+            return (Signal.INTERRUPTED,)
         case Kind.ENDED if isinstance(record.next, End | Compensate):
             broken = isinstance(record.next, Compensate)
             return (Signal.BROKEN if broken else _END_SIGNALS.get(record.next.status, Signal.FAILED),)
@@ -85,8 +88,8 @@ def _ways_on(record: Record) -> tuple[Signal, ...]:
             return (Signal.NODE_ENDED, *through_branch, Signal.ROUTED)
         case Fork():
             return (Signal.NODE_ENDED, *through_branch, Signal.FORKED)
-        case End(status=status) if status is Status.COMPLETED:
-            return (Signal.NODE_ENDED, *through_branch, Signal.COMPLETED)
+        case End(status=status) if status in _END_SIGNALS:
+            return (Signal.NODE_ENDED, *through_branch, _END_SIGNALS[status])
         case following:
             last = Signal.BROKEN if isinstance(following, Compensate) else Signal.FAILED
             return (Signal.NODE_ENDED, last) if record.error else (Signal.NODE_ENDED, *through_branch, last)
@@ -125,6 +128,8 @@ _ENTERING = frozenset({Kind.BEGAN, Kind.STEP, Kind.MOVED, Kind.WAITING, Kind.RET
 
 def _has_awaited(token: Token) -> bool:
     """Whether an operation of a durable function is over, which no record but its last one says."""
+    if token.last is not None and token.last.kind is Kind.ENDED:
+        return True
     return token.resumption is not None and token.parked is not None and token.parked.of_function
 
 
@@ -315,6 +320,9 @@ def _ended(token: Token, record: Record) -> Changes:
     view = steps.get(token.node)
     if view is not None and view.status in {"waiting", "running"}:
         steps = {**steps, token.node: replace(view, status="cancelled", ended_ms=record.at_ms)}
+    if isinstance(record.next, CleanUp):
+        cleaning = Cleaning(record.next.status, record.next.until_ms, record.reason, record.who)
+        return {"cleaning": cleaning, "steps": steps, "attempt": 0, "resumption": Resumption("cancelled")}
     if isinstance(record.next, Compensate):
         undoing = Undoing(record.next.status, record.next.error, record.reason, record.who)
         return {"undoing": undoing, "steps": steps, "attempt": 0, "error": undoing.error or token.error}

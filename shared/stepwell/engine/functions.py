@@ -64,6 +64,8 @@ def enter(moment: Moment, token: Token) -> Action:
             return Write(_written(moment, token, Kind.MOVED, asked.name, turn, next=Fork((group,), asked.kind)))
         case Suspended(asked):
             return Write(_written(moment, token, Kind.WAITING, asked.name, turn, parked=_parked(moment, token, asked)))
+        case Completed() | Failed() | ContinueAs() if token.cleaning is not None:
+            return Write(_returned(moment, token, turn, next=End(token.cleaning.status)))
         case Completed(value):
             return Write(_returned(moment, token, turn, output=value, next=_completed(moment, token)))
         case Failed(failure):

@@ -18,6 +18,7 @@ from stepwell.engine.names import iso
 from stepwell.engine.records import (
     ROOT,
     Arm,
+    CleanUp,
     Compensate,
     End,
     Fork,
@@ -150,7 +151,7 @@ def _trigger(record: Record) -> str:
         return _TRIGGERS.get(record.resumption.kind, "internal")
     if record.kind is Kind.STARTED:
         return "call"
-    if record.kind is Kind.ENDED and isinstance(record.next, End | Compensate):
+    if record.kind is Kind.ENDED and isinstance(record.next, End | Compensate | CleanUp):
         if record.by.startswith("parent:"):
             return "internal"
         called = record.by.startswith(("cancel:", "terminate:"))
@@ -322,7 +323,10 @@ def _broken(tell: _Teller, record: Record, trigger: str, undoing: Undoing) -> No
 
 
 def _ended(tell: _Teller, record: Record, before: Token, after: Token) -> None:
-    """Its one entry, the end of the run, is told last, as for every record that ends a run."""
+    """The end of the run is told last, as for every record that ends a run."""
+    if isinstance(record.next, CleanUp):
+        data = {"until": iso(record.next.until_ms), "reason": record.reason or None}
+        tell.add("function.interrupted", step=record.node, trigger=_trigger(record), data=data)
 
 
 def _tell_end(tell: _Teller, record: Record, after: Token, trigger: str) -> None:

@@ -5,11 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from stepwell.definition.graph import Json
-from stepwell.engine.records import Failure, Fork, Goto, Kind, Parked, Record, Resumption
+from stepwell.engine.records import CleanUp, Failure, Fork, Goto, Kind, Parked, Record, Resumption
 from stepwell.engine.waits import arm_value, failure_of
 
 CODE = "code"  # the wait of a function that cannot go on with the code that is deployed
 PATCH = "patch:"  # among a record's rules: a patch in force from there on
+INTERRUPTED = "interrupted"  # the run is to end: whatever is awaited then is over
 LOST = "lost"  # the operation that killed its workers: which one it was, nobody lived to tell
 
 
@@ -49,6 +50,9 @@ class Journal:
                 return self._step(record)
             case Kind.WAITING | Kind.RECEIVED | Kind.RESUMED:
                 return self._wait(record)
+            case Kind.ENDED if isinstance(record.next, CleanUp):
+                self._open = self._parked = None
+                return Entry(INTERRUPTED, record.reason, record.slot, ended_ms=record.at_ms)
             case Kind.MOVED if isinstance(record.next, Fork):
                 return self._began(record, record.next.join)
             case Kind.MOVED | Kind.JOINED:

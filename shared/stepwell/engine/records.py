@@ -149,7 +149,15 @@ class Fork:
         return sum(group.count for group in self.groups)
 
 
-Next: TypeAlias = Goto | RetryAt | Pause | End | Fork | Compensate
+@dataclass(frozen=True, slots=True)
+class CleanUp:
+    """A durable function is told of its run's end, and may do something about it; it ends then at the latest."""
+
+    status: Status
+    until_ms: int
+
+
+Next: TypeAlias = Goto | RetryAt | Pause | End | Fork | Compensate | CleanUp
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,10 +14,10 @@ from contextvars import ContextVar
 from typing import Any, TypeAlias
 
 from stepwell.definition.graph import Json
-from stepwell.engine.journal import LOST, Entry, Journal
+from stepwell.engine.journal import INTERRUPTED, LOST, Entry, Journal
 from stepwell.engine.records import Failure, Record
 from stepwell.engine.turns import Asked, Completed, ContinueAs, Failed, Result, Stuck, Suspended
-from stepwell.errors import EngineFault
+from stepwell.errors import Cancelled, EngineFault
 
 Body: TypeAlias = Coroutine[Any, Any, object]
 
@@ -126,7 +126,7 @@ class Session:
         entry = self._journal.take(record)
         if entry is None or isinstance(self._result, Stuck):
             return
-        if entry.slot == record.slot and not self._fits(entry):
+        if entry.kind != INTERRUPTED and entry.slot == record.slot and not self._fits(entry):
             return
         if entry.ended_ms is None:
             return
@@ -153,12 +153,16 @@ class Session:
             self._suspend(self._sent(entry))
         except StopIteration as end:
             self._end(end.value)
+        except Cancelled as error:
+            self._result = Failed(Failure("cancelled", "step", str(error)))
         except (Exception, SystemExit, KeyboardInterrupt) as error:  # all that users' code raises; not what stops it
             self._result = Failed(self._told(error))
         finally:
             CURRENT.reset(token)
 
     def _sent(self, entry: Entry | None) -> object:
+        if entry is not None and entry.kind == INTERRUPTED:
+            return self._body.throw(Cancelled(entry.name))
         if entry is not None and entry.error is not None:
             return self._body.throw(self._raised(entry.error))
         return self._body.send(None if entry is None else entry.value)

@@ -58,6 +58,7 @@ class Signal(StrEnum):
     RESUMED = "resumed"
     FORKED = "forked"
     JOINED = "joined"
+    INTERRUPTED = "interrupted"  # a durable function is told of its run's end
     BROKEN = "broken off"  # the run has failed, and is to be undone
     UNDONE = "undone"
     COMPLETED = "completed"
@@ -92,6 +93,7 @@ LEGAL: dict[tuple[Phase, Signal], Phase] = {
     (P.EVALUATING_BRANCH, S.FORKED): P.WAITING_AT_FAN_IN,
     (P.EVALUATING_BRANCH, S.COMPLETED): P.COMPLETED,
     (P.EVALUATING_BRANCH, S.FAILED): P.FAILED,
+    (P.EVALUATING_BRANCH, S.CANCELLED): P.CANCELLED,  # a durable function has cleaned up
     (P.SLEEPING, S.RESUMED): P.EXECUTING_STEP,
     (P.SLEEPING, S.CANCELLED): P.CANCELLED,
     (P.SLEEPING, S.FAILED): P.FAILED,
@@ -111,19 +113,16 @@ LEGAL: dict[tuple[Phase, Signal], Phase] = {
     (P.WAITING_AT_FAN_IN, S.FAILED): P.FAILED,
 }
 
-LEGAL |= {
-    (phase, S.BROKEN): P.COMPENSATING
-    for phase in (
-        P.EXECUTING_STEP,
-        P.EVALUATING_DIVERGE,
-        P.EVALUATING_BRANCH,
-        P.SLEEPING,
-        P.WAITING_FOR_APPROVAL,
-        P.WAITING_FOR_EVENT,
-        P.WAITING_FOR_CHILDREN,
-        P.WAITING_AT_FAN_IN,
-    )
-}
+_BEGUN = (
+    P.EXECUTING_STEP,
+    P.SLEEPING,
+    P.WAITING_FOR_APPROVAL,
+    P.WAITING_FOR_EVENT,
+    P.WAITING_FOR_CHILDREN,
+    P.WAITING_AT_FAN_IN,
+)
+LEGAL |= {(phase, S.BROKEN): P.COMPENSATING for phase in (*_BEGUN, P.EVALUATING_DIVERGE, P.EVALUATING_BRANCH)}
+LEGAL |= {(phase, S.INTERRUPTED): P.EXECUTING_STEP for phase in _BEGUN}
 LEGAL |= {
     (P.COMPENSATING, S.UNDONE): P.COMPENSATING,
     (P.COMPENSATING, S.FAILED): P.FAILED,  # at its end, or terminated; it cannot be cancelled

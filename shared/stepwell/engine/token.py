@@ -64,6 +64,16 @@ class Undoing:
 
 
 @dataclass(frozen=True, slots=True)
+class Cleaning:
+    """Why a durable function's run is to end, and when it does at the latest."""
+
+    status: Status
+    until_ms: int
+    reason: str = ""
+    who: str = ""
+
+
+@dataclass(frozen=True, slots=True)
 class Token:
     """A thread of control inside a run, as its log tells it."""
 
@@ -94,6 +104,7 @@ class Token:
     early_slot: int = -1  # of the last join that did not need all its branches
     branch: Branch | None = None  # None: the root
     undoing: Undoing | None = None  # the run is being undone
+    cleaning: Cleaning | None = None  # a durable function may still clean up
     end: End | None = None
 
     @property

@@ -11,6 +11,7 @@ from stepwell.engine.actions import RunStep
 from stepwell.engine.compensation import ending
 from stepwell.engine.names import Moment, Names, node_of
 from stepwell.engine.records import (
+    CleanUp,
     End,
     Failure,
     Fork,
@@ -143,6 +144,11 @@ def ended_record(
     """A record that ends the token from outside: cancel, terminate, deadline."""
     end = End(status, error)  # a run that has not begun has nothing to undo, and one that is terminated ends now
     is_over = token.phase is Phase.INITIALIZING or (error is not None and error.type == TERMINATED)
+    if token.cleaning is not None and not is_over:  # its time to clean up is over
+        end, reason, who = End(token.cleaning.status), token.cleaning.reason, token.cleaning.who
+    elif status is Status.CANCELLED and moment.graph.cleanup_ms and token.branch is None and not is_over:
+        clean_up = CleanUp(status, moment.now_ms + moment.graph.cleanup_ms)
+        return record(moment, token, Kind.ENDED, token.node, next=clean_up, reason=reason, who=who)
     following = end if is_over else ending(moment.graph, token, end, error, "")
     return record(moment, token, Kind.ENDED, token.node, next=following, reason=reason, who=who)
 
@@ -158,6 +164,8 @@ def timeout_failure(graph: Graph) -> Failure:
 
 def deadline_ms(graph: Graph, run: RunInfo, token: Token) -> int | None:
     """When the run's own time is up; None when it has no limit, has not been started yet, or is being undone."""
+    if token.cleaning is not None:
+        return token.cleaning.until_ms
     if graph.timeout_ms is None or token.undoing is not None or (run.idle and not token.started_ms):
         return None
     return max(token.started_ms or run.created_ms, run.start_at_ms) + graph.timeout_ms

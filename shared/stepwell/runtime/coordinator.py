@@ -204,7 +204,8 @@ class Coordinator:
             at = await self._logbook.load(run_id, ROOT)
             if at is None:
                 return False, Token()
-            if receive(at.token.phase, received) is not Verdict.TAKE:
+            is_told = received is Received.CANCEL and at.token.cleaning is not None  # once is enough
+            if is_told or receive(at.token.phase, received) is not Verdict.TAKE:
                 await self._performer.perform(at, by)  # its effects may not have happened before a crash
                 mine = bool(at.token.last and at.token.last.by == by)
                 from_outside = at.token.last is not None and at.token.last.kind is Kind.ENDED

@@ -13,6 +13,7 @@ from stepwell.engine.effects import (
     LeaveChildren,
     Open,
     Register,
+    SetDeadline,
     SetTimer,
     ShowStatus,
     StartChildren,
@@ -26,7 +27,7 @@ from stepwell.runtime.children import Children
 from stepwell.runtime.forking import Forking
 from stepwell.runtime.logbook import Forks, Logbook, Standing
 from stepwell.runtime.mailbox import Mailbox
-from stepwell.runtime.messages import Publish, Timer, to_json
+from stepwell.runtime.messages import Deadline, Publish, Timer, to_json
 from stepwell.runtime.ports import Event, Lane, Ports, StatusChange
 from stepwell.runtime.rollback import Rollback
 from stepwell.runtime.starting import Starter
@@ -66,6 +67,8 @@ class Performer:
                 await self.mailbox.register(at, parked, slot)
             case SetTimer(slot, at_ms):
                 await self.alarms.arm(Lane.RESUME, Timer(at.run_id, slot, at.token.id), at_ms, at.run_id)
+            case SetDeadline(at_ms):
+                await self.alarms.arm(Lane.RESUME, Deadline(at.run_id), at_ms, at.run_id)
             case TakePending(parked, slot):
                 return await self.mailbox.take_pending(at, parked, slot, by)
             case Forget(parked, slot):

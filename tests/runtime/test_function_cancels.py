@@ -1,0 +1,167 @@
+"""Cancelling a durable function: it is told where it awaits something, and has a bounded time to clean up."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from stepwell.errors import Conflict
+from stepwell.testing.kit import Run, Stepwell
+
+MODULE = """
+from stepwell import Cancelled, step, workflow
+
+@step
+def book(room): return room
+
+@step
+def release(room): return room
+
+@workflow(cleanup="5m")
+async def stay(ctx, room):
+    booked = await ctx.step(book, room)
+    try:
+        await ctx.event("arrived", timeout="10d")
+    except Exception as error:
+        ctx.state["caught"] = str(error)
+    except Cancelled as why:
+        ctx.state["why"] = str(why)
+        await ctx.sleep("10s")
+        await ctx.step(release, booked)
+        raise
+
+@workflow
+async def forked(ctx):
+    await ctx.step(book, "x")
+    try:
+        await ctx.all(ctx.sleep("1d"), ctx.child("stay", {"room": "y"}))
+    finally:
+        await ctx.step(release, "x")
+
+@workflow
+async def stubborn(ctx):
+    await ctx.step(book, "z")
+    while True:
+        try:
+            await ctx.sleep("1h")
+        except BaseException:
+            ctx.state["no"] = True
+
+@workflow(cleanup=0)
+async def plain(ctx):
+    await ctx.step(book, "z")
+    try:
+        await ctx.sleep("1h")
+    finally:
+        await ctx.step(release, "z")
+
+@workflow
+async def returns(ctx):
+    await ctx.step(book, "z")
+    try:
+        await ctx.sleep("1h")
+    except Cancelled:
+        return "all is well"
+"""
+
+
+@pytest.fixture
+def kit(tmp_path: Path) -> Stepwell:
+    (tmp_path / "hotel.py").write_text(MODULE)
+    return Stepwell(tmp_path)
+
+
+def began(kit: Stepwell, workflow: str, given: object = None) -> Run:
+    run = kit.start(workflow, given)
+    assert run.status in {"waiting", "running"}
+    return run
+
+
+def released(run: Run) -> int:
+    return sum(one["type"] == "step.completed" and one["step"] == "release" for one in run.history)
+
+
+def test_a_cancelled_function_cleans_up_where_it_awaits_something(kit: Stepwell) -> None:
+    run = began(kit, "stay", {"room": "12"})
+    assert run.cancel("ill", by="ana")
+    assert (run.status, run.phase, run.view["cancelled_by"]) == ("compensating", "sleeping", "ana")
+    kit.advance("10s")
+    assert (run.status, run.phase, run.error) == ("cancelled", "cancelled", None)
+    assert (run.view["cancelled_by"], run.view["cancel_reason"]) == ("ana", "ill")
+    assert run.state == {"why": "ill"}
+    assert run.steps["arrived"].status == "cancelled"
+    assert released(run) == 1
+
+
+def test_it_is_told_once_and_a_second_cancel_is_refused(kit: Stepwell) -> None:
+    run = began(kit, "stay", {"room": "12"})
+    run.cancel()
+    with pytest.raises(Conflict, match="cannot be cancelled"):
+        run.cancel()
+    kit.advance("10s")
+    assert run.status == "cancelled"
+    assert not run.cancel()
+
+
+def test_it_may_be_terminated_while_it_cleans_up(kit: Stepwell) -> None:
+    run = began(kit, "stay", {"room": "12"})
+    run.cancel()
+    assert run.status == "compensating"
+    assert run.terminate("enough")
+    assert run.status == "failed"
+    kit.advance("1h")
+    assert released(run) == 0
+
+
+def test_what_it_awaited_together_ends_before_it_cleans_up(kit: Stepwell) -> None:
+    run = began(kit, "forked")
+    child = next(one for one in kit.runs("stay"))
+    assert child.status == "waiting"
+    run.cancel()
+    assert run.status == "cancelled"
+    assert released(run) == 1
+    kit.advance("10s")
+    assert child.status == "cancelled"
+    assert released(child) == 1
+    assert {one["status"] for one in run.branches("0/1")} == {"cancelled"}
+
+
+def test_one_that_does_not_end_is_ended(kit: Stepwell) -> None:
+    run = began(kit, "stubborn")
+    run.cancel("now", by="leo")
+    kit.advance("29s")
+    assert run.status == "compensating"
+    kit.advance("1s")
+    assert (run.status, run.view["cancelled_by"], run.view["cancel_reason"]) == ("cancelled", "leo", "now")
+
+
+def test_without_time_to_clean_up_it_ends_at_once(kit: Stepwell) -> None:
+    run = began(kit, "plain")
+    run.cancel()
+    assert run.status == "cancelled"
+    assert released(run) == 0
+
+
+def test_what_it_returns_then_is_of_no_account(kit: Stepwell) -> None:
+    run = began(kit, "returns")
+    run.cancel()
+    assert (run.status, run.result) == ("cancelled", None)
+
+
+def test_a_late_event_does_not_come_to_what_it_awaited(kit: Stepwell) -> None:
+    run = began(kit, "stay", {"room": "12"})
+    run.cancel()
+    run.event("arrived", {"at": 1})
+    kit.advance("10s")
+    assert run.status == "cancelled"
+    assert released(run) == 1
+
+
+@pytest.mark.parametrize("cleanup", ["'11m'", "-1", "'soon'"])
+def test_a_time_to_clean_up_that_cannot_be_is_told(tmp_path: Path, cleanup: str) -> None:
+    (tmp_path / "hotel.py").write_text(
+        f"from stepwell import workflow\n@workflow(cleanup={cleanup})\nasync def a(ctx): ...\n"
+    )
+    with pytest.raises(Exception, match=r"hotel.py:\d: error"):
+        Stepwell(tmp_path)
