@@ -63,7 +63,8 @@ def test_a_folder_is_served_as_deployed_and_again_when_it_changes(
 
         assert said() == "hello"
         (folder / "words.py").write_text("def greet():\n    return 'good day'\n")
-        until(lambda: said() == "good day", "the new code is deployed", pause_seconds=1)
+        until(lambda: " deployed\n" in (tmp_path / "log").read_text(), "it is deployed again", pause_seconds=0.5)
+        until(lambda: said() == "good day", "the new code runs", pause_seconds=1)
     server.send_signal(signal.SIGINT)
     assert server.wait(DEADLINE_SECONDS) == 0
     log = (tmp_path / "log").read_text()
