@@ -28,7 +28,7 @@ from typing import Any
 EXAMPLE = Path(__file__).resolve().parent / "order"
 DATA = EXAMPLE.parent.parent / ".stepwell" / "tour"
 SHOP_SECONDS = 1.0  # how long the shop's carrier, ledger and mail server take: long enough to be killed in
-DEADLINE_SECONDS = 15.0  # for any one thing to happen
+DEADLINE_SECONDS = 60.0  # for any one thing to happen
 STEPS = ("validate", "charge", "ship", "confirm")  # the nodes that run code
 _DEV = "from stepwell.cli.main import main; main()"
 BEGAN = time.monotonic()
@@ -210,7 +210,7 @@ class Server:
         """kill -9: no goodbye, nothing is written."""
         if self._process:
             self._process.kill()
-            self._process.wait(10)
+            self._process.wait(DEADLINE_SECONDS)
 
     def close(self) -> None:
         """Never leaves a process behind."""

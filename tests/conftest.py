@@ -1,6 +1,51 @@
-"""For all tests: properties are judged by what they find, not by how quick this machine is today."""
+"""How workers share the tests: what is slow to make is made once, by one of them, and what takes long begins first."""
 
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
 from hypothesis import HealthCheck, settings
+from xdist.scheduler import LoadFileScheduling
 
-settings.register_profile("any-machine", deadline=None, suppress_health_check=[HealthCheck.too_slow])
-settings.load_profile("any-machine")
+# The beginnings of paths: one worker has them all, and with them what their sessions share.
+TOGETHER = {
+    "tests/emulator/": "a deployment",
+    "tests/infra/": "templates",
+    "tests/iam/": "templates",
+}
+ALONE = ("tests/emulator/test_command.py", "tests/iam/test_enforced.py", "tests/infra/test_bundling.py")
+# One that mostly waits goes well beside one that computes.
+LONG = ("a deployment", "tests/sim/", "tests/emulator/test_command.py", "tests/local/test_kill.py",
+        "tests/iam/test_enforced.py", "templates", "tests/local/", "tests/functions/")  # fmt: skip
+
+# How long an example takes says how busy the machine is.
+settings.register_profile("stepwell", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("stepwell")
+
+
+class Sharing(LoadFileScheduling):  # type: ignore[misc]  # xdist gives it no type
+    """A file for one worker, and where files belong together all of them."""
+
+    def _split_scope(self, nodeid: str) -> str:
+        return scope_of(nodeid)
+
+
+def scope_of(nodeid: str) -> str:
+    """The name of what is not divided: a file's path, or what it shares with others."""
+    file = nodeid.partition("::")[0]
+    found = (scope for beginning, scope in TOGETHER.items() if file.startswith(beginning) and file not in ALONE)
+    return next(found, file)
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Sharing:
+    return Sharing(config, log)
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    items.sort(key=lambda item: _turn(scope_of(item.nodeid)))
+
+
+def _turn(scope: str) -> int:
+    return next((turn for turn, beginning in enumerate(LONG) if scope.startswith(beginning)), len(LONG))

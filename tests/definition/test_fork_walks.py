@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import time
 from collections.abc import Iterator, Mapping
 
 from hypothesis import event, given, settings
@@ -13,6 +12,7 @@ from stepwell.definition.compiler import compile_definition
 from stepwell.definition.expressions import compile_expression
 from stepwell.definition.forks import ROOT, walk_forks
 from stepwell.definition.graph import END, FanIn, Node, Rule
+from tests.effort import loops
 
 NAMES = [f"n{i}" for i in range(6)]
 EACH = compile_expression("input.items")
@@ -116,7 +116,7 @@ def test_the_check_tells_of_every_graph_what_is_wrong_or_gives_each_fork_its_joi
         assert {node.join for node in made.graph.nodes.values() if node.join} == fan_ins
 
 
-def test_five_hundred_forks_in_a_tangle_are_walked_in_seconds() -> None:
+def test_five_hundred_forks_in_a_tangle_are_walked_in_passable_time() -> None:
     names = [f"n{i}" for i in range(500)]
     nodes = {
         name: Node(
@@ -129,7 +129,8 @@ def test_five_hundred_forks_in_a_tangle_are_walked_in_seconds() -> None:
         )
         for at, name in enumerate(names)
     }
-    began = time.perf_counter()
-    walks = walk_forks(nodes, "n0")
-    assert len(walks) == 501
-    assert time.perf_counter() - began < 20
+
+    def walked() -> None:
+        assert len(walk_forks(nodes, "n0")) == 501
+
+    assert loops(walked) < 300  # measured: 29, 1.5 s

@@ -32,7 +32,7 @@ EXAMPLES = ROOT / "examples"
 MAX_STEPS = 300
 CALLER = f"arn:aws:iam::{ACCOUNT}:root"  # as IAM knows who signs
 SECRET = "the hub's secret"  # noqa: S105
-DEADLINE_SECONDS = 60.0
+DEADLINE_SECONDS = 180.0
 ENDED = {"completed", "compensated", "failed", "timed_out", "cancelled"}
 
 
@@ -97,7 +97,9 @@ class World:
             "x-github-delivery": hashlib.sha256(body).hexdigest(),
             "x-hub-signature-256": f"sha256={hmac.new(secret.encode(), body, hashlib.sha256).hexdigest()}",
         }
-        return httpx.post(f"{self.url}/webhooks/{source}", content=body, headers=headers, timeout=30, trust_env=False)
+        return httpx.post(
+            f"{self.url}/webhooks/{source}", content=body, headers=headers, timeout=DEADLINE_SECONDS, trust_env=False
+        )
 
     def queue(self, pool: str = "") -> str:
         """The URL of a pool's work queue, else of the resume queue."""

@@ -16,7 +16,7 @@ from typer.testing import CliRunner
 from stepwell.aws import emulator
 from stepwell.cli.client import Client
 from stepwell.cli.main import app
-from tests.emulator.kit import ROOT, until
+from tests.emulator.kit import DEADLINE_SECONDS, ROOT, until
 
 GREET = """
 workflow: greet
@@ -63,9 +63,10 @@ def test_a_folder_is_served_as_deployed_and_again_when_it_changes(
 
         assert said() == "hello"
         (folder / "words.py").write_text("def greet():\n    return 'good day'\n")
-        until(lambda: said() == "good day", "the new code is deployed", pause_seconds=1)
+        until(lambda: " deployed\n" in (tmp_path / "log").read_text(), "it is deployed again", pause_seconds=0.5)
+        until(lambda: said() == "good day", "the new code runs", pause_seconds=1)
     server.send_signal(signal.SIGINT)
-    assert server.wait(10) == 0
+    assert server.wait(DEADLINE_SECONDS) == 0
     log = (tmp_path / "log").read_text()
     assert "Traceback" not in log
     assert not answers(log.partition("deployed to ")[2].split()[0])
@@ -75,7 +76,7 @@ def test_a_folder_is_served_as_deployed_and_again_when_it_changes(
 def test_an_emulator_ends_with_its_parent_however_that_one_ends(tmp_path: Path) -> None:
     parent = (
         "import sys, time; from pathlib import Path; from stepwell.aws.emulator import Emulator\n"
-        "with Emulator(Path(sys.argv[1])) as emulator: print(emulator.url, flush=True); time.sleep(60)"
+        "with Emulator(Path(sys.argv[1])) as emulator: print(emulator.url, flush=True); time.sleep(600)"
     )
     command = [sys.executable, "-c", parent, str(tmp_path / "emulator")]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:  # noqa: S603 - this Python

@@ -17,7 +17,7 @@ from tests.functions.kit import Invocation
 
 WAITS = "import world\ndef a(): world.at_work()\ndef b(): pass"
 FLOW = "workflow: flow\ntimeline: [{name: a, run: python:m.a}, {name: b, run: python:m.b}]"
-PATIENCE_SECONDS = 10
+PATIENCE_SECONDS = 60
 
 
 class Beats:

@@ -24,6 +24,7 @@ import pytest
 from stepwell.aws.deployment import Stack, deploy
 from stepwell.aws.emulator import ANY_SECRET, Emulator
 from stepwell.cli.synthesis import synthesise
+from tests.emulator.kit import DEADLINE_SECONDS
 from tests.functions.kit import POOLS, ROOT
 from tests.iam.stack import HTTP_HOSTS, SECRET, WORKFLOWS
 
@@ -133,6 +134,6 @@ def _connected(emulator: Emulator, stack: Stack, certificate: Path) -> Iterator[
         headers={"host": f"{api_id}.execute-api.localhost:{emulator.port}", "x-api-key": key},
         verify=ssl.create_default_context(cafile=certificate),
         trust_env=False,
-        timeout=40,
+        timeout=DEADLINE_SECONDS,
     ) as client:
         yield client

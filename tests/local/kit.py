@@ -16,7 +16,7 @@ from typing import Any, TypeVar
 
 T = TypeVar("T")
 
-DEADLINE_SECONDS = 60.0
+DEADLINE_SECONDS = 120.0
 _SERVE = """
 import sys
 from pathlib import Path
@@ -49,7 +49,7 @@ class Dev:
             self.url + path, data, {"content-type": "application/json", **headers}, method=method
         )
         try:
-            with urllib.request.urlopen(request, timeout=30) as reply:  # noqa: S310
+            with urllib.request.urlopen(request, timeout=DEADLINE_SECONDS) as reply:  # noqa: S310
                 return reply.status, json.loads(reply.read() or b"null")
         except urllib.error.HTTPError as error:
             with error:
@@ -62,7 +62,7 @@ class Dev:
         """Ends the process and returns its exit status; 9 less than nothing after a kill."""
         if self.process.poll() is None:
             self.process.send_signal(kind)
-        status = self.process.wait(10)
+        status = self.process.wait(DEADLINE_SECONDS)
         if self.process.stdout:
             self.process.stdout.close()
         return status

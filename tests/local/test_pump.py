@@ -9,7 +9,8 @@ from pathlib import Path
 import pytest
 
 from stepwell.errors import PortError
-from stepwell.limits import DELIVERIES, MINUTE_MS
+from stepwell.limits import DELIVERIES, HOUR_MS, MINUTE_MS
+from stepwell.local import bell as belling
 from stepwell.local import pump as pumping
 from stepwell.local.bell import WATCH_MS, Bell
 from stepwell.local.pump import Pump
@@ -21,6 +22,7 @@ from stepwell.runtime.ports import Lane
 from stepwell.runtime.service import Start
 from tests.local.kit import until
 
+WAIT_MS = MINUTE_MS  # for what comes at once on a machine that is not busy
 QUICK = "workflow: quick\nnodes:\n  ship: {run: python:steps.ship, timeout: 1m}\n"
 
 
@@ -52,7 +54,7 @@ def test_many_runs_are_worked_off_and_their_messages_deleted(local: Local, pump:
     pump.start()
     runs = [start(local) for _ in range(50)]
     for run_id in runs:
-        assert run_now(local.parts.service.wait_for_end(run_id, 10_000)).status == "completed"
+        assert run_now(local.parts.service.wait_for_end(run_id, WAIT_MS)).status == "completed"
     until(lambda: local.inbox.pending() == 0, "an empty queue")
 
 
@@ -70,7 +72,7 @@ def test_a_message_whose_handler_raises_is_logged_and_comes_again(
     monkeypatch.setattr(local.parts.worker, "handle", fails_twice)
     monkeypatch.setattr(pumping, "FIRST_DELAY_MS", 1)
     pump.start()
-    assert run_now(local.parts.service.wait_for_end(start(local), 10_000)).status == "completed"
+    assert run_now(local.parts.service.wait_for_end(start(local), WAIT_MS)).status == "completed"
     assert "KeyError: 'broken'" in caplog.text
     assert "OSError: again" in caplog.text
 
@@ -80,7 +82,7 @@ def test_a_message_that_killed_its_worker_too_often_becomes_a_failure_of_the_run
     for _ in range(DELIVERIES):  # each delivery's worker dies: the lease is all that is left of it
         assert local.inbox.receive([Lane.WORK], local.parts.ports.clock.now_ms(), 0) is not None
     pump.start()
-    run_now(local.parts.service.wait_for_end(run_id, 10_000))
+    run_now(local.parts.service.wait_for_end(run_id, WAIT_MS))
     end = run_now(local.parts.service.standing(run_id)).token.end
     assert end is not None
     assert end.error is not None
@@ -112,27 +114,31 @@ def test_a_message_that_met_a_disk_that_did_not_answer_is_put_off_and_not_given_
 def test_a_message_of_no_known_type_does_not_stop_the_others(local: Local, pump: Pump) -> None:
     run_now(local.parts.ports.queue.send(Lane.WORK, {"type": "nonsense"}))
     pump.start()
-    assert run_now(local.parts.service.wait_for_end(start(local), 10_000)).status == "completed"
+    assert run_now(local.parts.service.wait_for_end(start(local), WAIT_MS)).status == "completed"
 
 
 def test_a_lease_is_extended_while_its_step_runs(local: Local, pump: Pump, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(pumping, "LEASE_MS", 200)
-    monkeypatch.setattr(pumping, "EXTEND_EVERY_SECONDS", 0.05)
-    begun, go = threading.Semaphore(0), threading.Event()
+    monkeypatch.setattr(pumping, "EXTEND_EVERY_SECONDS", 0.02)
+    begun, go = threading.Event(), threading.Event()
 
     async def slow(*_: object) -> None:
-        begun.release()
-        go.wait(10)
+        begun.set()
+        go.wait(WAIT_MS / 1_000)
 
     monkeypatch.setattr(local.parts.worker, "handle", slow)
     pump.start()
     start(local)
-    assert begun.acquire(timeout=10)
-    assert not begun.acquire(timeout=1), "the message was delivered a second time"
+    until(begun.is_set, "the step")
+    for _ in range(2):
+        ends_ms = local.inbox.next_due_ms()
+        until(lambda: local.inbox.next_due_ms() > ends_ms, "a longer lease")  # type: ignore[operator]  # noqa: B023 - asked at once
     go.set()
 
 
-def test_a_message_that_is_due_later_is_handled_then_by_an_idle_worker(local: Local, pump: Pump) -> None:
+def test_a_message_that_is_due_later_is_handled_then_by_an_idle_worker(
+    local: Local, pump: Pump, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(belling, "WATCH_MS", HOUR_MS)  # no look in between
     run_id = run_now(local.parts.service.start(Start("quick", create_only=True))).header.run_id
     pump.start()
     due_ms = local.parts.ports.clock.now_ms() + 300
@@ -143,11 +149,10 @@ def test_a_message_that_is_due_later_is_handled_then_by_an_idle_worker(local: Lo
         handled.append(local.parts.ports.clock.now_ms())
         await handle(*given)  # type: ignore[arg-type]
 
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(local.parts.worker, "handle", seen)
-        run_now(local.parts.ports.queue.send(Lane.WORK, to_json(Wake(run_id, -1)), due_ms))
-        until(lambda: handled, "the message")
-    assert 0 <= handled[0] - due_ms < 1_000
+    monkeypatch.setattr(local.parts.worker, "handle", seen)
+    run_now(local.parts.ports.queue.send(Lane.WORK, to_json(Wake(run_id, -1)), due_ms))
+    until(lambda: handled, "the message")
+    assert handled[0] >= due_ms
 
 
 def test_a_bell_that_rang_since_one_looked_lets_nobody_sleep() -> None:
@@ -163,7 +168,7 @@ def test_a_worker_that_sees_an_earlier_message_watches_for_it_itself() -> None:
     first.start()
     bell.wait(0, 20, 0)  # due in 20 ms: earlier than what the first one watches for
     bell.ring_all()
-    first.join(5)
+    first.join(WAIT_MS / 1_000)
     assert not first.is_alive()
 
 

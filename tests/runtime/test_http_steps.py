@@ -177,7 +177,7 @@ def test_an_answer_that_cannot_be_used_is_an_error(tls: Tls, answered: Any, kind
 def test_an_answer_that_does_not_come_in_time_is_a_timeout(tls: Tls) -> None:
     over = threading.Event()
     with Server(lambda _: [b""] * over.wait(9), tls=tls[0]) as server:
-        failure = failed(attempt(http_steps(World(server, tls[1]).network), timeout_ms=150))
+        failure = failed(attempt(http_steps(World(server, tls[1]).network), timeout_ms=2_000))
         over.set()
     assert (failure.type, failure.category) == ("step_timeout", "timeout")
 
