@@ -24,8 +24,9 @@ class AwsWorld(World):
     def __init__(
         self, cloud: Cloud, table: Table, queue: AwsQueue, blobs: S3Blobs, *definitions: str, **options: Any
     ) -> None:
-        """`options` are those of `assemble`."""
+        """`options` are those of `assemble`; `steps`: others than those that the test names one by one."""
         super().__init__(*definitions)
+        self.steps = options.pop("steps", self.steps)
         self.cloud, self.table, self.blobs = cloud, table, blobs  # type: ignore[assignment]  # blobs of another kind
         self.meter = Meter(cloud.connect("dynamodb"), item_of)
         metered = Table(table.name, lambda: self.meter, blobs, retry=NO_WAIT)

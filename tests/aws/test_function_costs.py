@@ -1,0 +1,173 @@
+"""What a durable function costs on AWS: one append for each operation, and nothing for what it computes itself."""
+
+from __future__ import annotations
+
+import itertools
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from stepwell.limits import DAY_MS
+from stepwell.runtime.driving import run_now
+from stepwell.runtime.steps.executor import FunctionSteps
+from tests.aws.kit import AwsWorld, aws_world
+from tests.runtime.kit import RealClock
+
+MODULE = '''
+from stepwell import step, workflow
+
+SEEN = []
+
+@step
+def one(n: int) -> int:
+    for look in SEEN:
+        look()
+    return n + 1
+
+@workflow
+async def chain(ctx):
+    n = 0
+    for _ in range(10):
+        n = await ctx.step(one, n)
+    return n
+
+@workflow
+async def thinks(ctx):
+    """All that is not an operation."""
+    ctx.state["lucky"] = [ctx.random(), str(ctx.uuid()), ctx.now()]
+    assert ctx.patched("new")
+    ctx.log.info("on its way")
+    n = await ctx.step(one, 1)
+    ctx.state["n"] = n
+
+@workflow
+async def naps(ctx):
+    await ctx.sleep("20d")
+    return await ctx.step(one, 1)
+
+@workflow
+async def waits(ctx):
+    paid, _, late = await ctx.first(ctx.event("paid", key="k"), ctx.event("voided", key="k"), ctx.approval())
+    return paid
+
+@workflow
+async def pair(ctx):
+    return await ctx.all(ctx.step(one, 1), ctx.step(one, 2))
+
+@workflow
+async def wide(ctx, n: int):
+    return sum(await ctx.map(one, range(n)))
+
+@workflow
+async def renews(ctx, n: int):
+    await ctx.step(one, n)
+    return n if n == 3 else ctx.continue_as(renews, n + 1)
+'''
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("functions")
+    (path / "costly.py").write_text(MODULE)
+    return path
+
+
+@contextmanager
+def warm(folder: Path, workflow: str, given: object = None) -> Iterator[AwsWorld]:
+    """A world in which one run has been already: the first of a version stores its definition and its name."""
+    definition = f"workflow: flow\nfunction: python:costly.{workflow}"
+    (folder / "costly.py").write_text(MODULE.replace("@workflow\n", "@workflow(name='flow')\n"))
+    with aws_world(definition, steps=FunctionSteps(folder, RealClock())) as world:
+        world.start(given=given)
+        world.pass_time(30 * DAY_MS)
+        world.meter.clear()
+        world.sent.clear()
+        yield world
+
+
+def test_a_chain_of_ten_steps_costs_an_append_for_each_one_for_its_end_and_six_units_for_the_run(folder: Path) -> None:
+    with warm(folder, "chain") as world:
+        run_id = world.start()
+        assert world.deliver() == 1  # the one invocation of the worker
+        assert (world.header(run_id).status, world.token(run_id).result) == ("completed", 10)
+        assert world.meter.units == Counter(LOG=11, RUN=6)
+        sent = Counter(world.sent)
+        assert (sent["SendMessage"], sent["DeleteMessage"]) == (1, 1)
+
+
+def test_the_only_call_between_two_operations_is_the_append(folder: Path) -> None:
+    with warm(folder, "chain") as world:
+        seen: list[Counter[str]] = []
+        look = lambda: seen.append(Counter(world.meter.requests))  # noqa: E731 - what the step in the folder calls
+        import costly  # noqa: PLC0415 - of the folder
+
+        costly.SEEN.append(look)
+        try:
+            world.start()
+            world.deliver()
+        finally:
+            costly.SEEN.remove(look)
+        assert [later - earlier for earlier, later in itertools.pairwise(seen)] == [Counter(put_item=1)] * 9
+
+
+def test_what_a_function_computes_its_state_its_patches_and_its_log_cost_nothing(folder: Path) -> None:
+    with warm(folder, "thinks") as world:
+        run_id = world.start()
+        world.deliver()
+        assert world.header(run_id).status == "completed"
+        assert world.token(run_id).scope["n"] == 2
+        assert world.meter.units == Counter(LOG=2, RUN=6)
+
+
+def test_a_sleep_costs_two_records_the_header_and_one_timer(folder: Path) -> None:
+    with warm(folder, "naps") as world:
+        run_id = world.start()
+        world.meter.clear()
+        world.deliver()
+        assert world.meter.units == Counter(LOG=1, RUN=2)  # and the run is picked up
+        assert Counter(world.sent)["CreateSchedule"] == 1
+        world.meter.clear()
+        world.pass_time(20 * DAY_MS)
+        assert world.header(run_id).status == "completed"
+        assert world.meter.units - Counter(LOG=2, RUN=2) == Counter(LOG=1, RUN=1)  # beside the step and the end
+
+
+def test_the_first_of_several_waits_is_one_record(folder: Path) -> None:
+    with warm(folder, "waits") as world:
+        run_id = world.start()
+        world.meter.clear()
+        world.deliver()
+        assert world.meter.units == Counter(LOG=1, RUN=2, W=2)
+        run_now(world.service.approve(run_id))
+        world.deliver()
+        assert world.header(run_id).status == "completed"
+
+
+def test_two_steps_together_cost_their_records_and_their_arrivals(folder: Path) -> None:
+    with warm(folder, "pair") as world:
+        run_id = world.start()
+        assert world.deliver() == 3  # a message for each of them: they overlap where there are two workers
+        assert world.token(run_id).result == [2, 3]
+        assert world.meter.units == Counter(LOG=3 + 2, JOIN=2, RUN=6)
+
+
+def test_a_mapped_item_costs_what_a_branch_costs_however_many_there_are(folder: Path) -> None:
+    with warm(folder, "wide", {"n": 1}) as world:
+        totals = []
+        for width in (20, 120, 320):
+            world.meter.clear()
+            world.start(given={"n": width})
+            world.deliver()
+            totals.append(world.meter.total)
+        assert (totals[1] - totals[0]) / 100 <= 2.1
+        assert (totals[2] - totals[1]) / 200 <= 2.1
+
+
+def test_to_continue_as_new_is_one_record(folder: Path) -> None:
+    with warm(folder, "renews", {"n": 3}) as world:
+        world.start(given={"n": 0})
+        world.deliver()
+        assert world.meter.units == Counter(LOG=4 + 4, RUN=6)
