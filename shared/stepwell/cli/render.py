@@ -76,6 +76,23 @@ def schedules_table(items: Iterable[Mapping[str, Any]], now: datetime) -> Table:
     return table
 
 
+def deliveries_table(items: Iterable[Mapping[str, Any]], now: datetime) -> Table:
+    """What webhooks brought, newest first."""
+    table = _table("source", "delivery", "came", "outcome", "as", "replayed as")
+    for one in items:
+        came = parse_time(one.get("at"))
+        made = one.get("made") or one.get("detail")
+        table.add_row(
+            _plain(one.get("source")),
+            _plain(one.get("id")),
+            _plain(ago(came, now) if came else ""),
+            Text(str(one.get("outcome") or ""), style="red" if one.get("outcome") == "refused" else ""),
+            _plain(made),
+            _plain(", ".join(map(str, one.get("replays") or ()))),
+        )
+    return table
+
+
 def waiting_words(run: Mapping[str, Any], now: datetime) -> str:
     """What a run waits for, and until when."""
     if not run.get("waiting_for"):
