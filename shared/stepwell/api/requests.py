@@ -217,6 +217,9 @@ class HistoryQueryString(Query):
 
 class BranchesQueryString(Query):
     fork: str = Field("", description="a fork's id, such as 0/3; else the one that the run stands at")
+    status: Annotated[list[Status], BeforeValidator(_several)] = Field(
+        default_factory=list, description="only branches of these; a page may then hold fewer than there are"
+    )
     limit: int = Field(PAGE_ITEMS, ge=1, le=PAGE_ITEMS_MAX)
     cursor: int = Field(0, ge=0, le=FORK_WIDTH, description="next_cursor of the page before")
 

@@ -79,6 +79,9 @@ class Client:
                 return
             filters = {"limit": PAGE_ITEMS_MAX, "cursor": page["next_cursor"]}
 
+    def branches(self, run_id: str, filters: Mapping[str, Any]) -> JsonObject:
+        return self._object(self._send("GET", f"/runs/{_part(run_id)}/branches", params=filters))
+
     def explain(self, run_id: str) -> JsonObject:
         return self._object(self._send("GET", f"/runs/{_part(run_id)}/explain"))
 
