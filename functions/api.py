@@ -6,10 +6,17 @@ from pathlib import Path
 from typing import Any
 
 from stepwell.api.routes import create_app
+from stepwell.api.webhooks.replay import delivery_routes
+from stepwell.api.webhooks.sources import sources_of
 from stepwell.aws.entry import open_door
+from stepwell.aws.packed import read_packed
+from stepwell.runtime.secrets import SecretsByKind
 
-door = open_door(Path(__file__).parent.parent)
-app = create_app(door.parts)
+ROOT = Path(__file__).parent.parent
+
+door = open_door(ROOT)
+_sources = sources_of(read_packed(ROOT).get("webhooks"), SecretsByKind({}))  # what came was proved when it came
+app = create_app(door.parts, delivery_routes(lambda: _sources))
 
 
 @door.observing.invocation

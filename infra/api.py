@@ -31,7 +31,7 @@ START: Routes = (("POST", "/workflows/*/runs"), ("POST", "/runs/*/start"))
 SEND_EVENT: Routes = (("POST", "/events"), ("POST", "/runs/*/events"))
 LINK: Routes = (("POST", "/runs/*/links"),)
 READ: Routes = tuple(
-    ("GET", path) for path in ("/workflows", "/workflows/*", "/runs", "/runs/*", "/schedules", "/stats")
+    ("GET", path) for path in ("/workflows", "/workflows/*", "/runs", "/runs/*", "/schedules", "/stats", "/deliveries")
 )
 
 # Whose callers show a link that the function has signed.

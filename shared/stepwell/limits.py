@@ -63,6 +63,12 @@ ANSWER_BYTES = 1_000_000  # of the body that comes back, or of a Lambda function
 PAYLOAD_BYTES = 6_000_000  # what Lambda takes in a synchronous call: `payload_too_large`
 CONNECT_MS = 10 * SECOND_MS  # one address of a host that does not answer, before the next one is tried
 
+# Webhooks that came in, of sources with `keep`
+DELIVERY_KEPT_MAX_MS = 30 * DAY_MS  # what a source may ask for: `bad_value`
+DELIVERIES_KEPT = 2_000  # of one source in one day; what comes beyond is taken and not kept
+DELIVERY_BYTES = 16_000  # a body above it goes to the blob store: to list deliveries reads no bodies from there
+REPLAYS = 100  # of one delivery: `too_many_replays`
+
 # Webhooks out
 ENDPOINTS = 50  # of one folder: `too_many_endpoints`
 ENDPOINT_SECRETS = 5  # of one endpoint, while one is replaced by another: `too_many_secrets`

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from stepwell.api import branches
 from stepwell.engine.actions import Outcome
 from stepwell.engine.records import Failure
 from tests.api.kit import World
@@ -75,6 +76,34 @@ def test_a_fork_of_more_than_one_page_is_running_while_its_branches_wait(forked:
     run_id = forked.start("forked", input={"names": [f"n{number}" for number in range(101)]})
     run = forked.get(f"/runs/{run_id}").json
     assert (run["status"], run["waiting_for"], run["current_steps"]) == ("running", None, ["begin"])
+
+
+def test_branches_of_a_status_are_found_page_by_page(forked: World) -> None:
+    run_id = forked.start("forked", input={"names": ["eva" if n % 50 == 49 else f"n{n}" for n in range(151)]})
+    for number in (0, 49, 99, 149):
+        forked.post(f"/runs/{run_id}/approve", {"wait": f"0/0.{number}"})
+    forked.drain()
+
+    def asked(**query: Any) -> list[int]:
+        found, cursor = [], ""
+        while cursor is not None:
+            page = forked.get(f"/runs/{run_id}/branches", **query, **({"cursor": cursor} if cursor else {})).json
+            found += [one["index"] for one in page["items"]]
+            cursor = page["next_cursor"]
+        return found
+
+    assert asked(status="failed") == asked(status="failed", limit=1) == [49, 99, 149]
+    assert asked(status="failed,completed", limit=2) == [0, 49, 99, 149]
+    assert len(asked(status="waiting")) == 147
+    assert forked.get(f"/runs/{run_id}/branches", status="lost").status == 422
+
+
+def test_a_page_of_a_status_ends_after_so_many_branches(forked: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(branches, "BRANCHES_LOOKED_AT", 100)
+    run_id = forked.start("forked", input={"names": [f"n{number}" for number in range(150)]})
+    page = forked.get(f"/runs/{run_id}/branches", status="failed").json
+    assert page == {"items": [], "next_cursor": "100"}
+    assert forked.get(f"/runs/{run_id}/branches", status="failed", cursor=100).json["next_cursor"] is None
 
 
 def test_each_branch_says_what_it_waits_for_and_what_it_brought(forked: World) -> None:

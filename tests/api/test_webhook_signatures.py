@@ -212,7 +212,10 @@ def test_a_secret_that_is_empty_or_broken_proves_nothing(
     """It is this side's fault: the sender is told to try again."""
     signature = hmac.new(key, BODY.encode(), hashlib.sha256).hexdigest()
     headers = {"X-Signature": signature, **standard(BODY, key=key)}
-    assert told(world.deliver(source, BODY, headers)) == (503, code)
+    reply = world.deliver(source, BODY, headers)
+    assert told(reply) == (503, code)
+    assert reply.json["detail"] == "a secret that this needs is not there, or cannot be read now"
+    assert "env:" not in reply.text
     assert world.queued == []
 
 

@@ -113,7 +113,7 @@ def test_a_retry_whose_input_would_be_another_finds_the_first_run_and_wakes_it(w
     first = world.deliver("noisy", "{}", standard("{}"))
     assert world.messages  # lost: as if the first call had died before it could send the wake
     again = world.deliver("noisy", "{}", standard("{}", at=NOW + 60))
-    assert (again.status, again.json) == (202, first.json)
+    assert (again.status, again.json) == (202, {**first.json, "duplicate": True})
     world.drain()
     world.app = create_app(world.parts)
     run = world.get(f"/runs/{first.json['run_id']}").json

@@ -9,8 +9,10 @@ import pytest
 from ministack.services import secretsmanager, ssm
 
 from stepwell.aws.secrets import AwsSecrets
+from stepwell.cli.emulate import missing_secrets
 from stepwell.errors import PortError
 from stepwell.local.clocks import VirtualClock
+from stepwell.runtime.secrets import MISSING
 from tests.contract.emulated import NO_WAIT, Cloud, answer
 
 SECRET = "whsec_c2VjcmV0"  # noqa: S105
@@ -96,6 +98,38 @@ def test_what_cannot_be_read_is_told_by_its_reference_and_never_by_its_content(
     told = " ".join(f"{error!r} {error} {getattr(error, 'doc', '')}" for error in chain)
     assert SECRET not in told
     assert reference.partition(":")[0] in str(refusal.value)
+
+
+@pytest.mark.parametrize(
+    ("reference", "command"),
+    [
+        ("secretsmanager:shop/none", "secretsmanager create-secret --name shop/none"),
+        ("ssm:/shop/none", "ssm put-parameter --type SecureString --name /shop/none"),
+    ],
+)
+def test_a_secret_that_is_not_there_is_told_with_how_to_make_it(
+    secrets: AwsSecrets, reference: str, command: str
+) -> None:
+    with pytest.raises(PortError) as refusal:
+        secrets.get(reference)
+    assert (refusal.value.code, refusal.value.message) == (MISSING, f"there is no secret {reference}")
+    assert command in str(refusal.value.hint)
+
+
+def test_dev_on_an_emulator_tells_which_webhooks_have_no_secret(secrets: AwsSecrets, cloud: Cloud) -> None:
+    document = {
+        "sources": {
+            "there": {"secret": ["env:NONE", "ssm:/shop/slack"]},
+            "gone": {"secret": ["env:NONE", "secretsmanager:gone"]},
+            "open": {"secret": []},
+        },
+        "out": {"crm": {"secret": ["ssm:/crm"]}},
+    }
+    gone, crm = missing_secrets(document, cloud.connect)
+    assert gone.startswith("webhook gone: env:NONE cannot be read here")
+    assert "there is no secret secretsmanager:gone (aws secretsmanager create-secret --name gone" in gone
+    assert "webhook crm: there is no secret ssm:/crm" in crm
+    assert list(missing_secrets(None, cloud.connect)) == []
 
 
 def test_a_throttled_call_is_made_again(secrets: AwsSecrets, cloud: Cloud) -> None:

@@ -233,3 +233,31 @@ def test_schedules_are_a_table_with_the_next_time_of_each(api: FakeApi, cli: Cli
     assert json.loads(cli("schedules", "--json").stdout) == page
     none = cli("schedules")
     assert (none.exit_code, none.stdout, none.stderr) == (0, "", "no schedules\n")
+
+
+BRANCH = {
+    "id": "0/3.7", "index": 7, "item": {"sku": "a"}, "status": "failed", "current_step": None, "waiting_for": None,
+    "error": {"type": "OutOfStock", "message": "none left", "step": "pick", "attempts": 1},
+}  # fmt: skip
+
+
+def test_branches_of_a_status_are_shown_of_the_last_fork(cli: Cli, api: FakeApi) -> None:
+    path = f"/runs/{RUN['run_id']}"
+    forked = {**HISTORY[0], "id": "0@3.0", "type": "fork.opened"}
+    api.on("GET", f"{path}/history", (200, {"items": [HISTORY[0], forked], "next_cursor": None}))
+    api.on("GET", f"{path}/branches", (200, {"items": [], "next_cursor": "500"}),
+           (200, {"items": [BRANCH], "next_cursor": None}))  # fmt: skip
+    shown = cli("show", RUN["run_id"], "--branches", "failed")
+    assert shown.exit_code == 0
+    for text in ("0/3.7", "sku", "failed", "OutOfStock", "none left"):
+        assert text in shown.stdout
+    first, second = (call.query for call in api.calls if call.path.endswith("/branches"))
+    assert first == {"limit": ["500"], "status": ["failed"], "fork": ["0/3"]}
+    assert second == {**first, "cursor": ["500"]}
+
+
+def test_all_branches_of_a_fork_are_json(cli: Cli, api: FakeApi) -> None:
+    api.on("GET", f"/runs/{RUN['run_id']}/branches", (200, {"items": [BRANCH], "next_cursor": None}))
+    shown = cli("show", RUN["run_id"], "--branches", "all", "--fork", "0/1", "--json")
+    assert json.loads(shown.stdout)["items"] == [BRANCH]
+    assert api.calls[0].query == {"limit": ["500"], "fork": ["0/1"]}

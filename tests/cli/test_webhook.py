@@ -18,7 +18,7 @@ SECRETS = {"standard-webhooks": "whsec_bm90IHRoaXMgb25l", "basic": "ana:pass wor
 
 def _source(scheme: str) -> str:
     secret = "none" if scheme == "none" else f"['ssm:/there', env:TRY_{scheme.partition('-')[0].upper()}]"
-    more = ", header: X-Signature" if scheme == "hmac" else ""
+    more = ", header: X-Signature, match: body.type == 'paid'" if scheme == "hmac" else ""
     return f"  {scheme}: {{scheme: {scheme}, secret: {secret}, event: body.type{more}}}"
 
 
@@ -61,11 +61,14 @@ def test_a_body_is_signed_as_each_sender_would_and_taken(
     started = cli("webhook", "test", "start", "-f", "-", "-H", "x-github-event=push", "--json", stdin="{}")
     again = cli("webhook", "test", "start", "-f", "-", "-H", "x-github-event=push", stdin="{}")
     run_id = json.loads(started.stdout)["run_id"]
-    assert (again.exit_code, again.stdout) == (0, f"started {run_id}\n")
+    assert (again.exit_code, again.stdout) == (0, f"duplicate: it started {run_id} before\n")
     asked = cli("webhook", "test", "slack", "-f", "-", stdin='{"type": "url_verification", "challenge": "abc"}')
     assert asked.stdout == "answered the challenge abc\n"
-    named = cli("webhook", "test", "shopify", "-f", "body.json", "--id", "d-1")
-    assert named.stdout == "sent as event shopify:d-1\n"
+    for scheme in ("shopify", "twilio"):  # the one answers JSON, the other the words of its sender
+        told = [cli("webhook", "test", scheme, "-f", "body.json", "--id", "d-1").stdout for _ in range(2)]
+        assert told == [f"sent as event {scheme}:d-1\n", f"duplicate of event {scheme}:d-1\n"]
+    other = cli("webhook", "test", "hmac", "-f", "-", stdin='{"type": "other"}')
+    assert other.stdout == "ignored: the source's `match` is false\n"
 
     monkeypatch.setenv("TRY_STRIPE", "not what the server has")
     refused = cli("webhook", "test", "stripe", "-f", "body.json")

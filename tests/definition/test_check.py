@@ -338,109 +338,63 @@ def test_lint_warns_and_never_stops(text: str, code: str, line: int) -> None:
     ]
 
 
-def test_hostile_documents_are_problems_and_not_crashes() -> None:
-    values = ["5", "[]", "{}", "null", "'{{'", "[[]]", "{a: {}}", "true", "'x'"]
-    keys = [
-        "workflow",
-        "description",
-        "input_schema",
-        "timeout",
-        "retention",
-        "priority",
-        "start",
-        "timeline",
-        "nodes",
-        "steps",
-        "metadata",
-        "spec",
-        "compensation",
-        "compensate_on",
-        "internal",
-        "events",
-    ]
-    inner = [
-        "name",
-        "run",
-        "wait",
-        "sleep",
-        "diverge",
-        "branch",
-        "transitions",
-        "fan_out",
-        "fan_in",
-        "retry",
-        "max_visits",
-        "timeout",
-        "input",
-        "output",
-        "pool",
-        "children",
-        "compensate",
-        "detached",
-    ]
-    waits = [
-        "for",
-        "any",
-        "name",
-        "key",
-        "match",
-        "data",
-        "timeout",
-        "timeout_actions",
-        "on_timeout",
-        "type",
-        "max_retries",
-        "all",
-        "documents",
-        "approvers",
-        "escalate",
-        "heartbeat",
-    ]
-    fan_ins = ["policy", "merge", "target", "tolerate", "on_branch_failure", "on_early_complete"]
-    texts = [f"{HEAD}kind: x\n{key}: {value}" for key in keys for value in values]
-    texts += [f"{key}: {value}" for key in keys for value in values]
-    texts += [f"{TIMELINE}  - {{name: a, {key}: {value}}}" for key in inner[1:] for value in values]
-    texts += [f"{NODES}  a: {{{key}: {value}}}" for key in inner for value in values]
-    texts += [f"{TIMELINE}  - {{name: a, wait: {{{key}: {value}}}}}" for key in waits for value in values]
-    texts += [f"{TIMELINE}  - {{name: a, wait: {{any: [{{{key}: {value}}}]}}}}" for key in waits for value in values]
-    parts = {"approvers": ("need", "of"), "escalate": ("after", "to")}
-    texts += [
-        f"{TIMELINE}  - {{name: a, wait: {{for: approval, {part}: {{{key}: {value}}}}}}}"
-        for part, keys in parts.items()
-        for key in keys
-        for value in values
-    ]
-    settings = ["consume_on_read", "delivery", "expire_after", "max_pending"]
-    texts += [f"{TIMELINE}  - {{name: a}}\nevents: {{to: {{{key}: {value}}}}}" for key in settings for value in values]
-    texts += [
-        f"{NODES}  a: {{transitions: [{{to: b, {key}: {value}}}]}}"
-        for key in ("when", "priority", "max", "foreach", "as", "max_concurrency")
-        for value in values
-    ]
-    dag = ["run", "agent", "action", "depends_on", "retry_policy", "on_failure", "max_visits"]
-    texts += [f"{HEAD}steps: [{{name: a, {key}: {value}}}]" for key in dag for value in values]
-    texts += [f"{NODES}  a: {{fan_in: {{{key}: {value}}}}}" for key in fan_ins for value in values]
-    undone = ["step", "run", "agent", "retry_policy", "at_most_once", "pool", "timeout"]
-    texts += [
-        f"{HEAD}steps: [{{name: a, run: x}}]\ncompensation: [{{{key}: {value}}}]" for key in undone for value in values
-    ]
-    texts += [f"{NODES}  a: {{run: x, compensate: {{{key}: {value}}}}}" for key in undone for value in values]
-    children = ["workflow", "name", "input"]
-    texts += [
-        f"{NODES}  a: {{children: [{{workflow: f, {key}: {value}}}]}}" for key in children[1:] for value in values
-    ]
-    texts += [
-        f"{NODES}  a: {{children: [{{{key}: {value}}}, {{workflow: f}}]}}" for key in children for value in values
-    ]
-    action = ["action_type", "id", "parameters", "next_action_id", "next_when", "on_failure", "compensate", "timeout"]
-    texts += [f"{HEAD}actions: [{{actionType: x, {key}: {value}}}]" for key in action[1:] for value in values]
-    texts += [f"{HEAD}actions: [{{{key}: {value}}}]" for key in action for value in values]
-    texts += [
-        f"{HEAD}actions: [{{actionType: {kind}, parameters: {{{key}: {value}}}}}]"
+VALUES = ["5", "[]", "{}", "null", "'{{'", "[[]]", "{a: {}}", "true", "'x'"]
+KEYS = [
+    "workflow", "description", "input_schema", "timeout", "retention", "priority", "start", "timeline", "nodes",
+    "steps", "metadata", "spec", "compensation", "compensate_on", "internal", "events",
+]  # fmt: skip
+PLACE_KEYS = [
+    "run", "wait", "sleep", "diverge", "branch", "transitions", "fan_out", "fan_in", "retry", "max_visits", "timeout",
+    "input", "output", "pool", "children", "compensate", "detached",
+]  # fmt: skip
+WAIT_KEYS = [
+    "for", "any", "name", "key", "match", "data", "timeout", "timeout_actions", "on_timeout", "type", "max_retries",
+    "all", "documents", "approvers", "escalate", "heartbeat",
+]  # fmt: skip
+APPROVAL_KEYS = [("approvers", "need"), ("approvers", "of"), ("escalate", "after"), ("escalate", "to")]
+EVENT_KEYS = ["consume_on_read", "delivery", "expire_after", "max_pending"]
+RULE_KEYS = ["when", "priority", "max", "foreach", "as", "max_concurrency"]
+DAG_KEYS = ["run", "agent", "action", "depends_on", "retry_policy", "on_failure", "max_visits"]
+FAN_IN_KEYS = ["policy", "merge", "target", "tolerate", "on_branch_failure", "on_early_complete"]
+UNDO_KEYS = ["step", "run", "agent", "retry_policy", "at_most_once", "pool", "timeout"]
+CHILD_KEYS = ["workflow", "name", "input"]
+ACTION_KEYS = ["action_type", "id", "parameters", "next_action_id", "next_when", "on_failure", "compensate", "timeout"]
+WAIT = f"{TIMELINE}  - {{name: a, wait: %s}}"
+
+# What a key of each place is put into, with one value after the other.
+HOSTILE: dict[str, list[str]] = {
+    "the document": [form % key for key in KEYS for form in (f"{HEAD}kind: x\n%s: VALUE", "%s: VALUE")],
+    "an entry": [f"{TIMELINE}  - {{name: a, {key}: VALUE}}" for key in PLACE_KEYS],
+    "a node": [f"{NODES}  a: {{{key}: VALUE}}" for key in ("name", *PLACE_KEYS)],
+    "a wait": [form % f"{{{key}: VALUE}}" for key in WAIT_KEYS for form in (WAIT, WAIT % "{any: [%s]}")],
+    "an approval": [WAIT % f"{{for: approval, {part}: {{{key}: VALUE}}}}" for part, key in APPROVAL_KEYS],
+    "an event": [f"{TIMELINE}  - {{name: a}}\nevents: {{to: {{{key}: VALUE}}}}" for key in EVENT_KEYS],
+    "a rule": [f"{NODES}  a: {{transitions: [{{to: b, {key}: VALUE}}]}}" for key in RULE_KEYS],
+    "a step of a DAG": [f"{HEAD}steps: [{{name: a, {key}: VALUE}}]" for key in DAG_KEYS],
+    "a join": [f"{NODES}  a: {{fan_in: {{{key}: VALUE}}}}" for key in FAN_IN_KEYS],
+    "a compensation": [
+        *(f"{HEAD}steps: [{{name: a, run: x}}]\ncompensation: [{{{key}: VALUE}}]" for key in UNDO_KEYS),
+        *(f"{NODES}  a: {{run: x, compensate: {{{key}: VALUE}}}}" for key in UNDO_KEYS),
+    ],
+    "a child": [
+        *(f"{NODES}  a: {{children: [{{workflow: f, {key}: VALUE}}]}}" for key in CHILD_KEYS[1:]),
+        *(f"{NODES}  a: {{children: [{{{key}: VALUE}}, {{workflow: f}}]}}" for key in CHILD_KEYS),
+    ],
+    "an action": [
+        *(f"{HEAD}actions: [{{actionType: x, {key}: VALUE}}]" for key in ACTION_KEYS[1:]),
+        *(f"{HEAD}actions: [{{{key}: VALUE}}]" for key in ACTION_KEYS),
+    ],
+    "the parameters of an action": [
+        f"{HEAD}actions: [{{actionType: {kind}, parameters: {{{key}: VALUE}}}}]"
         for kind, model in PARAMETERS.items()
         for key in model.model_fields
-        for value in values
-    ]
-    for text in texts:
-        problems = compile_definition(text).problems
-        assert all(isinstance(problem, Problem) for problem in problems)
+    ],
+}
+
+
+@pytest.mark.parametrize("place", HOSTILE)
+def test_hostile_documents_are_problems_and_not_crashes(place: str) -> None:
+    for form in HOSTILE[place]:
+        for value in VALUES:
+            problems = compile_definition(form.replace("VALUE", value)).problems
+            assert all(isinstance(problem, Problem) for problem in problems)

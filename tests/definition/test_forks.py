@@ -309,6 +309,49 @@ def test_a_mistake_with_forks_has_its_code_its_line_and_a_hint(nodes: str, expec
     assert any(said in problem.message + problem.hint for problem in found), [str(problem) for problem in found]
 
 
+FORK = """\
+    a: {run: x, timeout: 1s, transitions: [{to: b, foreach: input.items, as: one}]}
+    b: {run: x, timeout: 1s, output: {score: "{{ result }}"}, transitions: [{to: c}]}
+    c: {run: x, timeout: 1s, input: READ, transitions: [{to: j}]}
+    j: {fan_in: {target: scores}, transitions: [{to: k}]}
+    k: {run: x, timeout: 1s, input: "{{ state.scores }}", transitions: [{to: m, foreach: state.scores}]}
+    m: {run: x, timeout: 1s, input: "{{ state.scores[0].score }}"}
+"""
+
+
+@pytest.mark.parametrize(
+    ("read", "told"),
+    [
+        ("'{{ state.score }}'", "branch.output.score"),
+        ("{s: ['{{ state.score > 1 }}']}", "branch.output.score"),
+        ("'{{ state.c }}'", "branch.output.c"),
+        ("'{{ branch.output.score }}'", ""),
+        ("'{{ state._branch.output.score }}'", ""),
+        ("'{{ state.a }}'", ""),  # of before the fork
+        ("'{{ state.one }}'", ""),
+        ("'{{ state.scores }}'", ""),
+        ("'{{ state.unknown }}'", ""),
+    ],
+)
+def test_a_branch_that_reads_its_own_output_from_the_state_is_told_where_it_is(read: str, told: str) -> None:
+    made = checked(FORK.replace("READ", read))
+    assert made.graph is not None
+    found = [(one.code, one.severity, one.line) for one in made.problems if one.code == "own_output"]
+    assert found == ([("own_output", "warning", 5)] if told else [])
+    assert all(told in one.hint for one in made.problems if one.code == "own_output")
+
+
+def test_what_an_outer_branch_brought_is_the_state_of_an_inner_one() -> None:
+    made = checked("""\
+        a: {transitions: [{to: b, foreach: input.items}]}
+        b: {run: x, timeout: 1s, transitions: [{to: c, foreach: input.items}]}
+        c: {run: x, timeout: 1s, input: "{{ state.b }}", transitions: [{to: d}]}
+        d: {fan_in: {}, transitions: [{to: e}]}
+        e: {fan_in: {}}
+    """)
+    assert [one.code for one in made.problems] == []
+
+
 def test_a_branch_cannot_be_named_in_a_timeline() -> None:
     text = "workflow: w\ntimeline:\n  - name: a\n    branch: [{when: branch.index == 0, skip_to: end}]"
     (problem,) = compile_definition(text).errors

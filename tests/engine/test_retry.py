@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from stepwell.definition.authoring import StepDefaults
 from stepwell.definition.graph import Retry, Step
-from stepwell.engine.records import RetryAt, Status
+from stepwell.engine.records import Failure, RetryAt, Status
 from stepwell.engine.retry import backoff_ms, is_retried, resolve_policy, retry_delay_ms
 from tests.engine.kit import NOW_MS, Play, failure, play
 
@@ -47,6 +47,24 @@ def test_full_jitter_comes_after_the_cap_and_is_never_longer_than_the_delay(
 
 def test_without_jitter_the_delay_does_not_depend_on_chance() -> None:
     assert {retry_delay_ms(Retry(), failure("E", "transient"), 1, chance) for chance in (0.0, 0.3, 0.99)} == {1_000}
+
+
+@pytest.mark.parametrize(
+    ("kind", "asked", "delay_ms"),
+    [
+        ("http_429", 7, 7_000),
+        ("http_503", 0.5, 1_000),
+        ("http_503", 600, 60_000),
+        ("http_503", None, 1_000),
+        ("mine", 7, 1_000),
+    ],
+)
+def test_an_answer_that_asks_for_a_longer_delay_gets_it_up_to_the_cap(
+    kind: str, asked: float | None, delay_ms: int
+) -> None:
+    error = Failure(kind, "external", "later", data={"retry_after": asked})
+    retry = Retry(3, on=frozenset({"external"}))
+    assert retry_delay_ms(retry, error, 1, 0) == delay_ms
 
 
 def test_max_retries_counts_the_tries_after_the_first() -> None:

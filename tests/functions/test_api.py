@@ -141,6 +141,20 @@ def test_the_webhooks_door_serves_nothing_else(deployed: Deploy) -> None:
         assert hook(stack, b"{}", path=path)[0] == 404
 
 
+@pytest.mark.usefixtures("shop")
+def test_what_a_webhook_brought_is_taken_again_behind_the_api(deployed: Deploy) -> None:
+    stack = deployed(ASKS, STEPS, webhooks={"sources": {"shop": {**HOOKS["sources"]["shop"], "keep": "7d"}}})
+    assert hook(stack, b'{"type": "paid"}')[0] == 400
+    (refused,) = stack.call("GET", "/deliveries")[1]["items"]
+    assert (refused["source"], refused["id"], refused["outcome"]) == ("shop", "msg_1", "refused")
+    again = {"source": "shop", "delivery": "msg_1"}
+    assert stack.call("POST", "/deliveries:replay", again)[0] == 400
+    assert hook(stack, b'{"type": "paid", "order": "1"}')[0] == 202
+    assert stack.call("POST", "/deliveries:replay", again)[1]["code"] == "already_taken"
+    told = stack.call("POST", "/deliveries:replay", {**again, "again": True})
+    assert told == (202, {"event_id": "shop:msg_1~replay-1", "replay": 1})
+
+
 def test_a_folder_without_webhooks_has_no_source(deployed: Deploy) -> None:
     stack = deployed(ASKS, STEPS)
     assert hook(stack, b"{}")[1]["code"] == "unknown_source"

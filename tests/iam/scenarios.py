@@ -32,8 +32,12 @@ def play(stack: Stack) -> None:
 
 
 def be_asked(stack: Stack) -> None:
-    """Webhooks: an event; for each pool a run of a workflow that never ran before, whose retry is the same run."""
-    assert stack.hook("till", {"key": "nobody"}) == 202
+    """Webhooks: an event, kept and taken again; for each pool a run of a workflow that never ran before, whose retry is
+    the same run."""
+    assert stack.hook("till", {"key": "nobody", "large": LARGE}) == 202
+    _, page = stack.call("GET", "/deliveries")
+    again = {"source": "till", "delivery": page["items"][0]["id"], "again": True}
+    assert stack.call("POST", "/deliveries:replay", again)[0] == 202
     for pool in POOLS:
         assert [stack.hook(f"form-{pool}", {"large": LARGE}) for _ in range(2)] == [202, 202]
     assert stack.authorize(SECRET)

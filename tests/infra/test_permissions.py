@@ -294,7 +294,18 @@ def granted(grant: str, auth: str = "iam") -> set[str]:
         ("grant_start", {"POST/workflows/*/runs", "POST/runs/*/start"}),
         ("grant_links", {"POST/runs/*/links"}),
         ("grant_send_event", {"POST/events", "POST/runs/*/events"}),
-        ("grant_read", {"GET/workflows", "GET/workflows/*", "GET/runs", "GET/runs/*", "GET/schedules", "GET/stats"}),
+        (
+            "grant_read",
+            {
+                "GET/workflows",
+                "GET/workflows/*",
+                "GET/runs",
+                "GET/runs/*",
+                "GET/schedules",
+                "GET/stats",
+                "GET/deliveries",
+            },
+        ),
     ],
 )
 def test_a_grant_is_for_the_routes_that_it_needs(grant: str, routes: set[str]) -> None:

@@ -125,6 +125,24 @@ def test_another_status_is_an_error_by_its_number(tls: Tls, status: str, categor
     assert failure.message.startswith(f"POST https://{HOST} answered {code}")
 
 
+@pytest.mark.parametrize(
+    ("status", "headers", "seconds"),
+    [
+        ("429 Slow Down", {"Retry_After": "7"}, 7),
+        ("503 X", {"Retry_After": "Wed, 21 Oct 2015 07:28:30 GMT", "Date": "Wed, 21 Oct 2015 07:28:00 GMT"}, 30),
+        ("503 X", {"Retry_After": "Wed, 21 Oct 2015 07:28:00 GMT"}, None),
+        ("503 X", {"Retry_After": "-1"}, None),
+        ("503 X", {}, None),
+        ("500 X", {"Retry_After": "7"}, None),
+    ],
+)
+def test_an_answer_that_asks_for_time_says_how_many_seconds(
+    tls: Tls, status: str, headers: dict[str, str], seconds: float | None
+) -> None:
+    outcome, _ = asked(tls, reply(status, **headers))
+    assert failed(outcome).data.get("retry_after") == seconds
+
+
 def test_what_an_error_keeps_of_a_body_is_bounded(tls: Tls) -> None:
     outcome, _ = asked(tls, reply("500 Oops", "x" * 900_000))
     assert len(failed(outcome).data["body"]) == 2_000

@@ -121,6 +121,25 @@ def test_an_endpoint_that_is_down_is_tried_for_about_a_day_later_and_later(tmp_p
     assert waits == sorted(waits)
 
 
+@pytest.mark.parametrize(
+    ("status", "asked", "delay_ms"),
+    [
+        ("429 X", "90", 90_000),
+        ("503 X", "Fri, 15 Jan 2027 08:02:00 GMT", 120_000),
+        ("503 X", "999999999", LETTER_DELAYS_MS[-1]),
+        ("503 X", "1", 5_500),
+        ("500 X", "90", 5_500),
+        ("503 X", "soon", 5_500),
+    ],
+)
+def test_an_endpoint_that_asks_for_time_gets_it_within_bounds(
+    tmp_path: Path, status: str, asked: str, delay_ms: int
+) -> None:
+    sent = Sent(tmp_path, reply(status, Retry_After=asked))
+    with sent.server:
+        assert sent.sender.send(LETTER).letter.at_ms - START_MS == delay_ms
+
+
 def test_each_try_is_signed_at_its_own_time_under_the_same_id(tmp_path: Path) -> None:
     sent = answering(tmp_path, 500, 500, 200)
     with sent.server:

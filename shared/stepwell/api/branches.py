@@ -16,9 +16,11 @@ from stepwell.engine.forks import fork_id
 from stepwell.engine.names import iso, node_of
 from stepwell.engine.records import Status
 from stepwell.engine.token import Token
+from stepwell.limits import PAGE_ITEMS_MAX
 from stepwell.runtime.logbook import Standing
 from stepwell.runtime.service import Service
 
+BRANCHES_LOOKED_AT = 2_000  # for one page of those of a status: a query for each hundred
 _MAY_BE_UNDONE = frozenset({Status.COMPENSATING, Status.COMPENSATED, Status.FAILED})
 
 
@@ -84,7 +86,7 @@ def branch_view(
         id=token.id,
         index=branch.index if branch else 0,
         item=branch.item if branch else None,
-        status=_branch_status(token),
+        status=branch_status(token).value,
         phase=token.phase.value,
         current_step=None if token.ended else node_of(at.graph, token),
         waiting_for=waiting.kind if waiting else None,
@@ -98,9 +100,35 @@ def branch_view(
     )
 
 
-def _branch_status(token: Token) -> str:
+def branch_status(token: Token) -> Status:
+    """How a branch stands, by its own log alone."""
     if token.end is not None:
-        return token.end.status.value
+        return token.end.status
     if is_parked(token):
-        return Status.WAITING.value
-    return Status.PENDING.value if token.last is None else Status.RUNNING.value
+        return Status.WAITING
+    return Status.PENDING if token.last is None else Status.RUNNING
+
+
+async def find_branches(
+    service: Service, run_id: str, fork: str, first: int, limit: int, statuses: Collection[Status] = ()
+) -> tuple[list[Standing], int | None]:
+    """The branches from `first` on that have one of these statuses, and where to go on; None: there are no more.
+
+    No more than so many are looked at, found or not. Raises NotFound.
+    """
+    found: list[Standing] = []
+    until = first + (BRANCHES_LOOKED_AT if statuses else limit)
+    while first < until:
+        read = await service.branches(run_id, fork, first, min(PAGE_ITEMS_MAX, until - first))
+        for at in read:
+            branch = at.token.branch
+            if branch is None or (statuses and branch_status(at.token) not in statuses):
+                continue
+            found.append(at)
+            if len(found) == limit:
+                return found, branch.index + 1 if branch.index + 1 < branch.total else None
+        last = read[-1].token.branch if read else None
+        if last is None or last.index + 1 >= last.total:
+            return found, None
+        first = last.index + 1
+    return found, first

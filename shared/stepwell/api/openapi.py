@@ -10,6 +10,7 @@ from pydantic import BaseModel, TypeAdapter
 from typing_extensions import TypedDict
 
 from stepwell.api.branches import BranchView
+from stepwell.api.deliveries import DeliveryPage, ReplayView
 from stepwell.api.exchange import JSON_TYPE, Route
 from stepwell.api.explain import Explanation
 from stepwell.api.graphs import GraphView, WorkflowSummary, WorkflowView
@@ -81,6 +82,8 @@ class SentView(TypedDict):
 class TakenView(TypedDict, total=False):
     event_id: str
     run_id: str
+    duplicate: bool  # it had come before
+    ignored: bool  # the source's `match` is false
 
 
 class TakenCallbackView(TypedDict):
@@ -123,6 +126,8 @@ _SHAPES: tuple[Any, ...] = (
     EndedView,
     SentView,
     TakenView,
+    DeliveryPage,
+    ReplayView,
     TakenCallbackView,
     LinksView,
     Explanation,

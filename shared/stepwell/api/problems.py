@@ -15,6 +15,7 @@ log = logging.getLogger("stepwell.api")
 
 PROBLEM_TYPE = "application/problem+json"
 RETRY_AFTER_SECONDS = 1
+SECRET_CODES = frozenset({"secret_missing", "secret_unavailable"})
 
 _BY_CODE = {
     "body_too_large": 413,
@@ -38,6 +39,10 @@ def problem_answer(error: Exception) -> Answer:
         return refused(error)
     if isinstance(error, PortError):
         log.warning("%s: %s", error.code, error)
+        if error.code in SECRET_CODES:  # which one is in the log: callers of webhooks may be anybody
+            return problem(503, error.code, "a secret that this needs is not there, or cannot be read now",
+                           hint="the log names it, and says how to make one that is missing",
+                           headers={"Retry-After": str(RETRY_AFTER_SECONDS)})  # fmt: skip
         return problem(503, error.code, "the store or queue did not answer; what was asked may or may not be done",
                        hint="send the same again: with the same run_id or Idempotency-Key it is done once",
                        headers={"Retry-After": str(RETRY_AFTER_SECONDS)})  # fmt: skip

@@ -174,6 +174,12 @@ class ScheduleBody(Body):
     )
 
 
+class ReplayBody(Body):
+    source: str = Field(json_schema_extra={"pattern": NAME_PATTERN})
+    delivery: str = Field(min_length=1, max_length=KEY_CHARACTERS, description="its id, as GET /deliveries has it")
+    again: bool = Field(False, description="even though it became an event or a run before")
+
+
 class WaitQuery(Query):
     wait: float = Field(
         0, ge=0, le=WAIT_ANSWER_SECONDS, allow_inf_nan=False, description="seconds to wait for the run's end"
@@ -211,8 +217,18 @@ class HistoryQueryString(Query):
 
 class BranchesQueryString(Query):
     fork: str = Field("", description="a fork's id, such as 0/3; else the one that the run stands at")
+    status: Annotated[list[Status], BeforeValidator(_several)] = Field(
+        default_factory=list, description="only branches of these; a page may then hold fewer than there are"
+    )
     limit: int = Field(PAGE_ITEMS, ge=1, le=PAGE_ITEMS_MAX)
     cursor: int = Field(0, ge=0, le=FORK_WIDTH, description="next_cursor of the page before")
+
+
+class DeliveriesQueryString(Query):
+    source: str = Field("", description="else all sources that keep what they bring")
+    since: InstantMs = Field(None, description="came at or after this time")
+    limit: int = Field(PAGE_ITEMS, ge=1, le=PAGE_ITEMS_MAX)
+    cursor: str = Field("", description="next_cursor of the page before")
 
 
 class GraphQueryString(Query):

@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 
+from botocore.exceptions import ClientError
+
 from stepwell.aws.calls import Retry
 from stepwell.aws.clients import Clients
 from stepwell.aws.protocols import SecretsManagerClient, SsmClient
@@ -13,9 +15,14 @@ from stepwell.errors import PortError
 from stepwell.limits import MINUTE_MS
 from stepwell.runtime.links import Links, keys_in
 from stepwell.runtime.ports import Clock
-from stepwell.runtime.secrets import EnvironmentSecrets, Secrets, SecretsByKind
+from stepwell.runtime.secrets import MISSING, EnvironmentSecrets, Secrets, SecretsByKind
 from stepwell.settings import Deployment, environment
 
+_ABSENT = frozenset({"ResourceNotFoundException", "ParameterNotFound"})
+_MAKE = {  # how whoever needs one makes it
+    "secretsmanager": "aws secretsmanager create-secret --name %s --secret-string SECRET",
+    "ssm": "aws ssm put-parameter --type SecureString --name %s --value SECRET",
+}
 KEPT_MS = 5 * MINUTE_MS  # how long a changed secret may go unnoticed
 
 
@@ -45,6 +52,16 @@ class AwsSecrets:
         return secret
 
     def _read(self, reference: str) -> str:
+        try:
+            return self._asked(reference)
+        except PortError as error:
+            cause = error.__cause__
+            if not isinstance(cause, ClientError) or cause.response.get("Error", {}).get("Code") not in _ABSENT:
+                raise
+            kind, _, name = reference.partition(":")
+            raise PortError(f"there is no secret {reference}", code=MISSING, hint=_MAKE[kind] % name) from error
+
+    def _asked(self, reference: str) -> str:
         kind, _, name = reference.partition(":")
         found: Json
         if kind == "secretsmanager":

@@ -11,7 +11,7 @@ import httpx
 
 from stepwell.cli.access import Access, gateway_refusal
 from stepwell.cli.refusals import ApiProblem, JsonObject, Unreachable
-from stepwell.definition.webhook_schemes import ID_HEADERS
+from stepwell.definition.webhook_schemes import ID_HEADERS, MARK_HEADERS
 from stepwell.errors import UserError
 from stepwell.limits import PAGE_ITEMS_MAX, WAIT_ANSWER_SECONDS
 
@@ -79,6 +79,9 @@ class Client:
                 return
             filters = {"limit": PAGE_ITEMS_MAX, "cursor": page["next_cursor"]}
 
+    def branches(self, run_id: str, filters: Mapping[str, Any]) -> JsonObject:
+        return self._object(self._send("GET", f"/runs/{_part(run_id)}/branches", params=filters))
+
     def explain(self, run_id: str) -> JsonObject:
         return self._object(self._send("GET", f"/runs/{_part(run_id)}/explain"))
 
@@ -94,15 +97,26 @@ class Client:
         path = f"/runs/{_part(run_id)}/events" if run_id else "/events"
         return self._object(self._send("POST", path, json=event))
 
+    def deliveries(self, filters: Mapping[str, Any]) -> JsonObject:
+        return self._object(self._send("GET", "/deliveries", params=filters))
+
+    def replay(self, source: str, delivery: str, *, again: bool) -> JsonObject:
+        body = {"source": source, "delivery": delivery, "again": again}
+        return self._object(self._send("POST", "/deliveries:replay", json=body))
+
     def deliver(self, source: str, query: str, content: bytes, headers: Mapping[str, str]) -> JsonObject:
-        """A webhook with its signature: the id of the event or run that it became, or the challenge it was."""
+        """A webhook with its signature: the id of the event or run that it became, or the challenge it was.
+
+        `duplicate` and `ignored` are there where it is so.
+        """
         path = f"/webhooks/{_part(source)}" + (f"?{query}" if query else "")
         answer = self._send("POST", path, content=content, headers=headers)
         if answer.headers.get("content-type", "").startswith("application/json"):
             return self._object(answer)
-        return {
+        made = {
             what: unquote(answer.headers[header]) for what, header in ID_HEADERS.items() if header in answer.headers
         }
+        return {**made, **{mark: True for mark, header in MARK_HEADERS.items() if header in answer.headers}}
 
     def stats(self) -> JsonObject:
         return self._object(self._send("GET", "/stats"))

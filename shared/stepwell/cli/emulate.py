@@ -9,6 +9,7 @@ import sys
 import threading
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -17,13 +18,18 @@ from watchfiles import watch
 
 from stepwell.aws.deployment import Stack, deploy
 from stepwell.aws.emulator import Emulator
+from stepwell.aws.secrets import AwsSecrets
 from stepwell.cli.cdk import find_project
 from stepwell.cli.synthesis import synthesise
-from stepwell.errors import StepwellError
+from stepwell.definition.graph import Json
+from stepwell.errors import PortError, StepwellError
 from stepwell.limits import WAIT_ANSWER_SECONDS
 from stepwell.local.dev import EXIT_USAGE, Server, listen, log_to_stderr, url_of
 from stepwell.local.folder import claim_folder
 from stepwell.local.gateway import Gateway
+from stepwell.runtime.clocks import RealClock
+from stepwell.runtime.folder import load_webhooks
+from stepwell.runtime.secrets import Secrets, SecretsByKind
 
 log = logging.getLogger("stepwell.dev")
 
@@ -57,7 +63,10 @@ def _serve(
     def stand() -> Stack:
         asked = {"emulator": True, "folder": str(folder.resolve()), "public_url": url_of(listening)}
         synthesise(project, asked, assembly)
-        return deploy(emulator, assembly)[-1]
+        stack = deploy(emulator, assembly)[-1]
+        for problem in missing_secrets(load_webhooks(folder).document, emulator.client):
+            log.warning("%s; it is the emulator's to have: --endpoint-url %s", problem, emulator.url)
+        return stack
 
     log.info("making the functions' packages and the template")
     with gateway_to(emulator, stand()) as gateway:
@@ -72,6 +81,28 @@ def _serve(
         finally:
             stopping.set()
     return 0 if server.started else 1
+
+
+def missing_secrets(document: Mapping[str, Json] | None, client: Callable[[str], Any]) -> Iterator[str]:
+    """What the webhooks of a folder cannot read here, of those that can read none of their secrets, and what to do.
+
+    `client`: one of the emulator's, by the name of its service. The functions do not have this process's variables.
+    """
+    kept = AwsSecrets(partial(client, "secretsmanager"), partial(client, "ssm"), RealClock())
+    secrets = SecretsByKind({"secretsmanager": kept, "ssm": kept})
+    for part in (document or {}).values():
+        for name, given in part.items():
+            failures = [str(error) for one in given["secret"] if (error := _failure(secrets, one)) is not None]
+            if failures and len(failures) == len(given["secret"]):
+                yield f"webhook {name}: {'; '.join(failures)}"
+
+
+def _failure(secrets: Secrets, reference: str) -> PortError | None:
+    try:
+        secrets.get(reference)
+    except PortError as error:
+        return error
+    return None
 
 
 @contextmanager

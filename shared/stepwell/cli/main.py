@@ -14,7 +14,7 @@ from typing import Annotated, Any, TextIO
 import typer
 from typer.core import TyperGroup
 
-from stepwell.cli import acts, checking, deploy, develop, runs, webhook
+from stepwell.cli import acts, checking, deliveries, deploy, develop, runs, webhook
 from stepwell.cli.screen import print_error
 from stepwell.errors import StepwellError
 
@@ -43,10 +43,15 @@ COMMANDS: tuple[Callable[..., None], ...] = (  # in the order of the help
     *(runs.run, runs.runs, runs.show, runs.history, runs.watch, runs.explain, runs.stats, runs.schedules),
     *(acts.event, acts.approve, acts.reject, acts.delegate, acts.cancel, acts.terminate),
 )
-GROUPS = {"webhook": webhook.COMMANDS}
+GROUPS: dict[str, dict[str, Callable[..., None]]] = {
+    "webhook": {"test": webhook.send_signed, "deliveries": deliveries.deliveries, "replay": deliveries.replay},
+}
+_webhooks = typer.Typer(name="webhook", no_args_is_help=True, rich_markup_mode=None)
 for command in COMMANDS:
     app.command()(command)
-app.add_typer(webhook.app, help="Try a source of webhooks.yaml out.")
+for name, command in GROUPS["webhook"].items():
+    _webhooks.command(name)(command)
+app.add_typer(_webhooks, help="Try a source of webhooks.yaml out, and take again what came in.")
 
 
 def print_version(wanted: bool) -> None:

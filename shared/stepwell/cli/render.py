@@ -76,6 +76,38 @@ def schedules_table(items: Iterable[Mapping[str, Any]], now: datetime) -> Table:
     return table
 
 
+def branches_table(items: Iterable[Mapping[str, Any]]) -> Table:
+    """The branches of a fork by index: what each is for, where it stands, what went wrong or what it waits for."""
+    table = _table("branch", "item", "status", "at", "")
+    for one in items:
+        error, waits = one.get("error"), one.get("waiting_for")
+        table.add_row(
+            _plain(one.get("id")),
+            _plain(brief(one.get("item"))),
+            status_text(one.get("status")),
+            _plain(one.get("current_step")),
+            _plain(error_words(error) if error else f"waits for {phrase(waits)}" if waits else ""),
+        )
+    return table
+
+
+def deliveries_table(items: Iterable[Mapping[str, Any]], now: datetime) -> Table:
+    """What webhooks brought, newest first."""
+    table = _table("source", "delivery", "came", "outcome", "as", "replayed as")
+    for one in items:
+        came = parse_time(one.get("at"))
+        made = one.get("made") or one.get("detail")
+        table.add_row(
+            _plain(one.get("source")),
+            _plain(one.get("id")),
+            _plain(ago(came, now) if came else ""),
+            Text(str(one.get("outcome") or ""), style="red" if one.get("outcome") == "refused" else ""),
+            _plain(made),
+            _plain(", ".join(map(str, one.get("replays") or ()))),
+        )
+    return table
+
+
 def waiting_words(run: Mapping[str, Any], now: datetime) -> str:
     """What a run waits for, and until when."""
     if not run.get("waiting_for"):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -12,7 +12,10 @@ from stepwell.cli.connect import connect
 from stepwell.cli.refusals import JsonObject
 from stepwell.cli.screen import console, print_json
 from stepwell.cli.watch import follow, has_ended, wait_until_ended
-from stepwell.limits import PAGE_ITEMS
+from stepwell.limits import PAGE_ITEMS, PAGE_ITEMS_MAX
+
+if TYPE_CHECKING:
+    from stepwell.cli.client import Client
 
 RUN_FAILED = 1  # exit status
 
@@ -104,11 +107,52 @@ def runs(
         typer.echo(f"there are more: --cursor {page['next_cursor']}", err=True)
 
 
-def show(run_id: RunId, as_json: AsJson = False, url: Url = "") -> None:
-    """Show a run: where it stands, its steps, how it ended."""
+def show(
+    run_id: RunId,
+    branches: Annotated[
+        str,
+        typer.Option("--branches", metavar="STATUS", show_default=False, help="Its fork's: failed, waiting, …, all."),
+    ] = "",
+    fork: Annotated[
+        str, typer.Option("--fork", metavar="ID", show_default=False, help="Such as 0/3; else the last one.")
+    ] = "",
+    as_json: AsJson = False,
+    url: Url = "",
+) -> None:
+    """Show a run: where it stands, its steps, how it ended. With --branches: the branches of its fork."""
     with connect(url) as client:
-        found = client.run(run_id)
-    _show(found, as_json)
+        if not branches and not fork:
+            _show(client.run(run_id), as_json)
+            return
+        page = _branches(client, run_id, "" if branches == "all" else branches, fork or _last_fork(client, run_id))
+    if as_json:
+        print_json(page)
+        return
+    from stepwell.cli.render import branches_table  # noqa: PLC0415 - rich
+
+    if page["items"]:
+        console().print(branches_table(page["items"]))
+    else:
+        typer.echo("no such branches", err=True)
+
+
+def _branches(client: Client, run_id: str, status: str, fork: str) -> JsonObject:
+    """All that there are: a page of those of a status may be short, or empty, before the end."""
+    filters = {"limit": PAGE_ITEMS_MAX} | ({"status": status} if status else {}) | ({"fork": fork} if fork else {})
+    items: list[JsonObject] = []
+    while True:
+        page = client.branches(run_id, filters)
+        items += page.get("items") or []
+        if not page.get("next_cursor"):
+            return {"items": items, "next_cursor": None}
+        filters["cursor"] = page["next_cursor"]
+
+
+def _last_fork(client: Client, run_id: str) -> str:
+    """A run that has ended stands at no fork: its history has the last one, as `TOKEN@SLOT.NUMBER`."""
+    opened = [str(entry.get("id")) for entry in client.history(run_id) if entry.get("type") == "fork.opened"]
+    token, _, place = opened[-1].partition("@") if opened else ("", "", "")
+    return f"{token}/{place.partition('.')[0]}" if opened else ""
 
 
 def history(

@@ -1,10 +1,10 @@
-"""`stepwell webhook`: a delivery signed as its sender would sign it, to try a source of webhooks.yaml out."""
+"""`stepwell webhook test`: a delivery signed as its sender would sign it, to try a source of webhooks.yaml out."""
 
 from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 from urllib.parse import urlsplit
@@ -23,8 +23,6 @@ from stepwell.settings import environment, read_settings
 
 if TYPE_CHECKING:
     from stepwell.api.webhooks.sources import Source
-
-app = typer.Typer(name="webhook", no_args_is_help=True, rich_markup_mode=None)
 
 
 def send_signed(
@@ -67,14 +65,16 @@ def send_signed(
     if as_json:
         print_json(answer)
         return
+    console().print(printable(_told(answer)))
+
+
+def _told(answer: Mapping[str, object]) -> str:
+    if answer.get("ignored"):
+        return "ignored: the source's `match` is false"
+    duplicate = {"event_id": "duplicate of event {}", "run_id": "duplicate: it started {} before"}
     told = {"event_id": "sent as event {}", "run_id": "started {}", "challenge": "answered the challenge {}"}
-    lines = [told[name].format(value) for name, value in answer.items() if name in told]
-    console().print(printable("\n".join(lines) or "taken"))
-
-
-COMMANDS: dict[str, Callable[..., None]] = {"test": send_signed}
-for name, command in COMMANDS.items():
-    app.command(name)(command)
+    words = {**told, **(duplicate if answer.get("duplicate") else {})}
+    return "\n".join(words[name].format(value) for name, value in answer.items() if name in words) or "taken"
 
 
 def _source(folder: Path, name: str) -> Source:

@@ -9,7 +9,13 @@ from typing import TypeVar
 
 from stepwell.definition.called import Called
 from stepwell.definition.durations import parse_duration
-from stepwell.definition.expressions import compile_expression, compile_template, steps_read, template_errors
+from stepwell.definition.expressions import (
+    compile_expression,
+    compile_template,
+    state_read,
+    steps_read,
+    template_errors,
+)
 from stepwell.definition.graph import END, Collection, Expression, Json, Retry, Schema, Step
 from stepwell.definition.http_steps import check_lambda, check_not_http, empty_input, http_of
 from stepwell.definition.text import NAME, NAME_HINT
@@ -36,6 +42,7 @@ class Context:
         self.problems: list[Problem] = []
         self.steps_read: list[tuple[str, str]] = []  # a node's name, and where an expression reads it
         self.branch_read: list[str] = []  # where an expression reads `branch`
+        self.state_read: list[tuple[str, str]] = []  # a name in `state`, and where an expression reads it
         self.called: list[Called] = []
         self.variables = False  # whether names that expressions do not have are variables
 
@@ -96,6 +103,7 @@ class Context:
         """Remembers what the expression speaks of."""
         self.steps_read += [(name, path) for name in sorted(steps_read(expression))]
         self.branch_read += [path] if "branch" in expression.names else []
+        self.state_read += [(name, path) for name in sorted(state_read(expression))]
         return expression
 
 

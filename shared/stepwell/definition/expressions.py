@@ -39,7 +39,7 @@ _TOKENS = re.compile(
 class CelExpression:
     """One CEL expression."""
 
-    __slots__ = ("_code", "_variables", "names", "reads_error", "steps", "text")
+    __slots__ = ("_code", "_variables", "names", "reads_error", "state", "steps", "text")
 
     def __init__(self, text: str, source: str, names: tuple[str, ...], variables: frozenset[str] = frozenset()) -> None:
         from stepwell.definition import cel_ast, cel_eval  # noqa: PLC0415 - loads the library: only when needed
@@ -50,7 +50,8 @@ class CelExpression:
         self.text = text
         self._variables = free & variables
         self.names = free & frozenset(names) | (SOURCES if self._variables else frozenset())
-        self.reads_error = "error" in self.names or "_last_error" in cel_ast.members_of(tree, "state")
+        self.state = cel_ast.members_of(tree, "state")
+        self.reads_error = "error" in self.names or "_last_error" in self.state
         self.steps = cel_ast.members_of(tree, "steps")
         self._code = cel_eval.compile_tree(tree, dict.fromkeys(known))
 
@@ -91,13 +92,13 @@ Part: TypeAlias = CelExpression | Lookup  # what stands between {{ and }}
 class Constant:
     """A template without `{{ }}`: its value, shared by all who ask; nobody may change it."""
 
-    __slots__ = ("names", "reads_error", "steps", "text", "value")
+    __slots__ = ("names", "reads_error", "state", "steps", "text", "value")
 
     def __init__(self, value: Json, text: str) -> None:
         self.value = value
         self.text = text
         self.names: frozenset[str] = frozenset()
-        self.steps: frozenset[str] = frozenset()
+        self.state = self.steps = frozenset[str]()
         self.reads_error = False
 
     def evaluate(self, names: Mapping[str, Json]) -> Json:
@@ -110,11 +111,12 @@ class Constant:
 class Template:
     """A JSON value in which some strings hold `{{ }}`."""
 
-    __slots__ = ("_build", "names", "reads_error", "steps", "text")
+    __slots__ = ("_build", "names", "reads_error", "state", "steps", "text")
 
     def __init__(self, text: str, parts: list[Part], build: Callable[[Mapping[str, Json], Budget], Json]) -> None:
         self.text = text
         self.names = frozenset[str]().union(*(part.names for part in parts))
+        self.state = frozenset[str]().union(*(part.state for part in parts))
         self.steps = frozenset[str]().union(*(part.steps for part in parts))
         self.reads_error = any(part.reads_error for part in parts)
         self._build = build
@@ -174,6 +176,11 @@ def template_errors(value: Json, path: str = "", *, variables: bool = False) -> 
 def steps_read(expression: Expression) -> frozenset[str]:
     """The node names an expression reads as `steps.<name>`."""
     return getattr(expression, "steps", frozenset())
+
+
+def state_read(expression: Expression) -> frozenset[str]:
+    """The names an expression reads as `state.<name>`."""
+    return getattr(expression, "state", frozenset())
 
 
 def shown(text: str) -> str:

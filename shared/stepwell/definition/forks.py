@@ -6,6 +6,7 @@ walked the same way, and the branch goes on from that fork's join. Each fork is 
 
 from __future__ import annotations
 
+import json
 from collections import deque
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
@@ -33,6 +34,7 @@ def check_forks(context: Context, nodes: Mapping[str, Node], start: str, paths: 
     walks = walk_forks(nodes, start)
     _check_joins(context, walks, paths)
     _check_branch_read(context, walks, paths)
+    _check_own_output(context, nodes, walks, paths)
     return {
         name: replace(node, join=next(iter(walks[name].joins), "")) if name in walks else node
         for name, node in nodes.items()
@@ -128,3 +130,36 @@ def _check_branch_read(context: Context, walks: Mapping[str, Walk], paths: Mappi
         if (name := outside.get("/".join(path.split("/")[:3]))) is not None:
             hint = "`branch` exists between a fork and its join; elsewhere read state or result"
             context.add("no_branch", f"`branch` is read in `{name}`, which is in no fork", path, hint)
+
+
+def _check_own_output(
+    context: Context, nodes: Mapping[str, Node], walks: Mapping[str, Walk], paths: Mapping[str, str]
+) -> None:
+    """In a branch, `state` is its parent's, and what the branch itself has brought is `branch.output`."""
+    places = {path: name for name, path in paths.items()}
+    written: dict[str, set[str]] = {}  # by which nodes
+    for node in nodes.values():
+        for name in _written(node):
+            written.setdefault(name, set()).add(node.name)
+    for name, path in context.state_read:
+        reader = places.get("/".join(path.split("/")[:3]), "")
+        own = [walk.before.keys() for walk in walks.values() if reader in walk.before]
+        others = [walk.before.keys() for walk in walks.values() if reader not in walk.before]
+        writers = written.get(name, set())
+        if not reader or reader in walks[ROOT].before or not any(writers & there for there in own):
+            continue
+        if not any(writers & there for there in others):
+            message = f"`state.{name}` is read in a branch, at `{reader}`, and only the branch itself writes it"
+            hint = f"write branch.output.{name}: in a branch, `state` is what there was before the fork"
+            context.add("own_output", message, path, hint, severity="warning")
+
+
+def _written(node: Node) -> set[str]:
+    """The names in its scope that a node may write, as far as its definition tells."""
+    output = node.step.output if node.step else None
+    joined = {node.fan_in.target or node.name} if node.fan_in else set[str]()
+    try:
+        named = json.loads(output.text) if output else None
+    except ValueError:  # one template for all of it
+        named = None
+    return joined | (set(named) if isinstance(named, dict) else {node.name})

@@ -10,7 +10,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from stepwell.definition.expressions import compile_template, steps_read, template_pieces
+from stepwell.definition.expressions import compile_template, state_read, steps_read, template_pieces
 from stepwell.definition.graph import Expression, Json, Step
 from stepwell.definition.targets import BadUrlError, Target, parse_url
 from stepwell.definition.text import closest, pointer_part
@@ -46,7 +46,7 @@ _EXAMPLE = 'run: "http:POST https://api.example.com/refunds/{{ input.id }}"'
 class Request:
     """The request of an HTTP step, as an expression: `{method, url, headers, body}`."""
 
-    __slots__ = ("_body", "_headers", "_method", "_pieces", "names", "origin", "reads_error", "steps", "text")
+    __slots__ = ("_body", "_headers", "_method", "_pieces", "names", "origin", "reads_error", "state", "steps", "text")
 
     def __init__(self, method: str, url: str, pieces: Sequence[str | Expression], headers: _Headers, body: str) -> None:
         """Raises BadUrlError. `pieces`: of the URL, which begins with a literal that holds all of the host."""
@@ -55,6 +55,7 @@ class Request:
         parts = [piece for piece in (*pieces, headers) if not isinstance(piece, str)]
         self.names = frozenset[str]().union(*(part.names for part in parts))
         self.steps = frozenset[str]().union(*(steps_read(part) for part in parts))
+        self.state = frozenset[str]().union(*(state_read(part) for part in parts))
         self.reads_error = any(part.reads_error for part in parts)
 
     def evaluate(self, names: Mapping[str, Json]) -> Json:
@@ -85,11 +86,12 @@ class Request:
 class _Headers:
     """Headers by name. A value that names a secret stays as it is written."""
 
-    __slots__ = ("_values", "names", "reads_error", "secrets", "steps", "text")
+    __slots__ = ("_values", "names", "reads_error", "secrets", "state", "steps", "text")
 
     def __init__(self, secrets: Mapping[str, Json], values: Expression) -> None:
         self.secrets, self._values, self.text = secrets, values, values.text
-        self.names, self.reads_error, self.steps = values.names, values.reads_error, steps_read(values)
+        self.names, self.reads_error = values.names, values.reads_error
+        self.steps, self.state = steps_read(values), state_read(values)
 
     def evaluate(self, names: Mapping[str, Json]) -> Json:
         return {**self.secrets, **self._values.evaluate(names)}

@@ -40,7 +40,7 @@ def words_of(source: str) -> frozenset[str]:
 class Lookup:
     """A template that is a name, or a member of one: `{{ lastResponse }}`, `{{ candidate.name }}`."""
 
-    __slots__ = ("_is_variable", "_path", "names", "reads_error", "steps", "text")
+    __slots__ = ("_is_variable", "_path", "names", "reads_error", "state", "steps", "text")
 
     def __init__(self, text: str, path: tuple[str, ...], names: tuple[str, ...]) -> None:
         head, *members = path
@@ -49,6 +49,7 @@ class Lookup:
         self._is_variable = head not in names
         self.names = SOURCES if self._is_variable else frozenset({head})
         self.reads_error = head == "error" or path[:2] == ("state", "_last_error")
+        self.state = frozenset(members[:1]) if head == "state" else frozenset[str]()
         self.steps = frozenset(members[:1]) if head == "steps" else frozenset[str]()
 
     def evaluate_within(self, names: Mapping[str, Json], budget: Budget) -> Json:

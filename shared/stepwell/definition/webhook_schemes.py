@@ -100,6 +100,7 @@ HMAC_KEYS: Mapping[str, tuple[str, ...] | None] = {
 NONE = "none"  # the scheme, and what its `secret` must say too
 # What a delivery became is told in a header where the sender dictates the body of the answer.
 ID_HEADERS = {"event_id": "Stepwell-Event-Id", "run_id": "Stepwell-Run-Id"}
+MARK_HEADERS = {"duplicate": "Stepwell-Duplicate", "ignored": "Stepwell-Ignored"}  # there where it is so, as `true`
 URL_SCHEMES = frozenset({"twilio"})  # those that sign the URL, which `url` tells
 SCHEME_NAMES = (*(name for name in SCHEMES if name not in {"basic", NONE}), HMAC, "basic", NONE)
 

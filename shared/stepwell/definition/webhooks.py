@@ -11,21 +11,22 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
 
 from stepwell.definition.common import Context
+from stepwell.definition.durations import parse_duration, show_duration
 from stepwell.definition.endpoints import check_endpoints
 from stepwell.definition.expressions import compile_expression
 from stepwell.definition.graph import Json
 from stepwell.definition.secret_references import check_secrets
 from stepwell.definition.text import NAME, NAME_HINT, closest, pointer_part
 from stepwell.definition.webhook_schemes import HMAC, HMAC_KEYS, NONE, SCHEME_NAMES, URL_SCHEMES
-from stepwell.errors import ExpressionError, Problem
-from stepwell.limits import NAME_CHARACTERS
+from stepwell.errors import ExpressionError, Problem, UserError
+from stepwell.limits import DELIVERY_KEPT_MAX_MS, NAME_CHARACTERS
 
 FILES = ("webhooks.yaml", "webhooks.yml")
 EXPRESSION_NAMES = ("body", "headers", "query")
-EXPRESSIONS = ("event", "key", "payload", "input", "id")
+EXPRESSIONS = ("match", "event", "key", "payload", "input", "id")
 _SECTIONS = ("sources", "out")
 _WITH_EVENT, _WITH_WORKFLOW = ("event", "key", "payload"), ("workflow", "input")
-_KEYS = ("scheme", "secret", "id", *_WITH_EVENT, *_WITH_WORKFLOW)
+_KEYS = ("scheme", "secret", "id", "match", "keep", *_WITH_EVENT, *_WITH_WORKFLOW)
 _URL = re.compile(r"https?://[^\s/?#@]+(/[^\s?#]*)?", re.ASCII)
 _HEADER = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]+", re.ASCII)
 _EXAMPLE = "sources: {shop: {scheme: standard-webhooks, secret: env:SHOP_SECRET, event: body.type}}"
@@ -93,6 +94,7 @@ def _source(context: Context, name: str, given: Json, workflows: Collection[str]
     for key in EXPRESSIONS:
         if key in given:
             _check_expression(context, key, given[key], f"{path}/{key}")
+    _check_keep(context, given, path)
     return {**given, "secret": _secrets(context, name, given, path)}
 
 
@@ -167,6 +169,19 @@ def _check_aim(
     elif "workflow" in given and workflows is not None and workflow not in workflows:
         hint = closest(workflow, workflows)
         context.add("unknown_workflow", f"there is no workflow {workflow[:80]!r}", f"{path}/workflow", hint)
+
+
+def _check_keep(context: Context, given: Mapping[str, Json], path: str) -> None:
+    if "keep" not in given:
+        return
+    try:
+        keep_ms = parse_duration(given["keep"])
+    except UserError as error:
+        context.add(error.code, f"`keep`: {error.message}", f"{path}/keep", error.hint or "")
+        return
+    if not 0 < keep_ms <= DELIVERY_KEPT_MAX_MS:
+        longest = show_duration(DELIVERY_KEPT_MAX_MS)
+        context.add("bad_value", f"`keep` must be more than 0 and at most {longest}", f"{path}/keep", "keep: 7d")
 
 
 def _check_expression(context: Context, key: str, text: Json, path: str) -> None:

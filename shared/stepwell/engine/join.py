@@ -168,7 +168,7 @@ def joined_record(moment: Moment, parent: Token, branches: Iterable[Arrival]) ->
         first, failure = failed[0], failed[0].error
         timed_out = first.timed_out
         if failure is not None and fork.groups[0].rule:
-            failure = _failure_of(first, failure, len(failed), name)
+            failure = _failure_of(first, failure, len(failed), fork.width, name)
     elif len(merged) < (needed(fan_in, fork.width) if fan_in.policy != "all" else 0):
         message = f"{len(merged)} of {fork.width} branches came to {name}; it needs {needed(fan_in, fork.width)}"
         failure = Failure("join_unmet", "step", message, step=name)
@@ -199,9 +199,9 @@ def _chosen(fan_in: FanIn, width: int, ended: Sequence[Arrival]) -> list[Arrival
     return sorted(first[: needed(fan_in, width)], key=lambda one: one.index)
 
 
-def _failure_of(first: Arrival, error: Failure, count: int, name: str) -> Failure:
-    """The failure of the first branch by index, and how many others there are."""
-    others = f", and {count - 1} more" if count > 1 else ""
+def _failure_of(first: Arrival, error: Failure, count: int, width: int, name: str) -> Failure:
+    """The failure of the first branch by index, and how many there are."""
+    others = f"; {count} of {width} branches failed" if count > 1 else ""
     data = {"branch": first.index, "failed": count, "data": error.data}
     message = f"branch {first.index}: {error.message}{others}"
     return Failure(error.type, error.category, message, step=error.step or name, attempts=error.attempts, data=data)

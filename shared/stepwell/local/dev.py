@@ -18,6 +18,7 @@ from pathlib import Path
 import uvicorn
 
 from stepwell.api.routes import create_app
+from stepwell.api.webhooks.replay import delivery_routes
 from stepwell.api.webhooks.route import webhook_routes
 from stepwell.definition.graph import Json
 from stepwell.errors import StepwellError
@@ -79,7 +80,8 @@ def _serve(local: Local, folder: Path, loaded: Folder, listening: socket.socket,
     _every(local, SECOND_MS, Ticker(local.parts).tick)
     if reload:
         Reloader(local, folder, serve_webhooks).start()
-    gateway = Gateway(lambda: create_app(local.parts, webhook_routes(lambda: webhooks.sources)))
+    more = (*webhook_routes(lambda: webhooks.sources), *delivery_routes(lambda: webhooks.sources))
+    gateway = Gateway(lambda: create_app(local.parts, more))
     server = Server(gateway, local.stopping)
     try:
         server.run(sockets=[listening])

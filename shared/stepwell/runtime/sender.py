@@ -25,7 +25,8 @@ from stepwell.runtime.jsontext import encode
 from stepwell.runtime.ports import Clock
 from stepwell.runtime.secrets import Secrets, base64_key
 from stepwell.runtime.steps.failures import CallError
-from stepwell.runtime.steps.http_call import Deadline, Network, Sending, send
+from stepwell.runtime.steps.http_call import Answer, Deadline, Network, Sending, send
+from stepwell.runtime.steps.retry_after import retry_after_ms
 from stepwell.runtime.steps.threads import AttemptTimeoutError
 
 _logger = logging.getLogger("stepwell.webhooks")
@@ -58,6 +59,7 @@ class Verdict:
 class _Failed:
     why: str
     refused: bool
+    after_ms: int = 0  # how long it asked to be left alone
 
 
 class Sender:
@@ -98,21 +100,23 @@ class Sender:
 
     def _try(self, endpoint: Endpoint, letter: Letter) -> _Failed | None:
         try:
-            status = self._status(endpoint, letter)
+            answer = self._answer(endpoint, letter)
         except AttemptTimeoutError:
             return _Failed(f"no answer within {LETTER_MS // SECOND_MS} s", refused=False)
         except CallError as error:
             return _Failed(str(error), refused=error.category in _OURS)
         except PortError as error:
             return _Failed(str(error), refused=False)
+        status = answer.status
         if 200 <= status < 300:
             return None
         if status == GONE:
             _logger.error("endpoint %s answered 410: it is sent nothing more until the next deploy", endpoint.name)
             self._gone.add(endpoint.name)
-        return _Failed(f"it answered {status}", refused=status < 500 and status not in _BUSY)
+        after_ms = retry_after_ms(status, answer.headers, self._clock.now_ms())
+        return _Failed(f"it answered {status}", status < 500 and status not in _BUSY, after_ms)
 
-    def _status(self, endpoint: Endpoint, letter: Letter) -> int:
+    def _answer(self, endpoint: Endpoint, letter: Letter) -> Answer:
         target = parse_url(endpoint.url)
         if not self._hosts.allow(target):
             raise CallError("http_host", "step", f"{target.origin} is not among the hosts that may be called")
@@ -131,7 +135,7 @@ class Sender:
             "webhook-signature": signatures(keys, letter.id, seconds, body),
         }
         deadline = Deadline(time.monotonic, LETTER_MS / SECOND_MS)
-        return send(Sending("POST", target, headers, body), self._network, deadline).status
+        return send(Sending("POST", target, headers, body), self._network, deadline)
 
     def _keys(self, endpoint: Endpoint) -> list[bytes]:
         """Of all secrets that can be had. Raises PortError when none can."""
@@ -153,7 +157,8 @@ class Sender:
         if tried.tries > len(LETTER_DELAYS_MS) or tried.refusals >= LETTER_REFUSALS:
             return Verdict(Fate.DEAD, tried, failed.why)
         delay_ms = LETTER_DELAYS_MS[tried.tries - 1] * (1 + _SPREAD * self._jitter())
-        at_ms = self._clock.now_ms() + int(delay_ms)
+        asked_ms = min(failed.after_ms, LETTER_DELAYS_MS[-1])  # whoever asks for a year would hear of nothing
+        at_ms = self._clock.now_ms() + max(int(delay_ms), asked_ms)
         return Verdict(Fate.AGAIN, replace(tried, at_ms=at_ms), failed.why)
 
 

@@ -53,6 +53,14 @@ class Started:
     created: bool
 
 
+@dataclass(frozen=True, slots=True)
+class Sent:
+    """An event that is on its way. `is_new`: none of its id was there before."""
+
+    id: str
+    is_new: bool
+
+
 class Service:
     """The operations behind the API, the CLI and the testing kit."""
 
@@ -261,7 +269,11 @@ class Service:
         return await self._approvals.find(run_id, wait)
 
     async def send_event(self, name: str, payload: Json, *, key: str = "", run_id: str = "", event_id: str = "") -> str:
-        """Puts an event on its way, to one run or to whoever waits for name and key. Returns its id.
+        """The same as `send`. Returns the event's id."""
+        return (await self.send(name, payload, key=key, run_id=run_id, event_id=event_id)).id
+
+    async def send(self, name: str, payload: Json, *, key: str = "", run_id: str = "", event_id: str = "") -> Sent:
+        """Puts an event on its way, to one run or to whoever waits for name and key.
 
         Raises NotFound (the run), Conflict (the run has ended), InvalidInput.
         """
@@ -274,7 +286,7 @@ class Service:
         topic = run_topic(name, run_id) if run_id else event_topic(name, key)
         return await self.publish(topic, event_id or f"evt_{self._new_id()}", payload)
 
-    async def publish(self, topic: Topic, event_id: str, payload: Json) -> str:
+    async def publish(self, topic: Topic, event_id: str, payload: Json) -> Sent:
         """Puts it into the mailbox here, so that the sender hears of a full topic; it is offered to waits from there.
 
         Raises Conflict `too_many_pending`.
@@ -282,13 +294,14 @@ class Service:
         settings = self._starter.event_settings(topic.name)
         now_ms = self.ports.clock.now_ms()
         event = Event(topic, event_id, payload, now_ms, now_ms + settings.expire_after_ms)
+        is_new = True
         try:
-            await self.ports.store.put_event(event, settings.max_pending)
+            is_new = await self.ports.store.put_event(event, settings.max_pending)
         except Conflict:
             if not self._starter.is_trigger(topic.name):  # that it starts runs is no matter of who waits for it
                 raise
         await self.ports.queue.send(Lane.RESUME, to_json(Publish(event, kept=True)))
-        return event.id
+        return Sent(event.id, is_new)
 
     async def _standing(self, run_id: str, token: str = ROOT) -> Standing:
         await self.header(run_id)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 
 from stepwell.api import drawing
-from stepwell.api.branches import read_branches
+from stepwell.api.branches import find_branches, read_branches
 from stepwell.api.children import read_statuses
 from stepwell.api.exchange import Answer, Call, Route
 from stepwell.api.explain import explain
@@ -71,12 +71,11 @@ async def get_history(call: Call) -> Answer:
 
 async def list_branches(call: Call) -> Answer:
     asked = call.asked(BranchesQueryString)
-    run_id = call.path["run_id"]
-    found = await call.parts.service.branches(run_id, asked.fork, asked.cursor, asked.limit)
-    last = found[-1].token.branch if found else None
-    more = last is not None and last.index + 1 < last.total
-    views = await read_branches(call.parts.service, found)
-    return paged([*views], str(last.index + 1) if more and last else "")
+    service = call.parts.service
+    found, following = await find_branches(
+        service, call.path["run_id"], asked.fork, asked.cursor, asked.limit, frozenset(asked.status)
+    )
+    return paged([*await read_branches(service, found)], "" if following is None else str(following))
 
 
 async def get_result(call: Call) -> Answer:

@@ -2,35 +2,36 @@
 
 from __future__ import annotations
 
-import hashlib
 import logging
 from collections.abc import Callable, Mapping
-from dataclasses import replace
 from urllib.parse import quote
 
 from stepwell.api.exchange import Answer, Call, Route
 from stepwell.api.problems import problem
 from stepwell.api.requests import too_large
 from stepwell.api.webhooks.claims import BadSignature
+from stepwell.api.webhooks.keeping import Keeper, refused
 from stepwell.api.webhooks.signatures import verify
-from stepwell.api.webhooks.sources import Meaning, Source, as_unmappable, body_of, meaning_of
-from stepwell.definition.webhook_schemes import ID_HEADERS, Proof, Signing
-from stepwell.errors import Conflict, InvalidInput, NotFound
+from stepwell.api.webhooks.sources import Source, as_unmappable, body_of, delivery_id, meaning_of
+from stepwell.api.webhooks.taking import Taken, name_of, take
+from stepwell.definition.graph import Json
+from stepwell.definition.webhook_schemes import ID_HEADERS, MARK_HEADERS, Proof, Signing
+from stepwell.errors import Conflict, InvalidInput, NotFound, UserError
 from stepwell.limits import BODY_BYTES
-from stepwell.runtime.service import Service, Start
 
 log = logging.getLogger("stepwell.webhooks")
 
 
 def webhook_routes(sources: Callable[[], Mapping[str, Source]]) -> tuple[Route, ...]:
     """`sources` is asked at each delivery: they may change while the routes are served."""
+    keeper = Keeper()
 
     async def take_webhook(call: Call) -> Answer:
         source = sources().get(call.path["source"])
         if source is None:
             raise NotFound("there is no such source of webhooks", code="unknown_source",
                            hint="webhooks.yaml says which there are")  # fmt: skip
-        return await _take(source, call)
+        return await _take(source, call, keeper)
 
     return (
         Route(
@@ -40,7 +41,7 @@ def webhook_routes(sources: Callable[[], Mapping[str, Source]]) -> tuple[Route, 
             "Take a webhook of another system",
             {
                 200: "the same, in the words that the sender wants to hear",
-                202: "it is on its way, or was already",
+                202: "it is on its way, or was already (`duplicate`), or is none that the source takes (`ignored`)",
                 400: "it means nothing here",
                 401: "its signature is missing, wrong or too old",
                 404: "no such source",
@@ -51,7 +52,7 @@ def webhook_routes(sources: Callable[[], Mapping[str, Source]]) -> tuple[Route, 
     )
 
 
-async def _take(source: Source, call: Call) -> Answer:
+async def _take(source: Source, call: Call, keeper: Keeper) -> Answer:
     if len(call.raw_body) > BODY_BYTES:
         raise too_large()
     now_ms = call.parts.ports.clock.now_ms()
@@ -64,35 +65,34 @@ async def _take(source: Source, call: Call) -> Answer:
         body = body_of(signing, call)
         if signing.challenge and isinstance(body, dict) and body.get("type") == signing.challenge:
             return Answer(200, {"challenge": body.get("challenge")})
-        meaning = meaning_of(source, signing, call, body)
-        if source.workflow:
-            return _taken(signing, "run_id", await _start(call.parts.service, source.workflow, meaning))
-        sent = await call.parts.service.send_event(meaning.event, meaning.content, key=meaning.key, event_id=meaning.id)
-        return _taken(signing, "event_id", sent)
-    except InvalidInput as error:
-        raise as_unmappable(error) from error
+        taken = await _taken(source, signing, call, body)
+    except (Conflict, NotFound):  # not of the delivery's making: a retry may be taken
+        raise
+    except UserError as error:
+        await keeper.keep(source, signing, call, refused(error))
+        if isinstance(error, InvalidInput):
+            raise as_unmappable(error) from error
+        raise
+    await keeper.keep(source, signing, call, taken)
+    return _answer(signing, taken)
 
 
-def _taken(signing: Signing, what: str, made: str) -> Answer:
+async def _taken(source: Source, signing: Signing, call: Call, body: Json) -> Taken:
+    meaning = meaning_of(source, call, body)
+    own_id = delivery_id(source, signing, call, body) if meaning else ""
+    return await take(call.parts.service, source, meaning, own_id)
+
+
+def _answer(signing: Signing, taken: Taken) -> Answer:
+    made = {name_of(taken.outcome): taken.id} if taken.outcome.done else {}
     if signing.answer is None:
-        return Answer(202, {what: made})
+        return Answer(202, {**made, **dict.fromkeys(taken.marks, True)})
     content_type, body = signing.answer
-    return Answer(200, body, content_type, {ID_HEADERS[what]: quote(made, safe=":")})
+    headers = {ID_HEADERS[what]: quote(text, safe=":") for what, text in made.items()}
+    return Answer(200, body, content_type, {**headers, **{MARK_HEADERS[mark]: "true" for mark in taken.marks}})
 
 
 def _refused(source: Source, refusal: BadSignature) -> Answer:
     asks = any(signing.proof is Proof.PASSWORD for signing in source.signings)
     headers = {"WWW-Authenticate": f'Basic realm="{source.name}"'} if asks else {}
     return problem(401, "bad_signature", str(refusal), headers=headers)
-
-
-async def _start(service: Service, workflow: str, meaning: Meaning) -> str:
-    """The delivery's run: the same one for each retry, even where its input would be another now."""
-    run_id = f"run_{hashlib.sha256(meaning.id.encode()).hexdigest()[:26]}"
-    request = Start(workflow, meaning.content, run_id)
-    try:
-        await service.start(request)
-    except Conflict:
-        first = await service.header(run_id)  # its start is asked for again: it may not have been set going
-        await service.start(replace(request, workflow=first.workflow, input=first.input))
-    return run_id

@@ -11,6 +11,7 @@ from functools import lru_cache
 from stepwell.api.exchange import Call
 from stepwell.api.requests import read_json
 from stepwell.api.webhooks.claims import BadSignature, form_fields, header_of, is_form
+from stepwell.definition.durations import parse_duration
 from stepwell.definition.expressions import compile_expression
 from stepwell.definition.graph import Expression, Json
 from stepwell.definition.webhook_schemes import Signing, signings_of
@@ -36,13 +37,14 @@ class Source:
     input: str = ""
     id: str = ""
     url: str = ""  # as its sender calls it, without a query
+    match: str = ""
+    keep_ms: int = 0  # how long what it brings is kept; 0: not at all
 
 
 @dataclass(frozen=True, slots=True)
 class Meaning:
-    """What a delivery is here. `id` is the same in each of its retries, and no other source's."""
+    """What a delivery is here."""
 
-    id: str
     content: Json  # the event's payload or the run's input
     event: str = ""
     key: str = ""
@@ -51,22 +53,30 @@ class Meaning:
 def sources_of(document: Mapping[str, Json] | None, secrets: Secrets) -> dict[str, Source]:
     """The sources of a `webhooks.yaml` that was checked, by name; None: there are none."""
     given: Mapping[str, Mapping[str, Json]] = document["sources"] if document else {}
-    words = ("event", "key", "payload", "workflow", "input", "id", "url")
+    words = ("match", "event", "key", "payload", "workflow", "input", "id", "url")
     return {
         name: Source(
-            name, signings_of(one), tuple(one["secret"]), secrets, **{word: one[word] for word in words if word in one}
+            name,
+            signings_of(one),
+            tuple(one["secret"]),
+            secrets,
+            keep_ms=parse_duration(one.get("keep", 0)),
+            **{word: one[word] for word in words if word in one},
         )
         for name, one in given.items()
     }
 
 
-def meaning_of(source: Source, signing: Signing, call: Call, body: Json) -> Meaning:
-    """`body`: what `body_of` read. Raises UserError for a delivery of which the source's expressions make nothing."""
-    headers = {name: value for name, value in call.headers.items() if name not in _NOT_FOR_EXPRESSIONS}
-    names: dict[str, Json] = {"body": body, "headers": headers, "query": _fields(call.query, "query string")}
+def meaning_of(source: Source, call: Call, body: Json) -> Meaning | None:
+    """None for a delivery that is not among those that the source's `match` takes. `body`: what `body_of` read.
+
+    Raises UserError for one of which the source's expressions make nothing.
+    """
+    names = _names(call, body)
+    if source.match and not _is_match(source.match, names):
+        return None
     content = source.input if source.workflow else source.payload
     return Meaning(
-        id=f"{source.name}:{_delivery_id(source, signing, call, names)}",
         content=_value("input" if source.workflow else "payload", content, names) if content else body,
         event=_text("event", source.event, names) if source.event else "",
         key=_text("key", source.key, names) if source.key else "",
@@ -97,11 +107,26 @@ def _fields(text: str, what: str) -> dict[str, Json]:
     return {name: values if len(values) > 1 else values[0] for name, values in found.items()}
 
 
-def _delivery_id(source: Source, signing: Signing, call: Call, names: Mapping[str, Json]) -> str:
-    """What the source's `id` makes; else what its scheme sends; else the content itself."""
+def _names(call: Call, body: Json) -> Mapping[str, Json]:
+    """What expressions read."""
+    headers = {name: value for name, value in call.headers.items() if name not in _NOT_FOR_EXPRESSIONS}
+    return {"body": body, "headers": headers, "query": _fields(call.query, "query string")}
+
+
+def _is_match(text: str, names: Mapping[str, Json]) -> bool:
+    value = _value("match", text, names)
+    if not isinstance(value, bool):
+        raise _unmappable(f"`match` gave {type(value).__name__}, not true or false")
+    return value
+
+
+def delivery_id(source: Source, signing: Signing, call: Call, body: Json) -> str:
+    """What the source's `id` makes; else what its scheme sends; else the content itself.
+
+    The same in each retry of a delivery. Raises UserError.
+    """
     if source.id:
-        return _text("id", source.id, names)
-    body = names["body"]
+        return _text("id", source.id, _names(call, body))
     if signing.id_field and isinstance(body, dict) and isinstance(found := body.get(signing.id_field), str) and found:
         return found
     if not signing.id_header or (signing.id_optional and signing.id_header not in call.headers):

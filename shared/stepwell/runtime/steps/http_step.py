@@ -18,9 +18,10 @@ from stepwell.definition.graph import Json
 from stepwell.definition.http_steps import HEADER_NAME, WITH_QUERY, references_of
 from stepwell.definition.targets import Hosts, Target, parse_url
 from stepwell.errors import PortError
-from stepwell.limits import HEADER_CHARACTERS, JSON_DEPTH
+from stepwell.limits import HEADER_CHARACTERS, JSON_DEPTH, SECOND_MS
 from stepwell.runtime.secrets import MISSING, Secrets, SecretsByKind
 from stepwell.runtime.steps.failures import MESSAGE_CHARACTERS, CallError
+from stepwell.runtime.steps.retry_after import retry_after_ms
 from stepwell.runtime.worker import StepCall
 
 if TYPE_CHECKING:
@@ -186,7 +187,9 @@ def _result(sending: Sending, answer: Answer, secrets: _Secrets) -> Json:
         body = _body(answer)
     except CallError:  # the status says more than what came with it
         body = None
-    raise _error(sending, answer.status, {**result, "body": _short(secrets.masked(body))})
+    after_ms = retry_after_ms(answer.status, answer.headers, time.time_ns() // 1_000_000)
+    told = {"retry_after": after_ms / SECOND_MS} if after_ms else {}
+    raise _error(sending, answer.status, {**result, **told, "body": _short(secrets.masked(body))})
 
 
 def _error(sending: Sending, status: int, data: Json) -> CallError:

@@ -1,0 +1,129 @@
+"""The routes of what webhooks brought: listing it, and taking a delivery again by what webhooks.yaml says today.
+
+A replay is another event, or another run, than the delivery made: its id is `ID~replay-N`. What became something
+before, by itself or by a replay, does so again only for a caller who says that. Two who do not say it have the same
+number, so they make the same event or run:
+
+    one caller     finds no replay ──▶ publishes ID~replay-1 ───────────────────────────▶ notes it
+    another        finds no replay ─────────▶ publishes ID~replay-1: it is there already ──▶ notes it
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+
+from stepwell.api.deliveries import delivery_view
+from stepwell.api.exchange import Answer, Call, Route
+from stepwell.api.handlers.asking import paged
+from stepwell.api.requests import DeliveriesQueryString, NoQuery, ReplayBody
+from stepwell.api.webhooks.sources import Meaning, Source, as_unmappable, body_of, meaning_of
+from stepwell.api.webhooks.taking import Taken, name_of, take
+from stepwell.errors import Conflict, InvalidInput, NotFound
+from stepwell.limits import DELIVERY_KEPT_MAX_MS, REPLAYS
+from stepwell.runtime.answers import decode_cursor, encode_cursor
+from stepwell.runtime.deliveries import Deliveries, Delivery, Listed, days
+
+Sources = Callable[[], Mapping[str, Source]]
+
+
+def delivery_routes(sources: Sources) -> tuple[Route, ...]:
+    """`sources` is asked at each call: they may change while the routes are served."""
+
+    async def list_deliveries(call: Call) -> Answer:
+        asked = call.asked(DeliveriesQueryString)
+        known = sources()
+        named = [_named(known, asked.source)] if asked.source else [one for one in known.values() if one.keep_ms]
+        found, cursor = await _page(call, named, asked)
+        return paged([delivery_view(one) for one in found], cursor)
+
+    async def replay_delivery(call: Call) -> Answer:
+        call.asked(NoQuery)
+        body = call.body(ReplayBody)
+        return await _replay(call, _named(sources(), body.source), body)
+
+    listing = {200: "a page", 404: "no such source"}
+    replaying = {
+        202: "it is on its way, or is none that the source takes (`ignored`)",
+        400: "it means nothing here, today",
+        404: "no such source or delivery",
+        409: "it became an event or a run before, and `again` is not set",
+    }
+    return (
+        Route("GET", "/deliveries", list_deliveries, "List what webhooks brought, newest first", listing,
+              "DeliveryPage", query=DeliveriesQueryString),
+        Route("POST", "/deliveries:replay", replay_delivery, "Take a delivery of a webhook again", replaying,
+              "ReplayView", ReplayBody),
+    )  # fmt: skip
+
+
+def _named(sources: Mapping[str, Source], name: str) -> Source:
+    if name not in sources:
+        raise NotFound("there is no such source of webhooks", code="unknown_source",
+                       hint="webhooks.yaml says which there are")  # fmt: skip
+    return sources[name]
+
+
+async def _page(call: Call, sources: list[Source], asked: DeliveriesQueryString) -> tuple[list[Listed], str]:
+    """Day by day, until the page is full."""
+    deliveries = Deliveries(call.parts.ports)
+    now_ms = call.parts.ports.clock.now_ms()
+    before = decode_cursor(asked.cursor) if asked.cursor else None
+    since_ms = max(asked.since or 0, now_ms - max((_kept_ms(one) for one in sources), default=0))
+    found: list[Listed] = []
+    for day_ms in days(before[0] if before else now_ms, since_ms) if sources else ():
+        for one in await deliveries.of_day([source.name for source in sources], day_ms):
+            if one.came.at_ms < since_ms or (before and one.place >= before):
+                continue
+            if len(found) == asked.limit:
+                return found, encode_cursor(*found[-1].place)
+            found.append(one)
+    return found, ""
+
+
+def _kept_ms(source: Source) -> int:
+    """How far back there may be deliveries. A source that no longer keeps them may have some of before."""
+    return source.keep_ms or DELIVERY_KEPT_MAX_MS
+
+
+async def _replay(call: Call, source: Source, asked: ReplayBody) -> Answer:
+    deliveries = Deliveries(call.parts.ports)
+    delivery = await deliveries.find(source.name, asked.delivery, _kept_ms(source))
+    if delivery is None:
+        raise NotFound(f"{source.name} keeps no delivery {asked.delivery}", code="unknown_delivery",
+                       hint=f"stepwell webhook deliveries {source.name}")  # fmt: skip
+    replays = await deliveries.replays(delivery)
+    _check(delivery, replays, again=asked.again)
+    came = Call(call.parts, {"source": source.name}, delivery.query, delivery.headers, delivery.body)
+    meaning = meaning_of(source, came, body_of(source.signings[0], came))
+    if meaning is None:
+        return Answer(202, {"ignored": True})
+    number, taken = await _publish(call, source, delivery, meaning, replays + 1, again=asked.again)
+    note = replace(delivery, outcome=taken.outcome, made=taken.id, detail=taken.detail, replay=number,
+                   body=b"", headers={}, query="")  # fmt: skip
+    await deliveries.note(note)
+    return Answer(202, {name_of(taken.outcome): taken.id, "replay": number})
+
+
+def _check(delivery: Delivery, replays: int, *, again: bool) -> None:
+    hint = "to have it processed once more: --again, or `again` in the body"
+    if replays >= REPLAYS:
+        raise Conflict(f"the delivery was replayed {replays} times", code="too_many_replays")
+    if delivery.outcome.done and not again:
+        raise Conflict(f"the delivery was {delivery.outcome.value} as {delivery.made}", code="already_taken", hint=hint)
+    if replays and not again:
+        raise Conflict("the delivery was replayed before", code="already_replayed", hint=hint)
+
+
+async def _publish(
+    call: Call, source: Source, delivery: Delivery, meaning: Meaning, number: int, *, again: bool
+) -> tuple[int, Taken]:
+    """Number and outcome. Who asks for one more has a number of their own, though others ask at the same time."""
+    while True:
+        try:
+            taken = await take(call.parts.service, source, meaning, f"{delivery.id}~replay-{number}")
+        except InvalidInput as error:
+            raise as_unmappable(error) from error
+        if taken.is_new or not again:
+            return number, taken
+        number += 1

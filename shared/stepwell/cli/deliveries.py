@@ -1,0 +1,121 @@
+"""`stepwell webhook deliveries` and `replay`: what webhooks brought, listed, and taken again."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from stepwell.cli.arguments import AsJson, Url, read_since
+from stepwell.cli.connect import connect
+from stepwell.cli.refusals import ApiProblem, JsonObject
+from stepwell.cli.screen import console, print_json
+from stepwell.cli.words import printable
+from stepwell.errors import UserError
+from stepwell.limits import PAGE_ITEMS, PAGE_ITEMS_MAX
+
+if TYPE_CHECKING:
+    from stepwell.cli.client import Client
+
+SOME_REFUSED = 1  # exit status
+PASSED_OVER = frozenset({"already_taken", "already_replayed"})
+
+
+def deliveries(
+    source: Annotated[
+        str, typer.Argument(metavar="SOURCE", help="Else all that keep what they bring.", show_default=False)
+    ] = "",
+    since: Annotated[
+        str, typer.Option("--since", metavar="TIME", show_default=False, help="Came since 2h, 7d, or a time.")
+    ] = "",
+    limit: Annotated[int, typer.Option("--limit", min=1, max=500, help="How many at most.")] = PAGE_ITEMS,
+    cursor: Annotated[str, typer.Option("--cursor", show_default=False, help="Go on from the page before.")] = "",
+    as_json: AsJson = False,
+    url: Url = "",
+) -> None:
+    """List what webhooks brought, newest first, of the sources that have `keep` in webhooks.yaml."""
+    filters = {"source": source, "since": read_since(since) if since else "", "limit": limit, "cursor": cursor}
+    with connect(url) as client:
+        page = client.deliveries({name: value for name, value in filters.items() if value})
+    if as_json:
+        print_json(page)
+        return
+    from stepwell.cli.render import deliveries_table  # noqa: PLC0415 - rich
+
+    if page.get("items"):
+        console().print(deliveries_table(page["items"], datetime.now(UTC)))
+    else:
+        typer.echo("no deliveries; a source keeps them with `keep: 7d` in webhooks.yaml", err=True)
+    if page.get("next_cursor"):
+        typer.echo(f"there are more: --cursor {page['next_cursor']}", err=True)
+
+
+def replay(
+    source: Annotated[str, typer.Argument(metavar="SOURCE", help="Its name in webhooks.yaml.", show_default=False)],
+    delivery: Annotated[
+        str, typer.Argument(metavar="DELIVERY", help="Its id, as `deliveries` lists it.", show_default=False)
+    ] = "",
+    since: Annotated[
+        str, typer.Option("--since", metavar="TIME", show_default=False, help="All that came since 2h, or a time.")
+    ] = "",
+    again: Annotated[
+        bool, typer.Option("--again", help="Even what became an event or a run before: it is processed once more.")
+    ] = False,
+    as_json: AsJson = False,
+    url: Url = "",
+) -> None:
+    """Map what came in again, by what webhooks.yaml says today, and send it under a new id.
+
+    What became an event or a run before is passed over, unless --again. Exit status 1: not all could be mapped.
+    """
+    if bool(delivery) == bool(since):
+        raise UserError("name a delivery, or --since", code="bad_usage", hint=f"stepwell webhook deliveries {source}")
+    with connect(url) as client:
+        if delivery:
+            _tell([_replayed(delivery, client.replay(source, delivery, again=again))], as_json)
+            return
+        found = [one["id"] for one in _since(client, source, read_since(since))]
+        results = [_tried(client, source, one, again=again) for one in reversed(found)]  # in the order they came
+    _tell(results, as_json)
+    if any("refused" in one for one in results):
+        raise typer.Exit(SOME_REFUSED)
+
+
+def _since(client: Client, source: str, since: str) -> Iterator[JsonObject]:
+    filters: dict[str, Any] = {"source": source, "since": since, "limit": PAGE_ITEMS_MAX}
+    while True:
+        page = client.deliveries(filters)
+        yield from page.get("items", ())
+        if not page.get("next_cursor"):
+            return
+        filters["cursor"] = page["next_cursor"]
+
+
+def _tried(client: Client, source: str, delivery: str, *, again: bool) -> JsonObject:
+    """One of several: what cannot be taken again does not keep the others from it."""
+    try:
+        return _replayed(delivery, client.replay(source, delivery, again=again))
+    except ApiProblem as problem:
+        if problem.status >= 500:
+            raise
+        kind = "passed_over" if problem.code in PASSED_OVER else "refused"
+        return {"delivery": delivery, kind: problem.message}
+
+
+def _replayed(delivery: str, answer: JsonObject) -> JsonObject:
+    return {"delivery": delivery, **answer}
+
+
+def _tell(results: list[JsonObject], as_json: bool) -> None:
+    if as_json:
+        print_json({"items": results})
+        return
+    words = {"event_id": "sent as event {}", "run_id": "started {}", "ignored": "ignored: `match` is false",
+             "passed_over": "passed over: {}", "refused": "refused: {}"}  # fmt: skip
+    for one in results:
+        told = next(words[name].format(value) for name, value in one.items() if name in words)
+        console().print(printable(f"{one['delivery']}: {told}"), soft_wrap=True)
+    if not results:
+        typer.echo("no deliveries", err=True)
