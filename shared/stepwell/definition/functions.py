@@ -60,7 +60,7 @@ class Found:
 def functions_in(text: str, file: str) -> tuple[list[Found], list[Problem]]:
     """The functions marked `@workflow` at the top of a module. A module that cannot be read has none, and a problem."""
     try:
-        tree = ast.parse(text, file)
+        tree = _parsed(text, file)
     except (SyntaxError, ValueError, RecursionError) as error:
         line = getattr(error, "lineno", None) or 0
         return [], [Problem("bad_syntax", f"Python cannot read the module: {error}", file=file, line=line)]
@@ -81,6 +81,13 @@ def functions_in(text: str, file: str) -> tuple[list[Found], list[Problem]]:
         path = f"python:{PurePath(file).stem}.{node.name}"
         found.append(Found({"workflow": options.pop("name", node.name), "function": path, **options}, node.lineno))
     return found, problems
+
+
+def _parsed(text: str, file: str) -> ast.Module:
+    try:
+        return ast.parse(text, file)
+    except SystemError:  # CPython 3.11 miscounts its own depth where a collection of garbage runs code in between
+        return ast.parse(text, file)
 
 
 def _marked(tree: ast.Module) -> Iterator[tuple[ast.AsyncFunctionDef | ast.FunctionDef, ast.expr]]:

@@ -52,7 +52,7 @@ def _go_on(moment: Moment, token: Token, last: Record) -> Action:
         case _, RetryAt(at_ms) if moment.now_ms < at_ms:
             return Rest(at_ms)
         case Kind.BEGAN, _:
-            return functions.asked(moment) or Write(lost_record(moment, token))
+            return functions.amid(moment) or Write(lost_record(moment, token))
         case Kind.ACTED, _:
             return settle(moment, token)
         case _, Fork(width=0):
@@ -60,7 +60,7 @@ def _go_on(moment: Moment, token: Token, last: Record) -> Action:
         case _, Fork():
             return Rest()
         case _, Pause() as pause:
-            return Write(waiting_record(moment, token, pause))
+            return functions.amid(moment) or Write(waiting_record(moment, token, pause))
         case _, Goto() | RetryAt() | CleanUp():
             return _enter(moment, token, token.node)
     raise EngineFault(f"a log cannot stand at {last.kind} with next {last.next}", code="broken_log")
@@ -71,7 +71,7 @@ def _settle(moment: Moment, token: Token) -> Action:
     is_of_step = token.parked is not None and token.parked.asked_by_step is not None
     if moment.graph.function and not is_of_step:
         return _enter(moment, token, token.node)
-    return functions.asked(moment) or settle(moment, token)
+    return functions.amid(moment) or settle(moment, token)
 
 
 def _first(moment: Moment, token: Token) -> Action:

@@ -7,12 +7,13 @@ its last one. So a wait, a retry, a fork and a child run are for a function what
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 from stepwell.definition.graph import Graph, Node, Step
 from stepwell.engine import waits
-from stepwell.engine.actions import Action, AskFunction, RunStep, Write
+from stepwell.engine.actions import Action, AskFunction, Rest, RunStep, Write
 from stepwell.engine.compensation import ending
-from stepwell.engine.journal import CODE, LOST, PATCH
+from stepwell.engine.journal import CODE, LOST
 from stepwell.engine.names import Moment
 from stepwell.engine.records import (
     Arm,
@@ -25,7 +26,6 @@ from stepwell.engine.records import (
     Next,
     Parked,
     Record,
-    RetryAt,
     Status,
 )
 from stepwell.engine.routing import step_limit
@@ -42,6 +42,16 @@ _TIMED_OUT = frozenset({"event_timeout", "approval_timeout", "callback_timeout",
 def asked(moment: Moment) -> AskFunction | None:
     """The question to the function; None where it was asked, or there is none."""
     return AskFunction() if moment.graph.function and moment.turn is None else None
+
+
+def amid(moment: Moment) -> Action | None:
+    """What comes before a step of a function goes on: the question which one it is. None where that is known.
+
+    With code that does not say it, nothing is written: the step has begun, and a wait for code would forget that.
+    """
+    if moment.turn is None or isinstance(moment.turn.result, Suspended):
+        return asked(moment)
+    return Rest(moment.now_ms + _LOOKS_MS[0])
 
 
 def with_operation(graph: Graph, turn: Turn | None) -> Graph:
@@ -61,9 +71,11 @@ def enter(moment: Moment, token: Token) -> Action:
             return _step(moment, token, asked.step, asked, turn.result.slot)
         case Suspended(asked) if asked.branches:
             group = Group("", moment.graph.start, len(asked.branches), asked.max_concurrency, asked.is_apart)
-            return Write(_written(moment, token, Kind.MOVED, asked.name, turn, next=Fork((group,), asked.kind)))
+            return Write(
+                record(moment, token, Kind.MOVED, asked.name, writes=turn.writes, next=Fork((group,), asked.kind))
+            )
         case Suspended(asked):
-            return Write(_written(moment, token, Kind.WAITING, asked.name, turn, parked=_parked(moment, token, asked)))
+            return Write(_waiting(moment, token, asked, turn))
         case Completed() | Failed() | ContinueAs() if token.cleaning is not None:
             return Write(_returned(moment, token, turn, next=End(token.cleaning.status)))
         case Completed(value):
@@ -100,10 +112,14 @@ def _turn(moment: Moment) -> Turn:
 
 def _step(moment: Moment, token: Token, step: Step, asked: Asked, slot: int) -> Action:
     entered = token.next_slot if slot < 0 else slot
-    is_again = slot >= 0 and token.last is not None and isinstance(token.last.next, RetryAt)
     given = step.input.evaluate({}) if step.input else None
     key = f"{moment.run.run_id}:{token.id}:{entered}"
-    return RunStep(asked.name, step, given, token.attempt + 1 if is_again else 1, key, at_ms=moment.now_ms)
+    return RunStep(asked.name, step, given, token.attempt + 1 if slot >= 0 else 1, key, at_ms=moment.now_ms)
+
+
+def _waiting(moment: Moment, token: Token, asked: Asked, turn: Turn) -> Record:
+    parked = _parked(moment, token, asked)
+    return record(moment, token, Kind.WAITING, asked.name, writes=turn.writes, parked=parked)
 
 
 def _parked(moment: Moment, token: Token, asked: Asked) -> Parked:
@@ -142,10 +158,5 @@ def _failed(moment: Moment, token: Token, failure: Failure) -> Next:
     return ending(moment.graph, token, End(status), failure, failure.step)
 
 
-def _returned(moment: Moment, token: Token, turn: Turn, **parts: object) -> Record:
-    return _written(moment, token, Kind.RETURNED, moment.graph.start, turn, **parts)
-
-
-def _written(moment: Moment, token: Token, kind: Kind, node: str, turn: Turn, **parts: object) -> Record:
-    rules = tuple(PATCH + name for name in turn.patches)
-    return record(moment, token, kind, node, writes=turn.writes, rules=rules, **parts)
+def _returned(moment: Moment, token: Token, turn: Turn, **parts: Any) -> Record:
+    return record(moment, token, Kind.RETURNED, moment.graph.start, writes=turn.writes, **parts)

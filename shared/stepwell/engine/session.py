@@ -9,6 +9,7 @@ replaying is what a session does, and one that is kept goes on with the records 
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable, Coroutine
 from contextvars import ContextVar
 from typing import Any, TypeAlias
@@ -32,7 +33,7 @@ class Session:
         body: Body,
         since_ms: int,
         *,
-        raised: Callable[[Failure], BaseException],
+        raised: Callable[[Failure, Asked | None], BaseException],
         told: Callable[[BaseException], Failure],
         stored: Callable[[object], Json],
         slot: int = -1,
@@ -109,6 +110,7 @@ class Session:
         token = CURRENT.set(self)
         self._is_closed = True
         try:
+            _close_unstarted(self._asked)
             self._body.close()
         except Exception:  # its log says where it stands: what a `finally` meets here will be met again in its place
             return
@@ -147,10 +149,11 @@ class Session:
 
     def _run(self, entry: Entry | None) -> None:
         """To the next operation, or to the end."""
-        self._asked, self._fresh = None, []
+        asked, self._asked, self._fresh = self._asked, None, []
         token = CURRENT.set(self)
+        _close_unstarted(asked)
         try:
-            self._suspend(self._sent(entry))
+            self._suspend(self._sent(entry, asked))
         except StopIteration as end:
             self._end(end.value)
         except Cancelled as error:
@@ -160,11 +163,11 @@ class Session:
         finally:
             CURRENT.reset(token)
 
-    def _sent(self, entry: Entry | None) -> object:
+    def _sent(self, entry: Entry | None, asked: Asked | None) -> object:
         if entry is not None and entry.kind == INTERRUPTED:
             return self._body.throw(Cancelled(entry.name))
         if entry is not None and entry.error is not None:
-            return self._body.throw(self._raised(entry.error))
+            return self._body.throw(self._raised(entry.error, asked))
         return self._body.send(None if entry is None else entry.value)
 
     def _suspend(self, asked: object) -> None:
@@ -182,3 +185,12 @@ class Session:
             self._result = Completed(self._stored(value))
         except Exception as error:  # of any type, for it makes JSON of users' objects
             self._result = Failed(self._told(error))
+
+
+def _close_unstarted(asked: Asked | None) -> None:
+    """The coroutines that were awaited in branches, and that ran in another process, or never will."""
+    for one in asked.branches if asked is not None and isinstance(asked.branches, tuple) else ():
+        if inspect.iscoroutine(one) and inspect.getcoroutinestate(one) == inspect.CORO_CREATED:
+            one.close()
+        else:  # an operation may have branches itself
+            _close_unstarted(getattr(one, "asked", None))

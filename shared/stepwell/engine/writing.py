@@ -9,6 +9,7 @@ from stepwell.definition.graph import Expression, Graph, Json, Node
 from stepwell.engine import waits
 from stepwell.engine.actions import RunStep
 from stepwell.engine.compensation import ending
+from stepwell.engine.journal import PATCH
 from stepwell.engine.names import Moment, Names, node_of
 from stepwell.engine.records import (
     CleanUp,
@@ -178,7 +179,11 @@ def node_named(graph: Graph, name: str) -> Node:
     return node
 
 
-def record(moment: Moment, token: Token, kind: Kind, node: str, **parts: object) -> Record:
+def record(
+    moment: Moment, token: Token, kind: Kind, node: str, *, rules: tuple[str, ...] = (), **parts: object
+) -> Record:
     """Causal time: never behind the record it follows, nor the run's own start."""
+    if moment.turn is not None:  # a replay is to find the patches in the record that begins the operation
+        rules = (*(PATCH + name for name in moment.turn.patches), *rules)
     at_ms = max(moment.now_ms, moment.run.created_ms, token.last.at_ms if token.last else 0)
-    return Record(token.next_slot, kind, moment.by, at_ms, node, **parts)  # type: ignore[arg-type]  # by field name
+    return Record(token.next_slot, kind, moment.by, at_ms, node, rules=rules, **parts)  # type: ignore[arg-type]  # by field name

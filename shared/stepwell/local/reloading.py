@@ -51,8 +51,6 @@ class Reloader:
         if any(path.suffix == ".py" for path in changed):
             self._local.steps.reload()
             log.info("reloaded modules: %s", ", ".join(sorted(path.name for path in changed if path.suffix == ".py")))
-        if not any(_is_read(path) for path in changed):
-            return
         before = dict(self._local.parts.catalog.current)
         loaded = load_folder(self._folder)
         tell_problems(loaded.problems)

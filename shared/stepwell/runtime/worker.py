@@ -179,7 +179,7 @@ class Worker:
             winner = await self._logbook.append(at, began)
             if winner is not None:  # an earlier delivery began it: what came of it is for the next look to say
                 return at.after(winner) if winner.by == wake.id else None
-            at = at.after(began)
+            at = replace(at.after(began), turn=at.turn)  # the step is still what its function asked for
         log_started(at, action)
         outcome = replace(await self._outcome(at, action, policy), started_ms=action.at_ms)
         moment = self._logbook.moment(at, wake.id, self._jitter())

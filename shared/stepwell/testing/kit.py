@@ -23,7 +23,7 @@ from stepwell.definition.expressions import compile_expression
 from stepwell.definition.graph import Graph, Json
 from stepwell.engine.entries import entry_json
 from stepwell.errors import DefinitionError, Problem
-from stepwell.limits import FORK_WIDTH, PAGE_ITEMS_MAX
+from stepwell.limits import FORK_WIDTH, PAGE_ITEMS_MAX, SESSIONS_KEPT
 from stepwell.local.clocks import VirtualClock
 from stepwell.local.inbox import Inbox
 from stepwell.local.memory import MemoryBlobs, MemoryQueue, MemoryStore
@@ -183,11 +183,12 @@ def in_memory() -> Backend:
 class Stepwell:
     """A whole Stepwell in memory: the engine and the API's operations of production, on a clock that a test moves."""
 
-    def __init__(self, folder: Path, backend: Backend | None = None) -> None:
+    def __init__(self, folder: Path, backend: Backend | None = None, *, sessions: int = SESSIONS_KEPT) -> None:
+        """`sessions`: how many durable functions are kept between two operations; with 0 each operation is a replay."""
         backend = backend or in_memory()
-        self._clock, self._inbox = backend.clock, backend.inbox
+        self._folder, self._clock, self._inbox = folder, backend.clock, backend.inbox
         self._links = Links(URL, lambda: [b"the key of the testing kit, for no other use"])
-        self._steps = MockedSteps(folder, self._clock, self._links)
+        self._steps = MockedSteps(folder, self._clock, self._links, sessions)
         self._graphs: dict[str, Graph] = {}
         self._numbers = count(1)
         self._parts = assemble(
@@ -201,10 +202,23 @@ class Stepwell:
         )
         self.service = self._parts.service
         self._ticker = Ticker(self._parts)
-        loaded = load_folder(folder)
+        self._sources = self._load()
+
+    def reload(self) -> None:
+        """Deploys the folder as it is now: runs under way go on with the new code."""
+        self.settle()
+        self._steps.reload()
+        self._sources = self._load()
+
+    def close(self) -> None:
+        """Lets the durable functions go that still wait: their `finally` runs now, not when Python comes to it."""
+        self._steps.close()
+
+    def _load(self) -> Mapping[str, Json] | None:
+        loaded = load_folder(self._folder)
         _refuse_errors(loaded.errors)
-        self._sources = loaded.webhooks
         self._deploy(loaded.graphs)
+        return loaded.webhooks
 
     def webhooks(self, secrets: Mapping[str, str]) -> Webhooks:
         """The sources of the folder's `webhooks.yaml`, to be called as their senders do; `secrets` by variable."""

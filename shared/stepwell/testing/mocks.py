@@ -38,12 +38,18 @@ class Mock:
 class MockedSteps:
     """The real executor, but where a mock goes by the step's name: its node, its function, or its whole `run`."""
 
-    def __init__(self, folder: Path, clock: Clock, links: Links) -> None:
-        self._real = FunctionSteps(folder, clock, links=links)
+    def __init__(self, folder: Path, clock: Clock, links: Links, sessions: int) -> None:
+        self._real = FunctionSteps(folder, clock, links=links, sessions=sessions)
         self._mocks: dict[str, Mock] = {}
 
     def add(self, name: str, mock: Mock) -> None:
         self._mocks[name] = mock
+
+    def reload(self) -> None:
+        self._real.reload()
+
+    def close(self) -> None:
+        self._real.close()
 
     def policy(self, step: Step) -> Policy:
         return self._real.policy(step)

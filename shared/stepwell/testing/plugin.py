@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -14,12 +15,21 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 @pytest.fixture
-def stepwell(request: pytest.FixtureRequest) -> object:
+def stepwell(request: pytest.FixtureRequest) -> Iterator[object]:
     """A Stepwell in memory over a workflow folder: the ini option's, the test's own, or `workflows/` above it."""
     from stepwell.testing.kit import Stepwell  # noqa: PLC0415  a test run that does not ask for it does not pay for it
 
     named = str(request.config.getini("stepwell_folder"))
-    return Stepwell(workflow_folder(request.path, request.config.rootpath, named))
+    kit = Stepwell(workflow_folder(request.path, request.config.rootpath, named))
+    yield kit
+    kit.close()
+
+
+def _has_workflows(folder: Path) -> bool:
+    if any(path for ending in _ENDINGS for path in folder.glob(ending)):
+        return True
+    modules = (path for path in folder.glob("*.py") if not path.stem.startswith(("test_", "conftest")))
+    return any(b"@workflow" in path.read_bytes() for path in modules)
 
 
 def workflow_folder(test: Path, root: Path, named: str) -> Path:
@@ -28,7 +38,7 @@ def workflow_folder(test: Path, root: Path, named: str) -> Path:
         return root / named
     for folder in (test.parent, *test.parent.parents):
         for candidate in (folder, folder / "workflows"):
-            if any(path for ending in _ENDINGS for path in candidate.glob(ending)):
+            if _has_workflows(candidate):
                 return candidate
         if folder == root:
             break

@@ -8,17 +8,19 @@ import random
 from collections.abc import Awaitable, Callable, Iterable, Mapping, MutableMapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
+from functools import lru_cache
 from types import MappingProxyType
 from typing import Any
 from uuid import UUID
 
 from stepwell.definition.authoring import WORKFLOW_MARK, Duration, Retry
 from stepwell.definition.durations import parse_duration, show_duration
+from stepwell.definition.expressions import compile_expression
 from stepwell.definition.graph import Approvers, Call, Child, Json, Step, Wait
 from stepwell.definition.text import NAME, NAME_HINT
 from stepwell.engine.session import CURRENT, Session
 from stepwell.engine.turns import Asked, ContinueAs, Given
-from stepwell.errors import InvalidInput
+from stepwell.errors import ExpressionError, InvalidInput
 from stepwell.limits import (
     APPROVERS,
     CHILDREN,
@@ -51,6 +53,7 @@ class FunctionSession(Session):
     state: MutableMapping[str, Any]
     chance: random.Random
     callbacks = 0  # given out so far
+    outer: FunctionSession | None = None  # the parent's, of no use but for this branch
     place = ""  # of its callbacks: the run and the token
 
 
@@ -145,7 +148,7 @@ class Context:
             "event",
             event=_name(name),
             key=None if key is None else Given(str(key), text=repr(key)),
-            match=None if match is None else Given(None, text=match),
+            match=None if match is None else Given(None, text=_condition(match)),
             timeout_ms=_limit_ms("event", timeout),
         )
         return Operation(Asked("event", name, wait=wait), reader_of(type), is_default_limit=timeout is None)
@@ -334,6 +337,16 @@ def _limit_ms(kind: str, given: Duration | timedelta | None) -> int | None:
         raise InvalidInput(f"{show_duration(limit_ms)} is over the maximum of {kind}: {show_duration(most_ms)}",
                            code="timeout_too_long")  # fmt: skip
     return limit_ms
+
+
+@lru_cache(maxsize=1_024)
+def _condition(text: str) -> str:
+    """Raises InvalidInput for what is no CEL: nothing that comes could ever fit it."""
+    try:
+        compile_expression(text)
+    except ExpressionError as error:
+        raise InvalidInput(f"`match` cannot be read: {error.message}", code=error.code, hint=error.hint) from error
+    return text
 
 
 def _check_width(awaited: Sequence[Awaitable[Any]], what: str) -> None:

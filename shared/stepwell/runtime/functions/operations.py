@@ -30,12 +30,27 @@ class Operation(Generic[T]):
         self.asked, self.read, self.is_default_limit = asked, read, is_default_limit
 
     def __await__(self) -> Generator[Asked, Json, T]:
-        made: T = self.read((yield self.asked))
+        made: T = self.read((yield from self.raw()))
         return made
+
+    def raw(self) -> Generator[Asked, Json, Json]:
+        """Asks for it, and gives what is stored: a branch leaves the reading to its parent."""
+        return (yield self.asked)
 
     @property
     def is_timer(self) -> bool:
         return self.asked.kind == "sleep"
+
+
+class Nothing(Operation[list[Any]]):
+    """`all` and `map` of nothing: there is nothing to ask for."""
+
+    def __init__(self) -> None:
+        super().__init__(Asked("all", "all"), copy_of)
+
+    def raw(self) -> Generator[Asked, Json, Json]:
+        yield from ()
+        return []
 
 
 class First(tuple[Any, ...]):
@@ -66,6 +81,8 @@ class Mapped(Sequence[Operation[Any]]):
 
 def together(awaited: Sequence[Awaitable[Any]], *, name: str = "all", max_concurrency: int = 0) -> Operation[list[Any]]:
     """All of them: one wait or one set of child runs where they are no more than that, else branches."""
+    if not awaited:
+        return Nothing()
     operations = [one for one in awaited if isinstance(one, Operation)]
     if len(operations) == len(awaited) and not max_concurrency:
         if all(one.asked.call is not None for one in operations):

@@ -10,7 +10,7 @@ from __future__ import annotations
 import inspect
 import random
 from collections import OrderedDict
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Generator, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
 from threading import Lock
@@ -41,6 +41,8 @@ class _Forked:
     asked: Asked
     session: FunctionSession
     taken: set[int]
+    is_kept: bool = True  # for its other branches
+    is_own: bool = True  # else the session is the parent's, which goes on
 
 
 class Sessions:
@@ -60,7 +62,7 @@ class Sessions:
         with self._lock:
             session = self._warm.pop(key, None)
         if session is not None and not _can_go_on(session, at):
-            self._threads.run(session.close, SESSION_SECONDS)
+            self._let_go(session)
             session = None
         if session is None:
             return await self._replayed(at)
@@ -68,11 +70,14 @@ class Sessions:
         found = self._run(at, partial(self._go_on, session, records, at))
         return self._told(at, found)
 
-    def reload(self) -> None:
-        """The code has changed: every session is replayed."""
+    def close(self) -> None:
+        """Lets every session go: their code has changed, or the process is about to end."""
         with self._lock:
+            held = [*self._warm.values(), *(one.session for one in self._forked.values() if one.is_own)]
             self._warm.clear()
             self._forked.clear()
+        for session in held:
+            self._let_go(session)
 
     # -- replaying
 
@@ -80,26 +85,40 @@ class Sessions:
         made = await self._begun(at)
         return self._told(at, made)
 
-    async def _begun(self, at: Standing) -> tuple[FunctionSession | None, Turn]:
+    async def _begun(self, at: Standing, *, anew: bool = False) -> tuple[FunctionSession | None, Turn]:
+        """`anew`: nothing of it may be another session's, for a coroutine runs once."""
         place = parent_of(at.token.id)
         if place is None:
             given, state, records = await self._journal(at)
             return self._run(at, partial(self._begin, at, given, state, records))
-        forked = await self._fork(at.run_id, *place[:2])
+        index = place[2]
+        forked = await self._fork(at.run_id, *place[:2], anew=anew)
+        if isinstance(forked, _Forked) and not self._take(forked, index):
+            forked = await self._fork(at.run_id, *place[:2], anew=True)
         if isinstance(forked, Turn):
             return None, forked
-        index = place[2]
-        if not isinstance(forked.asked.branches[index], Operation):
-            with self._lock:
-                is_taken = index in forked.taken
-                forked.taken.add(index)
-            if is_taken:  # a coroutine runs once: another of its parent's is made
-                anew = await self._fork(at.run_id, *place[:2], anew=True)
-                if isinstance(anew, Turn):
-                    return None, anew
-                forked = anew
         records = list(await self._logbook.history(at.run_id, at.token.id, -1, None))
-        return self._run(at, partial(self._begin_branch, at, forked, index, records))
+        made = self._run(at, partial(self._begin_branch, at, forked, index, records))
+        if not forked.is_kept:
+            self._no_longer(forked, index, made[0])
+        return made
+
+    def _no_longer(self, forked: _Forked, index: int, session: FunctionSession | None) -> None:
+        """The parent is let go: with the branch itself, where that has branches which the parent's code has made."""
+        one: object = forked.asked.branches[index]
+        if session is not None and isinstance(one, Operation) and one.asked.branches:
+            session.outer = forked.session
+        else:
+            self._let_go(forked.session)
+
+    def _take(self, forked: _Forked, index: int) -> bool:
+        """Whether the branch can begin from here. A coroutine can once, unless it was closed."""
+        one: object = forked.asked.branches[index]
+        with self._lock:
+            is_fresh = index not in forked.taken
+            if not isinstance(one, Operation):
+                forked.taken.add(index)
+        return is_fresh and not (inspect.iscoroutine(one) and inspect.getcoroutinestate(one) != inspect.CORO_CREATED)
 
     async def _journal(self, at: Standing) -> tuple[Json, Mapping[str, Json], list[Record]]:
         """The function's input, its state then, and the records since: of the run, or since it began anew."""
@@ -119,11 +138,11 @@ class Sessions:
         fork = await self._logbook.fork(run_id, parent, slot)
         if fork is None:
             raise EngineFault(f"{parent} has no fork in slot {slot}", code="broken_log")
-        session, turn = await self._begun(fork.parent)
+        session, turn = await self._begun(fork.parent, anew=anew)
         if session is None or not isinstance(turn.result, Suspended) or not turn.result.asked.branches:
             return turn if isinstance(turn.result, Stuck) else _elsewhere(turn)
-        found = _Forked(turn.result.asked, session, set())
-        if not anew:
+        found = _Forked(turn.result.asked, session, set(), is_kept=not anew and self._kept > 0)
+        if found.is_kept:
             self._keep(self._forked, key, found)
         return found
 
@@ -132,7 +151,7 @@ class Sessions:
         with self._lock:
             found, parent = self._forked.get(key), self._warm.get(key[:2])
             if found is None and parent is not None and parent.stands_at(key[2]) and parent.asked is not None:
-                found = self._forked[key] = _Forked(parent.asked, parent, set())
+                found = self._forked[key] = _Forked(parent.asked, parent, set(), is_own=False)
             return found
 
     # -- users' code, in a thread that can be stopped
@@ -168,9 +187,6 @@ class Sessions:
         return session, _turn(session, at)
 
     def _go_on(self, session: FunctionSession, records: list[Record], at: Standing) -> tuple[FunctionSession, Turn]:
-        for one in session.asked.branches if session.asked else ():
-            if inspect.iscoroutine(one) and inspect.getcoroutinestate(one) == inspect.CORO_CREATED:
-                one.close()  # it ran in another process, or never will
         session.go_on(records)
         return session, _turn(session, at)
 
@@ -214,12 +230,28 @@ class Sessions:
             while len(held) > self._kept:
                 dropped.append(held.popitem(last=False)[1])
         for one in dropped:
-            session = one.session if isinstance(one, _Forked) else one
-            self._threads.run(session.close, SESSION_SECONDS)
+            if not isinstance(one, _Forked):
+                self._let_go(one)
+            elif one.is_own:
+                self._let_go(one.session)
+
+    def _let_go(self, session: FunctionSession) -> None:
+        self._threads.run(session.close, SESSION_SECONDS)
+        if session.outer is not None:
+            self._let_go(session.outer)
 
 
-async def _only(one: Operation[Any]) -> object:
-    return await one
+async def _only(one: Operation[Any]) -> Json:
+    """The body of a branch that is one operation."""
+    return await _Raw(one)
+
+
+@dataclass(frozen=True, slots=True)
+class _Raw:
+    one: Operation[Any]
+
+    def __await__(self) -> Generator[Asked, Json, Json]:
+        return self.one.raw()
 
 
 def _turn(session: FunctionSession, at: Standing) -> Turn:

@@ -14,7 +14,7 @@ from stepwell.engine.actions import Outcome
 from stepwell.engine.records import Failure, Pause
 from stepwell.engine.retry import Policy, resolve_policy
 from stepwell.errors import PortError, StepError, Transient, UserError
-from stepwell.limits import STEP_TIMEOUT_MS
+from stepwell.limits import SESSIONS_KEPT, STEP_TIMEOUT_MS
 from stepwell.runtime.callbacks import step_callback
 from stepwell.runtime.links import CallbackLink, Links
 from stepwell.runtime.logbook import Logbook, Standing
@@ -36,11 +36,19 @@ _logger = logging.getLogger("stepwell.worker")
 class FunctionSteps:
     """Runs Python functions of a workflow folder, and calls of other systems, outside any transaction."""
 
-    def __init__(self, folder: Path, clock: Clock, calls: Calls | None = None, links: Links | None = None) -> None:
-        """`links`: for the URLs of callbacks, where steps may have any."""
+    def __init__(
+        self,
+        folder: Path,
+        clock: Clock,
+        calls: Calls | None = None,
+        links: Links | None = None,
+        sessions: int = SESSIONS_KEPT,
+    ) -> None:
+        """`links`: for the URLs of callbacks, where steps may have any. `sessions`: how many functions are kept."""
         self._registry, self._clock, self._calls, self._links = Registry(folder), clock, calls or Calls(), links
         self._threads = StepThreads()
         self._sessions: Sessions | None = None  # of durable functions
+        self._sessions_kept = sessions
 
     def policy(self, step: Step) -> Policy:
         """A function that cannot be found or imported has no defaults; running it says what is wrong."""
@@ -90,13 +98,17 @@ class FunctionSteps:
 
         links = self._links
         url = None if links is None else lambda own, until_ms: links.callback_url(CallbackLink(own, until_ms))
-        return Sessions(logbook, self._registry, url)
+        return Sessions(logbook, self._registry, url, self._sessions_kept)
+
+    def close(self) -> None:
+        """Lets the durable functions go that are kept. They come back from their logs when they are needed."""
+        if self._sessions is not None:
+            self._sessions.close()
 
     def reload(self) -> None:
         """The folder changed: the next attempt runs the new code."""
         self._registry.reload()
-        if self._sessions is not None:
-            self._sessions.reload()
+        self.close()
         binding_of.cache_clear()
 
 

@@ -1,0 +1,1 @@
+"""Durable functions, as their writers use them."""

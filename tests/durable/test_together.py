@@ -1,0 +1,254 @@
+"""`all`, `first` and `map`: what they give, what becomes of those that lose, and how they nest."""
+
+from __future__ import annotations
+
+import pytest
+
+from stepwell.testing.kit import Stepwell
+from tests.durable.conftest import Flows
+
+HEAD = """
+from stepwell import ChildFailed, OperationFailed, Rejected, StepFailed, WaitTimedOut, workflow
+
+def double(n: int) -> int:
+    return n * 2
+
+def broken(n: int = 0):
+    raise ValueError(f"no {n}")
+
+@workflow
+async def child(ctx, n: int) -> int:
+    await ctx.sleep("30m")
+    return n
+
+async def leg(ctx, n):
+    doubled = await ctx.step(double, n)
+    await ctx.sleep(60 * n)
+    return doubled
+
+async def nothing(ctx):
+    return "at once"
+
+"""
+
+
+@pytest.fixture(params=[1_000, 0], ids=["warm", "cold"])
+def sessions(request: pytest.FixtureRequest) -> int:
+    """How many functions are kept between two operations: with none, each is replayed from its log."""
+    return int(request.param)
+
+
+def ended(kit: Stepwell, body: str) -> object:
+    """What the workflow gave, with two hours for it."""
+    run = kit.start("flow")
+    kit.advance("2h")
+    assert run.status == "completed", (run, run.error, run.view["waiting_data"])
+    return run.result
+
+
+def flow(body: str) -> str:
+    return HEAD + "@workflow\nasync def flow(ctx):\n" + "".join(f"    {line}\n" for line in body.strip().splitlines())
+
+
+def test_all_gives_the_results_in_order_whatever_it_is_made_of(flows: Flows, sessions: int) -> None:
+    kit = flows(flow("""
+got = await ctx.all(
+    ctx.step(double, 1), leg(ctx, 2), ctx.sleep(5), ctx.child(child, 3), ctx.event("e", timeout="3h"), nothing(ctx),
+    ctx.all(ctx.step(double, 4), ctx.step(double, 5)), ctx.all(), ctx.map(double, [6, 7]),
+    ctx.all(ctx.child(child, 8), ctx.child(child, 9)), ctx.all(ctx.event("f"), ctx.event("g")),
+)
+return got
+"""), sessions=sessions)  # fmt: skip
+    run = kit.start("flow")
+    for name in "efg":
+        kit.event(name, name.upper())
+    kit.advance("1h")
+    assert run.result == [2, 4, None, 3, "E", "at once", [8, 10], [], [12, 14], [8, 9], ["F", "G"]]
+
+
+def test_waits_that_are_awaited_together_are_one_wait(flows: Flows) -> None:
+    kit = flows(
+        flow("""
+return await ctx.all(ctx.event("a"), ctx.approval("boss"), ctx.event("b", key=1))
+""")
+    )
+    run = kit.start("flow")
+    kit.event("b", 2, key="1")
+    run.approve(by="ana")
+    kit.event("a", 1)
+    a, yes, b = run.result
+    assert (a, yes["by"], b) == (1, "ana", 2)
+    assert run.view["cost"]["records"] == 5  # one that waits, one for each that came, and the end
+
+
+def test_first_gives_a_value_for_each_that_is_no_timer(flows: Flows, sessions: int) -> None:
+    kit = flows(
+        flow("""
+paid, voided = await ctx.first(ctx.event("paid"), ctx.event("voided"), ctx.timer("1h"))
+late = await ctx.first(ctx.event("paid"), ctx.event("voided"), ctx.timer("1h"))
+return [paid, voided, list(late), late.winner, late.value]
+"""),
+        sessions=sessions,
+    )
+    run = kit.start("flow")
+    kit.event("voided", {"by": "ana"})
+    kit.advance("1h")
+    assert run.result == [None, {"by": "ana"}, [None, None], 2, None]
+
+
+def test_first_of_anything_cancels_the_losers_with_their_timers_and_children(flows: Flows, sessions: int) -> None:
+    kit = flows(flow("""
+got = await ctx.first(
+    leg(ctx, 50), ctx.event("never"), ctx.timer("90m"), ctx.child(child, 1), leg(ctx, 1), ctx.approval(),
+    ctx.all(ctx.step(double, 1), ctx.event("nor-this")), ctx.first(ctx.sleep("1d"), leg(ctx, 30)), ctx.callback(),
+)
+await ctx.sleep("1h")
+return [got.winner, got.value]
+"""), sessions=sessions)  # fmt: skip
+    run = kit.start("flow")
+    kit.advance("1m")
+    assert run.waiting_for == "sleep"
+    (lost,) = kit.runs("child")
+    assert lost.status == "cancelled"
+    assert {one["status"] for one in run.branches("0/0")} == {"completed", "cancelled"}
+    kit.event("never")
+    kit.event("nor-this")
+    kit.advance("1h")
+    assert run.result == [4, 2]
+    before = len(run.history)
+    kit.advance("3d")
+    assert len(run.history) == before
+
+
+def test_first_of_nested_combinators_reads_the_winner_as_it_is_typed(flows: Flows, sessions: int) -> None:
+    kit = flows(
+        flow("""
+from datetime import date
+got = await ctx.first(ctx.all(ctx.event("a", type=date), ctx.event("b")), ctx.timer("1h"), leg(ctx, 100))
+again = await ctx.all(ctx.first(ctx.event("c", type=date), ctx.timer("1h")), nothing(ctx))
+return [got.value[0].year, got.value[1], again[0].value.year, again[0].winner, list(again[0])[0].month]
+"""),
+        sessions=sessions,
+    )
+    kit.event("a", "2031-05-06")
+    kit.event("b", 1)
+    kit.event("c", "2032-07-08")
+    assert ended(kit, "") == [2031, 1, 2032, 0, 7]
+
+
+def test_a_coroutine_that_ends_at_once_wins(flows: Flows, sessions: int) -> None:
+    kit = flows(flow('return (await ctx.first(nothing(ctx), ctx.sleep("1d"))).value'), sessions=sessions)
+    assert ended(kit, "") == "at once"
+
+
+@pytest.mark.parametrize(
+    ("awaited", "raised", "kind"),
+    [
+        ("ctx.all(ctx.step(double, 1), ctx.step(broken), ctx.sleep('1d'))", "StepFailed", "ValueError"),
+        ("ctx.all(failing(ctx), ctx.sleep('1d'))", "StepFailed", "KeyError"),
+        ("ctx.all(ctx.sleep(1), ctx.event('a', timeout=1))", "WaitTimedOut", "event_timeout"),
+        ("ctx.all(ctx.event('a', timeout=1), ctx.event('b'))", "WaitTimedOut", "event_timeout"),
+        ("ctx.map(broken, range(3))", "StepFailed", "ValueError"),
+        ("ctx.first(ctx.step(broken), ctx.sleep('1d'))", "StepFailed", "ValueError"),
+        ("ctx.all(ctx.child('nobody'), ctx.sleep(1))", "ChildFailed", "unknown_workflow"),
+        ("ctx.all(ctx.all(ctx.step(broken), ctx.sleep(1)), ctx.sleep('1d'))", "StepFailed", "ValueError"),
+    ],
+)
+def test_a_branch_that_fails_raises_its_own_failure_and_ends_the_others(
+    flows: Flows, awaited: str, raised: str, kind: str
+) -> None:
+    kit = flows(
+        HEAD
+        + f"""
+async def failing(ctx):
+    await ctx.step(double, 1)
+    raise KeyError("gone")
+
+@workflow
+async def flow(ctx):
+    try:
+        await {awaited}
+    except OperationFailed as error:
+        return [type(error).__name__, error.type]
+"""
+    )
+    assert ended(kit, "") == [raised, kind]
+
+
+def test_a_map_of_none_one_and_many_gives_the_results_in_order(flows: Flows, sessions: int) -> None:
+    kit = flows(
+        flow("""
+none, one = await ctx.map(double, []), await ctx.map(double, [4])
+many = await ctx.map(double, range(150), max_concurrency=20)
+return [none, one, many == [2 * n for n in range(150)]]
+"""),
+        sessions=sessions,
+    )
+    assert ended(kit, "") == [[], [8], True]
+
+
+def test_a_map_has_no_more_at_work_than_it_may(flows: Flows) -> None:
+    kit = flows(
+        HEAD
+        + """
+from stepwell import wait_for_event
+
+def ask(n: int):
+    return wait_for_event("go", key=str(n))
+
+@workflow
+async def flow(ctx):
+    return await ctx.map(ask, range(4), max_concurrency=2)
+"""
+    )
+    run = kit.start("flow")
+    assert [one["status"] for one in run.branches()].count("waiting") == 2
+    for n in range(4):
+        kit.event("go", {"n": n}, key=str(n))
+    assert run.result == [{"n": n} for n in range(4)]
+
+
+def test_a_branch_reads_the_state_and_cannot_write_it(flows: Flows, sessions: int) -> None:
+    kit = flows(
+        flow("""
+ctx.state["a"] = 1
+async def reads():
+    await ctx.sleep(1)
+    return ctx.state["a"]
+async def writes():
+    ctx.state["a"] = 2
+try:
+    return [await ctx.all(reads(), ctx.sleep(1)), await ctx.all(writes(), ctx.sleep(2))]
+except StepFailed as error:
+    return error.type
+"""),
+        sessions=sessions,
+    )
+    assert ended(kit, "") == "TypeError"
+
+
+def test_what_cannot_be_awaited_together_is_told(flows: Flows) -> None:
+    kit = flows(
+        HEAD
+        + """
+@workflow
+async def flow(ctx, which: int):
+    import asyncio
+    await [
+        lambda: ctx.all(1), lambda: ctx.first(), lambda: ctx.all(*[ctx.sleep(1)] * 10_001), lambda: ctx.map(double, 3),
+    ][which]()
+"""
+    )
+    for which, code in enumerate(["bad_value", "bad_value", "bad_value", "TypeError"]):
+        run = kit.start("flow", {"which": which})
+        assert run.error is not None
+        assert (run.status, run.error["type"]) == ("failed", code)
+
+
+def test_a_cancel_ends_what_the_branches_do(flows: Flows) -> None:
+    kit = flows(flow('await ctx.all(leg(ctx, 10), ctx.child(child, 1), ctx.event("e"))'))
+    run = kit.start("flow")
+    assert run.status == "waiting"
+    assert run.cancel("enough")
+    assert run.status == "cancelled"
+    assert [one.status for one in kit.runs("child")] == ["cancelled"]

@@ -1,0 +1,251 @@
+"""A durable function's waits: sleeps, events, approvals, callbacks."""
+
+from __future__ import annotations
+
+import sys
+
+import pytest
+
+from stepwell.errors import Conflict
+from tests.durable.conftest import Flows
+
+HEAD = """
+from datetime import timedelta
+from stepwell import Rejected, StepFailed, WaitTimedOut, workflow
+
+"""
+
+
+def test_a_sleep_is_as_long_as_it_says_in_words_seconds_or_a_timedelta(flows: Flows) -> None:
+    kit = flows(
+        HEAD
+        + """
+@workflow
+async def flow(ctx):
+    start = ctx.now()
+    await ctx.sleep("1h")
+    await ctx.sleep(1.5)
+    await ctx.sleep(timedelta(days=2))
+    return (ctx.now() - start).total_seconds()
+"""
+    )
+    run = kit.start("flow")
+    kit.advance("30m")
+    assert (run.status, run.phase, run.waiting_for) == ("waiting", "sleeping", "sleep")
+    kit.advance("3d")
+    assert run.result == 3600 + 1.5 + 2 * 86400
+
+
+def test_an_event_ends_the_wait_for_its_name_its_key_and_what_it_must_hold(flows: Flows) -> None:
+    kit = flows(
+        HEAD
+        + """
+@workflow
+async def flow(ctx, order: int):
+    return await ctx.event("paid", key=order, match="event.amount >= 10")
+"""
+    )
+    run = kit.start("flow", {"order": 7})
+    assert run.waiting_for == "event"
+    kit.event("paid", {"amount": 50}, key="8")
+    kit.event("paid", {"amount": 5}, key="7")
+    assert run.status == "waiting"
+    kit.event("paid", {"amount": 10}, key="7")
+    assert run.result == {"amount": 10}
+
+
+def test_an_event_that_came_before_the_function_waited_is_not_lost(flows: Flows) -> None:
+    kit = flows(
+        HEAD
+        + """
+@workflow
+async def flow(ctx):
+    await ctx.sleep("1h")
+    return await ctx.event("paid", key="k")
+"""
+    )
+    run = kit.start("flow")
+    kit.event("paid", 1, key="k")
+    kit.advance("1h")
+    assert run.result == 1
+
+
+def test_a_wait_that_runs_out_of_time_raises_what_can_be_caught(flows: Flows) -> None:
+    kit = flows(
+        HEAD
+        + """
+@workflow
+async def flow(ctx):
+    try:
+        await ctx.event("paid", timeout="1h")
+    except WaitTimedOut as error:
+        return [error.type, error.category]
+"""
+    )
+    run = kit.start("flow")
+    kit.advance("1h")
+    assert run.result == ["event_timeout", "timeout"]
+
+
+def test_a_wait_that_runs_out_of_time_uncaught_ends_the_run_as_timed_out(flows: Flows) -> None:
+    kit = flows(
+        HEAD
+        + """
+@workflow
+async def flow(ctx):
+    await ctx.event("paid")
+"""
+    )
+    run = kit.start("flow")
+    kit.advance("24h")
+    assert run.error is not None
+    assert (run.status, run.error["type"], run.error["step"]) == ("timed_out", "event_timeout", "paid")
+
+
+def test_an_expression_that_cannot_be_read_fails_the_run(flows: Flows) -> None:
+    kit = flows(
+        HEAD
+        + """
+@workflow
+async def flow(ctx):
+    await ctx.event("paid", match="event.amount >")
+"""
+    )
+    run = kit.start("flow")
+    assert run.error is not None
+    assert (run.status, run.error["category"]) == ("failed", "validation")
+
+
+def test_an_approval_gives_who_decided_and_what_they_said(flows: Flows) -> None:
+    kit = flows(
+        HEAD
+        + """
+@workflow
+async def flow(ctx, amount: int):
+    yes = await ctx.approval("manager", {"amount": amount})
+    return [yes["decision"], yes["by"], yes["data"]]
+"""
+    )
+    run = kit.start("flow", {"amount": 80})
+    shown = run.view["waiting_data"]
+    assert (run.waiting_for, shown["type"], shown["amount"]) == ("approval", "manager", 80)
+    run.approve({"note": "fine"}, by="ana")
+    assert run.result == ["approved", "ana", {"note": "fine"}]
+    with pytest.raises(Conflict):
+        run.approve(by="bob")
+
+
+def test_a_no_is_raised_with_its_reason(flows: Flows) -> None:
+    kit = flows(
+        HEAD
+        + """
+@workflow
+async def flow(ctx, take: bool):
+    try:
+        await ctx.approval("manager")
+    except Rejected as error:
+        if not take:
+            raise
+        return [str(error), error.type]
+"""
+    )
+    taken, not_taken = kit.start("flow", {"take": True}), kit.start("flow", {"take": False})
+    taken.reject("too dear", by="ana")
+    not_taken.reject("too dear", by="ana")
+    assert taken.result == ["too dear (by ana)", "rejected"]
+    assert not_taken.error is not None
+    assert (not_taken.status, not_taken.error["type"], not_taken.error["message"]) == (
+        "failed",
+        "rejected",
+        "too dear (by ana)",
+    )
+
+
+def test_two_of_three_approvers_are_enough(flows: Flows) -> None:
+    kit = flows(
+        HEAD
+        + """
+@workflow
+async def flow(ctx):
+    yes = await ctx.approval("board", approvers=["ana", "bob", "eve"], need=2)
+    return yes["by"]
+"""
+    )
+    run = kit.start("flow")
+    run.approve(by="ana")
+    assert run.status == "waiting"
+    run.approve(by="eve")
+    assert run.status == "completed"
+
+
+def test_a_callback_is_given_away_and_its_url_ends_the_wait_once(flows: Flows) -> None:
+    kit = flows(
+        HEAD
+        + """
+SENT = []
+
+def send(url: str):
+    SENT.append(url)
+
+@workflow
+async def flow(ctx):
+    callback = ctx.callback(timeout="2d", type=dict[str, int])
+    await ctx.step(send, callback.url)
+    return (await callback)["paid"]
+""",
+        sessions=0,
+    )
+    run = kit.start("flow")
+    assert run.waiting_for == "callback"
+    kit.callback(_sent(), {"paid": 3})
+    assert run.result == 3
+
+
+def _sent() -> str:
+    return str(sys.modules["flow"].SENT[0])
+
+
+def test_a_callback_can_bring_an_error(flows: Flows) -> None:
+    kit = flows(
+        HEAD
+        + """
+SENT = []
+
+def send(url: str):
+    SENT.append(url)
+
+@workflow
+async def flow(ctx):
+    callback = ctx.callback()
+    await ctx.step(send, callback.url)
+    try:
+        await callback
+    except StepFailed as error:
+        return [error.type, str(error), error.data]
+"""
+    )
+    run = kit.start("flow")
+    assert run.waiting_for == "callback"
+    kit.callback(_sent(), error="Declined", message="no funds", body={"code": 5})
+    assert run.result == ["Declined", "no funds", {"code": 5}]
+
+
+def test_what_is_no_name_no_duration_or_too_long_is_told_with_a_code(flows: Flows) -> None:
+    kit = flows(
+        HEAD
+        + """
+@workflow
+async def flow(ctx, which: int):
+    await [
+        lambda: ctx.event("no spaces"), lambda: ctx.event("a", key=""), lambda: ctx.sleep("soon"),
+        lambda: ctx.sleep("400d"), lambda: ctx.event("a", timeout="31d"), lambda: ctx.sleep(-1),
+        lambda: ctx.approval(approvers=["a"], need=2), lambda: ctx.sleep(True),
+    ][which]()
+"""
+    )
+    codes = ["bad_name", "bad_key", "bad_duration", "timeout_too_long", "timeout_too_long", "bad_duration", "bad_value",
+             "bad_duration"]  # fmt: skip
+    for which, code in enumerate(codes):
+        run = kit.start("flow", {"which": which})
+        assert run.error is not None, (which, run.view["waiting_data"])
+        assert (run.status, run.error["type"], run.error["category"]) == ("failed", code, "validation")
