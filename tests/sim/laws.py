@@ -28,6 +28,7 @@ from tests.sim.fork_laws import (
 )
 from tests.sim.part_laws import is_still_wanted, laws_of_parts, stays
 from tests.sim.programs import expression
+from tests.sim.race_programs import laws_of_races
 from tests.sim.undo_laws import laws_of_undoing
 from tests.sim.world import World
 
@@ -57,7 +58,7 @@ def _check_end_of(world: World) -> None:
             for broken in of_token(world, token, log):
                 raise BrokenLawError(broken)
     of_run = (_law_4_events, _law_6_cancel, law_3_joins, law_3_branches, law_5_line, law_6_branches, law_9_calls)
-    for law in (*of_run, laws_of_parts, laws_of_dags, laws_of_undoing, _extra_runs):
+    for law in (*of_run, laws_of_races, laws_of_parts, laws_of_dags, laws_of_undoing, _extra_runs):
         for broken in law(world, logs):
             raise BrokenLawError(broken)
 

@@ -26,6 +26,7 @@ from tests.sim.fork_programs import make_program
 from tests.sim.laws import check_end, check_parked, check_quiet
 from tests.sim.part_programs import make_parts
 from tests.sim.programs import Program
+from tests.sim.race_programs import make_race
 from tests.sim.tree import RUN
 from tests.sim.undo_programs import with_compensations
 from tests.sim.world import START_MS, Actor, Letter, World
@@ -35,6 +36,7 @@ MOST_CALLS = 150_000
 CALM_AFTER_CALLS = 2_000  # a world that never calms proves nothing about its end
 MOST_ACTORS = 5
 BURSTS = (1, 2, 4, 8, 16, 32, 64)  # calls that one actor makes before another has its turn
+RACES_FROM = 5_000_000_000  # seeds from here on are of one event against one wait
 PARTS_FROM = 2_000_000_000  # seeds from here on are of programs that wait for several things
 FAMILIES = 1_000_000_000  # seeds from here on are of programs with child runs
 EARLY_MS = 60_000  # a one-time schedule is exact to the minute
@@ -51,6 +53,8 @@ class _HandsOver:
 
 
 def program_of(seed: int) -> Program:
+    if seed >= RACES_FROM:
+        return make_race(random.Random(f"program {seed}"))
     make = make_program if seed < FAMILIES else make_family if seed < PARTS_FROM else make_parts
     program = make(random.Random(f"program {seed}"))
     return with_compensations(program, random.Random(f"compensations {seed}")) if seed < FAMILIES else program

@@ -14,7 +14,7 @@ import pytest
 
 from tests.sim import child_mutants, dag_mutants, fork_mutants, part_mutants, undo_mutants
 from tests.sim.mutants import MUTANTS
-from tests.sim.schedule import FAMILIES, PARTS_FROM, program_of, run_schedule
+from tests.sim.schedule import FAMILIES, PARTS_FROM, RACES_FROM, program_of, run_schedule
 
 SCHEDULES = 600
 PARTS = 3  # what breaks is told when its part is over
@@ -37,6 +37,7 @@ NEAR = {  # where a rare one was caught last: looked at first, then all the othe
     "votes_are_counted": 55,
 }
 OF_FAMILIES = 80  # schedules of runs that start others
+OF_RACES = 600  # schedules of one event against one wait
 OF_WAITS = 200  # schedules of waits for several things
 TOLD = 32  # seeds whose stories are told twice
 
@@ -89,6 +90,18 @@ def test_every_law_holds_for_runs_that_start_others(part: int) -> None:
 def test_every_law_holds_for_waits_for_several_things() -> None:
     """Documents, votes, all of several events, and events that stay for others."""
     assert broken(range(PARTS_FROM, PARTS_FROM + OF_WAITS)) is None
+
+
+def test_an_event_ends_its_wait_once_whether_it_comes_before_while_or_after_that_is_registered() -> None:
+    assert broken(range(RACES_FROM, RACES_FROM + OF_RACES)) is None
+
+
+@pytest.mark.parametrize("name", ["event_after_log", "event_after_waits"])
+def test_a_wakeup_that_is_lost_in_such_a_race_is_noticed(name: str) -> None:
+    with MUTANTS[name]():
+        found = broken(range(RACES_FROM, RACES_FROM + OF_RACES))
+    assert found is not None
+    assert run_schedule(found[0]) is None
 
 
 @pytest.mark.parametrize("name", sorted(MUTANTS))

@@ -25,6 +25,7 @@ from stepwell.runtime.catalog import Catalog
 from stepwell.runtime.messages import Publish, from_json, to_json
 from stepwell.runtime.ports import Consumed, Event, Lane, Ports
 from tests.sim.programs import SUFFIX, Program, expression
+from tests.sim.race_programs import LAST_CALL
 from tests.sim.tree import RUN, Logs
 
 _REGISTERING = frozenset({"append", "change_status", "pending_events", "put_waiter"})  # the calls of a new wait
@@ -188,7 +189,7 @@ class World:
         if name == "append" and '"kind":"waiting"' in args[3]:
             parked = decode_record(args[3]).parked
             self.wanted = [topic for arm in parked.arms for topic in arm.topics] if parked else []
-        if name in _REGISTERING and self.wanted and self.rng.random() < self.chances.tempt:
+        if name in _REGISTERING and self.wanted and self._is_time(name):
             self.tempted += 1
             topic = self.wanted.pop(self.rng.randrange(len(self.wanted)))
             event = Event(
@@ -198,8 +199,24 @@ class World:
                 self.now_ms,
                 self.now_ms + 10**9,
             )
-            self.post(Letter(str(Lane.RESUME), to_json(Publish(event)), self.now_ms))
-            self.urgent.append(self.letters[-1])
+            after_ms = 1 if self.program.race == "after" else 0
+            self.post(Letter(str(Lane.RESUME), to_json(Publish(event)), self.now_ms + after_ms))
+            if self.program.race:
+                self.wanted = []  # one event, and no more
+            if not after_ms:
+                self.urgent.append(self.letters[-1])
+
+    def _is_time(self, name: str) -> bool:
+        """Whether the event is sent now: anywhere among these calls, or where the program says."""
+        match self.program.race:
+            case "":
+                return self.rng.random() < self.chances.tempt
+            case "before":
+                return True  # before the very first of them
+            case "after":
+                return name == LAST_CALL
+            case _:
+                return name == LAST_CALL or self.rng.random() < 0.4
 
     def hurry(self, name: str, args: tuple[Any, ...]) -> None:
         """While a child is made, a client ends the run that makes it, which was to come later."""

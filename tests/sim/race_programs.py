@@ -1,0 +1,40 @@
+"""One event against one wait: sent just before it is registered, while it is, or just after. Nothing else happens.
+
+So small a program is done in a millisecond, and its few races are met in every order there is.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from stepwell.definition.graph import END, Graph, Node, Rule, Step, Wait
+from stepwell.engine.records import Kind, Record
+from tests.sim.programs import KEY, Program
+
+if TYPE_CHECKING:
+    from tests.sim.world import World
+
+WHEN = ("before", "while", "after")
+LAST_CALL = "pending_events"  # of who registers a wait
+
+
+def make_race(rng: random.Random) -> Program:
+    """A step, a wait for an event without a time limit, a step."""
+    nodes = {
+        "n0": Node("n0", step=Step("python:sim.n0"), rules=(Rule("n0.next", "next", to="n1"),)),
+        "n1": Node("n1", wait=Wait("event", event="a", key=KEY), rules=(Rule("n1.next", "next", to="n2"),)),
+        "n2": Node("n2", step=Step("python:sim.n2"), rules=(Rule("n2.next", "next", to=END),)),
+    }
+    return Program(Graph("sim", "sha256:sim", "timeline", "n0", nodes, {}), {}, {}, frozenset(), (), (),
+                   race=rng.choice(WHEN))  # fmt: skip
+
+
+def laws_of_races(world: World, logs: dict[str, list[Record]]) -> Iterator[str]:
+    """Tells what is broken."""
+    if not world.program.race or not world.tempted:  # or the step before failed
+        return
+    ended = [record.resumption for log in logs.values() for record in log if record.kind is Kind.RESUMED]
+    if [one.kind for one in ended if one] != ["event"]:
+        yield f"law 4: an event sent {world.program.race} its wait was registered ended it {len(ended)} times"
