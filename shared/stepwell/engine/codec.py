@@ -30,7 +30,7 @@ from stepwell.engine.records import (
     Topic,
 )
 from stepwell.engine.table import Phase
-from stepwell.engine.token import Cleaning, StepView, Token, Undoing
+from stepwell.engine.token import Cleaning, Locks, StepView, Token, Undoing
 
 T = TypeVar("T")
 
@@ -62,6 +62,8 @@ def encode_token(token: Token) -> str:
             "undoing",
             "received",
             "cleaning",
+            "locks",
+            "released",
         ),
     )
     out["last"] = _record_to_json(token.last) if token.last else None
@@ -80,6 +82,10 @@ def encode_token(token: Token) -> str:
         out["cleaning"] = _plain(token.cleaning)
     if token.undoing:
         out["undoing"] = _undoing_to_json(token.undoing)
+    if token.locks:
+        out["locks"] = _plain(token.locks)
+    if token.released:
+        out["released"] = [_plain(one) for one in token.released]
     return _encode(out)
 
 
@@ -103,7 +109,13 @@ def decode_token(body: str) -> Token:
         if raw.get("cleaning")
         else None,
         undoing=_undoing_from_json(raw["undoing"]) if raw.get("undoing") else None,
+        locks=_locks_from_json(raw["locks"]) if raw.get("locks") else None,
+        released=tuple(_locks_from_json(one) for one in raw.get("released", ())),
     )
+
+
+def _locks_from_json(raw: Mapping[str, Json]) -> Locks:
+    return _build(Locks, raw, names=tuple(raw["names"]))
 
 
 def _undoing_to_json(undoing: Undoing) -> dict[str, Json]:
@@ -204,7 +216,8 @@ def _parked_from_json(raw: Mapping[str, Json]) -> Parked:
     arms = tuple(_arm_from_json(arm) for arm in raw["arms"])
     asked = _part(Pause, raw.get("asked_by_step"))
     others = tuple(raw.get("escalate_to", ()))
-    return _build(Parked, raw, arms=arms, asked_by_step=asked, children=_called(raw), escalate_to=others)
+    locks = tuple(raw.get("locks", ()))
+    return _build(Parked, raw, arms=arms, asked_by_step=asked, children=_called(raw), escalate_to=others, locks=locks)
 
 
 def _arm_from_json(raw: Mapping[str, Json]) -> Arm:
