@@ -24,6 +24,7 @@ from tests.sim.child_programs import DEEPEST, make_family
 from tests.sim.fork_laws import BrokenLawError
 from tests.sim.fork_programs import make_program
 from tests.sim.laws import check_end, check_parked, check_quiet
+from tests.sim.lock_programs import make_locked
 from tests.sim.part_programs import make_parts
 from tests.sim.programs import Program
 from tests.sim.tree import RUN
@@ -35,6 +36,7 @@ MOST_CALLS = 150_000
 CALM_AFTER_CALLS = 2_000  # a world that never calms proves nothing about its end
 MOST_ACTORS = 5
 BURSTS = (1, 2, 4, 8, 16, 32, 64)  # calls that one actor makes before another has its turn
+LOCKED_FROM = 3_000_000_000  # seeds from here on are of programs that want the same locks
 PARTS_FROM = 2_000_000_000  # seeds from here on are of programs that wait for several things
 FAMILIES = 1_000_000_000  # seeds from here on are of programs with child runs
 EARLY_MS = 60_000  # a one-time schedule is exact to the minute
@@ -51,7 +53,8 @@ class _HandsOver:
 
 
 def program_of(seed: int) -> Program:
-    make = make_program if seed < FAMILIES else make_family if seed < PARTS_FROM else make_parts
+    makers = ((LOCKED_FROM, make_locked), (PARTS_FROM, make_parts), (FAMILIES, make_family), (0, make_program))
+    make = next(maker for first, maker in makers if seed >= first)
     program = make(random.Random(f"program {seed}"))
     return with_compensations(program, random.Random(f"compensations {seed}")) if seed < FAMILIES else program
 

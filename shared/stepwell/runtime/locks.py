@@ -18,7 +18,7 @@ from enum import StrEnum
 
 from stepwell.engine.effects import ReleaseLocks, TakeLocks
 from stepwell.engine.locks import LOCKED, REFUSED, Claim, asks, waits
-from stepwell.engine.records import Resumption
+from stepwell.engine.records import Record, Resumption
 from stepwell.engine.token import Token
 from stepwell.errors import EngineFault, PortError
 from stepwell.limits import LOCK_QUEUE, LOCK_TRIES
@@ -58,17 +58,18 @@ class Locks:
         """The standing to go on from where all of them are this token's, or a queue is full; None: it waits."""
         claim = Claim(at.run_id, at.token.id, effect.slot)
         turn, name = await self.claim(claim, effect.names)
+        winner: Record | None = None
         if turn is not Turn.OTHERS:
             came = Resumption(LOCKED, payload={"locks": list(effect.names)})
             if turn is Turn.FULL:
                 came = Resumption(REFUSED, name=name, payload={"lock": name})
             record = self._logbook.resumed(at, by, came)
             winner = await self._logbook.append(at, record)
-            if winner is None or winner.by == by:
-                return at.after(winner or record)
-        if not await self._asks(claim):  # it ended while we queued for it: its own end may have looked before
+            if winner is None:
+                return at.after(record)
+        if not await self._asks(claim):  # we are late: who let it go may have looked before we queued for it again
             await self.let_go(claim, effect.names)
-        return None
+        return at.after(winner) if winner is not None and winner.by == by else None
 
     async def release(self, at: Standing, effect: ReleaseLocks) -> None:
         """Says in the logs how many there were; what was let go before is not counted again."""
