@@ -358,6 +358,22 @@ def _dies(*_: object) -> None:
     raise PortError("nobody answers")
 
 
+def test_what_a_dead_worker_should_have_let_go_is_let_go_by_who_ends_the_run() -> None:
+    world = World("""
+workflow: flow
+timeline:
+  - {name: work, run: python:m.work, lock: printer}
+  - {name: hold, wait: {for: approval}}
+""")
+    run_id = world.start()
+    world.steps.of["work"] = lambda _: world.store.before.update(get_note=_dies)
+    with pytest.raises(PortError):
+        world.deliver()
+    assert (world.token(run_id).node, queue(world, "printer")) == ("hold", [run_id])
+    run_now(world.service.cancel(run_id))
+    assert queue(world, "printer") == []
+
+
 def test_a_claim_that_a_late_worker_left_behind_holds_nobody_up() -> None:
     world = World(HOLD)
     first, second = at_work(world, {"thread": 1}, {"thread": 2})

@@ -33,7 +33,8 @@ class Notes(OnTable):
 
     async def drop_note(self, kind: str, name: str, before: str | None = None) -> bool:
         if before is not None:
-            return self._table.delete_if(keys.note_key(kind, name), "body = :before", {":before": text(before)})
+            bound = {":before": text(before)}
+            return self._table.delete_if(keys.note_key(kind, name), f"{_NEW} OR body = :before", bound)
         there = self._table.get(keys.note_key(kind, name), keys.PARTITION) is not None
         self._table.delete(keys.note_key(kind, name))
         return there

@@ -133,7 +133,7 @@ class Table:
         self.retry.call("DeleteItem", lambda: self._client().delete_item(TableName=self.name, Key=where))
 
     def delete_if(self, where: Item, condition: str, bound: Item) -> bool:
-        """Whether the condition held. False, too, where it was deleted and the answer was lost."""
+        """Whether the condition held. One that holds where nothing is, holds too where an answer was lost."""
         try:
             self.retry.call("DeleteItem", lambda: self._client().delete_item(
                 TableName=self.name, Key=where, ConditionExpression=condition,

@@ -71,21 +71,16 @@ def encode_token(token: Token) -> str:
     for name in ("end", "fork"):
         if (following := getattr(token, name)) is not None:
             out[name] = _next_to_json(following)
-    for name in ("error", "resumption"):
+    for name in ("error", "resumption", "cleaning", "locks"):
         if (part := getattr(token, name)) is not None:
             out[name] = _plain(part)
     if token.parked:
         out["parked"] = _parked_to_json(token.parked)
-    if token.received:
-        out["received"] = [_plain(one) for one in token.received]
-    if token.cleaning:
-        out["cleaning"] = _plain(token.cleaning)
+    for name in ("received", "released"):
+        if parts := getattr(token, name):
+            out[name] = [_plain(one) for one in parts]
     if token.undoing:
         out["undoing"] = _undoing_to_json(token.undoing)
-    if token.locks:
-        out["locks"] = _plain(token.locks)
-    if token.released:
-        out["released"] = [_plain(one) for one in token.released]
     return _encode(out)
 
 

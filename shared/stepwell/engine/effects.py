@@ -199,10 +199,8 @@ def _effects(graph: Graph, token: Token) -> tuple[Effect, ...]:
             return _of_join(graph, token, record)
         case Kind.STARTED, _:
             return (ShowStatus(2 * record.slot, Status.PENDING, record.at_ms),)
-        case Kind.RESUMED, _ if token.parked is None:  # it has its locks
-            return (ShowStatus(2 * record.slot, Status.RUNNING, record.at_ms),)
-        case Kind.WAITING | Kind.RECEIVED | Kind.RESUMED, _ if token.parked:
-            return _of_waiting(graph, token, record, token.parked)
+        case Kind.WAITING | Kind.RECEIVED | Kind.RESUMED, _:
+            return _of_waiting(graph, token, record)
         case Kind.STEP, Pause() if record.error is not None:
             payload = {"node": record.node, "reason": record.error.message, "data": record.error.data}
             return (Escalate("governance.blocked", payload, f"{token.id}@{record.slot}"),)
@@ -210,13 +208,15 @@ def _effects(graph: Graph, token: Token) -> tuple[Effect, ...]:
             return ()
 
 
-def _of_waiting(graph: Graph, token: Token, record: Record, parked: Parked) -> tuple[Effect, ...]:
-    """A wait has begun, a part of what it is for has come, or it is over."""
+def _of_waiting(graph: Graph, token: Token, record: Record) -> tuple[Effect, ...]:
+    """A wait has begun, a part of what it is for has come, or it is over. One for locks leaves nothing in the world."""
+    parked, running = token.parked, ShowStatus(2 * record.slot, Status.RUNNING, record.at_ms)
+    if parked is None:
+        return (running,)
     if record.kind is Kind.WAITING:
         return _of_wait(token, record, parked)
     if record.kind is Kind.RECEIVED:
         return _of_part(token, record, parked, record.resumption)
-    running = ShowStatus(2 * record.slot, Status.RUNNING, record.at_ms)
     return (running, *_of_wait_over(graph, token, record, parked))
 
 

@@ -35,7 +35,7 @@ class MemoryNotes:
     async def drop_note(self, kind: str, name: str, before: str | None = None) -> bool:
         there = self._notes[kind].get(name)
         if there is None or before not in {None, there}:
-            return False
+            return there is None and before is not None
         del self._notes[kind][name]
         return True
 
@@ -57,4 +57,5 @@ class SqliteNotes:
         return dict(self._db.rows(SELECT_KIND, (kind,)))
 
     async def drop_note(self, kind: str, name: str, before: str | None = None) -> bool:
-        return self._db.change(DROP, (kind, name, before, before)) == 1
+        is_done = self._db.change(DROP, (kind, name, before, before)) == 1
+        return is_done or (before is not None and await self.get_note(kind, name) is None)

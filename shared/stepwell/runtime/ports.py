@@ -224,7 +224,7 @@ class Store(Protocol):
         """All of a kind by name, in the order of their names. There are few."""
 
     async def drop_note(self, kind: str, name: str, before: str | None = None) -> bool:
-        """False when there was none, or another than `before`, which None leaves open."""
+        """False when there was none. With `before`: False where another is there, True where none is, now or before."""
 
 
 class Lane(StrEnum):
