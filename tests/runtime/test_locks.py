@@ -328,6 +328,19 @@ def test_a_lock_for_which_too_many_wait_lets_nobody_in() -> None:
     assert queue(world, "thread-7") == [first, second]
 
 
+@pytest.mark.parametrize("lock", ["lock: till", ""])
+def test_a_child_that_wants_what_its_parent_holds_fails_at_once(lock: str) -> None:
+    node = "" if lock else ", lock: till"
+    parent = f"workflow: flow\n{lock}\ntimeline: [{{name: pay, run: 'workflow:child', timeout: 1h{node}}}]"
+    world = World(parent, "workflow: child\nlock: till\ntimeline: [{name: a, run: python:m.a}]")
+    (run_id,) = at_work(world, {})
+    end = world.token(run_id).end
+    assert end is not None
+    assert end.error is not None
+    assert (end.error.data["error"]["type"], world.steps.calls) == ("lock_held_by_parent", [])
+    assert queue(world, "till") == []
+
+
 # -- what can go wrong
 
 

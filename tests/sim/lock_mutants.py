@@ -12,7 +12,7 @@ from stepwell.engine import lock_records
 from stepwell.engine import locks as engine_locks
 from stepwell.engine.effects import ReleaseLocks
 from stepwell.engine.locks import Claim
-from stepwell.engine.records import Record, Status
+from stepwell.engine.records import Kind, Record, Status
 from stepwell.engine.token import Locks as Held
 from stepwell.runtime.locks import Locks
 from stepwell.runtime.logbook import Standing
@@ -83,29 +83,13 @@ def held_when_first_in_one() -> Iterator[None]:
 
 
 @contextmanager
-def forgotten_by_who_ends_it() -> Iterator[None]:
-    """Who ends a token from outside does not care for what its last record should have let go."""
-
-    def after(token: Any, record: Record) -> dict[str, Any]:
-        if token.locks is None or not _lets_go(token.locks, record):
-            return {"released": ()}
-        return {"released": (token.locks,), "locks": None}
-
-    with mock.patch.object(engine_locks, "after", after):
-        yield
-
-
-@contextmanager
 def let_go_between_tries() -> Iterator[None]:
     """A step's locks are let go by each of its records."""
 
-    async def release(self: Locks, at: Standing, effect: ReleaseLocks) -> None:
-        await _release(self, at, effect)
-
     def lets_go(locks: Held, record: Record) -> bool:
-        return _lets_go(locks, record) or (bool(locks.node) and record.kind.value == "step")
+        return _lets_go(locks, record) or (bool(locks.node) and record.kind is Kind.STEP)
 
-    with mock.patch.object(engine_locks, "_lets_go", lets_go), mock.patch.object(Locks, "release", release):
+    with mock.patch.object(engine_locks, "_lets_go", lets_go):
         yield
 
 
@@ -115,6 +99,5 @@ OF_LOCKS: tuple[Callable[[], AbstractContextManager[None]], ...] = (
     first_is_believed,
     taken_as_written,
     held_when_first_in_one,
-    forgotten_by_who_ends_it,
     let_go_between_tries,
 )

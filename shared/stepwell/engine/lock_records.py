@@ -31,10 +31,13 @@ def lock_record(moment: Moment, token: Token, node: str, lock: Expression) -> Re
 
 
 def refused_record(moment: Moment, token: Token, came: Resumption) -> Record:
-    """So many wait for the lock already that nobody is let in."""
-    name = token.locks.node if token.locks else ""
-    message = f"{LOCK_QUEUE} wait for the lock {came.name!r} already"
-    return _failed(moment, token, name, Failure("lock_queue_full", "transient", message, name))
+    """So many wait for the lock already that nobody is let in; or who has it waits for this very run."""
+    node = token.locks.node if token.locks else ""
+    failure = Failure("lock_queue_full", "transient", f"{LOCK_QUEUE} wait for the lock {came.name!r} already", node)
+    if came.payload and (owner := came.payload.get("owner")):
+        message = f"the lock {came.name!r} is held by {owner}, which waits for this run"
+        failure = Failure("lock_held_by_parent", "validation", message, node)
+    return _failed(moment, token, node, failure)
 
 
 def _failed(moment: Moment, token: Token, node: str, failure: Failure) -> Record:

@@ -12,7 +12,7 @@ from stepwell.engine.records import Compensate, End, Fork, Goto, Kind, Parked, R
 from stepwell.engine.token import Locks, StepView, Token
 
 LOCK = "lock"  # the kind of its wait
-LOCKED, REFUSED = "locked", "lock_refused"  # what ends that wait: they are all there, or a queue is full
+LOCKED, REFUSED = "locked", "lock_refused"  # what ends that wait: they are all there, or one of them never will be
 
 
 @dataclass(frozen=True, slots=True)

@@ -25,6 +25,7 @@ from stepwell.limits import LOCK_QUEUE, LOCK_TRIES
 from stepwell.runtime.logbook import Logbook, Standing
 from stepwell.runtime.messages import to_json
 from stepwell.runtime.ports import Lane, Ports
+from stepwell.runtime.starting import Caller
 
 _logger = logging.getLogger("stepwell.locks")
 _NOTE = "queue"  # the note's name; its kind names the lock, so that each lock is a partition of its own
@@ -55,14 +56,12 @@ class Locks:
     # -- the effects
 
     async def take(self, at: Standing, effect: TakeLocks, by: str) -> Standing | None:
-        """The standing to go on from where all of them are this token's, or a queue is full; None: it waits."""
+        """The standing to go on from where all of them are this token's, or one never will be; None: it waits."""
         claim = Claim(at.run_id, at.token.id, effect.slot)
         turn, name = await self.claim(claim, effect.names)
         winner: Record | None = None
-        if turn is not Turn.OTHERS:
-            came = Resumption(LOCKED, payload={"locks": list(effect.names)})
-            if turn is Turn.FULL:
-                came = Resumption(REFUSED, name=name, payload={"lock": name})
+        came = await self._answer(at, effect, turn, name)
+        if came is not None:
             record = self._logbook.resumed(at, by, came)
             winner = await self._logbook.append(at, record)
             if winner is None:
@@ -70,6 +69,26 @@ class Locks:
         if not await self._asks(claim):  # we are late: who let it go may have looked before we queued for it again
             await self.let_go(claim, effect.names)
         return at.after(winner) if winner is not None and winner.by == by else None
+
+    async def _answer(self, at: Standing, effect: TakeLocks, turn: Turn, name: str) -> Resumption | None:
+        """What ends the wait for locks; None where it goes on."""
+        if turn is Turn.MINE:
+            return Resumption(LOCKED, payload={"locks": list(effect.names)})
+        if turn is Turn.FULL:
+            return Resumption(REFUSED, name=name, payload={"lock": name})
+        owner = await self._held_above(at, name)
+        return Resumption(REFUSED, name=name, payload={"lock": name, "owner": owner}) if owner else None
+
+    async def _held_above(self, at: Standing, name: str) -> str | None:
+        """The run above this one that has the lock: as it waits for this run, it would never let go."""
+        caller = Caller.of(at.header)
+        first = (await self._read(name)).claims[:1] if caller else ()
+        while first and caller is not None and caller.index >= 0:
+            if first[0].run_id == caller.run_id and f"{caller.token}/".startswith(f"{first[0].token}/"):
+                return caller.run_id
+            above = await self._ports.store.get_run(caller.run_id)
+            caller = None if above is None else Caller.of(above)
+        return None
 
     async def release(self, at: Standing, effect: ReleaseLocks) -> None:
         """Says in the logs how many there were; what was let go before is not counted again."""
