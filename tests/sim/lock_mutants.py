@@ -20,7 +20,6 @@ from stepwell.runtime.logbook import Standing
 _let_go = Locks._let_go
 _lets_go = engine_locks._lets_go
 _release = Locks.release
-_see_to_first = Locks._see_to_first
 
 
 @contextmanager
@@ -44,17 +43,6 @@ def released_by_success() -> Iterator[None]:
             await _release(self, at, effect)
 
     with mock.patch.object(Locks, "release", release):
-        yield
-
-
-@contextmanager
-def first_is_believed() -> Iterator[None]:
-    """Whoever is first in a queue is taken for alive."""
-
-    async def see_to_first(self: Locks, name: str, queue: Any) -> bool:
-        return await _see_to_first(self, name, queue) or True
-
-    with mock.patch.object(Locks, "_see_to_first", see_to_first):
         yield
 
 
@@ -96,7 +84,6 @@ def let_go_between_tries() -> Iterator[None]:
 OF_LOCKS: tuple[Callable[[], AbstractContextManager[None]], ...] = (
     next_told_once,
     released_by_success,
-    first_is_believed,
     taken_as_written,
     held_when_first_in_one,
     let_go_between_tries,
