@@ -334,6 +334,33 @@ def test_interleaved_routing_runs_each_task_once_and_one_at_a_time(stepwell: Ste
     assert (run.status, len(discharge.calls)) == ("completed", 1)
 
 
+# -- 17, 39: locks
+
+
+def test_interleaved_tasks_are_done_one_at_a_time_after_those_before_them(stepwell: Stepwell) -> None:
+    run = stepwell.start("17-interleaved-parallel-routing")
+    order = []
+    for _ in range(3):
+        found = branches(stepwell, run)
+        (task,) = [str(one["current_step"]) for one in found if one["waiting_for"] == "approval"]
+        run.approve(wait=task)
+        order.append(task)
+    assert (run.status, sorted(order)) == ("completed", ["grind", "wash", "weigh"])
+    assert order.index("weigh") < order.index("wash")
+
+
+def test_a_critical_section_is_entered_by_one_thread_at_a_time(stepwell: Stepwell) -> None:
+    first, other = stepwell.start("39-critical-section"), stepwell.start("39-critical-section")
+    for _ in range(4):
+        stepwell.settle()
+        (section,) = [one for one in stepwell.runs("39-the-section") if one.status == "waiting"]
+        section.approve()
+        assert section.view["current_steps"] == ["stamp"]
+        section.approve()
+    assert (first.status, other.status) == ("completed", "completed")
+    assert len(stepwell.runs("39-the-section")) == 4
+
+
 # -- 19, 20, 23 to 25: cancelling and triggers
 
 

@@ -31,6 +31,9 @@ EXPRESSION_RESULT_BYTES = 1_000_000  # what one expression or template may make:
 MAX_VISITS = 1_000  # visits of one node unless it says otherwise: `loop_limit`
 RUN_STEPS = 100_000  # slots of one token's log, unless a deployment says fewer: `step_limit`
 HOPS = 10  # messages about one record without a further record, before the run is given up: `hop_limit`
+LOCKS = 10  # that a run, or a step, takes together: `bad_expression`
+LOCK_QUEUE = 1_000  # who hold and wait for one lock: `lock_queue_full`
+LOCK_TRIES = 100  # to change a lock's queue that others change too, before the message is to come again
 FORK_WIDTH = 10_000  # branches of one fork: `fork_too_wide`
 FORK_CHUNK = 10  # branches that one message wakes
 FORK_SHARED_MS = SECOND_MS // 2  # what they may take together; beyond it those that are left get messages of their own
@@ -97,6 +100,7 @@ PAGE_ITEMS = 50
 PAGE_ITEMS_MAX = 500
 WAIT_ANSWER_SECONDS = 25  # `?wait=`
 CHILD_STATUSES = 25  # of a run that is shown: children whose own headers are read for their status
+LOCK_OWNERS = 10  # of a run that is shown: branches that wait for a lock, and are shown who has it
 ROLLBACK_RECORDS = 1_000  # of a run's own log, and
 ROLLBACK_PAGES = 10  # pages of its branches, that are read to show what was undone and what was not
 

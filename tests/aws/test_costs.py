@@ -28,6 +28,7 @@ EVENT = (
     "workflow: flow\ntimeline: [{name: hold, wait: {for: event, name: paid, key: k}}, {name: after, run: python:m.a}]"
 )
 APPROVAL = "workflow: flow\ntimeline: [{name: ok, wait: {for: approval}}, {name: after, run: python:m.a}]"
+LOCKED = "workflow: flow\nlock: 'thread-{{ input.thread }}'\ntimeline: [{name: s, run: python:m.s}]"
 NAP = "workflow: flow\ntimeline: [{name: nap, sleep: 20d}, {name: after, run: python:m.a}]"
 
 
@@ -167,6 +168,29 @@ def test_an_event_that_came_before_its_wait_costs_no_more() -> None:
         world.deliver()
         assert world.header(run_id).status == "completed"
         assert (world.meter.units["E"], world.meter.units["W"]) == (3, 2)
+
+
+def test_a_lock_that_is_free_costs_two_records_two_writes_of_its_queue_and_one_of_the_header() -> None:
+    with warm(LOCKED) as world:
+        run_id = world.start(given={"thread": 7})
+        world.deliver()
+        assert world.header(run_id).status == "completed"
+        assert world.meter.units == Counter(LOG=1 + 2, RUN=6 + 1, NOTE=2)
+        assert Counter(world.sent)["SendMessage"] == 1
+
+
+def test_a_lock_that_another_has_costs_one_write_of_the_header_and_one_message_more() -> None:
+    with warm(LOCKED.replace("run: python:m.s", "wait: {for: approval}")) as world:
+        first, second = [world.start(given={"thread": 7}) for _ in range(2)]
+        world.deliver()
+        assert world.header(second).waiting_for == "lock"
+        run_now(world.service.approve(first))
+        world.deliver()
+        run_now(world.service.approve(second))
+        world.deliver()
+        assert world.header(second).status == "completed"
+        assert world.meter.units == Counter(LOG=2 * (3 + 2), RUN=2 * (6 + 2 + 1) + 1, NOTE=4)
+        assert Counter(world.sent)["SendMessage"] == 2 * 2 + 1
 
 
 def test_a_sleep_of_twenty_days_ends_at_its_very_second_although_its_schedule_fires_early() -> None:

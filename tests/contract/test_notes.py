@@ -51,6 +51,15 @@ def test_a_note_that_is_dropped_is_gone(store: Store) -> None:
     assert run(store.get_note("schedule", "nightly")) is None
 
 
+def test_only_who_knows_what_is_there_drops_it(store: Store) -> None:
+    run(store.put_note("lock", "nightly", "one", None))
+    assert not run(store.drop_note("lock", "nightly", "two"))
+    assert run(store.get_note("lock", "nightly")) == "one"
+    assert run(store.drop_note("lock", "nightly", "one"))
+    assert run(store.drop_note("lock", "nightly", "one"))  # a caller that did not hear the answer asks again
+    assert run(store.get_note("lock", "nightly")) is None
+
+
 @pytest.mark.threads
 def test_of_many_writers_who_know_the_same_one_wins(store: Store) -> None:
     run(store.put_note("firing", "nightly", "zero", None))

@@ -195,9 +195,11 @@ def test_a_conversation_is_of_agents_alone_and_bounded() -> None:
     assert [one.code for one in wide.errors] == ["bad_value"]
 
 
-def test_a_lock_is_named_as_what_this_version_does_not_support() -> None:
-    (problem,) = compile_definition("agent: a\nlock: '{{ thread }}'\nactions: [{actionType: assign_test}]").errors
-    assert (problem.code, problem.line) == ("unsupported", 2)
+def test_an_agents_lock_is_named_by_its_variables() -> None:
+    graph = compile_definition("agent: a\nlock: '{{ thread }}'\nactions: [{actionType: assign_test}]").graph
+    assert graph is not None
+    assert graph.lock is not None
+    assert graph.lock.evaluate({"input": {"thread": 7}, "state": {}}) == 7
 
 
 def test_bare_names_mean_nothing_to_the_other_formats() -> None:

@@ -26,6 +26,7 @@ from tests.sim.fork_laws import (
     law_9_calls,
     live_tokens,
 )
+from tests.sim.lock_laws import laws_of_locks, laws_of_quiet_locks
 from tests.sim.part_laws import is_still_wanted, laws_of_parts, stays
 from tests.sim.programs import expression
 from tests.sim.race_programs import laws_of_races
@@ -46,7 +47,7 @@ def check_end(world: World) -> None:
     """All laws, once the last message is gone. Raises BrokenLawError."""
     for of_run in world.runs():
         _check_end_of(of_run)
-    for broken in laws_of_children(world):
+    for broken in (*laws_of_children(world), *laws_of_locks(world)):
         raise BrokenLawError(broken)
 
 
@@ -69,8 +70,14 @@ def check_quiet(world: World) -> None:
         return
     for of_run in world.runs():
         _check_quiet_of(of_run)
-    for broken in laws_of_quiet_children(world):
+    for broken in (*laws_of_quiet_children(world), *laws_of_quiet_locks(world, _under_way(world))):
         raise BrokenLawError(broken)
+
+
+def _under_way(world: World) -> dict[str, set[str]]:
+    """The ids of messages by the run that they are for."""
+    runs = [view.run_id for view in world.runs()]
+    return {run_id: {name for letter in world.letters for name in _names_of(letter.body, run_id)} for run_id in runs}
 
 
 def _check_quiet_of(world: World) -> None:

@@ -24,6 +24,7 @@ from stepwell.runtime.worker import Budget, Worker
 from tests.sim.child_mutants import OF_CHILDREN
 from tests.sim.dag_mutants import OF_DAGS
 from tests.sim.fork_mutants import OF_FORKS
+from tests.sim.lock_mutants import OF_LOCKS
 from tests.sim.part_mutants import OF_PARTS
 from tests.sim.undo_mutants import OF_UNDOING
 from tests.sim.world import stop
@@ -208,6 +209,7 @@ MUTANTS: dict[str, Callable[[], AbstractContextManager[None]]] = {
         *OF_FORKS,
         *OF_DAGS,
         *OF_CHILDREN,
+        *OF_LOCKS,
         *OF_PARTS,
         *OF_UNDOING,
         no_conditional_append,

@@ -24,6 +24,7 @@ from tests.sim.child_programs import DEEPEST, make_family
 from tests.sim.fork_laws import BrokenLawError
 from tests.sim.fork_programs import make_program
 from tests.sim.laws import check_end, check_parked, check_quiet
+from tests.sim.lock_programs import make_locked
 from tests.sim.part_programs import make_parts
 from tests.sim.programs import Program
 from tests.sim.race_programs import make_race
@@ -37,6 +38,7 @@ CALM_AFTER_CALLS = 2_000  # a world that never calms proves nothing about its en
 MOST_ACTORS = 5
 BURSTS = (1, 2, 4, 8, 16, 32, 64)  # calls that one actor makes before another has its turn
 RACES_FROM = 5_000_000_000  # seeds from here on are of one event against one wait
+LOCKED_FROM = 3_000_000_000  # seeds from here on are of programs that want the same locks
 PARTS_FROM = 2_000_000_000  # seeds from here on are of programs that wait for several things
 FAMILIES = 1_000_000_000  # seeds from here on are of programs with child runs
 EARLY_MS = 60_000  # a one-time schedule is exact to the minute
@@ -52,10 +54,17 @@ class _HandsOver:
         return None if self._world.rng.random() > 0.1 else 0
 
 
+_MAKERS = (  # by the first of their seeds
+    (RACES_FROM, make_race),
+    (LOCKED_FROM, make_locked),
+    (PARTS_FROM, make_parts),
+    (FAMILIES, make_family),
+    (0, make_program),
+)
+
+
 def program_of(seed: int) -> Program:
-    if seed >= RACES_FROM:
-        return make_race(random.Random(f"program {seed}"))
-    make = make_program if seed < FAMILIES else make_family if seed < PARTS_FROM else make_parts
+    make = next(maker for first, maker in _MAKERS if seed >= first)
     program = make(random.Random(f"program {seed}"))
     return with_compensations(program, random.Random(f"compensations {seed}")) if seed < FAMILIES else program
 

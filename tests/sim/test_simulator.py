@@ -12,9 +12,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.sim import child_mutants, dag_mutants, fork_mutants, part_mutants, undo_mutants
+from tests.sim import child_mutants, dag_mutants, fork_mutants, lock_mutants, part_mutants, undo_mutants
 from tests.sim.mutants import MUTANTS
-from tests.sim.schedule import FAMILIES, PARTS_FROM, RACES_FROM, program_of, run_schedule
+from tests.sim.schedule import FAMILIES, LOCKED_FROM, PARTS_FROM, RACES_FROM, program_of, run_schedule
 
 SCHEDULES = 600
 PARTS = 3  # what breaks is told when its part is over
@@ -38,11 +38,13 @@ NEAR = {  # where a rare one was caught last: looked at first, then all the othe
 }
 OF_FAMILIES = 80  # schedules of runs that start others
 OF_RACES = 600  # schedules of one event against one wait
+OF_RUNS_LOCKED = 20  # schedules of runs that want the same locks
 OF_WAITS = 200  # schedules of waits for several things
 TOLD = 32  # seeds whose stories are told twice
 
 OF_FORKS = {mutant.__name__ for mutant in fork_mutants.OF_FORKS}
 OF_CHILDREN = {mutant.__name__ for mutant in child_mutants.OF_CHILDREN}
+OF_LOCKS = {mutant.__name__ for mutant in lock_mutants.OF_LOCKS}
 OF_PARTS = {mutant.__name__ for mutant in part_mutants.OF_PARTS}
 OF_DAGS = {mutant.__name__ for mutant in dag_mutants.OF_DAGS}
 OF_UNDOING = {mutant.__name__ for mutant in undo_mutants.OF_UNDOING}
@@ -104,17 +106,24 @@ def test_a_wakeup_that_is_lost_in_such_a_race_is_noticed(name: str) -> None:
     assert run_schedule(found[0]) is None
 
 
+def test_every_law_holds_for_runs_that_want_the_same_locks() -> None:
+    """One holder at a time, everybody has his turn, and nothing is held for good."""
+    assert broken(range(LOCKED_FROM, LOCKED_FROM + OF_RUNS_LOCKED)) is None
+
+
 @pytest.mark.parametrize("name", sorted(MUTANTS))
 def test_an_engine_without_one_of_its_laws_is_caught(name: str) -> None:
     with MUTANTS[name]():
-        first = FAMILIES if name in OF_CHILDREN else PARTS_FROM if name in OF_PARTS else 0
+        of_own = ((OF_CHILDREN, FAMILIES), (OF_PARTS, PARTS_FROM), (OF_LOCKS, LOCKED_FROM))
+        first = next((first for names, first in of_own if name in names), 0)
         near = first + NEAR.get(name, 0)
         seeds = chain(range(near, first + MOST_SCHEDULES), range(first, near))
         found = broken(seed for seed in seeds if _can_show(seed, name))
     assert found is not None, f"{MOST_SCHEDULES} schedules, and nobody noticed {name}"
     seed, why = found
     assert re.match(
-        r"law \d|children|causal times|timers|at_most_once|concurrency|dependencies|skips|the engine met|\w+ attempt",
+        r"law \d|children|locks|causal times|timers|at_most_once|concurrency|dependencies|skips|the engine met"
+        r"|\w+ attempt",
         why,
     ), why
     assert run_schedule(seed) is None  # it is the mutant that was caught, and it left nothing behind

@@ -219,10 +219,14 @@ class World:
                 return name == LAST_CALL or self.rng.random() < 0.4
 
     def hurry(self, name: str, args: tuple[Any, ...]) -> None:
-        """While a child is made, a client ends the run that makes it, which was to come later."""
-        if name != "create_run" or not args[0].parent or self.rng.random() >= self.chances.tempt:
+        """While a child is made, or a lock asked for, a client ends the run that does so, which was to come later."""
+        maker = ""
+        if name == "create_run" and args[0].parent:
+            maker = args[0].parent.partition("|")[0]
+        elif name == "put_note" and self.current:
+            maker = str(self.current.letter.body.get("run_id", ""))
+        if not maker or self.rng.random() >= self.chances.tempt:
             return
-        maker = args[0].parent.partition("|")[0]
         wanted = {"cancel", "terminate"} if maker == RUN else {"cancel child", "terminate child"}
         later = [letter for letter in self.letters if letter.body["type"] in wanted and not letter.deliveries]
         if later:

@@ -33,7 +33,7 @@ from stepwell.runtime.logbook import Standing
 class Waker(TypedDict):
     """Something that will, or can, move the run on."""
 
-    what: str  # timer | event | call | queue | deadline | branch | child
+    what: str  # timer | event | call | queue | deadline | branch | child | lock
     at: str | None
     detail: str
 
@@ -185,6 +185,8 @@ _QUEUE = Waker(
 
 
 def _parked(at: Standing, parked: Parked, now_ms: int, statuses: Statuses) -> _Why:
+    if parked.locks:
+        return _in_line(at, parked)
     children = waited_for(at, at.token, statuses)
     wakers = [*(waker for arm in parked.arms for waker in _of_arm(at, arm)), *_of_children(children)]
     text = f"It waits at {at.token.node} for {_what(parked, children)} since {iso(parked.since_ms)}"
@@ -196,6 +198,20 @@ def _parked(at: Standing, parked: Parked, now_ms: int, statuses: Statuses) -> _W
     if not wakers:
         text += "; nothing can wake it, which is a defect"
     return _Why(text + ".", tuple(wakers), parked.since_ms, parked.kind)
+
+
+def _in_line(at: Standing, parked: Parked) -> _Why:
+    """For which lock it waits, and who has it; between two who have it, nobody does."""
+    lock, owner, ahead = (parked.data.get(name) for name in ("lock", "owner", "ahead"))
+    where = f" at {at.token.node}" if at.token.node else ""
+    since = f"since {iso(parked.since_ms)}"
+    if lock is None:
+        text = f"It waits{where} {since} for {' and '.join(parked.locks)}, which it is about to have."
+        return _Why(text, (_QUEUE,), parked.since_ms, parked.kind)
+    others = f", with {ahead - 1} more in front of it" if ahead > 1 else ""
+    text = f"It waits{where} {since} for the lock {lock}, which {owner} has{others}."
+    waker = Waker(what="lock", at=None, detail=f"GET /runs/{owner}/explain tells what that run is at")
+    return _Why(text, (waker,), parked.since_ms, parked.kind)
 
 
 def _what(parked: Parked, children: Sequence[ChildView]) -> str:

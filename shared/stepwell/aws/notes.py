@@ -31,7 +31,10 @@ class Notes(OnTable):
         items = self._table.query("pk = :pk", {":pk": keys.notes_partition(kind)})
         return dict(sorted((str(item["name"]["S"]), str(item["body"]["S"])) for item in items))
 
-    async def drop_note(self, kind: str, name: str) -> bool:
+    async def drop_note(self, kind: str, name: str, before: str | None = None) -> bool:
+        if before is not None:
+            bound = {":before": text(before)}
+            return self._table.delete_if(keys.note_key(kind, name), f"{_NEW} OR body = :before", bound)
         there = self._table.get(keys.note_key(kind, name), keys.PARTITION) is not None
         self._table.delete(keys.note_key(kind, name))
         return there

@@ -132,6 +132,16 @@ class Table:
     def delete(self, where: Item) -> None:
         self.retry.call("DeleteItem", lambda: self._client().delete_item(TableName=self.name, Key=where))
 
+    def delete_if(self, where: Item, condition: str, bound: Item) -> bool:
+        """Whether the condition held. One that holds where nothing is, holds too where an answer was lost."""
+        try:
+            self.retry.call("DeleteItem", lambda: self._client().delete_item(
+                TableName=self.name, Key=where, ConditionExpression=condition,
+                ExpressionAttributeValues=bound))  # fmt: skip
+        except Refused:
+            return False
+        return True
+
     def transact(self, *actions: Mapping[str, Mapping[str, Any]]) -> None:
         """All or nothing. Its token makes a repeated call after a lost answer the same call. Raises Cancelled."""
         named = [{kind: {"TableName": self.name, **action} for kind, action in one.items()} for one in actions]

@@ -18,6 +18,7 @@ from stepwell.definition.events import Setting, events_of, settings_at
 from stepwell.definition.forks import check_forks
 from stepwell.definition.functions import cleanup_of, compile_function
 from stepwell.definition.graph import Graph, Json, Node
+from stepwell.definition.locks import lock_of
 from stepwell.definition.nodes import compile_nodes, start_of
 from stepwell.definition.text import closest, pointer_part
 from stepwell.definition.timeline import compile_timeline
@@ -232,6 +233,7 @@ def _graph(context: Context, document: Mapping[str, Json], nodes: Mapping[str, N
         event_triggers=event_triggers,
         schedules=schedules,
         history_window=window_of(document),
+        lock=lock_of(context, document, nodes),
     )
 
 

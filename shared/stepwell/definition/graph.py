@@ -197,6 +197,7 @@ class Node:
     fan_out: str = "first_match"  # first_match | all: every rule that applies gets a branch
     fan_in: FanIn | None = None
     join: str = ""  # of a node that forks: the fan-in node where its branches meet; empty: the end of the fork
+    lock: Expression | None = None  # a name or a list of names: what is held while the node is not left
 
 
 @dataclass(frozen=True, slots=True)
@@ -250,4 +251,5 @@ class Graph:
     dag: Mapping[str, tuple[str, ...]] = field(default_factory=dict)  # of `steps`: each node's dependencies
     event_triggers: tuple[EventTrigger, ...] = ()
     schedules: tuple[ScheduleTrigger, ...] = ()
+    lock: Expression | None = None  # a name or a list of names: what the run holds from before its first node on
     history_window: int = 0  # of `actions`: how many messages of the conversation are kept

@@ -19,6 +19,7 @@ from pydantic_core import PydanticCustomError
 
 from stepwell.definition.graph import Json
 from stepwell.errors import UserError
+from stepwell.limits import LOCKS
 
 
 def written(name: str) -> str:
@@ -55,6 +56,12 @@ def _names(value: object) -> object:
     if isinstance(value, str) or (isinstance(value, list) and all(isinstance(name, str) for name in value)):
         return value
     raise PydanticCustomError("names_type", "Input should be a list of names")
+
+
+def _lock(value: object) -> object:
+    if isinstance(value, str) or (isinstance(value, list) and value and all(isinstance(one, str) for one in value)):
+        return value
+    raise PydanticCustomError("lock_type", "Input should be a name, or a list of names")
 
 
 def _action_id(value: object) -> object:
@@ -99,6 +106,19 @@ Names = Annotated[
                 {"type": "string", "pattern": r"^\s*\{\{[\s\S]*\}\}\s*$"},
             ],
             "description": "a list of names, or a template whose value is one",
+        }
+    ),
+]
+LockDef = Annotated[
+    Any,
+    PlainValidator(_lock),
+    WithJsonSchema(
+        {
+            "anyOf": [
+                {"type": "string", "minLength": 1},
+                {"type": "array", "items": {"type": "string", "minLength": 1}, "minItems": 1, "maxItems": LOCKS},
+            ],
+            "description": "a name, or a list of names, with templates: no other holds a lock of that name meanwhile",
         }
     ),
 ]

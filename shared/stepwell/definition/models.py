@@ -24,6 +24,7 @@ from stepwell.definition.model_parts import (
     Condition,
     Count,
     Duration,
+    LockDef,
     Names,
     SchemaDef,
     Written,
@@ -121,6 +122,7 @@ class PlaceDef(StepDef):
     parent_close: Literal["cancel", "abandon"] | None = Field(
         default=None, description="what becomes of children that still run when nobody waits for them any more"
     )
+    lock: LockDef | None = None
     detached: bool | None = Field(default=None, description="true: an independent run; the result is its id")
     inherit_artifacts: bool | None = None
 
@@ -243,6 +245,7 @@ class WorkflowDef(Written):
     )
     internal: bool | None = Field(default=None, description="true: only another run may start it")
     retention: Duration | None = None
+    lock: LockDef | None = None
     priority: int | None = None
     snapshot: Literal["none", "on_end", "on_wait"] | None = Field(
         default=None, description="when the run's state and history are kept as a file in the bucket"

@@ -15,14 +15,15 @@ KINDS = ("run", "wait", "sleep", "children")
 
 _BOTH = ("output", "retry", "on_failure", "compensate")
 _CHILD = (*_BOTH, "inherit_artifacts")
+_HELD = ("lock",)
 # The keys that mean something to each thing a node can do, besides the one that says what it does.
 _KEYS: dict[str, tuple[str, ...]] = {
-    "step": ("input", "timeout", "at_most_once", "pool", "http", *_BOTH),
-    "child run": ("input", "timeout", "parent_close", "detached", *_CHILD),
+    "step": ("input", "timeout", "at_most_once", "pool", "http", *_BOTH, *_HELD),
+    "child run": ("input", "timeout", "parent_close", "detached", *_CHILD, *_HELD),
     "detached run": ("input", "detached", *_CHILD),
-    "list of children": ("timeout", "siblings", "parent_close", *_CHILD),
-    "wait": ("output",),
-    "sleep": ("output",),
+    "list of children": ("timeout", "siblings", "parent_close", *_CHILD, *_HELD),
+    "wait": ("output", *_HELD),
+    "sleep": ("output", *_HELD),
     "node that does nothing": (),
 }
 _ALL_KEYS = tuple(dict.fromkeys(key for keys in _KEYS.values() for key in keys))
@@ -31,6 +32,8 @@ _HINTS = {
     ("child run", "siblings"): "it is for several `children`; remove it",
     ("child run", "at_most_once"): "a child run is started once in any case; remove it",
     ("detached run", "timeout"): "an independent run ends by the `timeout` of its own definition",
+    ("detached run", "lock"): "its own definition can have one",
+    ("node that does nothing", "lock"): "it holds nothing up: write it at a node that runs, waits or sleeps",
     ("wait", "timeout"): "put it inside `wait`",
 }
 
@@ -51,6 +54,7 @@ def node_of(context: Context, name: str, data: Mapping[str, Json], path: str, ru
         compensate=compensate_of(context, data["compensate"], f"{path}/compensate") if "compensate" in data else None,
         rules=rules,
         max_visits=data.get("max_visits", MAX_VISITS),
+        lock=context.template(data, "lock", path),
     )
 
 

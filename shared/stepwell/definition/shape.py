@@ -29,7 +29,6 @@ UNSUPPORTED_KEYS: dict[tuple[str, str], str] = {
     **dict.fromkeys((("WorkflowDef", key) for key in ("States", "StartAt")), "the format `States` (ASL)"),
     ("WorkflowDef", "concurrency"): "a concurrency limit",
     ("WorkflowDef", "rate_limit"): "a rate limit",
-    ("WorkflowDef", "lock"): "a lock",
     ("WaitDef", "children"): "a wait for children",
     ("ActionDef", "compensate"): "the compensation of a timeout action",
 }
@@ -220,6 +219,7 @@ _KINDS = {
     "schema_type": "a JSON Schema (a mapping)",
     "action_id_type": "an id: text, or a whole number",
     "names_type": "a list of names, or a template",
+    "lock_type": "a name, or a list of names",
 }
 
 

@@ -30,7 +30,7 @@ from stepwell.engine.records import (
     Topic,
 )
 from stepwell.engine.table import Phase
-from stepwell.engine.token import Cleaning, StepView, Token, Undoing
+from stepwell.engine.token import Cleaning, Locks, StepView, Token, Undoing
 
 T = TypeVar("T")
 
@@ -62,6 +62,8 @@ def encode_token(token: Token) -> str:
             "undoing",
             "received",
             "cleaning",
+            "locks",
+            "released",
         ),
     )
     out["last"] = _record_to_json(token.last) if token.last else None
@@ -69,15 +71,14 @@ def encode_token(token: Token) -> str:
     for name in ("end", "fork"):
         if (following := getattr(token, name)) is not None:
             out[name] = _next_to_json(following)
-    for name in ("error", "resumption"):
+    for name in ("error", "resumption", "cleaning", "locks"):
         if (part := getattr(token, name)) is not None:
             out[name] = _plain(part)
     if token.parked:
         out["parked"] = _parked_to_json(token.parked)
-    if token.received:
-        out["received"] = [_plain(one) for one in token.received]
-    if token.cleaning:
-        out["cleaning"] = _plain(token.cleaning)
+    for name in ("received", "released"):
+        if parts := getattr(token, name):
+            out[name] = [_plain(one) for one in parts]
     if token.undoing:
         out["undoing"] = _undoing_to_json(token.undoing)
     return _encode(out)
@@ -103,7 +104,13 @@ def decode_token(body: str) -> Token:
         if raw.get("cleaning")
         else None,
         undoing=_undoing_from_json(raw["undoing"]) if raw.get("undoing") else None,
+        locks=_locks_from_json(raw["locks"]) if raw.get("locks") else None,
+        released=tuple(_locks_from_json(one) for one in raw.get("released", ())),
     )
+
+
+def _locks_from_json(raw: Mapping[str, Json]) -> Locks:
+    return _build(Locks, raw, names=tuple(raw["names"]))
 
 
 def _undoing_to_json(undoing: Undoing) -> dict[str, Json]:
@@ -204,7 +211,8 @@ def _parked_from_json(raw: Mapping[str, Json]) -> Parked:
     arms = tuple(_arm_from_json(arm) for arm in raw["arms"])
     asked = _part(Pause, raw.get("asked_by_step"))
     others = tuple(raw.get("escalate_to", ()))
-    return _build(Parked, raw, arms=arms, asked_by_step=asked, children=_called(raw), escalate_to=others)
+    locks = tuple(raw.get("locks", ()))
+    return _build(Parked, raw, arms=arms, asked_by_step=asked, children=_called(raw), escalate_to=others, locks=locks)
 
 
 def _arm_from_json(raw: Mapping[str, Json]) -> Arm:

@@ -11,6 +11,8 @@ from stepwell.engine.attempts import lost_record, run_step
 from stepwell.engine.compensation import undo_next
 from stepwell.engine.dag import ROOT_NODE, dag_fork, is_passed_over, may_begin
 from stepwell.engine.join import joined_record
+from stepwell.engine.lock_records import lock_record, refused_record, wanted
+from stepwell.engine.locks import REFUSED
 from stepwell.engine.names import Moment
 from stepwell.engine.records import CleanUp, End, Fork, Goto, Kind, Pause, Record, RetryAt, Status
 from stepwell.engine.routing import Ended
@@ -67,7 +69,14 @@ def _go_on(moment: Moment, token: Token, last: Record) -> Action:
 
 
 def _settle(moment: Moment, token: Token) -> Action:
-    """After a wait. A durable function takes itself what it has awaited; what its steps wait for is theirs."""
+    """After a wait. One for locks, that has them, is where it was before it asked.
+
+    A durable function takes itself what it has awaited; what its steps wait for is theirs.
+    """
+    if token.resumption is None:
+        return _enter(moment, token, token.node) if token.node else _begin(moment, token)
+    if token.resumption.kind == REFUSED:
+        return Write(refused_record(moment, token, token.resumption))
     is_of_step = token.parked is not None and token.parked.asked_by_step is not None
     if moment.graph.function and not is_of_step:
         return _enter(moment, token, token.node)
@@ -87,6 +96,12 @@ def _first(moment: Moment, token: Token) -> Action:
         return Rest()
     if moment.now_ms < moment.run.start_at_ms:
         return Rest(moment.run.start_at_ms)
+    lock = wanted(moment.graph, token, "")
+    return Write(lock_record(moment, token, "", lock)) if lock else _begin(moment, token)
+
+
+def _begin(moment: Moment, token: Token) -> Action:
+    """The first node of a run."""
     if moment.graph.dag:
         return Write(record(moment, token, Kind.MOVED, ROOT_NODE, next=dag_fork(moment.graph)))
     return _enter(moment, token, moment.graph.start)
@@ -96,6 +111,8 @@ def _enter(moment: Moment, token: Token, name: str) -> Action:
     if moment.graph.function:
         return functions.asked(moment) or functions.enter(moment, token)
     node = node_named(moment.graph, name)
+    if (lock := wanted(moment.graph, token, name)) is not None:
+        return Write(lock_record(moment, token, name, lock))
     if node.wait is not None or node.call is not None:
         return Write(waiting_record(moment, token, None))
     if node.step is not None:

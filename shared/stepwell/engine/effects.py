@@ -14,7 +14,7 @@ from stepwell.engine.forks import parent_of
 from stepwell.engine.join import fan_in_of
 from stepwell.engine.parts import due_ms
 from stepwell.engine.records import CleanUp, Compensate, End, Fork, Kind, Parked, Pause, Record, Resumption, Status
-from stepwell.engine.token import Token
+from stepwell.engine.token import Locks, Token
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,6 +94,25 @@ class LeaveChildren:
 
 
 @dataclass(frozen=True, slots=True)
+class TakeLocks:
+    """Take a place in each lock's queue, one after the other; being first in all of them ends the wait.
+
+    `shown` is for a wait that is not over at once.
+    """
+
+    names: tuple[str, ...]
+    slot: int
+    shown: ShowStatus | None
+
+
+@dataclass(frozen=True, slots=True)
+class ReleaseLocks:
+    """Leave the locks' queues; whoever is first in one then goes on."""
+
+    locks: tuple[Locks, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class Escalate:
     """Tell whoever listens that a step is blocked."""
 
@@ -136,6 +155,8 @@ Effect: TypeAlias = (
     | StartChildren
     | EndChildren
     | LeaveChildren
+    | TakeLocks
+    | ReleaseLocks
     | Escalate
     | Open
     | Arrive
@@ -153,6 +174,9 @@ def effects(graph: Graph, token: Token) -> tuple[Effect, ...]:
     found = _effects(graph, token)
     if token.cleaning is not None and token.end is None:  # whatever it does, the run is on its way out
         found = tuple(replace(one, status=Status.COMPENSATING) if isinstance(one, ShowStatus) else one for one in found)
+    if token.released:
+        found = (*(one for one in found if not isinstance(one, Open | Arrive)), ReleaseLocks(token.released),
+                 *(one for one in found if isinstance(one, Open | Arrive)))  # fmt: skip
     return found if token.branch is None else tuple(one for one in found if not isinstance(one, ShowStatus))
 
 
@@ -175,8 +199,8 @@ def _effects(graph: Graph, token: Token) -> tuple[Effect, ...]:
             return _of_join(graph, token, record)
         case Kind.STARTED, _:
             return (ShowStatus(2 * record.slot, Status.PENDING, record.at_ms),)
-        case Kind.WAITING | Kind.RECEIVED | Kind.RESUMED, _ if token.parked:
-            return _of_waiting(graph, token, record, token.parked)
+        case Kind.WAITING | Kind.RECEIVED | Kind.RESUMED, _:
+            return _of_waiting(graph, token, record)
         case Kind.STEP, Pause() if record.error is not None:
             payload = {"node": record.node, "reason": record.error.message, "data": record.error.data}
             return (Escalate("governance.blocked", payload, f"{token.id}@{record.slot}"),)
@@ -184,13 +208,15 @@ def _effects(graph: Graph, token: Token) -> tuple[Effect, ...]:
             return ()
 
 
-def _of_waiting(graph: Graph, token: Token, record: Record, parked: Parked) -> tuple[Effect, ...]:
-    """A wait has begun, a part of what it is for has come, or it is over."""
+def _of_waiting(graph: Graph, token: Token, record: Record) -> tuple[Effect, ...]:
+    """A wait has begun, a part of what it is for has come, or it is over. One for locks leaves nothing in the world."""
+    parked, running = token.parked, ShowStatus(2 * record.slot, Status.RUNNING, record.at_ms)
+    if parked is None:
+        return (running,)
     if record.kind is Kind.WAITING:
         return _of_wait(token, record, parked)
     if record.kind is Kind.RECEIVED:
         return _of_part(token, record, parked, record.resumption)
-    running = ShowStatus(2 * record.slot, Status.RUNNING, record.at_ms)
     return (running, *_of_wait_over(graph, token, record, parked))
 
 
@@ -198,6 +224,8 @@ def _of_wait(token: Token, record: Record, parked: Parked) -> tuple[Effect, ...]
     at_ms = due_ms(token)
     timer = () if at_ms is None else (SetTimer(record.slot, at_ms),)
     shown = ShowStatus(2 * record.slot, Status.WAITING, record.at_ms, parked, record.node)
+    if parked.locks:
+        return (TakeLocks(parked.locks, record.slot, shown if token.branch is None else None),)
     if parked.children:
         return (*timer, shown, StartChildren(parked, record.slot))
     return (Register(parked, record.slot), *timer, shown, TakePending(parked, record.slot))

@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from typing import Any, TypeAlias
 
+from stepwell.engine import locks
 from stepwell.engine.journal import CODE, brought
 from stepwell.engine.records import (
     CleanUp,
@@ -109,6 +110,8 @@ def apply(token: Token, record: Record) -> Token:
     phase = walk(token.phase, signals(record, token.phase))[-1]
     entered = _entered(token, record)
     changes = _CHANGES[record.kind](entered, record)  # one copy of the token for all of them: this is the hot path
+    if token.locks is not None or token.released:
+        changes = {**changes, **locks.after(token, record)}
     return replace(entered, slot=record.slot, last=record, phase=phase, **changes)
 
 
@@ -254,6 +257,8 @@ def _waiting(token: Token, record: Record) -> Changes:
     parked = record.parked
     if parked is not None and parked.kind == CODE:
         return {"parked": parked, "resumption": None, "waited": record.attempt}
+    if parked is not None and parked.kind == locks.LOCK:
+        return locks.asked(token, record, parked)
     began = token.steps.get(record.node)
     is_first = token.waited == 0 and record.attempt == 0 and (token.attempt == 0 or _asked(parked))
     if began is None or (began.status != "waiting" and is_first):
@@ -285,6 +290,8 @@ def _resumed(token: Token, record: Record) -> Changes:
     seen = _seen(token, record)
     if token.parked is not None and token.parked.of_function and record.resumption is not None:
         return {"resumption": record.resumption, **seen, **_awaited(token, token.parked, record, record.resumption)}
+    if token.locks is not None and token.parked is not None and token.parked.kind == locks.LOCK:
+        return locks.answered(token, record)
     if asked is not None and asked.then == "again":  # a new call of the step, so a new idempotency key
         return {"resumption": record.resumption, "entered_slot": record.slot + 1, "attempt": 0, **seen}
     return {"resumption": record.resumption, **seen}

@@ -14,6 +14,7 @@ from stepwell.engine.codec import failure_to_json
 from stepwell.engine.entries import Entry
 from stepwell.engine.fold import signals
 from stepwell.engine.journal import CODE
+from stepwell.engine.locks import LOCKED, REFUSED
 from stepwell.engine.names import iso
 from stepwell.engine.records import (
     ROOT,
@@ -59,6 +60,8 @@ _RESUMED_TYPES = {
     "children": "children.completed",
     "child_failed": "child.failed",
     "child_refused": "child.refused",
+    LOCKED: "lock.granted",
+    REFUSED: "lock.refused",
 }
 
 
@@ -99,6 +102,9 @@ def narrate(record: Record, before: Token, after: Token, run: RunInfo) -> tuple[
         _forked(tell, record, record.next)
     if isinstance(record.next, Compensate) and after.undoing is not None:
         _broken(tell, record, trigger, after.undoing)
+    held = before.locks
+    if held is not None and held.held and after.locks is None:
+        tell.add("lock.released", step=held.node, data={"locks": list(held.names)})
     if after.end is not None:
         (_tell_end if after.id == ROOT else _tell_branch_end)(tell, record, after, trigger)
     return tuple(tell.entries)
@@ -240,6 +246,9 @@ def _waiting(tell: _Teller, record: Record, before: Token, after: Token) -> None
         tell.add(
             "function.stuck", step=record.node, attempt=record.attempt + 1, data={"until": until, "error": parked.data}
         )
+        return
+    if parked.locks:
+        tell.add("lock.requested", step=record.node, data=parked.data)
         return
     data = {"for": parked.kind, "until": None if parked.until_ms is None else iso(parked.until_ms), "data": parked.data}
     topics = [topic for arm in parked.arms for topic in _topics(arm)]

@@ -209,6 +209,7 @@ class Parked:
     escalate_ms: int | None = None  # when others are asked too
     escalate_to: tuple[str, ...] = ()
     of_function: bool = False  # a durable function awaits it
+    locks: tuple[str, ...] = ()  # of a wait for locks: their names, in the order in which they are taken
 
     @property
     def is_nap(self) -> bool:
@@ -221,7 +222,7 @@ class Resumption:
     """What ended a wait, from which arm, with what.
 
     kind: event | timer | timeout | approved | rejected | children (their results) | child_failed | child_refused
-    | heartbeat | escalated | delegated, which end nothing
+    | locked | lock_refused | heartbeat | escalated | delegated, the last three of which end nothing
     """
 
     kind: str

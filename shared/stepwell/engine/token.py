@@ -74,6 +74,16 @@ class Cleaning:
 
 
 @dataclass(frozen=True, slots=True)
+class Locks:
+    """Locks that a token has asked for together, by name."""
+
+    names: tuple[str, ...]
+    slot: int  # of the wait that asked for them
+    node: str = ""  # whose step holds them; "": the run
+    held: bool = False
+
+
+@dataclass(frozen=True, slots=True)
 class Token:
     """A thread of control inside a run, as its log tells it."""
 
@@ -102,6 +112,8 @@ class Token:
     began_slot: int = -1  # of the record with which a durable function began anew; -1: it has not
     fork: Fork | None = None  # whose branches are running, or that the last record closed early
     early_slot: int = -1  # of the last join that did not need all its branches
+    locks: Locks | None = None  # that it holds, or waits for
+    released: tuple[Locks, ...] = ()  # that the last record let go
     branch: Branch | None = None  # None: the root
     undoing: Undoing | None = None  # the run is being undone
     cleaning: Cleaning | None = None  # a durable function may still clean up

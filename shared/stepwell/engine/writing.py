@@ -10,6 +10,7 @@ from stepwell.engine import waits
 from stepwell.engine.actions import RunStep
 from stepwell.engine.compensation import ending
 from stepwell.engine.journal import PATCH
+from stepwell.engine.locks import is_before_first
 from stepwell.engine.names import Moment, Names, node_of
 from stepwell.engine.records import (
     CleanUp,
@@ -144,7 +145,8 @@ def ended_record(
 ) -> Record:
     """A record that ends the token from outside: cancel, terminate, deadline."""
     end = End(status, error)  # a run that has not begun has nothing to undo, and one that is terminated ends now
-    is_over = token.phase is Phase.INITIALIZING or (error is not None and error.type == TERMINATED)
+    has_begun = token.phase is not Phase.INITIALIZING and not is_before_first(token)
+    is_over = not has_begun or (error is not None and error.type == TERMINATED)
     if token.cleaning is not None and not is_over:  # its time to clean up is over
         end, reason, who = End(token.cleaning.status), token.cleaning.reason, token.cleaning.who
     elif status is Status.CANCELLED and moment.graph.cleanup_ms and token.branch is None and not is_over:

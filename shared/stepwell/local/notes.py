@@ -11,7 +11,7 @@ SELECT = "SELECT body FROM notes WHERE kind = ? AND name = ?"
 SELECT_KIND = "SELECT name, body FROM notes WHERE kind = ? ORDER BY name"
 PUT = """INSERT INTO notes (kind, name, body) VALUES (?, ?, ?)
     ON CONFLICT DO UPDATE SET body = excluded.body WHERE body IN (?, excluded.body)"""
-DROP = "DELETE FROM notes WHERE kind = ? AND name = ?"
+DROP = "DELETE FROM notes WHERE kind = ? AND name = ? AND (? IS NULL OR body = ?)"
 
 
 class MemoryNotes:
@@ -32,8 +32,12 @@ class MemoryNotes:
     async def notes(self, kind: str) -> Mapping[str, str]:
         return dict(sorted(self._notes[kind].items()))
 
-    async def drop_note(self, kind: str, name: str) -> bool:
-        return self._notes[kind].pop(name, None) is not None
+    async def drop_note(self, kind: str, name: str, before: str | None = None) -> bool:
+        there = self._notes[kind].get(name)
+        if there is None or before not in {None, there}:
+            return there is None and before is not None
+        del self._notes[kind][name]
+        return True
 
 
 class SqliteNotes:
@@ -52,5 +56,6 @@ class SqliteNotes:
     async def notes(self, kind: str) -> Mapping[str, str]:
         return dict(self._db.rows(SELECT_KIND, (kind,)))
 
-    async def drop_note(self, kind: str, name: str) -> bool:
-        return self._db.change(DROP, (kind, name)) == 1
+    async def drop_note(self, kind: str, name: str, before: str | None = None) -> bool:
+        is_done = self._db.change(DROP, (kind, name, before, before)) == 1
+        return is_done or (before is not None and await self.get_note(kind, name) is None)

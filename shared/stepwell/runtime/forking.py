@@ -11,7 +11,7 @@ from collections.abc import Iterable
 from itertools import islice
 
 from stepwell.engine.dag import ready, roots
-from stepwell.engine.effects import Arrive, Close, EndChildren, LeaveChildren, Open, effects
+from stepwell.engine.effects import Arrive, Close, EndChildren, LeaveChildren, Open, ReleaseLocks, effects
 from stepwell.engine.forks import branch_id, first_chunks, fork_id, next_in_line, page_indexes, page_of, pages
 from stepwell.engine.join import (
     Arrival,
@@ -32,6 +32,7 @@ from stepwell.engine.writing import ended_record
 from stepwell.errors import EngineFault
 from stepwell.limits import PAGE_BRANCHES
 from stepwell.runtime.children import Children
+from stepwell.runtime.locks import Locks
 from stepwell.runtime.logbook import ForkedParent, Forks, Logbook, Standing, pool_at
 from stepwell.runtime.messages import Message, Shut, Wake, to_json
 from stepwell.runtime.ports import Lane, Ports
@@ -40,8 +41,8 @@ from stepwell.runtime.ports import Lane, Ports
 class Forking:
     """Effects of forks. Each may be performed twice."""
 
-    def __init__(self, ports: Ports, logbook: Logbook, children: Children) -> None:
-        self._ports, self._logbook, self._children = ports, logbook, children
+    def __init__(self, ports: Ports, logbook: Logbook, children: Children, locks: Locks) -> None:
+        self._ports, self._logbook, self._children, self._locks = ports, logbook, children, locks
 
     async def perform(
         self, at: Standing, effect: Open | Arrive | Close, by: str, known: Forks | None = None
@@ -198,6 +199,8 @@ class Forking:
                     await self.close(at, effect, by)
                 elif isinstance(effect, EndChildren | LeaveChildren):
                     await self._children.perform(at, effect, by)
+                elif isinstance(effect, ReleaseLocks):
+                    await self._locks.release(at, effect)
 
     async def _send(self, lane: Lane, messages: Iterable[Message]) -> None:
         """So many at once: a wide fork makes a thousand."""

@@ -13,10 +13,12 @@ from stepwell.engine.effects import (
     LeaveChildren,
     Open,
     Register,
+    ReleaseLocks,
     SetDeadline,
     SetTimer,
     ShowStatus,
     StartChildren,
+    TakeLocks,
     TakePending,
     effects,
 )
@@ -25,6 +27,7 @@ from stepwell.limits import EVENT_KEPT_MS
 from stepwell.runtime.alarms import Alarms
 from stepwell.runtime.children import Children
 from stepwell.runtime.forking import Forking
+from stepwell.runtime.locks import Locks
 from stepwell.runtime.logbook import Forks, Logbook, Standing
 from stepwell.runtime.mailbox import Mailbox
 from stepwell.runtime.messages import Deadline, Publish, Timer, to_json
@@ -40,7 +43,8 @@ class Performer:
         self._ports, self._logbook, self.mailbox = ports, logbook, mailbox
         self.alarms = Alarms(ports)
         self.children = Children(ports, logbook, starter)
-        self.forking = Forking(ports, logbook, self.children)
+        self.locks = Locks(ports, logbook)
+        self.forking = Forking(ports, logbook, self.children, self.locks)
         self.rollback = Rollback(logbook, self.forking)
 
     async def perform(self, at: Standing, by: str, known: Forks | None = None) -> Standing | None:
@@ -54,6 +58,8 @@ class Performer:
                 moved = await self.forking.perform(at, effect, by, known)
             elif isinstance(effect, StartChildren | EndChildren | LeaveChildren):
                 moved = await self.children.perform(at, effect, by)
+            elif isinstance(effect, TakeLocks):
+                moved = await self._take_locks(at, effect, by)
             else:
                 moved = await self._perform(at, effect, by)
         await self.children.tell(at)
@@ -69,6 +75,8 @@ class Performer:
                 await self.alarms.arm(Lane.RESUME, Timer(at.run_id, slot, at.token.id), at_ms, at.run_id)
             case SetDeadline(at_ms):
                 await self.alarms.arm(Lane.RESUME, Deadline(at.run_id), at_ms, at.run_id)
+            case ReleaseLocks():
+                await self.locks.release(at, effect)
             case TakePending(parked, slot):
                 return await self.mailbox.take_pending(at, parked, slot, by)
             case Forget(parked, slot):
@@ -76,6 +84,13 @@ class Performer:
             case Escalate(name, payload, event_id):
                 await self._escalate(at, name, {**payload, "run_id": at.run_id}, event_id)
         return None
+
+    async def _take_locks(self, at: Standing, effect: TakeLocks, by: str) -> Standing | None:
+        """A wait that is over at once is shown nowhere."""
+        moved = await self.locks.take(at, effect, by)
+        if moved is None and effect.shown is not None:
+            await self.show(at.run_id, effect.shown)
+        return moved
 
     async def show(self, run_id: str, effect: ShowStatus) -> bool:
         """The header says what the log says; an older change never undoes a newer one."""

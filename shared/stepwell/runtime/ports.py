@@ -223,8 +223,8 @@ class Store(Protocol):
     async def notes(self, kind: str) -> Mapping[str, str]:
         """All of a kind by name, in the order of their names. There are few."""
 
-    async def drop_note(self, kind: str, name: str) -> bool:
-        """False when there was none."""
+    async def drop_note(self, kind: str, name: str, before: str | None = None) -> bool:
+        """False when there was none. With `before`: False where another is there, True where none is, now or before."""
 
 
 class Lane(StrEnum):

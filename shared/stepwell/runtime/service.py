@@ -19,6 +19,7 @@ from stepwell.engine.token import Token
 from stepwell.engine.waits import event_topic, run_topic
 from stepwell.engine.writing import TERMINATED
 from stepwell.errors import Conflict, InvalidInput, NotFound
+from stepwell.limits import LOCK_OWNERS
 from stepwell.runtime.admission import check_event_key, check_event_name, check_json, check_run_id, check_tags
 from stepwell.runtime.approvals import Approvals
 from stepwell.runtime.callbacks import Callbacks
@@ -164,10 +165,12 @@ class Service:
     async def standing(self, run_id: str) -> Standing:
         """The run's root token as its log has it now, with what it takes to show it. Raises NotFound.
 
-        That is the steps of a DAG, the branches of a fork of one page, and what is undone of a run that is.
+        That is the steps of a DAG, the branches of a fork of one page, who has the locks that they wait for, and what
+        is undone of a run that is.
         """
         at = await self._logbook.with_dag(await self._standing(run_id))
         at = await self._logbook.with_branches(at)
+        at = await self._performer.locks.with_owners(at, LOCK_OWNERS)
         return replace(at, rollback=await self._performer.rollback.plan(at))
 
     async def branches(self, run_id: str, fork: str, first: int, limit: int) -> list[Standing]:

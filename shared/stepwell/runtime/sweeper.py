@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from stepwell.definition.authoring import StepDefaults
 from stepwell.engine.children import call_of, child_id, is_decided, member_of
 from stepwell.engine.forks import awaited, page_indexes, pages
+from stepwell.engine.locks import waits
 from stepwell.engine.names import node_of
 from stepwell.engine.parts import due_ms
 from stepwell.engine.records import Fork, Parked, Record, RetryAt, Status
@@ -19,6 +20,7 @@ from stepwell.engine.retry import resolve_policy
 from stepwell.engine.writing import deadline_ms
 from stepwell.errors import EngineFault
 from stepwell.limits import PAGE_ITEMS_MAX, STEP_TIMEOUT_MS
+from stepwell.runtime.locks import Locks
 from stepwell.runtime.logbook import ForkedParent, Logbook, Standing
 from stepwell.runtime.messages import Deadline, Timer, to_json
 from stepwell.runtime.ports import Header, Lane, Ports, RunQuery
@@ -42,6 +44,7 @@ class Sweeper:
     def __init__(self, ports: Ports, logbook: Logbook, *, sees_queue: bool = False) -> None:
         """`sees_queue`: the queue port sends only what is not there, so that no step needs the benefit of the doubt."""
         self._ports, self._logbook, self._sees_queue = ports, logbook, sees_queue
+        self._locks = Locks(ports, logbook)
 
     async def sweep(self, still_ms: int) -> tuple[Found, ...]:
         """Wakes live runs whose last record is older than `still_ms` and that wait for nothing, or too long."""
@@ -87,7 +90,9 @@ class Sweeper:
             return "overdue"
         if waiting and parked is not None and parked.children:
             return await self._look_at_children(at, parked, still_ms)
-        if (waiting and shown) or _rests(at, now_ms) or self._due_ms(at, last, begins_ms) + still_ms >= now_ms:
+        if _rests(at, now_ms) or self._due_ms(at, last, begins_ms) + still_ms >= now_ms:
+            return ""
+        if waiting and shown and not (waits(at.token) and await self._locks.is_stuck(at)):
             return ""
         await self._ports.queue.send(Lane.WORK, to_json(at.wake()))
         return "no_progress"

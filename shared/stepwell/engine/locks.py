@@ -1,0 +1,75 @@
+"""Locks in a token's log: asked for, held, let go. Who is first in a lock's queue, the world says.
+
+asked for ── WAITING ── first in each queue? ── RESUMED, `locked` ── the node is left, or the run ends ── let go
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+from stepwell.engine.records import Compensate, End, Fork, Goto, Kind, Parked, Record
+from stepwell.engine.token import Locks, StepView, Token
+
+LOCK = "lock"  # the kind of its wait
+LOCKED, REFUSED = "locked", "lock_refused"  # what ends that wait: they are all there, or one of them never will be
+
+
+@dataclass(frozen=True, slots=True)
+class Claim:
+    """A place in a lock's queue: the wait, in this slot of this token's log, that asks for it."""
+
+    run_id: str
+    token: str
+    slot: int
+
+
+def asks(token: Token, slot: int) -> bool:
+    """Whether the token still holds, or waits for, the locks that it asked for in this slot. Once no, always no."""
+    return not token.ended and token.locks is not None and token.locks.slot == slot
+
+
+def waits(token: Token) -> bool:
+    """Whether the token stands in a queue."""
+    return not token.ended and token.parked is not None and token.parked.kind == LOCK and token.resumption is None
+
+
+def is_before_first(token: Token) -> bool:
+    """Whether the run itself asks for its locks, or has just got them: nothing of it has begun."""
+    return token.locks is not None and not token.locks.node and token.slot <= token.locks.slot + 1
+
+
+def asked(token: Token, record: Record, parked: Parked) -> dict[str, Any]:
+    """What becomes of a token that asks for locks: fields by name."""
+    locks = Locks(parked.locks, record.slot, record.node)
+    changes: dict[str, Any] = {"parked": parked, "resumption": None, "received": (), "received_slot": -1, "fork": None}
+    if record.node:
+        changes["steps"] = {**token.steps, record.node: StepView("waiting", started_ms=record.at_ms)}
+    return {**changes, "locks": locks}
+
+
+def answered(token: Token, record: Record) -> dict[str, Any]:
+    """What becomes of one that has them: it is where it was before it asked."""
+    if token.locks is None or record.resumption is None or record.resumption.kind != LOCKED:
+        return {"resumption": record.resumption}
+    changes: dict[str, Any] = {"parked": None, "resumption": None, "locks": replace(token.locks, held=True)}
+    view = token.steps.get(token.locks.node)
+    if view is not None:
+        changes["steps"] = {**token.steps, token.locks.node: replace(view, status="running")}
+    return changes
+
+
+def after(token: Token, record: Record) -> dict[str, Any]:
+    """What the record lets go. Who ends a token from outside lets go, too, what the record before it did:
+
+    whoever wrote that one may have died before.
+    """
+    let_go = token.released if record.kind is Kind.ENDED else ()
+    if token.locks is None or not _lets_go(token.locks, record):
+        return {"released": let_go}
+    return {"released": (*let_go, token.locks), "locks": None}
+
+
+def _lets_go(locks: Locks, record: Record) -> bool:
+    """A step's locks go when its node is left, the run's own at its end."""
+    return isinstance(record.next, End) or (bool(locks.node) and isinstance(record.next, Goto | Fork | Compensate))
