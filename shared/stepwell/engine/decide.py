@@ -75,7 +75,8 @@ def _settle(moment: Moment, token: Token) -> Action:
     """
     if token.resumption is None:
         return _enter(moment, token, token.node) if token.node else _begin(moment, token)
-    if token.resumption.kind == REFUSED:
+    is_awaited = token.parked is not None and token.parked.of_function
+    if token.resumption.kind == REFUSED and not is_awaited:
         return Write(refused_record(moment, token, token.resumption))
     is_of_step = token.parked is not None and token.parked.asked_by_step is not None
     if moment.graph.function and not is_of_step:

@@ -14,6 +14,7 @@ from stepwell.engine import waits
 from stepwell.engine.actions import Action, AskFunction, Rest, RunStep, Write
 from stepwell.engine.compensation import ending
 from stepwell.engine.journal import CODE, LOST
+from stepwell.engine.locks import LOCK, UNLOCK
 from stepwell.engine.names import Moment
 from stepwell.engine.records import (
     Arm,
@@ -36,6 +37,7 @@ from stepwell.errors import EngineFault
 from stepwell.limits import HOUR_MS, MINUTE_MS
 
 _LOOKS_MS = (MINUTE_MS, 5 * MINUTE_MS, 15 * MINUTE_MS, HOUR_MS)  # how soon a function that is stuck is tried again
+_LOCKED_ALREADY = Failure("lock_nested", "validation", "it asked for a lock while its run, or it, had one already")
 _TIMED_OUT = frozenset({"event_timeout", "approval_timeout", "callback_timeout", "children_timeout"})
 
 
@@ -67,15 +69,8 @@ def enter(moment: Moment, token: Token) -> Action:
     """The function's turn, as a record or as a step to run."""
     turn = _turn(moment)
     match turn.result:
-        case Suspended(asked) if asked.step is not None:
-            return _step(moment, token, asked.step, asked, turn.result.slot)
-        case Suspended(asked) if asked.branches:
-            group = Group("", moment.graph.start, len(asked.branches), asked.max_concurrency, asked.is_apart)
-            return Write(
-                record(moment, token, Kind.MOVED, asked.name, writes=turn.writes, next=Fork((group,), asked.kind))
-            )
-        case Suspended(asked):
-            return Write(_waiting(moment, token, asked, turn))
+        case Suspended(asked, slot):
+            return _operation(moment, token, turn, asked, slot)
         case Completed() | Failed() | ContinueAs() if token.cleaning is not None:
             return Write(_returned(moment, token, turn, next=End(token.cleaning.status)))
         case Completed(value):
@@ -89,6 +84,21 @@ def enter(moment: Moment, token: Token) -> Action:
             return Write(_returned(moment, token, anew, output=given, next=following))
         case Stuck(failure):
             return Write(_wait_for_code(moment, token, failure))
+
+
+def _operation(moment: Moment, token: Token, turn: Turn, asked: Asked, slot: int) -> Action:
+    if asked.step is not None:
+        return _step(moment, token, asked.step, asked, slot)
+    if asked.locks and token.locks is not None:
+        return Write(_returned(moment, token, turn, error=_LOCKED_ALREADY, next=End(Status.FAILED)))
+    if asked.kind == UNLOCK:
+        following = Goto(moment.graph.start)
+        return Write(record(moment, token, Kind.MOVED, UNLOCK, writes=turn.writes, rules=(UNLOCK,), next=following))
+    if asked.branches:
+        group = Group("", moment.graph.start, len(asked.branches), asked.max_concurrency, asked.is_apart)
+        fork = Fork((group,), asked.kind)
+        return Write(record(moment, token, Kind.MOVED, asked.name, writes=turn.writes, next=fork))
+    return Write(_waiting(moment, token, asked, turn))
 
 
 def lost(moment: Moment, token: Token, failure: Failure) -> Record:
@@ -123,6 +133,9 @@ def _waiting(moment: Moment, token: Token, asked: Asked, turn: Turn) -> Record:
 
 
 def _parked(moment: Moment, token: Token, asked: Asked) -> Parked:
+    if asked.locks:
+        data = {"locks": list(asked.locks)}
+        return Parked(LOCK, (Arm(LOCK),), data=data, since_ms=moment.now_ms, locks=asked.locks, of_function=True)
     if asked.call is not None:
         return replace(waits.park_for_children(moment, token, asked.call), of_function=True)
     if asked.wait is None:

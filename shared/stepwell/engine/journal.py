@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from stepwell.definition.graph import Json
+from stepwell.engine.locks import REFUSED, UNLOCK
 from stepwell.engine.records import CleanUp, Failure, Fork, Goto, Kind, Parked, Record, Resumption
 from stepwell.engine.waits import arm_value, failure_of
 
@@ -53,6 +54,9 @@ class Journal:
             case Kind.ENDED if isinstance(record.next, CleanUp):
                 self._open = self._parked = None
                 return Entry(INTERRUPTED, record.reason, record.slot, ended_ms=record.at_ms)
+            case Kind.MOVED if UNLOCK in record.rules:
+                self._began(record, UNLOCK)
+                return self._ended(record, None, None)
             case Kind.MOVED if isinstance(record.next, Fork):
                 return self._began(record, record.next.join)
             case Kind.MOVED | Kind.JOINED:
@@ -111,6 +115,9 @@ def brought(
     parked: Parked, came: Resumption, received: tuple[Resumption, ...], name: str
 ) -> tuple[Json, Failure | None]:
     """(value, failure) of a wait that is over."""
+    if came.kind == REFUSED:
+        lock = came.payload.get("lock")
+        return None, Failure(REFUSED, "transient", f"the lock {lock!r} cannot be waited for", name, data=came.payload)
     failure = failure_of(parked, came, name, 0)
     return (None, failure) if failure else (_value(parked, came, received), None)
 

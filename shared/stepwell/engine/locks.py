@@ -12,6 +12,7 @@ from stepwell.engine.records import Compensate, End, Fork, Goto, Kind, Parked, R
 from stepwell.engine.token import Locks, StepView, Token
 
 LOCK = "lock"  # the kind of its wait
+UNLOCK = "unlock"  # an operation of a durable function, and the rule that its record names
 LOCKED, REFUSED = "locked", "lock_refused"  # what ends that wait: they are all there, or one of them never will be
 
 
@@ -41,7 +42,7 @@ def is_before_first(token: Token) -> bool:
 
 def asked(token: Token, record: Record, parked: Parked) -> dict[str, Any]:
     """What becomes of a token that asks for locks: fields by name."""
-    locks = Locks(parked.locks, record.slot, record.node)
+    locks = Locks(parked.locks, record.slot, record.node, of_function=parked.of_function)
     changes: dict[str, Any] = {"parked": parked, "resumption": None, "received": (), "received_slot": -1, "fork": None}
     if record.node:
         changes["steps"] = {**token.steps, record.node: StepView("waiting", started_ms=record.at_ms)}
@@ -71,5 +72,7 @@ def after(token: Token, record: Record) -> dict[str, Any]:
 
 
 def _lets_go(locks: Locks, record: Record) -> bool:
-    """A step's locks go when its node is left, the run's own at its end."""
+    """A step's locks go when its node is left, a function's when it says so, the run's own at its end."""
+    if locks.of_function:
+        return isinstance(record.next, End) or UNLOCK in record.rules
     return isinstance(record.next, End) or (bool(locks.node) and isinstance(record.next, Goto | Fork | Compensate))

@@ -81,6 +81,7 @@ class Locks:
     slot: int  # of the wait that asked for them
     node: str = ""  # whose step holds them; "": the run
     held: bool = False
+    of_function: bool = False  # a durable function says itself when it lets them go
 
 
 @dataclass(frozen=True, slots=True)

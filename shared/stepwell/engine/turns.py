@@ -32,9 +32,9 @@ class Given:
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """An operation that a function awaits: a step, a wait, child runs, or branches. One of the four is there."""
+    """An operation that a function awaits: a step, a wait, child runs, locks, or branches. One of them is there."""
 
-    kind: str  # step | sleep | event | approval | callback | any | all | children, or a fork's: all | first
+    kind: str  # step | lock | unlock | children | the kind of a wait | any | all; a fork's: all | first
     name: str  # what it is called in the log
     step: Step | None = None
     wait: Wait | None = None
@@ -42,6 +42,7 @@ class Asked:
     branches: Sequence[Awaitable[object]] = ()
     max_concurrency: int = 0  # of the branches; 0: all at once
     is_apart: bool = False  # each branch has a message of its own, so that they overlap
+    locks: tuple[str, ...] = ()  # of `lock`, in the order in which they are taken
     callbacks: tuple[str, ...] = ()  # of a wait's arms that are callbacks, in order
 
     def __str__(self) -> str:

@@ -7,7 +7,8 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from stepwell.definition.authoring import StepDefaults
-from stepwell.engine.actions import Outcome, RunStep
+from stepwell.engine import functions
+from stepwell.engine.actions import AskFunction, Outcome, RunStep
 from stepwell.engine.attempts import commit
 from stepwell.engine.decide import decide
 from stepwell.engine.forks import parent_of
@@ -269,9 +270,11 @@ class Coordinator:
         """The step's failure; None where no step was next."""
         moment = self._logbook.moment(at, by)
         action = decide(moment, at.token)
+        message = f"the worker died with this step {DELIVERIES} times"
+        if isinstance(action, AskFunction):
+            return functions.lost(moment, at.token, Failure("worker_lost", "worker_lost", message))
         if not isinstance(action, RunStep):
             return None
-        message = f"the worker died with this step {DELIVERIES} times"
         failure = Failure("worker_lost", "worker_lost", message, action.node, action.attempt)
         policy = resolve_policy(action.step, StepDefaults())
         return commit(moment, at.token, action, Outcome(failure=failure, started_ms=moment.now_ms), policy)

@@ -18,6 +18,7 @@ from stepwell.definition.durations import parse_duration, show_duration
 from stepwell.definition.expressions import compile_expression
 from stepwell.definition.graph import Approvers, Call, Child, Json, Step, Wait
 from stepwell.definition.text import NAME, NAME_HINT
+from stepwell.engine.locks import LOCK, UNLOCK
 from stepwell.engine.session import CURRENT, Session
 from stepwell.engine.turns import Asked, ContinueAs, Given
 from stepwell.errors import ExpressionError, InvalidInput
@@ -26,6 +27,7 @@ from stepwell.limits import (
     CHILDREN,
     FORK_WIDTH,
     KEY_CHARACTERS,
+    LOCKS,
     NAME_CHARACTERS,
     WAIT_ARMS,
     WAIT_TIMEOUTS_MS,
@@ -79,6 +81,19 @@ class Callback(Operation[Any]):
     def url(self) -> str:
         """Where the result is posted. Whoever has it may end the wait: it belongs in no result, and in no log."""
         return self._url()
+
+
+class Lock:
+    """Held from when it was entered until it is left: both are operations."""
+
+    def __init__(self, names: tuple[str, ...]) -> None:
+        self._names = names
+
+    async def __aenter__(self) -> None:
+        await Operation[None](Asked(LOCK, LOCK, locks=self._names), _nothing)
+
+    async def __aexit__(self, *raised: object) -> None:
+        await Operation[None](Asked(UNLOCK, UNLOCK), _nothing)
 
 
 @dataclass(frozen=True, slots=True)
@@ -216,6 +231,17 @@ class Context:
         limit_ms = _limit_ms("workflow", timeout)
         call = Call((Child(name, name, Given(given)),), timeout_ms=limit_ms)
         return Operation(Asked("children", name, call=call), lambda values: read(values[name]))
+
+    def lock(self, *names: str | int) -> Lock:
+        """`async with ctx.lock("room-12"): …`: one run at a time. It waits for its turn; any end lets it go.
+
+        Several names are taken together, in one order for everybody; a function holds one set at a time.
+        """
+        texts = sorted({str(name) for name in names})
+        if not 1 <= len(texts) <= LOCKS or not all(text.strip() and len(text) <= KEY_CHARACTERS for text in texts):
+            raise InvalidInput(f"{names!r:.80} cannot be locked", code="bad_lock",
+                               hint=f"1 to {LOCKS} names, each text of 1 to {KEY_CHARACTERS} characters")  # fmt: skip
+        return Lock(tuple(texts))
 
     # -- together
 
