@@ -13,8 +13,16 @@ from stepwell.definition.authoring import (
     wait_for_event,
     workflow,
 )
+from stepwell.engine.transact import Check, Delete, Put, Update
 from stepwell.errors import Blocked, Cancelled, External, Invalid, StepError, Transient
-from stepwell.runtime.functions.failures import ChildFailed, OperationFailed, Rejected, StepFailed, WaitTimedOut
+from stepwell.runtime.functions.failures import (
+    ChildFailed,
+    OperationFailed,
+    Rejected,
+    StepFailed,
+    TransactionRefused,
+    WaitTimedOut,
+)
 from stepwell.runtime.steps.context import StepContext
 
 if TYPE_CHECKING:
@@ -23,16 +31,21 @@ if TYPE_CHECKING:
 __all__ = [
     "Blocked",
     "Cancelled",
+    "Check",
     "ChildFailed",
+    "Delete",
     "External",
     "Invalid",
     "OperationFailed",
+    "Put",
     "Rejected",
     "Retry",
     "StepContext",
     "StepError",
     "StepFailed",
+    "TransactionRefused",
     "Transient",
+    "Update",
     "WaitTimedOut",
     "WorkflowContext",
     "children",

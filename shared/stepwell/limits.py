@@ -111,6 +111,13 @@ CLAIM_CHECK_BYTES = 100_000  # a value above it goes to the blob store by conten
 # the text is read 20 times; but each write and each read takes 100 ms more, where an item takes 8 (docs/decisions.md).
 ITEM_BYTES = 32_000
 
+# Transactions of durable functions with the user's own tables: what DynamoDB takes
+TRANSACT_WRITES = 99  # and the record: `too_many_writes`
+TRANSACT_BYTES = 4_000_000  # of all writes, so that the record has room beside them: `too_large`
+TRANSACT_DEPTH = 32  # of lists and maps in an attribute, their values counted: `too_deep`
+TABLE_ITEM_BYTES = 400 * 1_024  # of an item: `too_large`
+TABLE_KEY_BYTES = 2_048  # of a partition key; a sort key has half: `bad_key`
+
 # Waits: default and maximum, from the table of waits in the definition reference
 WAIT_TIMEOUTS_MS: dict[str, tuple[int | None, int]] = {
     "approval": (24 * HOUR_MS, 30 * DAY_MS),

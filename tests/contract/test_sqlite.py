@@ -322,11 +322,13 @@ def test_a_file_of_the_version_before_gets_what_it_lacks_and_keeps_what_it_has(p
     with sqlite3.connect(path) as connection:
         connection.execute("DROP TABLE reports")
         connection.execute("DROP TABLE notes")
+        connection.execute("DROP TABLE user_items")
         connection.execute("INSERT INTO log VALUES ('r1', '0', 0, 'kept')")
         connection.execute("PRAGMA user_version = 1")
     connection.close()
     store = SqliteStore(database := Database(path))
     assert run(store.report("r1", "0/3", 0, 1)) == {0: 1}
     assert run(store.put_note("firing", "nightly", "one", None))
+    assert store.items("orders") == []
     assert [saved.body for saved in run(store.read_log("r1", "0"))] == ["kept"]
     database.close()

@@ -8,6 +8,7 @@ from typing import TypeAlias
 from stepwell.definition.graph import Json, Step
 from stepwell.engine.names import Undo
 from stepwell.engine.records import Failure, Pause, Record
+from stepwell.engine.transact import TableWrite
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,9 +29,10 @@ class RunStep:
 
 @dataclass(frozen=True, slots=True)
 class Write:
-    """Append this record: no user code is needed to know it."""
+    """Append this record: no user code is needed to know it. `also`: the user's own writes, in one transaction."""
 
     record: Record
+    also: tuple[TableWrite, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

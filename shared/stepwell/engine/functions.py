@@ -6,6 +6,7 @@ its last one. So a wait, a retry, a fork and a child run are for a function what
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -13,7 +14,7 @@ from stepwell.definition.graph import Graph, Node, Step
 from stepwell.engine import waits
 from stepwell.engine.actions import Action, AskFunction, Rest, RunStep, Write
 from stepwell.engine.compensation import ending
-from stepwell.engine.journal import CODE, LOST
+from stepwell.engine.journal import CODE, LOST, TRANSACT
 from stepwell.engine.locks import LOCK, UNLOCK
 from stepwell.engine.names import Moment
 from stepwell.engine.records import (
@@ -29,10 +30,11 @@ from stepwell.engine.records import (
     Record,
     Status,
 )
-from stepwell.engine.routing import step_limit
+from stepwell.engine.routing import Ended, step_limit
 from stepwell.engine.token import Token
+from stepwell.engine.transact import INVALID, REFUSED, Refusal, TableWrite
 from stepwell.engine.turns import Asked, Completed, ContinueAs, Failed, Stuck, Suspended, Turn
-from stepwell.engine.writing import record
+from stepwell.engine.writing import ended_node, record
 from stepwell.errors import EngineFault
 from stepwell.limits import HOUR_MS, MINUTE_MS
 
@@ -94,11 +96,33 @@ def _operation(moment: Moment, token: Token, turn: Turn, asked: Asked, slot: int
     if asked.kind == UNLOCK:
         following = Goto(moment.graph.start)
         return Write(record(moment, token, Kind.MOVED, UNLOCK, writes=turn.writes, rules=(UNLOCK,), next=following))
+    if asked.transact:
+        return Write(_transacted(moment, token, asked, turn), asked.transact)
     if asked.branches:
         group = Group("", moment.graph.start, len(asked.branches), asked.max_concurrency, asked.is_apart)
         fork = Fork((group,), asked.kind)
         return Write(record(moment, token, Kind.MOVED, asked.name, writes=turn.writes, next=fork))
     return Write(_waiting(moment, token, asked, turn))
+
+
+def refused(moment: Moment, token: Token, writes: Sequence[TableWrite], refusal: Refusal) -> Record:
+    """The record of a transaction that was not written: the function meets its failure, now and in each replay."""
+    turn = _turn(moment)
+    if not isinstance(turn.result, Suspended):
+        raise EngineFault("the function awaits no transaction", code="no_turn")
+    one = writes[refusal.write] if refusal.write >= 0 else None
+    what = f"write {refusal.write}, {one}" if one else "the transaction"
+    why = refusal.reason or "its condition does not hold"
+    data = {"write": refusal.write, "table": one.table} if one else None
+    failure = Failure(INVALID if refusal.reason else REFUSED, "validation", f"{what}: {why}",
+                      step=turn.result.asked.name, data=data)  # fmt: skip
+    return _transacted(moment, token, turn.result.asked, turn, failure)
+
+
+def _transacted(moment: Moment, token: Token, asked: Asked, turn: Turn, failure: Failure | None = None) -> Record:
+    ended = Ended(asked.name, 1, failure=failure, writes=turn.writes)
+    made = ended_node(moment, token, ended, Kind.STEP, moment.now_ms)
+    return replace(made, rules=(TRANSACT, *made.rules))
 
 
 def lost(moment: Moment, token: Token, failure: Failure) -> Record:

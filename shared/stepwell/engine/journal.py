@@ -12,6 +12,7 @@ from stepwell.engine.waits import arm_value, failure_of
 CODE = "code"  # the wait of a function that cannot go on with the code that is deployed
 PATCH = "patch:"  # among a record's rules: a patch in force from there on
 INTERRUPTED = "interrupted"  # the run is to end: whatever is awaited then is over
+TRANSACT = "transact"  # among a record's rules: it was written with the user's own writes, or in place of them
 LOST = "lost"  # the operation that killed its workers: which one it was, nobody lived to tell
 
 
@@ -65,7 +66,7 @@ class Journal:
 
     def _step(self, record: Record) -> Entry:
         if self._open is None:
-            self._began(record, LOST if LOST in record.rules else "step")
+            self._began(record, next((kind for kind in (LOST, TRANSACT) if kind in record.rules), "step"))
         is_over = record.kind is Kind.STEP and isinstance(record.next, Goto)
         return self._ended(record, record.output, record.error) if is_over else self._now()
 

@@ -15,6 +15,7 @@ from typing import TypeAlias
 
 from stepwell.definition.graph import Call, Json, Step, Wait
 from stepwell.engine.records import Failure
+from stepwell.engine.transact import TableWrite
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,14 +33,15 @@ class Given:
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """An operation that a function awaits: a step, a wait, child runs, locks, or branches. One of them is there."""
+    """An operation that a function awaits: a step, a wait, child runs, locks, writes, or branches. One is there."""
 
-    kind: str  # step | lock | unlock | children | the kind of a wait | any | all; a fork's: all | first
+    kind: str  # step | lock | unlock | children | transact | the kind of a wait | any | all; a fork's: all | first
     name: str  # what it is called in the log
     step: Step | None = None
     wait: Wait | None = None
     call: Call | None = None
     branches: Sequence[Awaitable[object]] = ()
+    transact: tuple[TableWrite, ...] = ()
     max_concurrency: int = 0  # of the branches; 0: all at once
     is_apart: bool = False  # each branch has a message of its own, so that they overlap
     locks: tuple[str, ...] = ()  # of `lock`, in the order in which they are taken

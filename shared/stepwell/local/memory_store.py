@@ -15,7 +15,9 @@ from dataclasses import replace
 from stepwell import limits
 from stepwell.definition.graph import Json
 from stepwell.engine.records import Status, Topic
+from stepwell.engine.transact import Refusal, TableWrite
 from stepwell.local.notes import MemoryNotes
+from stepwell.local.user_items import MemoryItems, changes_of
 from stepwell.runtime.answers import decode_cursor, encode_cursor, fits, too_many_pending
 from stepwell.runtime.jsontext import decode, encode
 from stepwell.runtime.ports import (
@@ -54,11 +56,12 @@ class _Log:
         return [self.records[found] for found in self.slots[begin:end]]
 
 
-class MemoryStore(MemoryNotes):
+class MemoryStore(MemoryItems, MemoryNotes):
     """The Store port on dictionaries. Its order is that of the data, never of hashes."""
 
     def __init__(self) -> None:
-        super().__init__()
+        MemoryItems.__init__(self)
+        MemoryNotes.__init__(self)
         self._runs: dict[str, Header] = {}  # their input is JSON text
         self._by_time: list[tuple[int, str]] = []
         self._logs: dict[tuple[str, str], _Log] = {}
@@ -135,6 +138,19 @@ class MemoryStore(MemoryNotes):
     async def append(self, run_id: str, token: str, slot: int, body: str) -> str | None:
         winner = self._log(run_id, token).append(slot, body)
         return None if winner is None else winner.body
+
+    async def append_with(
+        self, run_id: str, token: str, slot: int, body: str, writes: Sequence[TableWrite]
+    ) -> str | Refusal | None:
+        log = self._log(run_id, token)
+        if slot in log.records:
+            return log.records[slot].body
+        changes = changes_of(writes, self.item)
+        if isinstance(changes, Refusal):
+            return changes
+        log.append(slot, body)
+        self.change_items(changes)
+        return None
 
     async def load(self, run_id: str, token: str) -> Loaded:
         log = self._logs.get((run_id, token))

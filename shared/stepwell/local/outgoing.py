@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 from stepwell.definition.graph import Json
 from stepwell.engine.records import Topic
+from stepwell.engine.transact import Refusal, TableWrite
 from stepwell.errors import EngineFault, StepwellError
 from stepwell.limits import MINUTE_MS, SECOND_MS
 from stepwell.local.database import Database
@@ -139,6 +140,14 @@ class TellingStore(SnapshottingStore):
         if winner is None and self._is_told:
             self._tell(lambda: run_now(self._teller.appended(run_id, token, slot, body)))
         return winner
+
+    async def append_with(
+        self, run_id: str, token: str, slot: int, body: str, writes: Sequence[TableWrite]
+    ) -> str | Refusal | None:
+        found = await super().append_with(run_id, token, slot, body, writes)
+        if found is None and self._is_told:
+            self._tell(lambda: run_now(self._teller.appended(run_id, token, slot, body)))
+        return found
 
     async def consume(self, topic: Topic, event_id: str, run_id: str, token: str, slot: int, body: str) -> Consumed:
         consumed = await super().consume(topic, event_id, run_id, token, slot, body)

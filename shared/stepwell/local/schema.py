@@ -6,14 +6,21 @@ import sqlite3
 
 from stepwell.errors import UserError
 
-VERSION = 3
+VERSION = 4
 
 REPORTS = """CREATE TABLE reports (
         run_id TEXT NOT NULL, name TEXT NOT NULL, page INTEGER NOT NULL, value INTEGER NOT NULL,
         PRIMARY KEY (run_id, name, page)) WITHOUT ROWID"""
 NOTES = """CREATE TABLE notes (
         kind TEXT NOT NULL, name TEXT NOT NULL, body TEXT NOT NULL, PRIMARY KEY (kind, name)) WITHOUT ROWID"""
-SINCE: dict[int, tuple[str, ...]] = {2: (REPORTS,), 3: (NOTES,)}  # what a version added to the one before it
+USER_ITEMS = """CREATE TABLE user_items (
+        table_name TEXT NOT NULL, place TEXT NOT NULL, item TEXT NOT NULL,
+        PRIMARY KEY (table_name, place)) WITHOUT ROWID"""
+SINCE: dict[int, tuple[str, ...]] = {
+    2: (REPORTS,),
+    3: (NOTES,),
+    4: (USER_ITEMS,),
+}  # what a version added to the one before it
 
 # Tables are WITHOUT ROWID where a row is found by its key only: one b-tree, so that an append dirties one page.
 # What is large stands last in its row: SQLite then reads the columns before it without touching overflow pages.
@@ -29,6 +36,7 @@ TABLES = (
         PRIMARY KEY (run_id, name, member)) WITHOUT ROWID""",
     REPORTS,
     NOTES,
+    USER_ITEMS,
     """CREATE TABLE runs (
         run_id TEXT NOT NULL PRIMARY KEY, workflow TEXT NOT NULL, version TEXT NOT NULL, created_ms INTEGER NOT NULL,
         status TEXT NOT NULL, rev INTEGER NOT NULL, fingerprint TEXT NOT NULL, started_ms INTEGER NOT NULL,

@@ -10,9 +10,11 @@ from collections.abc import Mapping, Sequence
 from stepwell import limits
 from stepwell.definition.graph import Json
 from stepwell.engine.records import Status, Topic
+from stepwell.engine.transact import Refusal, TableWrite
 from stepwell.errors import PortError
 from stepwell.local.notes import SqliteNotes
 from stepwell.local.rows import ENDED, HEADER_COLUMNS, HEADER_FIELDS, event_of, header_of, header_row, list_sql
+from stepwell.local.user_items import SqliteItems, changes_of, statement_of
 from stepwell.runtime.answers import encode_cursor, too_many_pending
 from stepwell.runtime.jsontext import encode
 from stepwell.runtime.ports import (
@@ -87,7 +89,7 @@ PURGE_RUN = tuple(
 )
 
 
-class SqliteStore(SqliteNotes):
+class SqliteStore(SqliteItems, SqliteNotes):
     """The Store port on a Database, for any number of threads and processes."""
 
     async def create_run(self, header: Header) -> Header | None:
@@ -145,6 +147,21 @@ class SqliteStore(SqliteNotes):
         if not winner:
             raise PortError(f"run {run_id} was purged while its log was written")
         return str(winner[0][0])
+
+    async def append_with(
+        self, run_id: str, token: str, slot: int, body: str, writes: Sequence[TableWrite]
+    ) -> str | Refusal | None:
+        with self._db.transaction() as execute:
+            winner = execute(SELECT_SLOT, (run_id, token, slot)).fetchone()
+            if winner:
+                return str(winner[0])
+            changes = changes_of(writes, self.item)  # this thread's connection: what it reads is in the transaction
+            if isinstance(changes, Refusal):
+                return changes
+            execute(APPEND, (run_id, token, slot, body))
+            for change in changes:
+                execute(*statement_of(change))
+            return None
 
     async def load(self, run_id: str, token: str) -> Loaded:
         # Two reads need no transaction: a log only grows, so the records always go on from the snapshot read first.

@@ -19,6 +19,7 @@ from stepwell.engine.names import Moment, Undo, node_of
 from stepwell.engine.parts import completes
 from stepwell.engine.records import ROOT, Fork, Kind, Record, Resumption, RunInfo
 from stepwell.engine.token import Token
+from stepwell.engine.transact import Refusal, TableWrite
 from stepwell.engine.turns import Turn
 from stepwell.errors import EngineFault
 from stepwell.limits import (
@@ -241,6 +242,12 @@ class Logbook:
         body = await stow(encode_record(record), self._blobs)
         winner = await self._store.append(at.run_id, at.token.id, record.slot, body)
         return None if winner is None else decode_record(await self._fetch(winner))
+
+    async def append_with(self, at: Standing, record: Record, writes: Sequence[TableWrite]) -> Record | Refusal | None:
+        """As `append`, with the user's own writes in the same transaction. A Refusal: nothing was written."""
+        body = await stow(encode_record(record), self._blobs)
+        found = await self._store.append_with(at.run_id, at.token.id, record.slot, body, writes)
+        return decode_record(await self._fetch(found)) if isinstance(found, str) else found
 
     async def save_if_due(self, at: Standing) -> Standing:
         """A snapshot each time enough records follow the last, so that loading does not grow with history.

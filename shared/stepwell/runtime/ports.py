@@ -15,6 +15,7 @@ from typing import Protocol
 
 from stepwell.definition.graph import Json
 from stepwell.engine.records import Status, Topic
+from stepwell.engine.transact import Refusal, TableWrite
 from stepwell.limits import EVENT_PENDING
 
 
@@ -164,6 +165,15 @@ class Store(Protocol):
 
     async def append(self, run_id: str, token: str, slot: int, body: str) -> str | None:
         """None when this writer won the slot, else the body that holds it. Durable when it returns."""
+
+    async def append_with(
+        self, run_id: str, token: str, slot: int, body: str, writes: Sequence[TableWrite]
+    ) -> str | Refusal | None:
+        """`append`, and the user's own writes, in one transaction: all of it (None), or nothing.
+
+        The body that holds the slot, or a Refusal. The body where both are true: it is the token that has moved on,
+        maybe by this very call, whose answer was lost.
+        """
 
     async def load(self, run_id: str, token: str) -> Loaded:
         """The last snapshot and every record after it."""

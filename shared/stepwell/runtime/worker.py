@@ -12,17 +12,19 @@ from dataclasses import dataclass, replace
 from typing import Protocol
 
 from stepwell.definition.authoring import StepDefaults
-from stepwell.definition.graph import Json, Step
+from stepwell.definition.graph import DEFAULT_POOL, Json, Step
 from stepwell.engine.actions import AskFunction, Outcome, Rest, RunStep, Write
 from stepwell.engine.attempts import commit
 from stepwell.engine.children import DETACHED
 from stepwell.engine.decide import decide
 from stepwell.engine.effects import picked_up
+from stepwell.engine.functions import refused
 from stepwell.engine.names import state_of
 from stepwell.engine.records import Record
 from stepwell.engine.retry import Policy, resolve_policy
 from stepwell.engine.table import Phase
 from stepwell.engine.token import Token
+from stepwell.engine.transact import Refusal
 from stepwell.engine.writing import began_record, deadline_ms
 from stepwell.errors import EngineFault
 from stepwell.limits import FORK_SHARED_MS, HOPS
@@ -127,8 +129,10 @@ class Worker:
                     return None
                 await self._performer.alarms.look_again(Lane.WORK, at.wake(), until_ms, wake)
                 return None
-            case Write(record):
+            case Write(record, ()):
                 return await self._append(at, record)
+            case Write():
+                return await self._transact(at, action, wake, fresh)
             case RunStep():
                 return await self._attempt(at, action, wake, budget, fresh)
             case AskFunction():
@@ -151,12 +155,34 @@ class Worker:
 
     async def _append(self, at: Standing, record: Record) -> Standing | None:
         """The winner of the slot decides: this record, an earlier delivery's of this very wake, or another's."""
-        winner = await self._logbook.append(at, record)
+        return await self._after(at, record, await self._logbook.append(at, record))
+
+    async def _after(self, at: Standing, record: Record, winner: Record | None) -> Standing | None:
         if winner is None:
             log_written(at, record)
         elif winner.by != record.by:
             return None
         return await self._logbook.save_if_due(at.after(winner or record))
+
+    async def _transact(self, at: Standing, action: Write, wake: Wake, fresh: bool) -> Standing | None:
+        """The record with the user's own writes, or in their place the record that says why not.
+
+            wake     append_with ── refused, nothing written ── append(failure) ── slot taken? by our own: go on with it
+            its twin     └─ the condition holds by now: written ────────┘
+
+        The pool that may write to users' tables is the default one, whose worker has most likely come here.
+        """
+        if not self._is_ours(DEFAULT_POOL, wake):
+            await self._hand_over(at, DEFAULT_POOL, wake.hops + 1 if fresh else 0)
+            return None
+        found = await self._logbook.append_with(at, action.record, action.also)
+        if not isinstance(found, Refusal):
+            return await self._after(at, action.record, found)
+        moment = self._logbook.moment(at, wake.id, self._jitter())
+        return await self._append(at, refused(moment, at.token, action.also, found))
+
+    async def _hand_over(self, at: Standing, pool: str, hops: int = 0) -> None:
+        await self._ports.queue.send(Lane.WORK, to_json(replace(at.wake(hops), pool=pool)))
 
     async def _attempt(self, at: Standing, action: RunStep, wake: Wake, budget: Budget, fresh: bool) -> Standing | None:
         """Runs the step, or hands over when this invocation may end before it does.
@@ -165,13 +191,12 @@ class Worker:
         """
         policy = self._policy(action)
         if not self._is_ours(policy.pool, wake):
-            hops = wake.hops + 1 if fresh else 0
-            await self._ports.queue.send(Lane.WORK, to_json(replace(at.wake(hops), pool=policy.pool)))
+            await self._hand_over(at, policy.pool, wake.hops + 1 if fresh else 0)
             return None
         left_ms = budget.left_ms()  # now: to know the policy, the user's module may have been imported
         if left_ms is not None and left_ms < policy.timeout_ms:
             if not fresh:
-                await self._ports.queue.send(Lane.WORK, to_json(replace(at.wake(), pool=policy.pool)))
+                await self._hand_over(at, policy.pool)
                 return None
             policy = replace(policy, timeout_ms=max(left_ms, 1))
         if policy.at_most_once and action.undo is None:  # a compensation is idempotent: it may run again

@@ -28,6 +28,7 @@ from stepwell.local.clocks import VirtualClock
 from stepwell.local.inbox import Inbox
 from stepwell.local.memory import MemoryBlobs, MemoryQueue, MemoryStore
 from stepwell.local.ticker import Ticker
+from stepwell.local.user_items import LocalTable
 from stepwell.runtime.assembly import assemble
 from stepwell.runtime.catalog import Catalog
 from stepwell.runtime.dispatch import dispatch
@@ -187,6 +188,7 @@ class Stepwell:
         """`sessions`: how many durable functions are kept between two operations; with 0 each operation is a replay."""
         backend = backend or in_memory()
         self._folder, self._clock, self._inbox = folder, backend.clock, backend.inbox
+        self._items: Any = backend.ports.store  # a local one holds users' items too
         self._links = Links(URL, lambda: [b"the key of the testing kit, for no other use"])
         self._steps = MockedSteps(folder, self._clock, self._links, sessions)
         self._graphs: dict[str, Graph] = {}
@@ -270,6 +272,13 @@ class Stepwell:
             run_now(self.service.callbacks.fail(link, {"type": error, "message": message, "data": body}))
         else:
             run_now(self.service.callbacks.complete(link, body))
+
+    def table(self, name: str) -> LocalTable:
+        """One of the user's own tables, as `ctx.transact` writes to them: `get`, `items`, and `put` for what was there.
+
+        For the stores of this machine: an emulated table is read by its own client.
+        """
+        return LocalTable(name, self._items)
 
     @property
     def now(self) -> datetime:

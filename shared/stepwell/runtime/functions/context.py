@@ -20,6 +20,7 @@ from stepwell.definition.graph import Approvers, Call, Child, Json, Step, Wait
 from stepwell.definition.text import NAME, NAME_HINT
 from stepwell.engine.locks import LOCK, UNLOCK
 from stepwell.engine.session import CURRENT, Session
+from stepwell.engine.transact import TableWrite
 from stepwell.engine.turns import Asked, ContinueAs, Given
 from stepwell.errors import ExpressionError, InvalidInput
 from stepwell.limits import (
@@ -43,6 +44,7 @@ from stepwell.runtime.functions.operations import (
     stored,
     together,
 )
+from stepwell.runtime.functions.transacting import checked
 
 _logger = logging.getLogger("stepwell.workflow")
 Url = Callable[[str, int], str]  # of a callback by its id, good until then
@@ -242,6 +244,14 @@ class Context:
             raise InvalidInput(f"{names!r:.80} cannot be locked", code="bad_lock",
                                hint=f"1 to {LOCKS} names, each text of 1 to {KEY_CHARACTERS} characters")  # fmt: skip
         return Lock(tuple(texts))
+
+    def transact(self, writes: Iterable[TableWrite], *, name: str = "transact") -> Operation[None]:
+        """The user's own writes to DynamoDB tables and this operation's record in one transaction: once, or not at all.
+
+        `writes`: Put, Update, Delete, Check, at most 99. Where a condition does not hold, TransactionRefused is raised
+        and nothing was written. Raises InvalidInput at once for what can never be written.
+        """
+        return Operation(Asked("transact", _name(name), transact=checked(writes)), _nothing)
 
     # -- together
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from stepwell.definition.graph import Json
 from stepwell.engine.children import DETACHED
 from stepwell.engine.records import Failure
+from stepwell.engine.transact import INVALID, REFUSED
 from stepwell.engine.turns import Asked
 
 
@@ -47,6 +48,15 @@ class ChildFailed(OperationFailed):
     """A child run failed, was cancelled, or could not be started. Caught, it does not fail its parent."""
 
 
+class TransactionRefused(OperationFailed):
+    """A condition of one of a transaction's writes did not hold: nothing of it was written."""
+
+    @property
+    def write(self) -> int:
+        """Which one: its place among the writes, from 0. -1: it is not known."""
+        return self.data["write"] if isinstance(self.data, dict) else -1
+
+
 _OF_CHILDREN = frozenset({"child_failed", "unknown_workflow"})  # also where they failed in a branch
 
 
@@ -54,6 +64,10 @@ def raised(failure: Failure, asked: Asked | None = None) -> OperationFailed:
     """The failure of an operation as its function meets it. `asked`: the operation."""
     if failure.type == "rejected":
         return Rejected(failure)
+    if failure.type == REFUSED:
+        return TransactionRefused(failure)
+    if failure.type == INVALID:
+        return OperationFailed(failure)
     if failure.category == "timeout" and failure.type != "step_timeout":
         return WaitTimedOut(failure)
     if failure.type in _OF_CHILDREN or _is_child(asked):

@@ -1,0 +1,144 @@
+"""The user's own writes beside a record: one transaction over the engine's table and theirs.
+
+    TransactWriteItems   [record, if its slot is free] [Put …] [Update …] [ConditionCheck …]
+
+A call that is repeated after its answer was lost finds its slot taken, by itself: the slot's own condition makes the
+repeat harmless, over processes and days, where a ClientRequestToken would for ten minutes, and for the same bytes
+alone. So the slot is looked at before any other reason is believed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from boto3.dynamodb.types import TypeSerializer
+from botocore.exceptions import ClientError
+
+from stepwell.aws import keys
+from stepwell.aws.calls import BAD_VALUES, CONDITION, Cancelled, code_of
+from stepwell.aws.logs import Logs
+from stepwell.aws.protocols import Item
+from stepwell.engine.transact import Check, Delete, Put, Refusal, TableWrite, Update, Value, Values
+from stepwell.errors import EngineFault, InvalidInput, PortError
+
+_SERIALIZER = TypeSerializer()
+_NOT_OURS = {
+    "AccessDeniedException": "the worker may not write there; allow it in the permissions of the default pool",
+    "ResourceNotFoundException": "there is no such table, in the worker's own account and region",
+}
+
+
+class UserWrites(Logs):
+    """A record and the user's writes: both, or neither."""
+
+    async def append_with(
+        self, run_id: str, token: str, slot: int, body: str, writes: Sequence[TableWrite]
+    ) -> str | Refusal | None:
+        own = next((number for number, write in enumerate(writes) if write.table == self._table.name), None)
+        if own is not None:
+            return Refusal(own, "it is Stepwell's own table, where nobody else writes")
+        record = await self._record(run_id, token, slot, body)
+        first = {"Put": {"Item": record, "ConditionExpression": "attribute_not_exists(pk)"}}
+        try:
+            self._table.transact(first, *map(action_of, writes))
+        except Cancelled as cancelled:
+            refusal = _not_held(cancelled)
+        except (InvalidInput, EngineFault, PortError) as error:
+            found = _reason(error)
+            if found is None:
+                raise
+            refusal = found
+        else:
+            return None
+        there = self._table.get(keys.record_key(run_id, token, slot))
+        if there is not None:
+            return await self._table.unpack("body", there)
+        if refusal is None:
+            raise PortError("TransactWriteItems: refused, but nothing is there")
+        return refusal
+
+
+def _not_held(cancelled: Cancelled) -> Refusal | None:
+    """The first of the user's writes whose condition did not hold; None where it was the slot alone."""
+    return next((Refusal(number) for number, code in enumerate(cancelled.reasons[1:]) if code in CONDITION), None)
+
+
+def _reason(error: Exception) -> Refusal | None:
+    """Why it can never be written; None where the world did not answer, and it is to be tried again."""
+    cause = error.__cause__
+    if not isinstance(cause, ClientError):
+        return None
+    if isinstance(error, PortError):
+        why = _NOT_OURS.get(code_of(cause))
+        return Refusal(-1, f"{why}: {_message(cause.response.get('Error', {}))}") if why else None
+    reasons = cause.response.get("CancellationReasons", ())[1:]
+    for number, reason in enumerate(reasons):
+        if reason.get("Code") in BAD_VALUES:
+            return Refusal(number, _message(reason))
+    return Refusal(-1, _message(cause.response.get("Error", {})))
+
+
+def _message(told: Mapping[str, Any]) -> str:
+    return str(told.get("Message") or told.get("Code") or "DynamoDB does not say why")
+
+
+# -- requests
+
+
+class _Names:
+    """What an expression's names and values stand for: a user's names may hold anything."""
+
+    def __init__(self) -> None:
+        self.names: dict[str, str] = {}
+        self.values: Item = {}
+
+    def name(self, name: str) -> str:
+        return self.names.setdefault(name, f"#n{len(self.names)}")
+
+    def value(self, value: Value) -> str:
+        place = f":v{len(self.values)}"
+        self.values[place] = _SERIALIZER.serialize(value)
+        return place
+
+    def request(self) -> Mapping[str, Any]:
+        """Both, where there are any: DynamoDB takes no empty ones."""
+        names = {"ExpressionAttributeNames": {place: name for name, place in self.names.items()}} if self.names else {}
+        return {**names, **({"ExpressionAttributeValues": self.values} if self.values else {})}
+
+
+def action_of(write: TableWrite) -> Mapping[str, Mapping[str, Any]]:
+    """One write as TransactWriteItems takes it."""
+    names = _Names()
+    request: dict[str, Any] = {"TableName": write.table}
+    if isinstance(write, Put):
+        request["Item"] = _item({**write.key, **write.item})
+    else:
+        request["Key"] = _item(write.key)
+    if isinstance(write, Update):
+        request["UpdateExpression"] = _update(write, names)
+    if write.has_condition:
+        request["ConditionExpression"] = _condition(write, names)
+    return {_KINDS[type(write)]: {**request, **names.request()}}
+
+
+_KINDS = {Put: "Put", Update: "Update", Delete: "Delete", Check: "ConditionCheck"}
+
+
+def _item(values: Values) -> Item:
+    return {name: _SERIALIZER.serialize(value) for name, value in values.items()}
+
+
+def _update(write: Update, names: _Names) -> str:
+    sets = ", ".join(f"{names.name(name)} = {names.value(value)}" for name, value in write.set.items())
+    adds = ", ".join(f"{names.name(name)} {names.value(value)}" for name, value in write.add.items())
+    return " ".join(part for part in (f"SET {sets}" if sets else "", f"ADD {adds}" if adds else "") if part)
+
+
+def _condition(write: TableWrite, names: _Names) -> str:
+    parts = [f"{names.name(name)} = {names.value(value)}" for name, value in write.equals.items()]
+    parts += [f"{names.name(name)} >= {names.value(value)}" for name, value in write.at_least.items()]
+    if write.exists is not None:
+        function = "attribute_exists" if write.exists else "attribute_not_exists"
+        parts.append(f"{function}({names.name(next(iter(write.key)))})")
+    return " AND ".join(parts)
