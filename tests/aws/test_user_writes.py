@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -18,13 +19,27 @@ from stepwell.engine.transact import Check, Delete, Put, Refusal, TableWrite, Up
 from stepwell.errors import PortError
 from stepwell.local.blobs import MemoryBlobs
 from stepwell.runtime.functions.transacting import checked
+from stepwell.testing.kit import Stepwell
 from tests.aws.meter import Meter
 from tests.contract.emulated import NO_WAIT, Cloud, answer, item_of, table_of
 from tests.contract.kit import run
+from tests.scenarios.conftest import on_aws
 
 AWS = "com.amazonaws.dynamodb.v20120810#"
 ORDER = {"pk": "ORDER#1", "sk": "ORDER#1"}
 STOCK = {"pk": "STOCK#a", "sk": "STOCK#a"}
+SHOP = """
+from stepwell import Put, TransactionRefused, workflow
+
+@workflow
+async def buy(ctx, order: str):
+    item = {"run": ctx.run_id, "price": 9.99}
+    try:
+        await ctx.transact([Put("TABLE", {"pk": order, "sk": "order"}, item, exists=False)])
+    except TransactionRefused as refused:
+        return f"there already: {refused.write}"
+    return "bought"
+"""
 TWICE = Retry(attempts=2, sleep=lambda _: None)
 
 
@@ -154,3 +169,15 @@ def test_nobody_writes_to_the_engines_own_table(store: DynamoStore, orders: str)
     found = append(store, Delete(orders, ORDER), Delete(store._table.name, ORDER))
     assert isinstance(found, Refusal)
     assert (found.write, "own table" in found.reason) == (1, True)
+
+
+def test_a_durable_function_on_aws_writes_to_the_users_table_once(tmp_path: Path, orders: str) -> None:
+    (tmp_path / "shop.py").write_text(SHOP.replace("TABLE", orders))
+    with on_aws(tmp_path) as backend:
+        kit = Stepwell(tmp_path, backend)
+        first = kit.start("buy", {"order": "ORDER#1"})
+        again = kit.start("buy", {"order": "ORDER#1"})
+        assert (first.status, first.result) == ("completed", "bought")
+        assert (again.status, again.result) == ("completed", "there already: 0")
+    assert item_of(orders, {"pk": {"S": "ORDER#1"}, "sk": {"S": "order"}}) == {
+        "pk": {"S": "ORDER#1"}, "sk": {"S": "order"}, "run": {"S": first.id}, "price": {"N": "9.99"}}  # fmt: skip
