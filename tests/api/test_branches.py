@@ -176,3 +176,15 @@ def test_a_page_of_a_wide_fork_takes_as_many_reads_as_one_of_a_narrow_fork() -> 
     assert [run, branches] == reads(200)
     assert run.total() <= 3
     assert branches.total() <= 5
+
+
+def test_where_one_branch_waits_for_an_approval_nobody_need_name_it(forked: World) -> None:
+    run_id = forked.start("forked", input={"names": ["ana", "leo"]})
+    refused = forked.post(f"/runs/{run_id}/approve", {"by": "kim"})
+    assert (refused.status, refused.json["code"]) == (409, "several_waits")
+    assert "0/0.0, 0/0.1" in refused.json["hint"]
+    assert forked.post(f"/runs/{run_id}/approve", {"by": "kim", "wait": "0/0.1"}).status == 200
+    forked.drain()
+    assert forked.post(f"/runs/{run_id}/approve", {"by": "kim"}).status == 200
+    forked.drain()
+    assert forked.get(f"/runs/{run_id}").json["status"] == "completed"

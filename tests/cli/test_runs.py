@@ -103,6 +103,14 @@ def test_show_tells_where_a_run_stands_in_words(api: FakeApi, cli: Cli) -> None:
     assert " ✗  charge        3  3.0 s  CardDeclined: no funds (3 tries)" in lines
 
 
+def test_show_tells_of_the_state_what_no_step_gave(api: FakeApi, cli: Cli) -> None:
+    state = {"validate": {"total": 121}, "plan": "pro"}
+    api.on("GET", f"/runs/{ID}", (200, {**RUN, "state": state, "progress": "0/0"}))
+    lines = [line.rstrip() for line in cli("show", ID).stdout.splitlines()]
+    assert 'state      {"plan": "pro"}' in lines
+    assert not any(line.startswith("progress") for line in lines)
+
+
 def test_show_exits_with_0_for_a_run_that_failed(api: FakeApi, cli: Cli) -> None:
     api.on("GET", f"/runs/{ID}", (200, FAILED))
     result = cli("show", ID)
@@ -254,6 +262,13 @@ def test_branches_of_a_status_are_shown_of_the_last_fork(cli: Cli, api: FakeApi)
     first, second = (call.query for call in api.calls if call.path.endswith("/branches"))
     assert first == {"limit": ["500"], "status": ["failed"], "fork": ["0/3"]}
     assert second == {**first, "cursor": ["500"]}
+
+
+def test_a_branch_that_waits_shows_what_it_asks_for(cli: Cli, api: FakeApi) -> None:
+    waits = {"status": "waiting", "error": None, "waiting_for": "approval", "waiting_data": {"order": "A-1"}}
+    api.on("GET", f"/runs/{RUN['run_id']}/branches", (200, {"items": [{**BRANCH, **waits}], "next_cursor": None}))
+    shown = cli("show", RUN["run_id"], "--branches", "all", "--fork", "0/1")
+    assert 'waits for approval: {"order": "A-1"}' in " ".join(shown.stdout.split())
 
 
 def test_all_branches_of_a_fork_are_json(cli: Cli, api: FakeApi) -> None:

@@ -11,6 +11,7 @@ from stepwell.api.children import ChildView, Statuses, children_of, read_statuse
 from stepwell.api.rollbacks import undone_steps
 from stepwell.api.states import error_of, fork_at, is_parked
 from stepwell.api.steps import ErrorView, StepResult, error_view, step_result, time_of
+from stepwell.api.waiting import waiting_data
 from stepwell.definition.graph import Json
 from stepwell.engine.forks import fork_id
 from stepwell.engine.names import iso, node_of
@@ -44,6 +45,7 @@ class BranchView(TypedDict):
     current_step: str | None
     waiting_for: str | None
     waiting_until: str | None
+    waiting_data: Json
     output: dict[str, Json]
     error: ErrorView | None
     steps: dict[str, StepResult]
@@ -91,6 +93,7 @@ def branch_view(
         current_step=None if token.ended else node_of(at.graph, token),
         waiting_for=waiting.kind if waiting else None,
         waiting_until=time_of(waiting.until_ms) if waiting else None,
+        waiting_data=waiting_data(at.run_id, token, 0) if waiting else None,  # no links, so at no time
         output=dict(token.scope),
         error=error_view(error_of(token)),
         steps={name: step_result(step) for name, step in steps.items()},

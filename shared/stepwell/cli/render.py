@@ -86,9 +86,14 @@ def branches_table(items: Iterable[Mapping[str, Any]]) -> Table:
             _plain(brief(one.get("item"))),
             status_text(one.get("status")),
             _plain(one.get("current_step")),
-            _plain(error_words(error) if error else f"waits for {phrase(waits)}" if waits else ""),
+            _plain(error_words(error) if error else _branch_wait(waits, one.get("waiting_data")) if waits else ""),
         )
     return table
+
+
+def _branch_wait(kind: Any, data: Any) -> str:
+    told = brief(data)
+    return f"waits for {phrase(kind)}{f': {told}' if told else ''}"
 
 
 def deliveries_table(items: Iterable[Mapping[str, Any]], now: datetime) -> Table:
@@ -229,7 +234,7 @@ def _facts(run: Mapping[str, Any], now: datetime) -> Iterator[tuple[str, Rendera
     yield "run", Text(printable(str(run.get("run_id"))), style="bold")
     yield "workflow", Text(f"{printable(str(run.get('workflow')))}  {_version(run.get('version'))}")
     yield "status", status_text(run.get("status"))
-    if run.get("progress"):
+    if run.get("progress") not in {None, "", "0/0"}:
         yield "progress", _progress(str(run["progress"]), str(run.get("status")))
     ended = bool(run.get("ended_at"))
     current = ", ".join(map(str, run.get("current_steps") or ()))
@@ -240,6 +245,7 @@ def _facts(run: Mapping[str, Any], now: datetime) -> Iterator[tuple[str, Rendera
         yield "waits for", Text(words, style="yellow")
         yield from _wait_facts(run.get("waiting_data"))
     yield from _told("because", run.get("pending_reason"))
+    yield from _told("state", _own_state(run))
     yield "created", _plain(_when(run.get("created_at"), now))
     if ended:
         took = between(run.get("started_at") or run.get("created_at"), run.get("ended_at"), now)
@@ -269,6 +275,12 @@ def _wait_facts(data: Any) -> Iterator[tuple[str, RenderableType]]:
     yield from _told("callback", links.get("callback_url"))
     for name, url in (links.get("approval_links") or {}).items():
         yield from _told(f"asks {printable(str(name))}", url)
+
+
+def _own_state(run: Mapping[str, Any]) -> Mapping[str, Any]:
+    """What the workflow keeps of its own, beside what its steps gave."""
+    steps = run.get("steps") or {}
+    return {name: value for name, value in (run.get("state") or {}).items() if name not in steps}
 
 
 def _fork_words(fork: Mapping[str, Any]) -> str:

@@ -22,22 +22,39 @@ from stepwell.limits import DELEGATIONS
 from stepwell.runtime.coordinator import Coordinator
 from stepwell.runtime.logbook import Standing
 
+SHOWN = 10  # branches that a message names
+
 _RECEIVED = {"approved": Received.APPROVE, "rejected": Received.REJECT}
 
 
 class Approvals:
     """What a caller may do with a wait for an approval. Each answer is definite: it counts, or a Conflict says why."""
 
-    def __init__(self, coordinator: Coordinator, standing: Callable[[str, str], Awaitable[Standing]]) -> None:
-        """`standing`: a token as its log has it; raises NotFound."""
-        self._coordinator, self._standing = coordinator, standing
+    def __init__(
+        self,
+        coordinator: Coordinator,
+        standing: Callable[[str, str], Awaitable[Standing]],
+        forked: Callable[[Standing], Awaitable[Standing]],
+    ) -> None:
+        """`standing`: a token as its log has it; raises NotFound. `forked`: with its branches, where it forked."""
+        self._coordinator, self._standing, self._forked = coordinator, standing, forked
 
     async def find(self, run_id: str, wait: str) -> Standing:
-        """The token that `wait` means: the root, the id of a branch, or the step of a DAG. Raises NotFound."""
+        """The token that `wait` means: the root, the id of a branch, or a step of a DAG. Raises NotFound, Conflict."""
         at = await self._standing(run_id, wait if is_branch_id(wait) else ROOT)
         if at.token.fork is not None and wait in at.graph.dag:
             return await self._standing(run_id, step_id(at.graph.dag, at.token, wait))
-        return at
+        return at if wait or at.token.fork is None else await self._only(at)
+
+    async def _only(self, at: Standing) -> Standing:
+        """The branch that waits for an approval where no other does; else the root. Raises Conflict for several."""
+        there = await self._forked(at)
+        waiting = [one for one in (*there.dag, *there.branches) if open_approval(one) is not None]
+        if len(waiting) > 1:
+            names = ", ".join(one.id for one in waiting[:SHOWN])
+            raise Conflict(f"{len(waiting)} branches wait for an approval", code="several_waits",
+                           hint=f"name one of them as `wait`: {names}{' …' if waiting[SHOWN:] else ''}")  # fmt: skip
+        return await self._standing(at.run_id, waiting[0].id) if waiting else at
 
     async def answer(self, run_id: str, came: Resumption, wait: str = "", slot: int | None = None) -> None:
         """Takes a yes or a no. `slot`: of the very wait that is meant. Raises NotFound, Conflict."""

@@ -76,7 +76,7 @@ class Service:
     ) -> None:
         self.ports, self._starter, self._new_id = ports, starter, new_id
         self._logbook, self._performer, self._coordinator = logbook, performer, coordinator
-        self._approvals = Approvals(coordinator, self._standing)
+        self._approvals = Approvals(coordinator, self._standing, self._forked)
         self.callbacks = Callbacks(ports, logbook, coordinator)
 
     # -- starting
@@ -168,8 +168,7 @@ class Service:
         That is the steps of a DAG, the branches of a fork of one page, who has the locks that they wait for, and what
         is undone of a run that is.
         """
-        at = await self._logbook.with_dag(await self._standing(run_id))
-        at = await self._logbook.with_branches(at)
+        at = await self._forked(await self._standing(run_id))
         at = await self._performer.locks.with_owners(at, LOCK_OWNERS)
         return replace(at, rollback=await self._performer.rollback.plan(at))
 
@@ -268,7 +267,7 @@ class Service:
         await self._approvals.answer(link.run_id, came, link.token, link.slot)
 
     async def waiting(self, run_id: str, wait: str = "") -> Standing:
-        """The token that `wait` means, as for `approve`. Raises NotFound."""
+        """The token that `wait` means, as for `approve`. Raises NotFound, Conflict."""
         return await self._approvals.find(run_id, wait)
 
     async def send_event(self, name: str, payload: Json, *, key: str = "", run_id: str = "", event_id: str = "") -> str:
@@ -305,6 +304,9 @@ class Service:
                 raise
         await self.ports.queue.send(Lane.RESUME, to_json(Publish(event, kept=True)))
         return Sent(event.id, is_new)
+
+    async def _forked(self, at: Standing) -> Standing:
+        return await self._logbook.with_branches(await self._logbook.with_dag(at))
 
     async def _standing(self, run_id: str, token: str = ROOT) -> Standing:
         await self.header(run_id)
