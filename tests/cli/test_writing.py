@@ -44,6 +44,28 @@ def test_check_of_good_files_exits_with_0(cli: Cli) -> None:
     assert result.stdout.splitlines()[-1].startswith("2 workflows, 0 errors, ")
 
 
+DURABLE = """
+from stepwell import workflow
+
+@workflow
+async def one(ctx): pass
+
+@workflow(name="two", timeout="2 fortnights")
+async def other(ctx): pass
+"""
+
+
+def test_check_counts_durable_functions_and_tells_of_their_options(cli: Cli) -> None:
+    Path("mixed").mkdir()
+    Path("mixed/good.yaml").write_text(GOOD)
+    Path("mixed/durable.py").write_text(DURABLE.replace("2 fortnights", "2h"))
+    assert cli("check", "mixed").stdout.splitlines()[-1].startswith("3 workflows, 0 errors, ")
+    assert cli("check", "mixed/durable.py").stdout.splitlines()[-1] == "2 workflows, 0 errors, 0 warnings"
+    Path("mixed/durable.py").write_text(DURABLE)
+    alone = cli("check", "mixed/durable.py")
+    assert (alone.exit_code, alone.stdout.splitlines()[0][:23]) == (1, "mixed/durable.py:8: err")
+
+
 def test_check_of_one_file_warns_of_a_workflow_that_another_file_may_hold(cli: Cli) -> None:
     Path("caller.yaml").write_text("workflow: caller\ntimeline:\n  - {name: a, run: 'workflow:fraud'}\n")
     alone = cli("check", "caller.yaml")

@@ -8,7 +8,7 @@ import pytest
 
 from stepwell.errors import NotFound
 from stepwell.limits import DEFINITION_BYTES
-from stepwell.runtime.folder import check_folder, load_folder
+from stepwell.runtime.folder import load_folder
 
 GOOD = "workflow: {name}\nnodes:\n  a: {{}}\n"
 
@@ -21,8 +21,9 @@ def test_yaml_and_json_are_read_and_everything_else_is_left_alone(tmp_path: Path
     (tmp_path / "a.yaml").write_text(GOOD.format(name="a"))
     (tmp_path / "b.yml").write_text(GOOD.format(name="b"))
     (tmp_path / "c.json").write_text('{"workflow": "c", "nodes": {"a": {}}}')
-    for other in (".hidden.yaml", "package.json", "readme.md", "steps.py"):
+    for other in (".hidden.yaml", "package.json", "readme.md", "test_steps.py"):
         (tmp_path / other).write_text("{")
+    (tmp_path / "steps.py").write_text("raise SystemExit")  # modules are read, not run
     (tmp_path / "tests").mkdir()
     (tmp_path / "tests" / "d.yaml").write_text("{")
     folder = load_folder(tmp_path)
@@ -42,7 +43,7 @@ def test_files_that_cannot_be_read_are_problems_not_crashes(tmp_path: Path) -> N
     (tmp_path / "b.yaml").write_bytes(b"\xff\xfe\x00")
     (tmp_path / "c.yaml").write_text("#" * (DEFINITION_BYTES + 1))
     (tmp_path / "d.yaml").write_text("{")
-    found = check_folder(tmp_path)
+    found = load_folder(tmp_path).problems
     assert [problem.code for problem in found][:3] == ["unsupported_format", "bad_encoding", "definition_too_large"]
     assert {Path(problem.file).name for problem in found} == {"a.asl.json", "b.yaml", "c.yaml", "d.yaml"}
 

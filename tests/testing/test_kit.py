@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from stepwell.testing.kit import Stepwell
+from stepwell.testing.plugin import workflow_folder
 
 TRIP = """
 workflow: trip
@@ -58,3 +59,8 @@ def test_a_compensation_that_fails_is_a_partial_rollback(stepwell: Stepwell) -> 
     assert (run.status, run.view["outcome"]) == ("failed", "partial_rollback")
     assert run.rollback is not None
     assert [one["step"] for one in run.rollback["not_undone"]] == ["charge"]
+
+
+def test_a_folder_of_durable_functions_is_a_workflow_folder(tmp_path: Path) -> None:
+    (tmp_path / "one.py").write_text("from stepwell import workflow\n\n@workflow\nasync def one(ctx): pass\n")
+    assert workflow_folder(tmp_path / "tests" / "test_one.py", tmp_path, "") == tmp_path

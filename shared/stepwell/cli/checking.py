@@ -47,9 +47,14 @@ def check(
 def check_path(path: Path) -> tuple[int, Sequence[Problem]]:
     """How many definitions a file or folder has, and their problems."""
     if path.is_dir():
-        from stepwell.runtime.folder import check_folder, definition_files  # noqa: PLC0415 - with the compiler
+        from stepwell.runtime.folder import load_folder  # noqa: PLC0415 - with the compiler
 
-        return len(definition_files(path)), check_folder(path)
+        loaded = load_folder(path)
+        return loaded.count, loaded.problems
+    if path.suffix == ".py" and path.is_file():
+        from stepwell.runtime.folder import check_module  # noqa: PLC0415 - with the compiler
+
+        return check_module(path)
     from stepwell.definition.webhooks import FILES, check_webhooks  # noqa: PLC0415 - with the compiler
 
     if path.name in FILES:

@@ -26,11 +26,13 @@ class Folder:
     """What a folder holds: the graphs without errors, and everything there is to say about the files.
 
     `webhooks`: what `definition.webhooks` made of its file; None where there is none, or one with errors.
+    `count`: of the workflows, those with errors among them.
     """
 
     graphs: tuple[Graph, ...]
     problems: tuple[Problem, ...]
     webhooks: Mapping[str, Json] | None = None
+    count: int = 0
 
     @property
     def errors(self) -> tuple[Problem, ...]:
@@ -47,8 +49,9 @@ def load_folder(path: Path) -> Folder:
     called: dict[str, tuple[Called, ...]] = {}
     settings: dict[str, tuple[Setting, ...]] = {}
     problems: list[Problem] = []
-    written = ((file, _load(file)) for file in definition_files(path))
-    for file, loaded in (*written, *_functions(path)):
+    written = [(file, _load(file)) for file in definition_files(path)]
+    functions = list(_functions(path))
+    for file, loaded in (*written, *functions):
         problems.extend(loaded.problems)
         if (graph := loaded.graph) is None:
             continue
@@ -66,7 +69,16 @@ def load_folder(path: Path) -> Folder:
         tuple(graph for name, graph in graphs.items() if not wrong[name]),
         (*problems, *chain.from_iterable(wrong.values()), *webhooks.problems),
         webhooks.document,
+        len(written) + sum(loaded.graph is not None for _, loaded in functions),
     )
+
+
+def check_module(file: Path) -> tuple[int, tuple[Problem, ...]]:
+    """How many durable functions a module has, and what is wrong with them."""
+    text, problems = _read(file)
+    found, wrong = ([], list(problems)) if text is None else functions_in(text, str(file))
+    made = [compile_found(one.document, str(file), one.line) for one in found]
+    return len(found), (*wrong, *chain.from_iterable(one.problems for one in made))
 
 
 def _functions(path: Path) -> Iterator[tuple[Path, Compiled]]:
@@ -103,11 +115,6 @@ def load_webhooks(path: Path, workflows: Collection[str] | None = None) -> Webho
         return Webhooks(None, (Problem("duplicate_file", message, hint="keep one of them", file=str(files[1])),))
     text, problems = _read(files[0])
     return Webhooks(None, problems) if text is None else check_webhooks(text, str(files[0]), workflows, TOLD)
-
-
-def check_folder(path: Path) -> tuple[Problem, ...]:
-    """Everything that is wrong, or worth a warning, in the folder's definitions. Raises NotFound."""
-    return load_folder(path).problems
 
 
 def definition_files(path: Path) -> tuple[Path, ...]:
