@@ -5,11 +5,13 @@ from __future__ import annotations
 from typing_extensions import TypedDict
 
 from stepwell.api.dags import step_views
+from stepwell.api.drawing_shape import shown_nodes
 from stepwell.api.rollbacks import undone_steps
-from stepwell.api.states import current_steps, is_parked, left_to_undo, live_tokens
+from stepwell.api.states import current_steps, is_parked, left_to_undo, live_tokens, status_of
 from stepwell.definition.graph import END, Graph, Json, Node, Rule
 from stepwell.engine.children import DETACHED
 from stepwell.engine.names import node_of
+from stepwell.engine.records import Status
 from stepwell.runtime.logbook import Standing
 
 
@@ -78,7 +80,7 @@ def workflow_summary(graph: Graph) -> WorkflowSummary:
         version=graph.version,
         format=graph.format,
         description=graph.description,
-        nodes=len(graph.nodes),
+        nodes=len(shown_nodes(graph)),
         links={"self": f"/workflows/{graph.name}", "runs": f"/runs?workflow={graph.name}"},
     )
 
@@ -99,7 +101,7 @@ def graph_view(graph: Graph) -> GraphView:
     """
     return GraphView(
         start=graph.start,
-        nodes=[_node(graph, node) for node in graph.nodes.values()],
+        nodes=[_node(graph, node) for node in shown_nodes(graph).values()],
         edges=[
             *(_edge(node, rule) for node in graph.nodes.values() for rule in node.rules),
             *(_dependency(name, at, one) for name, needs in graph.dag.items() for at, one in enumerate(needs)),
@@ -110,10 +112,14 @@ def graph_view(graph: Graph) -> GraphView:
 def node_states(at: Standing) -> dict[str, str]:
     """What became of each node that the run has touched: its step's status, or `passed` for a node without one.
 
-    Of a DAG, what its steps show: `completed` for one without code too.
+    Of a DAG, what its steps show: `completed` for one without code too. Of a durable function: how the
+    run is, and what became of its operations.
     """
     if at.graph.dag:
         return {name: view.status for name, view in step_views(at).items() if view.status != "pending"}
+    if at.graph.function:
+        status = "failed" if status_of(at) is Status.TIMED_OUT else status_of(at).value
+        return {name: step.status for name, step in at.token.steps.items()} | {at.graph.start: status}
     states = {name: "passed" for name in at.token.visits if name != at.token.node or at.token.ended}
     states |= {name: step.status for name, step in at.token.steps.items()}
     if at.token.undoing is not None:  # what branches did, too: a node is undone when all that it did is

@@ -5,12 +5,12 @@ from __future__ import annotations
 import inspect
 import logging
 import random
-from collections.abc import Awaitable, Callable, Iterable, Mapping, MutableMapping, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping, MutableMapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from functools import lru_cache
 from types import MappingProxyType
-from typing import Any
+from typing import Any, TypeVar, overload
 from uuid import UUID
 
 from stepwell.definition.authoring import WORKFLOW_MARK, Duration, Retry
@@ -43,8 +43,11 @@ from stepwell.runtime.functions.operations import (
     result_reader,
     stored,
     together,
+    with_name,
 )
 from stepwell.runtime.functions.transacting import checked
+
+T = TypeVar("T")
 
 _logger = logging.getLogger("stepwell.workflow")
 Url = Callable[[str, int], str]  # of a callback by its id, good until then
@@ -108,6 +111,30 @@ class Context:
 
     # -- operations
 
+    @overload
+    def step(
+        self,
+        function: Callable[..., Coroutine[Any, Any, T]],
+        *args: Any,
+        name: str | None = ...,
+        retry: Retry | None = ...,
+        timeout: Duration | None = ...,
+        at_most_once: bool | None = ...,
+        pool: str | None = ...,
+        **named: Any,
+    ) -> Operation[T]: ...
+    @overload
+    def step(
+        self,
+        function: Callable[..., T],
+        *args: Any,
+        name: str | None = ...,
+        retry: Retry | None = ...,
+        timeout: Duration | None = ...,
+        at_most_once: bool | None = ...,
+        pool: str | None = ...,
+        **named: Any,
+    ) -> Operation[T]: ...
     def step(
         self,
         function: Callable[..., Any],
@@ -255,22 +282,31 @@ class Context:
 
     # -- together
 
-    def all(self, *awaited: Awaitable[Any]) -> Operation[list[Any]]:
+    def all(self, *awaited: Awaitable[Any], name: str = "") -> Operation[list[Any]]:
         """All of them at once: operations, or coroutines of operations. The first failure is raised, the others end.
 
         What a coroutine given here changes outside of itself is lost: it may run in another process. What it returns
         is kept, as JSON.
         """
         _check_width(awaited, "all")
-        return together(awaited)
+        return with_name(together(awaited), name and _name(name))
 
-    def first(self, *awaited: Awaitable[Any]) -> Operation[First]:
-        """The first of them to end; the others are cancelled. A tuple of a value for each that is no timer."""
+    def first(self, *awaited: Awaitable[Any], name: str = "") -> Operation[First]:
+        """The first of them to end; the others are cancelled. A tuple of a value for each that is no timer.
+
+        `name`: what it is called where people look at the run, as that of a step is; so of `all`.
+        """
         _check_width(awaited, "first")
         if not awaited:
             raise InvalidInput("`first` of nothing never ends", code="bad_value")
-        return race(awaited)
+        return with_name(race(awaited), name and _name(name))
 
+    @overload
+    def map(
+        self, function: Callable[..., Coroutine[Any, Any, T]], items: Iterable[Any], **options: Any
+    ) -> Operation[list[T]]: ...
+    @overload
+    def map(self, function: Callable[..., T], items: Iterable[Any], **options: Any) -> Operation[list[T]]: ...
     def map(
         self,
         function: Callable[..., Any],
@@ -318,12 +354,15 @@ class Context:
         """A logger that is silent in a replay."""
         return Logger(_logger, {"run_id": self.run_id, "workflow": self.workflow})
 
-    def continue_as(self, function: Callable[..., Any], *args: Any, **named: Any) -> ContinueAs:
-        """To be returned: the run begins anew with these arguments, its state kept, and replays nothing of before."""
+    def continue_as(self, function: Callable[..., Coroutine[Any, Any, T]], *args: Any, **named: Any) -> T:
+        """To be returned: the run begins anew with these arguments, its state kept, and replays nothing of before.
+
+        For a type checker it is what the function returns in the end.
+        """
         if getattr(function, WORKFLOW_MARK, None) != self.workflow:
             raise InvalidInput(f"{function!r} is not {self.workflow}", code="bad_value",
                                hint="a run begins anew as itself; start another workflow with ctx.child")  # fmt: skip
-        return ContinueAs(input_of(function, args, named))
+        return ContinueAs(input_of(function, args, named))  # type: ignore[return-value]  # as said above
 
 
 def read_only(state: Mapping[str, Any]) -> MutableMapping[str, Any]:

@@ -112,6 +112,13 @@ def race(awaited: Sequence[Awaitable[Any]]) -> Operation[First]:
     return Operation(asked, read)
 
 
+def with_name(made: Operation[T], name: str) -> Operation[T]:
+    """As it is called where people look at the run; "": as it is."""
+    if name:
+        made.asked = replace(made.asked, name=name)
+    return made
+
+
 def _waits(kind: str, operations: Sequence[Operation[Any]]) -> Operation[Any]:
     """Several waits in one slot."""
     if len(operations) == 1:

@@ -89,8 +89,7 @@ class Sessions:
         """`anew`: nothing of it may be another session's, for a coroutine runs once."""
         place = parent_of(at.token.id)
         if place is None:
-            given, state, records = await self._journal(at)
-            return self._run(at, partial(self._begin, at, given, state, records))
+            return self._run(at, partial(self._begin, at, *await self._journal(at)))
         index = place[2]
         forked = await self._fork(at.run_id, *place[:2], anew=anew)
         if isinstance(forked, _Forked) and not self._take(forked, index):
@@ -120,14 +119,17 @@ class Sessions:
                 forked.taken.add(index)
         return is_fresh and not (inspect.iscoroutine(one) and inspect.getcoroutinestate(one) != inspect.CORO_CREATED)
 
-    async def _journal(self, at: Standing) -> tuple[Json, Mapping[str, Json], list[Record]]:
-        """The function's input, its state then, and the records since: of the run, or since it began anew."""
+    async def _journal(self, at: Standing) -> tuple[Json, Mapping[str, Json], int, list[Record]]:
+        """The function's input, its state and the time then, and the records since: of the run, or since it began anew.
+
+        By what does not change any more.
+        """
         began = at.token.began_slot
         records = list(await self._logbook.history(at.run_id, at.token.id, began - 1, None))
         records = [record for record in records if record.slot <= at.token.slot]
         if began < 0:
-            return at.run.input, {}, records
-        return records[0].output, records[0].writes or {}, records[1:]
+            return at.run.input, {}, max(at.run.created_ms, at.run.start_at_ms, at.token.started_ms), records
+        return records[0].output, records[0].writes or {}, records[0].at_ms, records[1:]
 
     async def _fork(self, run_id: str, parent: str, slot: int, *, anew: bool = False) -> _Forked | Turn:
         """What the parent awaits in that slot; its turn where it cannot come there."""
@@ -166,13 +168,13 @@ class Sessions:
         return None, Turn(_of_error(at, error))
 
     def _begin(
-        self, at: Standing, given: Json, state: Mapping[str, Json], records: list[Record]
+        self, at: Standing, given: Json, state: Mapping[str, Json], since_ms: int, records: list[Record]
     ) -> tuple[FunctionSession, Turn]:
         function = self._registry.function(at.graph.function)
         _check(at, function)
         context = Context(at.run_id, at.run.workflow, self._url)
         body: Any = function(**binding_of(function).bind(given, context, at.graph.start))
-        session = self._session(at, body, at.token.began_slot, _began_ms(at, records), dict(state))
+        session = self._session(at, body, at.token.began_slot, since_ms, dict(state))
         session.begin(records)
         return session, _turn(session, at)
 
@@ -273,11 +275,6 @@ def _changed(state: Mapping[str, Any], scope: Mapping[str, Json]) -> dict[str, J
 def _can_go_on(session: FunctionSession, at: Standing) -> bool:
     """Whether what it has seen is the beginning of this log, in its present life."""
     return at.token.began_slot <= session.slot <= at.token.slot and session.asked is not None
-
-
-def _began_ms(at: Standing, records: list[Record]) -> int:
-    """When the function began: before its first record, by what does not change any more."""
-    return max(at.run.created_ms, at.run.start_at_ms, at.token.started_ms)
 
 
 def _check(at: Standing, function: Callable[..., object]) -> None:

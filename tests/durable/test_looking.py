@@ -1,0 +1,63 @@
+"""What a durable function sees of the time, and what people see of the function."""
+
+from __future__ import annotations
+
+from stepwell.api.drawing_shape import picture
+from stepwell.api.graphs import graph_view, node_states
+from stepwell.runtime.driving import run_now
+from tests.durable.conftest import Flows
+
+DAYS = """
+from stepwell import workflow
+
+@workflow
+async def days(ctx, left: int):
+    ctx.state[f"day {left}"] = ctx.now().isoformat()
+    if not left:
+        return None
+    await ctx.sleep("1d")
+    return ctx.continue_as(days, left - 1)
+"""
+NAMED = """
+from stepwell import step, workflow
+
+@step
+def cook(dish: str) -> str: return dish
+
+async def served(ctx, dish):
+    return await ctx.step(cook, dish)
+
+@workflow
+async def dinner(ctx):
+    await ctx.all(served(ctx, "soup"), served(ctx, "rice"), name="courses")
+    first = await ctx.first(ctx.event("guest"), ctx.timer("2h"), name="bell")
+    return first.winner
+"""
+
+
+def test_a_function_that_begins_anew_begins_at_the_time_it_is_then(flows: Flows) -> None:
+    stepwell = flows(DAYS)
+    run = stepwell.start("days", {"left": 2})
+    stepwell.advance("2d")
+    days = [str(run.state[f"day {left}"])[:10] for left in (2, 1, 0)]
+    assert (run.status, days) == ("completed", ["2030-01-01", "2030-01-02", "2030-01-03"])
+
+
+def test_all_and_first_go_by_the_names_that_they_are_given_in_a_replay_too(flows: Flows) -> None:
+    stepwell = flows(NAMED, sessions=0)
+    run = stepwell.start("dinner")
+    assert (run.view["current_steps"], run.waiting_for) == (["bell"], "event")
+    assert [entry["step"] for entry in run.history if entry["type"] == "fork.opened"] == ["courses"]
+    stepwell.advance("2h")
+    assert (run.status, run.result) == ("completed", 1)
+
+
+def test_a_function_is_drawn_as_one_node_that_stands_as_its_run_does(flows: Flows) -> None:
+    stepwell = flows(NAMED)
+    run = stepwell.start("dinner")
+    stepwell.settle()
+    at = run_now(stepwell.service.standing(run.id))
+    assert [node["name"] for node in graph_view(at.graph)["nodes"]] == ["dinner"]
+    drawn = picture(at.graph, node_states(at))
+    assert [(shape.title, shape.status) for shape in drawn.shapes if shape.title == "dinner"] == [("dinner", "waiting")]
+    assert len(drawn.shapes) == 3  # with its start and its end
