@@ -1,4 +1,4 @@
-"""The workflows `checkout` and `express`: what they do, and how they take it back, in memory and in virtual time."""
+"""`checkout`, `express` and `plain-checkout`: what they do, and how they take it back, in memory and virtual time."""
 
 from __future__ import annotations
 
@@ -181,3 +181,94 @@ def test_a_declined_card_calls_the_courier_off(stepwell: Stepwell, lines: Lines)
     assert run.status == "compensated"
     assert "charge" not in undone(run)
     assert (pieces(lines), len(lines("call-off"))) == (0, len(lines("courier")))
+
+
+def packed(stepwell: Stepwell, run: Run) -> None:
+    stepwell.event("warehouse.packed", {"boxes": 2}, key=ORDER["order_id"])
+
+
+def refund_answers_get_lost(stepwell: Stepwell, run: Run) -> None:
+    stepwell.mock("refund", raises=ConnectionError, times=3)
+    packed(stepwell, run)
+    stepwell.advance("40s")
+
+
+def refund_fails_for_good(stepwell: Stepwell, run: Run) -> None:
+    stepwell.mock("refund", raises=ConnectionError)
+    packed(stepwell, run)
+    stepwell.advance("3h")
+
+
+def nobody_packs(stepwell: Stepwell, run: Run) -> None:
+    stepwell.advance("3d")
+
+
+def screening_rejects(stepwell: Stepwell, run: Run) -> None:
+    run.children["fraud-check"].reject("never heard of them", by="mina")
+
+
+def customer_changes_her_mind(stepwell: Stepwell, run: Run) -> None:
+    run.cancel("changed her mind", by="kim")
+
+
+DOUBTFUL = {**FAR, "country": "AQ", "email": "x@mailbin.example"}
+Fate = tuple[dict[str, Any], Callable[[Stepwell, Run], None], tuple[str, str]]
+FATES: list[Fate] = [
+    (ORDER, packed, ("completed", "completed")),
+    (FAR, packed, ("compensated", "failed")),  # a function that has taken everything back has failed all the same
+    (ORDER, customer_changes_her_mind, ("compensated", "cancelled")),
+]
+RARER_FATES: list[Fate] = [
+    ({**ORDER, "card": "card_declined"}, packed, ("compensated", "failed")),
+    (FAR, refund_answers_get_lost, ("compensated", "failed")),
+    (FAR, refund_fails_for_good, ("failed", "failed")),
+    (ORDER, nobody_packs, ("compensated", "timed_out")),
+    (DOUBTFUL, screening_rejects, ("compensated", "failed")),
+    (DOUBTFUL, customer_changes_her_mind, ("compensated", "cancelled")),
+]
+
+
+def fate(stepwell: Stepwell, workflow: str, order: dict[str, Any], goes: Callable[[Stepwell, Run], None]) -> Run:
+    run = stepwell.start(workflow, order)
+    stepwell.settle()
+    goes(stepwell, run)
+    stepwell.settle()
+    return run
+
+
+def compared(stepwell: Stepwell, folder: Path, case: Fate) -> None:
+    """The definition and the function, each with a world of its own, which cannot tell which of the two it was."""
+    order, goes, statuses = case
+    runs, books = [], []
+    with pytest.MonkeyPatch.context() as patch:
+        for workflow in ("checkout", "plain-checkout"):
+            patch.setenv("STORE_DATA", str(folder / workflow))
+            runs.append(fate(stepwell, workflow, order, goes))
+            with closing(sqlite3.connect(folder / workflow / "book.db")) as book:
+                books.append(book.execute("SELECT kind, line FROM lines ORDER BY rowid").fetchall())
+    graph, function = runs
+    assert (graph.status, function.status) == statuses
+    assert books[0] == books[1]
+    assert graph.result == function.result
+    assert same(graph.error) == same(function.error)
+
+
+def same(error: Any) -> Any:
+    return error and (error["type"], error["category"])
+
+
+@pytest.mark.parametrize("case", FATES)
+def test_the_same_saga_in_plain_python_ends_the_same(stepwell: Stepwell, tmp_path: Path, case: Fate) -> None:
+    compared(stepwell, tmp_path, case)
+
+
+@pytest.mark.parametrize("case", RARER_FATES)
+def test_it_ends_the_same_in_rarer_cases(stepwell: Stepwell, tmp_path: Path, case: Fate) -> None:
+    compared(stepwell, tmp_path, case)
+
+
+def test_a_function_says_what_it_could_not_take_back(stepwell: Stepwell) -> None:
+    run = fate(stepwell, "plain-checkout", FAR, refund_fails_for_good)
+    assert run.state["not_undone"] == ["refund", "release"]
+    assert run.error is not None
+    assert run.error["type"] == "NotServed"
