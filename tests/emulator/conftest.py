@@ -21,13 +21,18 @@ from tests.emulator.kit import EXAMPLES, HERE, MAX_STEPS, ROOT, SECRET, Clock, W
 
 POOL = {"timeout_seconds": 30, "memory_mb": 256}  # as short as a pool may be, so that a dead worker is soon replaced
 
+DEPLOYED = (
+    "order/order.yaml", "order/shop.py", "order/backoffice.py", "triage/triage.yaml", "triage/desk.py",
+    "subscription/subscription.py", "subscription/billing.py",
+)  # fmt: skip
+
 
 @pytest.fixture(scope="session")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """All workflows in one folder, as a project would have them."""
     made = tmp_path_factory.mktemp("project") / "workflows"
     shutil.copytree(HERE / "workflows", made)
-    for example in ("order/order.yaml", "order/shop.py", "order/backoffice.py", "triage/triage.yaml", "triage/desk.py"):
+    for example in DEPLOYED:
         shutil.copy(EXAMPLES / example, made)
     return made
 
@@ -41,6 +46,7 @@ def world(folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Wo
         "STEPWELL_TEST_CLOCK": str(clock.file),
         "DESK_DATA": str(data / "desk"),
         "SHOP_DATA": str(data / "shop"),
+        "BILLING_DATA": str(data / "billing"),
     }
     context = {
         "emulator": True,

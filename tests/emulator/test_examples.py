@@ -41,3 +41,12 @@ def test_an_issue_goes_from_its_webhook_to_its_end(world: World) -> None:
     until(lambda: world.run(run_id)["current_steps"] == ["decide"], "a person is asked")
     world.client.act(run_id, "approve", {"by": "mina"})
     assert world.end(run_id)["result"] == {"issue": 218, "kind": "question", "decision": "approved"}
+
+
+def test_a_subscription_is_a_durable_function_that_takes_what_comes_first(world: World) -> None:
+    run_id = world.start("subscription", {"customer": "kim"})
+    assert world.waits(run_id)["current_steps"] == ["month"]
+    world.client.send_event({"name": "subscription.upgrade", "key": "kim", "payload": {"plan": "pro"}})
+    until(lambda: world.run(run_id)["state"]["plan"] == "pro", "the upgrade is paid for")
+    world.client.send_event({"name": "subscription.cancel", "key": "kim", "payload": None})
+    assert world.end(run_id)["result"]["ended"] == "cancelled"
