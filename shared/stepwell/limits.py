@@ -99,6 +99,7 @@ DELEGATIONS = 100  # of one wait for an approval: `too_many_delegations`
 PAGE_ITEMS = 50
 PAGE_ITEMS_MAX = 500
 WAIT_ANSWER_SECONDS = 25  # `?wait=`
+EXPORT_BYTES = 3_000_000  # of an export's page, about: Lambda answers with at most 6 MB
 CHILD_STATUSES = 25  # of a run that is shown: children whose own headers are read for their status
 LOCK_OWNERS = 10  # of a run that is shown: branches that wait for a lock, and are shown who has it
 ROLLBACK_RECORDS = 1_000  # of a run's own log, and

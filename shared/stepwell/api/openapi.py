@@ -52,6 +52,21 @@ class HistoryPage(TypedDict):
     next_cursor: str | None
 
 
+class ExportLine(TypedDict, total=False):
+    """The first line has `format`, `run` and `definition`; each further one a record of a token."""
+
+    format: str
+    run: dict[str, Json]
+    definition: Json
+    token: str
+    record: dict[str, Json]
+
+
+class ExportPage(TypedDict):
+    items: list[ExportLine]
+    next_cursor: str | None
+
+
 class BranchPage(TypedDict):
     items: list[BranchView]
     next_cursor: str | None
@@ -121,6 +136,7 @@ _SHAPES: tuple[Any, ...] = (
     RunView,
     RunPage,
     HistoryPage,
+    ExportPage,
     BranchPage,
     ResultView,
     EndedView,

@@ -76,6 +76,7 @@ DurationMs = Annotated[
 NAME_PATTERN = f"^[A-Za-z0-9][A-Za-z0-9._:-]{{0,{NAME_CHARACTERS - 1}}}$"
 RUN_ID_PATTERN = f"^[A-Za-z0-9][A-Za-z0-9_-]{{0,{NAME_CHARACTERS - 1}}}$"
 ENTRY_PATTERN = r"^([0-9][0-9/.]*@-?[0-9]{1,9}\.[0-9]{1,9})?$"
+EXPORT_CURSOR_PATTERN = r"^(0[0-9/.]{0,400}@(-1|[0-9]{1,9}))?$"
 PRINTABLE: dict[str, Any] = {"pattern": "^[ -~]*$", "maxLength": KEY_CHARACTERS}
 VOCABULARIES = ("timeline", "agent", "session", "dag")
 
@@ -213,6 +214,13 @@ class HistoryQueryString(Query):
         json_schema_extra={"pattern": ENTRY_PATTERN},
     )
     limit: int = Field(PAGE_ITEMS, ge=1, le=PAGE_ITEMS_MAX)
+
+
+class ExportQueryString(Query):
+    limit: int = Field(PAGE_ITEMS, ge=1, le=PAGE_ITEMS_MAX)
+    cursor: str = Field(
+        "", description="next_cursor of the page before", json_schema_extra={"pattern": EXPORT_CURSOR_PATTERN}
+    )
 
 
 class BranchesQueryString(Query):

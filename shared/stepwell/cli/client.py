@@ -71,13 +71,19 @@ class Client:
 
     def history(self, run_id: str, after: str = "") -> Iterator[JsonObject]:
         """The entries after this one, page by page."""
-        filters: JsonObject = {"limit": PAGE_ITEMS_MAX, **({"after": after} if after else {})}
+        return self._pages(f"/runs/{_part(run_id)}/history", {"after": after} if after else {})
+
+    def export(self, run_id: str) -> Iterator[JsonObject]:
+        """What a replay reads, line by line."""
+        return self._pages(f"/runs/{_part(run_id)}/export", {})
+
+    def _pages(self, path: str, filters: JsonObject) -> Iterator[JsonObject]:
         while True:
-            page = self._object(self._send("GET", f"/runs/{_part(run_id)}/history", params=filters))
+            page = self._object(self._send("GET", path, params={"limit": PAGE_ITEMS_MAX, **filters}))
             yield from page.get("items", ())
             if not page.get("next_cursor"):
                 return
-            filters = {"limit": PAGE_ITEMS_MAX, "cursor": page["next_cursor"]}
+            filters = {"cursor": page["next_cursor"]}
 
     def branches(self, run_id: str, filters: Mapping[str, Any]) -> JsonObject:
         return self._object(self._send("GET", f"/runs/{_part(run_id)}/branches", params=filters))

@@ -24,6 +24,7 @@ class Entry:
     name: str
     slot: int  # of its first record
     patches: tuple[str, ...] = ()
+    width: int = 0  # of several at once: how many
     ended_ms: int | None = None  # None: it is under way
     value: Json = None
     error: Failure | None = None
@@ -59,7 +60,7 @@ class Journal:
                 self._began(record, UNLOCK)
                 return self._ended(record, None, None)
             case Kind.MOVED if isinstance(record.next, Fork):
-                return self._began(record, record.next.join)
+                return self._began(record, record.next.join, record.next.width)
             case Kind.MOVED | Kind.JOINED:
                 return self._ended(record, record.output, record.error)
         return None
@@ -77,7 +78,7 @@ class Journal:
                 return None
             if record.parked.of_function:
                 self._parked, self._received = record.parked, ()
-                return self._began(record, kind_of(record.parked))
+                return self._began(record, kind_of(record.parked), _width(record.parked))
             return self._now()  # a step's own
         if self._is_aside:
             self._is_aside = record.kind is not Kind.RESUMED
@@ -91,9 +92,9 @@ class Journal:
         value, failure = brought(parked, record.resumption, self._received, self._now().name)
         return self._ended(record, value, failure)
 
-    def _began(self, record: Record, kind: str) -> Entry:
+    def _began(self, record: Record, kind: str, width: int = 0) -> Entry:
         patches = tuple(rule.removeprefix(PATCH) for rule in record.rules if rule.startswith(PATCH))
-        self._open = Entry(kind, record.node, record.slot, patches)
+        self._open = Entry(kind, record.node, record.slot, patches, width)
         return self._open
 
     def _ended(self, record: Record, value: Json, error: Failure | None) -> Entry:
@@ -110,6 +111,10 @@ def kind_of(parked: Parked) -> str:
     if len(parked.arms) == 1 or parked.children:
         return parked.kind
     return "all" if parked.is_all else "any"
+
+
+def _width(parked: Parked) -> int:
+    return len(parked.children) or (len(parked.arms) if len(parked.arms) > 1 else 0)
 
 
 def brought(

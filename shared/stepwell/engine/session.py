@@ -138,12 +138,17 @@ class Session:
 
     def _fits(self, entry: Entry) -> bool:
         """Whether it is what the function awaits. Else its code is another than that which wrote the log."""
-        if self._asked is not None and (entry.kind == LOST or str(entry) == str(self._asked)):
+        asked = self._asked
+        if asked is not None and entry.kind == LOST:
             return True
-        came = f"asks for {self._asked}" if self._asked else "has ended"
-        message = f"record {entry.slot} holds {entry}, and the function {came}"
+        expected, came = str(entry), str(asked) if asked else None
+        if asked is not None and expected == came:
+            if entry.width == asked.width:
+                return True
+            expected, came = f"{entry} of {entry.width}", f"{asked} of {asked.width}"
+        message = f"record {entry.slot} holds {expected}, and the function {f'asks for {came}' if came else 'has ended'}"
         hint = "bring the old order back, or put what is new behind ctx.patched"
-        data = {"slot": entry.slot, "expected": str(entry), "came": str(self._asked) if self._asked else None}
+        data = {"slot": entry.slot, "expected": expected, "came": came}
         self._result = Stuck(Failure("non_determinism", "validation", f"{message}; {hint}", data=data))
         return False
 

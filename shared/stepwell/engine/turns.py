@@ -47,6 +47,13 @@ class Asked:
     locks: tuple[str, ...] = ()  # of `lock`, in the order in which they are taken
     callbacks: tuple[str, ...] = ()  # of a wait's arms that are callbacks, in order
 
+    @property
+    def width(self) -> int:
+        """Of several at once: how many."""
+        if self.call is not None:
+            return len(self.call.children)
+        return len(self.branches) or (len(self.wait.arms) if self.wait is not None else 0)
+
     def __str__(self) -> str:
         return f"{self.kind} {self.name}" if self.kind != self.name else self.kind
 

@@ -27,18 +27,21 @@ from stepwell.limits import FORK_WIDTH, PAGE_ITEMS_MAX, SESSIONS_KEPT
 from stepwell.local.clocks import VirtualClock
 from stepwell.local.inbox import Inbox
 from stepwell.local.memory import MemoryBlobs, MemoryQueue, MemoryStore
+from stepwell.local.replaying import Replayed, exported, read_exports
 from stepwell.local.ticker import Ticker
 from stepwell.local.user_items import LocalTable
 from stepwell.runtime.assembly import assemble
 from stepwell.runtime.catalog import Catalog
 from stepwell.runtime.dispatch import dispatch
 from stepwell.runtime.driving import run_now
+from stepwell.runtime.exporting import read_export
 from stepwell.runtime.folder import load_folder
 from stepwell.runtime.links import Links
 from stepwell.runtime.ports import Lane, Ports, RunQuery
 from stepwell.runtime.service import Start
 from stepwell.runtime.worker import Unlimited
 from stepwell.testing.mocks import Mock, MockedSteps
+from stepwell.testing.replays import assert_all_replay
 from stepwell.testing.webhooks import Webhooks
 
 START = datetime(2030, 1, 1, 9, 0, tzinfo=UTC)  # a Tuesday morning; tests do not depend on today
@@ -153,6 +156,10 @@ class Run:
     def event(self, name: str, payload: Json = None, event_id: str = "") -> None:
         """An event for this run alone."""
         run_now(self._kit.service.send_event(name, payload, run_id=self.id, event_id=event_id))
+
+    def export(self) -> list[Json]:
+        """The lines that `stepwell export` writes of it, for a replay."""
+        return self._kit.export(self.id)
 
     def cancel(self, reason: str = "", by: str = "") -> bool:
         """False when the run had ended already."""
@@ -318,6 +325,25 @@ class Stepwell:
         self.settle()
         page = run_now(read_history(self.service, run_id, "", MOST_MESSAGES))
         return [entry_json(entry) for entry in page.entries]
+
+    def export(self, run_id: str) -> list[Json]:
+        """What a replay reads of a run."""
+        self.settle()
+        header = run_now(self.service.header(run_id))
+        lines: list[Json] = []
+        cursor: str | None = ""
+        while cursor is not None:
+            page = run_now(read_export(self.service.ports, header, cursor, PAGE_ITEMS_MAX))
+            lines, cursor = [*lines, *page.items], page.next_cursor or None
+        return lines
+
+    def replay(self, what: Run | Path | str) -> list[Replayed]:
+        """The history of a run, or of what was exported to a file or a folder, against the folder's code.
+
+        Raises AssertionError where they differ.
+        """
+        exports = [exported(what.export(), what.id)] if isinstance(what, Run) else read_exports(Path(what))
+        return assert_all_replay(self._folder, exports)
 
     def _deploy(self, graphs: tuple[Graph, ...]) -> None:
         self._graphs.update({graph.name: graph for graph in graphs})

@@ -14,6 +14,7 @@ from stepwell.api.histories import last_entry, read_history
 from stepwell.api.problems import problem
 from stepwell.api.requests import (
     BranchesQueryString,
+    ExportQueryString,
     GraphQueryString,
     HistoryQueryString,
     NoQuery,
@@ -30,6 +31,7 @@ from stepwell.definition.graph import Json
 from stepwell.engine.entries import entry_json
 from stepwell.engine.records import Status
 from stepwell.errors import InvalidInput
+from stepwell.runtime.exporting import read_export
 from stepwell.runtime.ports import RunQuery
 
 _MEDIA = {"svg": "image/svg+xml", "mermaid": "text/plain; charset=utf-8", "dot": "text/plain; charset=utf-8"}
@@ -67,6 +69,14 @@ async def get_history(call: Call) -> Answer:
         raise InvalidInput("`after` and `cursor` say the same; send one", code="two_cursors")
     page = await read_history(call.parts.service, call.path["run_id"], asked.after or asked.cursor, asked.limit)
     return paged([entry_json(entry) for entry in page.entries], page.entries[-1].id if page.more else "")
+
+
+async def get_export(call: Call) -> Answer:
+    """Raw records: what `stepwell replay` reads."""
+    asked = call.asked(ExportQueryString)
+    service = call.parts.service
+    page = await read_export(service.ports, await service.header(call.path["run_id"]), asked.cursor, asked.limit)
+    return paged([*page.items], page.next_cursor)
 
 
 async def list_branches(call: Call) -> Answer:
@@ -152,6 +162,15 @@ ASKING_ROUTES = (
         {200: "a page", **_RUN},
         "HistoryPage",
         query=HistoryQueryString,
+    ),
+    Route(
+        "GET",
+        "/runs/{run_id}/export",
+        get_export,
+        "What a replay reads: the run's facts, and the records of all its tokens",
+        {200: "a page", **_RUN},
+        "ExportPage",
+        query=ExportQueryString,
     ),
     Route(
         "GET",

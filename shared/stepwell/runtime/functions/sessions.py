@@ -142,6 +142,8 @@ class Sessions:
             raise EngineFault(f"{parent} has no fork in slot {slot}", code="broken_log")
         session, turn = await self._begun(fork.parent, anew=anew)
         if session is None or not isinstance(turn.result, Suspended) or not turn.result.asked.branches:
+            if session is not None:
+                self._let_go(session)
             return turn if isinstance(turn.result, Stuck) else _elsewhere(turn)
         found = _Forked(turn.result.asked, session, set(), is_kept=not anew and self._kept > 0)
         if found.is_kept:
@@ -223,6 +225,8 @@ class Sessions:
         session, turn = made
         if session is not None and isinstance(turn.result, Suspended):
             self._keep(self._warm, (at.run_id, at.token.id), session)
+        elif session is not None and isinstance(turn.result, Stuck):
+            self._let_go(session)
         return replace(at, turn=turn)
 
     def _keep(self, held: OrderedDict[Any, Any], key: Any, value: Any) -> None:

@@ -1,0 +1,79 @@
+"""`stepwell export` and `stepwell replay`: a run's stored history, and today's code against it."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from stepwell.cli.arguments import AsJson, RunId, Url
+from stepwell.cli.connect import connect
+from stepwell.cli.folders import default_folder
+from stepwell.cli.screen import console, print_json
+from stepwell.errors import UserError
+
+if TYPE_CHECKING:
+    from stepwell.local.replaying import Export
+
+DIFFERS = 1  # exit status
+
+
+def export(
+    run_id: RunId,
+    to: Annotated[
+        Path | None, typer.Option("--to", "-o", metavar="FILE", show_default=False, help="Else standard output.")
+    ] = None,
+    url: Url = "",
+) -> None:
+    """Write what a replay reads: the run's facts and the records of all its tokens, as JSON Lines."""
+    with connect(url) as client:
+        lines = [json.dumps(line) for line in client.export(run_id)]
+    if to is None:
+        for line in lines:
+            typer.echo(line)
+        return
+    to.write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
+
+
+def replay(
+    what: Annotated[
+        str, typer.Argument(metavar="RUN|FILE", show_default=False, help="A run's id, an export, or a folder of them.")
+    ],
+    folder: Annotated[
+        Path | None,
+        typer.Option("--folder", "-f", metavar="FOLDER", show_default=False, help="Else `workflows/`, or this folder."),
+    ] = None,
+    as_json: AsJson = False,
+    url: Url = "",
+) -> None:
+    """Replay a durable function's history against today's code. Nothing is run or written; 1: they differ."""
+    from stepwell.local.replaying import is_function, replay  # noqa: PLC0415 - with the compiler
+
+    found = _exports(what, url)
+    functions = [one for one in found if is_function(one)]
+    if not functions:
+        raise UserError(f"{what} has runs of graphs alone; only durable functions are replayed", code="not_a_function",
+                        hint="a graph's run goes on as the definition that it began with has it")  # fmt: skip
+    replayed = [replay(one, folder or default_folder()) for one in functions]
+    if as_json:
+        print_json([asdict(one) for one in replayed])
+    else:
+        for one in replayed:
+            console().print(str(one), style="red" if one.difference else "green", soft_wrap=True)
+        if len(found) > len(functions):
+            typer.echo(f"left out: {len(found) - len(functions)} runs of graphs", err=True)
+    if any(one.difference for one in replayed):
+        raise typer.Exit(DIFFERS)
+
+
+def _exports(what: str, url: str) -> list[Export]:
+    """Of what is on disk, else of the API."""
+    from stepwell.local.replaying import exported, read_exports  # noqa: PLC0415 - with the compiler
+
+    if Path(what).exists() or what.endswith(".jsonl"):
+        return read_exports(Path(what))
+    with connect(url) as client:
+        return [exported(client.export(what), f"run {what}")]

@@ -1,0 +1,217 @@
+"""A stored history against today's code: a durable function is replayed over its run's records, and does nothing.
+
+The records lie in a store of their own, in memory. The function is asked what is next wherever one of its lives ended
+in the log, and where the log ends; what it runs on the way is its own code between operations, no step.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from stepwell.definition.compiler import compile_document
+from stepwell.definition.graph import Json
+from stepwell.engine.codec import decode_record
+from stepwell.engine.forks import parent_of
+from stepwell.engine.journal import Journal
+from stepwell.engine.records import ROOT, End, Goto, Kind, Record, Status
+from stepwell.engine.turns import Completed, ContinueAs, Failed, Stuck, Suspended, Turn
+from stepwell.errors import NotFound, UserError
+from stepwell.local.clocks import VirtualClock
+from stepwell.local.memory import MemoryBlobs, MemoryQueue, MemoryStore
+from stepwell.runtime.catalog import Catalog
+from stepwell.runtime.driving import run_now
+from stepwell.runtime.exporting import FORMAT
+from stepwell.runtime.functions.sessions import Sessions
+from stepwell.runtime.logbook import Logbook
+from stepwell.runtime.ports import Header, Ports
+from stepwell.runtime.steps.registry import Registry
+
+ENDING = ".jsonl"
+_URL = "https://callback.invalid/"  # a callback's, as the function may ask for it
+
+
+@dataclass(frozen=True, slots=True)
+class Export:
+    """A run as `stepwell export` wrote it."""
+
+    run: Mapping[str, Any]
+    definition: Json
+    logs: Mapping[str, list[str]]  # the bodies of each token's records, in order
+
+    @property
+    def run_id(self) -> str:
+        return str(self.run["run_id"])
+
+
+@dataclass(frozen=True, slots=True)
+class Difference:
+    """Where the code asks for something other than what the log holds."""
+
+    token: str
+    slot: int | None  # None: it came to no record, the code itself cannot be run
+    expected: str
+    came: str
+
+    def __str__(self) -> str:
+        place = "" if self.slot is None else f"record {self.slot}{'' if self.token == ROOT else f' of {self.token}'}: "
+        return f"{place}expected {self.expected}, came {self.came}" if self.expected else f"{place}{self.came}"
+
+
+@dataclass(frozen=True, slots=True)
+class Replayed:
+    """What became of a replay. `stands`: what the function does where its log ends."""
+
+    run_id: str
+    workflow: str
+    operations: int
+    stands: str
+    difference: Difference | None = None
+
+    def __str__(self) -> str:
+        if self.difference is not None:
+            return f"{self.run_id} ({self.workflow}) differs: {self.difference}"
+        return f"{self.run_id} ({self.workflow}) replays: {self.operations} operations, {self.stands}"
+
+
+def read_exports(path: Path) -> list[Export]:
+    """Of a file, or of all `*.jsonl` of a folder. Raises NotFound, UserError."""
+    files = sorted(path.glob(f"*{ENDING}")) if path.is_dir() else [path]
+    if not files or not all(file.is_file() for file in files):
+        raise NotFound(f"there is no export at {path}", code="no_such_export", hint="stepwell export RUN > run.jsonl")
+    return [exported(file.read_text(encoding="utf-8").splitlines(), str(file)) for file in files]
+
+
+def exported(lines: Iterable[str | Mapping[str, Any]], name: str) -> Export:
+    """Of its lines, as text or as JSON. Raises UserError for what is none."""
+    try:
+        first, *others = [json.loads(line) if isinstance(line, str) else line for line in lines if line]
+        if first.get("format") != FORMAT:
+            raise ValueError(f"its format is {first.get('format')!r}, not {FORMAT!r}")
+        logs: dict[str, list[str]] = {ROOT: []}
+        for line in others:
+            logs.setdefault(line["token"], []).append(json.dumps(line["record"]))
+        return Export(first["run"], first["definition"], logs)
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
+        raise UserError(f"{name} is no export of a run: {error}", code="bad_export",
+                        hint="stepwell export RUN writes one") from error  # fmt: skip
+
+
+def is_function(export: Export) -> bool:
+    """Whether the run is a durable function's: a graph's runs follow the definition that they began with."""
+    return isinstance(export.definition, dict) and "function" in export.definition
+
+
+def replay(export: Export, folder: Path) -> Replayed:
+    """The run's history against the folder's code. Raises UserError for a run that is not a durable function's."""
+    if not is_function(export):
+        message = f"{export.run_id} is a run of a graph; only durable functions are replayed"
+        hint = "it goes on as the definition that it began with has it"
+        raise UserError(message, code="not_a_function", hint=hint)
+    one = _Replay(export, folder)
+    try:
+        return one.replayed()
+    finally:
+        one.close()
+
+
+class _Replay:
+    def __init__(self, export: Export, folder: Path) -> None:
+        self._export, self._store = export, MemoryStore()
+        run = {name: value for name, value in export.run.items() if name != "status"}
+        self._header = Header(**run, status=Status(export.run["status"]))
+        clock = VirtualClock(self._header.created_ms)
+        queue = MemoryQueue(clock)
+        catalog = Catalog(partial(compile_document, trusted=True))
+        ports = Ports(self._store, queue, queue, MemoryBlobs(), clock)
+        self._logbook = Logbook(ports, catalog)
+        self._sessions = Sessions(self._logbook, Registry(folder), lambda own, until_ms: f"{_URL}{own}")
+        self._operations = 0
+        run_now(self._store.create_run(self._header))
+        run_now(self._store.put_definition(self._header.version, json.dumps(export.definition)))
+
+    def close(self) -> None:
+        """Lets the function go."""
+        self._sessions.close()
+
+    def replayed(self) -> Replayed:
+        """Token by token, parents first: a branch is what its parent's code makes of it."""
+        stands = ""
+        for token in sorted(self._export.logs, key=lambda token: (token.count("/"), token)):
+            where, difference = self._token(token)
+            stands = stands or where
+            if difference is not None:
+                return self._told(stands, difference)
+        return self._told(stands, None)
+
+    def _told(self, stands: str, difference: Difference | None) -> Replayed:
+        return Replayed(self._header.run_id, self._header.workflow, self._operations, stands, difference)
+
+    def _token(self, token: str) -> tuple[str, Difference | None]:
+        journal, stands, was_asked = Journal(), "", False
+        for body in self._export.logs[token]:
+            record = decode_record(body)
+            entry = journal.take(record)
+            self._operations += entry is not None and entry.ended_ms is not None
+            if was_asked := record.kind is Kind.RETURNED:
+                turn = self._asked(token)
+                if (difference := _differs(token, turn, record)) is not None:
+                    return stands, difference
+                stands = f"then {_would(turn)}, as it did"
+            run_now(self._store.append(self._header.run_id, token, record.slot, body))
+        if was_asked and isinstance(record.next, End):
+            return stands, None
+        turn = self._asked(token)
+        if journal.open is not None and parent_of(token) is not None and isinstance(record.next, End):
+            self._operations += 1  # a branch that is one operation ends with it
+        return f"would now {_would(turn)}", _differs(token, turn, None)
+
+    def _asked(self, token: str) -> Turn:
+        at = run_now(self._logbook.load(self._header.run_id, token))
+        if at is None:
+            raise UserError(f"the export has records of {token}, and no fork that made it", code="bad_export")
+        turn = run_now(self._sessions.asked(at)).turn
+        if turn is None:
+            raise UserError(f"{self._header.workflow} was not asked", code="bad_export")
+        return turn
+
+
+def _differs(token: str, turn: Turn, end: Record | None) -> Difference | None:
+    """From what the log holds, or from how it ended there."""
+    if isinstance(turn.result, Stuck):
+        failure = turn.result.failure
+        data = failure.data if isinstance(failure.data, dict) else {}
+        if "slot" in data:
+            return Difference(token, data["slot"], data["expected"], data["came"] or "its end")
+        return Difference(token, None, "", f"{failure.type}: {failure.message}")
+    came = _would(turn)
+    if end is None or _did(end) in (None, came):
+        return None
+    return Difference(token, end.slot, str(_did(end)), came)
+
+
+def _would(turn: Turn) -> str:
+    match turn.result:
+        case Suspended(asked):
+            return f"await {asked}"
+        case Completed():
+            return "return"
+        case ContinueAs():
+            return "begin anew"
+        case Failed(failure):
+            return f"raise {failure.type}"
+        case _:
+            return "not go on"
+
+
+def _did(end: Record) -> str | None:
+    """How the function ended there; None where it was not the function that did it: a limit."""
+    if isinstance(end.next, Goto):
+        return "begin anew"
+    if isinstance(end.next, End) and end.next.error is not None:
+        return None
+    return f"raise {end.error.type}" if end.error is not None else "return"

@@ -1,0 +1,80 @@
+"""A run's history is written to a file, and replayed against a folder."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from stepwell.testing.kit import Stepwell
+
+from .conftest import Cli, FakeApi
+
+CODE = """
+from stepwell import step, workflow
+
+@step
+def charge(n: int) -> int:
+    return n
+
+@workflow
+async def order(ctx, n: int):
+    await ctx.step(charge, n)
+    await ctx.event("paid")
+"""
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    folder = tmp_path / "flows"
+    folder.mkdir()
+    (folder / "cli_shop.py").write_text(CODE)
+    return folder
+
+
+@pytest.fixture
+def lines(folder: Path, api: FakeApi) -> list[Any]:
+    """An export that the API answers with, in two pages."""
+    kit = Stepwell(folder)
+    lines = kit.export(kit.start("order", {"n": 1}, run_id="r1").id)
+    first = {"items": lines[:2], "next_cursor": "0@0"}
+    rest = {"items": lines[2:], "next_cursor": None}
+    api.on("GET", "/runs/r1/export", (200, first), (200, rest))
+    return lines
+
+
+def test_export_writes_json_lines(api: FakeApi, cli: Cli, lines: list[Any], tmp_path: Path) -> None:
+    shown = cli("export", "r1")
+    assert [json.loads(line) for line in shown.stdout.splitlines()] == lines
+    assert [call.query.get("cursor") for call in api.calls] == [None, ["0@0"]]
+    assert cli("export", "r1", "-o", str(tmp_path / "r1.jsonl")).exit_code == 0
+
+
+def test_a_run_that_fits_replays(api: FakeApi, cli: Cli, lines: list[Any], folder: Path) -> None:
+    result = cli("replay", "r1", "--folder", str(folder))
+    assert result.exit_code == 0
+    assert result.stdout == "r1 (order) replays: 1 operations, would now await event paid\n"
+
+
+def test_a_file_that_does_not_fit_exits_with_1(cli: Cli, lines: list[Any], folder: Path, tmp_path: Path) -> None:
+    file = tmp_path / "r1.jsonl"
+    file.write_text("\n".join(json.dumps(line) for line in lines))
+    other = tmp_path / "other"
+    other.mkdir()
+    (other / "cli_shop.py").write_text(CODE.replace('"paid"', '"settled"'))
+    result = cli("replay", str(file), "--folder", str(other), "--json")
+    assert result.exit_code == 1
+    (told,) = json.loads(result.stdout)
+    assert told["difference"] == {"token": "0", "slot": 1, "expected": "event paid", "came": "event settled"}
+
+
+def test_a_run_of_a_graph_is_not_replayed(api: FakeApi, cli: Cli, folder: Path) -> None:
+    kit = Stepwell(folder)
+    kit.define("workflow: flow\ntimeline: [{name: nap, sleep: 60s}]")
+    page = {"items": kit.start("flow").export(), "next_cursor": None}
+    api.on("GET", "/runs/r2/export", (200, page))
+    result = cli("replay", "r2", "-f", str(folder))
+    assert result.exit_code == 2
+    assert "only durable functions are replayed" in result.stderr

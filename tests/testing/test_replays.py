@@ -1,0 +1,147 @@
+"""A stored history against today's code: what fits it, and how it is told what does not."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from stepwell.errors import NotFound, UserError
+from stepwell.local.replaying import exported, replay
+from stepwell.testing.kit import Run, Stepwell
+from stepwell.testing.replays import assert_replays
+
+CODE = """
+from stepwell import step, workflow
+
+@step
+def double(n: int) -> int:
+    assert not REPLAYED, "a replay runs no step"
+    return n * 2
+
+REPLAYED = False
+
+async def twice(ctx, n: int) -> int:
+    first = await ctx.step(double, n)
+    return first + await ctx.step(double, first)
+
+@workflow
+async def order(ctx, n: int = 1, lives: int = 0) -> int:
+    found = await ctx.step(double, n)
+    if lives:
+        return ctx.continue_as(order, n, lives - 1)
+    a, b = await ctx.all(twice(ctx, 1), twice(ctx, 2))
+    await ctx.map(double, [1, 2, 3])
+    ctx.log.info(ctx.callback(name="shipped").url)
+    await ctx.event("paid")
+    return found + a + b
+"""
+
+
+def folder_of(path: Path, code: str) -> Path:
+    path.mkdir()
+    (path / f"shop_{path.name}.py").write_text(code)
+    return path
+
+
+@pytest.fixture
+def run(tmp_path: Path) -> Run:
+    """Of three lives, with branches, waiting for an event."""
+    run = Stepwell(folder_of(tmp_path / "old", CODE)).start("order", {"lives": 2})
+    assert run.waiting_for == "event"
+    return run
+
+
+def told(run: Run, folder: Path, *changes: tuple[str, str]) -> str:
+    """What a replay says of code that was changed so."""
+    code = CODE.replace("REPLAYED = False", "REPLAYED = True")
+    for before, after in changes:
+        assert before in code
+        code = code.replace(before, after)
+    name = run.export()[0]["definition"]["function"].rpartition(".")[0].removeprefix("python:")
+    folder.mkdir()
+    (folder / f"{name}.py").write_text(code)
+    return str(replay(exported(run.export(), "a run"), folder)).removeprefix(f"{run.id} (order) ")
+
+
+def test_a_run_that_waits_replays_and_says_what_it_awaits(run: Run, tmp_path: Path) -> None:
+    assert told(run, tmp_path / "new") == "replays: 12 operations, would now await event paid"
+
+
+def test_a_run_that_ended_replays_to_its_end(run: Run, tmp_path: Path) -> None:
+    run.event("paid")
+    assert run.status == "completed"
+    assert told(run, tmp_path / "new") == "replays: 13 operations, then return, as it did"
+
+
+def test_what_the_replay_of_a_run_writes_and_performs_is_nothing(run: Run) -> None:
+    before = run.export()
+    (replayed,) = run._kit.replay(run)
+    assert (replayed.difference, run.export()) == (None, before)
+
+
+@pytest.mark.parametrize(
+    ("change", "difference"),
+    [
+        (('ctx.event("paid")', 'ctx.event("settled")'), "record 9: expected event paid, came event settled"),
+        (("    await ctx.map(double, [1, 2, 3])\n", ""), "record 7: expected all double, came event paid"),
+        (("[1, 2, 3]", "[1, 2]"), "record 7: expected all double of 3, came all double of 2"),
+        (("found = await", "await ctx.sleep(1); found = await"), "record 0: expected step double, came sleep"),
+        (("if lives:", "if lives > 1:"), "record 3: expected begin anew, came await all"),
+        (("return first + await ctx.step(double, first)", "return 3"),
+         "record 1 of 0/5.0: expected step double, came its end"),
+        (("return first +", "await ctx.sleep(1); return"), "record 1 of 0/5.0: expected step double, came sleep"),
+        (("@workflow\n", ""), "version_gone: python:shop_old.order is not the workflow order any more"),
+    ],
+)  # fmt: skip
+def test_the_first_difference_is_told_with_both_sides(
+    run: Run, tmp_path: Path, change: tuple[str, str], difference: str
+) -> None:
+    assert told(run, tmp_path / "new", change).removeprefix("differs: ").startswith(difference)
+
+
+def test_what_is_new_behind_a_patch_fits(run: Run, tmp_path: Path) -> None:
+    patched = ("await ctx.event", "if ctx.patched('nap'): await ctx.sleep(1)\n    await ctx.event")
+    assert told(run, tmp_path / "new", patched).startswith("replays")
+
+
+def test_a_branch_that_has_not_begun_is_no_matter(tmp_path: Path) -> None:
+    kit = Stepwell(folder_of(tmp_path / "old", CODE.replace("n * 2", "1 / 0")))
+    run = kit.start("order")
+    assert run.status == "failed"
+    assert [str(one) for one in kit.replay(run)] == [
+        f"{run.id} (order) replays: 1 operations, then raise ZeroDivisionError, as it did"
+    ]
+
+
+def test_a_test_replays_all_exports_of_a_folder(run: Run, tmp_path: Path) -> None:
+    exports = tmp_path / "exports"
+    exports.mkdir()
+    lines = [json.dumps(line) for line in run.export()]
+    (exports / "one.jsonl").write_text("\n".join(lines) + "\n")
+    assert [one.operations for one in assert_replays(tmp_path / "old", exports)] == [12]
+    assert run._kit.replay(exports / "one.jsonl")[0].run_id == run.id
+    other = folder_of(tmp_path / "older", CODE.replace("twice(ctx, 1), ", ""))
+    (other / "shop_older.py").rename(other / "shop_old.py")
+    with pytest.raises(AssertionError, match="expected all of 2, came all of 1"):
+        assert_replays(other, exports)
+
+
+def test_what_is_no_export_says_so(tmp_path: Path) -> None:
+    file = tmp_path / "run.jsonl"
+    with pytest.raises(NotFound, match="there is no export"):
+        assert_replays(tmp_path, file)
+    file.write_text('{"format": "other"}\n')
+    with pytest.raises(UserError, match="its format is 'other'"):
+        assert_replays(tmp_path, file)
+
+
+def test_runs_of_graphs_are_not_replayed(tmp_path: Path) -> None:
+    kit = Stepwell(tmp_path)
+    kit.define("workflow: flow\ntimeline: [{name: nap, sleep: 60s}]")
+    run = kit.start("flow")
+    with pytest.raises(UserError, match="only durable functions are replayed"):
+        replay(exported(run.export(), "a run"), tmp_path)
+    with pytest.raises(AssertionError, match="none of the exports"):
+        kit.replay(run)
