@@ -276,3 +276,9 @@ def test_all_branches_of_a_fork_are_json(cli: Cli, api: FakeApi) -> None:
     shown = cli("show", RUN["run_id"], "--branches", "all", "--fork", "0/1", "--json")
     assert json.loads(shown.stdout)["items"] == [BRANCH]
     assert api.calls[0].query == {"limit": ["500"], "fork": ["0/1"]}
+
+
+def test_query_prints_what_the_function_answers(api: FakeApi, cli: Cli) -> None:
+    api.on("GET", f"/runs/{ID}/queries/progress", (200, {"run_id": ID, "name": "progress", "value": {"done": 2}}))
+    assert json.loads(cli("query", ID, "progress").stdout) == {"done": 2}
+    assert json.loads(cli("query", ID, "progress", "--json").stdout)["name"] == "progress"

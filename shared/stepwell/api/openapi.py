@@ -83,6 +83,12 @@ class ResultView(TypedDict):
     result: Json
 
 
+class AnswerView(TypedDict):
+    run_id: str
+    name: str
+    value: Json
+
+
 class EndedView(TypedDict, total=False):
     run_id: str
     status: str
@@ -139,6 +145,7 @@ _SHAPES: tuple[Any, ...] = (
     ExportPage,
     BranchPage,
     ResultView,
+    AnswerView,
     EndedView,
     SentView,
     TakenView,

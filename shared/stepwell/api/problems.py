@@ -29,6 +29,7 @@ _BY_CODE = {
     "unknown_route": 404,
     "method_not_allowed": 405,
     "bad_query": 422,
+    "queries_not_here": 501,
 }
 _BY_CLASS: tuple[tuple[type[UserError], int], ...] = ((NotFound, 404), (Conflict, 409), (InvalidInput, 422))
 

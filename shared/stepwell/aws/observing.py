@@ -125,6 +125,10 @@ class ObservedSteps:
         with self._observing.about(workflow=at.run.workflow):
             return await self._steps.asked(at, logbook)
 
+    async def answered(self, at: Standing, logbook: Logbook, query: str) -> Json:
+        with self._observing.about(workflow=at.run.workflow):
+            return await self._steps.answered(at, logbook, query)
+
 
 def _log_through(formatter: logging.Formatter, log_level: str) -> None:
     """All loggers of the process, the users' too, write one line of JSON for each record."""

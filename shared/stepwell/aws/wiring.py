@@ -22,10 +22,10 @@ from stepwell.aws.sqs_queue import SqsQueue
 from stepwell.aws.table import Table
 from stepwell.definition.compiler import compile_document
 from stepwell.definition.expressions import compile_expression
-from stepwell.definition.graph import Step
+from stepwell.definition.graph import Json, Step
 from stepwell.engine.actions import Outcome
 from stepwell.engine.retry import Policy
-from stepwell.errors import EngineFault
+from stepwell.errors import EngineFault, UserError
 from stepwell.runtime.assembly import Assembly, assemble
 from stepwell.runtime.catalog import Catalog
 from stepwell.runtime.clocks import RealClock
@@ -48,6 +48,13 @@ class NoSteps:
 
     async def asked(self, at: Standing, logbook: Logbook) -> Standing:
         raise EngineFault(f"only a worker runs functions, such as {at.graph.function}")
+
+    async def answered(self, at: Standing, logbook: Logbook, query: str) -> Json:
+        message = (
+            f"this API runs no code of {at.run.workflow}; queries are answered by `stepwell dev` and in tests alone"
+        )
+        hint = "put what is to be seen into ctx.state: GET /runs/{id} shows it"
+        raise UserError(message, code="queries_not_here", hint=hint)
 
 
 @dataclass(frozen=True, slots=True)

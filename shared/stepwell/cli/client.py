@@ -88,6 +88,9 @@ class Client:
     def branches(self, run_id: str, filters: Mapping[str, Any]) -> JsonObject:
         return self._object(self._send("GET", f"/runs/{_part(run_id)}/branches", params=filters))
 
+    def query(self, run_id: str, name: str) -> JsonObject:
+        return self._object(self._send("GET", f"/runs/{_part(run_id)}/queries/{_part(name)}"))
+
     def explain(self, run_id: str) -> JsonObject:
         return self._object(self._send("GET", f"/runs/{_part(run_id)}/explain"))
 

@@ -40,7 +40,7 @@ app = typer.Typer(
 )
 COMMANDS: tuple[Callable[..., None], ...] = (  # in the order of the help
     *(develop.init, develop.dev, checking.check, develop.graph, develop.schema, deploy.deploy),
-    *(runs.run, runs.runs, runs.show, runs.history, runs.watch, runs.explain, runs.stats, runs.schedules),
+    *(runs.run, runs.runs, runs.show, runs.history, runs.watch, runs.explain, runs.query, runs.stats, runs.schedules),
     *(replays.export, replays.replay),
     *(acts.event, acts.approve, acts.reject, acts.delegate, acts.cancel, acts.terminate),
 )

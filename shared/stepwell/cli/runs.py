@@ -199,6 +199,18 @@ def explain(run_id: RunId, as_json: AsJson = False, url: Url = "") -> None:
     console().print(explain_view(found, datetime.now(UTC)))
 
 
+def query(
+    run_id: RunId,
+    name: Annotated[str, typer.Argument(metavar="NAME", help="What `@ctx.query` names it.", show_default=False)],
+    as_json: AsJson = False,
+    url: Url = "",
+) -> None:
+    """Ask a durable function, as it stands, what a handler of its own answers."""
+    with connect(url) as client:
+        found = client.query(run_id, name)
+    print_json(found if as_json else found.get("value"))
+
+
 def stats(as_json: AsJson = False, url: Url = "") -> None:
     """Count runs by status, workflow and wait."""
     with connect(url) as client:

@@ -146,7 +146,9 @@ class Session:
             if entry.width == asked.width:
                 return True
             expected, came = f"{entry} of {entry.width}", f"{asked} of {asked.width}"
-        message = f"record {entry.slot} holds {expected}, and the function {f'asks for {came}' if came else 'has ended'}"
+        message = (
+            f"record {entry.slot} holds {expected}, and the function {f'asks for {came}' if came else 'has ended'}"
+        )
         hint = "bring the old order back, or put what is new behind ctx.patched"
         data = {"slot": entry.slot, "expected": expected, "came": came}
         self._result = Stuck(Failure("non_determinism", "validation", f"{message}; {hint}", data=data))

@@ -62,7 +62,7 @@ def assemble(
     starter = Starter(ports, catalog, Alarms(ports))
     performer = Performer(ports, logbook, starter, Mailbox(ports, logbook, catalog, compile_expression))
     coordinator = Coordinator(ports, logbook, performer, catalog)
-    service = Service(ports, logbook, performer, coordinator, starter, new_id)
+    service = Service(ports, logbook, performer, coordinator, starter, new_id, steps)
     scheduling = Scheduling(ports, catalog, schedules)
     return Assembly(
         ports,

@@ -30,6 +30,7 @@ from stepwell.runtime.messages import Publish, to_json
 from stepwell.runtime.perform import Performer
 from stepwell.runtime.ports import Event, Header, Lane, Ports, RunPage, RunQuery
 from stepwell.runtime.starting import Starter, check_input
+from stepwell.runtime.worker import Steps
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,8 +74,9 @@ class Service:
         coordinator: Coordinator,
         starter: Starter,
         new_id: Callable[[], str],
+        steps: Steps,
     ) -> None:
-        self.ports, self._starter, self._new_id = ports, starter, new_id
+        self.ports, self._starter, self._new_id, self._steps = ports, starter, new_id, steps
         self._logbook, self._performer, self._coordinator = logbook, performer, coordinator
         self._approvals = Approvals(coordinator, self._standing, self._forked)
         self.callbacks = Callbacks(ports, logbook, coordinator)
@@ -201,6 +203,16 @@ class Service:
         """The root token's records, oldest first. Raises NotFound."""
         await self.header(run_id)
         return tuple(await self._logbook.history(run_id, ROOT, after, limit))
+
+    async def query(self, run_id: str, name: str) -> Json:
+        """What the run's function answers, as it stands. Nothing is written. Raises NotFound, Conflict."""
+        at = await self._standing(run_id)
+        if not at.graph.function:
+            raise Conflict(f"{at.run.workflow} is a graph, which answers no queries", code="not_a_function",
+                           hint="GET /runs/{id} shows its state")  # fmt: skip
+        if at.token.last is None and not at.header.started_ms:
+            raise Conflict("the run has not begun", code="not_begun")
+        return await self._steps.answered(at, self._logbook, name)
 
     async def wait_for_end(self, run_id: str, limit_ms: int) -> Header:
         """The header once the run has ended, or as it is when the time is up."""

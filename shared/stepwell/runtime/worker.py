@@ -64,6 +64,9 @@ class Steps(Protocol):
     async def asked(self, at: Standing, logbook: Logbook) -> Standing:
         """The token with its durable function's turn."""
 
+    async def answered(self, at: Standing, logbook: Logbook, query: str) -> Json:
+        """What its durable function says to a query, as it stands. Raises NotFound, Conflict."""
+
 
 class Budget(Protocol):
     """How long this invocation may still go on."""

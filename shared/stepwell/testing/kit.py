@@ -161,6 +161,11 @@ class Run:
         """The lines that `stepwell export` writes of it, for a replay."""
         return self._kit.export(self.id)
 
+    def query(self, name: str) -> Json:
+        """What its function answers, as it stands. Raises NotFound, Conflict."""
+        self._kit.settle()
+        return run_now(self._kit.service.query(self.id, name))
+
     def cancel(self, reason: str = "", by: str = "") -> bool:
         """False when the run had ended already."""
         self._kit.settle()

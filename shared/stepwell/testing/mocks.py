@@ -64,6 +64,9 @@ class MockedSteps:
     async def asked(self, at: Standing, logbook: Logbook) -> Standing:
         return await self._real.asked(at, logbook)
 
+    async def answered(self, at: Standing, logbook: Logbook, query: str) -> Json:
+        return await self._real.answered(at, logbook, query)
+
     def _mock_for(self, call: StepCall) -> Mock | None:
         for name in (call.node, call.run, call.run.rpartition(".")[2]):
             mock = self._mocks.get(name)

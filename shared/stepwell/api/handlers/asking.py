@@ -79,6 +79,13 @@ async def get_export(call: Call) -> Answer:
     return paged([*page.items], page.next_cursor)
 
 
+async def get_query(call: Call) -> Answer:
+    """A durable function's answer, as it stands; nothing is written."""
+    call.asked(NoQuery)
+    run_id, name = call.path["run_id"], call.path["name"]
+    return Answer(200, {"run_id": run_id, "name": name, "value": await call.parts.service.query(run_id, name)})
+
+
 async def list_branches(call: Call) -> Answer:
     asked = call.asked(BranchesQueryString)
     service = call.parts.service
@@ -171,6 +178,19 @@ ASKING_ROUTES = (
         {200: "a page", **_RUN},
         "ExportPage",
         query=ExportQueryString,
+    ),
+    Route(
+        "GET",
+        "/runs/{run_id}/queries/{name}",
+        get_query,
+        "Ask a durable function, as it stands",
+        {
+            200: "what the query's handler returned",
+            404: "no such run, or it answers no such query",
+            409: "the run has not begun, is a graph's, or cannot be asked: `code` says which",
+            501: "this API runs no code of workflows",
+        },
+        "AnswerView",
     ),
     Route(
         "GET",

@@ -22,7 +22,7 @@ from stepwell.engine.locks import LOCK, UNLOCK
 from stepwell.engine.session import CURRENT, Session
 from stepwell.engine.transact import TableWrite
 from stepwell.engine.turns import Asked, ContinueAs, Given
-from stepwell.errors import ExpressionError, InvalidInput
+from stepwell.errors import ExpressionError, InvalidInput, NotFound
 from stepwell.limits import (
     APPROVERS,
     CHILDREN,
@@ -59,9 +59,24 @@ class FunctionSession(Session):
 
     state: MutableMapping[str, Any]
     chance: random.Random
+    queries: dict[str, Callable[[], Any]]  # what it answers who asks, by name
+    is_answering = False  # a query, which changes nothing
     callbacks = 0  # given out so far
     outer: FunctionSession | None = None  # the parent's, of no use but for this branch
     place = ""  # of its callbacks: the run and the token
+
+    def answer(self, name: str) -> Json:
+        """What the query's handler says, as the function stands. Raises NotFound; what the handler raises, too."""
+        if name not in self.queries:
+            known = ", ".join(sorted(self.queries)) or "none"
+            raise NotFound(f"the run answers no query {name!r}", code="unknown_query", hint=f"it answers: {known}")
+        token = CURRENT.set(self)
+        self.is_answering = True
+        try:
+            return stored(self.queries[name](), f"the answer to {name}")
+        finally:
+            self.is_answering = False
+            CURRENT.reset(token)
 
 
 class Logger(logging.LoggerAdapter[logging.Logger]):
@@ -225,7 +240,7 @@ class Context:
         type: Any = None,  # noqa: A002 - the type of what comes
     ) -> Callback:
         """Waits for what is posted to its own URL: `cb = ctx.callback()`, give `cb.url` away, `await cb`."""
-        session = _session()
+        session = _going_on()
         session.callbacks += 1
         own = f"{session.place}|f{session.callbacks}"
         limit_ms = _limit_ms("callback", timeout) or 0
@@ -334,20 +349,37 @@ class Context:
 
     def random(self) -> float:
         """A number from 0 to 1, the same in each replay."""
-        return _session().chance.random()
+        return _going_on().chance.random()
 
     def uuid(self) -> UUID:
         """An id that nobody else has, the same in each replay."""
-        return UUID(int=_session().chance.getrandbits(128), version=4)
+        return UUID(int=_going_on().chance.getrandbits(128), version=4)
 
     def patched(self, name: str) -> bool:
         """Whether the code after a change is to run: true for runs that come here for the first time after it."""
-        return _session().patched(_name(name))
+        return _going_on().patched(_name(name))
 
     @property
     def state(self) -> MutableMapping[str, Any]:
-        """What the run shows as its state. It is stored with the next record; branches have it to read."""
-        return _session().state
+        """What the run shows as its state. It is stored with the next record; branches and queries have it to read."""
+        session = _session()
+        return read_only(session.state) if session.is_answering else session.state
+
+    def query(self, name: str, function: Callable[[], Any] | None = None) -> Any:
+        """Says what answers a query of this name: `@ctx.query("progress")` over a function without parameters.
+
+        It is called as the run stands, whenever somebody asks, and changes nothing: it reads variables and `ctx.state`.
+        """
+
+        def register(function: Callable[[], Any]) -> Callable[[], Any]:
+            if not callable(function) or inspect.iscoroutinefunction(function):
+                raise InvalidInput(
+                    f"query {name} takes a plain function, not {function!r:.80}", code="bad_query_handler"
+                )
+            _going_on().queries[_name(name)] = function
+            return function
+
+        return register if function is None else register(function)
 
     @property
     def log(self) -> Logger:
@@ -375,6 +407,15 @@ def _session() -> FunctionSession:
     if not isinstance(session, FunctionSession):
         raise InvalidInput("ctx was used outside of its workflow", code="no_workflow",
                            hint="a step gets a context of its own, as its parameter ctx")  # fmt: skip
+    return session
+
+
+def _going_on() -> FunctionSession:
+    """The same, where what is asked for changes what the function does next."""
+    session = _session()
+    if session.is_answering:
+        raise InvalidInput("a query changes nothing", code="read_only_query",
+                           hint="let the function do it, and the query read what came of it")  # fmt: skip
     return session
 
 

@@ -22,7 +22,7 @@ from stepwell.engine.forks import parent_of
 from stepwell.engine.records import Failure, Record
 from stepwell.engine.session import Body
 from stepwell.engine.turns import Asked, Failed, Result, Stuck, Suspended, Turn
-from stepwell.errors import EngineFault, UserError
+from stepwell.errors import Conflict, EngineFault, UserError
 from stepwell.limits import SESSION_SECONDS, SESSIONS_KEPT
 from stepwell.runtime.functions.context import Context, FunctionSession, Url, read_only
 from stepwell.runtime.functions.failures import OperationFailed, raised
@@ -58,6 +58,28 @@ class Sessions:
 
     async def asked(self, at: Standing) -> Standing:
         """The token with its function's turn."""
+        return self._told(at, await self._made(at))
+
+    async def answered(self, at: Standing, name: str) -> Json:
+        """What the function answers to a query, as it stands. Raises NotFound, Conflict."""
+        session, turn = await self._made(at)
+        if session is None or isinstance(turn.result, Stuck):
+            self._told(at, (session, turn))
+            failure = turn.result.failure if isinstance(turn.result, Stuck | Failed) else None
+            raise Conflict(f"the function cannot be asked: {failure.message if failure else 'it has not begun'}",
+                           code="function_stuck", hint="stepwell explain RUN tells more")  # fmt: skip
+        made, error = self._threads.run(partial(session.answer, name), SESSION_SECONDS)
+        if isinstance(error, AttemptTimeoutError):
+            raise Conflict(f"query {name} took longer than {SESSION_SECONDS} s", code="query_failed")
+        self._told(at, (session, turn))  # kept now, and not while it was busy
+        if isinstance(error, UserError):
+            raise error
+        if error is not None:
+            raise Conflict(f"query {name} raised {type(error).__name__}: {error}", code="query_failed") from error
+        return made
+
+    async def _made(self, at: Standing) -> tuple[FunctionSession | None, Turn]:
+        """Its session, which is nobody else's until it is kept, and the function's turn."""
         key = (at.run_id, at.token.id)
         with self._lock:
             session = self._warm.pop(key, None)
@@ -65,10 +87,9 @@ class Sessions:
             self._let_go(session)
             session = None
         if session is None:
-            return await self._replayed(at)
+            return await self._begun(at)
         records = await self._new_records(at, session.slot)
-        found = self._run(at, partial(self._go_on, session, records, at))
-        return self._told(at, found)
+        return self._run(at, partial(self._go_on, session, records, at))
 
     def close(self) -> None:
         """Lets every session go: their code has changed, or the process is about to end."""
@@ -80,10 +101,6 @@ class Sessions:
             self._let_go(session)
 
     # -- replaying
-
-    async def _replayed(self, at: Standing) -> Standing:
-        made = await self._begun(at)
-        return self._told(at, made)
 
     async def _begun(self, at: Standing, *, anew: bool = False) -> tuple[FunctionSession | None, Turn]:
         """`anew`: nothing of it may be another session's, for a coroutine runs once."""
@@ -208,6 +225,7 @@ class Sessions:
             slot=slot,
             is_whole=is_whole,
         )
+        session.queries = {}
         session.state, session.place = state, f"{at.run_id}|{at.token.id}"
         session.chance = random.Random(f"{at.run_id} {at.token.id} {slot}")  # noqa: S311 - no secret is made of it
         return session

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from stepwell.definition.authoring import Directive, StepDefaults
-from stepwell.definition.graph import Step
+from stepwell.definition.graph import Json, Step
 from stepwell.engine.actions import Outcome
 from stepwell.engine.records import Failure, Pause
 from stepwell.engine.retry import Policy, resolve_policy
@@ -89,9 +89,15 @@ class FunctionSteps:
         return Outcome(failure=failure, started_ms=started_ms)
 
     async def asked(self, at: Standing, logbook: Logbook) -> Standing:
+        return await self._sessions_of(logbook).asked(at)
+
+    async def answered(self, at: Standing, logbook: Logbook, query: str) -> Json:
+        return await self._sessions_of(logbook).answered(at, query)
+
+    def _sessions_of(self, logbook: Logbook) -> Sessions:
         if self._sessions is None:
             self._sessions = self._new_sessions(logbook)
-        return await self._sessions.asked(at)
+        return self._sessions
 
     def _new_sessions(self, logbook: Logbook) -> Sessions:
         from stepwell.runtime.functions.sessions import Sessions  # noqa: PLC0415 - only where a folder has functions
