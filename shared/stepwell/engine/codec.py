@@ -240,6 +240,7 @@ def _view_from_json(raw: Mapping[str, Json]) -> StepView:
 # -- the generic part: dataclass fields by name, defaults left out
 
 _DEFAULTS: dict[type, tuple[tuple[str, object], ...]] = {}
+_NAMES: dict[type, frozenset[str]] = {}
 
 
 def _defaults(cls: type) -> tuple[tuple[str, object], ...]:
@@ -263,8 +264,11 @@ def _plain(value: object, skip: tuple[str, ...] = ()) -> dict[str, Json]:
 
 
 def _build(cls: type[T], raw: Mapping[str, Json], **built: object) -> T:
-    parts: dict[str, Any] = {name: raw[name] for name, _ in _defaults(cls) if name in raw}
-    parts.update(built)
+    known = _NAMES.get(cls)
+    if known is None:
+        known = _NAMES[cls] = frozenset(name for name, _ in _defaults(cls))
+    mine = raw if raw.keys() <= known else {name: raw[name] for name in known if name in raw}
+    parts: dict[str, Any] = {**mine, **built}
     return cls(**parts)
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from stepwell.definition.graph import Json
 from stepwell.engine.locks import REFUSED, UNLOCK
@@ -93,14 +93,14 @@ class Journal:
         return self._ended(record, value, failure)
 
     def _began(self, record: Record, kind: str, width: int = 0) -> Entry:
-        patches = tuple(rule.removeprefix(PATCH) for rule in record.rules if rule.startswith(PATCH))
+        rules = record.rules
+        patches = tuple(rule.removeprefix(PATCH) for rule in rules if rule.startswith(PATCH)) if rules else ()
         self._open = Entry(kind, record.node, record.slot, patches, width)
         return self._open
 
     def _ended(self, record: Record, value: Json, error: Failure | None) -> Entry:
-        ended = replace(self._now(), ended_ms=record.at_ms, value=value, error=error)
-        self._open = None
-        return ended
+        was, self._open = self._now(), None
+        return Entry(was.kind, was.name, was.slot, was.patches, was.width, record.at_ms, value, error)
 
     def _now(self) -> Entry:
         return self._open or Entry("", "", -1)

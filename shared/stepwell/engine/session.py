@@ -12,6 +12,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Coroutine
 from contextvars import ContextVar
+from itertools import islice
 from typing import Any, TypeAlias
 
 from stepwell.definition.graph import Json
@@ -50,14 +51,13 @@ class Session:
         self._asked: Asked | None = None
         self._recorded: dict[str, bool] = {}  # patches by their ids: whether they are in force
         self._fresh: list[str] = []  # those found in force since the last operation was asked for
-        self._next: Entry | None = None  # the operation that the log holds next, while the function runs up to it
+        self._ahead: tuple[list[Record], int] = ([], 0)  # what the log holds, and where, as the function runs up to it
         self._is_closed = False
         self.slot, self.now_ms = slot, since_ms
 
     def begin(self, records: list[Record]) -> None:
         """Runs the function to its first operation. `records`: what follows, which may say what patches it knew."""
-        self._look(records)
-        self._run(None)
+        self._run(None, records, 0)
         self.go_on(records)
 
     def go_on(self, records: list[Record]) -> None:
@@ -65,13 +65,13 @@ class Session:
         for at, record in enumerate(records):
             if record.slot != self.slot + 1:
                 raise EngineFault(f"slot {record.slot} cannot follow slot {self.slot}", code="gap_in_log")
-            self._take(record, records[at + 1 :])
+            self._take(record, records, at + 1)
             self.slot = record.slot
 
     @property
     def is_replaying(self) -> bool:
         """Whether the log holds already what the function is coming to."""
-        return self._is_closed or self._next is not None
+        return self._is_closed or self._next() is not None
 
     @property
     def asked(self) -> Asked | None:
@@ -95,7 +95,8 @@ class Session:
     def patched(self, name: str) -> bool:
         """Whether the code after a patch is to run: it is in what comes here first, and stays as it was found."""
         if name not in self._recorded:
-            in_force = self._next is None or name in self._next.patches
+            coming = self._next()
+            in_force = coming is None or name in coming.patches
             self._recorded[name] = in_force
             if in_force:
                 self._fresh.append(name)
@@ -119,12 +120,13 @@ class Session:
 
     # -- running
 
-    def _look(self, following: list[Record]) -> None:
-        """The operation that the log has next."""
+    def _next(self) -> Entry | None:
+        """The operation that the log has next: looked for only when the function wants to know."""
+        records, at = self._ahead
         ahead = Journal()
-        self._next = next((entry for record in following if (entry := ahead.take(record)) is not None), None)
+        return next((entry for record in islice(records, at, None) if (entry := ahead.take(record)) is not None), None)
 
-    def _take(self, record: Record, following: list[Record]) -> None:
+    def _take(self, record: Record, records: list[Record], following: int) -> None:
         entry = self._journal.take(record)
         if entry is None or isinstance(self._result, Stuck):
             return
@@ -133,8 +135,7 @@ class Session:
         if entry.ended_ms is None:
             return
         self.now_ms = entry.ended_ms
-        self._look(following)
-        self._run(entry)
+        self._run(entry, records, following)
 
     def _fits(self, entry: Entry) -> bool:
         """Whether it is what the function awaits. Else its code is another than that which wrote the log."""
@@ -154,9 +155,9 @@ class Session:
         self._result = Stuck(Failure("non_determinism", "validation", f"{message}; {hint}", data=data))
         return False
 
-    def _run(self, entry: Entry | None) -> None:
+    def _run(self, entry: Entry | None, records: list[Record], following: int) -> None:
         """To the next operation, or to the end."""
-        asked, self._asked, self._fresh = self._asked, None, []
+        asked, self._asked, self._fresh, self._ahead = self._asked, None, [], (records, following)
         token = CURRENT.set(self)
         _close_unstarted(asked)
         try:
@@ -169,6 +170,7 @@ class Session:
             self._result = Failed(self._told(error))
         finally:
             CURRENT.reset(token)
+            self._ahead = ([], 0)
 
     def _sent(self, entry: Entry | None, asked: Asked | None) -> object:
         if entry is not None and entry.kind == INTERRUPTED:

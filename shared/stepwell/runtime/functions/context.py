@@ -434,6 +434,7 @@ def _called(
     return input_of(workflow, args, named), name, reader_of(hint) if hint else result_reader(workflow)
 
 
+@lru_cache(maxsize=1_024)
 def _reference(function: Callable[..., Any]) -> str:
     """Where a worker finds it. Raises InvalidInput for what has no such place."""
     module, name = getattr(function, "__module__", ""), getattr(function, "__qualname__", "")

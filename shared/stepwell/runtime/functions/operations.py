@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import inspect
 import typing
-from collections.abc import Awaitable, Callable, Generator, Sequence
+from collections.abc import Awaitable, Callable, Generator, Mapping, Sequence
 from dataclasses import replace
 from functools import lru_cache
+from itertools import takewhile
 from typing import Any, Generic, TypeVar
 
 from pydantic import PydanticUserError, TypeAdapter, ValidationError
@@ -179,19 +180,25 @@ def _read(one: Awaitable[Any], value: Json) -> Any:
 
 def input_of(function: Callable[..., object], args: tuple[object, ...], named: dict[str, object]) -> dict[str, Json]:
     """The arguments of a call by name, as JSON. Raises InvalidInput for a call that does not fit."""
-    name = getattr(function, "__qualname__", repr(function))
-    try:
-        bound = _signature(function).bind_partial(*args, **named)
-    except TypeError as error:
-        raise InvalidInput(f"the arguments do not fit {name}: {error}", code="step_input") from error
-    return {key: stored(value, f"{name}: {key}") for key, value in bound.arguments.items()}
+    signature, plain = _signature(function)
+    name = getattr(function, "__qualname__", None) or repr(function)
+    if not named and len(args) <= len(plain):
+        arguments: Mapping[str, object] = dict(zip(plain, args, strict=False))
+    else:
+        try:
+            arguments = signature.bind_partial(*args, **named).arguments
+        except TypeError as error:
+            raise InvalidInput(f"the arguments do not fit {name}: {error}", code="step_input") from error
+    return {key: stored(value, f"{name}: {key}") for key, value in arguments.items()}
 
 
 @lru_cache(maxsize=1_024)
-def _signature(function: Callable[..., object]) -> inspect.Signature:
+def _signature(function: Callable[..., object]) -> tuple[inspect.Signature, tuple[str, ...]]:
+    """With the names that arguments alone fill, in order: to bind them is most of what a replayed step costs."""
     signature = inspect.signature(function)
     own = [one for one in signature.parameters.values() if one.name != CONTEXT]
-    return signature.replace(parameters=own)
+    plain = takewhile(lambda one: one.kind in (one.POSITIONAL_ONLY, one.POSITIONAL_OR_KEYWORD), own)
+    return signature.replace(parameters=own), tuple(one.name for one in plain)
 
 
 def stored(value: object, what: str) -> Json:
