@@ -1,4 +1,5 @@
-"""The worker's door: wakes from its pool's queue, each driven as far as this invocation goes. It alone has users' code.
+"""The worker's door: wakes from its pool's queue, each driven as far as this invocation goes. It alone has users' code,
+so it answers the API's queries too.
 
 One message for each invocation is what the event source has; more are handled one after the other.
 """
@@ -13,6 +14,7 @@ from stepwell.aws.calling import calls_of
 from stepwell.aws.entry import Context, TimeLeft, open_worker
 from stepwell.aws.lease import Leases
 from stepwell.aws.observing import ids_of
+from stepwell.aws.queries import answer, is_query
 from stepwell.aws.secrets import links_of
 from stepwell.runtime.dispatch import dispatch
 from stepwell.runtime.driving import run_now
@@ -34,6 +36,8 @@ leases = Leases(door.deployment.work[door.deployment.pool].url, door.aws.clients
 
 @door.observing.invocation
 def handler(event: dict[str, Any], context: Context) -> dict[str, Any]:
+    if is_query(event):
+        return answer(door.parts, event)
     batch, budget = batch_of(event), TimeLeft(context)
     batch.each(lambda delivery: _take(delivery, context, budget), budget.left_ms)
     for delivery in batch.failed:

@@ -18,7 +18,7 @@ from infra import bundling, metrics
 from infra.called import arns_of
 from infra.functions import COORDINATOR_BATCH, LEAST_CONCURRENCY, SWEEP_MINUTES, Door, Place, Shape
 from infra.permissions import Resources
-from infra.props import EngineProps, Pool
+from infra.props import DEFAULT_POOL, EngineProps, Pool
 from infra.queues import COORDINATOR_SECONDS, SENDER_SECONDS, Queues
 from infra.storage import Storage
 from infra.timers import Timers
@@ -67,11 +67,11 @@ class Doors(Construct):
         with tempfile.TemporaryDirectory() as into:  # a function copies its package to the assembly when it is made
             self._code = _packages(props, Path(into))
             self.schedules: Sequence[Mapping[str, Any]] = self._code.packed["schedules"]
-            self.api = self._door("api", replace(_API, environment=linking))
             self.webhooks = self._make_webhooks(webhooks) if webhooks.sources else None
             self.coordinator = self._make_coordinator()
             self._calls = self._code.packed["calls"]
             self.workers = {name: self._make_worker(name, pool) for name, pool in props.pools.items()}
+            self.api = self._make_api()
             self.stream = self._make_stream(storage.stream_arn)
             self.sender = self._make_sender(webhooks)
             self.sweeper = self._door("sweeper", _SWEEPER)
@@ -110,6 +110,12 @@ class Doors(Construct):
         return (
             ec2.SecurityGroup(self, "SecurityGroup", vpc=vpc, description="The functions of Stepwell") if vpc else None
         )
+
+    def _make_api(self) -> Door:
+        """Queries are for users' code, which each pool's worker has: the default one's answers."""
+        worker = self.workers[DEFAULT_POOL].function
+        told = {**self._linking, "STEPWELL_WORKER": worker.function_name}
+        return self._door("api", replace(_API, environment=told), {"worker": [worker.function_arn]})
 
     def _make_webhooks(self, webhooks: Webhooks) -> Door:
         stack, sources = cdk.Stack.of(self), webhooks.sources

@@ -41,7 +41,7 @@ _LINK: tuple[Row, ...] = ((("secretsmanager:GetSecretValue",), "link_key"),)
 
 PERMISSIONS: Mapping[str, Sequence[Row]] = {
     "api": (*_MOVE, *_ARM, (("scheduler:DeleteSchedule",), "schedules"), (_LIST, "table"),
-            (("dynamodb:Query",), "indexes"), *_LINK),
+            (("dynamodb:Query",), "indexes"), *_LINK, (("lambda:InvokeFunction",), "worker")),
     "webhooks": ((_START, "table"), *_REACH, *_ARM, (("secretsmanager:GetSecretValue",), "webhook_secrets"),
                  (("ssm:GetParameter",), "webhook_parameters")),
     "coordinator": (*_MOVE, *_ARM, (_TAKE, "resume"), (_TAKE, "work_dead")),

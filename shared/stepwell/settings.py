@@ -19,6 +19,7 @@ A deployed function has these from its stack:
 | `STEPWELL_QUEUES` | `{"resume": {"url", "arn"}, "work": {POOL: {"url", "arn"}}}` | |
 | `STEPWELL_LETTERS`, `STEPWELL_DEAD_LETTERS` | the URLs of the queues of letters: to endpoints, and dead | |
 | `STEPWELL_SCHEDULE_GROUP`, `STEPWELL_SCHEDULE_ROLE` | where timers are made, and the role they send with | |
+| `STEPWELL_WORKER` | the function that the API has answer queries | |
 | `STEPWELL_POOL` | the pool whose steps this worker runs | `default` |
 | `STEPWELL_HTTP_HOSTS` | the hosts that HTTP steps and endpoints may be at, with commas between them | none |
 | `STEPWELL_MAX_STEPS` | records of one run | 100,000 |
@@ -80,6 +81,7 @@ class Deployment:
     dead_letters: str = ""
     bus: str = ""
     events: str = "runs"
+    worker: str = ""
     pool: str = "default"
     max_steps: int = RUN_STEPS
     api_key_secret: str = ""
@@ -123,6 +125,7 @@ def read_deployment(environ: Mapping[str, str] = os.environ) -> Deployment:
         dead_letters=environ.get("STEPWELL_DEAD_LETTERS", ""),
         bus=environ.get("STEPWELL_BUS", ""),
         events=_one_of("STEPWELL_EVENTS", EVENTS, environ.get("STEPWELL_EVENTS", "") or "runs"),
+        worker=environ.get("STEPWELL_WORKER", ""),
         pool=environ.get("STEPWELL_POOL", "") or "default",
         max_steps=_max_steps(environ),
         api_key_secret=environ.get("STEPWELL_API_KEY_SECRET", ""),

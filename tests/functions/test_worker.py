@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import pytest
 
+from stepwell.aws.invoker import LambdaInvoker
 from stepwell.engine.records import Kind
+from stepwell.runtime.steps.lambdas import Invoked
 from tests.contract.emulated import answer
 from tests.functions.conftest import Deploy
 from tests.functions.kit import TIMEOUT_SECONDS, Invocation
@@ -252,3 +255,38 @@ def test_an_outage_without_an_end_leaves_the_message_to_a_person(deployed: Deplo
         stack.deliver()
         stack.pass_time(60)
     assert len(stack.messages("dead")["Records"]) == 1
+
+
+# -- what it answers
+
+FUNCTION = "workflow: flow\nfunction: python:m.flow"
+ASKED = """
+from stepwell import step
+
+def one(): return 1
+
+async def flow(ctx):
+    done = []
+    ctx.query("done", lambda: done)
+    done.append(await ctx.step(one))
+    await ctx.event("more")
+flow.__stepwell_workflow__ = "flow"
+"""
+
+
+def test_the_api_has_a_worker_answer_a_query(deployed: Deploy, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("STEPWELL_WORKER", "the-worker")
+    stack = deployed(FUNCTION, ASKED)
+    run_id = stack.start()
+    stack.deliver()
+    asked: list[Any] = []
+
+    def invoke(client: Any, function: str, payload: bytes, told: Any) -> Invoked:
+        asked.append(function)
+        found = stack.door("worker").handler(json.loads(payload), Invocation(stack.clock))
+        return Invoked(json.dumps(found).encode())
+
+    monkeypatch.setattr(LambdaInvoker, "invoke", invoke)
+    assert stack.call("GET", f"/runs/{run_id}/queries/done") == (200, {"run_id": run_id, "name": "done", "value": [1]})
+    status, refused = stack.call("GET", f"/runs/{run_id}/queries/none")
+    assert (status, refused["code"], asked) == (404, "unknown_query", ["the-worker"] * 2)

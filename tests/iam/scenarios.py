@@ -76,7 +76,7 @@ def call(stack: Stack, pool: str) -> None:
     run_id = stack.start({}, f"calls-{pool}")
     stack.deliver()
     run = stack.run(run_id)
-    assert (run["status"], run["steps"]["score"]["output"]) == ("completed", {"score": 1})
+    assert (run["status"], run["steps"]["score"]["output"]["score"]) == ("completed", 1)
     assert run["steps"]["tell"]["error"]["type"] == "http_address"
 
 
@@ -120,6 +120,10 @@ def ask(stack: Stack) -> None:
     for path in ("/runs", "/runs?status=waiting", "/stats", "/workflows", "/workflows/asks", "/health"):
         assert stack.call("GET", path)[0] == 200
     stack.deliver()
+    run_id = stack.start({}, "counted")
+    stack.deliver()
+    assert stack.call("GET", f"/runs/{run_id}/queries/count")[0] == 200
+    assert stack.call("GET", f"/runs/{run_id}/export")[0] == 200
 
 
 def fan_out(stack: Stack) -> None:

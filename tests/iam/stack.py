@@ -47,7 +47,7 @@ _OURS = ("STEPWELL_", "POWERTOOLS_")
 _ANSWERS = {
     "GetSecretValue": {"SecretString": SECRET},
     "GetParameter": {"Parameter": {"Value": SECRET}},
-    "Invoke": {"score": 1},
+    "Invoke": {"score": 1, "value": 1},  # of a step, and of a query
 }
 _DATA = {"StreamEnabled": True, "StreamViewType": "NEW_AND_OLD_IMAGES"}
 

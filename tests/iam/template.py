@@ -16,6 +16,7 @@ _ARNS = {
     "AWS::DynamoDB::Table": f"arn:aws:dynamodb:{REGION}:{ACCOUNT}:table/",
     "AWS::Events::EventBus": f"arn:aws:events:{REGION}:{ACCOUNT}:event-bus/",
     "AWS::IAM::Role": f"arn:aws:iam::{ACCOUNT}:role/",
+    "AWS::Lambda::Function": f"arn:aws:lambda:{REGION}:{ACCOUNT}:function:",
     "AWS::Logs::LogGroup": f"arn:aws:logs:{REGION}:{ACCOUNT}:log-group:",
     "AWS::S3::Bucket": "arn:aws:s3:::",
     "AWS::SQS::Queue": f"arn:aws:sqs:{REGION}:{ACCOUNT}:",

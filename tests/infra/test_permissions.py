@@ -239,6 +239,7 @@ def test_a_worker_may_call_what_the_steps_of_its_pool_name_and_nothing_else(call
                if "LinkKey" not in resource}
         for name in stack.functions()
     }  # fmt: skip
+    assert {name for _, name in found.pop("api")} == {f"<{stack.id_of('worker-default')}.Arn>"}  # for queries
     assert {name: calls for name, calls in found.items() if calls} == {
         "worker-default": {
             ("lambda:InvokeFunction", "function:score:live"),

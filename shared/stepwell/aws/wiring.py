@@ -6,6 +6,7 @@ A function gets what it needs and no more: clients are made when they are first 
 from __future__ import annotations
 
 import random
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -38,7 +39,10 @@ from stepwell.settings import Deployment
 
 
 class NoSteps:
-    """The steps of a function that runs no user code."""
+    """The steps of a function that runs no user code. `ask`: has a worker answer a query, where there is one."""
+
+    def __init__(self, ask: Callable[[str, str], Json] | None = None) -> None:
+        self._ask = ask
 
     def policy(self, step: Step) -> Policy:
         raise EngineFault(f"only a worker runs steps, such as {step.run}")
@@ -50,9 +54,9 @@ class NoSteps:
         raise EngineFault(f"only a worker runs functions, such as {at.graph.function}")
 
     async def answered(self, at: Standing, logbook: Logbook, query: str) -> Json:
-        message = (
-            f"this API runs no code of {at.run.workflow}; queries are answered by `stepwell dev` and in tests alone"
-        )
+        if self._ask is not None:
+            return self._ask(at.run_id, query)
+        message = f"this API runs no code of {at.run.workflow}, and knows no worker that does"
         hint = "put what is to be seen into ctx.state: GET /runs/{id} shows it"
         raise UserError(message, code="queries_not_here", hint=hint)
 
@@ -90,7 +94,7 @@ def open_aws(
     parts = assemble(
         Ports(store, queue, timers, blobs, clock),
         Catalog(partial(compile_document, trusted=True), unpack(read_packed(root))),
-        steps or NoSteps(),
+        steps or NoSteps(_asking(deployment, clients)),
         compile_expression=compile_expression,
         new_id=new_id,
         jitter=random.random,
@@ -100,6 +104,15 @@ def open_aws(
         links=links_of(deployment, clients, clock),
     )
     return Deployed(parts, store, clients, deployment)
+
+
+def _asking(deployment: Deployment, clients: Clients) -> Callable[[str, str], Json] | None:
+    if not deployment.worker:
+        return None
+    from stepwell.aws.invoker import LambdaInvoker  # noqa: PLC0415 - only in the API
+    from stepwell.aws.queries import ask  # noqa: PLC0415
+
+    return partial(ask, LambdaInvoker(clients.lambda_), deployment.worker)
 
 
 def open_clients() -> Clients:

@@ -9,6 +9,15 @@ def give(size: int = 1) -> str:
     return "x" * size
 
 
+async def counted(ctx: Any) -> None:
+    """A durable function, under the name that its definition gives it."""
+    ctx.query("count", lambda: 1)
+    await ctx.event("never")
+
+
+counted.__stepwell_workflow__ = "counted"  # type: ignore[attr-defined]
+
+
 def recover(ctx: Any) -> int:
     if ctx.attempt == 1:
         raise ConnectionError("the first time")

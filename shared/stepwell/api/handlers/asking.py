@@ -188,7 +188,7 @@ ASKING_ROUTES = (
             200: "what the query's handler returned",
             404: "no such run, or it answers no such query",
             409: "the run has not begun, is a graph's, or cannot be asked: `code` says which",
-            501: "this API runs no code of workflows",
+            501: "this API runs no code of workflows, and knows no worker that does",
         },
         "AnswerView",
     ),
