@@ -106,6 +106,40 @@ def test_what_is_new_behind_a_patch_fits(run: Run, tmp_path: Path) -> None:
     assert told(run, tmp_path / "new", patched).startswith("replays")
 
 
+CANCELLED = """
+from stepwell import step, workflow
+
+@step
+def book(n: int) -> int:
+    return n
+
+@workflow
+async def tidy(ctx):
+    try:
+        await ctx.step(book, 1)
+        await ctx.event("never")
+    finally:
+        await ctx.step(book, 2)
+"""
+
+
+def test_a_cancelled_run_replays_with_what_it_cleaned_up(tmp_path: Path) -> None:
+    kit = Stepwell(folder_of(tmp_path / "cancels", CANCELLED))
+    run = kit.start("tidy")
+    run.cancel()
+    assert run.status == "cancelled"
+    assert [one.operations for one in kit.replay(run)] == [2]
+
+
+def test_a_run_that_was_terminated_and_one_that_has_no_record_replay(tmp_path: Path) -> None:
+    kit = Stepwell(folder_of(tmp_path / "ends", CANCELLED))
+    run, idle = kit.start("tidy"), kit.start("tidy", create_only=True)
+    assert run.status == "waiting"
+    run.terminate()
+    assert str(kit.replay(run)[0]).endswith("1 operations, failed where it would await event never")
+    assert str(kit.replay(idle)[0]).endswith("0 operations, would now await step book")
+
+
 def test_a_branch_that_has_not_begun_is_no_matter(tmp_path: Path) -> None:
     kit = Stepwell(folder_of(tmp_path / "old", CODE.replace("n * 2", "1 / 0")))
     run = kit.start("order")

@@ -17,7 +17,7 @@ from stepwell.definition.compiler import compile_document
 from stepwell.definition.graph import Json
 from stepwell.engine.codec import decode_record
 from stepwell.engine.forks import parent_of
-from stepwell.engine.journal import Journal
+from stepwell.engine.journal import INTERRUPTED, Journal
 from stepwell.engine.records import ROOT, End, Goto, Kind, Record, Status
 from stepwell.engine.turns import Completed, ContinueAs, Failed, Stuck, Suspended, Turn
 from stepwell.errors import NotFound, UserError
@@ -152,22 +152,26 @@ class _Replay:
         return Replayed(self._header.run_id, self._header.workflow, self._operations, stands, difference)
 
     def _token(self, token: str) -> tuple[str, Difference | None]:
-        journal, stands, was_asked = Journal(), "", False
+        journal, stands, is_over = Journal(), "", False
+        record: Record | None = None
         for body in self._export.logs[token]:
             record = decode_record(body)
             entry = journal.take(record)
-            self._operations += entry is not None and entry.ended_ms is not None
-            if was_asked := record.kind is Kind.RETURNED:
+            self._operations += entry is not None and entry.ended_ms is not None and entry.kind != INTERRUPTED
+            if record.kind is Kind.RETURNED:
                 turn = self._asked(token)
                 if (difference := _differs(token, turn, record)) is not None:
                     return stands, difference
                 stands = f"then {_would(turn)}, as it did"
+                is_over = isinstance(record.next, End)
             run_now(self._store.append(self._header.run_id, token, record.slot, body))
-        if was_asked and isinstance(record.next, End):
+        if is_over:
             return stands, None
         turn = self._asked(token)
-        if journal.open is not None and parent_of(token) is not None and isinstance(record.next, End):
+        if journal.open is not None and parent_of(token) is not None and record and isinstance(record.next, End):
             self._operations += 1  # a branch that is one operation ends with it
+        if record is not None and record.kind is Kind.ENDED and isinstance(record.next, End):
+            return f"{record.next.status} where it would {_would(turn)}", _differs(token, turn, None)
         return f"would now {_would(turn)}", _differs(token, turn, None)
 
     def _asked(self, token: str) -> Turn:
@@ -209,9 +213,9 @@ def _would(turn: Turn) -> str:
 
 
 def _did(end: Record) -> str | None:
-    """How the function ended there; None where it was not the function that did it: a limit."""
+    """How the function ended there; None where it was not the function that decided that: a limit, a cancel."""
     if isinstance(end.next, Goto):
         return "begin anew"
-    if isinstance(end.next, End) and end.next.error is not None:
+    if isinstance(end.next, End) and end.next.status is not Status.COMPLETED and end.error is None:
         return None
     return f"raise {end.error.type}" if end.error is not None else "return"
