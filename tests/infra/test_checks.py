@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import ast
 import tempfile
+import tomllib
+from pathlib import Path
 
 import aws_cdk as cdk
 import pytest
@@ -34,3 +37,20 @@ def test_a_finding_does_fail_the_synthesis() -> None:
 def test_cfn_lint_finds_nothing(variant: str) -> None:
     found = lint_file(made(VARIANTS[variant]).file)
     assert not [str(one) for one in found if one.rule.id not in LEFT]
+
+
+def test_types_are_read_of_every_module_of_the_cdk_that_is_used() -> None:
+    """Of others every name would pass for anything."""
+    root = Path(__file__).parents[2]
+    trees = [ast.parse(path.read_text(encoding="utf-8")) for path in (root / "infra").rglob("*.py")]
+    imports = [node for tree in trees for node in ast.walk(tree) if isinstance(node, ast.ImportFrom)]
+    used = {
+        f"aws_cdk.{alias.name}"
+        for node in imports
+        for alias in node.names
+        if node.module == "aws_cdk" and alias.name.startswith("aws_")
+    } | {node.module for node in imports if node.module and node.module.startswith("aws_cdk.")}
+    rules = tomllib.loads((root / "pyproject.toml").read_text(encoding="utf-8"))["tool"]["mypy"]["overrides"]
+    read = next(rule["module"] for rule in rules if "aws_cdk" in rule["module"])
+    assert used <= set(read)
+    assert used
