@@ -203,7 +203,7 @@ def _signature(function: Callable[..., object]) -> tuple[inspect.Signature, tupl
 
 def stored(value: object, what: str) -> Json:
     """The value as JSON. Raises InvalidInput, saying what it is of, for one that cannot be stored."""
-    if value is None or isinstance(value, str | bool | int):
+    if value is None or value is True or value is False or (type(value) is str and value.isascii()):
         return value
     try:
         return to_json(value)

@@ -20,7 +20,7 @@ from stepwell.definition.authoring import WORKFLOW_MARK
 from stepwell.definition.graph import Json
 from stepwell.engine.forks import parent_of
 from stepwell.engine.records import Failure, Record
-from stepwell.engine.session import Body
+from stepwell.engine.session import Body, foreign_await
 from stepwell.engine.turns import Asked, Failed, Result, Stuck, Suspended, Turn
 from stepwell.errors import Conflict, EngineFault, UserError
 from stepwell.limits import SESSION_SECONDS, SESSIONS_KEPT
@@ -31,7 +31,7 @@ from stepwell.runtime.logbook import Logbook, Standing
 from stepwell.runtime.steps.binding import binding_of
 from stepwell.runtime.steps.failures import failure_of
 from stepwell.runtime.steps.registry import Registry, UnknownStepError
-from stepwell.runtime.steps.threads import AttemptTimeoutError, StepThreads
+from stepwell.runtime.steps.threads import AttemptTimeoutError, StepInterrupted, StepThreads
 
 
 @dataclass(slots=True)
@@ -245,6 +245,8 @@ class Sessions:
             self._keep(self._warm, (at.run_id, at.token.id), session)
         elif session is not None and isinstance(turn.result, Stuck):
             self._let_go(session)
+        elif session is not None and session.outer is not None:
+            self._let_go(session.outer)
         return replace(at, turn=turn)
 
     def _keep(self, held: OrderedDict[Any, Any], key: Any, value: Any) -> None:
@@ -311,6 +313,10 @@ def _check(at: Standing, function: Callable[..., object]) -> None:
 def _told(start: str, error: BaseException) -> Failure:
     if isinstance(error, OperationFailed):
         return error.failure
+    if isinstance(error, StepInterrupted):
+        raise error
+    if type(error) is RuntimeError and str(error) == "no running event loop":
+        return foreign_await("it used asyncio")
     return failure_of(error, start, 1, SESSION_SECONDS * 1_000)
 
 
