@@ -16,16 +16,16 @@ class Flows:
     """A folder whose module `flow` a test writes."""
 
     def __init__(self, folder: Path) -> None:
-        self._folder, self.made = folder, list[Stepwell]()
+        self.folder, self.made = folder, list[Stepwell]()
 
     def __call__(self, text: str, **options: Any) -> Stepwell:
         """A Stepwell over the folder with this module."""
         self.write(text)
-        self.made.append(Stepwell(self._folder, **options))
+        self.made.append(Stepwell(self.folder, **options))
         return self.made[-1]
 
-    def write(self, text: str, name: str = "flow") -> None:
-        (self._folder / f"{name}.py").write_text(text)
+    def write(self, text: str, name: str = "flow.py") -> None:
+        (self.folder / name).write_text(text)
 
 
 @pytest.fixture

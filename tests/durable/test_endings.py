@@ -59,7 +59,9 @@ class Refused(StepError):
     ],
 )
 def test_whatever_a_function_does_its_run_ends_with_an_error_that_says_it(flows: Flows, body: str, kind: str) -> None:
-    kit = flows(HEAD + f"""
+    kit = flows(
+        HEAD
+        + f"""
 class Other:
     def __await__(self):
         yield "something"
@@ -67,7 +69,8 @@ class Other:
 @workflow
 async def flow(ctx):
     {body}
-""")
+"""
+    )
     run = kit.start("flow")
     kit.advance("1m")
     assert run.error is not None, (run, run.result, run.view["waiting_data"])
@@ -77,37 +80,48 @@ async def flow(ctx):
 
 def test_a_function_that_blocks_is_kept_and_goes_on_after_a_fix(flows: Flows, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "SESSION_SECONDS", 0.05)
-    kit = flows(HEAD + """
+    kit = flows(
+        HEAD
+        + """
 @workflow
 async def flow(ctx):
     while True:
         pass
-""")
+"""
+    )
     run = kit.start("flow")
     assert (run.status, run.waiting_for) == ("waiting", "code")
     assert run.view["waiting_data"]["type"] == "function_stuck"
-    flows.write(HEAD + """
+    flows.write(
+        HEAD
+        + """
 @workflow
 async def flow(ctx):
     return await ctx.step(double, 2)
-""")
+"""
+    )
     kit.reload()
     kit.advance("1m")
     assert run.result == 4
 
 
 def test_a_function_that_begins_with_nothing_to_await_ends_at_once(flows: Flows) -> None:
-    kit = flows(HEAD + """
+    kit = flows(
+        HEAD
+        + """
 @workflow
 async def flow(ctx):
     return {"done": True}
-""")
+"""
+    )
     run = kit.start("flow")
     assert (run.status, run.result, run.view["cost"]["records"]) == ("completed", {"done": True}, 1)
 
 
 def test_what_nobody_can_catch_by_accident_is_not_swallowed(flows: Flows) -> None:
-    kit = flows(HEAD + """
+    kit = flows(
+        HEAD
+        + """
 @workflow
 async def flow(ctx):
     for n in range(3):
@@ -116,14 +130,18 @@ async def flow(ctx):
         except Exception:
             return "swallowed"
     return "slept"
-""", sessions=0)
+""",
+        sessions=0,
+    )
     run = kit.start("flow")
     kit.advance("3s")
     assert run.result == "slept"
 
 
 def test_a_finally_that_awaits_does_not_trouble_a_session_that_is_let_go(flows: Flows) -> None:
-    kit = flows(HEAD + """
+    kit = flows(
+        HEAD
+        + """
 @workflow
 async def flow(ctx):
     try:
@@ -131,14 +149,18 @@ async def flow(ctx):
     finally:
         await ctx.step(double, 1)
     return "both"
-""", sessions=0)
+""",
+        sessions=0,
+    )
     run = kit.start("flow")
     kit.advance("3s")
     assert run.result == "both"
 
 
 def test_ctx_cannot_be_used_outside_of_its_function(flows: Flows) -> None:
-    kit = flows(HEAD + """
+    kit = flows(
+        HEAD
+        + """
 import threading
 HELD = []
 
@@ -160,7 +182,8 @@ async def flow(ctx, where: str):
     thread.start()
     thread.join()
     return failed
-""")
+"""
+    )
     run = kit.start("flow", {"where": "step"})
     assert run.error is not None
     assert run.error["type"] == "no_workflow"
@@ -168,12 +191,15 @@ async def flow(ctx, where: str):
 
 
 def test_thousands_of_operations_in_one_function_end_well(flows: Flows) -> None:
-    kit = flows(HEAD + """
+    kit = flows(
+        HEAD
+        + """
 @workflow
 async def flow(ctx):
     total = 0
     for n in range(1_000):
         total += await ctx.step(double, n)
     return total
-""")
+"""
+    )
     assert kit.start("flow").result == 999_000

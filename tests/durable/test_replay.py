@@ -62,19 +62,23 @@ return [seen, legs, str(ctx.now()), ctx.random(), str(ctx.uuid())]
 
 
 def test_no_step_runs_again_in_a_replay(flows: Flows) -> None:
-    kit = flows(flow("""
+    kit = flows(
+        flow("""
 for n in range(5):
     await ctx.step(note, n)
     await ctx.sleep(1)
 return RAN
-"""), sessions=0)
+"""),
+        sessions=0,
+    )
     run = kit.start("flow")
     kit.advance("10s")
     assert run.result == [0, 1, 2, 3, 4]
 
 
 def test_its_log_says_each_thing_once(flows: Flows, caplog: pytest.LogCaptureFixture) -> None:
-    kit = flows(flow("""
+    kit = flows(
+        flow("""
 try:
     ctx.log.warning("begins")
     await ctx.sleep(1)
@@ -82,7 +86,9 @@ try:
     await ctx.all(ctx.sleep(1), ctx.step(note, 1))
 finally:
     ctx.log.warning("ends")
-"""), sessions=0)
+"""),
+        sessions=0,
+    )
     with caplog.at_level(logging.WARNING, "stepwell.workflow"):
         run = kit.start("flow")
         kit.advance("10s")
@@ -122,7 +128,7 @@ def test_a_run_that_is_stuck_can_be_told_that_its_code_has_come(flows: Flows) ->
     run = kit.start("flow")
     assert run.phase == "sleeping"
     flows.write("this is no Python")
-    with pytest.raises(Exception, match="no Python|bad_syntax"):
+    with pytest.raises(Exception, match="bad_syntax"):
         kit.reload()
     kit.advance("1h")
     assert stuck(run) == "SyntaxError"
@@ -209,7 +215,9 @@ def test_a_version_that_is_gone_keeps_its_runs_until_it_is_back(flows: Flows) ->
 
 
 def test_beginning_anew_keeps_the_state_and_reads_nothing_of_before(flows: Flows) -> None:
-    kit = flows(flow("""
+    kit = flows(
+        flow(
+            """
 ctx.state["total"] = ctx.state.get("total", 0) + n
 at = str(ctx.uuid())
 await ctx.step(note, n)
@@ -217,7 +225,11 @@ await ctx.sleep("1d")
 if n == 4:
     return [ctx.state["total"], RAN]
 return ctx.continue_as(flow, n + 1)
-""", parameters=", n: int = 1"), sessions=0)
+""",
+            parameters=", n: int = 1",
+        ),
+        sessions=0,
+    )
     run = kit.start("flow", {})
     kit.advance("10d")
     assert run.result == [10, [1, 2, 3, 4]]
@@ -225,12 +237,15 @@ return ctx.continue_as(flow, n + 1)
 
 
 def test_a_run_begins_anew_as_itself_alone(flows: Flows) -> None:
-    kit = flows(flow("""
+    kit = flows(
+        flow("""
 return ctx.continue_as(other)
-""") + """
+""")
+        + """
 @workflow
 async def other(ctx): ...
-""")
+"""
+    )
     run = kit.start("flow")
     assert run.error is not None
     assert (run.status, run.error["type"]) == ("failed", "bad_value")

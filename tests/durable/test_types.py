@@ -38,7 +38,9 @@ ORDER = Order(UUID(int=7), datetime(2030, 1, 2, tzinfo=UTC), [Item(name="a", pri
 
 
 def test_models_dataclasses_and_plain_types_come_out_as_they_went_in(flows: Flows) -> None:
-    kit = flows(HEAD + """
+    kit = flows(
+        HEAD
+        + """
 def same(order: Order, colours: list[list[Colour]], maybe: Optional[Item] = None) -> Order:
     assert isinstance(order, Order) and colours == [[Colour.RED]] and maybe is None
     return order
@@ -57,7 +59,9 @@ async def flow(ctx, order: Order) -> Order:
     event = await ctx.event("order", type=Order)
     assert event == ORDER
     return got
-""", sessions=0)
+""",
+        sessions=0,
+    )
     order = {"id": "00000000-0000-0000-0000-000000000007", "at": "2030-01-02T00:00:00Z",
              "items": [{"name": "a", "price": "1.10"}], "raw": "abc"}  # fmt: skip
     run = kit.start("flow", {"order": order})
@@ -66,9 +70,11 @@ async def flow(ctx, order: Order) -> Order:
     assert run.result["items"] == [{"name": "a", "price": "1.10", "colour": "red"}]
 
 
-@pytest.mark.parametrize("value", ["object()", "{1: object()}", "float('nan')", "open", "b'\\xff'", "'\\ud800'", "LOOP"])
+@pytest.mark.parametrize("value", ["object()", "{1: open}", "float('nan')", "open", "b'\\xff'", "'\\ud800'", "LOOP"])
 def test_what_cannot_be_stored_is_told_wherever_it_comes_from(flows: Flows, value: str) -> None:
-    kit = flows(HEAD + f"""
+    kit = flows(
+        HEAD
+        + f"""
 LOOP = []
 LOOP.append(LOOP)
 
@@ -88,7 +94,8 @@ async def flow(ctx, place: str):
     if place == "state":
         ctx.state["held"] = {value}
         await ctx.sleep(1)
-""")
+"""
+    )
     places = {"argument": "not_storable", "result": "bad_output", "returned": "not_storable",
               "child": "not_storable", "state": "not_storable"}  # fmt: skip
     for place, code in places.items():
@@ -98,11 +105,14 @@ async def flow(ctx, place: str):
 
 
 def test_input_that_does_not_fit_the_function_fails_the_run_and_says_what_is_wrong(flows: Flows) -> None:
-    kit = flows(HEAD + """
+    kit = flows(
+        HEAD
+        + """
 @workflow
 async def flow(ctx, order: Order, count: int = 1):
     return count
-""")
+"""
+    )
     for given in ({}, {"order": {"id": "x"}}, {"order": 5}, 7, [], None):
         run = kit.start("flow", given)
         assert run.error is not None, (given, run, run.view["waiting_data"])
@@ -111,7 +121,9 @@ async def flow(ctx, order: Order, count: int = 1):
 
 
 def test_a_sole_model_or_dict_gets_the_whole_input(flows: Flows) -> None:
-    kit = flows(HEAD + """
+    kit = flows(
+        HEAD
+        + """
 @workflow
 async def model(ctx, item: Item):
     return item.name
@@ -123,18 +135,22 @@ async def whole(ctx, given: dict):
 @workflow
 async def plain(ctx, given):
     return given
-""")
+"""
+    )
     assert kit.start("model", {"name": "a", "price": "1"}).result == "a"
     assert kit.start("whole", {"name": "a"}).result == {"name": "a"}
     assert kit.start("plain", [1, 2]).result == [1, 2]
 
 
 def test_an_event_of_another_shape_raises_what_is_wrong_with_it(flows: Flows) -> None:
-    kit = flows(HEAD + """
+    kit = flows(
+        HEAD
+        + """
 @workflow
 async def flow(ctx):
     return await ctx.event("item", type=Item)
-""")
+"""
+    )
     run = kit.start("flow")
     kit.event("item", {"name": "a", "price": "cheap"})
     assert run.error is not None
@@ -143,7 +159,9 @@ async def flow(ctx):
 
 
 def test_the_state_is_what_the_run_shows_and_each_change_of_it_is_stored(flows: Flows) -> None:
-    kit = flows(HEAD + """
+    kit = flows(
+        HEAD
+        + """
 @workflow
 async def flow(ctx):
     ctx.state["order"] = ORDER
@@ -153,7 +171,9 @@ async def flow(ctx):
     del ctx.state["order"]
     await ctx.sleep("1h")
     return dict(ctx.state)
-""", sessions=0)
+""",
+        sessions=0,
+    )
     run = kit.start("flow")
     assert (run.state["order"]["raw"], run.state["list"]) == ("abc", [1])
     kit.advance("1h")
