@@ -8,6 +8,7 @@ A session lives in one process and is worth nothing but time: whatever it knows 
 from __future__ import annotations
 
 import inspect
+import logging
 import random
 from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Generator, Mapping
@@ -33,6 +34,8 @@ from stepwell.runtime.steps.binding import binding_of
 from stepwell.runtime.steps.failures import failure_of
 from stepwell.runtime.steps.registry import Registry, UnknownStepError
 from stepwell.runtime.steps.threads import AttemptTimeoutError, StepInterrupted, StepThreads
+
+_logger = logging.getLogger("stepwell.worker")
 
 
 @dataclass(slots=True)
@@ -221,7 +224,7 @@ class Sessions:
             body,
             since_ms,
             raised=raised,
-            told=partial(_told, at.graph.start),
+            told=partial(_told, at),
             stored=partial(stored, what="what the workflow returned"),
             slot=slot,
             is_whole=is_whole,
@@ -286,7 +289,7 @@ def _turn(session: FunctionSession, at: Standing) -> Turn:
     try:
         writes = {} if at.token.branch else _changed(session.state, at.token.scope)
     except UserError as error:
-        return Turn(Failed(_told(at.graph.start, error)))
+        return Turn(Failed(_told(at, error)))
     return Turn(result, writes, session.patches())
 
 
@@ -311,26 +314,28 @@ def _check(at: Standing, function: Callable[..., object]) -> None:
                                hint="keep it, with its version, while runs of it are under way")  # fmt: skip
 
 
-def _told(start: str, error: BaseException) -> Failure:
+def _told(at: Standing, error: BaseException) -> Failure:
     if isinstance(error, OperationFailed):
         return error.failure
     if isinstance(error, StepInterrupted):
         raise error
     if type(error) is RuntimeError and str(error) == "no running event loop":
         return foreign_await("it used asyncio")
-    return failure_of(error, start, 1, SESSION_SECONDS * 1_000)
+    if not isinstance(error, UserError):
+        _logger.warning("%s %s failed: %s", at.run_id, at.graph.start, type(error).__name__, exc_info=error)
+    return failure_of(error, at.graph.start, 1, SESSION_SECONDS * 1_000)
 
 
 def _of_error(at: Standing, error: BaseException | None) -> Result:
     """What went wrong around the function: its input is the run's mistake, its code the deployment's."""
     if isinstance(error, UserError) and error.code == "step_input":
-        return Failed(_told(at.graph.start, error))
+        return Failed(_told(at, error))
     if isinstance(error, AttemptTimeoutError):
         message = f"{at.graph.start} came to no operation within {SESSION_SECONDS} s; what takes long belongs in a step"
         return Stuck(Failure("function_stuck", "timeout", message))
     if isinstance(error, EngineFault):
         raise error
-    return Stuck(_told(at.graph.start, error or RuntimeError("the function came to no end")))
+    return Stuck(_told(at, error or RuntimeError("the function came to no end")))
 
 
 def _elsewhere(turn: Turn) -> Turn:
