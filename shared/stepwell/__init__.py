@@ -1,5 +1,7 @@
 """Stepwell: durable workflows on AWS, serverless, in Python. What step code imports; standard library only."""
 
+from typing import TYPE_CHECKING
+
 from stepwell.definition.authoring import (
     Retry,
     children,
@@ -23,6 +25,9 @@ from stepwell.runtime.functions.failures import (
 )
 from stepwell.runtime.steps.context import StepContext
 
+if TYPE_CHECKING:
+    from stepwell.runtime.functions.context import Context as WorkflowContext
+
 __all__ = [
     "Blocked",
     "Cancelled",
@@ -42,6 +47,7 @@ __all__ = [
     "Transient",
     "Update",
     "WaitTimedOut",
+    "WorkflowContext",
     "children",
     "fail",
     "sleep",
@@ -51,3 +57,12 @@ __all__ = [
     "wait_for_event",
     "workflow",
 ]
+
+
+def __getattr__(name: str) -> object:
+    """The type of `ctx` comes with a library for types, which steps may do without."""
+    if name == "WorkflowContext":
+        from stepwell.runtime.functions.context import Context  # noqa: PLC0415 - only for who asks for it
+
+        return Context
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
