@@ -6,7 +6,7 @@ import pytest
 
 from stepwell.definition.authoring import workflow
 from stepwell.errors import DefinitionError
-from stepwell.runtime.folder import check_folder
+from stepwell.runtime.folder import load_folder
 from tests.durable.conftest import Flows
 
 GOOD = "from stepwell import workflow\n\n@workflow\nasync def flow(ctx): ...\n"
@@ -43,7 +43,8 @@ def test_a_function_and_a_graph_of_one_name_cannot_be(flows: Flows) -> None:
 
 def test_the_scan_runs_no_code_and_counts_the_functions(flows: Flows) -> None:
     kit = flows("raise SystemExit\n" + GOOD)
-    assert check_folder(flows.folder) == (1, ())
+    loaded = load_folder(flows.folder)
+    assert (loaded.count, loaded.problems) == (1, ())
     run = kit.start("flow")
     assert (run.status, run.waiting_for) == ("waiting", "code")
 

@@ -1,10 +1,8 @@
-"""How runs of durable functions look to people: the run, its history, why it waits, its picture."""
+"""How runs of durable functions look to people: the run, its history, why it waits."""
 
 from __future__ import annotations
 
-from stepwell.api.drawing import mermaid, svg
 from stepwell.api.explain import explain
-from stepwell.api.graphs import node_states
 from stepwell.runtime.driving import run_now
 from stepwell.testing.kit import Run, Stepwell
 from tests.durable.conftest import Flows
@@ -64,17 +62,3 @@ def test_a_run_that_is_stuck_says_what_is_wrong_and_what_to_do(flows: Flows) -> 
     assert "cannot go on with the code that is deployed: non_determinism: record 0 holds step charge" in text
     assert "asks for sleep" in text
     assert wakers == ["timer", "event", "branch"]
-
-
-def test_a_picture_of_a_function_is_the_function_and_of_a_run_what_it_has_done(flows: Flows) -> None:
-    kit = flows(ORDER)
-    run = kit.start("order")
-    kit.advance("1s")
-    at = run_now(kit.service.standing(run.id))
-    drawn = mermaid(at.graph, {})
-    assert [line.strip() for line in drawn.splitlines()[1:]] == [
-        's(("start"))', 'n0["order<br/>python#58;flow.order"]', 'e(["end"])', "s --> n0", "n0 --> e",
-    ]  # fmt: skip
-    of_run = mermaid(at.graph, node_states(at))
-    assert [name for name in ("charge", "all", "boss") if f" {name}" in of_run] == ["charge", "all", "boss"]
-    assert "</svg>" in svg(at.graph, node_states(at))

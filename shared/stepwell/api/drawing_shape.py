@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from itertools import pairwise
 from typing import TypeAlias
 
 from stepwell.definition.durations import show_duration
@@ -17,7 +16,6 @@ from stepwell.engine.children import DETACHED
 LABEL_CHARACTERS = 38  # of a condition on a line; what is longer is cut, the whole is in the tooltip
 LABEL_LINES = 3
 NAME_CHARACTERS = 32
-OPERATIONS_DRAWN = 100  # of a durable function's run: the latest
 STATUSES = ("completed", "running", "waiting", "failed", "skipped", "cancelled", "compensated")
 MARKS = {
     "completed": "✓",
@@ -85,8 +83,6 @@ def picture(graph: Graph, states: Mapping[str, str]) -> Picture:
     """Everything that will be drawn. `passed`, of a node without code, is drawn as completed; a status
     that is not one of `STATUSES` as untouched.
     """
-    if graph.function:
-        return _function_picture(graph, states)
     ids = {name: f"n{index}" for index, name in enumerate(shown_nodes(graph))}
     nodes = [_node_shape(node, ids[name], states.get(name, "")) for name, node in shown_nodes(graph).items()]
     failures: dict[_Ends, Shape] = {}
@@ -99,20 +95,6 @@ def picture(graph: Graph, states: Mapping[str, str]) -> Picture:
     ends = [Shape(_END_ID, "end", "end")] if any(line.target == _END_ID for line in lines) else []
     shapes = (Shape(_START_ID, "start", "start"), *nodes, *failures.values(), *ends)
     return Picture(graph.name, shapes, tuple(lines))
-
-
-def _function_picture(graph: Graph, states: Mapping[str, str]) -> Picture:
-    """Of a durable function what the run has done, in the order in which each name came first; else the function."""
-    own = states.get(graph.start, "")
-    done = [name for name in states if name != graph.start][-OPERATIONS_DRAWN:]
-    names = [*done, graph.start] if not done or own in {"waiting", "failed"} else done
-    shapes = [
-        Shape(f"n{index}", "step", name, graph.function if name == graph.start else "", _known(states.get(name, "")))
-        for index, name in enumerate(names)
-    ]
-    ids = [_START_ID, *(shape.id for shape in shapes), _END_ID]
-    lines = tuple(Line(source, target) for source, target in pairwise(ids))
-    return Picture(graph.name, (Shape(_START_ID, "start", "start"), *shapes, Shape(_END_ID, "end", "end")), lines)
 
 
 def outline(graph: Graph, states: Mapping[str, str]) -> dict[str, Json]:
@@ -143,11 +125,8 @@ def _label(condition: str) -> str:
     return shorten(text, LABEL_CHARACTERS - 8) + limit + most if limit else shorten(condition, LABEL_CHARACTERS)
 
 
-def _known(status: str) -> str:
-    return "completed" if status == "passed" else status if status in STATUSES else ""
-
-
 def _node_shape(node: Node, shape_id: str, status: str) -> Shape:
+    known = "completed" if status == "passed" else status if status in STATUSES else ""
     kind, what = "route", ""
     if node.wait is not None:
         kind, what = "wait", _wait_words(node.wait)
@@ -157,7 +136,7 @@ def _node_shape(node: Node, shape_id: str, status: str) -> Shape:
         kind, what = "call", f"workflow: {node.step.run.removeprefix(DETACHED)}, detached"
     elif node.step is not None:
         kind, what = "step", node.step.run
-    return Shape(shape_id, kind, node.name, " · ".join(filter(None, (*_fork_words(node), what))), _known(status))
+    return Shape(shape_id, kind, node.name, " · ".join(filter(None, (*_fork_words(node), what))), known)
 
 
 def _fork_words(node: Node) -> Iterator[str]:
