@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -11,23 +11,30 @@ import pytest
 
 from stepwell.testing.kit import Stepwell
 
-Flows = Callable[..., Stepwell]
+
+class Flows:
+    """A folder whose module `flow` a test writes."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder, self.made = folder, list[Stepwell]()
+
+    def __call__(self, text: str, **options: Any) -> Stepwell:
+        """A Stepwell over the folder with this module."""
+        self.write(text)
+        self.made.append(Stepwell(self.folder, **options))
+        return self.made[-1]
+
+    def write(self, text: str, name: str = "flow.py") -> None:
+        (self.folder / name).write_text(text)
 
 
 @pytest.fixture
 def flows(tmp_path: Path) -> Iterator[Flows]:
-    """`flows("@workflow\\nasync def …")`: a Stepwell over a folder whose module `flow` is this text."""
+    """`flows("@workflow\nasync def …")`: a Stepwell over a folder whose module `flow` is this text."""
     before = set(sys.modules)
-
-    made: list[Stepwell] = []
-
-    def make(text: str, **options: Any) -> Stepwell:
-        (tmp_path / "flow.py").write_text(text)
-        made.append(Stepwell(tmp_path, **options))
-        return made[-1]
-
-    yield make
-    for kit in made:
+    flows = Flows(tmp_path)
+    yield flows
+    for kit in flows.made:
         kit.close()
     for name in set(sys.modules) - before:
         if str(getattr(sys.modules[name], "__file__", "")).startswith(str(tmp_path)):

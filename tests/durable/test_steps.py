@@ -180,6 +180,36 @@ async def flow(ctx, which: str):
         assert "function of a module" in run.error["message"]
 
 
+def test_a_workflow_is_no_step_and_the_error_says_how_to_run_it(flows: Flows) -> None:
+    kit = flows(
+        SHOP
+        + """
+@workflow
+async def flow(ctx):
+    await ctx.step(flow)
+"""
+    )
+    run = kit.start("flow")
+    assert run.error is not None
+    assert run.error["type"] == "bad_step"
+    assert "ctx.child" in run.error["message"]
+
+
+def test_a_step_that_takes_any_names_gets_them(flows: Flows) -> None:
+    kit = flows(
+        SHOP
+        + """
+def rest(n, **more):
+    return [n, more]
+
+@workflow
+async def flow(ctx):
+    return await ctx.step(rest, 1, a=2, b=3)
+"""
+    )
+    assert kit.start("flow").result == [1, {"a": 2, "b": 3}]
+
+
 def test_arguments_that_do_not_fit_are_told_before_anything_runs(flows: Flows) -> None:
     kit = flows(
         SHOP

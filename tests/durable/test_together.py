@@ -179,7 +179,7 @@ def test_a_map_of_none_one_and_many_gives_the_results_in_order(flows: Flows, ses
     kit = flows(
         flow("""
 none, one = await ctx.map(double, []), await ctx.map(double, [4])
-many = await ctx.map(double, range(150), max_concurrency=20)
+many = await ctx.map(double, range(150), max_concurrency=120)
 return [none, one, many == [2 * n for n in range(150)]]
 """),
         sessions=sessions,

@@ -23,6 +23,7 @@ from stepwell.api.states import (
 )
 from stepwell.definition.graph import Json
 from stepwell.engine.entries import Entry, entry_json
+from stepwell.engine.journal import CODE
 from stepwell.engine.names import iso
 from stepwell.engine.records import TERMINAL, Arm, Fork, Parked, RetryAt, Status
 from stepwell.engine.token import Token
@@ -189,6 +190,8 @@ def _parked(at: Standing, parked: Parked, now_ms: int, statuses: Statuses) -> _W
         return _in_line(at, parked)
     children = waited_for(at, at.token, statuses)
     wakers = [*(waker for arm in parked.arms for waker in _of_arm(at, arm)), *_of_children(children)]
+    if parked.kind == CODE:
+        return _stuck(at, parked, now_ms)
     text = f"It waits at {at.token.node} for {_what(parked, children)} since {iso(parked.since_ms)}"
     if parked.until_ms is not None:
         ends = "the wait times out" if parked.timer_arm is None else "the time it waits for is over"
@@ -212,6 +215,19 @@ def _in_line(at: Standing, parked: Parked) -> _Why:
     text = f"It waits{where} {since} for the lock {lock}, which {owner} has{others}."
     waker = Waker(what="lock", at=None, detail=f"GET /runs/{owner}/explain tells what that run is at")
     return _Why(text, (waker,), parked.since_ms, parked.kind)
+
+
+def _stuck(at: Standing, parked: Parked, now_ms: int) -> _Why:
+    """A durable function that cannot go on with the code that is deployed, and who looks whether there is other."""
+    error = parked.data if isinstance(parked.data, dict) else {}
+    until_ms = parked.until_ms or now_ms
+    text = f"It cannot go on with the code that is deployed: {error.get('type')}: {error.get('message')}."
+    event = f'POST /runs/{at.run_id}/events with {{"name": "code.deployed"}}, once there is other code'
+    wakers = (
+        Waker(what="timer", at=iso(until_ms), detail="it is tried again then, by itself"),
+        Waker(what="event", at=None, detail=event),
+    )
+    return _Why(f"{text} Nothing is lost: mend the code and deploy it.", wakers, parked.since_ms, parked.kind)
 
 
 def _what(parked: Parked, children: Sequence[ChildView]) -> str:

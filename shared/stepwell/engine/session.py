@@ -166,7 +166,7 @@ class Session:
             self._end(end.value)
         except Cancelled as error:
             self._result = Failed(Failure("cancelled", "step", str(error)))
-        except (Exception, SystemExit, KeyboardInterrupt) as error:  # all that users' code raises; not what stops it
+        except BaseException as error:  # all that users' code raises; `told` passes on what stops it
             self._result = Failed(self._told(error))
         finally:
             CURRENT.reset(token)
@@ -182,9 +182,8 @@ class Session:
     def _suspend(self, asked: object) -> None:
         if isinstance(asked, Asked):
             self._asked = asked
-            return
-        message = f"it awaited {type(asked).__name__}; a workflow awaits what ctx gives it alone: put this into a step"
-        self._result = Failed(Failure("foreign_await", "validation", message))
+        else:
+            self._result = Failed(foreign_await(f"it awaited {type(asked).__name__}"))
 
     def _end(self, value: object) -> None:
         if isinstance(value, ContinueAs):
@@ -194,6 +193,11 @@ class Session:
             self._result = Completed(self._stored(value))
         except Exception as error:  # of any type, for it makes JSON of users' objects
             self._result = Failed(self._told(error))
+
+
+def foreign_await(what: str) -> Failure:
+    message = f"{what}; a workflow awaits what ctx gives it alone: put this into a step"
+    return Failure("foreign_await", "validation", message)
 
 
 def _close_unstarted(asked: Asked | None) -> None:

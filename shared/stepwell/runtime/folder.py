@@ -55,6 +55,8 @@ def load_folder(path: Path) -> Folder:
         problems.extend(loaded.problems)
         if (graph := loaded.graph) is None:
             continue
+        if graph.function and graph.name in graphs and graphs[graph.name].function == graph.function:
+            continue  # a file defines the function that is marked in a module, with triggers, say
         if graph.name in graphs:
             problems.append(_twice(graph.name, file, files[graph.name]))
             continue

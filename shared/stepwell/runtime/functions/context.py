@@ -441,6 +441,8 @@ def _reference(function: Callable[..., Any]) -> str:
     if not inspect.isroutine(function) or not module or not name.isidentifier():
         raise InvalidInput(f"{function!r} cannot be a step", code="bad_step",
                            hint="a step is a function of a module, by its own name")  # fmt: skip
+    if hasattr(function, WORKFLOW_MARK):
+        raise InvalidInput(f"{name} is a workflow and no step", code="bad_step", hint="run it with ctx.child")
     return f"python:{module}.{name}"
 
 

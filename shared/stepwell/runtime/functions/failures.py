@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from stepwell.definition.graph import Json
-from stepwell.engine.children import DETACHED
 from stepwell.engine.records import Failure
 from stepwell.engine.transact import INVALID, REFUSED
 from stepwell.engine.turns import Asked
@@ -77,6 +76,8 @@ def raised(failure: Failure, asked: Asked | None = None) -> OperationFailed:
 
 def _is_child(asked: Asked | None) -> bool:
     """Whether it starts runs of other workflows, and does nothing else."""
+    from stepwell.engine.children import DETACHED  # noqa: PLC0415 - step code imports this module, and that takes long
+
     if asked is None:
         return False
     return asked.call is not None or (asked.step is not None and asked.step.run.startswith(DETACHED))

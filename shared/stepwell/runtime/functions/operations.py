@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 import typing
-from collections.abc import Awaitable, Callable, Generator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Generator, Sequence
 from dataclasses import replace
 from functools import lru_cache
 from itertools import takewhile
@@ -183,12 +183,15 @@ def input_of(function: Callable[..., object], args: tuple[object, ...], named: d
     signature, plain = _signature(function)
     name = getattr(function, "__qualname__", None) or repr(function)
     if not named and len(args) <= len(plain):
-        arguments: Mapping[str, object] = dict(zip(plain, args, strict=False))
+        arguments: dict[str, Any] = dict(zip(plain, args, strict=False))
     else:
         try:
-            arguments = signature.bind_partial(*args, **named).arguments
+            arguments = dict(signature.bind_partial(*args, **named).arguments)
         except TypeError as error:
             raise InvalidInput(f"the arguments do not fit {name}: {error}", code="step_input") from error
+        for one in signature.parameters.values():
+            if one.kind is one.VAR_KEYWORD:
+                arguments |= arguments.pop(one.name, {})
     return {key: stored(value, f"{name}: {key}") for key, value in arguments.items()}
 
 
@@ -203,7 +206,7 @@ def _signature(function: Callable[..., object]) -> tuple[inspect.Signature, tupl
 
 def stored(value: object, what: str) -> Json:
     """The value as JSON. Raises InvalidInput, saying what it is of, for one that cannot be stored."""
-    if value is None or isinstance(value, str | bool | int):
+    if value is None or value is True or value is False or (type(value) is str and value.isascii()):
         return value
     try:
         return to_json(value)

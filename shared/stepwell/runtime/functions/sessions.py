@@ -8,6 +8,7 @@ A session lives in one process and is worth nothing but time: whatever it knows 
 from __future__ import annotations
 
 import inspect
+import logging
 import random
 from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Generator, Mapping
@@ -20,7 +21,7 @@ from stepwell.definition.authoring import WORKFLOW_MARK
 from stepwell.definition.graph import Json
 from stepwell.engine.forks import parent_of
 from stepwell.engine.records import Failure, Record
-from stepwell.engine.session import Body
+from stepwell.engine.session import Body, foreign_await
 from stepwell.engine.turns import Asked, Failed, Result, Stuck, Suspended, Turn
 from stepwell.errors import Conflict, EngineFault, UserError
 from stepwell.limits import SESSION_SECONDS, SESSIONS_KEPT
@@ -31,7 +32,9 @@ from stepwell.runtime.logbook import Logbook, Standing
 from stepwell.runtime.steps.binding import binding_of
 from stepwell.runtime.steps.failures import failure_of
 from stepwell.runtime.steps.registry import Registry, UnknownStepError
-from stepwell.runtime.steps.threads import AttemptTimeoutError, StepThreads
+from stepwell.runtime.steps.threads import AttemptTimeoutError, StepInterrupted, StepThreads
+
+_logger = logging.getLogger("stepwell.worker")
 
 
 @dataclass(slots=True)
@@ -220,7 +223,7 @@ class Sessions:
             body,
             since_ms,
             raised=raised,
-            told=partial(_told, at.graph.start),
+            told=partial(_told, at),
             stored=partial(stored, what="what the workflow returned"),
             slot=slot,
             is_whole=is_whole,
@@ -245,6 +248,8 @@ class Sessions:
             self._keep(self._warm, (at.run_id, at.token.id), session)
         elif session is not None and isinstance(turn.result, Stuck):
             self._let_go(session)
+        elif session is not None and session.outer is not None:
+            self._let_go(session.outer)
         return replace(at, turn=turn)
 
     def _keep(self, held: OrderedDict[Any, Any], key: Any, value: Any) -> None:
@@ -283,7 +288,7 @@ def _turn(session: FunctionSession, at: Standing) -> Turn:
     try:
         writes = {} if at.token.branch else _changed(session.state, at.token.scope)
     except UserError as error:
-        return Turn(Failed(_told(at.graph.start, error)))
+        return Turn(Failed(_told(at, error)))
     return Turn(result, writes, session.patches())
 
 
@@ -308,22 +313,28 @@ def _check(at: Standing, function: Callable[..., object]) -> None:
                                hint="keep it, with its version, while runs of it are under way")  # fmt: skip
 
 
-def _told(start: str, error: BaseException) -> Failure:
+def _told(at: Standing, error: BaseException) -> Failure:
     if isinstance(error, OperationFailed):
         return error.failure
-    return failure_of(error, start, 1, SESSION_SECONDS * 1_000)
+    if isinstance(error, StepInterrupted):
+        raise error
+    if type(error) is RuntimeError and str(error) == "no running event loop":
+        return foreign_await("it used asyncio")
+    if not isinstance(error, UserError):
+        _logger.warning("%s %s failed: %s", at.run_id, at.graph.start, type(error).__name__, exc_info=error)
+    return failure_of(error, at.graph.start, 1, SESSION_SECONDS * 1_000)
 
 
 def _of_error(at: Standing, error: BaseException | None) -> Result:
     """What went wrong around the function: its input is the run's mistake, its code the deployment's."""
     if isinstance(error, UserError) and error.code == "step_input":
-        return Failed(_told(at.graph.start, error))
+        return Failed(_told(at, error))
     if isinstance(error, AttemptTimeoutError):
         message = f"{at.graph.start} came to no operation within {SESSION_SECONDS} s; what takes long belongs in a step"
         return Stuck(Failure("function_stuck", "timeout", message))
     if isinstance(error, EngineFault):
         raise error
-    return Stuck(_told(at.graph.start, error or RuntimeError("the function came to no end")))
+    return Stuck(_told(at, error or RuntimeError("the function came to no end")))
 
 
 def _elsewhere(turn: Turn) -> Turn:

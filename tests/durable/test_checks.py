@@ -1,0 +1,75 @@
+"""What a scan of a folder's modules says of durable functions, before any of them runs."""
+
+from __future__ import annotations
+
+import pytest
+
+from stepwell.definition.authoring import workflow
+from stepwell.errors import DefinitionError
+from stepwell.runtime.folder import load_folder
+from tests.durable.conftest import Flows
+
+GOOD = "from stepwell import workflow\n\n@workflow\nasync def flow(ctx): ...\n"
+
+
+@pytest.mark.parametrize(
+    ("text", "code", "line"),
+    [
+        ("@workflow\ndef flow(ctx): ...", "bad_workflow", 2),
+        ("LIMIT = '1h'\n@workflow(timeout=LIMIT)\nasync def flow(ctx): ...", "bad_workflow", 3),
+        ("@workflow(**{})\nasync def flow(ctx): ...", "bad_workflow", 2),
+        ("@workflow('name')\nasync def flow(ctx): ...", "bad_workflow", 2),
+        ("@workflow(timeout='soon')\nasync def flow(ctx): ...", "bad_duration", 2),
+        ("@workflow(name='no spaces')\nasync def flow(ctx): ...", "bad_name", 2),
+        ("@workflow(version='2')\nasync def flow(ctx): ...", "wrong_type", 2),
+        ("@workflow(version=0)\nasync def flow(ctx): ...", "bad_value", 2),
+        ("@workflow(retires=3)\nasync def flow(ctx): ...", "unknown_key", 2),
+        ("async def flow(", "bad_syntax", 1),
+        ("@workflow\nasync def a(ctx): ...\n@workflow(name='a')\nasync def b(ctx): ...", "duplicate_workflow", 4),
+    ],
+)
+def test_what_is_wrong_is_told_with_a_code_and_the_line(flows: Flows, text: str, code: str, line: int) -> None:
+    with pytest.raises(DefinitionError) as caught:
+        flows(text)
+    (problem,) = caught.value.problems
+    assert (problem.code, problem.line, problem.file.rpartition("/")[2]) == (code, line, "flow.py")
+
+
+def test_a_function_and_a_graph_of_one_name_cannot_be(flows: Flows) -> None:
+    flows.write("workflow: flow\ntimeline: [{name: a, sleep: 1s}]", "flow.yaml")
+    with pytest.raises(DefinitionError, match="flow"):
+        flows(GOOD)
+
+
+def test_the_scan_runs_no_code_and_counts_the_functions(flows: Flows) -> None:
+    kit = flows("raise SystemExit\n" + GOOD)
+    loaded = load_folder(flows.folder)
+    assert (loaded.count, loaded.problems) == (1, ())
+    run = kit.start("flow")
+    assert (run.status, run.waiting_for) == ("waiting", "code")
+
+
+def test_a_definition_file_can_give_a_function_its_triggers(flows: Flows) -> None:
+    text = "workflow: on-order\nfunction: python:flow.take\ntriggers: [{event: order.created}]"
+    flows.write(text, "on-order.yaml")
+    kit = flows(
+        "from stepwell import workflow\n\n@workflow(name='on-order')\nasync def take(ctx, n: int):\n    return n\n"
+    )
+    kit.event("order.created", {"n": 3})
+    (run,) = kit.runs("on-order")
+    assert run.result == 3
+
+
+def test_the_decorator_refuses_what_is_no_durable_function() -> None:
+    def plain(ctx: object) -> None: ...
+
+    async def without(order: object) -> None: ...
+
+    async def kept(ctx: object) -> str:
+        return "itself"
+
+    for wrong in (plain, without, lambda ctx: None):
+        with pytest.raises(DefinitionError) as caught:
+            workflow(wrong)
+        assert caught.value.code == "bad_workflow"
+    assert workflow(kept) is kept

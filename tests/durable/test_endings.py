@@ -1,0 +1,205 @@
+"""How a durable function can end, and what it may do that it should not."""
+
+from __future__ import annotations
+
+import pytest
+
+from stepwell.runtime.functions import sessions as module
+from tests.durable.conftest import Flows
+
+HEAD = """
+import asyncio, sys, time
+from stepwell import External, StepError, StepFailed, Transient, workflow
+
+def double(n: int) -> int:
+    return n * 2
+
+def leave():
+    sys.exit(3)
+
+def interrupt():
+    raise KeyboardInterrupt
+
+def generate():
+    yield 1
+
+class Odd(BaseException):
+    pass
+
+class Refused(StepError):
+    pass
+
+"""
+
+
+@pytest.mark.parametrize(
+    ("body", "kind"),
+    [
+        ("raise ValueError('no')", "ValueError"),
+        ("raise Refused('no', data={'a': 1})", "Refused"),
+        ("raise SystemExit(3)", "SystemExit"),
+        ("raise KeyboardInterrupt", "KeyboardInterrupt"),
+        ("raise GeneratorExit", "GeneratorExit"),
+        ("raise StopAsyncIteration", "StopAsyncIteration"),
+        ("raise StopIteration", "RuntimeError"),
+        ("raise asyncio.CancelledError", "CancelledError"),
+        ("raise Odd", "Odd"),
+        ("f = lambda: f()\n    f()", "RecursionError"),
+        ("await asyncio.sleep(1)", "foreign_await"),
+        ("await asyncio.sleep(0)", "foreign_await"),
+        ("await Other()", "foreign_await"),
+        ("await 5", "TypeError"),
+        ("await ctx.step(leave)", "SystemExit"),
+        ("await ctx.step(interrupt)", "KeyboardInterrupt"),
+        ("[await one for one in ()]\n    return object()", "not_storable"),
+        ("a = ctx.sleep(0)\n    await a\n    await a\n    raise ValueError('both')", "ValueError"),
+        ("return ctx.sleep(1)", "not_storable"),
+        ("assert False, 'never'", "AssertionError"),
+        ("import nowhere", "ModuleNotFoundError"),
+    ],
+)
+def test_whatever_a_function_does_its_run_ends_with_an_error_that_says_it(flows: Flows, body: str, kind: str) -> None:
+    kit = flows(
+        HEAD
+        + f"""
+class Other:
+    def __await__(self):
+        yield "something"
+
+@workflow
+async def flow(ctx):
+    {body}
+"""
+    )
+    run = kit.start("flow")
+    kit.advance("1m")
+    assert run.error is not None, (run, run.result, run.view["waiting_data"])
+    assert (run.status, run.error["type"]) == ("failed", kind), run.error
+    assert kit.start("flow").status == "failed"  # and the next one finds everything in order
+
+
+def test_a_function_that_blocks_is_kept_and_goes_on_after_a_fix(flows: Flows, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "SESSION_SECONDS", 0.05)
+    kit = flows(
+        HEAD
+        + """
+@workflow
+async def flow(ctx):
+    while True:
+        pass
+"""
+    )
+    run = kit.start("flow")
+    assert (run.status, run.waiting_for) == ("waiting", "code")
+    assert run.view["waiting_data"]["type"] == "function_stuck"
+    flows.write(
+        HEAD
+        + """
+@workflow
+async def flow(ctx):
+    return await ctx.step(double, 2)
+"""
+    )
+    kit.reload()
+    kit.advance("1m")
+    assert run.result == 4
+
+
+def test_a_function_that_begins_with_nothing_to_await_ends_at_once(flows: Flows) -> None:
+    kit = flows(
+        HEAD
+        + """
+@workflow
+async def flow(ctx):
+    return {"done": True}
+"""
+    )
+    run = kit.start("flow")
+    assert (run.status, run.result, run.view["cost"]["records"]) == ("completed", {"done": True}, 1)
+
+
+def test_what_nobody_can_catch_by_accident_is_not_swallowed(flows: Flows) -> None:
+    kit = flows(
+        HEAD
+        + """
+@workflow
+async def flow(ctx):
+    for n in range(3):
+        try:
+            await ctx.sleep(1)
+        except Exception:
+            return "swallowed"
+    return "slept"
+""",
+        sessions=0,
+    )
+    run = kit.start("flow")
+    kit.advance("3s")
+    assert run.result == "slept"
+
+
+def test_a_finally_that_awaits_does_not_trouble_a_session_that_is_let_go(flows: Flows) -> None:
+    kit = flows(
+        HEAD
+        + """
+@workflow
+async def flow(ctx):
+    try:
+        await ctx.sleep(1)
+    finally:
+        await ctx.step(double, 1)
+    return "both"
+""",
+        sessions=0,
+    )
+    run = kit.start("flow")
+    kit.advance("3s")
+    assert run.result == "both"
+
+
+def test_ctx_cannot_be_used_outside_of_its_function(flows: Flows) -> None:
+    kit = flows(
+        HEAD
+        + """
+import threading
+HELD = []
+
+def use():
+    return str(HELD[0].now())
+
+@workflow
+async def flow(ctx, where: str):
+    HELD[:] = [ctx]
+    if where == "step":
+        await ctx.step(use)
+    failed = []
+    def other():
+        try:
+            use()
+        except Exception as error:
+            failed.append(error.code)
+    thread = threading.Thread(target=other)
+    thread.start()
+    thread.join()
+    return failed
+"""
+    )
+    run = kit.start("flow", {"where": "step"})
+    assert run.error is not None
+    assert run.error["type"] == "no_workflow"
+    assert kit.start("flow", {"where": "thread"}).result == ["no_workflow"]
+
+
+def test_hundreds_of_operations_in_one_function_end_well(flows: Flows) -> None:
+    kit = flows(
+        HEAD
+        + """
+@workflow
+async def flow(ctx):
+    total = 0
+    for n in range(500):
+        total += await ctx.step(double, n)
+    return total
+"""
+    )
+    assert kit.start("flow").result == 249_500

@@ -1,0 +1,292 @@
+"""Replays: what is the same each time, what a change of the code does to runs under way, and beginning anew."""
+
+from __future__ import annotations
+
+import logging
+
+import pytest
+
+from stepwell.testing.kit import Run, Stepwell
+from tests.durable.conftest import Flows
+
+HEAD = """
+from stepwell import OperationFailed, StepFailed, workflow
+
+RAN = []
+
+def note(what):
+    RAN.append(what)
+    return what
+
+def broken():
+    raise ValueError("no")
+
+"""
+STEPS = 'await ctx.step(note, "a")\nawait ctx.sleep("1h")\nreturn await ctx.step(note, "b")'
+
+
+def flow(body: str, options: str = "", head: str = HEAD, parameters: str = "") -> str:
+    lines = "".join(f"    {line}\n" for line in body.strip().splitlines())
+    return f"{head}@workflow{options}\nasync def flow(ctx{parameters}):\n{lines}"
+
+
+def stuck(run: Run) -> str:
+    """What a run that waits for other code has met."""
+    assert (run.status, run.waiting_for) == ("waiting", "code"), (run, run.error)
+    return str(run.view["waiting_data"]["type"])
+
+
+def test_time_chance_and_ids_are_the_same_in_every_replay(flows: Flows) -> None:
+    body = """
+async def leg(n):
+    first = [str(ctx.now()), ctx.random(), str(ctx.uuid())]
+    await ctx.sleep(n)
+    return [*first, str(ctx.now()), ctx.random()]
+seen = [str(ctx.now()), ctx.random(), str(ctx.uuid())]
+await ctx.step(note, 1)
+seen += [str(ctx.now()), ctx.random(), str(ctx.uuid())]
+legs = await ctx.all(leg(10), leg(20))
+await ctx.sleep("1h")
+return [seen, legs, str(ctx.now()), ctx.random(), str(ctx.uuid())]
+"""
+    results = []
+    for kept in (1_000, 0):
+        kit = flows(flow(body), sessions=kept)
+        run = kit.start("flow", run_id="run_same")
+        kit.advance("2h")
+        results.append(run.result)
+    assert results[0] == results[1]
+    seen, legs, _, last, _ = results[0]
+    assert len({seen[1], seen[4], legs[0][1], legs[1][1], last}) == 5
+    assert legs[0][0] != legs[0][3]
+
+
+def test_no_step_runs_again_in_a_replay(flows: Flows) -> None:
+    kit = flows(
+        flow("""
+for n in range(5):
+    await ctx.step(note, n)
+    await ctx.sleep(1)
+return RAN
+"""),
+        sessions=0,
+    )
+    run = kit.start("flow")
+    kit.advance("10s")
+    assert run.result == [0, 1, 2, 3, 4]
+
+
+def test_its_log_says_each_thing_once(flows: Flows, caplog: pytest.LogCaptureFixture) -> None:
+    kit = flows(
+        flow("""
+try:
+    ctx.log.warning("begins")
+    await ctx.sleep(1)
+    ctx.log.warning("in the middle")
+    await ctx.all(ctx.sleep(1), ctx.step(note, 1))
+finally:
+    ctx.log.warning("ends")
+"""),
+        sessions=0,
+    )
+    with caplog.at_level(logging.WARNING, "stepwell.workflow"):
+        run = kit.start("flow")
+        kit.advance("10s")
+    assert run.status == "completed"
+    assert [one.message for one in caplog.records] == ["begins", "in the middle", "ends"]
+
+
+@pytest.mark.parametrize(
+    ("changed", "expected", "came"),
+    [
+        ('await ctx.sleep("1h")\nreturn 1', "step note", "sleep"),
+        ('await ctx.step(broken)\nawait ctx.sleep("1h")', "step note", "step broken"),
+        ("return 1", "step note", None),
+        ('await ctx.step(note, 1)\nawait ctx.event("e")', "sleep", "event e"),
+    ],
+)
+def test_code_that_asks_for_something_else_is_told_with_both_sides_and_the_run_is_kept(
+    flows: Flows, changed: str, expected: str, came: str | None
+) -> None:
+    kit = flows(flow(STEPS))
+    run = kit.start("flow")
+    assert run.phase == "sleeping"
+    flows.write(flow(changed))
+    kit.reload()
+    kit.advance("1h")
+    assert stuck(run) == "non_determinism"
+    shown = run.view["waiting_data"]
+    assert (shown["expected"], shown["came"]) == (expected, came)
+    flows.write(flow(STEPS))
+    kit.reload()
+    kit.advance("1m")
+    assert (run.status, run.result) == ("completed", "b")
+
+
+def test_a_run_that_is_stuck_can_be_told_that_its_code_has_come(flows: Flows) -> None:
+    kit = flows(flow(STEPS))
+    run = kit.start("flow")
+    assert run.phase == "sleeping"
+    flows.write("this is no Python")
+    with pytest.raises(Exception, match="bad_syntax"):
+        kit.reload()
+    kit.advance("1h")
+    assert stuck(run) == "SyntaxError"
+    flows.write(flow(STEPS))
+    kit.reload()
+    run.event("code.deployed")
+    assert run.result == "b"
+
+
+def test_how_often_a_stuck_run_looks_again_grows_to_an_hour(flows: Flows) -> None:
+    kit = flows(flow("import nowhere_at_all_\nreturn 1", head="import nowhere_\n" + HEAD))
+    run = kit.start("flow")
+    kit.advance("5h")
+    looked = [one["at"][11:16] for one in run.history if one["type"] == "function.stuck"]
+    assert looked == ["09:00", "09:01", "09:06", "09:21", "10:21", "11:21", "12:21", "13:21"]
+
+
+@pytest.mark.parametrize("kept", [1_000, 0])
+@pytest.mark.parametrize(
+    ("first", "meanwhile"),
+    [
+        ('await ctx.step(note, "a")', "90m"),
+        ("await ctx.step(note, 1, at_most_once=True)", "90m"),
+        ("await ctx.all(ctx.sleep(1), ctx.step(note, 1))", "90m"),
+        ('await ctx.sleep("1h")', "150m"),
+    ],
+)
+def test_a_patch_holds_for_runs_that_come_to_it_after_it_and_for_no_others(
+    flows: Flows, first: str, meanwhile: str, kept: int
+) -> None:
+    before = f"{first}\nawait ctx.sleep('1h')\n{first}\nawait ctx.sleep('1h')\nreturn 'old'"
+    after = f"""
+{first}
+await ctx.sleep('1h')
+if ctx.patched("audit"):
+    {first}
+    await ctx.step(note, "audit")
+{first}
+await ctx.sleep('1h')
+return ["new", ctx.patched("audit")]
+"""
+    kit = flows(flow(before), sessions=kept)
+    early = kit.start("flow")
+    kit.advance(meanwhile)
+    late = kit.start("flow")
+    assert early.status == late.status == "waiting"
+    flows.write(flow(after))
+    kit.reload()
+    new = kit.start("flow")
+    kit.advance("10h")
+    assert [one.result for one in (early, late, new)] == [["new", False], ["new", True], ["new", True]]
+
+
+def test_runs_go_on_with_the_version_that_they_began_with(flows: Flows) -> None:
+    old = '@workflow(name="order")\nasync def first(ctx):\n    await ctx.sleep("1h")\n    return "first"\n'
+    new = '@workflow(name="order", version=2)\nasync def second(ctx):\n    return "second"\n'
+    kit = flows(HEAD + old)
+    run = kit.start("order")
+    assert run.status == "waiting"
+    flows.write(HEAD + old + new)
+    kit.reload()
+    assert kit.start("order").result == "second"
+    kit.advance("1h")
+    assert run.result == "first"
+
+
+def test_a_version_that_is_gone_keeps_its_runs_until_it_is_back(flows: Flows) -> None:
+    old = '@workflow(name="order")\nasync def first(ctx):\n    await ctx.sleep("1h")\n    return "first"\n'
+    kit = flows(HEAD + old)
+    run = kit.start("order")
+    assert run.status == "waiting"
+    flows.write(HEAD + '@workflow(name="order", version=2)\nasync def second(ctx):\n    return "second"\n')
+    kit.reload()
+    kit.advance("1h")
+    assert stuck(run) == "unknown_step"
+    flows.write(HEAD + old.replace("order", "other"))
+    kit.reload()
+    kit.advance("1m")
+    assert stuck(run) == "version_gone"
+    flows.write(HEAD + old)
+    kit.reload()
+    kit.advance("1h")
+    assert run.result == "first"
+
+
+def test_beginning_anew_keeps_the_state_and_reads_nothing_of_before(flows: Flows) -> None:
+    kit = flows(
+        flow(
+            """
+ctx.state["total"] = ctx.state.get("total", 0) + n
+at = str(ctx.uuid())
+await ctx.step(note, n)
+await ctx.sleep("1d")
+if n == 4:
+    return [ctx.state["total"], RAN]
+return ctx.continue_as(flow, n + 1)
+""",
+            parameters=", n: int = 1",
+        ),
+        sessions=0,
+    )
+    run = kit.start("flow", {})
+    kit.advance("10d")
+    assert run.result == [10, [1, 2, 3, 4]]
+    assert [one["type"] for one in run.history].count("function.continued") == 3
+
+
+def test_a_run_begins_anew_as_itself_alone(flows: Flows) -> None:
+    kit = flows(
+        flow("""
+return ctx.continue_as(other)
+""")
+        + """
+@workflow
+async def other(ctx): ...
+"""
+    )
+    run = kit.start("flow")
+    assert run.error is not None
+    assert (run.status, run.error["type"]) == ("failed", "bad_value")
+
+
+ALL_OF_IT = """
+async def leg(n):
+    got = await ctx.step(note, n)
+    await ctx.sleep(n)
+    return got
+ctx.state["at"] = 1
+out = [await ctx.step(note, "a")]
+try:
+    await ctx.step(broken)
+except StepFailed as error:
+    out.append(error.type)
+await ctx.sleep(5)
+out.append(await ctx.all(leg(1), leg(2), ctx.event("e", timeout="1d")))
+ctx.state["at"] = 2
+out.append((await ctx.first(leg(3), leg(400))).winner)
+out.append(await ctx.map(note, range(3)))
+try:
+    await ctx.event("never", timeout=7)
+except OperationFailed as error:
+    out.append(error.type)
+out.append(await ctx.child("kid", {}))
+callback = ctx.callback()
+await ctx.step(note, callback.url)
+out.append([str(ctx.now()), ctx.random(), dict(ctx.state)])
+return out
+"""
+KID = "\n@workflow\nasync def kid(ctx):\n    await ctx.sleep(1)\n    return 'kid'\n"
+
+
+def test_a_function_that_forgets_everything_between_two_operations_comes_to_the_same(flows: Flows) -> None:
+    told = []
+    for kept in (1_000, 0, 1):
+        kit: Stepwell = flows(flow(ALL_OF_IT) + KID, sessions=kept)
+        run = kit.start("flow", run_id="run_same")
+        kit.event("e", {"n": 1})
+        kit.advance("1h")
+        assert run.status == "completed", (run.error, run.view["waiting_data"])
+        told.append((run.result, [(one["type"], one["step"], one["at"]) for one in run.history]))
+    assert told[0] == told[1] == told[2]

@@ -1,0 +1,64 @@
+"""How runs of durable functions look to people: the run, its history, why it waits."""
+
+from __future__ import annotations
+
+from stepwell.api.explain import explain
+from stepwell.runtime.driving import run_now
+from stepwell.testing.kit import Run, Stepwell
+from tests.durable.conftest import Flows
+
+ORDER = """
+from stepwell import workflow
+
+def charge(n: int):
+    return n
+
+@workflow
+async def order(ctx):
+    await ctx.step(charge, 1)
+    await ctx.all(ctx.step(charge, 2), ctx.sleep(1))
+    ctx.state["charged"] = True
+    await ctx.approval("boss", {"why": "dear"}, timeout="2d")
+"""
+
+
+def why(kit: Stepwell, run: Run) -> tuple[str, list[str]]:
+    """What `stepwell explain` says: why the run is where it is, and what will wake it."""
+    at = run_now(kit.service.standing(run.id))
+    told = explain(at, int(kit.now.timestamp() * 1000), None, {})
+    return told["why"], [one["what"] for one in told["wakers"]]
+
+
+def test_a_run_shows_its_operations_as_steps_and_how_many_have_ended(flows: Flows) -> None:
+    kit = flows(ORDER)
+    run = kit.start("order")
+    kit.advance("1s")
+    view = run.view
+    assert (view["current_steps"], view["progress"], view["waiting_for"]) == (["boss"], "1/2", "approval")
+    assert view["state"] == {"charged": True}
+    assert {name: one.status for name, one in run.steps.items()} == {"charge": "completed", "boss": "waiting"}
+
+
+def test_the_history_tells_what_was_awaited_and_not_how_it_is_done(flows: Flows) -> None:
+    kit = flows(ORDER)
+    run = kit.start("order")
+    kit.advance("1s")
+    run.approve(by="ana")
+    told = [one["type"] for one in run.history if not one["token"].startswith("0/") and one["type"] != "phase.changed"]
+    assert told == [
+        "run.created", "run.pending", "run.started", "step.started", "step.completed", "fork.opened", "join.fired",
+        "approval.requested", "approval.received", "run.completed",
+    ]  # fmt: skip
+
+
+def test_a_run_that_is_stuck_says_what_is_wrong_and_what_to_do(flows: Flows) -> None:
+    kit = flows(ORDER)
+    run = kit.start("order")
+    assert run.status == "waiting"
+    flows.write(ORDER.replace("await ctx.step(charge, 1)", "await ctx.sleep(1)"))
+    kit.reload()
+    kit.advance("1s")
+    text, wakers = why(kit, run)
+    assert "cannot go on with the code that is deployed: non_determinism: record 0 holds step charge" in text
+    assert "asks for sleep" in text
+    assert wakers == ["timer", "event", "branch"]
