@@ -19,6 +19,7 @@ from stepwell.engine.decide import decide
 from stepwell.engine.fold import fold
 from stepwell.engine.forks import Branches, parent_of
 from stepwell.engine.functions import with_operation
+from stepwell.engine.journal import LOST
 from stepwell.engine.names import Moment
 from stepwell.engine.records import (
     Failure,
@@ -33,7 +34,7 @@ from stepwell.engine.records import (
 )
 from stepwell.engine.retry import Policy
 from stepwell.engine.token import Token
-from stepwell.engine.turns import Asked, Stuck, Suspended, Turn
+from stepwell.engine.turns import Asked, Completed, Stuck, Suspended, Turn
 from stepwell.engine.writing import began_record
 from stepwell.runtime.driving import run_now
 from stepwell.runtime.functions.context import Context
@@ -240,3 +241,14 @@ def test_a_retry_goes_on_counting_when_the_code_was_broken_meanwhile() -> None:
     assert isinstance(action, RunStep)
     assert action.attempt == 2
     assert action.key == "run:0:0"
+
+
+def test_a_function_that_has_ended_when_its_worker_is_lost_ends_as_it_did(sessions: Sessions, logs: _Logs) -> None:
+    """Nobody lived to write its end; it awaits nothing that could fail instead."""
+    logs.logs["0"].append(Record(1, Kind.JOINED, "me", 0, "all", output=[None, None], next=Goto("flow"), writes={}))
+    logs.step("0", "last")
+    lost = Failure("worker_lost", "worker_lost", "five times")
+    logs.logs["0"].append(Record(3, Kind.STEP, "dead", 0, "flow", error=lost, rules=(LOST,), next=Goto("flow")))
+    turn = run_now(sessions.asked(logs.at("0", 4))).turn
+    assert turn is not None
+    assert turn.result == Completed(None)
