@@ -107,6 +107,7 @@ def _run(world: World) -> str | None:
     finally:
         for actor in world.actors:
             actor.coroutine.close()
+        world.processes.reload()
     return None
 
 
