@@ -385,7 +385,7 @@ class Plain:
         life.now_ms = join.at_ms
         if join.error is not None:
             failed = [one.type for one in brought if isinstance(one, _Raised)]
-            self._is(life, join, "it failed as a branch did", join.error.type in failed, True)
+            self._is(life, join, "it failed as a branch did", join.error.type in (*failed, *_LOST), True)
             raise _Raised(join.error.type, is_own=False)
         if kind == "first":
             ((winner, value),) = join.output.items()
