@@ -268,6 +268,8 @@ class Plain:
         while True:
             if record.kind is Kind.BEGAN:
                 record = self._next(life)
+            if LOST in record.rules:
+                break
             if record.kind is not Kind.STEP or record.node != name or record.attempt != attempt:
                 raise OddLogError(f"{life.token} slot {record.slot} is no attempt {attempt} of {name}")
             if record.error is None or record.error.type in _LOST:
