@@ -31,9 +31,9 @@ _new_records = Sessions._new_records
 def cached_by_name() -> Iterator[None]:
     """What an operation brought is found by its name alone: the first of that name stands for all."""
 
-    def run(self: Session, entry: Entry | None) -> None:
+    def run(self: Session, entry: Entry | None, *rest: Any) -> None:
         known: dict[str, Entry] = self.__dict__.setdefault("known", {})
-        _run(self, None if entry is None else known.setdefault(str(entry), entry))
+        _run(self, None if entry is None else known.setdefault(str(entry), entry), *rest)
 
     with mock.patch.object(Session, "_run", run):
         yield
