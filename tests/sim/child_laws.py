@@ -127,7 +127,8 @@ class Families:
 
 
 def _call_of(graph: Graph, record: Record) -> Call:
-    return graph.nodes[record.node].call or Call(())  # of a step that asked for them: as by default
+    node = graph.nodes.get(record.node)  # none: a durable function's
+    return (node.call if node else None) or Call(())  # of a step that asked for them: as by default
 
 
 def laws_of_quiet_children(world: World) -> Iterator[str]:
@@ -314,7 +315,9 @@ def _detached(families: Families) -> Iterator[str]:
                 yield f"children: {child.header.run_id} is nobody's, and was ended by its parent"
     for run_id, view in families.views.items():
         for token, log in families.logs[run_id].items():
-            nodes = {node.name for node in view.program.graph.nodes.values() if _is_detached(node.step)}
+            graph = view.program.graph
+            nodes = {node.name for node in graph.nodes.values() if _is_detached(node.step)}
+            nodes |= set(view.programs) if graph.function else set()
             named = [str(one.output) for one in log if one.kind is Kind.STEP and one.node in nodes and not one.error]
             there = loose.get((run_id, token), set())
             if len(set(named)) != len(named) or not there.issuperset(named) or len(there) > len(named) + 1:

@@ -34,13 +34,13 @@ class Family(Program):
 
 def make_family(rng: random.Random) -> Program:
     """A run, the workflows that it starts, and those that they start."""
-    grands = tuple(_leaf(rng, f"grand{index}") for index in range(rng.choice([0, 0, 1])))
+    grands = tuple(make_leaf(rng, f"grand{index}") for index in range(rng.choice([0, 0, 1])))
     below = tuple(one.graph.name for one in grands)
     kids = []
     for index in range(rng.randint(1, 2)):
         name = f"kid{index}"
         inner = below + ((name,) if rng.random() < 0.08 else ())  # one that calls itself comes to no end but one
-        kids.append(_Maker(rng, name, inner).any() if inner and rng.random() < 0.6 else _leaf(rng, name))
+        kids.append(_Maker(rng, name, inner).any() if inner and rng.random() < 0.6 else make_leaf(rng, name))
     maker = _Maker(rng, "sim", tuple(one.graph.name for one in kids))
     kind = rng.random()
     made = maker.small() if kind < 0.4 else maker.any()
@@ -61,7 +61,7 @@ def _next(name: str, following: str) -> tuple[Rule, ...]:
     return (Rule(f"{name}.next", "next", to=following),)
 
 
-def _leaf(rng: random.Random, name: str) -> Program:
+def make_leaf(rng: random.Random, name: str) -> Program:
     """A workflow that starts no other: mostly a step or two, or a wait."""
     maker = _Maker(rng, name, ())
     kind = rng.random()

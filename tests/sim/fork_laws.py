@@ -162,7 +162,11 @@ def law_3_branches(world: World, logs: dict[str, list[Record]]) -> Iterator[str]
         forked_ms = logs[opened.parent][opened.slot].at_ms
         for branch in opened.branches:
             records = logs.get(branch, [])
-            if opened.fork.join and any(record.node == opened.fork.join for record in records):
+            if (
+                opened.fork.join
+                and not opened.fork.is_awaited
+                and any(record.node == opened.fork.join for record in records)
+            ):
                 yield f"law 3: {branch} went into {opened.fork.join}, where its fork joins"
             if records and records[0].at_ms < forked_ms:
                 yield f"causal times: {branch} is older than its fork"

@@ -17,6 +17,8 @@ from stepwell.runtime.messages import DeadLetter, Wake, from_json
 from stepwell.runtime.ports import Event
 from tests.sim.child_laws import laws_of_children, laws_of_quiet_children
 from tests.sim.dag_laws import laws_of_dags
+from tests.sim.fn_laws import laws_of_functions
+from tests.sim.fn_replay import laws_of_replays
 from tests.sim.fork_laws import (
     BrokenLawError,
     law_3_branches,
@@ -59,7 +61,16 @@ def _check_end_of(world: World) -> None:
             for broken in of_token(world, token, log):
                 raise BrokenLawError(broken)
     of_run = (_law_4_events, _law_6_cancel, law_3_joins, law_3_branches, law_5_line, law_6_branches, law_9_calls)
-    for law in (*of_run, laws_of_races, laws_of_parts, laws_of_dags, laws_of_undoing, _extra_runs):
+    for law in (
+        *of_run,
+        laws_of_races,
+        laws_of_parts,
+        laws_of_dags,
+        laws_of_undoing,
+        laws_of_functions,
+        laws_of_replays,
+        _extra_runs,
+    ):
         for broken in law(world, logs):
             raise BrokenLawError(broken)
 
@@ -233,5 +244,7 @@ def _extra_runs(world: World, logs: dict[str, list[Record]]) -> Iterator[str]:
 
 def _has_one_pusher(world: World, node: str) -> bool:
     """A retry that one copy of a wake rests for, and another's clock calls due, has two; a time-out's actions retry."""
+    if world.program.graph.function:
+        return not node.startswith("r")
     step = world.program.graph.nodes[node].step
     return step is not None and step.retry is None

@@ -23,6 +23,7 @@ from stepwell.runtime.ports import Lane, Saved, StatusChange, Waiter
 from stepwell.runtime.worker import Budget, Worker
 from tests.sim.child_mutants import OF_CHILDREN
 from tests.sim.dag_mutants import OF_DAGS
+from tests.sim.fn_mutants import OF_FUNCTIONS
 from tests.sim.fork_mutants import OF_FORKS
 from tests.sim.lock_mutants import OF_LOCKS
 from tests.sim.part_mutants import OF_PARTS
@@ -207,6 +208,7 @@ MUTANTS: dict[str, Callable[[], AbstractContextManager[None]]] = {
     mutant.__name__: mutant
     for mutant in (
         *OF_FORKS,
+        *OF_FUNCTIONS,
         *OF_DAGS,
         *OF_CHILDREN,
         *OF_LOCKS,

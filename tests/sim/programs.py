@@ -46,7 +46,7 @@ KEY = Simple("key", lambda names: names["input"]["key"], frozenset({"input"}))
 
 def expression(text: str) -> Simple:
     """What `match` compiles to."""
-    return {"even": IS_EVEN, "bad": BAD}[text]
+    return {"even": IS_EVEN, "event.n % 2 == 0": IS_EVEN, "bad": BAD}[text]
 
 
 @dataclass(frozen=True)

@@ -21,6 +21,7 @@ from stepwell.runtime.ports import Event, Lane
 from stepwell.runtime.service import Start
 from stepwell.runtime.worker import Unlimited
 from tests.sim.child_programs import DEEPEST, make_family
+from tests.sim.fn_programs import make_durable
 from tests.sim.fork_laws import BrokenLawError
 from tests.sim.fork_programs import make_program
 from tests.sim.laws import check_end, check_parked, check_quiet
@@ -38,6 +39,7 @@ CALM_AFTER_CALLS = 2_000  # a world that never calms proves nothing about its en
 MOST_ACTORS = 5
 BURSTS = (1, 2, 4, 8, 16, 32, 64)  # calls that one actor makes before another has its turn
 RACES_FROM = 5_000_000_000  # seeds from here on are of one event against one wait
+DURABLE_FROM = 4_000_000_000  # seeds from here on are of durable functions
 LOCKED_FROM = 3_000_000_000  # seeds from here on are of programs that want the same locks
 PARTS_FROM = 2_000_000_000  # seeds from here on are of programs that wait for several things
 FAMILIES = 1_000_000_000  # seeds from here on are of programs with child runs
@@ -56,6 +58,7 @@ class _HandsOver:
 
 _MAKERS = (  # by the first of their seeds
     (RACES_FROM, make_race),
+    (DURABLE_FROM, make_durable),
     (LOCKED_FROM, make_locked),
     (PARTS_FROM, make_parts),
     (FAMILIES, make_family),
@@ -104,6 +107,7 @@ def _run(world: World) -> str | None:
     finally:
         for actor in world.actors:
             actor.coroutine.close()
+        world.processes.reload()
     return None
 
 
@@ -124,6 +128,7 @@ def _play(world: World) -> None:
     """Until no actor and no letter is left."""
     while world.letters or world.actors:
         world.calls += 1
+        _maybe_deploy(world)
         if world.calls > MOST_CALLS:
             raise BrokenLawError("law 5: the run comes to no end")
         if not world.actors and not [letter for letter in world.letters if letter.at_ms <= world.now_ms]:
@@ -132,6 +137,17 @@ def _play(world: World) -> None:
         _maybe_deliver(world)
         if world.actors:
             _move(world, _whose_turn(world))
+
+
+def _maybe_deploy(world: World) -> None:
+    """Other code, or none that can be imported, from this call on."""
+    for act, at_call in getattr(world.program, "deploys", ()):
+        if at_call == world.calls - 1:
+            world.say(f"deploys: {act}")
+            code = world.processes.code
+            code.version = 2 if act == "patch" else code.version
+            code.is_broken = act == "break" or (code.is_broken and act != "mend")
+            world.processes.reload()
 
 
 def _whose_turn(world: World) -> Actor:
@@ -180,7 +196,7 @@ def _deliver(world: World, letter: Letter) -> None:
     letter.deliveries += 1
     name = f"{letter.kind[0]}{letter.number}.{letter.deliveries}"
     skew_ms = rng.randint(-world.chances.skew_ms, world.chances.skew_ms)
-    world.actors.append(Actor(name, letter, _work(world, letter), skew_ms))
+    world.actors.append(Actor(name, letter, _work(world, letter), skew_ms, worker=world.fate.randrange(60)))
     world.say(f"{name}: takes {letter}")
 
 

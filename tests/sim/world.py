@@ -22,8 +22,10 @@ from stepwell.limits import FORKS_KEPT
 from stepwell.local.memory import MemoryBlobs, MemoryStore
 from stepwell.runtime.assembly import Assembly, assemble
 from stepwell.runtime.catalog import Catalog
+from stepwell.runtime.logbook import Logbook, Standing
 from stepwell.runtime.messages import Publish, from_json, to_json
 from stepwell.runtime.ports import Consumed, Event, Lane, Ports
+from tests.sim.fn_programs import workers_of
 from tests.sim.programs import SUFFIX, Program, expression
 from tests.sim.race_programs import LAST_CALL
 from tests.sim.tree import RUN, Logs
@@ -65,6 +67,7 @@ class Actor:
     at: str = "start"
     read: dict[tuple[str, str], int] = field(default_factory=dict)
     """(run, token) -> how many of its records this actor saw, of a page"""
+    worker: int = 0  # the process where it works
     undid: Any = None  # the compensation that it ran last: the call, and whether it did what it should
 
 
@@ -110,6 +113,7 @@ class World:
     def __init__(self, seed: int, program: Program, tell: Callable[[str], None] | None = None) -> None:
         self.rng = random.Random(seed)
         self.run_id, self.program, self.tell = RUN, program, tell
+        self.main = program  # of the run that is started, whichever run this world is seen by
         self.programs = {one.graph.name: one for one in (program, *program.callees)}
         self.now_ms = START_MS
         self.letters: list[Letter] = []
@@ -128,6 +132,8 @@ class World:
         self.logs_of = {RUN: Logs(self.memory)}
         self.logs = self.logs_of[RUN]
         self.warm = FORKS_KEPT if seed % 2 else 0  # one process that keeps what it has read, or many that are cold
+        self.processes = workers_of(program)
+        self.fate = random.Random(f"processes {seed}")  # of its own: who works on what changes nothing else
         self.parts = self._assemble()
 
     def _chances(self) -> Chances:
@@ -349,6 +355,13 @@ class _Steps:
 
     def __init__(self, world: World) -> None:
         self._world = world
+
+    async def asked(self, at: Standing, logbook: Logbook) -> Standing:
+        world = self._world
+        worker = world.current.worker if world.current else 0
+        if world.fate.random() < getattr(world.main, "drops", 0):
+            world.processes.reload(worker)
+        return await world.processes.asked(at, logbook, worker)
 
     def policy(self, step: Any) -> Any:
         return self._world.program.policy(step)  # no program has one of its own

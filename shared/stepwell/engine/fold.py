@@ -122,6 +122,8 @@ def _entered(token: Token, record: Record) -> Token:
     """
     if record.kind not in _ENTERING or not record.node or (token.node == record.node and not _has_awaited(token)):
         return token
+    if token.attempt and record.parked is not None and record.parked.kind == CODE:
+        return token  # between two tries of a step: it is that step still
     visits = {**token.visits, record.node: token.visits.get(record.node, 0) + 1}
     return replace(token, **{**_NEW_VISIT, "node": record.node, "entered_slot": record.slot, "visits": visits})
 

@@ -130,6 +130,8 @@ class Session:
         entry = self._journal.take(record)
         if entry is None or isinstance(self._result, Stuck):
             return
+        if entry.kind == LOST and self._asked is None:  # who lost its workers awaits nothing more: its end stands
+            return
         if entry.kind != INTERRUPTED and entry.slot == record.slot and not self._fits(entry):
             return
         if entry.ended_ms is None:

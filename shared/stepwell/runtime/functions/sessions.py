@@ -15,7 +15,7 @@ from collections.abc import Awaitable, Callable, Generator, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
 from threading import Lock
-from typing import Any
+from typing import Any, Protocol
 
 from stepwell.definition.authoring import WORKFLOW_MARK
 from stepwell.definition.graph import Json
@@ -31,10 +31,24 @@ from stepwell.runtime.functions.operations import Operation, stored
 from stepwell.runtime.logbook import Logbook, Standing
 from stepwell.runtime.steps.binding import binding_of
 from stepwell.runtime.steps.failures import failure_of
-from stepwell.runtime.steps.registry import Registry, UnknownStepError
+from stepwell.runtime.steps.registry import UnknownStepError
 from stepwell.runtime.steps.threads import AttemptTimeoutError, StepInterrupted, StepThreads
 
 _logger = logging.getLogger("stepwell.worker")
+
+
+class Functions(Protocol):
+    """Finds users' code."""
+
+    def function(self, run: str) -> Callable[..., object]:
+        """Whatever importing the user's module raises passes through."""
+
+
+class Threads(Protocol):
+    """Where users' code runs."""
+
+    def run(self, function: Callable[[], object], limit_seconds: float) -> tuple[object, BaseException | None]:
+        """What it returned, and what it raised: an AttemptTimeoutError out of time."""
 
 
 @dataclass(slots=True)
@@ -43,6 +57,7 @@ class _Forked:
 
     asked: Asked
     session: FunctionSession
+    state: Mapping[str, Any]  # as it is while the branches run: what the function makes of it later is not theirs
     taken: set[int]
     is_kept: bool = True  # for its other branches
     is_own: bool = True  # else the session is the parent's, which goes on
@@ -51,10 +66,17 @@ class _Forked:
 class Sessions:
     """Asks durable functions what is next. Safe to call from many threads."""
 
-    def __init__(self, logbook: Logbook, registry: Registry, url: Url | None = None, kept: int = SESSIONS_KEPT) -> None:
+    def __init__(
+        self,
+        logbook: Logbook,
+        registry: Functions,
+        url: Url | None = None,
+        kept: int = SESSIONS_KEPT,
+        threads: Threads | None = None,
+    ) -> None:
         """`url` signs callbacks. `kept`: sessions of this process; 0 for one that is always cold."""
         self._logbook, self._registry, self._url, self._kept = logbook, registry, url, kept
-        self._threads = StepThreads()
+        self._threads: Threads = threads or StepThreads()
         self._warm: OrderedDict[tuple[str, str], FunctionSession] = OrderedDict()
         self._forked: OrderedDict[tuple[str, str, int], _Forked] = OrderedDict()
         self._lock = Lock()
@@ -116,7 +138,7 @@ class Sessions:
             forked = await self._fork(at.run_id, *place[:2], anew=True)
         if isinstance(forked, Turn):
             return None, forked
-        records = list(await self._logbook.history(at.run_id, at.token.id, -1, None))
+        records = await self._new_records(at, -1)
         made = self._run(at, partial(self._begin_branch, at, forked, index, records))
         if not forked.is_kept:
             self._no_longer(forked, index, made[0])
@@ -145,8 +167,7 @@ class Sessions:
         By what does not change any more.
         """
         began = at.token.began_slot
-        records = list(await self._logbook.history(at.run_id, at.token.id, began - 1, None))
-        records = [record for record in records if record.slot <= at.token.slot]
+        records = await self._new_records(at, max(began - 1, -1))
         if began < 0:
             return at.run.input, {}, max(at.run.created_ms, at.run.start_at_ms, at.token.started_ms), records
         return records[0].output, records[0].writes or {}, records[0].at_ms, records[1:]
@@ -165,7 +186,7 @@ class Sessions:
             if session is not None:
                 self._let_go(session)
             return turn if isinstance(turn.result, Stuck) else _elsewhere(turn)
-        found = _Forked(turn.result.asked, session, set(), is_kept=not anew and self._kept > 0)
+        found = _Forked(turn.result.asked, session, dict(session.state), set(), is_kept=not anew and self._kept > 0)
         if found.is_kept:
             self._keep(self._forked, key, found)
         return found
@@ -175,7 +196,7 @@ class Sessions:
         with self._lock:
             found, parent = self._forked.get(key), self._warm.get(key[:2])
             if found is None and parent is not None and parent.stands_at(key[2]) and parent.asked is not None:
-                found = self._forked[key] = _Forked(parent.asked, parent, set(), is_own=False)
+                found = self._forked[key] = _Forked(parent.asked, parent, dict(parent.state), set(), is_own=False)
             return found
 
     # -- users' code, in a thread that can be stopped
@@ -206,7 +227,7 @@ class Sessions:
         one: Awaitable[object] = forked.asked.branches[index]
         body: Body = _only(one) if isinstance(one, Operation) else one  # type: ignore[assignment]  # what else is awaited
         since_ms = at.token.branch.started_ms if at.token.branch else 0
-        session = self._session(at, body, -1, since_ms, read_only(forked.session.state), isinstance(one, Operation))
+        session = self._session(at, body, -1, since_ms, read_only(forked.state), isinstance(one, Operation))
         session.begin(records)
         return session, _turn(session, at)
 
@@ -236,6 +257,7 @@ class Sessions:
     # -- keeping
 
     async def _new_records(self, at: Standing, after: int) -> list[Record]:
+        """Up to where the token stands here: its log may have gone on since."""
         if at.token.slot == after + 1 and at.token.last is not None:
             return [at.token.last]
         if at.token.slot == after:

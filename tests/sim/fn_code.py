@@ -1,0 +1,176 @@
+"""The one durable function of the simulator: it interprets the program that it is given, whatever that is.
+
+A program is data: a list of statements, each with a value. The value of one reaches the next, and all reach the result.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from typing import Any
+from zlib import crc32
+
+from stepwell.definition.authoring import WORKFLOW_MARK, Retry
+from stepwell.runtime.functions.context import Context
+from stepwell.runtime.functions.failures import OperationFailed
+from stepwell.runtime.functions.sessions import Sessions
+from stepwell.runtime.logbook import Logbook, Standing
+
+Statement = Mapping[str, Any]
+BODY = "seq"  # of a statement that is a coroutine of others
+
+
+def digest(value: Any) -> int:
+    """Small, and another for another value."""
+    return crc32(json.dumps(value, sort_keys=True).encode())
+
+
+def work(say: int, given: Any = None, fails: int = 0) -> Any:
+    """A step. What it does is the world's to say."""
+
+
+def retry_of(one: Statement) -> Retry | None:
+    if "retries" not in one:
+        return None
+    return Retry(one["retries"], "constant", one["pause"], "1h", "none", ("step",))
+
+
+def workflow(name: str, deployed: Callable[[], int]) -> Callable[..., Awaitable[Any]]:
+    """The function of this name. `deployed`: the version of its code, of which the second knows of patches."""
+
+    async def run(ctx: Context, program: dict[str, Any]) -> Any:
+        run_of = _Interpreter(ctx, deployed, functions)
+        last = program.get("carry", 0)
+        values = await run_of.sequence(program["body"], last)
+        if not program.get("again"):
+            return values
+        return ctx.continue_as(run, {**program, "again": program["again"] - 1, "carry": digest(values)})
+
+    functions = {name: run}
+    setattr(run, WORKFLOW_MARK, name)
+    return run
+
+
+class _Interpreter:
+    """Runs statements with a context, as an author would have written them."""
+
+    def __init__(self, ctx: Context, deployed: Callable[[], int], functions: Mapping[str, Any]) -> None:
+        self._ctx, self._deployed, self._functions = ctx, deployed, functions
+
+    async def sequence(self, body: Sequence[Statement], last: int) -> list[Any]:
+        values: list[Any] = []
+        for one in body:
+            value = await self._value(one, last)
+            values.append(value)
+            last = digest([last, value])
+        return values
+
+    async def _value(self, one: Statement, last: int) -> Any:
+        ctx = self._ctx
+        match one["do"]:
+            case "set":
+                ctx.state[one["name"]] = last
+                return None
+            case "get":
+                return ctx.state.get(one["name"])
+            case "draw":
+                return [str(ctx.uuid()), ctx.random()]
+            case "now":
+                return round(ctx.now().timestamp() * 1_000)
+            case "try":
+                return await self._tried(one, last)
+            case "patched":
+                is_new = self._deployed() > 1 and ctx.patched(one["name"])
+                return await self.sequence(one["new" if is_new else "old"], last)
+            case "raise":
+                raise ValueError(one["why"])
+        return shown(one, await self._awaitable(one, last))
+
+    async def _tried(self, one: Statement, last: int) -> Any:
+        try:
+            return await self.sequence(one["body"], last)
+        except OperationFailed as error:
+            return ["caught", error.type, await self.sequence(one["else"], last)]
+
+    def _awaitable(self, one: Statement, last: int) -> Awaitable[Any]:
+        ctx = self._ctx
+        match one["do"]:
+            case "step":
+                return ctx.step(work, one["say"], last, one.get("fails", 0), name=one["name"],
+                                retry=retry_of(one), at_most_once=one.get("once"))  # fmt: skip
+            case "sleep":
+                return ctx.sleep(one["seconds"])
+            case "event":
+                return ctx.event(one["name"], key=one["key"], match=one.get("match"), timeout=one["seconds"])
+            case "approval":
+                return ctx.approval(timeout=one["seconds"])
+            case "child":
+                return ctx.child(one["workflow"], one["given"], timeout=one["seconds"])
+            case "detached":
+                return ctx.child(one["workflow"], one["given"], detached=True)
+            case "map":
+                return ctx.map(work, one["items"], max_concurrency=one["most"], name=one["name"])
+            case "all":
+                return ctx.all(*self._members(one, last))
+            case "first":
+                return ctx.first(*self._members(one, last))
+        raise AssertionError(one)
+
+    def _members(self, one: Statement, last: int) -> list[Awaitable[Any]]:
+        return [self.sequence(each[BODY], last) if BODY in each else self._awaitable(each, last) for each in one["of"]]
+
+
+def shown(one: Statement, value: Any) -> Any:
+    """What a program makes of what it awaited."""
+    if BODY in one:
+        return value
+    match one["do"]:
+        case "approval":
+            return [value["decision"], value["by"]]
+        case "all":
+            return [shown(each, part) for each, part in zip(one["of"], value, strict=True)]
+        case "first":
+            return [value.winner, shown(one["of"][value.winner], value.value)]
+    return value
+
+
+class InTurn:
+    """Users' code in the simulator's own thread."""
+
+    def run(self, function: Callable[[], object], limit_seconds: float) -> tuple[object, BaseException | None]:
+        try:
+            return function(), None
+        except Exception as error:
+            return None, error
+
+
+class Code:
+    """What is deployed: a function for each workflow, of the current version, or a module that cannot be imported."""
+
+    def __init__(self, names: Sequence[str]) -> None:
+        self.version, self.is_broken = 1, False
+        self._functions = {name: workflow(name, lambda: self.version) for name in names}
+
+    def function(self, run: str) -> Callable[..., object]:
+        if self.is_broken:
+            raise ImportError("a module that was deployed in pieces")
+        return self._functions[run.rpartition(".")[2]]
+
+
+class Workers:
+    """Processes, each with the sessions that it keeps."""
+
+    def __init__(self, code: Code, kept: Sequence[int]) -> None:
+        self.code, self._kept = code, kept
+        self._sessions: list[Sessions] = []
+
+    async def asked(self, at: Standing, logbook: Logbook, worker: int) -> Standing:
+        if not self._sessions:
+            self._sessions = [Sessions(logbook, self.code, kept=kept, threads=InTurn()) for kept in self._kept]
+        return await self._sessions[worker % len(self._sessions)].asked(at)
+
+    def reload(self, worker: int | None = None) -> None:
+        """A process begins anew; None: all of them, because code was deployed."""
+        for number, sessions in enumerate(self._sessions):
+            if worker is None or number == worker % len(self._sessions):
+                sessions.close()

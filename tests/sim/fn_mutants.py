@@ -1,0 +1,135 @@
+"""Mutants of durable functions: each takes one law of their sessions away, and the simulator must notice."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import replace
+from typing import Any
+from unittest import mock
+
+from stepwell.engine import effects as engine_effects
+from stepwell.engine import fold as engine_fold
+from stepwell.engine import writing
+from stepwell.engine.journal import Entry
+from stepwell.engine.records import Kind, Record
+from stepwell.engine.session import Session
+from stepwell.engine.token import Token
+from stepwell.runtime.functions import sessions
+from stepwell.runtime.functions.sessions import Sessions
+
+_of_join = engine_effects._of_join
+_record = writing.record
+_returned = engine_fold._returned
+_run = Session._run
+_can_go_on = sessions._can_go_on
+_journal = Sessions._journal
+_new_records = Sessions._new_records
+
+
+@contextmanager
+def cached_by_name() -> Iterator[None]:
+    """What an operation brought is found by its name alone: the first of that name stands for all."""
+
+    def run(self: Session, entry: Entry | None, *rest: Any) -> None:
+        known: dict[str, Entry] = self.__dict__.setdefault("known", {})
+        _run(self, None if entry is None else known.setdefault(str(entry), entry), *rest)
+
+    with mock.patch.object(Session, "_run", run):
+        yield
+
+
+@contextmanager
+def losers_run_on() -> Iterator[None]:
+    """A `first` that has its winner leaves the others to themselves."""
+
+    def of_join(graph: Any, token: Token, record: Record) -> tuple[Any, ...]:
+        return () if record.node == "first" else _of_join(graph, token, record)
+
+    with mock.patch.object(engine_effects, "_of_join", of_join):
+        yield
+
+
+@contextmanager
+def events_forgotten_by_continue_as() -> Iterator[None]:
+    """A function that begins anew does not know any more which events it has had."""
+
+    def returned(token: Token, record: Record) -> Mapping[str, Any]:
+        return {**_returned(token, record), "seen": {}}
+
+    with mock.patch.dict(engine_fold._CHANGES, {Kind.RETURNED: returned}):  # type: ignore[arg-type]  # it is a dict
+        yield
+
+
+@contextmanager
+def lives_share_slots() -> Iterator[None]:
+    """A new life of a function is replayed with what the one before it awaited."""
+
+    async def journal(self: Sessions, at: Any) -> Any:
+        began = at.token.began_slot
+        records = await self._new_records(at, -1)
+        mine = await _journal(self, at)
+        rest = [record for record in records if record.kind is not Kind.RETURNED]
+        moved = [replace(record, slot=began + 1 + number) for number, record in enumerate(rest)]
+        return (*mine[:-1], moved[: at.token.slot - began])
+
+    with mock.patch.object(Sessions, "_journal", journal):
+        yield
+
+
+@contextmanager
+def coroutine_taken_twice() -> Iterator[None]:
+    """A branch's coroutine is taken from a warm parent, whoever took it before."""
+    with mock.patch.object(Sessions, "_take", return_value=True):
+        yield
+
+
+@contextmanager
+def never_caught_up() -> Iterator[None]:
+    """A session that is kept takes its log's last record alone, whatever others wrote in between."""
+
+    async def go_on(self: Sessions, at: Any, after: int) -> list[Record]:
+        last = at.token.last
+        is_kept = after > max(at.token.began_slot - 1, -1)
+        if is_kept and last is not None and at.token.slot > after:
+            return [replace(last, slot=after + 1)]
+        return await _new_records(self, at, after)
+
+    with mock.patch.object(Sessions, "_new_records", go_on):
+        yield
+
+
+@contextmanager
+def steps_without_writes() -> Iterator[None]:
+    """The record of a step does not tell what the function wrote into its state before."""
+
+    def record(moment: Any, token: Token, kind: Kind, node: str, **parts: Any) -> Record:
+        if kind is Kind.STEP and moment.turn is not None:
+            parts["writes"] = {}
+        return _record(moment, token, kind, node, **parts)
+
+    with mock.patch.object(writing, "record", record):
+        yield
+
+
+@contextmanager
+def session_of_another_life() -> Iterator[None]:
+    """A session that is kept goes on, although its function has begun anew since."""
+
+    def can_go_on(session: Any, at: Any) -> bool:
+        return session.slot <= at.token.slot and session.asked is not None
+
+    with mock.patch.object(sessions, "_can_go_on", can_go_on):
+        yield
+
+
+OF_FUNCTIONS = (
+    cached_by_name,
+    losers_run_on,
+    events_forgotten_by_continue_as,
+    lives_share_slots,
+    coroutine_taken_twice,
+    never_caught_up,
+    steps_without_writes,
+    session_of_another_life,
+)

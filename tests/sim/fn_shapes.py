@@ -1,0 +1,83 @@
+"""How the operations of a durable program stand in a log: their kinds and names, and what is stored of their values."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from typing import Any
+
+from stepwell.definition.child_names import child_names
+from stepwell.engine.journal import CODE
+from stepwell.engine.records import Fork, Kind, Parked, Record
+from tests.sim.fn_code import Statement
+
+
+class OddLogError(Exception):
+    """A log holds what the program, run plainly, does not do."""
+
+
+def shown_of(one: Statement, value: Any) -> Any:
+    """A branch that is one operation brings what is stored of it: what its program would have made of that."""
+    match one.get("do"):
+        case "approval":
+            return [value["decision"], value["by"]]
+        case "child":
+            return value[one["workflow"]]
+        case "all":
+            return _of_all(one["of"], value)
+        case "first":
+            return _of_first(one["of"], value)
+    return value
+
+
+def _of_all(of: Sequence[Statement], value: Any) -> list[Any]:
+    if all(each.get("do") == "child" for each in of):
+        return [value[name] for name in child_names([(each["workflow"], None) for each in of])]
+    parts = [value] if is_one_wait("all", of) and len(of) == 1 else value
+    return [shown_of(each, part) for each, part in zip(of, parts, strict=True)]
+
+
+def _of_first(of: Sequence[Statement], value: Any) -> list[Any]:
+    winner, part = 0, value
+    if not is_one_wait("first", of):
+        ((winner, part),) = value.items()
+    elif len(of) > 1:
+        winner, part = value
+    return [int(winner), shown_of(of[int(winner)], part)]
+
+
+def is_one_wait(kind: str, of: Sequence[Statement]) -> bool:
+    """Whether all that is awaited together is one wait."""
+    kinds = {"event", "approval"} | ({"sleep"} if kind == "first" else set())
+    return all(each.get("do") in kinds for each in of)
+
+
+def name_of(one: Statement) -> str:
+    return str({"sleep": "sleep", "event": one.get("name"), "approval": "approval"}[one["do"]])
+
+
+def kind_of(record: Record) -> str:
+    """The operation that a record begins."""
+    match record.kind:
+        case Kind.STEP | Kind.BEGAN:
+            return "step"
+        case Kind.MOVED if isinstance(record.next, Fork):
+            return record.next.join
+        case Kind.WAITING if record.parked:
+            several = len(record.parked.arms) > 1
+            return ("all" if record.parked.is_all else "any") if several else record.parked.kind
+    return str(record.kind)
+
+
+def parked_of(record: Record) -> Parked:
+    if record.parked is None:
+        raise OddLogError(f"slot {record.slot} is no wait")
+    return record.parked
+
+
+def is_for_code(record: Record) -> bool:
+    return record.parked is not None and record.parked.kind == CODE
+
+
+def from_json(text: Any) -> Any:
+    return json.loads(text) if isinstance(text, str) else text
