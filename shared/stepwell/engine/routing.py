@@ -224,7 +224,7 @@ def _enter(moment: Moment, token: Token, target: str) -> Next:
 
 def step_limit(moment: Moment, token: Token, name: str) -> End | None:
     """The end of a run that has all the records it may have."""
-    if token.slot < moment.max_steps:
+    if token.slot - max(token.began_slot, 0) < moment.max_steps:  # what a function began anew with is behind it
         return None
     message = f"the run has {moment.max_steps} records; split the workflow, or end and start anew"
     return End(Status.FAILED, Failure("step_limit", "step", message, step=name))

@@ -4,35 +4,26 @@ from __future__ import annotations
 
 import inspect
 import logging
-import random
 from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping, MutableMapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
-from functools import lru_cache
-from types import MappingProxyType
 from typing import Any, TypeVar, overload
 from uuid import UUID
 
 from stepwell.definition.authoring import WORKFLOW_MARK, Duration, Retry
-from stepwell.definition.durations import parse_duration, show_duration
-from stepwell.definition.expressions import compile_expression
+from stepwell.definition.durations import parse_duration
 from stepwell.definition.graph import Approvers, Call, Child, Json, Step, Wait
-from stepwell.definition.text import NAME, NAME_HINT
-from stepwell.engine.locks import LOCK, UNLOCK
-from stepwell.engine.session import CURRENT, Session
 from stepwell.engine.transact import TableWrite
 from stepwell.engine.turns import Asked, ContinueAs, Given
-from stepwell.errors import ExpressionError, InvalidInput, NotFound
+from stepwell.errors import InvalidInput
 from stepwell.limits import (
     APPROVERS,
-    CHILDREN,
     FORK_WIDTH,
     KEY_CHARACTERS,
     LOCKS,
-    NAME_CHARACTERS,
-    WAIT_ARMS,
-    WAIT_TIMEOUTS_MS,
 )
+from stepwell.runtime.functions.arguments import called, check_width, checked_name, condition, limit_ms_of, reference
+from stepwell.runtime.functions.held import Callback, Lock, nothing
 from stepwell.runtime.functions.operations import (
     First,
     Mapped,
@@ -45,75 +36,13 @@ from stepwell.runtime.functions.operations import (
     together,
     with_name,
 )
+from stepwell.runtime.functions.running import Logger, going_on, read_only, running
 from stepwell.runtime.functions.transacting import checked
 
 T = TypeVar("T")
 
 _logger = logging.getLogger("stepwell.workflow")
 Url = Callable[[str, int], str]  # of a callback by its id, good until then
-_nothing: Callable[[Json], None] = lambda value: None  # noqa: E731 - what a timer gives
-
-
-class FunctionSession(Session):
-    """A session with what its function has beside its journal: its state, and chance that is the same each time."""
-
-    state: MutableMapping[str, Any]
-    chance: random.Random
-    queries: dict[str, Callable[[], Any]]  # what it answers who asks, by name
-    is_answering = False  # a query, which changes nothing
-    callbacks = 0  # given out so far
-    outer: FunctionSession | None = None  # the parent's, of no use but for this branch
-    place = ""  # of its callbacks: the run and the token
-
-    def answer(self, name: str) -> Json:
-        """What the query's handler says, as the function stands. Raises NotFound; what the handler raises, too."""
-        if name not in self.queries:
-            known = ", ".join(sorted(self.queries)) or "none"
-            raise NotFound(f"the run answers no query {name!r}", code="unknown_query", hint=f"it answers: {known}")
-        token = CURRENT.set(self)
-        self.is_answering = True
-        try:
-            return stored(self.queries[name](), f"the answer to {name}")
-        finally:
-            self.is_answering = False
-            CURRENT.reset(token)
-
-
-class Logger(logging.LoggerAdapter[logging.Logger]):
-    """Says nothing while the function goes over what it said already."""
-
-    def isEnabledFor(self, level: int) -> bool:  # noqa: N802 - the standard library's name
-        session = CURRENT.get(None)
-        return (session is None or not session.is_replaying) and super().isEnabledFor(level)
-
-    def process(self, msg: object, kwargs: MutableMapping[str, Any]) -> tuple[object, MutableMapping[str, Any]]:
-        return msg, {**kwargs, "extra": {**(self.extra or {}), **kwargs.get("extra", {})}}
-
-
-class Callback(Operation[Any]):
-    """Waits for what somebody outside posts to its URL, which works once."""
-
-    def __init__(self, asked: Asked, read: Callable[[Json], Any], url: Callable[[], str]) -> None:
-        super().__init__(asked, read)
-        self._url = url
-
-    @property
-    def url(self) -> str:
-        """Where the result is posted. Whoever has it may end the wait: it belongs in no result, and in no log."""
-        return self._url()
-
-
-class Lock:
-    """Held from when it was entered until it is left: both are operations."""
-
-    def __init__(self, names: tuple[str, ...]) -> None:
-        self._names = names
-
-    async def __aenter__(self) -> None:
-        await Operation[None](Asked(LOCK, LOCK, locks=self._names), _nothing)
-
-    async def __aexit__(self, *raised: object) -> None:
-        await Operation[None](Asked(UNLOCK, UNLOCK), _nothing)
 
 
 @dataclass(frozen=True, slots=True)
@@ -166,7 +95,7 @@ class Context:
         Its result is recorded; a failure is raised as StepFailed. Raises InvalidInput for arguments that do not fit.
         """
         step = Step(
-            run=_reference(function),
+            run=reference(function),
             input=Given(input_of(function, args, named)),
             timeout_ms=None if timeout is None else parse_duration(timeout),
             retry=None if retry is None else retry.policy(),
@@ -174,7 +103,7 @@ class Context:
             pool=pool,
         )
         own = getattr(getattr(function, "__stepwell__", None), "name", None)
-        asked = Asked("step", _name(name or own or function.__name__), step=step)
+        asked = Asked("step", checked_name(name or own or function.__name__), step=step)
         return Operation(asked, result_reader(function))
 
     def sleep(self, duration: Duration | timedelta) -> Operation[None]:
@@ -186,7 +115,7 @@ class Context:
         return self._timer("timer", duration)
 
     def _timer(self, name: str, duration: Duration | timedelta) -> Operation[None]:
-        return Operation(Asked("sleep", name, wait=Wait("sleep", timeout_ms=_limit_ms("sleep", duration))), _nothing)
+        return Operation(Asked("sleep", name, wait=Wait("sleep", timeout_ms=limit_ms_of("sleep", duration))), nothing)
 
     def event(
         self,
@@ -205,10 +134,10 @@ class Context:
             raise InvalidInput(f"`key` must be text of 1 to {KEY_CHARACTERS} characters", code="bad_key")
         wait = Wait(
             "event",
-            event=_name(name),
+            event=checked_name(name),
             key=None if key is None else Given(str(key), text=repr(key)),
-            match=None if match is None else Given(None, text=_condition(match)),
-            timeout_ms=_limit_ms("event", timeout),
+            match=None if match is None else Given(None, text=condition(match)),
+            timeout_ms=limit_ms_of("event", timeout),
         )
         return Operation(Asked("event", name, wait=wait), reader_of(type), is_default_limit=timeout is None)
 
@@ -227,8 +156,8 @@ class Context:
         asked_of = Approvers(need, Given(list(approvers), "approvers")) if approvers else None
         shown: Json = stored(data, "data")
         shown = {"type": type, **shown} if isinstance(shown, dict) else {"type": type, "data": shown}
-        wait = Wait("approval", data=Given(shown), approvers=asked_of, timeout_ms=_limit_ms("approval", timeout))
-        asked = Asked("approval", _name(type), wait=wait)
+        wait = Wait("approval", data=Given(shown), approvers=asked_of, timeout_ms=limit_ms_of("approval", timeout))
+        asked = Asked("approval", checked_name(type), wait=wait)
         return Operation(asked, reader_of(None), is_default_limit=timeout is None)
 
     def callback(
@@ -240,13 +169,13 @@ class Context:
         type: Any = None,  # noqa: A002 - the type of what comes
     ) -> Callback:
         """Waits for what is posted to its own URL: `cb = ctx.callback()`, give `cb.url` away, `await cb`."""
-        session = _going_on()
+        session = going_on()
         session.callbacks += 1
         own = f"{session.place}|f{session.callbacks}"
-        limit_ms = _limit_ms("callback", timeout) or 0
+        limit_ms = limit_ms_of("callback", timeout) or 0
         beat_ms = None if heartbeat is None else parse_duration(heartbeat)
         wait = Wait("callback", timeout_ms=limit_ms, heartbeat_ms=beat_ms)
-        asked = Asked("callback", _name(name), wait=wait, callbacks=(own,))
+        asked = Asked("callback", checked_name(name), wait=wait, callbacks=(own,))
         return Callback(asked, reader_of(type), lambda: self._url_of(own, session.now_ms + limit_ms))
 
     def _url_of(self, own: str, until_ms: int) -> str:
@@ -268,11 +197,11 @@ class Context:
         A workflow of this folder can be given as its function, with its arguments; any other by its name, with its
         input. `detached`: nobody waits for it; the operation gives its run's id. Default timeout: one hour.
         """
-        given, name, read = _called(workflow, args, named, type)
+        given, name, read = called(workflow, args, named, type)
         if detached:
             step = Step(f"workflow:{name}", input=Given(given))
             return Operation(Asked("step", name, step=step), reader_of(None))
-        limit_ms = _limit_ms("workflow", timeout)
+        limit_ms = limit_ms_of("workflow", timeout)
         call = Call((Child(name, name, Given(given)),), timeout_ms=limit_ms)
         return Operation(Asked("children", name, call=call), lambda values: read(values[name]))
 
@@ -293,7 +222,7 @@ class Context:
         `writes`: Put, Update, Delete, Check, at most 99. Where a condition does not hold, TransactionRefused is raised
         and nothing was written. Raises InvalidInput at once for what can never be written.
         """
-        return Operation(Asked("transact", _name(name), transact=checked(writes)), _nothing)
+        return Operation(Asked("transact", checked_name(name), transact=checked(writes)), nothing)
 
     # -- together
 
@@ -303,18 +232,18 @@ class Context:
         What a coroutine given here changes outside of itself is lost: it may run in another process. What it returns
         is kept, as JSON.
         """
-        _check_width(awaited, "all")
-        return with_name(together(awaited), name and _name(name))
+        check_width(awaited, "all")
+        return with_name(together(awaited), name and checked_name(name))
 
     def first(self, *awaited: Awaitable[Any], name: str = "") -> Operation[First]:
         """The first of them to end; the others are cancelled. A tuple of a value for each that is no timer.
 
         `name`: what it is called where people look at the run, as that of a step is; so of `all`.
         """
-        _check_width(awaited, "first")
+        check_width(awaited, "first")
         if not awaited:
             raise InvalidInput("`first` of nothing never ends", code="bad_value")
-        return with_name(race(awaited), name and _name(name))
+        return with_name(race(awaited), name and checked_name(name))
 
     @overload
     def map(
@@ -339,30 +268,30 @@ class Context:
         if len(found) > FORK_WIDTH:
             raise InvalidInput(f"{len(found)} items; at most {FORK_WIDTH}: map batches", code="fork_too_wide")
         mapped = Mapped(lambda item: self.step(function, item, name=name, **options), found)
-        return together(mapped, name=_name(name or function.__name__), max_concurrency=max_concurrency)
+        return together(mapped, name=checked_name(name or function.__name__), max_concurrency=max_concurrency)
 
     # -- what is the same each time
 
     def now(self) -> datetime:
         """When the last operation ended, as the log has it; UTC."""
-        return datetime.fromtimestamp(_session().now_ms / 1000, UTC)
+        return datetime.fromtimestamp(running().now_ms / 1000, UTC)
 
     def random(self) -> float:
         """A number from 0 to 1, the same in each replay."""
-        return _going_on().chance.random()
+        return going_on().chance.random()
 
     def uuid(self) -> UUID:
         """An id that nobody else has, the same in each replay."""
-        return UUID(int=_going_on().chance.getrandbits(128), version=4)
+        return UUID(int=going_on().chance.getrandbits(128), version=4)
 
     def patched(self, name: str) -> bool:
         """Whether the code after a change is to run: true for runs that come here for the first time after it."""
-        return _going_on().patched(_name(name))
+        return going_on().patched(checked_name(name))
 
     @property
     def state(self) -> MutableMapping[str, Any]:
         """What the run shows as its state. It is stored with the next record; branches and queries have it to read."""
-        session = _session()
+        session = running()
         return read_only(session.state) if session.is_answering else session.state
 
     def query(self, name: str, function: Callable[[], Any] | None = None) -> Any:
@@ -376,7 +305,7 @@ class Context:
                 raise InvalidInput(
                     f"query {name} takes a plain function, not {function!r:.80}", code="bad_query_handler"
                 )
-            _going_on().queries[_name(name)] = function
+            going_on().queries[checked_name(name)] = function
             return function
 
         return register if function is None else register(function)
@@ -395,91 +324,3 @@ class Context:
             raise InvalidInput(f"{function!r} is not {self.workflow}", code="bad_value",
                                hint="a run begins anew as itself; start another workflow with ctx.child")  # fmt: skip
         return ContinueAs(input_of(function, args, named))  # type: ignore[return-value]  # as said above
-
-
-def read_only(state: Mapping[str, Any]) -> MutableMapping[str, Any]:
-    """A branch's: the run's state has one writer."""
-    return MappingProxyType(dict(state))  # type: ignore[return-value]  # to write raises TypeError, as it should
-
-
-def _session() -> FunctionSession:
-    session = CURRENT.get(None)
-    if not isinstance(session, FunctionSession):
-        raise InvalidInput("ctx was used outside of its workflow", code="no_workflow",
-                           hint="a step gets a context of its own, as its parameter ctx")  # fmt: skip
-    return session
-
-
-def _going_on() -> FunctionSession:
-    """The same, where what is asked for changes what the function does next."""
-    session = _session()
-    if session.is_answering:
-        raise InvalidInput("a query changes nothing", code="read_only_query",
-                           hint="let the function do it, and the query read what came of it")  # fmt: skip
-    return session
-
-
-def _called(
-    workflow: str | Callable[..., Any], args: tuple[Any, ...], named: dict[str, Any], hint: Any
-) -> tuple[Json, str, Callable[[Json], Any]]:
-    """(input, name, reader of the result) of a child run."""
-    if isinstance(workflow, str):
-        if named or len(args) > 1:
-            raise InvalidInput(f"child run {workflow} takes one input", code="step_input",
-                               hint="give it as a dict, or give the workflow's function")  # fmt: skip
-        return stored(args[0] if args else None, f"the input of {workflow}"), _name(workflow), reader_of(hint)
-    name = getattr(workflow, WORKFLOW_MARK, None)
-    if name is None:
-        raise InvalidInput(f"{workflow!r} is no workflow", code="bad_value", hint="mark it with @workflow, or name it")
-    return input_of(workflow, args, named), name, reader_of(hint) if hint else result_reader(workflow)
-
-
-@lru_cache(maxsize=1_024)
-def _reference(function: Callable[..., Any]) -> str:
-    """Where a worker finds it. Raises InvalidInput for what has no such place."""
-    module, name = getattr(function, "__module__", ""), getattr(function, "__qualname__", "")
-    if not inspect.isroutine(function) or not module or not name.isidentifier():
-        raise InvalidInput(f"{function!r} cannot be a step", code="bad_step",
-                           hint="a step is a function of a module, by its own name")  # fmt: skip
-    if hasattr(function, WORKFLOW_MARK):
-        raise InvalidInput(f"{name} is a workflow and no step", code="bad_step", hint="run it with ctx.child")
-    return f"python:{module}.{name}"
-
-
-def _limit_ms(kind: str, given: Duration | timedelta | None) -> int | None:
-    """Raises InvalidInput for a timeout over the maximum, DefinitionError for what is no duration."""
-    default_ms, most_ms = WAIT_TIMEOUTS_MS[kind]
-    if given is None:
-        return default_ms
-    limit_ms = parse_duration(given.total_seconds() if isinstance(given, timedelta) else given)
-    if limit_ms > most_ms:
-        raise InvalidInput(f"{show_duration(limit_ms)} is over the maximum of {kind}: {show_duration(most_ms)}",
-                           code="timeout_too_long")  # fmt: skip
-    return limit_ms
-
-
-@lru_cache(maxsize=1_024)
-def _condition(text: str) -> str:
-    """Raises InvalidInput for what is no CEL: nothing that comes could ever fit it."""
-    try:
-        compile_expression(text)
-    except ExpressionError as error:
-        raise InvalidInput(f"`match` cannot be read: {error.message}", code=error.code, hint=error.hint) from error
-    return text
-
-
-def _check_width(awaited: Sequence[Awaitable[Any]], what: str) -> None:
-    only_waits = all(isinstance(one, Operation) and one.asked.wait for one in awaited)
-    only_children = all(isinstance(one, Operation) and one.asked.call for one in awaited)
-    most = WAIT_ARMS if only_waits else CHILDREN if only_children else FORK_WIDTH
-    if len(awaited) > most:
-        raise InvalidInput(f"`{what}` of {len(awaited)}; at most {most}", code="bad_value")
-    for one in awaited:
-        if not inspect.isawaitable(one):
-            raise InvalidInput(f"`{what}` takes what can be awaited, not {one!r:.80}", code="bad_value")
-
-
-def _name(name: str) -> str:
-    if not isinstance(name, str) or not NAME.fullmatch(name) or len(name) > NAME_CHARACTERS:
-        raise InvalidInput(f"{name!r} cannot be a name", code="bad_name", hint=NAME_HINT)
-    return name

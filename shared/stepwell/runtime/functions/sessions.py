@@ -25,9 +25,10 @@ from stepwell.engine.session import Body, foreign_await
 from stepwell.engine.turns import Asked, Failed, Result, Stuck, Suspended, Turn
 from stepwell.errors import Conflict, EngineFault, UserError
 from stepwell.limits import SESSION_SECONDS, SESSIONS_KEPT
-from stepwell.runtime.functions.context import Context, FunctionSession, Url, read_only
+from stepwell.runtime.functions.context import Context, Url
 from stepwell.runtime.functions.failures import OperationFailed, raised
 from stepwell.runtime.functions.operations import Operation, stored
+from stepwell.runtime.functions.running import FunctionSession, read_only
 from stepwell.runtime.logbook import Logbook, Standing
 from stepwell.runtime.steps.binding import binding_of
 from stepwell.runtime.steps.failures import failure_of
