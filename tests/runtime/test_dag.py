@@ -291,12 +291,19 @@ def test_an_approval_holds_back_only_what_depends_on_it(wait: str) -> None:
     assert world.token(run_id).result["ask"]["decision"] == "approved"
 
 
-@pytest.mark.parametrize("wait", ["", "a", "ship", "nobody", "0/0.2"])
+@pytest.mark.parametrize("wait", ["a", "ship", "nobody", "0/0.2"])
 def test_an_answer_to_a_step_that_does_not_wait_is_refused(wait: str) -> None:
     world, run_id = ran(dag("a", "ask < a | wait: {for: approval}", "ship < ask"))
     with pytest.raises(Conflict):
         run_now(world.service.approve(run_id, wait=wait))
     assert statuses(world, run_id) == ["completed", "", ""]
+
+
+def test_an_answer_that_names_no_step_is_for_the_one_that_waits() -> None:
+    world, run_id = ran(dag("a", "ask < a | wait: {for: approval}", "ship < ask"))
+    run_now(world.service.approve(run_id))
+    world.deliver()
+    assert statuses(world, run_id) == ["completed"] * 3
 
 
 def test_the_same_answer_twice_is_one() -> None:

@@ -9,10 +9,10 @@ alone. So the slot is looked at before any other reason is believed.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from functools import cache
 from typing import Any
 
-from boto3.dynamodb.types import TypeSerializer
 from botocore.exceptions import ClientError
 
 from stepwell.aws import keys
@@ -22,7 +22,6 @@ from stepwell.aws.protocols import Item
 from stepwell.engine.transact import Check, Delete, Put, Refusal, TableWrite, Update, Value, Values
 from stepwell.errors import EngineFault, InvalidInput, PortError
 
-_SERIALIZER = TypeSerializer()
 _NOT_OURS = {
     "AccessDeniedException": "the worker may not write there; allow it in the permissions of the default pool",
     "ResourceNotFoundException": "there is no such table, in the worker's own account and region",
@@ -98,7 +97,7 @@ class _Names:
 
     def value(self, value: Value) -> str:
         place = f":v{len(self.values)}"
-        self.values[place] = _SERIALIZER.serialize(value)
+        self.values[place] = _serializer()(value)
         return place
 
     def request(self) -> Mapping[str, Any]:
@@ -125,8 +124,16 @@ def action_of(write: TableWrite) -> Mapping[str, Mapping[str, Any]]:
 _KINDS = {Put: "Put", Update: "Update", Delete: "Delete", Check: "ConditionCheck"}
 
 
+@cache
+def _serializer() -> Callable[[Value], Any]:
+    from boto3.dynamodb.types import TypeSerializer  # noqa: PLC0415 - half a second, for functions that transact
+
+    serialize: Callable[[Value], Any] = TypeSerializer().serialize
+    return serialize
+
+
 def _item(values: Values) -> Item:
-    return {name: _SERIALIZER.serialize(value) for name, value in values.items()}
+    return {name: _serializer()(value) for name, value in values.items()}
 
 
 def _update(write: Update, names: _Names) -> str:

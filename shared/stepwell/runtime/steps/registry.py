@@ -54,8 +54,10 @@ class Registry:
         """Forgets the folder's modules, so that the next call imports them anew."""
         with _IMPORTING:
             self._found, self._modules = {}, {}
-            for name in [name for name, module in list(sys.modules.items()) if self._owns(module)]:
-                del sys.modules[name]
+            for name, module in list(sys.modules.items()):
+                if self._owns(module):
+                    del sys.modules[name]
+                    _forget_compiled(module)
             importlib.invalidate_caches()
 
     def _find(self, run: str) -> Function:
@@ -117,6 +119,13 @@ class Registry:
 
     def _owns(self, module: ModuleType) -> bool:
         return _is_of(module, self._folder)
+
+
+def _forget_compiled(module: ModuleType) -> None:
+    """Python would take a source of the same size, written in the same second, for the one that it compiled before."""
+    compiled = getattr(module, "__cached__", None)
+    if compiled is not None:
+        Path(compiled).unlink(missing_ok=True)
 
 
 def _is_of(module: ModuleType, folder: Path) -> bool:
