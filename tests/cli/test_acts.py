@@ -76,3 +76,21 @@ def test_a_cancelled_run_that_is_undone_first_says_so_and_cannot_be_cancelled_ag
     assert again.stderr == (
         "error: Compensating: the run is being undone, which cannot be cancelled [compensating]\n"
         f"  hint: {hint}\n")  # fmt: skip
+
+
+def test_an_update_prints_what_its_handler_answers(api: FakeApi, cli: Cli) -> None:
+    made = {"run_id": "r1", "name": "add", "update_id": "u1", "pending": False, "output": 3, "error": None}
+    api.on("POST", "/runs/r1/updates/add", (200, made))
+    assert cli("update", "r1", "add", "-i", '{"n": 3}', "--id", "u1").stdout == "3\n"
+    assert (api.calls[0].body, api.calls[0].query) == ({"input": {"n": 3}, "id": "u1"}, {"wait": ["20.0"]})
+    assert json.loads(cli("update", "r1", "add", "--json").stdout) == made
+
+
+def test_an_update_that_is_pending_or_failed_is_told(api: FakeApi, cli: Cli) -> None:
+    told = {"run_id": "r1", "name": "add", "update_id": "u1", "output": None}
+    api.on("POST", "/runs/r1/updates/add", (202, {**told, "pending": True, "error": None}))
+    assert cli("update", "r1", "add", "--wait", "0").stdout.startswith("update u1 is pending")
+    failed = {"type": "step_input", "message": "n is missing"}
+    api.on("POST", "/runs/r1/updates/add", (200, {**told, "pending": False, "error": failed}))
+    result = cli("update", "r1", "add")
+    assert (result.exit_code, "step_input: n is missing" in result.stderr) == (2, True)

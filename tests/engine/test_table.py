@@ -66,6 +66,7 @@ def joined(**parts: object) -> Record:
 
 RESUMED = Record(0, Kind.RESUMED, "t", NOW_MS, "n", resumption=Resumption("timer"))
 RECEIVED = Record(0, Kind.RECEIVED, "t", NOW_MS, "n", resumption=Resumption("approved", by="ana", part="ana"))
+UPDATED = Record(0, Kind.RECEIVED, "u", NOW_MS, "n", resumption=Resumption("update"))
 INTERRUPTED = Record(0, Kind.ENDED, "c", NOW_MS, "n", next=CleanUp(Status.CANCELLED, NOW_MS + 30_000))
 TO, DONE, OVER = Goto("m"), End(Status.COMPLETED), End(Status.FAILED)
 FORK = Fork((Group("n.transitions[0]", "m", 2),), "j")
@@ -105,6 +106,8 @@ WAYS: list[tuple[Phase, Record]] = [
     (Phase.COMPENSATING, TIMED_OUT),
     (Phase.WAITING_FOR_APPROVAL, RECEIVED),
     (Phase.WAITING_FOR_EVENT, RECEIVED),
+    (Phase.SLEEPING, UPDATED),
+    (Phase.WAITING_FOR_CHILDREN, UPDATED),
     (Phase.EXECUTING_STEP, CANCELLED),
     (Phase.EXECUTING_STEP, TIMED_OUT),
     (Phase.EXECUTING_STEP, Record(0, Kind.RETURNED, "w", NOW_MS, "n", next=End(Status.CANCELLED))),

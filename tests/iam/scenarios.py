@@ -124,6 +124,10 @@ def ask(stack: Stack) -> None:
     stack.deliver()
     assert stack.call("GET", f"/runs/{run_id}/queries/count")[0] == 200
     assert stack.call("GET", f"/runs/{run_id}/export")[0] == 200
+    status, sent = stack.call("POST", f"/runs/{run_id}/updates/add", {"input": {"n": 2}})
+    assert status == 202
+    stack.deliver()
+    assert stack.call("GET", f"/runs/{run_id}/updates/add/{sent['update_id']}")[1]["output"] == 2
 
 
 def fan_out(stack: Stack) -> None:

@@ -89,6 +89,15 @@ class AnswerView(TypedDict):
     value: Json
 
 
+class UpdateView(TypedDict):
+    run_id: str
+    name: str
+    update_id: str
+    pending: bool
+    output: Json
+    error: dict[str, Json] | None
+
+
 class EndedView(TypedDict, total=False):
     run_id: str
     status: str
@@ -146,6 +155,7 @@ _SHAPES: tuple[Any, ...] = (
     BranchPage,
     ResultView,
     AnswerView,
+    UpdateView,
     EndedView,
     SentView,
     TakenView,

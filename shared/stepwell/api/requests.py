@@ -163,6 +163,11 @@ class EventBody(RunEventBody):
     key: str = Field("", description="whom it concerns; waits name the same key", json_schema_extra=PRINTABLE)
 
 
+class UpdateBody(Body):
+    input: Any = Field(None, description="the handler's arguments, by name")
+    id: str = Field("", description="sent twice, it is made once", json_schema_extra=PRINTABLE)
+
+
 class ScheduleBody(Body):
     name: str = Field(json_schema_extra={"pattern": "^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$"})
     workflow: str = Field(json_schema_extra={"pattern": NAME_PATTERN})
@@ -184,6 +189,12 @@ class ReplayBody(Body):
 class WaitQuery(Query):
     wait: float = Field(
         0, ge=0, le=WAIT_ANSWER_SECONDS, allow_inf_nan=False, description="seconds to wait for the run's end"
+    )
+
+
+class UpdateWaitQuery(Query):
+    wait: float = Field(
+        0, ge=0, le=WAIT_ANSWER_SECONDS, allow_inf_nan=False, description="seconds to wait for the answer"
     )
 
 

@@ -17,10 +17,11 @@ from aws_lambda_powertools.metrics import EphemeralMetrics, MetricUnit
 
 from stepwell.definition.graph import Json, Step
 from stepwell.engine.actions import Outcome
+from stepwell.engine.records import Record
 from stepwell.engine.retry import Policy
 from stepwell.runtime.logbook import Logbook, Standing
 from stepwell.runtime.messages import DeadLetter, Message, Publish, Scheduled
-from stepwell.runtime.worker import StepCall, Steps
+from stepwell.runtime.worker import StepCall, Steps, WriteRecord
 
 _logger = logging.getLogger("stepwell.worker")
 
@@ -128,6 +129,10 @@ class ObservedSteps:
     async def answered(self, at: Standing, logbook: Logbook, query: str) -> Json:
         with self._observing.about(workflow=at.run.workflow):
             return await self._steps.answered(at, logbook, query)
+
+    async def updated(self, at: Standing, logbook: Logbook, asked: Record, write: WriteRecord) -> Standing | None:
+        with self._observing.about(workflow=at.run.workflow):
+            return await self._steps.updated(at, logbook, asked, write)
 
 
 def _log_through(formatter: logging.Formatter, log_level: str) -> None:

@@ -25,6 +25,7 @@ from stepwell.definition.compiler import compile_document
 from stepwell.definition.expressions import compile_expression
 from stepwell.definition.graph import Json, Step
 from stepwell.engine.actions import Outcome
+from stepwell.engine.records import Record
 from stepwell.engine.retry import Policy
 from stepwell.errors import EngineFault, UserError
 from stepwell.runtime.assembly import Assembly, assemble
@@ -34,7 +35,7 @@ from stepwell.runtime.ids import new_id
 from stepwell.runtime.logbook import Logbook, Standing
 from stepwell.runtime.pack import unpack
 from stepwell.runtime.ports import Clock, Ports
-from stepwell.runtime.worker import StepCall, Steps
+from stepwell.runtime.worker import StepCall, Steps, WriteRecord
 from stepwell.settings import Deployment
 
 
@@ -51,6 +52,9 @@ class NoSteps:
         raise EngineFault(f"only a worker runs steps, such as {call.run}")
 
     async def asked(self, at: Standing, logbook: Logbook) -> Standing:
+        raise EngineFault(f"only a worker runs functions, such as {at.graph.function}")
+
+    async def updated(self, at: Standing, logbook: Logbook, asked: Record, write: WriteRecord) -> Standing | None:
         raise EngineFault(f"only a worker runs functions, such as {at.graph.function}")
 
     async def answered(self, at: Standing, logbook: Logbook, query: str) -> Json:

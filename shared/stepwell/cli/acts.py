@@ -11,6 +11,7 @@ from stepwell.cli.connect import connect, person
 from stepwell.cli.refusals import JsonObject
 from stepwell.cli.screen import console, print_json
 from stepwell.cli.words import printable
+from stepwell.errors import UserError
 
 Step = Annotated[
     str,
@@ -40,6 +41,33 @@ def event(
     with connect(url) as client:
         answer = client.send_event(body, run_id)
     _report(answer, as_json, f"sent {name}{f' for {key}' if key else ''}{f' to {run_id}' if run_id else ''}")
+
+
+def update(
+    run_id: RunId,
+    name: Annotated[str, typer.Argument(metavar="NAME", help="What `@ctx.update` names it.", show_default=False)],
+    given: Annotated[
+        str, typer.Option("--input", "-i", metavar="FILE|JSON", show_default=False, help="Its arguments; - for stdin.")
+    ] = "",
+    update_id: Annotated[
+        str, typer.Option("--id", metavar="ID", show_default=False, help="An id: sent twice, it is made once.")
+    ] = "",
+    wait: Annotated[float, typer.Option("--wait", metavar="SECONDS", help="How long to wait for its answer.")] = 20,
+    as_json: AsJson = False,
+    url: Url = "",
+) -> None:
+    """Have a handler of a durable function change it, and print what that answers."""
+    body: dict[str, Any] = {"input": read_json(given, "--input") if given else None}
+    with connect(url) as client:
+        found = client.update(run_id, name, body | ({"id": update_id} if update_id else {}), wait)
+    if as_json:
+        print_json(found)
+    elif found.get("pending"):
+        console().print(printable(f"update {found.get('update_id')} is pending: the function is not at a wait"))
+    elif found.get("error") is None:
+        print_json(found.get("output"))
+    if (error := found.get("error")) is not None:
+        raise UserError(f"{error['type']}: {error['message']}", code="update_failed")
 
 
 def approve(

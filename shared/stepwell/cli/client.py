@@ -91,6 +91,11 @@ class Client:
     def query(self, run_id: str, name: str) -> JsonObject:
         return self._object(self._send("GET", f"/runs/{_part(run_id)}/queries/{_part(name)}"))
 
+    def update(self, run_id: str, name: str, body: Mapping[str, Any], seconds: float) -> JsonObject:
+        """What came of it, or that it is pending when the time is up."""
+        path = f"/runs/{_part(run_id)}/updates/{_part(name)}"
+        return self._object(self._send("POST", path, json=body, params={"wait": seconds}))
+
     def explain(self, run_id: str) -> JsonObject:
         return self._object(self._send("GET", f"/runs/{_part(run_id)}/explain"))
 

@@ -13,7 +13,19 @@ from stepwell.engine.children import call_of, is_over, startable
 from stepwell.engine.forks import parent_of
 from stepwell.engine.join import fan_in_of
 from stepwell.engine.parts import due_ms
-from stepwell.engine.records import CleanUp, Compensate, End, Fork, Kind, Parked, Pause, Record, Resumption, Status
+from stepwell.engine.records import (
+    UPDATE,
+    CleanUp,
+    Compensate,
+    End,
+    Fork,
+    Kind,
+    Parked,
+    Pause,
+    Record,
+    Resumption,
+    Status,
+)
 from stepwell.engine.token import Locks, Token
 
 
@@ -236,14 +248,16 @@ def _of_part(token: Token, record: Record, parked: Parked, came: Resumption | No
 
     Others may have come too while this part was written.
     """
-    at_ms = due_ms(token)
-    timer = () if at_ms is None else (SetTimer(record.slot, at_ms),)
+    at_ms, slot = due_ms(token), token.waiting_slot
+    is_first = came is not None and came.kind == UPDATE and not token.received  # the wait's own timer is as good
+    timer = () if at_ms is None else (SetTimer(slot if is_first else record.slot, at_ms),)
     shown = ShowStatus(2 * record.slot, Status.WAITING, record.at_ms, parked, record.node)
     told: tuple[Effect, ...] = ()
     if came is not None and came.kind == "escalated":
         payload = {"node": record.node, **came.payload}
         told = (Escalate("approval.escalated", payload, f"{token.id}@{record.slot}"),)
-    slot = token.waiting_slot
+    if parked.children:
+        return (*timer, shown, StartChildren(parked, slot))
     return (Register(parked, slot), *timer, shown, *told, TakePending(parked, slot))
 
 

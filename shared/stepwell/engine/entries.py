@@ -32,6 +32,7 @@ ENTRY_TYPES: dict[str, str] = {
     "approval.escalated": "nobody answered in time: those of `data.to` may answer too",
     "approval.delegated": "an approver handed the approval on: `data.to`",
     "heartbeat.received": "whoever works on the callback lives",
+    "update.received": "a durable function took the update `data.name`: `data.input`, `data.output` or `data.error`",
     "lock.requested": "the run, or the step, asked for the locks `data.locks`, in the order in which they are taken",
     "lock.granted": "it holds these locks: nobody else does",
     "lock.released": "the run ended, or the step was left, and let go of the locks `data.locks`",

@@ -12,6 +12,7 @@ from typing import Any, TypeAlias
 from stepwell.engine import locks
 from stepwell.engine.journal import CODE, brought
 from stepwell.engine.records import (
+    UPDATE,
     CleanUp,
     Compensate,
     End,
@@ -280,8 +281,10 @@ def _asked(parked: Parked | None) -> bool:
 
 
 def _received(token: Token, record: Record) -> Changes:
-    came = () if record.resumption is None else (record.resumption,)
     slot = token.received_slot if token.received_slot >= 0 else token.slot
+    if record.resumption is not None and record.resumption.kind == UPDATE:  # of no account for the wait
+        return {"received_slot": slot, "scope": {**token.scope, **(record.writes or {})}}
+    came = () if record.resumption is None else (record.resumption,)
     is_beat = record.resumption is not None and record.resumption.kind == "heartbeat"  # the last one says it all
     before = tuple(one for one in token.received if one.kind != "heartbeat") if is_beat else token.received
     return {"received": (*before, *came), "received_slot": slot, **_seen(token, record)}

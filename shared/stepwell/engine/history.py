@@ -18,6 +18,7 @@ from stepwell.engine.locks import LOCKED, REFUSED
 from stepwell.engine.names import iso
 from stepwell.engine.records import (
     ROOT,
+    UPDATE,
     Arm,
     CleanUp,
     Compensate,
@@ -46,12 +47,14 @@ _TRIGGERS = {
     "rejected": "call",
     "delegated": "call",
     "heartbeat": "call",
+    UPDATE: "call",
 }
 _END_TRIGGERS = {Status.CANCELLED: "call", Status.TIMED_OUT: "timeout"}
 _PART_TYPES = {
     "escalated": "approval.escalated",
     "delegated": "approval.delegated",
     "heartbeat": "heartbeat.received",
+    UPDATE: "update.received",
 }
 _RESUMED_TYPES = {
     "event": "event.received",
@@ -297,6 +300,12 @@ def _received(tell: _Teller, record: Record, before: Token, after: Token) -> Non
         return
     data = {"kind": came.kind, "part": came.part or None, "name": came.name or None, "payload": came.payload}
     kind = _PART_TYPES.get(came.kind, "part.received")
+    if came.kind == UPDATE:
+        told = {key: came.payload[key] for key in ("input", "output", "error") if key in came.payload}
+        tell.add(
+            kind, step=record.node, trigger=_trigger(record), data={"name": came.name, "id": came.event_id, **told}
+        )
+        return
     tell.add(kind, step=record.node, trigger=_trigger(record), data=came.payload if kind != "part.received" else data)
 
 

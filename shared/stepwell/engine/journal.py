@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from stepwell.definition.graph import Json
 from stepwell.engine.locks import REFUSED, UNLOCK
-from stepwell.engine.records import CleanUp, Failure, Fork, Goto, Kind, Parked, Record, Resumption
+from stepwell.engine.records import UPDATE, CleanUp, Failure, Fork, Goto, Kind, Parked, Record, Resumption
 from stepwell.engine.waits import arm_value, failure_of
 
 CODE = "code"  # the wait of a function that cannot go on with the code that is deployed
@@ -83,7 +83,7 @@ class Journal:
         if self._is_aside:
             self._is_aside = record.kind is not Kind.RESUMED
             return None
-        if self._parked is None or record.resumption is None:
+        if self._parked is None or record.resumption is None or record.resumption.kind == UPDATE:
             return None
         if record.kind is Kind.RECEIVED:
             self._received = (*self._received, record.resumption)

@@ -9,10 +9,10 @@ from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
 from stepwell.definition.graph import Json
-from stepwell.engine.records import Arm, Parked, Resumption
+from stepwell.engine.records import UPDATE, Arm, Parked, Resumption
 from stepwell.engine.token import Token
 
-ENDS_NOTHING = frozenset({"heartbeat", "escalated", "delegated"})
+ENDS_NOTHING = frozenset({"heartbeat", "escalated", "delegated", UPDATE})
 _OF_AN_ARM = frozenset({"event", "approved", "rejected"})  # what else ends a wait, ends the whole of it
 _DOCUMENT_KEYS = ("document", "name", "type")  # of an event: which document it brings
 

@@ -14,6 +14,7 @@ from typing import TypeAlias
 from stepwell.definition.graph import Json
 
 ROOT = "0"
+UPDATE = "update"  # of a Resumption: what a caller had a durable function's handler do, while it waited
 
 
 class Status(StrEnum):
@@ -222,7 +223,7 @@ class Resumption:
     """What ended a wait, from which arm, with what.
 
     kind: event | timer | timeout | approved | rejected | children (their results) | child_failed | child_refused
-    | locked | lock_refused | heartbeat | escalated | delegated, the last three of which end nothing
+    | locked | lock_refused | heartbeat | escalated | delegated | update, the last four of which end nothing
     """
 
     kind: str

@@ -17,7 +17,7 @@ from typing import Any, TypeAlias
 
 from stepwell.definition.graph import Json
 from stepwell.engine.journal import INTERRUPTED, LOST, Entry, Journal
-from stepwell.engine.records import Failure, Record
+from stepwell.engine.records import UPDATE, Failure, Record, Resumption
 from stepwell.engine.turns import Asked, Completed, ContinueAs, Failed, Result, Stuck, Suspended
 from stepwell.errors import Cancelled, EngineFault
 
@@ -52,7 +52,7 @@ class Session:
         self._recorded: dict[str, bool] = {}  # patches by their ids: whether they are in force
         self._fresh: list[str] = []  # those found in force since the last operation was asked for
         self._ahead: tuple[list[Record], int] = ([], 0)  # what the log holds, and where, as the function runs up to it
-        self._is_closed = False
+        self._is_closed = self._is_updated_again = False
         self.slot, self.now_ms = slot, since_ms
 
     def begin(self, records: list[Record]) -> None:
@@ -71,7 +71,7 @@ class Session:
     @property
     def is_replaying(self) -> bool:
         """Whether the log holds already what the function is coming to."""
-        return self._is_closed or self._next() is not None
+        return self._is_closed or self._is_updated_again or self._next() is not None
 
     @property
     def asked(self) -> Asked | None:
@@ -106,6 +106,16 @@ class Session:
         """Those that the next record is to name."""
         return tuple(self._fresh)
 
+    def update(self, came: Resumption) -> Failure | None:
+        """What goes wrong with an update that the log tells of. A session of more than this can take one."""
+        raise EngineFault(f"this session takes no update {came.name}", code="broken_session")
+
+    def passed(self, record: Record) -> None:
+        """The update that was just made here has its record."""
+        if record.slot != self.slot + 1:
+            raise EngineFault(f"slot {record.slot} cannot follow slot {self.slot}", code="gap_in_log")
+        self.slot, self.now_ms = record.slot, record.at_ms
+
     def close(self) -> None:
         """Lets the function go. It cannot await anything any more, and what it raises now is of no account."""
         token = CURRENT.set(self)
@@ -126,7 +136,24 @@ class Session:
         ahead = Journal()
         return next((entry for record in islice(records, at, None) if (entry := ahead.take(record)) is not None), None)
 
+    def _update_again(self, record: Record, came: Resumption) -> None:
+        """As it was made when the function stood here. What its code says now must not be another thing."""
+        if self._result is not None or (came.payload or {}).get("refused"):
+            return
+        self.now_ms, self._is_updated_again = record.at_ms, True
+        try:
+            failure = self.update(came)
+        finally:
+            self._is_updated_again = False
+        if failure is not None and came.payload.get("error") is None:
+            message = f"record {record.slot} holds the update {came.name}, and its handler now fails: {failure.message}"
+            data = {"slot": record.slot, "expected": f"update {came.name}", "came": failure.type}
+            self._result = Stuck(Failure("non_determinism", "validation", message, data=data))
+
     def _take(self, record: Record, records: list[Record], following: int) -> None:
+        if record.resumption is not None and record.resumption.kind == UPDATE:
+            self._update_again(record, record.resumption)
+            return
         entry = self._journal.take(record)
         if entry is None or isinstance(self._result, Stuck):
             return

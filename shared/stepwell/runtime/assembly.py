@@ -20,6 +20,7 @@ from stepwell.runtime.service import Service
 from stepwell.runtime.starting import Starter
 from stepwell.runtime.sweeper import Sweeper
 from stepwell.runtime.triggers import Triggers
+from stepwell.runtime.updates import Updates
 from stepwell.runtime.worker import Steps, Worker
 
 
@@ -35,6 +36,7 @@ class Assembly:
     sweeper: Sweeper
     scheduling: Scheduling
     triggers: Triggers
+    updates: Updates
     links: Links | None = None  # of who serves calls
 
 
@@ -62,7 +64,8 @@ def assemble(
     starter = Starter(ports, catalog, Alarms(ports))
     performer = Performer(ports, logbook, starter, Mailbox(ports, logbook, catalog, compile_expression))
     coordinator = Coordinator(ports, logbook, performer, catalog)
-    service = Service(ports, logbook, performer, coordinator, starter, new_id, steps)
+    updates = Updates(ports, logbook, coordinator, steps)
+    service = Service(ports, logbook, performer, coordinator, starter, new_id, steps, updates)
     scheduling = Scheduling(ports, catalog, schedules)
     return Assembly(
         ports,
@@ -73,5 +76,6 @@ def assemble(
         Sweeper(ports, logbook),
         scheduling,
         Triggers(ports, catalog, scheduling, service.start),
+        updates,
         links,
     )

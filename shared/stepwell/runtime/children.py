@@ -27,7 +27,7 @@ from stepwell.engine.children import (
 )
 from stepwell.engine.effects import EndChildren, LeaveChildren, StartChildren
 from stepwell.engine.forks import fork_id
-from stepwell.engine.records import Called, Failure, Parked, Record, Resumption, Status
+from stepwell.engine.records import Called, Failure, Kind, Parked, Record, Resumption, Status
 from stepwell.engine.table import Message as Received
 from stepwell.engine.table import Verdict, receive
 from stepwell.engine.token import Token
@@ -109,9 +109,14 @@ class Children:
         return await self._starter.create(graph, header) or header
 
     async def _refused(self, at: Standing, came: Resumption, by: str) -> Standing | None:
-        record = self._logbook.resumed(at, by, came)
-        winner = await self._logbook.append(at, record)
-        return at.after(winner or record) if winner is None or winner.by == by else None
+        while True:
+            record = self._logbook.resumed(at, by, came)
+            winner = await self._logbook.append(at, record)
+            if winner is None or winner.by == by:
+                return at.after(winner or record)
+            if winner.kind is not Kind.RECEIVED:
+                return None
+            at = at.after(winner)  # an update: the wait goes on, one slot further
 
     # -- their ends
 
@@ -129,7 +134,7 @@ class Children:
         parent = await self._logbook.load(caller.run_id, caller.token)
         if parent is None:
             return None
-        if parent.token.slot == caller.slot and receive(parent.token.phase, Received.CHILD) is Verdict.TAKE:
+        while _awaits(parent.token, caller):
             found = await self._came(parent, caller, child)
             if found is None:
                 return None  # it waits for others too
@@ -137,8 +142,8 @@ class Children:
             winner = await self._logbook.append(parent, record)
             parent = parent.after(winner or record)
         last = parent.token.last
-        is_ours = parent.token.slot == caller.slot + 1 and last is not None and last.by == by
-        return parent if is_ours else None
+        is_over = parent.token.waiting_slot == caller.slot and last is not None and last.kind is Kind.RESUMED
+        return parent if is_over and last is not None and last.by == by else None
 
     async def _came(
         self, parent: Standing, caller: Caller, child: Standing
@@ -191,6 +196,11 @@ class Children:
                 continue  # it cannot be started by anybody
             if header.status is Status.PENDING:
                 await self._starter.set_going(header)
+
+
+def _awaits(parent: Token, caller: Caller) -> bool:
+    """Whether it stands at the wait that started the child. An update leaves it there, one slot further."""
+    return parent.waiting_slot == caller.slot and receive(parent.phase, Received.CHILD) is Verdict.TAKE
 
 
 def _no_older(record: Record, ended: Sequence[Token]) -> Record:

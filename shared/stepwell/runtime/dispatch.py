@@ -8,7 +8,7 @@ from stepwell.definition.graph import Json
 from stepwell.limits import DELIVERIES, MINUTE_MS, PUT_OFFS
 from stepwell.runtime.alarms import QUEUE_HORIZON_MS
 from stepwell.runtime.assembly import Assembly
-from stepwell.runtime.messages import DeadLetter, Message, Publish, Scheduled, Wake, from_json, to_json
+from stepwell.runtime.messages import DeadLetter, Message, Publish, Scheduled, Update, Wake, from_json, to_json
 from stepwell.runtime.ports import Lane
 from stepwell.runtime.worker import Budget
 
@@ -20,6 +20,8 @@ async def dispatch(parts: Assembly, lane: Lane, body: Mapping[str, Json], budget
     message = from_json(body)
     if lane is Lane.WORK and isinstance(message, Wake):
         await parts.worker.handle(message, budget)
+    elif lane is Lane.WORK and isinstance(message, Update):
+        await parts.updates.handle(message)
     else:
         await coordinate(parts, message)
 

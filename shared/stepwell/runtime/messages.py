@@ -94,6 +94,19 @@ class DeadLetter:
 
 
 @dataclass(frozen=True, slots=True)
+class Update:
+    """A durable function's handler is to change it; `times`: how often it could not be done yet."""
+
+    run_id: str
+    event_id: str
+    times: int = 0
+
+    @property
+    def id(self) -> str:
+        return f"update:{self.event_id}"
+
+
+@dataclass(frozen=True, slots=True)
 class Shut:
     """One page of a fork's branches is to end: nobody waits for them any more."""
 
@@ -137,7 +150,7 @@ class Scheduled:
         return f"scheduled:{self.schedule}:{self.at_ms}"
 
 
-Message: TypeAlias = Wake | Timer | Deadline | Publish | DeadLetter | Shut | EndRun | Scheduled
+Message: TypeAlias = Wake | Timer | Deadline | Publish | DeadLetter | Shut | EndRun | Scheduled | Update
 
 
 def to_json(message: Message) -> dict[str, Json]:
@@ -152,6 +165,9 @@ def to_json(message: Message) -> dict[str, Json]:
             return {"type": "timer", "run_id": run_id, "token": token, "slot": slot}
         case Deadline(run_id):
             return {"type": "deadline", "run_id": run_id}
+        case Update(run_id, event_id, times):
+            again: dict[str, Json] = {"times": times} if times else {}
+            return {"type": "update", "run_id": run_id, "event_id": event_id, **again}
         case Shut(run_id, parent, slot, page):
             return {"type": "shut", "run_id": run_id, "parent": parent, "slot": slot, "page": page}
         case EndRun(run_id, parent, token, slot):
@@ -181,8 +197,8 @@ def from_json(raw: Mapping[str, Json]) -> Message:
                 return _wake_of(raw)
             case "timer":
                 return Timer(raw["run_id"], raw["slot"], raw["token"])
-            case "deadline":
-                return Deadline(raw["run_id"])
+            case "deadline" | "update":
+                return _of_run(raw)
             case "shut":
                 return Shut(raw["run_id"], raw["parent"], raw["slot"], raw["page"])
             case "end_run":
@@ -203,6 +219,12 @@ def from_json(raw: Mapping[str, Json]) -> Message:
 
 def _time_ms(text: str) -> int:
     return 0 if text == SCHEDULED_TIME else int(datetime.fromisoformat(text).timestamp() * 1_000)
+
+
+def _of_run(raw: Mapping[str, Json]) -> Deadline | Update:
+    if raw["type"] == "deadline":
+        return Deadline(raw["run_id"])
+    return Update(raw["run_id"], raw["event_id"], raw.get("times", 0))
 
 
 def _wake_of(raw: Mapping[str, Json]) -> Wake:

@@ -30,6 +30,7 @@ from stepwell.runtime.messages import Publish, to_json
 from stepwell.runtime.perform import Performer
 from stepwell.runtime.ports import Event, Header, Lane, Ports, RunPage, RunQuery
 from stepwell.runtime.starting import Starter, check_input
+from stepwell.runtime.updates import Answered, Updates
 from stepwell.runtime.worker import Steps
 
 
@@ -75,8 +76,9 @@ class Service:
         starter: Starter,
         new_id: Callable[[], str],
         steps: Steps,
+        updates: Updates,
     ) -> None:
-        self.ports, self._starter, self._new_id, self._steps = ports, starter, new_id, steps
+        self.ports, self._starter, self._new_id, self._steps, self._updates = ports, starter, new_id, steps, updates
         self._logbook, self._performer, self._coordinator = logbook, performer, coordinator
         self._approvals = Approvals(coordinator, self._standing, self._forked)
         self.callbacks = Callbacks(ports, logbook, coordinator)
@@ -213,6 +215,22 @@ class Service:
         if at.token.last is None and not at.header.started_ms:
             raise Conflict("the run has not begun", code="not_begun")
         return await self._steps.answered(at, self._logbook, name)
+
+    async def update(self, run_id: str, name: str, given: Json = None, update_id: str = "") -> str:
+        """Has the run's function take an update once it waits; its id. Raises NotFound, Conflict, InvalidInput."""
+        update_id = update_id or f"upd_{self._new_id()}"
+        await self._updates.send(await self._standing(run_id), name, given, update_id)
+        return update_id
+
+    async def update_answer(self, run_id: str, update_id: str, limit_ms: int = 0) -> Answered | None:
+        """What came of an update; None where it is pending when the time is up. Raises NotFound, Conflict."""
+        until_ms = self.ports.clock.now_ms() + limit_ms
+        while True:
+            found = await self._updates.answer(await self._standing(run_id), update_id)
+            left_ms = until_ms - self.ports.clock.now_ms()
+            if found is not None or left_ms <= 0:
+                return found
+            await self.ports.clock.sleep_ms(min(100, left_ms))
 
     async def wait_for_end(self, run_id: str, limit_ms: int) -> Header:
         """The header once the run has ended, or as it is when the time is up."""

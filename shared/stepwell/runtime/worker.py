@@ -7,9 +7,9 @@ wake -> load, fold -> stale? drop
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, replace
-from typing import Protocol
+from typing import Protocol, TypeAlias
 
 from stepwell.definition.authoring import StepDefaults
 from stepwell.definition.graph import DEFAULT_POOL, Json, Step
@@ -53,6 +53,9 @@ class StepCall:
     request: Json = None  # of an HTTP step
 
 
+WriteRecord: TypeAlias = Callable[[Record], Awaitable[bool]]
+
+
 class Steps(Protocol):
     """Runs users' code. Never raises: whatever happens in a step is an Outcome."""
 
@@ -66,6 +69,12 @@ class Steps(Protocol):
 
     async def answered(self, at: Standing, logbook: Logbook, query: str) -> Json:
         """What its durable function says to a query, as it stands. Raises NotFound, Conflict."""
+
+    async def updated(self, at: Standing, logbook: Logbook, asked: Record, write: WriteRecord) -> Standing | None:
+        """The token once its durable function's handler did what the record asks, and `write` has kept that.
+
+        None: not now. What the handler did is forgotten then.
+        """
 
 
 class Budget(Protocol):

@@ -22,7 +22,7 @@ from stepwell.definition.durations import parse_duration
 from stepwell.definition.expressions import compile_expression
 from stepwell.definition.graph import Graph, Json
 from stepwell.engine.entries import entry_json
-from stepwell.errors import DefinitionError, Problem
+from stepwell.errors import Conflict, DefinitionError, Problem
 from stepwell.limits import FORK_WIDTH, PAGE_ITEMS_MAX, SESSIONS_KEPT
 from stepwell.local.clocks import VirtualClock
 from stepwell.local.inbox import Inbox
@@ -49,6 +49,14 @@ START_MS = int(START.timestamp() * 1000)
 MOST_MESSAGES = 100_000  # of one settling: beyond it a workflow runs in circles
 URL = "https://stepwell.test"  # where the links of a test lead; nobody is there
 _LEASE_MS = 60_000
+
+
+class UpdateFailed(Exception):
+    """The answer to an update is an error: what its handler raised, or why it was not called."""
+
+    def __init__(self, error: Mapping[str, Any]) -> None:
+        super().__init__(f"{error['type']}: {error['message']}")
+        self.error, self.type = error, error["type"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -165,6 +173,18 @@ class Run:
         """What its function answers, as it stands. Raises NotFound, Conflict."""
         self._kit.settle()
         return run_now(self._kit.service.query(self.id, name))
+
+    def update(self, name: str, given: Json = None, update_id: str = "") -> Json:
+        """What the handler returned. Raises UpdateFailed with its error, Conflict where it could not be made yet."""
+        self._kit.settle()
+        sent = run_now(self._kit.service.update(self.id, name, given, update_id))
+        self._kit.settle()
+        answered = run_now(self._kit.service.update_answer(self.id, sent))
+        if answered is None:
+            raise Conflict(f"update {name} is pending: the function is not at a wait", code="update_pending")
+        if answered.error is not None:
+            raise UpdateFailed(answered.error)
+        return answered.output
 
     def cancel(self, reason: str = "", by: str = "") -> bool:
         """False when the run had ended already."""

@@ -8,13 +8,14 @@ from pathlib import Path
 
 from stepwell.definition.graph import Json, Step
 from stepwell.engine.actions import Outcome
+from stepwell.engine.records import Record
 from stepwell.engine.retry import Policy
 from stepwell.runtime.links import Links
 from stepwell.runtime.logbook import Logbook, Standing
 from stepwell.runtime.ports import Clock
 from stepwell.runtime.steps.executor import FunctionSteps
 from stepwell.runtime.steps.threads import AttemptTimeoutError
-from stepwell.runtime.worker import StepCall
+from stepwell.runtime.worker import StepCall, WriteRecord
 
 
 @dataclass
@@ -66,6 +67,9 @@ class MockedSteps:
 
     async def answered(self, at: Standing, logbook: Logbook, query: str) -> Json:
         return await self._real.answered(at, logbook, query)
+
+    async def updated(self, at: Standing, logbook: Logbook, asked: Record, write: WriteRecord) -> Standing | None:
+        return await self._real.updated(at, logbook, asked, write)
 
     def _mock_for(self, call: StepCall) -> Mock | None:
         for name in (call.node, call.run, call.run.rpartition(".")[2]):

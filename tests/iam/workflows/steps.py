@@ -12,6 +12,7 @@ def give(size: int = 1) -> str:
 async def counted(ctx: Any) -> None:
     """A durable function, under the name that its definition gives it."""
     ctx.query("count", lambda: 1)
+    ctx.update("add", lambda n: n)
     await ctx.event("never")
 
 

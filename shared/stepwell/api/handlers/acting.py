@@ -2,10 +2,23 @@
 
 from __future__ import annotations
 
+import math
+
 from stepwell.api.exchange import Answer, Call, Route
 from stepwell.api.handlers.starting import shown
-from stepwell.api.requests import ApproveBody, DelegateBody, EndBody, EventBody, NoQuery, RejectBody, RunEventBody
+from stepwell.api.requests import (
+    ApproveBody,
+    DelegateBody,
+    EndBody,
+    EventBody,
+    NoQuery,
+    RejectBody,
+    RunEventBody,
+    UpdateBody,
+    UpdateWaitQuery,
+)
 from stepwell.api.states import status_of
+from stepwell.definition.graph import Json
 
 
 async def cancel_run(call: Call) -> Answer:
@@ -62,6 +75,25 @@ async def send_event(call: Call) -> Answer:
     body = call.body(EventBody)
     event_id = await call.parts.service.send_event(body.name, body.payload, key=body.key, event_id=body.id)
     return Answer(202, {"event_id": event_id})
+
+
+async def send_update(call: Call) -> Answer:
+    wait, body = call.asked(UpdateWaitQuery).wait, call.body(UpdateBody)
+    run_id, name = call.path["run_id"], call.path["name"]
+    return await _updated(call, await call.parts.service.update(run_id, name, body.input, body.id), wait)
+
+
+async def get_update(call: Call) -> Answer:
+    return await _updated(call, call.path["update_id"], call.asked(UpdateWaitQuery).wait)
+
+
+async def _updated(call: Call, update_id: str, wait: float) -> Answer:
+    run_id, name = call.path["run_id"], call.path["name"]
+    found = await call.parts.service.update_answer(run_id, update_id, math.ceil(wait * 1000))
+    told: dict[str, Json] = {"run_id": run_id, "name": name, "update_id": update_id, "pending": found is None}
+    if found is None:
+        return Answer(202, {**told, "output": None, "error": None}, headers={"Retry-After": "1"})
+    return Answer(200, {**told, "output": found.output, "error": None if found.error is None else {**found.error}})
 
 
 _RUN = {404: "no such run"}
@@ -133,5 +165,34 @@ ACTING_ROUTES = (
         {202: "it is on its way"},
         "SentView",
         EventBody,
+    ),
+    Route(
+        "POST",
+        "/runs/{run_id}/updates/{name}",
+        send_update,
+        "Have a durable function's handler change it, once it waits",
+        {
+            200: "it is made: `output` is what the handler returned, `error` what went wrong with it",
+            202: "it is on its way",
+            409: "the run has ended, or is a graph's: `code` says which",
+            **_RUN,
+        },
+        "UpdateView",
+        UpdateBody,
+        query=UpdateWaitQuery,
+    ),
+    Route(
+        "GET",
+        "/runs/{run_id}/updates/{name}/{update_id}",
+        get_update,
+        "What came of an update",
+        {
+            200: "it is made: `output` is what the handler returned, `error` what went wrong with it",
+            202: "it is on its way",
+            404: "no such run, or it has no such update",
+            409: "the run ended before it",
+        },
+        "UpdateView",
+        query=UpdateWaitQuery,
     ),
 )

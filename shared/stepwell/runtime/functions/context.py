@@ -286,7 +286,11 @@ class Context:
 
     def patched(self, name: str) -> bool:
         """Whether the code after a change is to run: true for runs that come here for the first time after it."""
-        return going_on().patched(checked_name(name))
+        session = going_on()
+        if session.is_updating:
+            raise InvalidInput("an update's handler asks for no patches", code="patch_in_update",
+                               hint="ask in the workflow, and have the handler read a variable")  # fmt: skip
+        return session.patched(checked_name(name))
 
     @property
     def state(self) -> MutableMapping[str, Any]:
@@ -306,6 +310,23 @@ class Context:
                     f"query {name} takes a plain function, not {function!r:.80}", code="bad_query_handler"
                 )
             going_on().queries[checked_name(name)] = function
+            return function
+
+        return register if function is None else register(function)
+
+    def update(self, name: str, function: Callable[..., Any] | None = None) -> Any:
+        """Says what an update of this name does: `@ctx.update("add_item")` over a plain function.
+
+        It is called while the function waits, once for each update, with the update's input as its arguments. It may
+        change variables and `ctx.state`; what it returns, or raises, is the caller's answer. It awaits nothing.
+        """
+
+        def register(function: Callable[..., Any]) -> Callable[..., Any]:
+            if not callable(function) or inspect.iscoroutinefunction(function):
+                raise InvalidInput(
+                    f"update {name} takes a plain function, not {function!r:.80}", code="bad_update_handler"
+                )
+            going_on().updates[checked_name(name)] = function
             return function
 
         return register if function is None else register(function)

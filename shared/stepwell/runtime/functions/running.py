@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import logging
 import random
 from collections.abc import Callable, Mapping, MutableMapping
@@ -9,9 +10,11 @@ from types import MappingProxyType
 from typing import Any
 
 from stepwell.definition.graph import Json
+from stepwell.engine.records import Failure, Resumption
 from stepwell.engine.session import CURRENT, Session
 from stepwell.errors import InvalidInput, NotFound
 from stepwell.runtime.functions.operations import stored
+from stepwell.runtime.steps.binding import binding_of
 
 
 class FunctionSession(Session):
@@ -20,7 +23,9 @@ class FunctionSession(Session):
     state: MutableMapping[str, Any]
     chance: random.Random
     queries: dict[str, Callable[[], Any]]  # what it answers who asks, by name
+    updates: dict[str, Callable[..., Any]]  # what changes it when somebody asks, by name
     is_answering = False  # a query, which changes nothing
+    is_updating = False  # a handler of an update runs
     callbacks = 0  # given out so far
     outer: FunctionSession | None = None  # the parent's, of no use but for this branch
     place = ""  # of its callbacks: the run and the token
@@ -37,6 +42,35 @@ class FunctionSession(Session):
         finally:
             self.is_answering = False
             CURRENT.reset(token)
+
+    def bound(self, came: Resumption) -> Callable[[], Json]:
+        """The call of the update's handler. Raises UserError where there is none, or its input does not fit it."""
+        handler = self.updates.get(came.name)
+        if handler is None:
+            known = ", ".join(sorted(self.updates)) or "none"
+            raise NotFound(f"the run takes no update {came.name!r}", code="unknown_update", hint=f"it takes: {known}")
+        binding = binding_of.__wrapped__(handler)  # a cache would keep it, and with it the whole session
+        arguments = binding.bind(came.payload["input"], None, came.name)
+        return lambda: self._handled(handler, arguments, came.name)
+
+    def _handled(self, handler: Callable[..., Any], arguments: Mapping[str, object], name: str) -> Json:
+        token = CURRENT.set(self)
+        self.is_updating = True
+        try:
+            made = handler(**arguments)
+            if inspect.iscoroutine(made):
+                made.close()
+            return stored(made, f"the answer to {name}")
+        finally:
+            self.is_updating = False
+            CURRENT.reset(token)
+
+    def update(self, came: Resumption) -> Failure | None:
+        try:
+            self.bound(came)()
+        except Exception as error:  # of any type: it is users' code
+            return self._told(error)
+        return None
 
 
 class Logger(logging.LoggerAdapter[logging.Logger]):

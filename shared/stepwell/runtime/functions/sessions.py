@@ -19,8 +19,9 @@ from typing import Any, Protocol
 
 from stepwell.definition.authoring import WORKFLOW_MARK
 from stepwell.definition.graph import Json
+from stepwell.engine.codec import failure_to_json
 from stepwell.engine.forks import parent_of
-from stepwell.engine.records import Failure, Record
+from stepwell.engine.records import Failure, Record, Resumption
 from stepwell.engine.session import Body, foreign_await
 from stepwell.engine.turns import Asked, Failed, Result, Stuck, Suspended, Turn
 from stepwell.errors import Conflict, EngineFault, UserError
@@ -34,6 +35,7 @@ from stepwell.runtime.steps.binding import binding_of
 from stepwell.runtime.steps.failures import failure_of
 from stepwell.runtime.steps.registry import UnknownStepError
 from stepwell.runtime.steps.threads import AttemptTimeoutError, StepInterrupted, StepThreads
+from stepwell.runtime.worker import WriteRecord
 
 _logger = logging.getLogger("stepwell.worker")
 
@@ -103,6 +105,26 @@ class Sessions:
         if error is not None:
             raise Conflict(f"query {name} raised {type(error).__name__}: {error}", code="query_failed") from error
         return made
+
+    async def updated(self, at: Standing, asked: Record, write: WriteRecord) -> Standing | None:
+        """The token once a handler did what the record asks. None: not now, and the session that did it is gone."""
+        session, turn = await self._made(at)
+        if session is None or not isinstance(turn.result, Suspended) or asked.resumption is None:
+            self._told(at, (session, turn))
+            return None
+        made, error = self._threads.run(partial(_updated, session, at, asked, asked.resumption), SESSION_SECONDS)
+        is_kept = False
+        try:
+            record = made if isinstance(made, Record) else _given_up(at, asked, error)
+            is_written = await write(record)
+            is_kept = is_written and record is made
+        finally:
+            if not is_kept:  # what it has in mind, its log has not
+                self._let_go(session)
+        if is_kept:
+            session.passed(record)
+            self._told(at, (session, turn))
+        return at.after(record) if is_written else None
 
     async def _made(self, at: Standing) -> tuple[FunctionSession | None, Turn]:
         """Its session, which is nobody else's until it is kept, and the function's turn."""
@@ -250,7 +272,7 @@ class Sessions:
             slot=slot,
             is_whole=is_whole,
         )
-        session.queries = {}
+        session.queries, session.updates = {}, {}
         session.state, session.place = state, f"{at.run_id}|{at.token.id}"
         session.chance = random.Random(f"{at.run_id} {at.token.id} {slot}")  # noqa: S311 - no secret is made of it
         return session
@@ -320,6 +342,36 @@ def _changed(state: Mapping[str, Any], scope: Mapping[str, Json]) -> dict[str, J
     now = {name: stored(value, f"ctx.state[{name!r}]") for name, value in state.items()}
     now |= dict.fromkeys(scope.keys() - now.keys())
     return {name: value for name, value in now.items() if name not in scope or scope[name] != value}
+
+
+def _updated(session: FunctionSession, at: Standing, asked: Record, came: Resumption) -> Record:
+    """The record with what the handler did. It is not called where there is none, or where its input does not fit."""
+    session.now_ms, payload = asked.at_ms, came.payload
+    try:
+        call = session.bound(came)
+    except UserError as refusal:
+        return _answered(asked, came, error=failure_to_json(_told(at, refusal)), refused=True)
+    try:
+        payload = {"output": call()}
+    except Exception as error:  # of any type: it is users' code
+        payload = {"error": failure_to_json(_told(at, error))}
+    try:
+        writes = _changed(session.state, at.token.scope)
+    except UserError as error:  # the function ends with it when it goes on
+        return _answered(asked, came, error=failure_to_json(_told(at, error)))
+    return replace(_answered(asked, came, **payload), writes=writes)
+
+
+def _answered(asked: Record, came: Resumption, **told: Json) -> Record:
+    return replace(asked, resumption=replace(came, payload={**came.payload, **told}))
+
+
+def _given_up(at: Standing, asked: Record, error: BaseException | None) -> Record:
+    """A handler that came to no end: what it had done is forgotten with its session."""
+    if asked.resumption is None or isinstance(error, EngineFault):
+        raise error or EngineFault("an update without its parts", code="broken_record")
+    failure = _told(at, error or RuntimeError("the handler came to no end"))
+    return _answered(asked, asked.resumption, error=failure_to_json(failure), refused=True)
 
 
 def _can_go_on(session: FunctionSession, at: Standing) -> bool:

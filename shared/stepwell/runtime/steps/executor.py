@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from stepwell.definition.authoring import Directive, StepDefaults
 from stepwell.definition.graph import Json, Step
 from stepwell.engine.actions import Outcome
-from stepwell.engine.records import Failure, Pause
+from stepwell.engine.records import Failure, Pause, Record
 from stepwell.engine.retry import Policy, resolve_policy
 from stepwell.errors import PortError, StepError, Transient, UserError
 from stepwell.limits import SESSIONS_KEPT, STEP_TIMEOUT_MS
@@ -25,7 +25,7 @@ from stepwell.runtime.steps.context import StepContext
 from stepwell.runtime.steps.failures import CallError, failure_of
 from stepwell.runtime.steps.registry import Registry
 from stepwell.runtime.steps.threads import AttemptTimeoutError, StepInterrupted, StepThreads
-from stepwell.runtime.worker import StepCall
+from stepwell.runtime.worker import StepCall, WriteRecord
 
 if TYPE_CHECKING:
     from stepwell.runtime.functions.sessions import Sessions
@@ -93,6 +93,9 @@ class FunctionSteps:
 
     async def answered(self, at: Standing, logbook: Logbook, query: str) -> Json:
         return await self._sessions_of(logbook).answered(at, query)
+
+    async def updated(self, at: Standing, logbook: Logbook, asked: Record, write: WriteRecord) -> Standing | None:
+        return await self._sessions_of(logbook).updated(at, asked, write)
 
     def _sessions_of(self, logbook: Logbook) -> Sessions:
         if self._sessions is None:
