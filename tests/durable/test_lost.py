@@ -27,6 +27,13 @@ async def careful(ctx):
 @workflow
 async def careless(ctx):
     return await ctx.step(deadly)
+
+@workflow
+async def tidy(ctx):
+    try:
+        await ctx.sleep("1h")
+    finally:
+        await ctx.step(deadly)
 """
 
 
@@ -63,3 +70,12 @@ def test_a_function_that_kills_its_workers_itself_comes_to_an_end(kit: Stepwell)
     assert run.status == "failed"
     assert run.error is not None
     assert run.error["type"] == "worker_lost"
+
+
+def test_one_that_kills_its_workers_while_it_cleans_up_is_cancelled_all_the_same(kit: Stepwell) -> None:
+    run = kit.start("tidy")
+    assert run.status == "waiting"
+    run_now(kit._parts.service.cancel(run.id, "enough", "ana"))
+    die(kit, run, 1)
+    die(kit, run, 2)
+    assert (run.status, run.view["cancelled_by"]) == ("cancelled", "ana")

@@ -252,3 +252,12 @@ def test_a_cancel_ends_what_the_branches_do(flows: Flows) -> None:
     assert run.cancel("enough")
     assert run.status == "cancelled"
     assert [one.status for one in kit.runs("child")] == ["cancelled"]
+
+
+def test_children_within_all_are_all_started_however_they_are_nested(flows: Flows, sessions: int) -> None:
+    kit = flows(flow("""
+return await ctx.all(
+    ctx.all(ctx.child(child, 1), ctx.child(child, 2)), ctx.child(child, 3), ctx.all(ctx.child(child, 4)),
+)
+"""), sessions=sessions)  # fmt: skip
+    assert ended(kit, "") == [[1, 2], 3, [4]]

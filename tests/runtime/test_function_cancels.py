@@ -63,6 +63,15 @@ async def returns(ctx):
         await ctx.sleep("1h")
     except Cancelled:
         return "all is well"
+
+@workflow
+async def locks(ctx):
+    async with ctx.lock("a"):
+        try:
+            await ctx.sleep("1h")
+        finally:
+            async with ctx.lock("b"):
+                pass
 """
 
 
@@ -165,3 +174,9 @@ def test_a_time_to_clean_up_that_cannot_be_is_told(tmp_path: Path, cleanup: str)
     )
     with pytest.raises(Exception, match=r"hotel.py:\d: error"):
         Stepwell(tmp_path)
+
+
+def test_one_that_asks_for_a_second_lock_then_is_cancelled_all_the_same(kit: Stepwell) -> None:
+    run = began(kit, "locks")
+    run.cancel()
+    assert (run.status, run.error) == ("cancelled", None)

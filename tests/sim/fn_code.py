@@ -11,6 +11,7 @@ from typing import Any
 from zlib import crc32
 
 from stepwell.definition.authoring import WORKFLOW_MARK, Retry
+from stepwell.errors import Cancelled
 from stepwell.runtime.functions.context import Context
 from stepwell.runtime.functions.failures import OperationFailed
 from stepwell.runtime.functions.sessions import Sessions
@@ -79,6 +80,8 @@ class _Interpreter:
                 return round(ctx.now().timestamp() * 1_000)
             case "try":
                 return await self._tried(one, last)
+            case "finally" | "shield":
+                return await (self._at_last if one["do"] == "finally" else self._shielded)(one, last)
             case "patched":
                 is_new = self._deployed() > 1 and ctx.patched(one["name"])
                 return await self.sequence(one["new" if is_new else "old"], last)
@@ -91,6 +94,24 @@ class _Interpreter:
             return await self.sequence(one["body"], last)
         except OperationFailed as error:
             return ["caught", error.type, await self.sequence(one["else"], last)]
+
+    async def _at_last(self, one: Statement, last: int) -> Any:
+        """As try and finally are, but quiet where a worker that died has left it behind."""
+        try:
+            values = await self.sequence(one["body"], last)
+        except GeneratorExit:
+            raise
+        except BaseException:
+            await self.sequence(one["after"], last)
+            raise
+        return [values, await self.sequence(one["after"], last)]
+
+    async def _shielded(self, one: Statement, last: int) -> Any:
+        """It swallows the cancel, and goes on as if nothing were."""
+        try:
+            return await self.sequence(one["body"], last)
+        except Cancelled:
+            return ["cancelled", await self.sequence(one["after"], last)]
 
     def _awaitable(self, one: Statement, last: int) -> Awaitable[Any]:
         ctx = self._ctx

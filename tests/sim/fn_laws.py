@@ -15,11 +15,22 @@ from uuid import UUID
 from stepwell.definition.child_names import child_names
 from stepwell.engine.fold import fold
 from stepwell.engine.journal import LOST, PATCH
-from stepwell.engine.records import ROOT, End, Fork, Kind, Record, Status
+from stepwell.engine.records import ROOT, CleanUp, End, Fork, Kind, Record, Status
 from stepwell.engine.token import Token
 from tests.sim.fn_code import BODY, Statement, digest
 from tests.sim.fn_programs import said
-from tests.sim.fn_shapes import OddLogError, from_json, is_for_code, is_one_wait, kind_of, name_of, parked_of, shown_of
+from tests.sim.fn_shapes import (
+    OddLogError,
+    from_json,
+    is_for_code,
+    is_one_wait,
+    kind_of,
+    leaf_of,
+    name_of,
+    parked_of,
+    shown_of,
+    wrapped,
+)
 from tests.sim.world import World
 
 _LOST = ("worker_lost", "outcome_unknown")  # what becomes of a step whose workers died: no program's doing
@@ -28,6 +39,10 @@ _ENDS = {"event_timeout", "approval_timeout", "children_timeout"}  # uncaught, t
 
 class _Cut(Exception):
     """The log ends where the program would go on."""
+
+
+class _Interrupted(Exception):
+    """The run is cancelled while an operation is awaited."""
 
 
 class _Raised(Exception):
@@ -59,6 +74,7 @@ class Life:
     chance: random.Random
     at: int = 0  # of the record that comes next
     patches: dict[str, bool] = field(default_factory=dict)
+    cleaning: CleanUp | None = None  # it was told of its run's cancel
     expected: list[tuple[int, str, str]] = field(default_factory=list)  # (slot, kind, name) of each operation
 
 
@@ -101,12 +117,12 @@ class Plain:
             value = self._sequence(life, body, last)
         except _Cut:
             return None
-        except _Raised as raised:
+        except (_Raised, _Interrupted) as raised:
             record = self._take_return(life)
-            if record is not None:
+            if record is not None and isinstance(raised, _Raised) and life.cleaning is None:
                 self._check_failure(life, record, raised)
             return None
-        return None if self._take_return(life) is None else (value,)
+        return None if self._take_return(life) is None or life.cleaning else (value,)
 
     def _take_return(self, life: Life) -> Record | None:
         """The function's end; None where it was ended from outside before that was written."""
@@ -114,6 +130,8 @@ class Plain:
             record = self._next(life)
         except _Cut:
             return None
+        except _Interrupted:  # it had come to its end before
+            return self._take_return(life)
         if LOST in record.rules and isinstance(record.next, End):
             return None  # of an operation or of the function itself: only that could say
         if LOST in record.rules:
@@ -124,6 +142,9 @@ class Plain:
             )
         if life.at < len(life.records) and isinstance(record.next, End):
             raise OddLogError(f"{life.token} slot {record.slot} ends it, and records follow")
+        if life.cleaning is not None:
+            ended = (record.output, record.error, record.next)
+            self._is(life, record, "it ends, cleaned up,", ended, (None, None, End(life.cleaning.status)))
         return record
 
     def _check_end(self, life: Life, record: Record, value: Any) -> None:
@@ -163,6 +184,8 @@ class Plain:
                 return life.now_ms
             case "try":
                 return self._tried(life, one, last)
+            case "finally" | "shield":
+                return (self._at_last if one["do"] == "finally" else self._shielded)(life, one, last)
             case "patched":
                 return self._sequence(life, one["new" if self._patched(life, one["name"]) else "old"], last)
             case "raise":
@@ -177,11 +200,34 @@ class Plain:
                 raise
             return ["caught", raised.type, self._sequence(life, one["else"], last)]
 
+    def _at_last(self, life: Life, one: Statement, last: int) -> list[Any]:
+        try:
+            values = self._sequence(life, one["body"], last)
+        except (_Raised, _Interrupted):
+            self._sequence(life, one["after"], last)
+            raise
+        return [values, self._sequence(life, one["after"], last)]
+
+    def _shielded(self, life: Life, one: Statement, last: int) -> list[Any]:
+        try:
+            return self._sequence(life, one["body"], last)
+        except _Interrupted:
+            return ["cancelled", self._sequence(life, one["after"], last)]
+
     def _patched(self, life: Life, name: str) -> bool:
         """As the next record says."""
         if name not in life.patches:
-            life.patches[name] = PATCH + name in self._peek(life).rules
+            life.patches[name] = PATCH + name in self._that_tells(life).rules
         return life.patches[name]
+
+    def _that_tells(self, life: Life) -> Record:
+        """Of patches: what was under way at the cancel may have no record, and the clean-up's tells then."""
+        record, at = self._peek(life), life.at
+        if isinstance(record.next, CleanUp):
+            life.at += 1
+            record = self._peek(life)
+        life.at = at
+        return record
 
     # -- records
 
@@ -196,7 +242,7 @@ class Plain:
             if self._is_over(life.token):
                 raise _Cut
             raise OddLogError(f"{life.token} ends at {records[-1] if records else 'nothing'}, and the program goes on")
-        if records[life.at].kind is Kind.ENDED:
+        if records[life.at].kind is Kind.ENDED and not isinstance(records[life.at].next, CleanUp):
             raise _Cut
         return records[life.at]
 
@@ -208,6 +254,9 @@ class Plain:
     def _next(self, life: Life) -> Record:
         record = self._peek(life)
         life.at += 1
+        if isinstance(record.next, CleanUp):
+            life.cleaning, life.now_ms = record.next, record.at_ms
+            raise _Interrupted
         return record
 
     def _first(self, life: Life, kind: str, name: str) -> Record:
@@ -253,12 +302,13 @@ class Plain:
 
     def _together(self, life: Life, one: Statement, last: int) -> Any:
         kind, of = one["do"], one["of"]
-        if kind == "all" and all(each.get("do") == "child" for each in of):
-            return self._children(life, of, "all")
+        leaves = [leaf_of(each) for each in of]
+        if kind == "all" and all(leaf.get("do") == "child" for leaf in leaves):
+            return [wrapped(each, value) for each, value in zip(of, self._children(life, leaves, "all"), strict=True)]
         if not is_one_wait(kind, of):
             return self._fork(life, kind, kind, of, last)
         if len(of) == 1:
-            value = self._wait(life, of[0]["do"], name_of(of[0]), of)
+            value = self._wait(life, leaves[0]["do"], name_of(leaves[0]), of)
             return [value] if kind == "all" else [0, value]
         return self._wait(life, "all" if kind == "all" else "any", kind, of)
 
@@ -332,7 +382,7 @@ class Plain:
         """Of one thing, the first of several, or all of them."""
         record = self._first(life, kind, name)
         parked = parked_of(record)
-        limits = [each["seconds"] * 1_000 for each in of]
+        limits = [leaf_of(each)["seconds"] * 1_000 for each in of]
         self._is(life, record, "its time is up after", (parked.until_ms or 0) - parked.since_ms, min(limits))
         came = []
         while True:
@@ -347,7 +397,7 @@ class Plain:
             raise _Raised(f"{parked.kind}_timeout")
         if last.kind == "rejected":
             raise _Raised("rejected")
-        values = {one.arm: self._brought(life, end, of[one.arm], one) for one in came}
+        values = {one.arm: wrapped(of[one.arm], self._brought(life, end, leaf_of(of[one.arm]), one)) for one in came}
         if kind == "any":
             return [last.arm, values[last.arm]]
         if kind == "all":
@@ -376,12 +426,12 @@ class Plain:
         width = record.next.width if isinstance(record.next, Fork) else -1
         self._is(life, record, "its branches are", width, len(of))
         try:
-            join: Record | None = self._next(life)
-        except _Cut:
-            join = None
+            join: Record | _Cut | _Interrupted = self._next(life)
+        except (_Cut, _Interrupted) as over:
+            join = over
         brought = [self._branch(life, record, index, one, last) for index, one in enumerate(of)]
-        if join is None:
-            raise _Cut
+        if not isinstance(join, Record):
+            raise join
         if join.kind is not Kind.JOINED:
             raise OddLogError(f"{life.token} slot {join.slot} is {join.kind} behind a fork")
         life.now_ms = join.at_ms

@@ -12,16 +12,19 @@ from stepwell.engine import effects as engine_effects
 from stepwell.engine import fold as engine_fold
 from stepwell.engine import writing
 from stepwell.engine.journal import Entry
-from stepwell.engine.records import Kind, Record
+from stepwell.engine.records import CleanUp, Kind, Record
 from stepwell.engine.session import Session
 from stepwell.engine.token import Token
 from stepwell.runtime.functions import sessions
 from stepwell.runtime.functions.sessions import Sessions
+from stepwell.runtime.worker import Worker
 
 _of_join = engine_effects._of_join
 _record = writing.record
 _returned = engine_fold._returned
 _run = Session._run
+_take = Session._take
+_append = Worker._append
 _can_go_on = sessions._can_go_on
 _journal = Sessions._journal
 _new_records = Sessions._new_records
@@ -123,7 +126,39 @@ def session_of_another_life() -> Iterator[None]:
         yield
 
 
+@contextmanager
+def cancel_untold() -> Iterator[None]:
+    """A session that is kept goes on awaiting what it awaited when its run was cancelled."""
+
+    def take(self: Session, record: Record, *rest: Any) -> None:
+        if isinstance(record.next, CleanUp):
+            self._journal.take(record)
+        else:
+            _take(self, record, *rest)
+
+    with mock.patch.object(Session, "_take", take):
+        yield
+
+
+@contextmanager
+def committed_after_cancel() -> Iterator[None]:
+    """A worker whose slot was taken by the cancel writes its step's result behind it."""
+
+    async def append(self: Worker, at: Any, record: Record) -> Any:
+        following = await _append(self, at, record)
+        if following is None and record.kind is Kind.STEP and at.graph.function:
+            now = await self._logbook.load(at.run_id, at.token.id)
+            if now is not None and now.token.last is not None and isinstance(now.token.last.next, CleanUp):
+                await self._logbook.append(now, replace(record, slot=now.token.next_slot))
+        return following
+
+    with mock.patch.object(Worker, "_append", append):
+        yield
+
+
 OF_FUNCTIONS = (
+    cancel_untold,
+    committed_after_cancel,
     cached_by_name,
     losers_run_on,
     events_forgotten_by_continue_as,

@@ -17,6 +17,7 @@ from tests.sim.programs import TOPICS, Program
 
 DEEPEST = 2  # combinators within combinators
 _LIMITS_S = (1, 60, 60, 3_600)
+_CLEANUPS_MS = (1_000, 30_000, 600_000)
 
 
 @dataclass(frozen=True)
@@ -52,12 +53,17 @@ def said(given: Mapping[str, Any]) -> Any:
 def make_durable(rng: random.Random) -> Program:
     """A durable function, and those that it starts; now and then small, so that its few races are met often."""
     maker = _Maker(rng)
-    body = maker.small() if rng.random() < 0.4 else maker.sequence(rng.randint(1, 5), DEEPEST)
+    kind = rng.random()
+    body = maker.small() if kind < 0.3 else maker.sequence(rng.randint(1, 5), DEEPEST)
+    is_cancelled = kind > 0.75
+    if is_cancelled:
+        body = [maker.step(), maker.guarded(DEEPEST), maker.step()]
     again = rng.choice([0, 0, 0, 1, 2])
     leaves = [make_leaf(rng, "graph0")] if "graph0" in maker.calls else []
     stays = rng.random() < 0.3
     settings = {topic: EventSettings(consume_on_read=False) for topic in TOPICS} if stays else {}
-    made, *kids = (_durable(name) for name in ("sim", "kid0", "kid1"))
+    cleanup_ms = rng.choice([0, *_CLEANUPS_MS])
+    made, *kids = (_durable(name, cleanup_ms) for name in ("sim", "kid0", "kid1"))
     callees = (
         [replace(one, graph=replace(one.graph, events=settings)) for one in (*kids, *leaves)] if maker.calls else []
     )
@@ -67,7 +73,7 @@ def make_durable(rng: random.Random) -> Program:
         input={"body": body, "again": again},
         callees=tuple(callees),
         events=tuple((rng.choice(TOPICS), f"e{number}", rng.randint(0, 3)) for number in range(rng.randint(0, 4))),
-        calls=_calls(rng),
+        calls=(*_calls(rng), *((("cancel", rng.choice([0, 1, 1, 1, 5, 30])),) if is_cancelled else ())),
         page=rng.choice([0, 0, 2]),
         chunk=rng.choice([0, 0, 1]),
         idle=False,
@@ -77,9 +83,9 @@ def make_durable(rng: random.Random) -> Program:
     )
 
 
-def _durable(name: str) -> Durable:
-    nodes = {name: Node(name), **FORKS}
-    graph = Graph(name, f"sha256:{name}", "function", name, nodes, {}, function=f"python:sim.{name}")
+def _durable(name: str, cleanup_ms: int) -> Durable:
+    nodes, run = {name: Node(name), **FORKS}, f"python:sim.{name}"
+    graph = Graph(name, f"sha256:{name}", "function", name, nodes, {}, function=run, cleanup_ms=cleanup_ms)
     return Durable(graph, {}, {}, frozenset(), (), ())
 
 
@@ -126,13 +132,27 @@ class _Maker:
         if kind < 0.35 and depth:
             return {"do": "try", "body": self.sequence(rng.randint(1, 2), depth - 1),
                     "else": self.sequence(rng.randint(0, 1), 0)}  # fmt: skip
-        if kind < 0.42 and depth:
+        if kind < 0.4 and depth:
+            return self.guarded(depth)
+        if kind < 0.47 and depth:
             self.patches += 1
             return {"do": "patched", "name": f"p{self.patches}", "new": self.sequence(rng.randint(1, 2), 0),
                     "old": self.sequence(rng.randint(0, 1), 0)}  # fmt: skip
         if kind < 0.6:
             return self.plain()
         return self.operation()
+
+    def guarded(self, depth: int) -> Statement:
+        """What cleans up behind its body: whatever comes of that, or where the run is cancelled, which it swallows."""
+        rng = self.rng
+        after = [rng.choice([self.step, self.nap, self.nap, self.operation])() for _ in range(rng.randint(0, 2))]
+        within = [self.nap, self.wait, self.step, lambda: self.together(1), lambda: self.statement(depth - 1)]
+        return {"do": rng.choice(["finally", "finally", "shield"]),
+                "body": [rng.choice(within)() for _ in range(rng.randint(1, 3))],
+                "after": [*after, self.step()]}  # fmt: skip
+
+    def nap(self) -> Statement:
+        return {"do": "sleep", "seconds": self.rng.choice([1, 5, 60])}
 
     def plain(self) -> Statement:
         """What leaves no record of its own."""

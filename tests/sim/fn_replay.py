@@ -80,10 +80,14 @@ def _fits(at: Standing, turn: Turn, record: Record) -> bool:
     """Whether this turn is what made the record."""
     is_all = record.kind in {Kind.STEP, Kind.BEGAN} and (record.error is not None or record.kind is Kind.BEGAN)
     if at.token.branch is None and not is_all:
-        anew = dict(at.token.scope) if isinstance(turn.result, ContinueAs) else {}
+        is_anew = isinstance(turn.result, ContinueAs) and at.token.cleaning is None
+        anew = dict(at.token.scope) if is_anew else {}
         if dict(record.writes or {}) != {**anew, **turn.writes}:
             return False
     match turn.result:
+        case Completed() | Failed() | ContinueAs() if at.token.cleaning is not None:
+            end = End(at.token.cleaning.status)
+            return (record.kind, record.next, record.output, record.error) == (Kind.RETURNED, end, None, None)
         case Suspended(asked, slot):
             return slot < 0 and (asked.kind, asked.name) == (kind_of(record), record.node)
         case Completed(value):

@@ -31,8 +31,10 @@ def shown_of(one: Statement, value: Any) -> Any:
 
 
 def _of_all(of: Sequence[Statement], value: Any) -> list[Any]:
-    if all(each.get("do") == "child" for each in of):
-        return [value[name] for name in child_names([(each["workflow"], None) for each in of])]
+    leaves = [leaf_of(each) for each in of]
+    if all(leaf.get("do") == "child" for leaf in leaves):
+        names = child_names([(leaf["workflow"], None) for leaf in leaves])
+        return [wrapped(each, value[name]) for each, name in zip(of, names, strict=True)]
     parts = [value] if is_one_wait("all", of) and len(of) == 1 else value
     return [shown_of(each, part) for each, part in zip(of, parts, strict=True)]
 
@@ -46,10 +48,29 @@ def _of_first(of: Sequence[Statement], value: Any) -> list[Any]:
     return [int(winner), shown_of(of[int(winner)], part)]
 
 
+def leaf_of(one: Statement) -> Statement:
+    """The wait, or the child run, that this is: `all` or `first` of a single one is nothing more than that."""
+    if one.get("do") not in _SINGLE or len(one["of"]) != 1:
+        return one
+    leaf = leaf_of(one["of"][0])
+    return leaf if leaf.get("do") in _SINGLE[one["do"]] else one
+
+
+def wrapped(one: Statement, value: Any) -> Any:
+    """What the program makes of what its leaf brought."""
+    if leaf_of(one) is one:
+        return value
+    inner = wrapped(one["of"][0], value)
+    return [inner] if one["do"] == "all" else [0, inner]
+
+
+_SINGLE = {"all": {"event", "approval", "child"}, "first": {"event", "approval", "sleep"}}
+
+
 def is_one_wait(kind: str, of: Sequence[Statement]) -> bool:
     """Whether all that is awaited together is one wait."""
     kinds = {"event", "approval"} | ({"sleep"} if kind == "first" else set())
-    return all(each.get("do") in kinds for each in of)
+    return all(leaf_of(each).get("do") in kinds for each in of)
 
 
 def name_of(one: Statement) -> str:

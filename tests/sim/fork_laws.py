@@ -13,7 +13,7 @@ from stepwell.engine.fold import fold
 from stepwell.engine.forks import Branches, pages
 from stepwell.engine.join import arrival_of, joined_record
 from stepwell.engine.names import Moment
-from stepwell.engine.records import ROOT, Kind, Record
+from stepwell.engine.records import ROOT, CleanUp, Kind, Record
 from stepwell.engine.token import Token
 from stepwell.runtime.logbook import run_info
 from tests.sim.tree import Logs, Opened, all_forks, ancestry, completed, fired, forks_of, is_cancel
@@ -185,8 +185,14 @@ def law_6_branches(world: World, logs: dict[str, list[Record]]) -> Iterator[str]
     forks = {(opened.parent, opened.slot): opened for opened in all_forks(logs)}
     for token in sorted(later - {ROOT}):
         above = [forks[place] for place in ancestry(token)]
-        if not any(fired(opened) or len(pages(opened.fork.width)) > 1 for opened in above):
+        is_of_clean_up = any(opened.parent == ROOT and _is_told(logs[ROOT][: opened.slot]) for opened in above)
+        if not is_of_clean_up and not any(fired(opened) or len(pages(opened.fork.width)) > 1 for opened in above):
             yield f"law 6: the cancel was acknowledged, and {token} committed a step after it"
+
+
+def _is_told(before: list[Record]) -> bool:
+    """Whether a durable function knows by then that its run is cancelled."""
+    return any(isinstance(record.next, CleanUp) for record in before)
 
 
 def law_9_calls(world: World, logs: dict[str, list[Record]]) -> Iterator[str]:

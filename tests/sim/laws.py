@@ -10,13 +10,14 @@ from itertools import pairwise
 
 from stepwell.engine.codec import decode_record, decode_token, encode_record, encode_token
 from stepwell.engine.fold import fold
-from stepwell.engine.records import ROOT, Arm, Goto, Kind, Record
+from stepwell.engine.records import ROOT, Arm, CleanUp, Goto, Kind, Record
 from stepwell.engine.token import Token
 from stepwell.errors import ExpressionError
 from stepwell.runtime.messages import DeadLetter, Wake, from_json
 from stepwell.runtime.ports import Event
 from tests.sim.child_laws import laws_of_children, laws_of_quiet_children
 from tests.sim.dag_laws import laws_of_dags
+from tests.sim.fn_cancels import laws_of_clean_ups
 from tests.sim.fn_laws import laws_of_functions
 from tests.sim.fn_replay import laws_of_replays
 from tests.sim.fork_laws import (
@@ -68,6 +69,7 @@ def _check_end_of(world: World) -> None:
         laws_of_dags,
         laws_of_undoing,
         laws_of_functions,
+        laws_of_clean_ups,
         laws_of_replays,
         _extra_runs,
     ):
@@ -174,7 +176,7 @@ def _law_2_commits(world: World, token: str, log: list[Record]) -> Iterator[str]
     for record in log:
         if record.kind is Kind.STEP:
             seen[entered, record.node, record.attempt, 0] += 1
-        if isinstance(record.next, Goto) or record.kind is Kind.RESUMED:
+        if isinstance(record.next, Goto | CleanUp) or record.kind is Kind.RESUMED:
             entered = record.slot + 1
     for key, count in seen.items():
         if count > 1:
@@ -200,6 +202,8 @@ def _law_4_events(world: World, logs: dict[str, list[Record]]) -> Iterator[str]:
 def _law_6_cancel(world: World, logs: dict[str, list[Record]]) -> Iterator[str]:
     acknowledged, log = world.seen.cancelled_at_slot, logs[ROOT]
     later = [] if acknowledged is None else log[acknowledged + 1 :]
+    if any(isinstance(record.next, CleanUp) for record in log[: len(log) - len(later)]):
+        later = []  # a function may clean up: its own laws say how
     if any(record.kind not in {Kind.UNDONE, Kind.ENDED} for record in later):  # what is undone can be terminated
         yield f"law 6: the cancel was acknowledged at slot {acknowledged}, and the log has {len(log)} records"
 

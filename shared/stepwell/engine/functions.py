@@ -92,7 +92,8 @@ def _operation(moment: Moment, token: Token, turn: Turn, asked: Asked, slot: int
     if asked.step is not None:
         return _step(moment, token, asked.step, asked, slot)
     if asked.locks and token.locks is not None:
-        return Write(_returned(moment, token, turn, error=_LOCKED_ALREADY, next=End(Status.FAILED)))
+        error = None if token.cleaning is not None else _LOCKED_ALREADY
+        return Write(_returned(moment, token, turn, error=error, next=_broken(token)))
     if asked.kind == UNLOCK:
         following = Goto(moment.graph.start)
         return Write(record(moment, token, Kind.MOVED, UNLOCK, writes=turn.writes, rules=(UNLOCK,), next=following))
@@ -133,7 +134,7 @@ def lost(moment: Moment, token: Token, failure: Failure) -> Record:
     """
     start = moment.graph.start
     again = token.last is not None and LOST in token.last.rules
-    following: Next = End(Status.FAILED) if again else Goto(start)
+    following: Next = _broken(token) if again else Goto(start)
     return record(moment, token, Kind.STEP, start, attempt=failure.attempts, error=failure, writes={}, rules=(LOST,),
                   next=following)  # fmt: skip
 
@@ -183,6 +184,11 @@ def _wait_for_code(moment: Moment, token: Token, failure: Failure) -> Record:
     data = {"type": failure.type, "message": failure.message, **(failure.data if failure.data else {})}
     parked = Parked(CODE, (Arm("event", (topic,)),), until_ms, timer_arm=0, data=data, since_ms=moment.now_ms)
     return record(moment, token, Kind.WAITING, moment.graph.start, attempt=again, parked=parked)
+
+
+def _broken(token: Token) -> End:
+    """Whatever becomes of a clean-up, its run ends as it was to end."""
+    return End(Status.FAILED if token.cleaning is None else token.cleaning.status)
 
 
 def _completed(moment: Moment, token: Token) -> Next:

@@ -10,7 +10,7 @@ replaying is what a session does, and one that is kept goes on with the records 
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Iterator
 from contextvars import ContextVar
 from itertools import islice
 from typing import Any, TypeAlias
@@ -23,6 +23,7 @@ from stepwell.errors import Cancelled, EngineFault
 
 Body: TypeAlias = Coroutine[Any, Any, object]
 
+_CLOSES = 20  # of one function: one more for each `finally` around what it awaits
 CURRENT: ContextVar[Session] = ContextVar("session")  # whose function is running now
 
 
@@ -71,7 +72,7 @@ class Session:
     @property
     def is_replaying(self) -> bool:
         """Whether the log holds already what the function is coming to."""
-        return self._is_closed or self._is_updated_again or self._next() is not None
+        return self._is_closed or self._is_updated_again or next(self._coming(), None) is not None
 
     @property
     def asked(self) -> Asked | None:
@@ -95,7 +96,7 @@ class Session:
     def patched(self, name: str) -> bool:
         """Whether the code after a patch is to run: it is in what comes here first, and stays as it was found."""
         if name not in self._recorded:
-            coming = self._next()
+            coming = next((entry for entry in self._coming() if entry.kind != INTERRUPTED), None)
             in_force = coming is None or name in coming.patches
             self._recorded[name] = in_force
             if in_force:
@@ -122,19 +123,29 @@ class Session:
         self._is_closed = True
         try:
             _close_unstarted(self._asked)
-            self._body.close()
-        except Exception:  # its log says where it stands: what a `finally` meets here will be met again in its place
-            return
+            for _ in range(_CLOSES):
+                if self._closed():
+                    break
         finally:
             CURRENT.reset(token)
 
+    def _closed(self) -> bool:
+        """Whether it is over. A `finally` that awaits is thrown out of that, too."""
+        try:
+            self._body.close()
+        except RuntimeError:
+            return False
+        except Exception:  # its log says where it stands: what a `finally` meets here will be met again in its place
+            return True
+        return True
+
     # -- running
 
-    def _next(self) -> Entry | None:
-        """The operation that the log has next: looked for only when the function wants to know."""
+    def _coming(self) -> Iterator[Entry]:
+        """What the log has next: looked for only when the function wants to know."""
         records, at = self._ahead
         ahead = Journal()
-        return next((entry for record in islice(records, at, None) if (entry := ahead.take(record)) is not None), None)
+        return (entry for record in islice(records, at, None) if (entry := ahead.take(record)) is not None)
 
     def _update_again(self, record: Record, came: Resumption) -> None:
         """As it was made when the function stood here. What its code says now must not be another thing."""
@@ -157,7 +168,7 @@ class Session:
         entry = self._journal.take(record)
         if entry is None or isinstance(self._result, Stuck):
             return
-        if entry.kind == LOST and self._asked is None:  # who lost its workers awaits nothing more: its end stands
+        if entry.kind in (LOST, INTERRUPTED) and self._asked is None:  # who awaits nothing more: its end stands
             return
         if entry.kind != INTERRUPTED and entry.slot == record.slot and not self._fits(entry):
             return
@@ -186,7 +197,9 @@ class Session:
 
     def _run(self, entry: Entry | None, records: list[Record], following: int) -> None:
         """To the next operation, or to the end."""
-        asked, self._asked, self._fresh, self._ahead = self._asked, None, [], (records, following)
+        asked, self._asked, self._ahead = self._asked, None, (records, following)
+        if entry is None or entry.kind != INTERRUPTED:  # what was interrupted may have no record to name them
+            self._fresh = []
         token = CURRENT.set(self)
         _close_unstarted(asked)
         try:

@@ -86,7 +86,7 @@ def together(awaited: Sequence[Awaitable[Any]], *, name: str = "all", max_concur
         return Nothing()
     operations = [one for one in awaited if isinstance(one, Operation)]
     if len(operations) == len(awaited) and not max_concurrency:
-        if all(one.asked.call is not None for one in operations):
+        if all(one.asked.call is not None and len(one.asked.call.children) == 1 for one in operations):
             return _children(operations)
         if all(one.asked.wait is not None and not one.asked.wait.arms and not one.is_timer for one in operations):
             return _waits("all", operations)

@@ -1,0 +1,107 @@
+"""A session whose run is cancelled: what it knew of patches, and what it had come to, outlast that."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Awaitable, Callable, Generator
+from typing import Any
+
+import pytest
+
+from stepwell.engine.journal import PATCH
+from stepwell.engine.records import CleanUp, Failure, Goto, Kind, Record, Status
+from stepwell.engine.session import Session
+from stepwell.engine.turns import Asked, Completed, Suspended
+from stepwell.errors import Cancelled
+
+INTERRUPT = Record(0, Kind.ENDED, "cancel:1", 5, "f", next=CleanUp(Status.CANCELLED, 99), reason="enough")
+
+
+class Step:
+    """An operation that is awaited."""
+
+    def __init__(self, name: str) -> None:
+        self._asked = Asked("step", name)
+
+    def __await__(self) -> Generator[Asked, Any, Any]:
+        return (yield self._asked)
+
+
+def step(name: str) -> Awaitable[Any]:
+    return Step(name)
+
+
+def session_of(body: Callable[[Callable[[str], bool]], Any]) -> Session:
+    made: list[Session] = []
+    begun = Session(
+        body(lambda name: made[0].patched(name)),  # noqa: PLW0108 - there is none yet
+        0,
+        raised=lambda failure, asked: RuntimeError(failure.type),
+        told=lambda error: Failure(type(error).__name__, "step", str(error)),
+        stored=lambda value: value,  # type: ignore[arg-type,return-value]  # plain values alone
+    )
+    made.append(begun)
+    return begun
+
+
+async def patched(is_patched: Callable[[str], bool]) -> None:
+    """Its step is under way when it is cancelled, so that no record names the patch before the clean-up's."""
+    is_new = is_patched("p")
+    try:
+        await step("work")
+    except Cancelled:
+        await step("new" if is_new else "old")
+
+
+async def tidy(is_patched: Callable[[str], bool]) -> None:
+    try:
+        try:
+            await step("work")
+        finally:
+            await step("sweep")
+    finally:
+        await step("lock up")
+
+
+async def quick(is_patched: Callable[[str], bool]) -> int:
+    return 1
+
+
+def warm() -> Session:
+    session = session_of(patched)
+    session.begin([])
+    session.go_on([INTERRUPT])
+    return session
+
+
+def cold(*records: Record) -> Session:
+    session = session_of(patched)
+    session.begin([INTERRUPT, *records])
+    return session
+
+
+@pytest.mark.parametrize("made", [warm, cold])
+def test_the_clean_up_tells_of_the_patch_that_nothing_before_it_told_of(made: Callable[[], Session]) -> None:
+    session = made()
+    assert session.result() == Suspended(Asked("step", "new"))
+    assert session.patches() == ("p",)
+
+
+def test_a_replay_takes_the_patch_from_the_clean_up() -> None:
+    begun = Record(1, Kind.STEP, "wake:1", 6, "new", rules=(f"{PATCH}p",), next=Goto("f"))
+    assert cold(begun).result() == Completed(None)
+    old = Record(1, Kind.STEP, "wake:1", 6, "old", next=Goto("f"))
+    assert cold(old).result() == Completed(None)
+
+
+def test_a_function_that_had_come_to_its_end_keeps_it() -> None:
+    session = session_of(quick)
+    session.begin([INTERRUPT])
+    assert session.result() == Completed(1)
+
+
+def test_a_function_that_is_let_go_does_not_clean_up() -> None:
+    session = session_of(tidy)
+    session.begin([])
+    session.close()
+    assert inspect.getcoroutinestate(session._body) == inspect.CORO_CLOSED
