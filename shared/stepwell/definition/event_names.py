@@ -11,7 +11,8 @@ WAITED_FOR = {
     "callback": "CALLBACK_COMPLETED",
 }
 OWN_EVENTS = frozenset({"SCHEDULE_REACHED", "AGENT_COMPLETED"})  # a timer's and a child run's end
-OWN_PREFIXES = ("governance.", "stepwell.")
+OWN_PREFIX = "stepwell."  # of what is kept as an event, and never sent
+OWN_PREFIXES = ("governance.", OWN_PREFIX)
 
 
 def is_own(name: str) -> bool:

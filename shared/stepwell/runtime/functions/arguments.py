@@ -10,6 +10,7 @@ from typing import Any
 
 from stepwell.definition.authoring import WORKFLOW_MARK, Duration
 from stepwell.definition.durations import parse_duration, show_duration
+from stepwell.definition.event_names import OWN_PREFIX
 from stepwell.definition.expressions import compile_expression
 from stepwell.definition.graph import Json
 from stepwell.definition.text import NAME, NAME_HINT
@@ -76,6 +77,14 @@ def check_width(awaited: Sequence[Awaitable[Any]], what: str) -> None:
     for one in awaited:
         if not inspect.isawaitable(one):
             raise InvalidInput(f"`{what}` takes what can be awaited, not {one!r:.80}", code="bad_value")
+
+
+def event_name(name: str) -> str:
+    """Raises InvalidInput for one under which Stepwell keeps what is its own, such as a run's updates."""
+    if checked_name(name).startswith(OWN_PREFIX):
+        raise InvalidInput(f"nobody sends an event {name!r}", code="bad_name",
+                           hint=f"names that begin with {OWN_PREFIX} are Stepwell's own")  # fmt: skip
+    return name
 
 
 def checked_name(name: str) -> str:

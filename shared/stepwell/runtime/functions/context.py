@@ -22,7 +22,15 @@ from stepwell.limits import (
     KEY_CHARACTERS,
     LOCKS,
 )
-from stepwell.runtime.functions.arguments import called, check_width, checked_name, condition, limit_ms_of, reference
+from stepwell.runtime.functions.arguments import (
+    called,
+    check_width,
+    checked_name,
+    condition,
+    event_name,
+    limit_ms_of,
+    reference,
+)
 from stepwell.runtime.functions.held import Callback, Lock, nothing
 from stepwell.runtime.functions.operations import (
     First,
@@ -134,7 +142,7 @@ class Context:
             raise InvalidInput(f"`key` must be text of 1 to {KEY_CHARACTERS} characters", code="bad_key")
         wait = Wait(
             "event",
-            event=checked_name(name),
+            event=event_name(name),
             key=None if key is None else Given(str(key), text=repr(key)),
             match=None if match is None else Given(None, text=condition(match)),
             timeout_ms=limit_ms_of("event", timeout),
