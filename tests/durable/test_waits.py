@@ -102,6 +102,14 @@ async def flow(ctx):
     assert (run.status, run.error["type"], run.error["step"]) == ("timed_out", "event_timeout", "paid")
 
 
+def test_a_heartbeat_that_is_missing_uncaught_ends_the_run_as_timed_out(flows: Flows) -> None:
+    kit = flows(HEAD + '\n@workflow\nasync def flow(ctx):\n    await ctx.callback(heartbeat="1m")\n')
+    run = kit.start("flow")
+    kit.advance("1m")
+    assert run.error is not None
+    assert (run.status, run.error["type"]) == ("timed_out", "heartbeat_timeout")
+
+
 def test_an_expression_that_cannot_be_read_fails_the_run(flows: Flows) -> None:
     kit = flows(
         HEAD

@@ -40,7 +40,9 @@ from stepwell.limits import HOUR_MS, MINUTE_MS
 
 _LOOKS_MS = (MINUTE_MS, 5 * MINUTE_MS, 15 * MINUTE_MS, HOUR_MS)  # how soon a function that is stuck is tried again
 _LOCKED_ALREADY = Failure("lock_nested", "validation", "it asked for a lock while its run, or it, had one already")
-_TIMED_OUT = frozenset({"event_timeout", "approval_timeout", "callback_timeout", "children_timeout"})
+_TIMED_OUT = frozenset(
+    {"event_timeout", "approval_timeout", "callback_timeout", "children_timeout", "heartbeat_timeout"}
+)
 
 
 def asked(moment: Moment) -> AskFunction | None:

@@ -19,22 +19,21 @@ from typing import Any, Protocol
 
 from stepwell.definition.authoring import WORKFLOW_MARK
 from stepwell.definition.graph import Json
-from stepwell.engine.codec import failure_to_json
 from stepwell.engine.forks import parent_of
-from stepwell.engine.records import Failure, Record, Resumption
-from stepwell.engine.session import Body, foreign_await
+from stepwell.engine.records import Failure, Record
+from stepwell.engine.session import Body
 from stepwell.engine.turns import Asked, Failed, Result, Stuck, Suspended, Turn
 from stepwell.errors import Conflict, EngineFault, UserError
 from stepwell.limits import SESSION_SECONDS, SESSIONS_KEPT
 from stepwell.runtime.functions.context import Context, Url
-from stepwell.runtime.functions.failures import OperationFailed, raised
+from stepwell.runtime.functions.failures import raised
+from stepwell.runtime.functions.handlers import changed, given_up, told, updated_by
 from stepwell.runtime.functions.operations import Operation, stored
 from stepwell.runtime.functions.running import FunctionSession, read_only
 from stepwell.runtime.logbook import Logbook, Standing
 from stepwell.runtime.steps.binding import binding_of
-from stepwell.runtime.steps.failures import failure_of
 from stepwell.runtime.steps.registry import UnknownStepError
-from stepwell.runtime.steps.threads import AttemptTimeoutError, StepInterrupted, StepThreads
+from stepwell.runtime.steps.threads import AttemptTimeoutError, StepThreads
 from stepwell.runtime.worker import WriteRecord
 
 _logger = logging.getLogger("stepwell.worker")
@@ -112,10 +111,10 @@ class Sessions:
         if session is None or not isinstance(turn.result, Suspended) or asked.resumption is None:
             self._told(at, (session, turn))
             return None
-        made, error = self._threads.run(partial(_updated, session, at, asked, asked.resumption), SESSION_SECONDS)
+        made, error = self._threads.run(partial(updated_by, session, at, asked, asked.resumption), SESSION_SECONDS)
         is_kept = False
         try:
-            record = made if isinstance(made, Record) else _given_up(at, asked, error)
+            record = made if isinstance(made, Record) else given_up(at, asked, error)
             is_written = await write(record)
             is_kept = is_written and record is made
         finally:
@@ -220,7 +219,8 @@ class Sessions:
             found, parent = self._forked.get(key), self._warm.get(key[:2])
             if found is None and parent is not None and parent.stands_at(key[2]) and parent.asked is not None:
                 found = self._forked[key] = _Forked(parent.asked, parent, dict(parent.state), set(), is_own=False)
-            return found
+        self._drop_oldest(self._forked)
+        return found
 
     # -- users' code, in a thread that can be stopped
 
@@ -267,7 +267,7 @@ class Sessions:
             body,
             since_ms,
             raised=raised,
-            told=partial(_told, at),
+            told=partial(told, at),
             stored=partial(stored, what="what the workflow returned"),
             slot=slot,
             is_whole=is_whole,
@@ -298,9 +298,13 @@ class Sessions:
         return replace(at, turn=turn)
 
     def _keep(self, held: OrderedDict[Any, Any], key: Any, value: Any) -> None:
-        dropped: list[Any] = []
         with self._lock:
             held[key] = value
+        self._drop_oldest(held)
+
+    def _drop_oldest(self, held: OrderedDict[Any, Any]) -> None:
+        dropped: list[Any] = []
+        with self._lock:
             while len(held) > self._kept:
                 dropped.append(held.popitem(last=False)[1])
         for one in dropped:
@@ -331,47 +335,10 @@ class _Raw:
 def _turn(session: FunctionSession, at: Standing) -> Turn:
     result = session.result()
     try:
-        writes = {} if at.token.branch else _changed(session.state, at.token.scope)
+        writes = {} if at.token.branch else changed(session.state, at.token.scope)
     except UserError as error:
-        return Turn(Failed(_told(at, error)))
+        return Turn(Failed(told(at, error)))
     return Turn(result, writes, session.patches())
-
-
-def _changed(state: Mapping[str, Any], scope: Mapping[str, Json]) -> dict[str, Json]:
-    """Of the state, what its stored form does not have yet. A name that is gone is null."""
-    now = {name: stored(value, f"ctx.state[{name!r}]") for name, value in state.items()}
-    now |= dict.fromkeys(scope.keys() - now.keys())
-    return {name: value for name, value in now.items() if name not in scope or scope[name] != value}
-
-
-def _updated(session: FunctionSession, at: Standing, asked: Record, came: Resumption) -> Record:
-    """The record with what the handler did. It is not called where there is none, or where its input does not fit."""
-    session.now_ms, payload = asked.at_ms, came.payload
-    try:
-        call = session.bound(came)
-    except UserError as refusal:
-        return _answered(asked, came, error=failure_to_json(_told(at, refusal)), refused=True)
-    try:
-        payload = {"output": call()}
-    except Exception as error:  # of any type: it is users' code
-        payload = {"error": failure_to_json(_told(at, error))}
-    try:
-        writes = _changed(session.state, at.token.scope)
-    except UserError as error:  # the function ends with it when it goes on
-        return _answered(asked, came, error=failure_to_json(_told(at, error)))
-    return replace(_answered(asked, came, **payload), writes=writes)
-
-
-def _answered(asked: Record, came: Resumption, **told: Json) -> Record:
-    return replace(asked, resumption=replace(came, payload={**came.payload, **told}))
-
-
-def _given_up(at: Standing, asked: Record, error: BaseException | None) -> Record:
-    """A handler that came to no end: what it had done is forgotten with its session."""
-    if asked.resumption is None or isinstance(error, EngineFault):
-        raise error or EngineFault("an update without its parts", code="broken_record")
-    failure = _told(at, error or RuntimeError("the handler came to no end"))
-    return _answered(asked, asked.resumption, error=failure_to_json(failure), refused=True)
 
 
 def _can_go_on(session: FunctionSession, at: Standing) -> bool:
@@ -388,28 +355,16 @@ def _check(at: Standing, function: Callable[..., object]) -> None:
                                hint="keep it, with its version, while runs of it are under way")  # fmt: skip
 
 
-def _told(at: Standing, error: BaseException) -> Failure:
-    if isinstance(error, OperationFailed):
-        return error.failure
-    if isinstance(error, StepInterrupted):
-        raise error
-    if type(error) is RuntimeError and str(error) == "no running event loop":
-        return foreign_await("it used asyncio")
-    if not isinstance(error, UserError):
-        _logger.warning("%s %s failed: %s", at.run_id, at.graph.start, type(error).__name__, exc_info=error)
-    return failure_of(error, at.graph.start, 1, SESSION_SECONDS * 1_000)
-
-
 def _of_error(at: Standing, error: BaseException | None) -> Result:
     """What went wrong around the function: its input is the run's mistake, its code the deployment's."""
     if isinstance(error, UserError) and error.code == "step_input":
-        return Failed(_told(at, error))
+        return Failed(told(at, error))
     if isinstance(error, AttemptTimeoutError):
         message = f"{at.graph.start} came to no operation within {SESSION_SECONDS} s; what takes long belongs in a step"
         return Stuck(Failure("function_stuck", "timeout", message))
     if isinstance(error, EngineFault):
         raise error
-    return Stuck(_told(at, error or RuntimeError("the function came to no end")))
+    return Stuck(told(at, error or RuntimeError("the function came to no end")))
 
 
 def _elsewhere(turn: Turn) -> Turn:

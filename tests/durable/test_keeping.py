@@ -1,0 +1,29 @@
+"""What a process keeps of durable functions is bounded, however many it has run."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from stepwell.testing.kit import Stepwell
+
+MODULE = """
+from stepwell import workflow
+
+async def leg(ctx):
+    await ctx.event("go")
+
+@workflow
+async def flow(ctx):
+    await ctx.all(leg(ctx), leg(ctx))
+"""
+
+
+def test_of_functions_and_of_their_forks_so_many_are_kept_and_no_more(tmp_path: Path) -> None:
+    (tmp_path / "keeping.py").write_text(MODULE)
+    kit = Stepwell(tmp_path, sessions=4)
+    for _ in range(10):
+        assert kit.start("flow").status == "waiting"
+    sessions = kit._steps._real._sessions
+    assert sessions is not None
+    assert (len(sessions._warm), len(sessions._forked)) == (4, 4)
+    kit.close()
