@@ -24,7 +24,7 @@ sweeping = Sweeping(door.parts)
 @door.observing.invocation
 def handler(event: dict[str, Any], context: Context) -> dict[str, int]:
     """A count of nothing is told too: an alarm that hears nothing knows nothing."""
-    found = run_now(sweeping.sweep(STILL_MS, TimeLeft(context, A_PAGE_MS).left_ms))
+    found = run_now(sweeping.sweep(STILL_MS, TimeLeft(context, reserve_ms=A_PAGE_MS).left_ms))
     for one in found:
         log.warning("the run stood still: %s", one.why, extra={"run_id": one.run_id, "why": one.why})
     counts = Counter(one.why for one in found)

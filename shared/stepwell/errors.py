@@ -97,6 +97,12 @@ class PortError(StepwellError):
     code = "unavailable"
 
 
+class LeaseLost(PortError):
+    """The worker's message was handed to another worker, so it writes nothing more."""
+
+    code = "lease_lost"
+
+
 class EngineFault(StepwellError):
     """A law of the engine would have been broken: a defect of Stepwell, never of a workflow."""
 

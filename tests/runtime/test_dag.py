@@ -14,10 +14,10 @@ from stepwell.limits import DAY_MS
 from stepwell.local.inbox import ALL_LANES
 from stepwell.runtime.dispatch import dispatch
 from stepwell.runtime.driving import run_now
+from stepwell.runtime.loop.door import Unlimited
 from stepwell.runtime.messages import Wake, to_json
 from stepwell.runtime.ports import Lane
 from stepwell.runtime.sweeper import Found
-from stepwell.runtime.worker import Unlimited
 from tests.runtime.kit import World, fails
 
 STILL_MS = 600_000

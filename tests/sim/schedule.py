@@ -16,10 +16,10 @@ from stepwell.errors import EngineFault, NotFound, PortError, UserError
 from stepwell.limits import FORK_CHUNK, PAGE_BRANCHES
 from stepwell.runtime import children, logbook
 from stepwell.runtime.dispatch import dispatch, give_up, is_exhausted
+from stepwell.runtime.loop.door import Unlimited
 from stepwell.runtime.messages import Publish, to_json
 from stepwell.runtime.ports import Event, Lane
 from stepwell.runtime.service import Start
-from stepwell.runtime.worker import Unlimited
 from tests.sim.child_programs import DEEPEST, make_family
 from tests.sim.fn_programs import make_durable
 from tests.sim.fork_laws import BrokenLawError
@@ -46,7 +46,7 @@ FAMILIES = 1_000_000_000  # seeds from here on are of programs with child runs
 EARLY_MS = 60_000  # a one-time schedule is exact to the minute
 
 
-class _HandsOver:
+class _HandsOver(Unlimited):
     """A worker whose time is now and then too short for another step."""
 
     def __init__(self, world: World) -> None:

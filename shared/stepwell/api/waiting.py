@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING
 from typing_extensions import TypedDict
 
 from stepwell.definition.graph import Json
+from stepwell.engine.approvals import asked, open_approval
 from stepwell.engine.records import Parked
 from stepwell.engine.token import Token
 from stepwell.limits import WAIT_TIMEOUTS_MS
-from stepwell.runtime.approvals import asked, open_approval
 from stepwell.runtime.callbacks import wait_callback
 from stepwell.runtime.links import ApprovalLink, CallbackLink, Links
 

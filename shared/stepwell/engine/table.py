@@ -135,15 +135,23 @@ PARKED = frozenset({P.SLEEPING, P.WAITING_FOR_APPROVAL, P.WAITING_FOR_EVENT, P.W
 
 
 class Message(StrEnum):
-    """What can reach a token from outside its own worker."""
+    """The columns of RECEPTION: what can reach a token. engine/inputs.py has the data of each."""
 
     WAKE = "wake"
+    STEP = "step"  # a step is about to run, or its attempt has ended
+    LOST = "lost"  # its workers died
     TIMER = "timer"
     EVENT = "event"
-    CHILD = "child"  # the end of a child run
+    CHILD = "child"  # child runs have ended
+    LOCKS = "locks"  # they are granted, or refused
+    JOIN = "join"  # the branches have come together
+    UPDATE = "update"  # of a durable function
     APPROVE = "approve"
     REJECT = "reject"
+    DELEGATE = "delegate"
+    HEARTBEAT = "heartbeat"
     START = "start"
+    CLOSE = "close"  # nobody waits for the branch
     CANCEL = "cancel"
     TERMINATE = "terminate"
     DEADLINE = "deadline"
@@ -157,28 +165,42 @@ class Verdict(StrEnum):
     REFUSE = "refuse"
 
 
+# From left to right: initializing, executing_step, sleeping, waiting_for_approval, _event, _children, _at_fan_in,
+# compensating, completed, failed, cancelled. t: take, d: drop, r: refuse.
+_PHASES = (
+    P.INITIALIZING, P.EXECUTING_STEP, P.SLEEPING, P.WAITING_FOR_APPROVAL, P.WAITING_FOR_EVENT, P.WAITING_FOR_CHILDREN,
+    P.WAITING_AT_FAN_IN, P.COMPENSATING, P.COMPLETED, P.FAILED, P.CANCELLED,
+)  # fmt: skip
 _RECEPTION = """
-                      wake  timer  event  child  approve  reject  start   cancel  terminate  deadline
-initializing          take  drop   drop   drop   refuse   refuse  take    take    take       take
-executing_step        take  drop   drop   drop   refuse   refuse  refuse  take    take       take
-sleeping              take  take   drop   drop   refuse   refuse  refuse  take    take       take
-waiting_for_approval  take  take   take   drop   take     take    refuse  take    take       take
-waiting_for_event     take  take   take   drop   refuse   refuse  refuse  take    take       take
-waiting_for_children  take  take   drop   take   refuse   refuse  refuse  take    take       take
-waiting_at_fan_in     take  drop   drop   drop   refuse   refuse  refuse  take    take       take
-compensating          take  drop   drop   drop   refuse   refuse  refuse  refuse  take       drop
-completed             take  drop   drop   drop   refuse   refuse  refuse  drop    drop       drop
-failed                take  drop   drop   drop   refuse   refuse  refuse  drop    drop       drop
-cancelled             take  drop   drop   drop   refuse   refuse  refuse  drop    drop       drop
+           init exec  sleep approval event children fan_in  comp  completed failed cancelled
+wake       t    t     t     t        t     t        t       t     t         t      t
+step       t    t     d     d        d     d        d       t     d         d      d
+lost       t    t     t     t        t     t        t       t     d         d      d
+timer      d    d     t     t        t     t        d       d     d         d      d
+event      d    d     d     t        t     d        d       d     d         d      d
+child      d    d     d     d        d     t        d       d     d         d      d
+locks      d    d     d     d        t     d        d       d     d         d      d
+join       d    d     d     d        d     d        t       d     d         d      d
+update     d    d     t     t        t     t        d       d     d         d      d
+approve    r    r     r     t        r     r        r       r     r         r      r
+reject     r    r     r     t        r     r        r       r     r         r      r
+delegate   r    r     r     t        r     r        r       r     r         r      r
+heartbeat  r    r     r     t        t     r        r       r     r         r      r
+start      t    r     r     r        r     r        r       r     r         r      r
+close      t    t     t     t        t     t        t       d     d         d      d
+cancel     t    t     t     t        t     t        t       r     d         d      d
+terminate  t    t     t     t        t     t        t       t     d         d      d
+deadline   t    t     t     t        t     t        t       d     d         d      d
 """  # an ended token takes a wake only to repeat the effects of its last record
 
 
 def _rows(text: str) -> dict[tuple[Phase, Message], Verdict]:
-    head, *lines = [line.split() for line in text.strip().splitlines()]
+    verdicts = {verdict.value[0]: verdict for verdict in Verdict}
+    _, *lines = [line.split() for line in text.strip().splitlines()]
     return {
-        (Phase(phase), Message(message)): Verdict(verdict)
-        for phase, *verdicts in lines
-        for message, verdict in zip(head, verdicts, strict=True)
+        (phase, Message(message)): verdicts[letter]
+        for message, *letters in lines
+        for phase, letter in zip(_PHASES, letters, strict=True)
     }
 
 

@@ -11,6 +11,8 @@ from collections.abc import Mapping
 from typing import NamedTuple
 
 from stepwell.definition.graph import Json
+from stepwell.engine.actions import Refuse
+from stepwell.engine.inputs import HeartBeat
 from stepwell.engine.parts import is_complete
 from stepwell.engine.records import Resumption, Topic
 from stepwell.engine.table import Message as Received
@@ -20,9 +22,11 @@ from stepwell.engine.waits import callback_topic
 from stepwell.errors import Conflict
 from stepwell.limits import BEATS, EVENT_KEPT_MS
 from stepwell.runtime.admission import check_json
+from stepwell.runtime.approvals import refused
 from stepwell.runtime.coordinator import Coordinator
 from stepwell.runtime.links import CallbackLink
 from stepwell.runtime.logbook import Logbook, Standing
+from stepwell.runtime.loop.advance import Advance
 from stepwell.runtime.messages import Publish, to_json
 from stepwell.runtime.ports import Event, Lane, Ports
 
@@ -58,8 +62,9 @@ def wait_callback(run_id: str, token: Token) -> str | None:
 class Callbacks:
     """What whoever holds a callback's link may do."""
 
-    def __init__(self, ports: Ports, logbook: Logbook, coordinator: Coordinator) -> None:
-        self._ports, self._logbook, self._coordinator = ports, logbook, coordinator
+    def __init__(self, ports: Ports, logbook: Logbook, coordinator: Coordinator, advance: Advance) -> None:
+        self._ports, self._logbook = ports, logbook
+        self._coordinator, self._advance = coordinator, advance
 
     async def complete(self, link: CallbackLink, body: Json) -> None:
         """Ends the wait with a result. Raises Conflict: `callback_used`, `callback_over`; InvalidInput."""
@@ -80,9 +85,11 @@ class Callbacks:
             raise Conflict("the wait for this callback is over", code="not_waiting")
         came = _beat(at, topic, self._ports.clock.now_ms())
         if came is not None:
-            by = f"heartbeat:{at.token.waiting_slot}:{came.payload['at_ms']}"
-            if await self._coordinator.resume(at, by, came) is not None:
-                raise Conflict("the wait for this callback ended before its heartbeat", code="not_waiting")
+            slot = at.token.waiting_slot
+            by = f"heartbeat:{slot}:{came.payload['at_ms']}"
+            answer = await self._advance.take(at, HeartBeat(slot, came), by)
+            if isinstance(answer.action, Refuse):
+                raise refused(answer.action)
 
     async def _take(self, link: CallbackLink, payload: Json) -> None:
         store, now_ms, topic = self._ports.store, self._ports.clock.now_ms(), callback_topic(link.callback)

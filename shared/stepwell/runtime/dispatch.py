@@ -8,9 +8,9 @@ from stepwell.definition.graph import Json
 from stepwell.limits import DELIVERIES, MINUTE_MS, PUT_OFFS
 from stepwell.runtime.alarms import QUEUE_HORIZON_MS
 from stepwell.runtime.assembly import Assembly
+from stepwell.runtime.loop.door import Budget
 from stepwell.runtime.messages import DeadLetter, Message, Publish, Scheduled, Update, Wake, from_json, to_json
 from stepwell.runtime.ports import Lane
-from stepwell.runtime.worker import Budget
 
 _PUT_OFF = "put_off"  # of a message's body: how often
 

@@ -10,16 +10,16 @@ from itertools import groupby
 from typing import TypeAlias
 
 from stepwell.definition.graph import DEFAULT_POOL, Graph
+from stepwell.engine.actions import Write
 from stepwell.engine.codec import decode_record, decode_token, encode_record, encode_token
 from stepwell.engine.dag import ancestors, knowing
 from stepwell.engine.fold import apply, fold
 from stepwell.engine.forks import Branches, branch_id, fork_id, page_indexes, page_of, parent_of
 from stepwell.engine.functions import with_operation
 from stepwell.engine.names import Moment, Undo, node_of
-from stepwell.engine.parts import completes
-from stepwell.engine.records import ROOT, Fork, Kind, Record, Resumption, RunInfo
+from stepwell.engine.records import ROOT, Fork, Record, RunInfo
 from stepwell.engine.token import Token
-from stepwell.engine.transact import Refusal, TableWrite
+from stepwell.engine.transact import Refusal
 from stepwell.engine.turns import Turn
 from stepwell.errors import EngineFault
 from stepwell.limits import (
@@ -35,7 +35,7 @@ from stepwell.limits import (
 from stepwell.runtime.catalog import Catalog
 from stepwell.runtime.lately import Lately
 from stepwell.runtime.messages import Wake
-from stepwell.runtime.ports import Blobs, Header, Ports, Saved
+from stepwell.runtime.ports import Blobs, Consumed, Header, Ports, Saved
 
 
 @dataclass(frozen=True, slots=True)
@@ -237,16 +237,22 @@ class Logbook:
         saved = await self._store.read_log(run_id, token_id, after, limit)
         return [decode_record(await self._fetch(one.body)) for one in saved]
 
-    async def append(self, at: Standing, record: Record) -> Record | None:
-        """None when this record took its slot, else the record that holds it."""
-        body = await stow(encode_record(record), self._blobs)
-        winner = await self._store.append(at.run_id, at.token.id, record.slot, body)
-        return None if winner is None else decode_record(await self._fetch(winner))
+    async def append(self, at: Standing, write: Write) -> Record | Refusal | Consumed | None:
+        """None when the record took its slot, else the record that holds it, or why nothing was written.
 
-    async def append_with(self, at: Standing, record: Record, writes: Sequence[TableWrite]) -> Record | Refusal | None:
-        """As `append`, with the user's own writes in the same transaction. A Refusal: nothing was written."""
+        That is the store's Refusal of the user's own writes, or Consumed: the event, or the slot, is taken.
+        """
+        record, store = write.record, self._store
         body = await stow(encode_record(record), self._blobs)
-        found = await self._store.append_with(at.run_id, at.token.id, record.slot, body, writes)
+        run_id, token, slot = at.run_id, at.token.id, record.slot
+        found: str | Refusal | None
+        if write.consumes is not None:
+            done = await store.consume(*write.consumes, run_id, token, slot, body)
+            return None if done is Consumed.DONE else done
+        if write.also:
+            found = await store.append_with(run_id, token, slot, body, write.also)
+        else:
+            found = await store.append(run_id, token, slot, body)
         return decode_record(await self._fetch(found)) if isinstance(found, str) else found
 
     async def save_if_due(self, at: Standing) -> Standing:
@@ -268,13 +274,6 @@ class Logbook:
         return Moment(
             with_operation(at.graph, at.turn), at.run, now_ms, by, jitter, self._max_steps, at.rollback, at.turn
         )
-
-    def resumed(self, at: Standing, by: str, came: Resumption) -> Record:
-        """What ended the wait, or a part of what it is for: for the next slot."""
-        last = at.token.last
-        at_ms = max(self.moment(at, by).now_ms, last.at_ms if last else 0)
-        kind = Kind.RESUMED if completes(at.token, came) else Kind.RECEIVED
-        return Record(at.token.next_slot, kind, by, at_ms, at.token.node, resumption=came)
 
     async def _fetch(self, body: str) -> str:
         return await fetch(body, self._blobs)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from datetime import datetime
 from typing import TypeAlias
 
@@ -44,6 +44,11 @@ class Wake:
             return (self.token,)
         fork, _, first = self.token.rpartition(".")
         return tuple(f"{fork}.{int(first) + offset}" for offset in range(self.count))
+
+    @property
+    def each(self) -> tuple[Wake, ...]:
+        """A wake for each of its tokens, whose records name their own."""
+        return tuple(replace(self, token=token, count=1) for token in self.tokens)
 
 
 @dataclass(frozen=True, slots=True)

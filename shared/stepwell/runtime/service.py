@@ -11,21 +11,24 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 
 from stepwell.definition.graph import Graph, Json
+from stepwell.engine.actions import Refuse
 from stepwell.engine.forks import page_of, split_fork_id
-from stepwell.engine.records import ROOT, End, Failure, Fork, Kind, Record, Resumption, Status, Topic
-from stepwell.engine.table import Message as Received
-from stepwell.engine.table import Verdict, receive
+from stepwell.engine.inputs import Cancelled, Terminated
+from stepwell.engine.inputs import Started as StartAsked
+from stepwell.engine.records import ROOT, Failure, Fork, Kind, Record, Resumption, Status, Topic
 from stepwell.engine.token import Token
 from stepwell.engine.waits import event_topic, run_topic
 from stepwell.engine.writing import TERMINATED
 from stepwell.errors import Conflict, InvalidInput, NotFound
 from stepwell.limits import LOCK_OWNERS
 from stepwell.runtime.admission import check_event_key, check_event_name, check_json, check_run_id, check_tags
-from stepwell.runtime.approvals import Approvals
+from stepwell.runtime.approvals import Approvals, refused
 from stepwell.runtime.callbacks import Callbacks
 from stepwell.runtime.coordinator import Coordinator
 from stepwell.runtime.links import ApprovalLink
 from stepwell.runtime.logbook import Logbook, Standing
+from stepwell.runtime.loop.advance import Advance
+from stepwell.runtime.loop.door import Door
 from stepwell.runtime.messages import Publish, to_json
 from stepwell.runtime.perform import Performer
 from stepwell.runtime.ports import Event, Header, Lane, Ports, RunPage, RunQuery
@@ -73,6 +76,8 @@ class Service:
         logbook: Logbook,
         performer: Performer,
         coordinator: Coordinator,
+        door: Door,
+        advance: Advance,
         starter: Starter,
         new_id: Callable[[], str],
         steps: Steps,
@@ -80,8 +85,9 @@ class Service:
     ) -> None:
         self.ports, self._starter, self._new_id, self._steps, self._updates = ports, starter, new_id, steps, updates
         self._logbook, self._performer, self._coordinator = logbook, performer, coordinator
-        self._approvals = Approvals(coordinator, self._standing, self._forked)
-        self.callbacks = Callbacks(ports, logbook, coordinator)
+        self._door, self._advance = door, advance
+        self._approvals = Approvals(advance, self._standing, self._forked)
+        self.callbacks = Callbacks(ports, logbook, coordinator, advance)
 
     # -- starting
 
@@ -137,19 +143,13 @@ class Service:
     async def start_idle(self, run_id: str, who: str = "") -> Header:
         """Starts a run that was only created. Raises NotFound, Conflict."""
         at = await self._standing(run_id)
-        if at.token.last is not None and at.token.last.kind is Kind.STARTED:
-            await self._starter.set_going(at.header)  # again: the first call may have died before this
-        elif not at.header.idle or receive(at.token.phase, Received.START) is not Verdict.TAKE:
-            raise Conflict(f"the run is {at.header.status}, not idle", code="not_idle")
-        else:
-            now_ms = self.ports.clock.now_ms()
-            at_ms = max(now_ms, at.header.created_ms)
-            record = Record(at.token.next_slot, Kind.STARTED, f"start:{run_id}", at_ms, who=who)
-            winner = await self._logbook.append(at, record)
-            if winner is not None and winner.by != record.by:
-                raise Conflict("the run ended before it could start", code="not_idle")
-            await self._performer.perform(at.after(winner or record), record.by)
-            await self._starter.set_going(at.header)
+        if at.token.last is None or at.token.last.kind is not Kind.STARTED:
+            by = f"start:{run_id}"
+            answer = await self._door.put(at, StartAsked(who), by)
+            if not answer.is_mine:
+                raise Conflict(f"the run is {at.header.status}, not idle", code="not_idle")
+            await self._advance.settle(answer.at, by)
+        await self._starter.set_going(at.header)  # again: the first call may have died before this
         return await self.header(run_id)
 
     # -- asking
@@ -250,24 +250,19 @@ class Service:
         """False when the run had ended already. Raises NotFound, Conflict while it compensates."""
         check_json([reason, who], "reason")
         await self.header(run_id)
-        end = End(Status.CANCELLED)
-        by = f"cancel:{self._new_id()}"
-        done, token = await self._coordinator.end(run_id, end, Received.CANCEL, by, reason=reason, who=who)
-        if not done and not token.ended:
-            raise Conflict("the run is being undone, which cannot be cancelled", code="compensating",
-                           hint="terminate ends it at once, without the rest of its compensations")  # fmt: skip
-        return done
+        answer = await self._coordinator.end(run_id, Cancelled(reason, who), f"cancel:{self._new_id()}")
+        if answer is not None and isinstance(answer.action, Refuse):
+            raise refused(answer.action)
+        return answer is not None and answer.is_mine
 
     async def terminate(self, run_id: str, reason: str = "", who: str = "") -> bool:
         """Ends the run now, without compensation, as failed. False when it had ended already. Raises NotFound."""
         check_json([reason, who], "reason")
         await self.header(run_id)
         failure = Failure(TERMINATED, "step", reason or "the run was terminated")
-        by = f"terminate:{self._new_id()}"
-        done, _ = await self._coordinator.end(
-            run_id, End(Status.FAILED, failure), Received.TERMINATE, by, reason=reason, who=who
-        )
-        return done
+        given = Terminated(failure, reason, who)
+        answer = await self._coordinator.end(run_id, given, f"terminate:{self._new_id()}")
+        return answer is not None and answer.is_mine
 
     # -- approvals and events
 

@@ -37,9 +37,9 @@ from stepwell.runtime.driving import run_now
 from stepwell.runtime.exporting import read_export
 from stepwell.runtime.folder import load_folder
 from stepwell.runtime.links import Links
+from stepwell.runtime.loop.door import Unlimited
 from stepwell.runtime.ports import Lane, Ports, RunQuery
 from stepwell.runtime.service import Start
-from stepwell.runtime.worker import Unlimited
 from stepwell.testing.mocks import Mock, MockedSteps
 from stepwell.testing.replays import assert_all_replay
 from stepwell.testing.webhooks import Webhooks
