@@ -10,6 +10,8 @@ YEAR_MS = 365 * DAY_MS
 
 # What comes in
 BODY_BYTES = 1_000_000  # an HTTP body: `body_too_large`
+OPEN_CALLS_PER_SECOND = 100  # of webhooks and links, which nobody signs for the API: `too_many_requests`
+OPEN_CALLS_BURST = 200  # of them at once
 JSON_DEPTH = 64  # nesting of any JSON that comes in: `too_deep`
 NAME_CHARACTERS = 128  # workflow, node, event and run names: `bad_name`
 KEY_CHARACTERS = 512  # an event's key: `bad_key`

@@ -27,7 +27,7 @@ from stepwell.local.sweeping import LocalSweeper
 from stepwell.runtime.assembly import Assembly, assemble
 from stepwell.runtime.catalog import Catalog
 from stepwell.runtime.clocks import RealClock
-from stepwell.runtime.driving import run_now
+from stepwell.runtime.driving import Pause, run_now
 from stepwell.runtime.ids import new_id
 from stepwell.runtime.links import Links
 from stepwell.runtime.ports import Ports
@@ -65,7 +65,7 @@ class Local:
 
 
 class StoppableClock:
-    """The machine's clock. Who sleeps by it is woken when the server stops, and told so."""
+    """The machine's clock. A call that sleeps holds no thread, and ends when the server stops."""
 
     def __init__(self, stopping: threading.Event) -> None:
         self._clock, self._stopping = RealClock(), stopping
@@ -74,7 +74,8 @@ class StoppableClock:
         return self._clock.now_ms()
 
     async def sleep_ms(self, duration_ms: int) -> None:
-        if self._stopping.wait(max(duration_ms, 0) / 1_000):
+        await Pause(max(duration_ms, 0))
+        if self._stopping.is_set():
             raise PortError("the server is stopping", hint="ask again when it is back")
 
 
