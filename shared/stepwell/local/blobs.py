@@ -9,6 +9,7 @@ import tempfile
 from pathlib import Path
 
 from stepwell.errors import PortError
+from stepwell.local.folder import make_private
 
 _REFERENCE = re.compile(r"sha256:([0-9a-f]{64})")
 
@@ -29,7 +30,7 @@ class FolderBlobs:
         path = self._path(reference)
         try:
             if not path.exists():
-                path.parent.mkdir(parents=True, exist_ok=True)
+                make_private(path.parent)
                 _write_whole(path, data)
         except OSError as error:
             raise PortError(f"the blob {reference} could not be written: {error}") from error

@@ -18,7 +18,7 @@ from stepwell.errors import PortError
 from stepwell.local.bell import Bell, RingingQueue
 from stepwell.local.blobs import FolderBlobs
 from stepwell.local.database import Database
-from stepwell.local.folder import link_key
+from stepwell.local.folder import PRIVATE_FOLDER, link_key
 from stepwell.local.inbox import Inbox
 from stepwell.local.outgoing import Outgoing, TellingStore
 from stepwell.local.snapshotting import FolderFiles
@@ -86,7 +86,7 @@ def open_local(
 
     `http_hosts`: those that HTTP steps may call, and that endpoints may be at. `url`: where the API is served.
     """
-    data.mkdir(parents=True, exist_ok=True)
+    data.mkdir(PRIVATE_FOLDER, parents=True, exist_ok=True)
     stopping, bell = threading.Event(), Bell()
     clock = StoppableClock(stopping)
     database = Database(data / DATABASE_FILE)
