@@ -25,6 +25,7 @@ from stepwell.local.snapshotting import FolderFiles
 from stepwell.local.sqlite_queue import SqliteQueue
 from stepwell.local.sweeping import LocalSweeper
 from stepwell.runtime.assembly import Assembly, assemble
+from stepwell.runtime.blobs import of_run
 from stepwell.runtime.catalog import Catalog
 from stepwell.runtime.clocks import RealClock
 from stepwell.runtime.driving import Pause, run_now
@@ -112,7 +113,8 @@ def open_local(
 
     def purge(now_ms: int) -> int:
         inbox.purge(now_ms)
-        return store.purge(now_ms)
+        blobs.expire(now_ms)
+        return store.purge(now_ms, lambda run_id: run_now(blobs.drop(of_run(run_id))))
 
     sweeper = LocalSweeper(parts.ports, catalog, database)
 

@@ -115,7 +115,7 @@ class Updates:
 
     async def _write(self, at: Standing, event: Event, record: Record) -> bool:
         """Whether the record has its slot and the event is its own."""
-        body = await stow(encode_record(record), self._ports.blobs)
+        body = await stow(encode_record(record), self._ports.blobs, at.run_id)
         store = self._ports.store
         done = await store.consume(event.topic, event.id, at.run_id, at.token.id, record.slot, body)
         return done is Consumed.DONE
