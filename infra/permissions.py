@@ -59,6 +59,8 @@ PERMISSIONS: Mapping[str, Sequence[Row]] = {
         (("dynamodb:BatchWriteItem",), "table"),
         (_FOLLOW, "stream"),
         (("s3:GetObject",), "blobs"),
+        (("s3:ListBucket",), "bucket"),
+        (("s3:DeleteObject",), "run_blobs"),
         (("s3:PutObject", "s3:AbortMultipartUpload"), "snapshots"),
         (("events:PutEvents",), "bus"),
         (_SEND, "dead"),
@@ -107,6 +109,7 @@ NETWORK = (
 )
 TRACES = ("xray:PutTraceSegments", "xray:PutTelemetryRecords")
 _CONDITIONS: Mapping[str, Mapping[str, Mapping[str, str]]] = {
+    "bucket": {"StringLike": {"s3:prefix": "blobs/run-*"}},
     "schedule_role": {"StringEquals": {"iam:PassedToService": "scheduler.amazonaws.com"}},
 }
 

@@ -13,6 +13,9 @@ from infra.props import EngineProps
 
 BY_WORKFLOW, BY_STATE = "by_workflow", "by_state"
 INDEXES = (BY_WORKFLOW, BY_STATE)
+# How many days blobs are kept, by the prefix of their keys. A run's records have a TTL of 730 days; its blobs are
+# deleted long before, but for what a process that was killed left behind.
+EXPIRING = {"blobs/days-14/": 14, "blobs/days-60/": 60, "blobs/days-400/": 400, "blobs/run-": 737}
 
 
 class Storage(Construct):
@@ -68,8 +71,11 @@ class Storage(Construct):
         return table
 
     def _make_bucket(self, props: EngineProps) -> s3.Bucket:
-        """No versions: a blob is named by its content, and a snapshot is of a run that has ended. Nothing expires here:
-        a blob may be in a record that lives as long as its run."""
+        """No versions: a blob is named by its content, and a snapshot is of a run that has ended.
+
+        A run's blobs are deleted with its log, by the stream. No age tells when: the run may live for years. Those of
+        events expire by their age; snapshots, and definitions, never.
+        """
         bucket = s3.Bucket(
             self,
             "Bucket",
@@ -79,7 +85,13 @@ class Storage(Construct):
             encryption_key=props.kms_key,
             bucket_key_enabled=props.kms_key is not None,
             enforce_ssl=True,
-            lifecycle_rules=[s3.LifecycleRule(abort_incomplete_multipart_upload_after=cdk.Duration.days(1))],
+            lifecycle_rules=[
+                s3.LifecycleRule(abort_incomplete_multipart_upload_after=cdk.Duration.days(1)),
+                *(
+                    s3.LifecycleRule(prefix=prefix, expiration=cdk.Duration.days(days))
+                    for prefix, days in EXPIRING.items()
+                ),
+            ],
             removal_policy=props.removal_policy,
             auto_delete_objects=props.auto_delete_objects and not props.keeps_data,
         )

@@ -10,6 +10,8 @@ YEAR_MS = 365 * DAY_MS
 
 # What comes in
 BODY_BYTES = 1_000_000  # an HTTP body: `body_too_large`
+OPEN_CALLS_PER_SECOND = 100  # of webhooks and links, which nobody signs for the API: `too_many_requests`
+OPEN_CALLS_BURST = 200  # of them at once
 JSON_DEPTH = 64  # nesting of any JSON that comes in: `too_deep`
 NAME_CHARACTERS = 128  # workflow, node, event and run names: `bad_name`
 KEY_CHARACTERS = 512  # an event's key: `bad_key`
@@ -107,6 +109,8 @@ ROLLBACK_PAGES = 10  # pages of its branches, that are read to show what was und
 
 # Storage
 SNAPSHOT_RECORDS = 200  # a fold is saved each time so many records follow the last one saved
+BLOB_DAYS = (14, 60, 400)  # how long blobs of events and deliveries are kept: the first that is long enough
+BLOB_SPARE_MS = 7 * DAY_MS  # that a blob outlives what refers to it: DynamoDB deletes days after an item has expired
 CLAIM_CHECK_BYTES = 100_000  # a value above it goes to the blob store by content hash
 # On AWS, a text above it goes to S3 and not into its DynamoDB item. By cost S3 is better from 7 KB on, or from 19 KB if
 # the text is read 20 times; but each write and each read takes 100 ms more, where an item takes 8 (docs/decisions.md).

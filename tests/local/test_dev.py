@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import resource
 import signal
 import socket
 import time
@@ -48,6 +49,19 @@ def test_a_signal_stops_it_soon_whatever_is_under_way(dev: Start, folder: Path, 
         began = time.monotonic()
         assert server.end(kind) == 0, server.errors
         assert time.monotonic() - began < 20  # a second and a half, and not the caller's 25; the step never ends
+
+
+@pytest.mark.skipif(not hasattr(resource, "prlimit"), reason="only Linux can fill another process's disk")
+def test_health_says_that_the_disk_takes_no_writes(dev: Start) -> None:
+    server = dev()
+    assert server.call("GET", "/health")[0] == 200
+    limits = resource.prlimit(server.process.pid, resource.RLIMIT_FSIZE, (0, resource.RLIM_INFINITY))
+    status, answer = server.call("GET", "/health")
+    assert (status, answer["status"]) == (503, "unavailable")
+    assert "stepwell.db" in answer["dependencies"]["store"]
+    assert server.call("GET", "/runs")[0] == 200  # reads go on
+    resource.prlimit(server.process.pid, resource.RLIMIT_FSIZE, limits)
+    assert server.call("GET", "/health")[0] == 200
 
 
 def test_a_second_server_on_the_same_data_is_refused(dev: Start, folder: Path, tmp_path: Path) -> None:

@@ -20,6 +20,7 @@ from stepwell.aws.items import change_request, header_item, header_of, is_applie
 from stepwell.aws.protocols import Item
 from stepwell.aws.table import OnTable, Table
 from stepwell.errors import PortError
+from stepwell.runtime.blobs import of_run
 from stepwell.runtime.jsontext import encode
 from stepwell.runtime.ports import Header, StatusChange
 
@@ -36,7 +37,7 @@ class Headers(OnTable):
     async def create_run(self, header: Header) -> Header | None:
         item = header_item(header)
         given = encode(header.input)
-        packed = await self._table.pack("input", given)
+        packed = await self._table.pack("input", given, of_run(header.run_id))
         if size_of({**item, **packed}) > HEADER_BYTES and "input" in packed:
             apart = {keys.PARTITION: item[keys.PARTITION], keys.SORT: text(keys.input_sort(given))}
             self._table.put_new({**apart, **packed, **self._table.until()})  # before the header that points to it

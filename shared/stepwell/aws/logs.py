@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import islice
 
 from stepwell.aws import keys
 from stepwell.aws.calls import Refused
-from stepwell.aws.items import EXPIRES, number
+from stepwell.aws.items import EXPIRES, number, text
 from stepwell.aws.protocols import Item
 from stepwell.aws.table import OnTable, numbers
 from stepwell.errors import EngineFault
+from stepwell.runtime.blobs import of_run
+from stepwell.runtime.logbook import claim_of
 from stepwell.runtime.ports import Loaded, Saved
 
 _PAGE_RECORDS = 1_000  # asked for at once where a limit is given
 _LAST_SLOT = 10**10 - 1
+_BLOB = "body_blob"
+CLAIMS = (_BLOB, "input_blob")  # attributes that refer to blobs of the run
 _REPORT = "@"  # attributes of a wide fork's root join, `@7` for page 7: a hundred are to fit into one write unit
 
 
@@ -26,8 +30,13 @@ class Logs(OnTable):
         return None if there is None else await self._table.unpack("body", there)
 
     async def _record(self, run_id: str, token: str, slot: int, body: str) -> Item:
-        packed = await self._table.pack("body", body)
+        packed = await self._packed(run_id, body)
         return {**keys.record_key(run_id, token, slot), **packed, **self._table.until()}
+
+    async def _packed(self, run_id: str, body: str) -> Item:
+        """A body that is a claim check already is one of the item too, so that `erase` sees it."""
+        reference = claim_of(body)
+        return {_BLOB: text(reference)} if reference else await self._table.pack("body", body, of_run(run_id))
 
     async def load(self, run_id: str, token: str) -> Loaded:
         # Two reads need no transaction: a log only grows, so the records always go on from the snapshot read first.
@@ -59,7 +68,7 @@ class Logs(OnTable):
         return await self._table.unpack("body", item)
 
     async def save_snapshot(self, run_id: str, token: str, slot: int, body: str) -> None:
-        packed = await self._table.pack("body", body)
+        packed = await self._packed(run_id, body)
         item = {**keys.snapshot_key(run_id, token), "slot": number(slot), **packed, **self._table.until()}
         self._table.put_new(
             item,
@@ -117,22 +126,29 @@ class Logs(OnTable):
         item = self._table.get(keys.definition_key(version))
         return None if item is None else await self._table.unpack("body", item)
 
-    def erase(self, run_id: str) -> int:
+    def erase(self, run_id: str, claims: list[str] | None = None) -> int:
         """Deletes what an ended run left beside its header, once the header is gone. Returns how many items.
 
         One write unit for each kilobyte: call it when the header's TTL has removed it, which costs nothing. What its
-        forks left goes first, by `erase_fork`.
+        forks left goes first, by `erase_fork`. `claims` gets the references to blobs that were in the items.
         """
-        return self._erase(keys.run_partition(run_id))
+        return self._erase(keys.run_partition(run_id), claims)
 
-    def erase_fork(self, run_id: str, fork: str, page_count: int) -> int:
+    def erase_fork(self, run_id: str, fork: str, page_count: int, claims: list[str] | None = None) -> int:
         """Deletes the branches of a fork, and its joins. Returns how many items."""
         self._table.delete(keys.join_key(run_id, fork))
-        return sum(self._erase(keys.page_partition(run_id, fork, page)) for page in range(page_count))
+        return sum(self._erase(keys.page_partition(run_id, fork, page), claims) for page in range(page_count))
 
-    def _erase(self, partition: str) -> int:
-        names = {"#pk": keys.PARTITION, "#sk": keys.SORT}
+    def _erase(self, partition: str, claims: list[str] | None) -> int:
+        attributes = (keys.PARTITION, keys.SORT, *CLAIMS)
+        names = {f"#{name}": name for name in attributes}
         left = self._table.query(
-            "pk = :pk", {":pk": partition}, ProjectionExpression="#pk, #sk", ExpressionAttributeNames=names
+            "pk = :pk", {":pk": partition}, ProjectionExpression=", ".join(names), ExpressionAttributeNames=names
         )
-        return self._table.delete_many(left)
+        return self._table.delete_many(_places(left, [] if claims is None else claims))
+
+
+def _places(items: Iterable[Item], claims: list[str]) -> Iterator[Item]:
+    for item in items:
+        claims.extend(item[name]["S"] for name in CLAIMS if name in item)
+        yield {name: item[name] for name in (keys.PARTITION, keys.SORT)}

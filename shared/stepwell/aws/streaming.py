@@ -23,6 +23,7 @@ from stepwell.aws.wiring import Deployed
 from stepwell.definition.graph import Json
 from stepwell.engine.forks import pages
 from stepwell.errors import EngineFault, PortError, UserError
+from stepwell.runtime.blobs import of_run
 from stepwell.runtime.endpoints import endpoints_of
 from stepwell.runtime.forked import forks_of
 from stepwell.runtime.letters import letters_of
@@ -142,8 +143,11 @@ class Stream:
         self._teller.forget(change.run_id)
         if await self._store.get_run(change.run_id) is None:  # else a run of that id has begun since
             forks = await forks_of(self._store, self._blobs, change.run_id)
-            count = sum(self._store.erase_fork(change.run_id, fork, len(pages(width))) for fork, width in forks)
-            count += self._store.erase(change.run_id)
+            claims: list[str] = []
+            count = sum(self._store.erase_fork(change.run_id, fork, len(pages(width)), claims) for fork, width in forks)
+            count += self._store.erase(change.run_id, claims)
+            if claims or change.has_blob:  # last: what forks there were is told by records that may be blobs
+                await self._blobs.drop(of_run(change.run_id))
             _logger.info("run %s has expired: %d items erased", change.run_id, count)
 
 

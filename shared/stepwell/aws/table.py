@@ -77,12 +77,12 @@ class Table:
 
     # -- large texts
 
-    async def pack(self, name: str, value: str) -> Item:
-        """The text as an attribute, or as a claim check on the blob that holds it."""
+    async def pack(self, name: str, value: str, owner: str = "") -> Item:
+        """The text as an attribute, or as a claim check on the owner's blob that holds it."""
         if len(value) * 4 > self._claim_bytes:  # else no encoding of it is longer
             data = value.encode(errors="surrogatepass")
             if len(data) > self._claim_bytes:
-                return {f"{name}_blob": text(await self._blobs.put(data))}
+                return {f"{name}_blob": text(await self._blobs.put(data, owner))}
         return {name: text(value)}
 
     async def unpack(self, name: str, item: Item) -> str:

@@ -143,7 +143,7 @@ class Forwarder:
     def close(self) -> None:
         self._http.close()
 
-    def resolve(self, event: dict[str, Any], context: object) -> Mapping[str, Any]:
+    async def resolve_async(self, event: dict[str, Any], context: object) -> Mapping[str, Any]:
         """The answer of the API, or 502 when the emulator has none."""
         query = event["rawQueryString"]
         body = event["body"] or ""

@@ -2,34 +2,34 @@
 
 from __future__ import annotations
 
-import hashlib
 import os
-import re
+import shutil
 import tempfile
+import threading
 from pathlib import Path
 
 from stepwell.errors import PortError
-
-_REFERENCE = re.compile(r"sha256:([0-9a-f]{64})")
-
-
-def reference_of(data: bytes) -> str:
-    """sha256:<hex> of the content."""
-    return f"sha256:{hashlib.sha256(data).hexdigest()}"
+from stepwell.limits import BLOB_DAYS, DAY_MS, SECOND_MS
+from stepwell.local.folder import make_private
+from stepwell.runtime.blobs import check_blob, checked_owner, place_of, reference_of
 
 
 class FolderBlobs:
-    """The Blobs port on a folder. A file is complete when it has its name; it never changes afterwards."""
+    """The Blobs port on a folder, with a folder below it for each owner.
+
+    A file is complete when it has its name; it never changes afterwards, but for the time at which it was last put.
+    """
 
     def __init__(self, folder: str | Path) -> None:
         self._folder = Path(folder)
+        self._touching = threading.Lock()  # so that no file is put again while it is found to be too old
 
-    async def put(self, data: bytes) -> str:
-        reference = reference_of(data)
-        path = self._path(reference)
+    async def put(self, data: bytes, owner: str = "") -> str:
+        reference = reference_of(data, owner)
+        path = self._folder / place_of(reference)
         try:
-            if not path.exists():
-                path.parent.mkdir(parents=True, exist_ok=True)
+            if not self._touch(path):
+                make_private(path.parent)
                 _write_whole(path, data)
         except OSError as error:
             raise PortError(f"the blob {reference} could not be written: {error}") from error
@@ -37,20 +37,38 @@ class FolderBlobs:
 
     async def get(self, reference: str) -> bytes:
         try:
-            data = self._path(reference).read_bytes()
+            data = (self._folder / place_of(reference)).read_bytes()
         except OSError as error:
             raise PortError(f"the blob {reference} could not be read: {error}") from error
-        if reference_of(data) != reference:
-            raise PortError(f"the blob {reference} is damaged", hint="its file's content has another hash")
-        return data
+        return check_blob(data, reference)
 
-    def _path(self, reference: str) -> Path:
-        """A reference comes out of a record: what is not a hash must never become a path."""
-        match = _REFERENCE.fullmatch(reference)
-        if match is None:
-            raise PortError(f"not a blob's reference: {reference[:100]!r}", hint="expected sha256:<64 hex digits>")
-        digest = match[1]
-        return self._folder / digest[:2] / digest
+    async def drop(self, owner: str) -> None:
+        try:
+            shutil.rmtree(self._folder / checked_owner(owner))
+        except FileNotFoundError:
+            return
+        except OSError as error:
+            raise PortError(f"the blobs of {owner} could not be deleted: {error}") from error
+
+    def expire(self, now_ms: int) -> None:
+        """Deletes what has the days of its owner behind it. Raises PortError."""
+        try:
+            for days in BLOB_DAYS:
+                for path in (self._folder / f"days-{days}").glob("*"):
+                    with self._touching:
+                        if path.stat().st_mtime * SECOND_MS + days * DAY_MS <= now_ms:
+                            path.unlink()
+        except OSError as error:
+            raise PortError(f"old blobs could not be deleted: {error}") from error
+
+    def _touch(self, path: Path) -> bool:
+        """Whether the file is there."""
+        try:
+            with self._touching:
+                os.utime(path)
+        except FileNotFoundError:
+            return False
+        return True
 
 
 class MemoryBlobs:
@@ -59,16 +77,20 @@ class MemoryBlobs:
     def __init__(self) -> None:
         self._blobs: dict[str, bytes] = {}
 
-    async def put(self, data: bytes) -> str:
-        reference = reference_of(data)
-        self._blobs[reference] = bytes(data)
+    async def put(self, data: bytes, owner: str = "") -> str:
+        reference = reference_of(data, owner)
+        self._blobs[place_of(reference)] = bytes(data)
         return reference
 
     async def get(self, reference: str) -> bytes:
-        data = self._blobs.get(reference)
+        data = self._blobs.get(place_of(reference))
         if data is None:
             raise PortError(f"the blob {reference[:100]!r} is not there")
         return data
+
+    async def drop(self, owner: str) -> None:
+        gone = f"{checked_owner(owner)}/"
+        self._blobs = {place: data for place, data in self._blobs.items() if not place.startswith(gone)}
 
 
 def _write_whole(path: Path, data: bytes) -> None:

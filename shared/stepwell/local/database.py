@@ -9,6 +9,7 @@ SQLite's own lock is polled with sleeps of up to 100 ms, so threads of one proce
 from __future__ import annotations
 
 import contextlib
+import os
 import sqlite3
 import threading
 import time
@@ -19,6 +20,7 @@ from typing import Any, Literal, TypeAlias
 
 from stepwell.errors import InvalidInput, PortError, UserError
 from stepwell.local import schema
+from stepwell.local.folder import PRIVATE_FILE
 
 Synchronous: TypeAlias = Literal["FULL", "NORMAL"]
 Row: TypeAlias = tuple[Any, ...]
@@ -114,6 +116,10 @@ class Database:
             connection.raw.close()
 
     def _connect(self, synchronous: Synchronous) -> _Connection:
+        # SQLite gives its journal and its shared memory the mode of the file. Only a new one is opened here: to close
+        # a file that is in use would take SQLite's locks from it.
+        with contextlib.suppress(OSError):  # it is there, or SQLite says below why it cannot be
+            os.close(os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_EXCL, PRIVATE_FILE))
         try:
             # Each thread uses its own; the check is off because `close` closes them all from one.
             raw = sqlite3.connect(

@@ -1,9 +1,14 @@
-"""Who owns a data folder: one dev server at a time, because it may take back the leases that it finds."""
+"""Who owns a data folder: one dev server at a time, because it may take back the leases that it finds.
+
+What is in it is for the eyes of its owner alone: inputs, results, webhook bodies, the key that signs links.
+"""
 
 from __future__ import annotations
 
+import logging
 import os
 import secrets
+import stat
 import sys
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,8 +16,13 @@ from types import TracebackType
 
 from stepwell.errors import Conflict
 
+log = logging.getLogger("stepwell.dev")
+
 LOCK_FILE = "owner.lock"
 KEY_FILE = "links.key"
+PRIVATE_FOLDER, PRIVATE_FILE = 0o700, 0o600
+# What Stepwell keeps in a data folder; a user's own files in it are left as they are.
+OURS = (LOCK_FILE, KEY_FILE, "stepwell.db*", "letters.db*", "blobs", "blobs/**/*", "runs", "runs/**/*")
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,8 +48,8 @@ class Claim:
 def claim_folder(path: str | Path) -> Claim:
     """Makes the folder if need be and claims it. Raises Conflict `folder_in_use` when another process has it."""
     folder = Path(path)
-    folder.mkdir(parents=True, exist_ok=True)
-    descriptor = os.open(folder / LOCK_FILE, os.O_RDWR | os.O_CREAT, 0o644)
+    folder.mkdir(PRIVATE_FOLDER, parents=True, exist_ok=True)
+    descriptor = os.open(folder / LOCK_FILE, os.O_RDWR | os.O_CREAT, PRIVATE_FILE)
     if not _try_lock(descriptor):
         owner = os.read(descriptor, 20).decode(errors="replace").strip()
         os.close(descriptor)
@@ -50,7 +60,26 @@ def claim_folder(path: str | Path) -> Claim:
         )
     os.ftruncate(descriptor, 0)
     os.write(descriptor, f"{os.getpid()}\n".encode())
+    _keep_private(folder)
     return Claim(folder, descriptor)
+
+
+def make_private(folder: Path) -> None:
+    """Makes a folder below the data folder, and those between them, for the owner alone."""
+    missing = [path for path in (folder, *folder.parents) if not path.exists()]
+    for path in reversed(missing):
+        path.mkdir(PRIVATE_FOLDER, exist_ok=True)
+
+
+def _keep_private(folder: Path) -> None:
+    """Takes from others what rights they have on the folder and on what is in it, for instance from before."""
+    try:
+        for path in (folder, *(path for pattern in OURS for path in folder.glob(pattern))):
+            mode = path.lstat().st_mode
+            if not stat.S_ISLNK(mode) and mode & 0o077:
+                path.chmod(PRIVATE_FOLDER if stat.S_ISDIR(mode) else PRIVATE_FILE)
+    except OSError as error:
+        log.warning("others may read the data folder %s: %s; change its mode yourself", folder, error)
 
 
 def link_key(folder: Path) -> bytes:
@@ -59,7 +88,7 @@ def link_key(folder: Path) -> bytes:
     if not path.exists():
         beside = path.with_suffix(".new")
         beside.unlink(missing_ok=True)
-        descriptor = os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+        descriptor = os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_EXCL, PRIVATE_FILE)
         with os.fdopen(descriptor, "w", encoding="ascii") as file:
             file.write(secrets.token_hex(32))
         beside.replace(path)  # whole, or not there

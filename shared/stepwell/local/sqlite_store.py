@@ -5,7 +5,7 @@ The methods are `async` because the port is; none of them suspends.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from stepwell import limits
 from stepwell.definition.graph import Json
@@ -237,15 +237,20 @@ class SqliteStore(SqliteItems, SqliteNotes):
         rows = self._db.rows(SELECT_DEFINITION, (version,))
         return rows[0][0] if rows else None
 
-    def purge(self, now_ms: int) -> int:
-        """Drops ended runs whose retention is over, with their logs, and expired events. Returns how many runs."""
+    def purge(self, now_ms: int, forget: Callable[[str], None] | None = None) -> int:
+        """Drops ended runs whose retention is over, with their logs, and expired events. Returns how many runs.
+
+        `forget` deletes what else there is of a run, before its rows go: after a crash it is called again.
+        """
         self._db.change(PURGE_EVENTS, (now_ms,))
         purged = 0
         while True:
             with self._db.transaction() as execute:
                 expired = execute(SELECT_EXPIRED, (now_ms, PURGE_RUNS)).fetchall()
-                for statement in PURGE_RUN:
-                    for run in expired:
+                for run in expired:
+                    if forget is not None:
+                        forget(*run)
+                    for statement in PURGE_RUN:
                         execute(statement, run)
             purged += len(expired)
             if len(expired) < PURGE_RUNS:

@@ -32,6 +32,7 @@ from stepwell.limits import (
     RUN_STEPS,
     SNAPSHOT_RECORDS,
 )
+from stepwell.runtime.blobs import of_run
 from stepwell.runtime.catalog import Catalog
 from stepwell.runtime.lately import Lately
 from stepwell.runtime.messages import Wake
@@ -243,7 +244,7 @@ class Logbook:
         That is the store's Refusal of the user's own writes, or Consumed: the event, or the slot, is taken.
         """
         record, store = write.record, self._store
-        body = await stow(encode_record(record), self._blobs)
+        body = await stow(encode_record(record), self._blobs, at.run_id)
         run_id, token, slot = at.run_id, at.token.id, record.slot
         found: str | Refusal | None
         if write.consumes is not None:
@@ -264,7 +265,7 @@ class Logbook:
         is_wide = last is not None and isinstance(last.next, Fork) and last.next.width > FORK_CHUNK
         if at.token.slot - at.saved_slot < (2 if is_wide else self._snapshot_records):
             return at
-        body = await stow(encode_token(at.token), self._blobs)
+        body = await stow(encode_token(at.token), self._blobs, at.run_id)
         await self._store.save_snapshot(at.run_id, at.token.id, at.token.slot, body)
         return replace(at, saved_slot=at.token.slot)
 
@@ -292,18 +293,22 @@ _CLAIM = '{"claim":'  # no record or snapshot begins so: their first field is an
 _WIDEST = 4  # bytes of a character in UTF-8
 
 
-async def stow(body: str, blobs: Blobs) -> str:
-    """The body itself, or for a large one a claim check on the blob that holds it."""
+async def stow(body: str, blobs: Blobs, run_id: str) -> str:
+    """The body itself, or for a large one a claim check on the run's blob that holds it."""
     if len(body) * _WIDEST <= CLAIM_CHECK_BYTES or len(data := body.encode()) <= CLAIM_CHECK_BYTES:
         return body
-    return f"{_CLAIM}{json.dumps(await blobs.put(data))}}}"
+    return f"{_CLAIM}{json.dumps(await blobs.put(data, of_run(run_id)))}}}"
 
 
 async def fetch(body: str, blobs: Blobs) -> str:
     """The inverse of `stow`."""
-    if not body.startswith(_CLAIM):
-        return body
-    return (await blobs.get(json.loads(body)["claim"])).decode()
+    reference = claim_of(body)
+    return (await blobs.get(reference)).decode() if reference else body
+
+
+def claim_of(body: str) -> str:
+    """The reference to the blob that a stowed body stands for; empty where it is the body itself."""
+    return str(json.loads(body)["claim"]) if body.startswith(_CLAIM) else ""
 
 
 def run_info(header: Header) -> RunInfo:

@@ -269,11 +269,14 @@ class Schedules(Protocol):
 
 
 class Blobs(Protocol):
-    async def put(self, data: bytes) -> str:
-        """The reference: sha256:<hex> of the content. Idempotent."""
+    async def put(self, data: bytes, owner: str = "") -> str:
+        """The reference: sha256:<hex> of the content, with its owner (see `stepwell.runtime.blobs`). Idempotent."""
 
     async def get(self, reference: str) -> bytes:
         """Raises PortError when it is not there."""
+
+    async def drop(self, owner: str) -> None:
+        """Deletes all blobs of the owner. Idempotent."""
 
 
 class Clock(Protocol):

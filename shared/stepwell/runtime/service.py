@@ -7,8 +7,11 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field, replace
+from functools import partial
+from itertools import chain, repeat
+from typing import TypeVar
 
 from stepwell.definition.graph import Graph, Json
 from stepwell.engine.actions import Refuse
@@ -35,6 +38,11 @@ from stepwell.runtime.ports import Event, Header, Lane, Ports, RunPage, RunQuery
 from stepwell.runtime.starting import Starter, check_input
 from stepwell.runtime.updates import Answered, Updates
 from stepwell.runtime.worker import Steps
+
+T = TypeVar("T")
+
+FIRST_PAUSES_MS = (20, 40, 80, 160, 320)  # between two looks of a call that waits
+LONGEST_PAUSE_MS = 500
 
 
 @dataclass(frozen=True, slots=True)
@@ -224,25 +232,27 @@ class Service:
 
     async def update_answer(self, run_id: str, update_id: str, limit_ms: int = 0) -> Answered | None:
         """What came of an update; None where it is pending when the time is up. Raises NotFound, Conflict."""
-        until_ms = self.ports.clock.now_ms() + limit_ms
-        while True:
-            found = await self._updates.answer(await self._standing(run_id), update_id)
-            left_ms = until_ms - self.ports.clock.now_ms()
-            if found is not None or left_ms <= 0:
-                return found
-            await self.ports.clock.sleep_ms(min(100, left_ms))
+
+        async def look() -> Answered | None:
+            return await self._updates.answer(await self._standing(run_id), update_id)
+
+        return await self._poll(look, lambda found: found is not None, limit_ms)
 
     async def wait_for_end(self, run_id: str, limit_ms: int) -> Header:
         """The header once the run has ended, or as it is when the time is up."""
-        until_ms = self.ports.clock.now_ms() + limit_ms
-        pause_ms = 20
-        while True:
-            header = await self.header(run_id)
-            left_ms = until_ms - self.ports.clock.now_ms()
-            if header.status.terminal or left_ms <= 0:
-                return header
-            await self.ports.clock.sleep_ms(min(pause_ms, left_ms))
-            pause_ms = min(pause_ms * 2, 500)
+        return await self._poll(partial(self.header, run_id), lambda header: header.status.terminal, limit_ms)
+
+    async def _poll(self, look: Callable[[], Awaitable[T]], is_done: Callable[[T], bool], limit_ms: int) -> T:
+        """What `look` returns once `is_done`, or when the time is up. Looks less often the longer it takes."""
+        clock = self.ports.clock
+        until_ms = clock.now_ms() + limit_ms
+        for pause_ms in chain(FIRST_PAUSES_MS, repeat(LONGEST_PAUSE_MS)):
+            found = await look()
+            left_ms = until_ms - clock.now_ms()
+            if is_done(found) or left_ms <= 0:
+                break
+            await clock.sleep_ms(min(pause_ms, left_ms))
+        return found
 
     # -- ending
 
