@@ -8,13 +8,14 @@ from dataclasses import replace
 
 from stepwell.definition.durations import parse_duration
 from stepwell.definition.graph import Call, Expression, Json, Wait
+from stepwell.definition.wait_schemas import SCHEMAS, SEVERAL
 from stepwell.engine import children
 from stepwell.engine.names import Moment, Names, default_input
 from stepwell.engine.parts import value_of, votes_and_parts
 from stepwell.engine.records import Arm, Called, Failure, Parked, Pause, Resumption, Topic
 from stepwell.engine.token import Token
 from stepwell.errors import ExpressionError, UserError
-from stepwell.limits import KEY_CHARACTERS, WAIT_TIMEOUTS_MS, YEAR_MS
+from stepwell.limits import KEY_CHARACTERS, YEAR_MS
 
 TIMED = frozenset({"sleep", "delay"})  # waits that their timer completes
 CALLBACK_EVENT = "CALLBACK_COMPLETED"
@@ -264,7 +265,7 @@ def _limit_ms(kind: str, timeout: Expression | None, timeout_ms: int | None, nam
         limit_ms = parse_duration(timeout.evaluate(names))
     except UserError as error:
         raise ExpressionError(f"`{timeout.text}`: {error.message}", hint=error.hint) from error
-    most_ms = WAIT_TIMEOUTS_MS.get(kind, (None, YEAR_MS))[1]
+    most_ms = YEAR_MS if kind in SEVERAL else SCHEMAS[kind].longest_ms
     if limit_ms > most_ms:
         most = f"{kind} waits at most {most_ms // 1000} s"
         raise ExpressionError(f"`{timeout.text}` gave {limit_ms // 1000} s; {most}")
