@@ -14,6 +14,7 @@ from stepwell.definition.graph import Json
 from stepwell.definition.wait_schemas import SCHEMAS
 from stepwell.engine.records import Parked
 from stepwell.engine.token import Token
+from stepwell.engine.waits.approval import has_votes, votes_of
 from stepwell.runtime.approvals import asked, open_approval
 from stepwell.runtime.callbacks import wait_callback
 from stepwell.runtime.links import ApprovalLink, CallbackLink, Links
@@ -104,11 +105,10 @@ def _expires_ms(token: Token, kind: str, now_ms: int) -> int:
 def _votes(token: Token, parked: Parked) -> dict[str, Json]:
     """Of an approval that asks several people, or certain ones."""
     arm = open_approval(token)
-    if arm is None or not (parked.arms[arm].parts or parked.arms[arm].need > 1):
+    if arm is None or not has_votes(parked.arms[arm]):
         return {}
-    votes = [one for one in token.received if one.arm == arm and one.kind in {"approved", "rejected"}]
     return {
         "need": parked.arms[arm].need,
         "approvers": list(asked(token, arm)),
-        "votes": [{"decision": one.kind, "by": one.by, **(one.payload or {})} for one in votes],
+        "votes": votes_of(one for one in token.received if one.arm == arm),
     }

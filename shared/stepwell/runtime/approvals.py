@@ -12,11 +12,12 @@ from dataclasses import replace
 
 from stepwell.engine.dag import step_id
 from stepwell.engine.forks import is_branch_id
-from stepwell.engine.parts import answer_of, approvers, as_part, has_answered, is_complete
+from stepwell.engine.parts import as_part, open_arm
 from stepwell.engine.records import ROOT, Resumption
 from stepwell.engine.table import Message as Received
 from stepwell.engine.table import Verdict, receive
 from stepwell.engine.token import Token
+from stepwell.engine.waits.approval import APPROVAL, answer_of, approvers, delegations, has_answered
 from stepwell.errors import Conflict, InvalidInput
 from stepwell.limits import DELEGATIONS
 from stepwell.runtime.coordinator import Coordinator
@@ -102,10 +103,7 @@ class Approvals:
 
 def open_approval(token: Token) -> int | None:
     """The first approval that is still to be given, by its arm; None where the token waits for nobody."""
-    if token.ended or token.parked is None or token.resumption is not None:
-        return None
-    arms = enumerate(token.parked.arms)
-    return next((index for index, arm in arms if arm.kind == "approval" and not is_complete(token, index)), None)
+    return open_arm(token, APPROVAL.name)
 
 
 def asked(token: Token, arm: int) -> tuple[str, ...]:
@@ -142,7 +140,7 @@ def _check_delegation(at: Standing, came: Resumption) -> None:
     if to in approvers(arms[came.arm], token.received) or has_answered(token, to):
         raise Conflict(f"{to} is asked for this approval already", code="already_an_approver",
                        hint="hand it on to somebody else")  # fmt: skip
-    if sum(one.kind == "delegated" for one in token.received) >= DELEGATIONS:
+    if delegations(token.received) >= DELEGATIONS:
         raise Conflict(f"this approval was handed on {DELEGATIONS} times", code="too_many_delegations")
 
 
