@@ -212,9 +212,8 @@ def _waiting(tell: _Teller, record: Record, before: Token, after: Token) -> None
     parked = record.parked
     if parked is None:
         return
-    kind = kind_named(parked.kind)
-    attempt, data = kind.began(record, parked, tell.run_id, before.id)
-    tell.add(kind.entry, step=record.node, attempt=attempt, data=data)
+    began = kind_named(parked.kind).began(record, parked, tell.run_id, before.id)
+    tell.add(began.entry, step=record.node, attempt=began.attempt, data=began.data)
 
 
 def _resumed(tell: _Teller, record: Record, before: Token, after: Token) -> None:

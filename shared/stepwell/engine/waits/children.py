@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from stepwell.definition.graph import Json
 from stepwell.engine.children import child_id, failure_from
 from stepwell.engine.names import Moment, default_input
 from stepwell.engine.records import Called, Failure, Parked, Pause, Record, Resumption
 from stepwell.engine.table import Signal
 from stepwell.engine.token import Token
-from stepwell.engine.waits.kind import Coming, WaitKind
+from stepwell.engine.waits.kind import Began, Coming, WaitKind
 
 
 class ChildrenWait(WaitKind):
@@ -26,13 +25,13 @@ class ChildrenWait(WaitKind):
     def failure(self, parked: Parked, came: Resumption, node: str, waited: int) -> Failure | None:
         return failure_from(came, node) or super().failure(parked, came, node, waited)
 
-    def began(self, record: Record, parked: Parked, run_id: str, token: str) -> tuple[int, Json]:
-        attempt, data = super().began(record, parked, run_id, token)
+    def began(self, record: Record, parked: Parked, run_id: str, token: str) -> Began:
+        told = super().began(record, parked, run_id, token)
         children = [
             {"name": one.name, "workflow": one.workflow, "run_id": child_id(run_id, token, record.slot, index)}
             for index, one in enumerate(parked.children)
         ]
-        return attempt, {**data, "children": children}
+        return told._replace(data={**told.data, "children": children})
 
 
 CHILDREN = ChildrenWait(

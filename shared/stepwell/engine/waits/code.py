@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from stepwell.definition.graph import Json
 from stepwell.engine.names import iso
 from stepwell.engine.records import Parked, Record
 from stepwell.engine.token import Token
-from stepwell.engine.waits.kind import Reason, WaitKind, Waker
+from stepwell.engine.waits.kind import Began, Reason, WaitKind, Waker
 
 CODE = "code"  # its name in records
 
@@ -19,9 +18,9 @@ class CodeWait(WaitKind):
     def parked(self, token: Token, record: Record, parked: Parked) -> dict[str, Any]:
         return {"parked": parked, "resumption": None, "waited": record.attempt}
 
-    def began(self, record: Record, parked: Parked, run_id: str, token: str) -> tuple[int, Json]:
+    def began(self, record: Record, parked: Parked, run_id: str, token: str) -> Began:
         until = None if parked.until_ms is None else iso(parked.until_ms)
-        return record.attempt + 1, {"until": until, "error": parked.data}
+        return Began(self.entry, {"until": until, "error": parked.data}, record.attempt + 1)
 
     def reason(self, parked: Parked, node: str, run_id: str) -> Reason:
         error = parked.data if isinstance(parked.data, dict) else {}

@@ -37,6 +37,14 @@ class Waker(NamedTuple):
     at_ms: int | None = None
 
 
+class Began(NamedTuple):
+    """The history entry of the beginning of a wait."""
+
+    entry: str
+    data: Json
+    attempt: int = 0
+
+
 class Reason(NamedTuple):
     """Why a run waits, for a kind whose wait needs words of its own."""
 
@@ -178,12 +186,13 @@ class WaitKind:
 
     # -- words
 
-    def began(self, record: Record, parked: Parked, run_id: str, token: str) -> tuple[int, Json]:
-        """(attempt, data) of the history entry of its beginning."""
-        data = {"for": parked.kind, "until": _iso(parked.until_ms), "data": parked.data}
+    def began(self, record: Record, parked: Parked, run_id: str, token: str) -> Began:
+        """What the history tells of its beginning."""
+        data: dict[str, Json] = {"for": parked.kind, "until": _iso(parked.until_ms), "data": parked.data}
         topics = [{"name": topic.name, "key": topic.key.removeprefix("=") or None}
                   for arm in parked.arms for topic in arm.topics if not topic.key.startswith("@")]  # fmt: skip
-        return record.attempt + 1, {**data, "topics": topics} if topics else data  # its run's own topic is not told
+        data |= {"topics": topics} if topics else {}  # but for those of its run alone
+        return Began(self.entry, data, record.attempt + 1)
 
     def words(self, wait: Wait) -> str:
         """The wait in a picture of its workflow."""

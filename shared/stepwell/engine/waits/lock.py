@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from stepwell.definition.graph import Json
 from stepwell.engine import locks
 from stepwell.engine.names import iso
 from stepwell.engine.records import Arm, Failure, Parked, Record, Resumption
 from stepwell.engine.token import Token
-from stepwell.engine.waits.kind import Coming, Reason, WaitKind, Waker
+from stepwell.engine.waits.kind import Began, Coming, Reason, WaitKind, Waker
 
 
 class LockWait(WaitKind):
@@ -27,8 +26,8 @@ class LockWait(WaitKind):
     def resumed(self, token: Token, record: Record, parked: Parked) -> dict[str, Any]:
         return locks.answered(token, record)
 
-    def began(self, record: Record, parked: Parked, run_id: str, token: str) -> tuple[int, Json]:
-        return 0, parked.data
+    def began(self, record: Record, parked: Parked, run_id: str, token: str) -> Began:
+        return Began(self.entry, parked.data)
 
     def reason(self, parked: Parked, node: str, run_id: str) -> Reason:
         """For which lock it waits, and who has it; between two who have it, nobody does."""
