@@ -111,7 +111,8 @@ def _arm(context: Context, data: Mapping[str, Json], outer: str, path: str) -> W
             hint = "put its waits into the outer list" if inner == outer else "make it two nodes, one after the other"
             context.add("misplaced_key", f"`{inner}` inside `{outer}`", f"{path}/{inner}", hint)
             return None
-    if SEVERAL[outer].needs_each and "for" in data and SCHEMAS[data["for"]].is_timer:
+    inner_schema = SCHEMAS.get(data.get("for", ""))
+    if SEVERAL[outer].needs_each and inner_schema is not None and inner_schema.is_timer:
         hint = "write `sleep:` in a node after it"
         context.add("misplaced_key", f"a {data['for']} inside `{outer}`: nothing comes of it", f"{path}/for", hint)
         return None

@@ -4,7 +4,7 @@ To add a kind of wait:
 
 1. Add a row to `SCHEMAS` in `stepwell.definition.wait_schemas`: the keys that a definition may write, the time limits,
    the event. A key that no other kind has also needs a field in `WaitDef` and in `definition.graph.Wait`.
-2. Add a file to this package with a `WaitKind` of the same name. What you leave out is as in a wait for one event:
+2. Add a file to this package with a `WaitKind` of the same name, an `EventWait` if events end it. It may define:
 
     topics      `arm` for a wait of a definition, `topics_of` for one that a step asks for
     due         `dues`, beside the time limit; `is_timed` where the time is what it waits for
@@ -12,12 +12,13 @@ To add a kind of wait:
     value       `value`, and `sets`: the names that it writes into the state
     failure     `failure`, `forgives`
     words       `entry`, `over` and `began` for the history; `words`, `wakers` and `reason` for people
-    comings     what else than an event can reach it: the kinds of its Resumptions
+    comings     the kinds of Resumption that can reach it, beside an event and its timer
 
 3. Add it to `_KINDS` below, and describe it in docs/definitions.md. `python -m tests.docs.generate` adds its row to the
    table of waits.
 
-Nobody else asks which kind a wait is: a test counts the comparisons outside this package.
+tests/testing/gauge_wait.py is a complete example. No other module asks which kind a wait is: a test counts the
+comparisons outside this package.
 """
 
 from __future__ import annotations

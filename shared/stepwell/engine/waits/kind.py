@@ -1,4 +1,4 @@
-"""The protocol of a wait kind: what the engine, the runtime and the API ask of it. The defaults wait for an event."""
+"""The protocol of a wait kind: what the engine, the runtime and the API ask of it."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ class Place(NamedTuple):
 
 @dataclass(frozen=True)
 class WaitKind:
-    """A kind of wait."""
+    """A kind of wait. By default the first thing that reaches it ends it, and is its value."""
 
     name: str  # as records hold it
     signal: Signal = Signal.AWAITED_EVENT  # which decides the phase that the token parks in
