@@ -122,19 +122,3 @@ TRANSACT_BYTES = 4_000_000  # of all writes, so that the record has room beside 
 TRANSACT_DEPTH = 32  # of lists and maps in an attribute, their values counted: `too_deep`
 TABLE_ITEM_BYTES = 400 * 1_024  # of an item: `too_large`
 TABLE_KEY_BYTES = 2_048  # of a partition key; a sort key has half: `bad_key`
-
-# Waits: default and maximum, from the table of waits in the definition reference
-WAIT_TIMEOUTS_MS: dict[str, tuple[int | None, int]] = {
-    "approval": (24 * HOUR_MS, 30 * DAY_MS),
-    "response": (24 * HOUR_MS, 7 * DAY_MS),
-    "document": (7 * DAY_MS, 30 * DAY_MS),
-    "signature": (7 * DAY_MS, 30 * DAY_MS),
-    "test": (7 * DAY_MS, 30 * DAY_MS),
-    "event": (24 * HOUR_MS, 30 * DAY_MS),
-    "callback": (24 * HOUR_MS, YEAR_MS),
-    "delay": (None, 30 * DAY_MS),
-    "sleep": (None, YEAR_MS),
-    "children": (5 * MINUTE_MS, DAY_MS),
-    "workflow": (HOUR_MS, DAY_MS),  # a `run: workflow:name`
-    "agent": (HOUR_MS, DAY_MS),  # a `trigger_agent` that waits
-}

@@ -9,9 +9,9 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import TypeAlias
 
-from stepwell.definition.durations import show_duration
-from stepwell.definition.graph import END, Call, Expression, Graph, Json, Node, Rule, Wait
+from stepwell.definition.graph import END, Call, Expression, Graph, Json, Node, Rule
 from stepwell.engine.children import DETACHED
+from stepwell.engine.waits.kind import kind_named
 
 LABEL_CHARACTERS = 38  # of a condition on a line; what is longer is cut, the whole is in the tooltip
 LABEL_LINES = 3
@@ -129,7 +129,7 @@ def _node_shape(node: Node, shape_id: str, status: str) -> Shape:
     known = "completed" if status == "passed" else status if status in STATUSES else ""
     kind, what = "route", ""
     if node.wait is not None:
-        kind, what = "wait", _wait_words(node.wait)
+        kind, what = "wait", kind_named(node.wait.kind).words(node.wait)
     elif node.call is not None:
         kind, what = "call", _call_words(node.call)
     elif node.step is not None and node.step.run.startswith(DETACHED):
@@ -151,17 +151,6 @@ def _call_words(call: Call) -> str:
         return f"workflow: {call.children[0].workflow}"
     names = ", ".join(dict.fromkeys(child.workflow for child in call.children))
     return f"{len(call.children)} child runs: {names}"
-
-
-def _wait_words(wait: Wait) -> str:
-    if wait.kind == "any":
-        return "first of " + ", ".join(_wait_words(arm) for arm in wait.arms)
-    what = f"event {wait.event}" if wait.kind == "event" and wait.event else wait.kind
-    if wait.timeout is not None:
-        return f"{what} {wait.timeout.text}"
-    if wait.timeout_ms is None:
-        return what
-    return f"{what}{' ' if wait.kind in {'delay', 'sleep'} else ', at most '}{show_duration(wait.timeout_ms)}"
 
 
 def _dag_lines(dag: Mapping[str, tuple[str, ...]], ids: Mapping[str, str]) -> Iterator[Line]:

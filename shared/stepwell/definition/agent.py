@@ -19,8 +19,9 @@ from stepwell.definition.durations import show_duration
 from stepwell.definition.expressions import template_errors
 from stepwell.definition.graph import END, Call, Child, Json, Node, Rule, Step, Wait
 from stepwell.definition.text import closest
+from stepwell.definition.wait_schemas import SCHEMAS
 from stepwell.definition.waits import check_retries, timeout_actions_of, timeout_of, wait_at
-from stepwell.limits import HISTORY_WINDOW, MAX_VISITS, WAIT_RETRIES, WAIT_TIMEOUTS_MS
+from stepwell.limits import HISTORY_WINDOW, MAX_VISITS, WAIT_RETRIES
 
 WAITS = {  # the types that wait, and the rows of the table of waits
     "wait_for_response": "response",
@@ -186,12 +187,12 @@ def _timeout_actions(context: Context, parameters: Mapping[str, Json], path: str
 
 def _wait(context: Context, kind: str, parameters: Mapping[str, Json], path: str) -> Wait | None:
     row = WAITS[kind]
-    if kind == "delay" and "duration" not in parameters:
-        hint = "say how long: {actionType: delay, parameters: {duration: 2h}}"
+    if SCHEMAS[row].is_timer and "duration" not in parameters:
+        hint = f"say how long: {{actionType: {kind}, parameters: {{duration: 2h}}}}"
         context.add("missing_key", "`duration` is missing", path, hint)
         return None
     data = {key: parameters[key] for key in _OF_A_WAIT if key in parameters}
-    if kind == "delay":
+    if SCHEMAS[row].is_timer:
         data["timeout"] = parameters["duration"]
     if "timeout_actions" in parameters:
         data["timeout_actions"] = _timeout_actions(context, parameters, path)
@@ -204,7 +205,7 @@ def _wait(context: Context, kind: str, parameters: Mapping[str, Json], path: str
 def _waiting_data(parameters: Mapping[str, Json], row: str) -> dict[str, Json]:
     """What is shown while the agent waits: `data`, what is waited for, and how long."""
     shown = {name: parameters[key] for key, name in _SHOWN.items() if key in parameters}
-    default_ms, _ = WAIT_TIMEOUTS_MS[row]
+    default_ms = SCHEMAS[row].timeout_ms
     default = None if default_ms is None else show_duration(default_ms)
     shown["timeout"] = parameters.get("timeout", parameters.get("duration", default))
     flawed = {place for place, _ in template_errors(shown, variables=True)}  # told of at the parameter itself

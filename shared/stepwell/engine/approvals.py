@@ -8,18 +8,16 @@ from __future__ import annotations
 from dataclasses import replace
 
 from stepwell.engine.actions import Drop, Refuse
-from stepwell.engine.parts import answer_of, approvers, as_part, has_answered, is_complete
+from stepwell.engine.parts import as_part, open_arm
 from stepwell.engine.records import Resumption
 from stepwell.engine.token import Token
+from stepwell.engine.waits.approval import APPROVAL, answer_of, approvers, delegations, has_answered
 from stepwell.limits import DELEGATIONS
 
 
 def open_approval(token: Token) -> int | None:
     """The arm of the first approval that is still to be given; None where the token waits for nobody."""
-    if token.ended or token.parked is None or token.resumption is not None:
-        return None
-    arms = enumerate(token.parked.arms)
-    return next((index for index, arm in arms if arm.kind == "approval" and not is_complete(token, index)), None)
+    return open_arm(token, APPROVAL.name)
 
 
 def asked(token: Token, arm: int) -> tuple[str, ...]:
@@ -55,7 +53,7 @@ def delegation(token: Token, by: str, to: str) -> Resumption | Drop | Refuse:
         return _not_asked(token, arm, by, "anybody may give this approval")
     if to in approvers(token.parked.arms[arm], token.received) or has_answered(token, to):
         return Refuse(f"{to} is asked for this approval already", "already_an_approver", "hand it on to somebody else")
-    if sum(one.kind == "delegated" for one in token.received) >= DELEGATIONS:
+    if delegations(token.received) >= DELEGATIONS:
         return Refuse(f"this approval was handed on {DELEGATIONS} times", "too_many_delegations")
     return Resumption("delegated", arm, payload={"to": to}, by=by)
 

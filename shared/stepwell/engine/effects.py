@@ -27,6 +27,7 @@ from stepwell.engine.records import (
     Status,
 )
 from stepwell.engine.token import Locks, Token
+from stepwell.engine.waits.kind import coming_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -253,9 +254,9 @@ def _of_part(token: Token, record: Record, parked: Parked, came: Resumption | No
     timer = () if at_ms is None else (SetTimer(slot if is_first else record.slot, at_ms),)
     shown = ShowStatus(2 * record.slot, Status.WAITING, record.at_ms, parked, record.node)
     told: tuple[Effect, ...] = ()
-    if came is not None and came.kind == "escalated":
+    if came is not None and (event := coming_of(came).announces):
         payload = {"node": record.node, **came.payload}
-        told = (Escalate("approval.escalated", payload, f"{token.id}@{record.slot}"),)
+        told = (Escalate(event, payload, f"{token.id}@{record.slot}"),)
     if parked.children:
         return (*timer, shown, StartChildren(parked, slot))
     return (Register(parked, slot), *timer, shown, *told, TakePending(parked, slot))

@@ -6,7 +6,6 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from stepwell.definition.graph import Expression, Graph, Json, Node
-from stepwell.engine import waits
 from stepwell.engine.actions import RunStep
 from stepwell.engine.compensation import ending
 from stepwell.engine.journal import PATCH
@@ -29,6 +28,7 @@ from stepwell.engine.records import (
 from stepwell.engine.routing import Ended, Way, after_join, route, validation_failure, violations
 from stepwell.engine.table import Phase
 from stepwell.engine.token import Token
+from stepwell.engine.waits import parking
 from stepwell.errors import EngineFault, ExpressionError
 from stepwell.limits import CLOCKS_APART_MS
 
@@ -121,11 +121,11 @@ def waiting_record(moment: Moment, token: Token, pause: Pause | None, again: int
     try:
         node = node_named(moment.graph, name)
         if pause is not None:
-            parked = waits.park_for_step(moment, token, pause)
+            parked = parking.park_for_step(moment, token, pause)
         elif node.wait is not None:
-            parked = waits.park(moment, token, node.wait)
+            parked = parking.park(moment, token, node.wait)
         elif node.call is not None:
-            parked = waits.park_for_children(moment, token, node.call)
+            parked = parking.park_for_children(moment, token, node.call)
         else:
             raise EngineFault(f"{name} has nothing to wait for", code="broken_log")
     except ExpressionError as error:

@@ -13,12 +13,13 @@ from typing import NamedTuple
 from stepwell.definition.graph import Json
 from stepwell.engine.actions import Refuse
 from stepwell.engine.inputs import HeartBeat
-from stepwell.engine.parts import is_complete
+from stepwell.engine.parts import open_arm
 from stepwell.engine.records import Resumption, Topic
 from stepwell.engine.table import Message as Received
 from stepwell.engine.table import Verdict, receive
 from stepwell.engine.token import Token
-from stepwell.engine.waits import callback_topic
+from stepwell.engine.waits.callback import BEAT, CALLBACK, last_beat_ms
+from stepwell.engine.waits.topics import callback_topic
 from stepwell.errors import Conflict
 from stepwell.limits import BEATS, EVENT_KEPT_MS
 from stepwell.runtime.admission import check_json
@@ -52,11 +53,9 @@ def step_callback(run_id: str, token: str, key: str) -> str | None:
 
 def wait_callback(run_id: str, token: Token) -> str | None:
     """The callback that the token waits for now; None where it waits for none."""
-    if token.ended or token.parked is None or token.resumption is not None:
-        return None
-    arms = enumerate(token.parked.arms)
-    open_arms = (arm for index, arm in arms if arm.kind == "callback" and not is_complete(token, index))
-    return next((topic.key.removeprefix("!") for arm in open_arms for topic in arm.topics), None)
+    arm = open_arm(token, CALLBACK.name)
+    topics = token.parked.arms[arm].topics if token.parked is not None and arm is not None else ()
+    return next((topic.key.removeprefix("!") for topic in topics), None)
 
 
 class Callbacks:
@@ -142,11 +141,11 @@ def _beat(at: Standing, topic: Topic, now_ms: int) -> Resumption | None:
     parked = at.token.parked
     if parked is None or parked.heartbeat_ms is None:
         return None
-    last_ms = max((one.payload["at_ms"] for one in at.token.received if one.kind == "heartbeat"), default=0)
+    last_ms = last_beat_ms(at.token.received)
     arm = next((index for index, one in enumerate(parked.arms) if topic in one.topics), None)
     if arm is None or now_ms <= last_ms:
         return None
-    return Resumption("heartbeat", arm, payload={"at_ms": now_ms + parked.heartbeat_ms // BEATS})
+    return Resumption(BEAT, arm, payload={"at_ms": now_ms + parked.heartbeat_ms // BEATS})
 
 
 def _place_of(callback: str) -> Place:

@@ -179,7 +179,7 @@ def _outcome(made: object, call: StepCall, started_ms: int) -> Outcome:
 
 def _pause(made: Directive) -> Pause:
     data = to_json(made.data)
-    if made.kind == "approval" and made.type:
+    if made.type:
         data = {**data, "type": made.type} if isinstance(data, dict) else {"type": made.type, "data": data}
     return Pause(made.kind, made.name or "", made.key or "", data, made.timeout_ms, to_json(made.result), made.then)
 
