@@ -22,10 +22,11 @@ from stepwell.api.states import (
     waiting_tokens,
 )
 from stepwell.definition.graph import Json
+from stepwell.engine.code import CODE
 from stepwell.engine.entries import Entry, entry_json
-from stepwell.engine.journal import CODE
 from stepwell.engine.names import iso
 from stepwell.engine.records import TERMINAL, Arm, Fork, Parked, RetryAt, Status
+from stepwell.engine.table import Phase
 from stepwell.engine.token import Token
 from stepwell.engine.writing import deadline_ms
 from stepwell.runtime.logbook import Standing
@@ -162,6 +163,9 @@ def _compensating(at: Standing, now_ms: int) -> _Why:
         text += f" Attempt {token.attempt + 1} of the compensation of {last.node} is due at {iso(retry.at_ms)}"
         timer = Waker(what="timer", at=iso(retry.at_ms), detail="the backoff of its retry is over then")
         return _Why(f"{text} after {failure.type}: {failure.message}.", (timer,), since_ms, retry_ms=retry.at_ms)
+    if token.phase is Phase.WAITING_TO_COMPENSATE and is_parked(token) and token.parked is not None:
+        stuck = _stuck(at, token.parked, now_ms)
+        return replace(stuck, text=f"{text} {stuck.text}")
     next_one = f" Next is the compensation of {left[0].node}." if left else ""
     return _Why(text + next_one, (_QUEUE,), since_ms, in_queue=True)
 
@@ -218,11 +222,13 @@ def _in_line(at: Standing, parked: Parked) -> _Why:
 
 
 def _stuck(at: Standing, parked: Parked, now_ms: int) -> _Why:
-    """A durable function that cannot go on with the code that is deployed, and who looks whether there is other."""
+    """The code that is deployed cannot be loaded, or gone on with; and what tries whether there is other."""
     error = parked.data if isinstance(parked.data, dict) else {}
     until_ms = parked.until_ms or now_ms
-    text = f"It cannot go on with the code that is deployed: {error.get('type')}: {error.get('message')}."
-    event = f'POST /runs/{at.run_id}/events with {{"name": "code.deployed"}}, once there is other code'
+    code = error.get("code")
+    what = f"cannot load {code}" if code else "cannot go on with the code that is deployed"
+    text = f"It {what}: {error.get('type')}: {error.get('message')}."
+    event = "a deploy, or a reload of the dev server; `stepwell event code.deployed --run RUN` for this run alone"
     wakers = (
         Waker(what="timer", at=iso(until_ms), detail="it is tried again then, by itself"),
         Waker(what="event", at=None, detail=event),

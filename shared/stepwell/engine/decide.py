@@ -8,6 +8,7 @@ from __future__ import annotations
 from stepwell.engine import functions
 from stepwell.engine.actions import Action, Rest, Write
 from stepwell.engine.attempts import lost_record, run_step
+from stepwell.engine.code import back
 from stepwell.engine.compensation import undo_next
 from stepwell.engine.dag import ROOT_NODE, dag_fork, is_passed_over, may_begin
 from stepwell.engine.join import joined_record
@@ -34,8 +35,9 @@ def decide(moment: Moment, token: Token) -> Action:
     """The next thing to do for a token. Raises EngineFault for a log that this graph cannot have written."""
     if token.ended:
         return Rest()
+    token = back(token)
     if token.undoing is not None:
-        return undo_next(moment, token)
+        return Rest() if _is_waiting(token) else undo_next(moment, token)
     limit_ms = deadline_ms(moment.graph, moment.run, token)
     if limit_ms is not None and moment.now_ms >= limit_ms:
         return Write(ended_record(moment, token, Status.TIMED_OUT, timeout_failure(moment.graph)))
@@ -44,17 +46,21 @@ def decide(moment: Moment, token: Token) -> Action:
     return _go_on(moment, token, token.last)
 
 
+def _is_waiting(token: Token) -> bool:
+    return token.last is not None and token.last.kind in {Kind.WAITING, Kind.RECEIVED}
+
+
 def _go_on(moment: Moment, token: Token, last: Record) -> Action:
     """What follows from where the last record left the token."""
     match last.kind, last.next:
-        case Kind.WAITING | Kind.RECEIVED, _:
+        case _ if _is_waiting(token):
             return Rest()
         case Kind.RESUMED, _:
             return _settle(moment, token)
         case _, RetryAt(at_ms) if moment.now_ms < at_ms:
             return Rest(at_ms)
         case Kind.BEGAN, _:
-            return functions.amid(moment) or Write(lost_record(moment, token))
+            return functions.amid(moment, token) or Write(lost_record(moment, token))
         case Kind.ACTED, _:
             return settle(moment, token)
         case _, Fork(width=0):
@@ -62,7 +68,7 @@ def _go_on(moment: Moment, token: Token, last: Record) -> Action:
         case _, Fork():
             return Rest()
         case _, Pause() as pause:
-            return functions.amid(moment) or Write(waiting_record(moment, token, pause))
+            return functions.amid(moment, token) or Write(waiting_record(moment, token, pause))
         case _, Goto() | RetryAt() | CleanUp():
             return _enter(moment, token, token.node)
     raise EngineFault(f"a log cannot stand at {last.kind} with next {last.next}", code="broken_log")
@@ -81,7 +87,7 @@ def _settle(moment: Moment, token: Token) -> Action:
     is_of_step = token.parked is not None and token.parked.asked_by_step is not None
     if moment.graph.function and not is_of_step:
         return _enter(moment, token, token.node)
-    return functions.amid(moment) or settle(moment, token)
+    return functions.amid(moment, token) or settle(moment, token)
 
 
 def _first(moment: Moment, token: Token) -> Action:

@@ -10,7 +10,8 @@ from dataclasses import replace
 from typing import Any, TypeAlias
 
 from stepwell.engine import locks
-from stepwell.engine.journal import CODE, brought
+from stepwell.engine.code import CODE, back, is_for_code, stand_aside
+from stepwell.engine.journal import brought
 from stepwell.engine.records import (
     UPDATE,
     CleanUp,
@@ -37,6 +38,7 @@ _WAIT_SIGNALS = {
     "delay": Signal.SLEPT,
     "children": Signal.CALLED,
     "agent": Signal.CALLED,
+    CODE: Signal.STUCK,
 }
 _SIGNALS = {
     Kind.STARTED: Signal.STARTED,
@@ -109,11 +111,19 @@ def apply(token: Token, record: Record) -> Token:
     if record.slot != token.next_slot:
         raise EngineFault(f"slot {record.slot} cannot follow slot {token.slot}", code="gap_in_log")
     phase = walk(token.phase, signals(record, token.phase))[-1]
+    token = _back(token, record)
     entered = _entered(token, record)
     changes = _CHANGES[record.kind](entered, record)  # one copy of the token for all of them: this is the hot path
     if token.locks is not None or token.released:
         changes = {**changes, **locks.after(token, record)}
     return replace(entered, slot=record.slot, last=record, phase=phase, **changes)
+
+
+def _back(token: Token, record: Record) -> Token:
+    """A token that waited for code is where it was before, unless the record is about that wait."""
+    if token.aside is None or record.kind in {Kind.RECEIVED, Kind.RESUMED} or is_for_code(record):
+        return token
+    return replace(token if record.kind is Kind.ENDED else back(token), aside=None)
 
 
 def _entered(token: Token, record: Record) -> Token:
@@ -123,8 +133,8 @@ def _entered(token: Token, record: Record) -> Token:
     """
     if record.kind not in _ENTERING or not record.node or (token.node == record.node and not _has_awaited(token)):
         return token
-    if token.attempt and record.parked is not None and record.parked.kind == CODE:
-        return token  # between two tries of a step: it is that step still
+    if is_for_code(record) and (token.node or token.undoing is not None):
+        return token  # the step that it waits to make is not its first
     visits = {**token.visits, record.node: token.visits.get(record.node, 0) + 1}
     return replace(token, **{**_NEW_VISIT, "node": record.node, "entered_slot": record.slot, "visits": visits})
 
@@ -258,8 +268,8 @@ def _joined(token: Token, record: Record) -> Changes:
 
 def _waiting(token: Token, record: Record) -> Changes:
     parked = record.parked
-    if parked is not None and parked.kind == CODE:
-        return {"parked": parked, "resumption": None, "waited": record.attempt}
+    if is_for_code(record):
+        return stand_aside(token, record)
     if parked is not None and parked.kind == locks.LOCK:
         return locks.asked(token, record, parked)
     began = token.steps.get(record.node)

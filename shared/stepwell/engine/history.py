@@ -10,10 +10,10 @@ from dataclasses import replace
 
 from stepwell.definition.graph import Json
 from stepwell.engine.children import child_id
+from stepwell.engine.code import CODE
 from stepwell.engine.codec import failure_to_json
 from stepwell.engine.entries import Entry
 from stepwell.engine.fold import signals
-from stepwell.engine.journal import CODE
 from stepwell.engine.locks import LOCKED, REFUSED
 from stepwell.engine.names import iso
 from stepwell.engine.records import (
@@ -246,9 +246,8 @@ def _waiting(tell: _Teller, record: Record, before: Token, after: Token) -> None
         return
     if parked.kind == CODE:
         until = None if parked.until_ms is None else iso(parked.until_ms)
-        tell.add(
-            "function.stuck", step=record.node, attempt=record.attempt + 1, data={"until": until, "error": parked.data}
-        )
+        kind = "step.stuck" if "code" in parked.data else "function.stuck"
+        tell.add(kind, step=record.node, attempt=record.attempt + 1, data={"until": until, "error": parked.data})
         return
     if parked.locks:
         tell.add("lock.requested", step=record.node, data=parked.data)

@@ -5,11 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from stepwell.definition.graph import Json
+from stepwell.engine.code import is_for_code
 from stepwell.engine.locks import REFUSED, UNLOCK
 from stepwell.engine.records import UPDATE, CleanUp, Failure, Fork, Goto, Kind, Parked, Record, Resumption
 from stepwell.engine.waits import arm_value, failure_of
 
-CODE = "code"  # the wait of a function that cannot go on with the code that is deployed
 PATCH = "patch:"  # among a record's rules: a patch in force from there on
 INTERRUPTED = "interrupted"  # the run is to end: whatever is awaited then is over
 TRANSACT = "transact"  # among a record's rules: it was written with the user's own writes, or in place of them
@@ -73,7 +73,7 @@ class Journal:
 
     def _wait(self, record: Record) -> Entry | None:
         if record.parked is not None:  # WAITING
-            self._is_aside = record.parked.kind == CODE
+            self._is_aside = is_for_code(record)
             if self._is_aside:
                 return None
             if record.parked.of_function:

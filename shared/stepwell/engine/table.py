@@ -10,6 +10,8 @@ LEGAL; a signal without a row raises and nothing happens. Late and duplicate mes
         sleeping, waiting_for_approval, waiting_for_event, waiting_for_children, waiting_at_fan_in
 
     any of these where the run has begun -> compensating -> failed
+                                                 ^  v
+                                        waiting_to_compensate
 """
 
 from __future__ import annotations
@@ -33,6 +35,7 @@ class Phase(StrEnum):
     WAITING_FOR_CHILDREN = "waiting_for_children"
     WAITING_AT_FAN_IN = "waiting_at_fan_in"
     COMPENSATING = "compensating"
+    WAITING_TO_COMPENSATE = "waiting_to_compensate"  # for code
     COMPLETED = "completed"
     FAILED = "failed"
     CANCELLED = "cancelled"
@@ -54,6 +57,7 @@ class Signal(StrEnum):
     AWAITED_APPROVAL = "awaited approval"
     AWAITED_EVENT = "awaited event"
     CALLED = "called child runs"
+    STUCK = "stuck"  # its code cannot be loaded
     RECEIVED = "received a part"
     RESUMED = "resumed"
     FORKED = "forked"
@@ -81,6 +85,7 @@ LEGAL: dict[tuple[Phase, Signal], Phase] = {
     (P.EXECUTING_STEP, S.AWAITED_APPROVAL): P.WAITING_FOR_APPROVAL,
     (P.EXECUTING_STEP, S.AWAITED_EVENT): P.WAITING_FOR_EVENT,
     (P.EXECUTING_STEP, S.CALLED): P.WAITING_FOR_CHILDREN,
+    (P.EXECUTING_STEP, S.STUCK): P.WAITING_FOR_EVENT,
     (P.EXECUTING_STEP, S.CANCELLED): P.CANCELLED,
     (P.EXECUTING_STEP, S.FAILED): P.FAILED,
     (P.EVALUATING_DIVERGE, S.RETRIED): P.EXECUTING_STEP,
@@ -128,6 +133,9 @@ LEGAL |= {(phase, S.INTERRUPTED): P.EXECUTING_STEP for phase in _BEGUN}
 LEGAL |= {
     (P.COMPENSATING, S.UNDONE): P.COMPENSATING,
     (P.COMPENSATING, S.FAILED): P.FAILED,  # at its end, or terminated; it cannot be cancelled
+    (P.COMPENSATING, S.STUCK): P.WAITING_TO_COMPENSATE,
+    (P.WAITING_TO_COMPENSATE, S.RESUMED): P.COMPENSATING,
+    (P.WAITING_TO_COMPENSATE, S.FAILED): P.FAILED,
 }
 
 ENDED = frozenset({P.COMPLETED, P.FAILED, P.CANCELLED})
@@ -158,18 +166,19 @@ class Verdict(StrEnum):
 
 
 _RECEPTION = """
-                      wake  timer  event  child  approve  reject  start   cancel  terminate  deadline
-initializing          take  drop   drop   drop   refuse   refuse  take    take    take       take
-executing_step        take  drop   drop   drop   refuse   refuse  refuse  take    take       take
-sleeping              take  take   drop   drop   refuse   refuse  refuse  take    take       take
-waiting_for_approval  take  take   take   drop   take     take    refuse  take    take       take
-waiting_for_event     take  take   take   drop   refuse   refuse  refuse  take    take       take
-waiting_for_children  take  take   drop   take   refuse   refuse  refuse  take    take       take
-waiting_at_fan_in     take  drop   drop   drop   refuse   refuse  refuse  take    take       take
-compensating          take  drop   drop   drop   refuse   refuse  refuse  refuse  take       drop
-completed             take  drop   drop   drop   refuse   refuse  refuse  drop    drop       drop
-failed                take  drop   drop   drop   refuse   refuse  refuse  drop    drop       drop
-cancelled             take  drop   drop   drop   refuse   refuse  refuse  drop    drop       drop
+                       wake  timer  event  child  approve  reject  start   cancel  terminate  deadline
+initializing           take  drop   drop   drop   refuse   refuse  take    take    take       take
+executing_step         take  drop   drop   drop   refuse   refuse  refuse  take    take       take
+sleeping               take  take   drop   drop   refuse   refuse  refuse  take    take       take
+waiting_for_approval   take  take   take   drop   take     take    refuse  take    take       take
+waiting_for_event      take  take   take   drop   refuse   refuse  refuse  take    take       take
+waiting_for_children   take  take   drop   take   refuse   refuse  refuse  take    take       take
+waiting_at_fan_in      take  drop   drop   drop   refuse   refuse  refuse  take    take       take
+compensating           take  drop   drop   drop   refuse   refuse  refuse  refuse  take       drop
+waiting_to_compensate  take  take   take   drop   refuse   refuse  refuse  refuse  take       drop
+completed              take  drop   drop   drop   refuse   refuse  refuse  drop    drop       drop
+failed                 take  drop   drop   drop   refuse   refuse  refuse  drop    drop       drop
+cancelled              take  drop   drop   drop   refuse   refuse  refuse  drop    drop       drop
 """  # an ended token takes a wake only to repeat the effects of its last record
 
 

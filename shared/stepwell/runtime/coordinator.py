@@ -10,6 +10,7 @@ from stepwell.definition.authoring import StepDefaults
 from stepwell.engine import functions
 from stepwell.engine.actions import AskFunction, Outcome, RunStep
 from stepwell.engine.attempts import commit
+from stepwell.engine.code import DEPLOYED_TOPIC
 from stepwell.engine.decide import decide
 from stepwell.engine.forks import parent_of
 from stepwell.engine.parts import at_due, due_ms
@@ -25,7 +26,18 @@ from stepwell.limits import DELIVERIES, HOPS
 from stepwell.runtime.catalog import Catalog
 from stepwell.runtime.logbook import Logbook, Standing
 from stepwell.runtime.mailbox import waiters_of
-from stepwell.runtime.messages import DeadLetter, Deadline, EndRun, Message, Publish, Shut, Timer, Wake, to_json
+from stepwell.runtime.messages import (
+    DeadLetter,
+    Deadline,
+    Deployed,
+    EndRun,
+    Message,
+    Publish,
+    Shut,
+    Timer,
+    Wake,
+    to_json,
+)
 from stepwell.runtime.perform import Performer
 from stepwell.runtime.ports import Consumed, Event, Lane, Ports, Waiter
 from stepwell.runtime.worker import is_stale
@@ -46,6 +58,8 @@ class Coordinator:
                 await self.fire(message)
             case Publish():
                 await self.publish(message)
+            case Deployed(deploy_id):
+                await self.publish(Publish(self._deployed(deploy_id)))
             case Deadline():
                 await self.expire(message)
             case DeadLetter(wake):
@@ -57,6 +71,11 @@ class Coordinator:
                 await self.end(run_id, End(Status.CANCELLED), Received.CANCEL, message.id, reason=reason)
             case Wake():
                 await self.wake(message)
+
+    def _deployed(self, deploy_id: str) -> Event:
+        """It is for those that wait now: what is tried later is tried with the new code."""
+        now_ms = self._ports.clock.now_ms()
+        return Event(DEPLOYED_TOPIC, deploy_id, None, now_ms, now_ms)
 
     async def wake(self, wake: Wake) -> None:
         await self._ports.queue.send(Lane.WORK, to_json(wake))

@@ -211,8 +211,12 @@ class Worker:
                 await self._hand_over(at, policy.pool)
                 return None
             policy = replace(policy, timeout_ms=max(left_ms, 1))
+        moment = self._logbook.moment(at, wake.id)
+        if policy.stuck is not None:
+            outcome = Outcome(failure=policy.stuck, is_stuck=True)
+            return await self._append(at, commit(moment, at.token, action, outcome, policy))
         if policy.at_most_once and action.undo is None:  # a compensation is idempotent: it may run again
-            began = began_record(self._logbook.moment(at, wake.id), at.token, action, policy.timeout_ms)
+            began = began_record(moment, at.token, action, policy.timeout_ms)
             winner = await self._logbook.append(at, began)
             if winner is not None:  # an earlier delivery began it: what came of it is for the next look to say
                 return at.after(winner) if winner.by == wake.id else None
