@@ -10,7 +10,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import Any
 
-from stepwell.engine.journal import CODE, LOST
+from stepwell.engine.code import CODE
+from stepwell.engine.journal import LOST
 from stepwell.engine.records import End, Goto, Kind, Record
 from stepwell.engine.turns import Completed, ContinueAs, Failed, Suspended, Turn
 from stepwell.local.memory import MemoryBlobs

@@ -22,6 +22,7 @@ from stepwell.runtime.perform import Performer
 from stepwell.runtime.ports import Lane, Saved, StatusChange, Waiter
 from stepwell.runtime.worker import Budget, Worker
 from tests.sim.child_mutants import OF_CHILDREN
+from tests.sim.code_mutants import OF_CODE
 from tests.sim.dag_mutants import OF_DAGS
 from tests.sim.fn_mutants import OF_FUNCTIONS
 from tests.sim.fork_mutants import OF_FORKS
@@ -207,6 +208,7 @@ def early_timer_lost() -> Iterator[None]:
 MUTANTS: dict[str, Callable[[], AbstractContextManager[None]]] = {
     mutant.__name__: mutant
     for mutant in (
+        *OF_CODE,
         *OF_FORKS,
         *OF_FUNCTIONS,
         *OF_DAGS,

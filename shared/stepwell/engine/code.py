@@ -70,6 +70,13 @@ def _stood_at(token: Token, record: Record) -> Record:
     return replace(token.last, kind=Kind.STEP, next=RetryAt(0))
 
 
+def looked_for(token: Token, record: Record) -> Aside | None:
+    """With other code deployed, the looks by itself begin anew."""
+    came = record.resumption
+    is_deploy = came is not None and came.name == DEPLOYED
+    return replace(token.aside, looks=0) if token.aside and is_deploy else token.aside
+
+
 def back(token: Token) -> Token:
     """The token where it stood before it waited for code, once that wait is over."""
     aside, last = token.aside, token.last

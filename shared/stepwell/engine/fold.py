@@ -10,7 +10,7 @@ from dataclasses import replace
 from typing import Any, TypeAlias
 
 from stepwell.engine import locks
-from stepwell.engine.code import CODE, back, is_for_code, stand_aside
+from stepwell.engine.code import CODE, back, is_for_code, looked_for, stand_aside
 from stepwell.engine.journal import brought
 from stepwell.engine.records import (
     UPDATE,
@@ -309,7 +309,8 @@ def _resumed(token: Token, record: Record) -> Changes:
         return locks.answered(token, record)
     if asked is not None and asked.then == "again":  # a new call of the step, so a new idempotency key
         return {"resumption": record.resumption, "entered_slot": record.slot + 1, "attempt": 0, **seen}
-    return {"resumption": record.resumption, **seen}
+    aside = {"aside": looked_for(token, record)} if token.aside else {}
+    return {"resumption": record.resumption, **aside, **seen}
 
 
 def _awaited(token: Token, parked: Parked, record: Record, came: Resumption) -> Changes:

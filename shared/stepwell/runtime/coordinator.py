@@ -22,7 +22,7 @@ from stepwell.engine.token import Token
 from stepwell.engine.waits import run_of
 from stepwell.engine.writing import deadline_ms, ended_record, timeout_failure
 from stepwell.errors import Conflict
-from stepwell.limits import DELIVERIES, HOPS
+from stepwell.limits import DELIVERIES, DEPLOYED_KEPT_MS, HOPS
 from stepwell.runtime.catalog import Catalog
 from stepwell.runtime.logbook import Logbook, Standing
 from stepwell.runtime.mailbox import waiters_of
@@ -73,9 +73,9 @@ class Coordinator:
                 await self.wake(message)
 
     def _deployed(self, deploy_id: str) -> Event:
-        """It is for those that wait now: what is tried later is tried with the new code."""
+        """It is kept for a while, for those that begin to wait just now because of the code before."""
         now_ms = self._ports.clock.now_ms()
-        return Event(DEPLOYED_TOPIC, deploy_id, None, now_ms, now_ms)
+        return Event(DEPLOYED_TOPIC, deploy_id, {}, now_ms, now_ms + DEPLOYED_KEPT_MS)
 
     async def wake(self, wake: Wake) -> None:
         await self._ports.queue.send(Lane.WORK, to_json(wake))
