@@ -21,6 +21,7 @@ from constructs import Construct
 from infra import api, metrics, nag
 from infra.alarms import Alarms
 from infra.dashboard import make_dashboard
+from infra.deploys import Deploys
 from infra.doors import Doors
 from infra.keys import open_to_services
 from infra.permissions import Resources
@@ -60,6 +61,7 @@ class StepwellEngine(Construct):
         self.doors = Doors(self, "Functions", props, self._storage, self.queues, timers, places, self.api_key, told,
                            webhooks)  # fmt: skip
         Schedules(self, "Schedules", timers, self.queues.resume, self.doors.schedules)
+        Deploys(self, "Deploys", self.queues.resume)
         self._api.serve(self.doors)
         self.alarms: Alarms | None = None
         self.dashboard: cloudwatch.Dashboard | None = None

@@ -46,6 +46,7 @@ BROKEN = Failure("Broken", "step", "no luck")
 SLEEP = Parked("sleep", (Arm("sleep"),))
 APPROVAL = Parked("approval", (Arm("approval"),))
 EVENT = Parked("event", (Arm("event"),))
+CODE = Parked("code", (Arm("event"),))
 CHILDREN = Parked("children", (Arm("children"),), children=(Called("fraud", "fraud"),))
 CANCELLED = Record(0, Kind.ENDED, "cancel:1", NOW_MS, next=End(Status.CANCELLED))
 BROKEN_OFF = Record(0, Kind.ENDED, "deadline", NOW_MS, next=Compensate(Status.TIMED_OUT))
@@ -96,6 +97,10 @@ WAYS: list[tuple[Phase, Record]] = [
     (Phase.EXECUTING_STEP, waiting(APPROVAL)),
     (Phase.EXECUTING_STEP, waiting(EVENT)),
     (Phase.EXECUTING_STEP, waiting(CHILDREN)),
+    (Phase.EXECUTING_STEP, waiting(CODE)),
+    (Phase.COMPENSATING, waiting(CODE)),
+    (Phase.WAITING_TO_COMPENSATE, RESUMED),
+    (Phase.WAITING_TO_COMPENSATE, TIMED_OUT),
     (Phase.EXECUTING_STEP, step(next=Compensate(Status.FAILED), error=BROKEN)),
     (Phase.EXECUTING_STEP, step(next=Compensate(Status.FAILED))),
     (Phase.EXECUTING_STEP, BROKEN_OFF),
@@ -175,8 +180,9 @@ def test_every_phase_that_is_not_the_end_leads_to_one() -> None:
 
 
 def test_a_resting_phase_can_always_be_cancelled_unless_the_run_is_being_undone() -> None:
-    assert receive(Phase.COMPENSATING, Message.CANCEL) is Verdict.REFUSE
-    for phase in set(RESTING) - ENDED - {Phase.COMPENSATING}:
+    undone = {Phase.COMPENSATING, Phase.WAITING_TO_COMPENSATE}
+    assert {receive(phase, Message.CANCEL) for phase in undone} == {Verdict.REFUSE}
+    for phase in set(RESTING) - ENDED - undone:
         assert LEGAL[phase, Signal.CANCELLED] is Phase.CANCELLED
         assert LEGAL[phase, Signal.FAILED] is Phase.FAILED
 

@@ -26,7 +26,6 @@ class Durable(Program):
 
     kept: tuple[int, ...] = (1_000,)  # sessions, by worker
     drops: float = 0.0  # how often a worker begins anew before it is asked
-    deploys: tuple[tuple[str, int], ...] = ()  # (patch | reload | break | mend, after so many calls)
 
     def outcome(self, call: Any, now_ms: int, seen: Any) -> Outcome:
         """By its input alone, as a deterministic step would be."""

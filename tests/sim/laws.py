@@ -16,6 +16,7 @@ from stepwell.errors import ExpressionError
 from stepwell.runtime.messages import DeadLetter, Wake, from_json
 from stepwell.runtime.ports import Event
 from tests.sim.child_laws import laws_of_children, laws_of_quiet_children
+from tests.sim.code_laws import laws_of_code, laws_of_quiet_code
 from tests.sim.dag_laws import laws_of_dags
 from tests.sim.fn_cancels import laws_of_clean_ups
 from tests.sim.fn_laws import laws_of_functions
@@ -65,6 +66,7 @@ def _check_end_of(world: World) -> None:
     for law in (
         *of_run,
         laws_of_races,
+        laws_of_code,
         laws_of_parts,
         laws_of_dags,
         laws_of_undoing,
@@ -98,6 +100,8 @@ def _check_quiet_of(world: World) -> None:
     if ROOT not in logs.tokens:
         return
     under_way = {name for letter in world.letters for name in _names_of(letter.body, world.run_id)}
+    for broken in laws_of_quiet_code(world, logs.tokens, under_way):
+        raise BrokenLawError(broken)
     for token in live_tokens(world.program.graph, logs):
         if token.parked is None or token.resumption is not None:
             last = token.last
@@ -239,6 +243,8 @@ def _extra_runs(world: World, logs: dict[str, list[Record]]) -> Iterator[str]:
     if world.seen.crashes or world.chances.hands_over:  # who hands over goes on under another name
         return
     if world.program.is_dag and world.chances.double:  # of each step that came before, a copy may find this one ready
+        return
+    if any(act == "break" for act, _ in world.main.deploys):  # one copy of a wake parks for code, another can run
         return
     for (token, node, entered, attempt), wakes in world.seen.ran.items():
         if len(wakes) > 1 and _has_one_pusher(world, node):

@@ -25,6 +25,7 @@ from stepwell.runtime.messages import Publish, Wake, to_json
 from stepwell.runtime.ports import Lane, Saved, StatusChange, Waiter
 from stepwell.runtime.worker import Worker
 from tests.sim.child_mutants import OF_CHILDREN
+from tests.sim.code_mutants import OF_CODE
 from tests.sim.dag_mutants import OF_DAGS
 from tests.sim.doors import OF_WORKERS, before_append
 from tests.sim.fn_mutants import OF_FUNCTIONS
@@ -220,6 +221,7 @@ def early_timer_lost() -> Iterator[None]:
 MUTANTS: dict[str, Callable[[], AbstractContextManager[None]]] = {
     mutant.__name__: mutant
     for mutant in (
+        *OF_CODE,
         *OF_FORKS,
         *OF_FUNCTIONS,
         *OF_DAGS,

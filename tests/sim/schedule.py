@@ -17,10 +17,11 @@ from stepwell.limits import FORK_CHUNK, PAGE_BRANCHES
 from stepwell.runtime import children, logbook
 from stepwell.runtime.dispatch import dispatch, give_up, is_exhausted
 from stepwell.runtime.loop.door import Unlimited
-from stepwell.runtime.messages import Publish, to_json
+from stepwell.runtime.messages import Deployed, Publish, to_json
 from stepwell.runtime.ports import Event, Lane
 from stepwell.runtime.service import Start
 from tests.sim.child_programs import DEEPEST, make_family
+from tests.sim.code_laws import with_bad_deploys
 from tests.sim.fn_programs import make_durable
 from tests.sim.fork_laws import BrokenLawError
 from tests.sim.fork_programs import make_program
@@ -69,7 +70,8 @@ _MAKERS = (  # by the first of their seeds
 def program_of(seed: int) -> Program:
     make = next(maker for first, maker in _MAKERS if seed >= first)
     program = make(random.Random(f"program {seed}"))
-    return with_compensations(program, random.Random(f"compensations {seed}")) if seed < FAMILIES else program
+    program = with_compensations(program, random.Random(f"compensations {seed}")) if seed < FAMILIES else program
+    return program if program.deploys else with_bad_deploys(program, random.Random(f"deploys {seed}"))
 
 
 def run_schedule(seed: int, tell: Callable[[str], None] | None = None) -> str | None:
@@ -141,13 +143,16 @@ def _play(world: World) -> None:
 
 def _maybe_deploy(world: World) -> None:
     """Other code, or none that can be imported, from this call on."""
-    for act, at_call in getattr(world.program, "deploys", ()):
+    for act, at_call in world.program.deploys:
         if at_call == world.calls - 1:
             world.say(f"deploys: {act}")
             code = world.processes.code
             code.version = 2 if act == "patch" else code.version
             code.is_broken = act == "break" or (code.is_broken and act != "mend")
             world.processes.reload()
+            if act != "break":
+                world.mended_at = world.written
+                world.post(Letter(str(Lane.RESUME), to_json(Deployed(f"d{world.calls}")), world.now_ms))
 
 
 def _whose_turn(world: World) -> Actor:
@@ -274,7 +279,7 @@ def _one_that_asks(world: World) -> str:
 
 def _is_undone(world: World) -> bool:
     root = world.logs.look().tokens.get(ROOT)
-    return root is not None and root.phase is Phase.COMPENSATING
+    return root is not None and root.phase in {Phase.COMPENSATING, Phase.WAITING_TO_COMPENSATE}
 
 
 async def _call(world: World, operation: str, body: Mapping[str, Any], run_id: str = RUN) -> None:

@@ -14,7 +14,16 @@ from pathlib import Path
 
 import pytest
 
-from tests.sim import child_mutants, dag_mutants, fn_mutants, fork_mutants, lock_mutants, part_mutants, undo_mutants
+from tests.sim import (
+    child_mutants,
+    code_mutants,
+    dag_mutants,
+    fn_mutants,
+    fork_mutants,
+    lock_mutants,
+    part_mutants,
+    undo_mutants,
+)
 from tests.sim.mutants import MUTANTS
 from tests.sim.schedule import DURABLE_FROM, FAMILIES, LOCKED_FROM, PARTS_FROM, RACES_FROM, program_of, run_schedule
 
@@ -59,6 +68,7 @@ OF_WAITS = 200  # schedules of waits for several things
 TOLD = 32  # seeds whose stories are told twice
 
 OF_FORKS = {mutant.__name__ for mutant in fork_mutants.OF_FORKS}
+OF_CODE = {mutant.__name__ for mutant in code_mutants.OF_CODE}
 OF_CHILDREN = {mutant.__name__ for mutant in child_mutants.OF_CHILDREN}
 OF_SESSIONS = {mutant.__name__ for mutant in fn_mutants.OF_FUNCTIONS}
 OF_LOCKS = {mutant.__name__ for mutant in lock_mutants.OF_LOCKS}
@@ -85,6 +95,8 @@ def broken(seeds: Iterable[int]) -> tuple[int, str] | None:
 
 def _can_show(seed: int, mutant: str) -> bool:
     """Whether this schedule has what the mutant gets wrong."""
+    if mutant in OF_CODE:
+        return any(act == "break" for act, _ in program_of(seed).deploys)
     if mutant in OF_UNDOING:
         program = program_of(seed)
         return program.is_saga and (program.is_dag or mutant != "undone_as_written")

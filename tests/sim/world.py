@@ -25,6 +25,7 @@ from stepwell.runtime.catalog import Catalog
 from stepwell.runtime.logbook import Logbook, Standing
 from stepwell.runtime.messages import Publish, from_json, to_json
 from stepwell.runtime.ports import Consumed, Event, Lane, Ports
+from tests.sim.fn_code import CANNOT_IMPORT
 from tests.sim.fn_programs import workers_of
 from tests.sim.programs import SUFFIX, Program, expression
 from tests.sim.race_programs import LAST_CALL
@@ -124,6 +125,7 @@ class World:
         self.current: Actor | None = None
         self.turns_left = 0
         self.calls = self.sent = self.tempted = self.written = 0
+        self.mended_at = 0  # records of the world, when code was last deployed that can be imported
         self.seen_of: dict[str, Seen] = defaultdict(Seen)
         self.seen = self.seen_of[RUN]
         self.chances = self._chances()
@@ -364,7 +366,8 @@ class _Steps:
         return await world.processes.asked(at, logbook, worker)
 
     def policy(self, step: Any) -> Any:
-        return self._world.program.policy(step)  # no program has one of its own
+        policy = self._world.program.policy(step)  # no program has one of its own
+        return replace(policy, stuck=CANNOT_IMPORT) if self._world.processes.code.is_broken else policy
 
     async def run(self, call: Any) -> Outcome:
         world = self._world
@@ -373,6 +376,8 @@ class _Steps:
         actor = world.current
         message = from_json(actor.letter.body).id if actor else ""
         seen, program = world.seen_of[call.run_id], world.programs[call.workflow]
+        if world.processes.code.is_broken:
+            return Outcome(failure=CANNOT_IMPORT, is_stuck=True)
         if call.node.endswith(SUFFIX):
             seen.undo_ran.setdefault((call.key, call.node, call.attempt), set()).add(message)
         else:

@@ -25,6 +25,7 @@ from stepwell.definition.graph import Json
 from stepwell.engine.entries import Entry, entry_json
 from stepwell.engine.names import iso
 from stepwell.engine.records import TERMINAL, Arm, Fork, Parked, RetryAt, Status
+from stepwell.engine.table import Phase
 from stepwell.engine.token import Token
 from stepwell.engine.waits import kind as waits
 from stepwell.engine.writing import deadline_ms
@@ -162,6 +163,9 @@ def _compensating(at: Standing, now_ms: int) -> _Why:
         text += f" Attempt {token.attempt + 1} of the compensation of {last.node} is due at {iso(retry.at_ms)}"
         timer = Waker(what="timer", at=iso(retry.at_ms), detail="the backoff of its retry is over then")
         return _Why(f"{text} after {failure.type}: {failure.message}.", (timer,), since_ms, retry_ms=retry.at_ms)
+    if token.phase is Phase.WAITING_TO_COMPENSATE and is_parked(token) and token.parked is not None:
+        stuck = _parked(at, token.parked, now_ms, {})
+        return replace(stuck, text=f"{text} {stuck.text}")
     next_one = f" Next is the compensation of {left[0].node}." if left else ""
     return _Why(text + next_one, (_QUEUE,), since_ms, in_queue=True)
 

@@ -59,6 +59,8 @@ def live_tokens(at: Standing) -> list[Token]:
     A branch whose turn has not come is none of them.
     """
     fork = fork_at(at.token)
+    if at.token.phase is Phase.WAITING_TO_COMPENSATE:
+        return [at.token]
     if at.token.ended or at.token.undoing is not None:
         return []
     if at.graph.dag and at.dag:

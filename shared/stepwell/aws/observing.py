@@ -20,7 +20,7 @@ from stepwell.engine.actions import Outcome
 from stepwell.engine.records import Record
 from stepwell.engine.retry import Policy
 from stepwell.runtime.logbook import Logbook, Standing
-from stepwell.runtime.messages import DeadLetter, Message, Publish, Scheduled
+from stepwell.runtime.messages import DeadLetter, Deployed, Message, Publish, Scheduled
 from stepwell.runtime.worker import StepCall, Steps, WriteRecord
 
 _logger = logging.getLogger("stepwell.worker")
@@ -86,6 +86,8 @@ def ids_of(message: Message) -> dict[str, Json]:
         return ids_of(message.wake)
     if isinstance(message, Publish):
         return {"event": message.event.topic.name, "event_id": message.event.id}
+    if isinstance(message, Deployed):
+        return {"deploy": message.deploy_id}
     if isinstance(message, Scheduled):
         return {"schedule": message.schedule}
     return {"run_id": message.run_id, "token": getattr(message, "token", None), "slot": getattr(message, "slot", None)}

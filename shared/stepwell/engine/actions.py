@@ -87,3 +87,4 @@ class Outcome:
     pause: Pause | None = None
     failure: Failure | None = None
     started_ms: int = 0
+    is_stuck: bool = False  # the failure is that the step's code cannot be loaded: nothing has run

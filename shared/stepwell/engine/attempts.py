@@ -12,6 +12,7 @@ from stepwell.engine.records import Failure, Kind, Record, RetryAt, Status
 from stepwell.engine.retry import Policy, resolve_policy, retry_delay_ms
 from stepwell.engine.routing import Ended, validation_failure
 from stepwell.engine.token import Token
+from stepwell.engine.waits.code import back, wait_for_code
 from stepwell.engine.writing import (
     deadline_ms,
     ended_node,
@@ -41,6 +42,11 @@ def run_step(moment: Moment, token: Token, node: Node, step: Step, resumed: Json
 
 def commit(moment: Moment, token: Token, action: RunStep, outcome: Outcome, policy: Policy | None) -> Record:
     """The record of an attempt: its output, the rules taken and where the token goes, in one."""
+    token = back(token)
+    if outcome.is_stuck and outcome.failure is not None:
+        node = moment.graph.start if moment.turn else action.node
+        is_unbegun = token.last is not None and token.last.kind is Kind.BEGAN
+        return wait_for_code(moment, token, outcome.failure, node, is_unbegun=is_unbegun)
     if action.undo is not None:
         return undone(moment, token, action, outcome, policy)
     if action.action:

@@ -30,7 +30,7 @@ from stepwell.engine.records import (
     Topic,
 )
 from stepwell.engine.table import Phase
-from stepwell.engine.token import Cleaning, Locks, StepView, Token, Undoing
+from stepwell.engine.token import Aside, Cleaning, Locks, StepView, Token, Undoing
 
 T = TypeVar("T")
 
@@ -64,6 +64,7 @@ def encode_token(token: Token) -> str:
             "cleaning",
             "locks",
             "released",
+            "aside",
         ),
     )
     out["last"] = _record_to_json(token.last) if token.last else None
@@ -81,6 +82,8 @@ def encode_token(token: Token) -> str:
             out[name] = [_plain(one) for one in parts]
     if token.undoing:
         out["undoing"] = _undoing_to_json(token.undoing)
+    if token.aside:
+        out["aside"] = _aside_to_json(token.aside)
     return _encode(out)
 
 
@@ -106,6 +109,25 @@ def decode_token(body: str) -> Token:
         undoing=_undoing_from_json(raw["undoing"]) if raw.get("undoing") else None,
         locks=_locks_from_json(raw["locks"]) if raw.get("locks") else None,
         released=tuple(_locks_from_json(one) for one in raw.get("released", ())),
+        aside=_aside_from_json(raw["aside"]) if raw.get("aside") else None,
+    )
+
+
+def _aside_to_json(aside: Aside) -> dict[str, Json]:
+    out = _plain(aside, skip=("last", "parked", "resumption", "received"))
+    out |= {"last": _record_to_json(aside.last), "received": [_plain(one) for one in aside.received]}
+    out |= {"parked": _parked_to_json(aside.parked)} if aside.parked else {}
+    return out | ({"resumption": _plain(aside.resumption)} if aside.resumption else {})
+
+
+def _aside_from_json(raw: Mapping[str, Json]) -> Aside:
+    return _build(
+        Aside,
+        raw,
+        last=_record_from_json(raw["last"]),
+        parked=_parked_from_json(raw["parked"]) if raw.get("parked") else None,
+        resumption=_part(Resumption, raw.get("resumption")),
+        received=tuple(_build(Resumption, one) for one in raw["received"]),
     )
 
 

@@ -17,7 +17,6 @@ from stepwell.engine.fold import apply
 from stepwell.engine.names import Moment, Names, Undo, default_input
 from stepwell.engine.records import Compensate, End, Failure, Kind, Next, Pause, Record, RetryAt, Status
 from stepwell.engine.retry import Policy, retry_delay_ms
-from stepwell.engine.table import Phase
 from stepwell.engine.token import Token
 from stepwell.errors import EngineFault, ExpressionError
 
@@ -26,7 +25,7 @@ from stepwell.errors import EngineFault, ExpressionError
 
 def ending(graph: Graph, token: Token, end: End, error: Failure | None, failed: str) -> Next:
     """The end itself, or its compensation first. `error`: what the end is for, `failed`: the node that it is of."""
-    if token.branch is not None or end.status is Status.COMPLETED or token.phase is Phase.COMPENSATING:
+    if token.branch is not None or end.status is Status.COMPLETED or token.undoing is not None:
         return end
     return Compensate(end.status, end.error) if _is_undone(graph, end.status, error, failed) else end
 

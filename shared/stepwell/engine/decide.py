@@ -35,6 +35,7 @@ from stepwell.engine.routing import Ended
 from stepwell.engine.settle import settle
 from stepwell.engine.table import Message, Phase, Verdict, receive
 from stepwell.engine.token import Token
+from stepwell.engine.waits.code import back
 from stepwell.engine.writing import (
     began_record,
     deadline_ms,
@@ -161,8 +162,9 @@ def _woken(moment: Moment, token: Token, given: Woken) -> Action:
 def _next(moment: Moment, token: Token) -> Action:
     if token.ended:
         return Rest()
+    token = back(token)
     if token.undoing is not None:
-        return undo_next(moment, token)
+        return Rest() if _is_waiting(token) else undo_next(moment, token)
     if (overdue := _overdue(moment, token)) is not None:
         return overdue
     if token.last is None or token.last.kind is Kind.STARTED:
@@ -170,17 +172,21 @@ def _next(moment: Moment, token: Token) -> Action:
     return _go_on(moment, token, token.last)
 
 
+def _is_waiting(token: Token) -> bool:
+    return token.last is not None and token.last.kind in {Kind.WAITING, Kind.RECEIVED}
+
+
 def _go_on(moment: Moment, token: Token, last: Record) -> Action:
     """What follows from where the last record left the token."""
     match last.kind, last.next:
-        case Kind.WAITING | Kind.RECEIVED, _:
+        case _ if _is_waiting(token):
             return Rest()
         case Kind.RESUMED, _:
             return _settle(moment, token)
         case _, RetryAt(at_ms) if moment.now_ms < at_ms:
             return Rest(at_ms)
         case Kind.BEGAN, _:
-            return functions.amid(moment) or Write(lost_record(moment, token))
+            return functions.amid(moment, token) or Write(lost_record(moment, token))
         case Kind.ACTED, _:
             return settle(moment, token)
         case _, Fork(width=0):
@@ -188,7 +194,7 @@ def _go_on(moment: Moment, token: Token, last: Record) -> Action:
         case _, Fork():
             return Rest()
         case _, Pause() as pause:
-            return functions.amid(moment) or Write(waiting_record(moment, token, pause))
+            return functions.amid(moment, token) or Write(waiting_record(moment, token, pause))
         case _, Goto() | RetryAt() | CleanUp():
             return _enter(moment, token, token.node)
     raise EngineFault(f"a log cannot stand at {last.kind} with next {last.next}", code="broken_log")
@@ -207,7 +213,7 @@ def _settle(moment: Moment, token: Token) -> Action:
     is_of_step = token.parked is not None and token.parked.asked_by_step is not None
     if moment.graph.function and not is_of_step:
         return _enter(moment, token, token.node)
-    return functions.amid(moment) or settle(moment, token)
+    return functions.amid(moment, token) or settle(moment, token)
 
 
 def _first(moment: Moment, token: Token) -> Action:

@@ -185,7 +185,7 @@ def picked_up(token: Token, now_ms: int) -> ShowStatus:
 def effects(graph: Graph, token: Token) -> tuple[Effect, ...]:
     """What the token's last record demands, in order. The header shows the root; a branch has none."""
     found = _effects(graph, token)
-    if token.cleaning is not None and token.end is None:  # whatever it does, the run is on its way out
+    if (token.cleaning or token.undoing) and token.end is None:  # whatever it does, the run is on its way out
         found = tuple(replace(one, status=Status.COMPENSATING) if isinstance(one, ShowStatus) else one for one in found)
     if token.released:
         found = (*(one for one in found if not isinstance(one, Open | Arrive)), ReleaseLocks(token.released),

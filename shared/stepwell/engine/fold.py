@@ -28,6 +28,7 @@ from stepwell.engine.records import (
 )
 from stepwell.engine.table import Phase, Signal, walk
 from stepwell.engine.token import Cleaning, StepView, Token, Undoing
+from stepwell.engine.waits.code import back, is_for_code
 from stepwell.engine.waits.kind import coming_of, kind_named
 from stepwell.errors import EngineFault
 from stepwell.limits import SEEN_EVENTS
@@ -103,11 +104,19 @@ def apply(token: Token, record: Record) -> Token:
     if record.slot != token.next_slot:
         raise EngineFault(f"slot {record.slot} cannot follow slot {token.slot}", code="gap_in_log")
     phase = walk(token.phase, signals(record, token.phase))[-1]
+    token = _back(token, record)
     entered = _entered(token, record)
     changes = _CHANGES[record.kind](entered, record)  # one copy of the token for all of them: this is the hot path
     if token.locks is not None or token.released:
         changes = {**changes, **locks.after(token, record)}
     return replace(entered, slot=record.slot, last=record, phase=phase, **changes)
+
+
+def _back(token: Token, record: Record) -> Token:
+    """A token that waited for code is where it was before, unless the record is about that wait."""
+    if token.aside is None or record.kind in {Kind.RECEIVED, Kind.RESUMED} or is_for_code(record):
+        return token
+    return replace(token if record.kind is Kind.ENDED else back(token), aside=None)
 
 
 def _entered(token: Token, record: Record) -> Token:
@@ -117,8 +126,8 @@ def _entered(token: Token, record: Record) -> Token:
     """
     if record.kind not in _ENTERING or not record.node or (token.node == record.node and not _has_awaited(token)):
         return token
-    if token.attempt and record.parked is not None and kind_named(record.parked.kind).is_aside:
-        return token  # between two tries of a step: it is that step still
+    if is_for_code(record) and (token.node or token.undoing is not None):
+        return token  # the step that it waits to make is not its first
     visits = {**token.visits, record.node: token.visits.get(record.node, 0) + 1}
     return replace(token, **{**_NEW_VISIT, "node": record.node, "entered_slot": record.slot, "visits": visits})
 

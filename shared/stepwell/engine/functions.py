@@ -11,13 +11,12 @@ from dataclasses import replace
 from typing import Any
 
 from stepwell.definition.graph import Graph, Node, Step
-from stepwell.engine.actions import Action, AskFunction, Rest, RunStep, Write
+from stepwell.engine.actions import Action, AskFunction, RunStep, Write
 from stepwell.engine.compensation import ending
 from stepwell.engine.journal import LOST, TRANSACT
 from stepwell.engine.locks import UNLOCK
 from stepwell.engine.names import Moment
 from stepwell.engine.records import (
-    Arm,
     End,
     Failure,
     Fork,
@@ -34,15 +33,13 @@ from stepwell.engine.token import Token
 from stepwell.engine.transact import INVALID, REFUSED, Refusal, TableWrite
 from stepwell.engine.turns import Asked, Completed, ContinueAs, Failed, Stuck, Suspended, Turn
 from stepwell.engine.waits import parking
-from stepwell.engine.waits.code import CODE
+from stepwell.engine.waits.code import wait_for_code
 from stepwell.engine.waits.kind import is_timeout
 from stepwell.engine.waits.lock import park_for_locks
-from stepwell.engine.waits.topics import run_topic
 from stepwell.engine.writing import ended_node, record
 from stepwell.errors import EngineFault
-from stepwell.limits import HOUR_MS, MINUTE_MS
 
-_LOOKS_MS = (MINUTE_MS, 5 * MINUTE_MS, 15 * MINUTE_MS, HOUR_MS)  # how soon a function that is stuck is tried again
+_ENDED_EARLY = Failure("non_determinism", "validation", "the function ends before a step that its log has")
 _LOCKED_ALREADY = Failure("lock_nested", "validation", "it asked for a lock while its run, or it, had one already")
 
 
@@ -51,14 +48,13 @@ def asked(moment: Moment) -> AskFunction | None:
     return AskFunction() if moment.graph.function and moment.turn is None else None
 
 
-def amid(moment: Moment) -> Action | None:
-    """What comes before a step of a function goes on: the question which one it is. None where that is known.
-
-    With code that does not say it, nothing is written: the step has begun, and a wait for code would forget that.
-    """
+def amid(moment: Moment, token: Token) -> Action | None:
+    """What comes before a step of a function goes on: the question which one it is. None where that is known."""
     if moment.turn is None or isinstance(moment.turn.result, Suspended):
         return asked(moment)
-    return Rest(moment.now_ms + _LOOKS_MS[0])
+    result = moment.turn.result
+    failure = result.failure if isinstance(result, Stuck) else _ENDED_EARLY
+    return Write(wait_for_code(moment, token, failure, moment.graph.start))
 
 
 def with_operation(graph: Graph, turn: Turn | None) -> Graph:
@@ -88,7 +84,7 @@ def enter(moment: Moment, token: Token) -> Action:
             anew = replace(turn, writes=state)
             return Write(_returned(moment, token, anew, output=given, next=following))
         case Stuck(failure):
-            return Write(_wait_for_code(moment, token, failure))
+            return Write(wait_for_code(moment, token, failure, moment.graph.start))
 
 
 def _operation(moment: Moment, token: Token, turn: Turn, asked: Asked, slot: int) -> Action:
@@ -168,16 +164,6 @@ def _parked(moment: Moment, token: Token, asked: Asked) -> Parked:
     if asked.wait is None:
         raise EngineFault(f"{asked} is no operation", code="broken_session")
     return replace(parking.park(moment, token, asked.wait, asked.callbacks), of_function=True)
-
-
-def _wait_for_code(moment: Moment, token: Token, failure: Failure) -> Record:
-    """The run is kept: it looks again by and by, and when it is told to, by an event of its own."""
-    again = token.waited + 1 if token.parked is not None and token.parked.kind == CODE else 0
-    until_ms = moment.now_ms + _LOOKS_MS[min(again, len(_LOOKS_MS) - 1)]
-    topic = run_topic("code.deployed", moment.run.run_id)
-    data = {"type": failure.type, "message": failure.message, **(failure.data if failure.data else {})}
-    parked = Parked(CODE, (Arm("event", (topic,)),), until_ms, timer_arm=0, data=data, since_ms=moment.now_ms)
-    return record(moment, token, Kind.WAITING, moment.graph.start, attempt=again, parked=parked)
 
 
 def _broken(token: Token) -> End:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from stepwell.definition.graph import Json
 from stepwell.engine.locks import UNLOCK
 from stepwell.engine.records import UPDATE, CleanUp, Failure, Fork, Goto, Kind, Parked, Record, Resumption
-from stepwell.engine.waits.kind import kind_named
+from stepwell.engine.waits.code import is_for_code
 from stepwell.engine.waits.outcome import arm_value, failure_of
 from stepwell.engine.waits.several import operation_of
 
@@ -74,7 +74,7 @@ class Journal:
 
     def _wait(self, record: Record) -> Entry | None:
         if record.parked is not None:  # WAITING
-            self._is_aside = kind_named(record.parked.kind).is_aside
+            self._is_aside = is_for_code(record)
             if self._is_aside:
                 return None
             if record.parked.of_function:

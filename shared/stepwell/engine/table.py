@@ -10,6 +10,8 @@ LEGAL; a signal without a row raises and nothing happens. Late and duplicate mes
         sleeping, waiting_for_approval, waiting_for_event, waiting_for_children, waiting_at_fan_in
 
     any of these where the run has begun -> compensating -> failed
+                                                 ^  v
+                                        waiting_to_compensate
 """
 
 from __future__ import annotations
@@ -33,6 +35,7 @@ class Phase(StrEnum):
     WAITING_FOR_CHILDREN = "waiting_for_children"
     WAITING_AT_FAN_IN = "waiting_at_fan_in"
     COMPENSATING = "compensating"
+    WAITING_TO_COMPENSATE = "waiting_to_compensate"  # for code
     COMPLETED = "completed"
     FAILED = "failed"
     CANCELLED = "cancelled"
@@ -54,6 +57,7 @@ class Signal(StrEnum):
     AWAITED_APPROVAL = "awaited approval"
     AWAITED_EVENT = "awaited event"
     CALLED = "called child runs"
+    STUCK = "stuck"  # its code cannot be loaded
     RECEIVED = "received a part"
     RESUMED = "resumed"
     FORKED = "forked"
@@ -81,6 +85,7 @@ LEGAL: dict[tuple[Phase, Signal], Phase] = {
     (P.EXECUTING_STEP, S.AWAITED_APPROVAL): P.WAITING_FOR_APPROVAL,
     (P.EXECUTING_STEP, S.AWAITED_EVENT): P.WAITING_FOR_EVENT,
     (P.EXECUTING_STEP, S.CALLED): P.WAITING_FOR_CHILDREN,
+    (P.EXECUTING_STEP, S.STUCK): P.WAITING_FOR_EVENT,
     (P.EXECUTING_STEP, S.CANCELLED): P.CANCELLED,
     (P.EXECUTING_STEP, S.FAILED): P.FAILED,
     (P.EVALUATING_DIVERGE, S.RETRIED): P.EXECUTING_STEP,
@@ -128,6 +133,9 @@ LEGAL |= {(phase, S.INTERRUPTED): P.EXECUTING_STEP for phase in _BEGUN}
 LEGAL |= {
     (P.COMPENSATING, S.UNDONE): P.COMPENSATING,
     (P.COMPENSATING, S.FAILED): P.FAILED,  # at its end, or terminated; it cannot be cancelled
+    (P.COMPENSATING, S.STUCK): P.WAITING_TO_COMPENSATE,
+    (P.WAITING_TO_COMPENSATE, S.RESUMED): P.COMPENSATING,
+    (P.WAITING_TO_COMPENSATE, S.FAILED): P.FAILED,
 }
 
 ENDED = frozenset({P.COMPLETED, P.FAILED, P.CANCELLED})
@@ -166,31 +174,31 @@ class Verdict(StrEnum):
 
 
 # From left to right: initializing, executing_step, sleeping, waiting_for_approval, _event, _children, _at_fan_in,
-# compensating, completed, failed, cancelled. t: take, d: drop, r: refuse.
+# compensating, waiting_to_compensate, completed, failed, cancelled. t: take, d: drop, r: refuse.
 _PHASES = (
     P.INITIALIZING, P.EXECUTING_STEP, P.SLEEPING, P.WAITING_FOR_APPROVAL, P.WAITING_FOR_EVENT, P.WAITING_FOR_CHILDREN,
-    P.WAITING_AT_FAN_IN, P.COMPENSATING, P.COMPLETED, P.FAILED, P.CANCELLED,
+    P.WAITING_AT_FAN_IN, P.COMPENSATING, P.WAITING_TO_COMPENSATE, P.COMPLETED, P.FAILED, P.CANCELLED,
 )  # fmt: skip
 _RECEPTION = """
-           init exec  sleep approval event children fan_in  comp  completed failed cancelled
-wake       t    t     t     t        t     t        t       t     t         t      t
-step       t    t     d     d        d     d        d       t     d         d      d
-lost       t    t     t     t        t     t        t       t     d         d      d
-timer      d    d     t     t        t     t        d       d     d         d      d
-event      d    d     d     t        t     d        d       d     d         d      d
-child      d    d     d     d        d     t        d       d     d         d      d
-locks      d    d     d     d        t     d        d       d     d         d      d
-join       d    d     d     d        d     d        t       d     d         d      d
-update     d    d     t     t        t     t        d       d     d         d      d
-approve    r    r     r     t        r     r        r       r     r         r      r
-reject     r    r     r     t        r     r        r       r     r         r      r
-delegate   r    r     r     t        r     r        r       r     r         r      r
-heartbeat  r    r     r     t        t     r        r       r     r         r      r
-start      t    r     r     r        r     r        r       r     r         r      r
-close      t    t     t     t        t     t        t       d     d         d      d
-cancel     t    t     t     t        t     t        t       r     d         d      d
-terminate  t    t     t     t        t     t        t       t     d         d      d
-deadline   t    t     t     t        t     t        t       d     d         d      d
+           init exec  sleep approval event children fan_in  comp  to_comp completed failed cancelled
+wake       t    t     t     t        t     t        t       t     t       t         t      t
+step       t    t     d     d        d     d        d       t     d       d         d      d
+lost       t    t     t     t        t     t        t       t     t       d         d      d
+timer      d    d     t     t        t     t        d       d     t       d         d      d
+event      d    d     d     t        t     d        d       d     t       d         d      d
+child      d    d     d     d        d     t        d       d     d       d         d      d
+locks      d    d     d     d        t     d        d       d     d       d         d      d
+join       d    d     d     d        d     d        t       d     d       d         d      d
+update     d    d     t     t        t     t        d       d     d       d         d      d
+approve    r    r     r     t        r     r        r       r     r       r         r      r
+reject     r    r     r     t        r     r        r       r     r       r         r      r
+delegate   r    r     r     t        r     r        r       r     r       r         r      r
+heartbeat  r    r     r     t        t     r        r       r     r       r         r      r
+start      t    r     r     r        r     r        r       r     r       r         r      r
+close      t    t     t     t        t     t        t       d     d       d         d      d
+cancel     t    t     t     t        t     t        t       r     r       d         d      d
+terminate  t    t     t     t        t     t        t       t     t       d         d      d
+deadline   t    t     t     t        t     t        t       d     d       d         d      d
 """  # an ended token takes a wake only to repeat the effects of its last record
 
 

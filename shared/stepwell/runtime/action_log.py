@@ -7,9 +7,10 @@ import logging
 from stepwell.engine.actions import RunStep
 from stepwell.engine.agents import is_agent
 from stepwell.engine.records import End, Kind, Pause, Record, RetryAt
+from stepwell.engine.waits.code import is_for_code
 from stepwell.runtime.logbook import Standing
 
-_logger = logging.getLogger("stepwell.agent")
+_logger, _worker = logging.getLogger("stepwell.agent"), logging.getLogger("stepwell.worker")
 
 
 def log_started(at: Standing, action: RunStep) -> None:
@@ -20,6 +21,10 @@ def log_started(at: Standing, action: RunStep) -> None:
 
 def log_written(at: Standing, record: Record) -> None:
     """A record was written: `at` is what it follows."""
+    if is_for_code(record) and record.parked is not None:
+        error = record.parked.data
+        code, ids = error.get("code", at.graph.function), {"run_id": at.run_id, "step": record.node}
+        _worker.warning("%s waits for code: %s: %s: %s", at.run_id, code, error["type"], error["message"], extra=ids)
     if not is_agent(at.graph):
         return
     word = _word(record)

@@ -10,14 +10,26 @@ from stepwell.engine.forks import parent_of
 from stepwell.engine.inputs import Cancelled, DeadlinePassed, Input, Terminated, TimerFired, WorkerLost
 from stepwell.engine.records import ROOT, Failure, Kind
 from stepwell.engine.waits import run_of
+from stepwell.engine.waits.code import DEPLOYED_TOPIC
 from stepwell.errors import Conflict
-from stepwell.limits import HOPS
+from stepwell.limits import DEPLOYED_KEPT_MS, HOPS
 from stepwell.runtime.catalog import Catalog
 from stepwell.runtime.logbook import Logbook, Standing
 from stepwell.runtime.loop.advance import Advance, can_move
 from stepwell.runtime.loop.door import Answer, Door
 from stepwell.runtime.mailbox import waiters_of
-from stepwell.runtime.messages import DeadLetter, Deadline, EndRun, Message, Publish, Shut, Timer, Wake, to_json
+from stepwell.runtime.messages import (
+    DeadLetter,
+    Deadline,
+    Deployed,
+    EndRun,
+    Message,
+    Publish,
+    Shut,
+    Timer,
+    Wake,
+    to_json,
+)
 from stepwell.runtime.perform import Performer
 from stepwell.runtime.ports import Event, Lane, Ports, Waiter
 
@@ -40,6 +52,8 @@ class Coordinator:
                 await self.fire(message)
             case Publish():
                 await self.publish(message)
+            case Deployed(deploy_id):
+                await self.publish(Publish(self._deployed(deploy_id)))
             case Deadline():
                 await self.expire(message)
             case DeadLetter(wake):
@@ -51,6 +65,11 @@ class Coordinator:
                 await self.end(run_id, Cancelled(reason), message.id)
             case Wake():
                 await self._ports.queue.send(Lane.WORK, to_json(message))
+
+    def _deployed(self, deploy_id: str) -> Event:
+        """It is kept for a while, for those that begin to wait just now because of the code before."""
+        now_ms = self._ports.clock.now_ms()
+        return Event(DEPLOYED_TOPIC, deploy_id, {}, now_ms, now_ms + DEPLOYED_KEPT_MS)
 
     async def fire(self, timer: Timer) -> None:
         """A wait's time is up, or will be."""

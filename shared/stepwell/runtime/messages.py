@@ -155,7 +155,18 @@ class Scheduled:
         return f"scheduled:{self.schedule}:{self.at_ms}"
 
 
-Message: TypeAlias = Wake | Timer | Deadline | Publish | DeadLetter | Shut | EndRun | Scheduled | Update
+@dataclass(frozen=True, slots=True)
+class Deployed:
+    """Code was deployed: whoever waits for code is to try it."""
+
+    deploy_id: str
+
+    @property
+    def id(self) -> str:
+        return f"deployed:{self.deploy_id}"
+
+
+Message: TypeAlias = Wake | Timer | Deadline | Publish | Deployed | DeadLetter | Shut | EndRun | Scheduled | Update
 
 
 def to_json(message: Message) -> dict[str, Json]:
@@ -168,8 +179,8 @@ def to_json(message: Message) -> dict[str, Json]:
             return {"type": "wake", "run_id": run_id, "token": token, "slot": slot, **more}
         case Timer(run_id, slot, token):
             return {"type": "timer", "run_id": run_id, "token": token, "slot": slot}
-        case Deadline(run_id):
-            return {"type": "deadline", "run_id": run_id}
+        case Deadline() | Deployed():
+            return _brief(message)
         case Update(run_id, event_id, times):
             again: dict[str, Json] = {"times": times} if times else {}
             return {"type": "update", "run_id": run_id, "event_id": event_id, **again}
@@ -202,8 +213,8 @@ def from_json(raw: Mapping[str, Json]) -> Message:
                 return _wake_of(raw)
             case "timer":
                 return Timer(raw["run_id"], raw["slot"], raw["token"])
-            case "deadline" | "update":
-                return _of_run(raw)
+            case "deadline" | "deployed" | "update":
+                return _of_brief(raw)
             case "shut":
                 return Shut(raw["run_id"], raw["parent"], raw["slot"], raw["page"])
             case "end_run":
@@ -226,7 +237,15 @@ def _time_ms(text: str) -> int:
     return 0 if text == SCHEDULED_TIME else int(datetime.fromisoformat(text).timestamp() * 1_000)
 
 
-def _of_run(raw: Mapping[str, Json]) -> Deadline | Update:
+def _brief(message: Deadline | Deployed) -> dict[str, Json]:
+    if isinstance(message, Deployed):
+        return {"type": "deployed", "id": message.deploy_id}
+    return {"type": "deadline", "run_id": message.run_id}
+
+
+def _of_brief(raw: Mapping[str, Json]) -> Deadline | Deployed | Update:
+    if raw["type"] == "deployed":
+        return Deployed(raw["id"])
     if raw["type"] == "deadline":
         return Deadline(raw["run_id"])
     return Update(raw["run_id"], raw["event_id"], raw.get("times", 0))

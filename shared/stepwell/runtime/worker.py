@@ -173,6 +173,8 @@ class Worker:
                 await self._hand_over(at, policy.pool, turn)
                 return None
             policy = replace(policy, timeout_ms=max(left_ms, 1))
+        if policy.stuck is not None:
+            return await self._ended(at, action, Outcome(failure=policy.stuck, is_stuck=True), policy, turn)
         if policy.at_most_once and action.undo is None:  # a compensation is idempotent: it may run again
             begins = StepBegins(action, policy.timeout_ms, at.token.slot)
             answer = await self._door.put(at, begins, turn.by, turn.budget)
@@ -181,6 +183,11 @@ class Worker:
             at = replace(answer.at, turn=at.turn)  # the step is still what its function asked for
         log_started(at, action)
         outcome = replace(await self._outcome(at, action, policy), started_ms=action.at_ms)
+        return await self._ended(at, action, outcome, policy, turn)
+
+    async def _ended(
+        self, at: Standing, action: RunStep, outcome: Outcome, policy: Policy, turn: _Turn
+    ) -> Standing | None:
         ended = StepEnded(action, outcome, policy, at.token.slot)
         answer = await self._door.put(at, ended, turn.by, turn.budget)
         return await self._logbook.save_if_due(answer.at) if answer.is_mine else None

@@ -32,6 +32,7 @@ from stepwell.local.ticker import Ticker
 from stepwell.local.user_items import LocalTable
 from stepwell.runtime.assembly import assemble
 from stepwell.runtime.catalog import Catalog
+from stepwell.runtime.deploys import tell_deployed
 from stepwell.runtime.dispatch import dispatch
 from stepwell.runtime.driving import run_now
 from stepwell.runtime.exporting import read_export
@@ -243,6 +244,7 @@ class Stepwell:
         self.settle()
         self._steps.reload()
         self._sources = self._load()
+        run_now(tell_deployed(self._parts.ports, f"reload{next(self._numbers)}"))
 
     def close(self) -> None:
         """Lets the durable functions go that still wait: their `finally` runs now, not when Python comes to it."""

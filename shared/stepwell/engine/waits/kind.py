@@ -70,7 +70,6 @@ class WaitKind:
     over: str = ""  # the history entry of its end by its timer
     is_timed: bool = False  # its timer completes it: there is no time-out
     is_all: bool = False  # each of its arms has to end
-    is_aside: bool = False  # it is no operation of its node: the token goes on where it was before
     sets: Mapping[str, tuple[str, ...]] = field(default_factory=dict)  # names it sets: the keys of its value to look in
     comings: Mapping[str, Coming] = field(default_factory=dict)  # what can reach this kind alone
 

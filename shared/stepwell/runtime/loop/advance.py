@@ -12,6 +12,7 @@ from stepwell.engine.actions import Drop, Look
 from stepwell.engine.effects import ReleaseLocks
 from stepwell.engine.inputs import Input, TimerFired
 from stepwell.engine.records import Kind
+from stepwell.engine.table import ENDED, PARKED, Phase
 from stepwell.engine.token import Token
 from stepwell.runtime.logbook import Forks, Logbook, Standing
 from stepwell.runtime.loop.door import UNLIMITED, Answer, Budget, Door, Found
@@ -42,7 +43,7 @@ class Advance:
         if not isinstance(answer.action, Look) or not isinstance(given, TimerFired):
             return answer
         moved = await self._put_found(answer.at, await self._performer.mailbox.pending(answer.at), by, UNLIMITED)
-        if moved is not None and moved.token.resumption is not None:
+        if moved is not None and can_move(moved.token):
             return Answer(moved, Drop(), is_mine=True)
         return await self._door.put(moved or answer.at, replace(given, has_looked=True), by)
 
@@ -88,4 +89,4 @@ def _is_same(one: Standing, other: Standing) -> bool:
 
 def can_move(token: Token) -> bool:
     """Whether a worker is next: the token has not ended, and does not wait."""
-    return not token.ended and (token.parked is None or token.resumption is not None or token.undoing is not None)
+    return token.phase not in ENDED | PARKED | {Phase.WAITING_TO_COMPENSATE}
