@@ -7,8 +7,8 @@ from typing import Any
 from stepwell.api.requests import VOCABULARIES
 from stepwell.api.views import RunView
 from stepwell.definition.graph import END
-from stepwell.engine.agents import HISTORY
 from stepwell.engine.records import Status
+from stepwell.engine.results import HISTORY
 from stepwell.errors import InvalidInput
 from stepwell.runtime.logbook import Standing
 

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import PurePath
 
-from stepwell.definition.agent import check_window, compile_actions, window_of
+from stepwell.definition.agent import compile_actions
 from stepwell.definition.called import Called
 from stepwell.definition.checks import check_graph, check_steps_read, lint
 from stepwell.definition.common import MODES, Context, check_name
@@ -34,6 +34,10 @@ COMPILERS = {
     "steps": compile_steps,
     "actions": compile_actions,
     "function": compile_function,
+}
+_OF_ONE_FORMAT = {  # keys that mean nothing to the others
+    "compensation": ("steps", "write compensate: {run: python:module.undo} at the node itself"),
+    "history_window": ("actions", "remove it; the other formats keep no conversation"),
 }
 ENVELOPE = ("apiVersion", "kind", "metadata", "spec")
 
@@ -177,10 +181,9 @@ def _compile(context: Context, document: Mapping[str, Json], flawed: bool = Fals
         check_name(context, name, "/workflow", "workflow")
     written_as = _format(document)
     nodes = COMPILERS[written_as](context, document)
-    if "compensation" in document and written_as != "steps":
-        hint = "write compensate: {run: python:module.undo} at the node itself"
-        context.add("misplaced_key", "the list `compensation` is for the format `steps`", "/compensation", hint)
-    check_window(context, document)
+    for key, (only, hint) in _OF_ONE_FORMAT.items():
+        if key in document and written_as != only:
+            context.add("misplaced_key", f"`{key}` is for the format `{only}`", f"/{key}", hint)
     start = start_of(context, document) if written_as == "nodes" else next(iter(nodes), "")
     _check_count(context, document, nodes)
     made = _graph(context, document, nodes, start)
@@ -232,7 +235,6 @@ def _graph(context: Context, document: Mapping[str, Json], nodes: Mapping[str, N
         dag=dag_of(document),
         event_triggers=event_triggers,
         schedules=schedules,
-        history_window=window_of(document),
         lock=lock_of(context, document, nodes),
     )
 

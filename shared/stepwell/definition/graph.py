@@ -77,6 +77,8 @@ class Step:
     on_failure: str = "abort"  # abort | skip | compensate
     default_retry: Retry | None = None  # the format's, where neither the definition nor the function says
     http: Expression | None = None  # the request of an HTTP step: {method, url, headers, body}
+    writes: str = "result"  # by default: result (by the node's name) | keys (an object's too) | run_id (as one too)
+    window: int | None = None  # its message joins a conversation of so many messages at most; None: it does not
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,6 +151,7 @@ class Wait:
     documents: Expression | None = None  # of `document`: the names of those asked for
     approvers: Approvers | None = None  # of `approval`
     heartbeat_ms: int | None = None  # of `callback`: it fails when none comes for so long
+    window: int | None = None  # what comes joins a conversation of so many messages at most; None: it does not
 
 
 @dataclass(frozen=True, slots=True)
@@ -198,6 +201,7 @@ class Node:
     fan_in: FanIn | None = None
     join: str = ""  # of a node that forks: the fan-in node where its branches meet; empty: the end of the fork
     lock: Expression | None = None  # a name or a list of names: what is held while the node is not left
+    label: tuple[int, str] | None = None  # what its lines of log call it: a number and a type; None: it has none
 
 
 @dataclass(frozen=True, slots=True)
@@ -252,4 +256,3 @@ class Graph:
     event_triggers: tuple[EventTrigger, ...] = ()
     schedules: tuple[ScheduleTrigger, ...] = ()
     lock: Expression | None = None  # a name or a list of names: what the run holds from before its first node on
-    history_window: int = 0  # of `actions`: how many messages of the conversation are kept
