@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
-from typing import Any
 from unittest import mock
 
 from stepwell.engine import join
@@ -117,10 +116,10 @@ def next_in_line_once() -> Iterator[None]:
     """Who ends lets the next branch begin once: if that is lost on the way, it is lost."""
     tried: set[object] = set()
 
-    def following(self: Forking, at: Standing, *place: Any) -> list[int]:
-        again = (self, at.token.id) in tried
-        tried.add((self, at.token.id))
-        return [] if again else _following(self, at, *place)
+    def following(self: Forking, fork: ForkedParent, index: int, members: frozenset[str]) -> list[int]:
+        again = (self, fork.id, index) in tried
+        tried.add((self, fork.id, index))
+        return [] if again else _following(self, fork, index, members)
 
     with mock.patch.object(Forking, "_following", following):
         yield

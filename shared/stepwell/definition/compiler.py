@@ -13,10 +13,10 @@ from stepwell.definition.called import Called
 from stepwell.definition.checks import check_graph, check_steps_read, lint
 from stepwell.definition.common import MODES, Context, check_name
 from stepwell.definition.compensation import check_listed, compensate_on, lint_compensation
-from stepwell.definition.dag import check_dag, compile_steps, dag_of
+from stepwell.definition.dag import check_dag, compile_steps, dag_of, start_node
 from stepwell.definition.events import Setting, events_of, settings_at
 from stepwell.definition.forks import check_forks
-from stepwell.definition.functions import cleanup_of, compile_function
+from stepwell.definition.functions import compile_function
 from stepwell.definition.graph import Graph, Json, Node
 from stepwell.definition.locks import lock_of
 from stepwell.definition.nodes import compile_nodes, start_of
@@ -38,6 +38,7 @@ COMPILERS = {
 _OF_ONE_FORMAT = {  # keys that mean nothing to the others
     "compensation": ("steps", "write compensate: {run: python:module.undo} at the node itself"),
     "history_window": ("actions", "remove it; the other formats keep no conversation"),
+    "cleanup": ("function", "write compensate_on: [cancel]"),
 }
 ENVELOPE = ("apiVersion", "kind", "metadata", "spec")
 
@@ -194,11 +195,11 @@ def _compile(context: Context, document: Mapping[str, Json], flawed: bool = Fals
     if written_as == "function":
         return made
     if written_as == "steps":
-        check_dag(context, made.dag, paths)
+        check_dag(context, made.first.members, paths)
         check_listed(context, document, nodes)
     else:
         check_graph(context, nodes, start, paths)
-    made = replace(made, nodes=check_forks(context, nodes, start, paths))
+    made = replace(made, nodes={**made.nodes, **check_forks(context, nodes, start, paths)})
     if context.failed:
         return None
     lint(context, nodes, paths)
@@ -208,6 +209,7 @@ def _compile(context: Context, document: Mapping[str, Json], flawed: bool = Fals
 
 def _graph(context: Context, document: Mapping[str, Json], nodes: Mapping[str, Node], start: str) -> Graph:
     mode = document.get("start")
+    entry = start_node(dag_of(document)) if "steps" in document else {}
     retention_ms = context.duration_ms(document, "retention", "")
     event_triggers, schedules = triggers_of(context, document)
     return Graph(
@@ -215,7 +217,7 @@ def _graph(context: Context, document: Mapping[str, Json], nodes: Mapping[str, N
         version=version_of(document),
         format=_format(document),
         start=start,
-        nodes=nodes,
+        nodes={**nodes, **entry},
         document=document,
         description=document.get("description", ""),
         input_schema=context.schema(document, "input_schema"),
@@ -230,9 +232,6 @@ def _graph(context: Context, document: Mapping[str, Json], nodes: Mapping[str, N
         compensate_on=compensate_on(context, document),
         internal=document.get("internal", False),
         events=events_of(context, document),
-        function=document.get("function", ""),
-        cleanup_ms=cleanup_of(context, document),
-        dag=dag_of(document),
         event_triggers=event_triggers,
         schedules=schedules,
         lock=lock_of(context, document, nodes),

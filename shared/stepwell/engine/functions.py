@@ -34,7 +34,7 @@ from stepwell.engine.routing import Ended, step_limit
 from stepwell.engine.token import Token
 from stepwell.engine.transact import INVALID, REFUSED, Refusal, TableWrite
 from stepwell.engine.turns import Asked, Completed, ContinueAs, Failed, Stuck, Suspended, Turn
-from stepwell.engine.writing import ended_node, record
+from stepwell.engine.writing import ended_node, node_named, record
 from stepwell.errors import EngineFault
 from stepwell.limits import HOUR_MS, MINUTE_MS
 
@@ -46,18 +46,19 @@ _TIMED_OUT = frozenset(
 
 
 def asked(moment: Moment) -> AskFunction | None:
-    """The question to the function; None where it was asked, or there is none."""
-    return AskFunction() if moment.graph.function and moment.turn is None else None
+    """The question to the function; None where it was asked."""
+    return AskFunction() if moment.turn is None else None
 
 
-def amid(moment: Moment) -> Action | None:
-    """What comes before a step of a function goes on: the question which one it is. None where that is known.
+def amid(moment: Moment, token: Token) -> Action | None:
+    """What is done before a step goes on: its function is asked which one it is. None for a graph, or once asked.
 
     With code that does not say it, nothing is written: the step has begun, and a wait for code would forget that.
     """
-    if moment.turn is None or isinstance(moment.turn.result, Suspended):
-        return asked(moment)
-    return Rest(moment.now_ms + _LOOKS_MS[0])
+    is_known = moment.turn is not None and isinstance(moment.turn.result, Suspended)
+    if is_known or node_named(moment.graph, token.node).durable is None:
+        return None
+    return asked(moment) or Rest(moment.now_ms + _LOOKS_MS[0])
 
 
 def with_operation(graph: Graph, turn: Turn | None) -> Graph:
@@ -65,7 +66,7 @@ def with_operation(graph: Graph, turn: Turn | None) -> Graph:
     if turn is None or not isinstance(turn.result, Suspended):
         return graph
     asked = turn.result.asked
-    node = Node(asked.name, step=asked.step, wait=asked.wait, call=asked.call)
+    node = Node(asked.name, step=asked.step, wait=asked.wait, call=asked.call, durable=graph.first.durable)
     return replace(graph, nodes={**graph.nodes, asked.name: node})
 
 

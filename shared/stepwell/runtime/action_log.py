@@ -20,8 +20,7 @@ def log_started(at: Standing, action: RunStep) -> None:
 def log_written(at: Standing, record: Record) -> None:
     """A record was written: `at` is what it follows."""
     _log(at, record.node, _word(record))
-    first = at.graph.nodes.get(at.graph.start)
-    if isinstance(record.next, End) and first is not None and first.label is not None:
+    if isinstance(record.next, End) and at.graph.first.label is not None:
         _logger.info("%s %s", at.run_id, record.next.status.value, extra={"run_id": at.run_id})
 
 

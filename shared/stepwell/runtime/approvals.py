@@ -10,8 +10,7 @@ import json
 from collections.abc import Awaitable, Callable
 from dataclasses import replace
 
-from stepwell.engine.dag import step_id
-from stepwell.engine.forks import is_branch_id
+from stepwell.engine.forks import branch_id, fork_id, is_branch_id
 from stepwell.engine.parts import answer_of, approvers, as_part, has_answered, is_complete
 from stepwell.engine.records import ROOT, Resumption
 from stepwell.engine.table import Message as Received
@@ -42,8 +41,9 @@ class Approvals:
     async def find(self, run_id: str, wait: str) -> Standing:
         """The token that `wait` means: the root, the id of a branch, or a step of a DAG. Raises NotFound, Conflict."""
         at = await self._standing(run_id, wait if is_branch_id(wait) else ROOT)
-        if at.token.fork is not None and wait in at.graph.dag:
-            return await self._standing(run_id, step_id(at.graph.dag, at.token, wait))
+        members = list(at.graph.first.members) if at.token.fork is not None else []
+        if wait in members:
+            return await self._standing(run_id, branch_id(fork_id(ROOT, at.token.slot), members.index(wait)))
         return at if wait or at.token.fork is None else await self._only(at)
 
     async def _only(self, at: Standing) -> Standing:

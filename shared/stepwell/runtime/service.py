@@ -209,7 +209,7 @@ class Service:
     async def query(self, run_id: str, name: str) -> Json:
         """What the run's function answers, as it stands. Nothing is written. Raises NotFound, Conflict."""
         at = await self._standing(run_id)
-        if not at.graph.function:
+        if at.graph.first.durable is None:
             raise Conflict(f"{at.run.workflow} is a graph, which answers no queries", code="not_a_function",
                            hint="GET /runs/{id} shows its state")  # fmt: skip
         if at.token.last is None and not at.header.started_ms:
