@@ -61,7 +61,7 @@ def live_tokens(at: Standing) -> list[Token]:
     fork = fork_at(at.token)
     if at.token.ended or at.token.undoing is not None:
         return []
-    if at.graph.dag and at.dag:
+    if at.graph.dag and at.branches:
         return live_steps(at)
     if fork is None or not at.branches:
         return [at.token]

@@ -49,7 +49,7 @@ class Approvals:
     async def _only(self, at: Standing) -> Standing:
         """The branch that waits for an approval where no other does; else the root. Raises Conflict for several."""
         there = await self._forked(at)
-        waiting = [one for one in (*there.dag, *there.branches) if open_approval(one) is not None]
+        waiting = [one for one in there.branches if open_approval(one) is not None]
         if len(waiting) > 1:
             names = ", ".join(one.id for one in waiting[:SHOWN])
             raise Conflict(f"{len(waiting)} branches wait for an approval", code="several_waits",

@@ -46,8 +46,7 @@ class Standing:
     graph: Graph
     token: Token
     saved_slot: int  # of its last snapshot, -1 for none
-    dag: tuple[Token, ...] = ()  # the steps of a DAG, read only for who shows them
-    branches: tuple[Token, ...] = ()  # of the fork of one page where it stands, read only for who shows them
+    branches: tuple[Token, ...] = ()  # its first node's members, or of the small fork where it stands: to be shown
     rollback: tuple[Undo, ...] | None = None  # of a run that is being undone, once it was read
     turn: Turn | None = None  # of a durable function, once it was asked what follows the last record
 
@@ -171,21 +170,19 @@ class Logbook:
             return None
         return ForkedParent(at, Branches(self.moment(at, ""), at.token))
 
-    async def with_dag(self, at: Standing) -> Standing:
-        """The run with the members of its first node, where it has begun; a query for each hundred."""
-        is_forked = bool(at.graph.first.members)
-        fork = await self._forked(at, int(at.run.idle)) if is_forked else None  # slot 0 of an idle run: its start
+    async def with_branches(self, at: Standing) -> Standing:
+        """The run with its first node's members, once they may begin, or its branches at a fork of one page.
+
+        It costs a query for each hundred. Other runs are returned as they are.
+        """
+        there = at.token.last.next if at.token.last is not None and not at.token.ended else None
+        slot = at.token.slot if isinstance(there, Fork) and 0 < there.width <= PAGE_BRANCHES else -1
+        if at.graph.first.members:  # the fork follows the start of an idle run, and the wait for the run's locks
+            slot = int(at.run.idle) + (2 if at.graph.lock else 0)
+        fork = await self._forked(at, slot) if slot >= 0 else None
         if fork is None:
             return at
-        return replace(at, dag=tuple(await self._folded_branches(fork, range(fork.fork.width))))
-
-    async def with_branches(self, at: Standing) -> Standing:
-        """The run with its branches where it stands at a fork of one page, for one query. Others as they are."""
-        fork = at.token.last.next if at.token.last is not None and not at.token.ended else None
-        if at.graph.first.members or not isinstance(fork, Fork) or not 0 < fork.width <= PAGE_BRANCHES:
-            return at
-        parent = ForkedParent(at, Branches(self.moment(at, ""), at.token))
-        return replace(at, branches=tuple(await self._folded_branches(parent, range(fork.width))))
+        return replace(at, branches=tuple(await self._folded_branches(fork, range(fork.fork.width))))
 
     async def _as_it_was(self, at: Standing, slot: int) -> Standing:
         """The whole log is read up to there: only for what comes after a fork has closed."""

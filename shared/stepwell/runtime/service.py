@@ -80,7 +80,7 @@ class Service:
     ) -> None:
         self.ports, self._starter, self._new_id, self._steps, self._updates = ports, starter, new_id, steps, updates
         self._logbook, self._performer, self._coordinator = logbook, performer, coordinator
-        self._approvals = Approvals(coordinator, self._standing, self._forked)
+        self._approvals = Approvals(coordinator, self._standing, logbook.with_branches)
         self.callbacks = Callbacks(ports, logbook, coordinator)
 
     # -- starting
@@ -172,7 +172,7 @@ class Service:
         That is the steps of a DAG, the branches of a fork of one page, who has the locks that they wait for, and what
         is undone of a run that is.
         """
-        at = await self._forked(await self._standing(run_id))
+        at = await self._logbook.with_branches(await self._standing(run_id))
         at = await self._performer.locks.with_owners(at, LOCK_OWNERS)
         return replace(at, rollback=await self._performer.rollback.plan(at))
 
@@ -334,9 +334,6 @@ class Service:
                 raise
         await self.ports.queue.send(Lane.RESUME, to_json(Publish(event, kept=True)))
         return Sent(event.id, is_new)
-
-    async def _forked(self, at: Standing) -> Standing:
-        return await self._logbook.with_branches(await self._logbook.with_dag(at))
 
     async def _standing(self, run_id: str, token: str = ROOT) -> Standing:
         await self.header(run_id)
