@@ -10,7 +10,7 @@ from functools import cache
 
 from stepwell.definition.graph import FanIn, Graph
 from stepwell.engine.fold import fold
-from stepwell.engine.forks import Branches, pages
+from stepwell.engine.forks import Branches, pages, with_needs
 from stepwell.engine.join import arrival_of, joined_record
 from stepwell.engine.names import Moment
 from stepwell.engine.records import ROOT, CleanUp, Kind, Record
@@ -134,7 +134,8 @@ def _one_join(world: World, family: Family, opened: Opened, record: Record) -> I
         yield f"law 3: {where} fired when {len(ended)} of {opened.fork.width} branches had ended"
         return
     random.Random(record.slot).shuffle(ended)
-    arrivals = [arrival_of(world.program.graph, one) for one in ended]
+    fork = with_needs(world.program.graph, opened.fork)
+    arrivals = [arrival_of(fork, one) for one in ended]
     made = joined_record(family.moment(record), family.token(opened.parent, opened.slot + 1), arrivals)
     if made != record:
         yield f"law 3: {where} is not what its branches make: {record} is not {made}"

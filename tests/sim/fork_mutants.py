@@ -14,7 +14,7 @@ from stepwell.engine.inputs import JoinCompleted
 from stepwell.local.memory_store import MemoryStore
 from stepwell.runtime import forking
 from stepwell.runtime.forking import Forking
-from stepwell.runtime.logbook import Standing
+from stepwell.runtime.logbook import ForkedParent, Standing
 from stepwell.runtime.loop.advance import Advance
 from stepwell.runtime.loop.door import Answer, Door
 from tests.sim.doors import before_append
@@ -118,10 +118,10 @@ def next_in_line_once() -> Iterator[None]:
     """Who ends lets the next branch begin once: if that is lost on the way, it is lost."""
     tried: set[object] = set()
 
-    def following(self: Forking, at: Standing, *place: Any) -> list[int]:
-        again = (self, at.token.id) in tried
-        tried.add((self, at.token.id))
-        return [] if again else _following(self, at, *place)
+    def following(self: Forking, fork: ForkedParent, index: int, members: frozenset[str]) -> list[int]:
+        again = (self, fork.id, index) in tried
+        tried.add((self, fork.id, index))
+        return [] if again else _following(self, fork, index, members)
 
     with mock.patch.object(Forking, "_following", following):
         yield

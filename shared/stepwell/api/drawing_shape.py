@@ -74,23 +74,18 @@ class Picture:
     lines: tuple[Line, ...]
 
 
-def shown_nodes(graph: Graph) -> Mapping[str, Node]:
-    """A durable function is one node: which operations it awaits, nobody knows before it does."""
-    return {graph.start: graph.nodes[graph.start]} if graph.function else graph.nodes
-
-
 def picture(graph: Graph, states: Mapping[str, str]) -> Picture:
     """Everything that will be drawn. `passed`, of a node without code, is drawn as completed; a status
     that is not one of `STATUSES` as untouched.
     """
-    ids = {name: f"n{index}" for index, name in enumerate(shown_nodes(graph))}
-    nodes = [_node_shape(node, ids[name], states.get(name, "")) for name, node in shown_nodes(graph).items()]
+    ids = {name: f"n{index}" for index, name in enumerate(graph.shown)}
+    nodes = [_node_shape(node, ids[name], states.get(name, "")) for name, node in graph.shown.items()]
     failures: dict[_Ends, Shape] = {}
     if graph.dag:
         lines = list(_dag_lines(graph.dag, ids))
     else:
         lines = [Line(_START_ID, ids[graph.start])]
-        for name, node in shown_nodes(graph).items():
+        for name, node in graph.shown.items():
             lines.extend(_merged(_node_lines(node, ids[name], ids, failures)))
     ends = [Shape(_END_ID, "end", "end")] if any(line.target == _END_ID for line in lines) else []
     shapes = (Shape(_START_ID, "start", "start"), *nodes, *failures.values(), *ends)

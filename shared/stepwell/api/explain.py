@@ -137,7 +137,7 @@ def _forked(at: Standing, fork: Fork, now_ms: int, statuses: Statuses) -> _Why:
 def _dag(at: Standing, now_ms: int, statuses: Statuses) -> _Why:
     """What each of the steps that wait waits for."""
     since_ms = at.token.last.at_ms if at.token.last else 0
-    whys = _waits(at, [one for one in at.dag if is_parked(one)], now_ms, statuses)
+    whys = _waits(at, [one for one in at.branches if is_parked(one)], now_ms, statuses)
     at_work = current_steps(at)
     in_queue = len(at_work) > len(whys)
     texts = [f"{progress(at)} of its steps have ended; at work: {', '.join(at_work)}.", *(why.text for why in whys)]

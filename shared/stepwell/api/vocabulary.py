@@ -7,8 +7,8 @@ from typing import Any
 from stepwell.api.requests import VOCABULARIES
 from stepwell.api.views import RunView
 from stepwell.definition.graph import END
-from stepwell.engine.agents import HISTORY
 from stepwell.engine.records import Status
+from stepwell.engine.results import HISTORY
 from stepwell.engine.table import Phase
 from stepwell.engine.waits.children import AGENT
 from stepwell.engine.waits.kind import kind_named

@@ -32,6 +32,7 @@ WAITS = {  # the types that wait, and the rows of the table of waits
     "delay": "delay",
 }
 TRIGGER = "trigger_agent"
+SAYS = "send_message"  # the function whose message is a part of the conversation
 _BUILT_IN = (*WAITS, TRIGGER)
 _SHOWN = {  # parameters that are a part of waiting_data, and their names there
     "key": "threadId",
@@ -48,6 +49,7 @@ _OF_WAITING = ("on_timeout", "max_retries", "timeout_actions", "timeout", "on_fa
 def compile_actions(context: Context, document: Mapping[str, Json]) -> dict[str, Node]:
     """A node for each action."""
     context.variables = True
+    context.windows = {SAYS: document.get("history_window", HISTORY_WINDOW)}
     actions = [(at, one) for at, one in enumerate(document.get("actions", ())) if one is not None]
     names = {at: _name(one, at) for at, one in actions}
     nodes: dict[str, Node] = {}
@@ -58,22 +60,11 @@ def compile_actions(context: Context, document: Mapping[str, Json]) -> dict[str,
             message = f"two actions have the id `{name}`"
             context.add("duplicate_name", message, f"{path}/id", "change one: results are kept by id")
         rules = _rules(context, names, name, action, following, path)
-        nodes.setdefault(name, _node(context, name, action, path, rules))
+        label = len(nodes) + 1, action["action_type"]
+        nodes.setdefault(name, replace(_node(context, name, action, path, rules), label=label))
     context.variables = False
     check_start(context, document, "an agent starts with its first action; `start` is auto or manual")
     return nodes
-
-
-def window_of(document: Mapping[str, Json]) -> int:
-    """How many messages of the conversation are kept; 0 in the other formats."""
-    window: int = document.get("history_window", HISTORY_WINDOW)
-    return window if "actions" in document else 0
-
-
-def check_window(context: Context, document: Mapping[str, Json]) -> None:
-    if "history_window" in document and "actions" not in document:
-        hint = "remove it; the other formats keep no conversation"
-        context.add("misplaced_key", "`history_window` is for the format `actions`", "/history_window", hint)
 
 
 def _name(action: Mapping[str, Json], at: int) -> str:
@@ -199,7 +190,8 @@ def _wait(context: Context, kind: str, parameters: Mapping[str, Json], path: str
     data = {**data, "for": row, "data": _waiting_data(parameters, row)}
     made = wait_at(context, data, path)
     sender = context.template(parameters, "expected_from", path)
-    return made if made is None else replace(made, sender=sender)
+    window = context.windows[SAYS] if row == "response" else None
+    return made if made is None else replace(made, sender=sender, window=window)
 
 
 def _waiting_data(parameters: Mapping[str, Json], row: str) -> dict[str, Json]:
@@ -245,7 +237,7 @@ def _detached(context: Context, parameters: Mapping[str, Json], path: str) -> St
             hint = "it belongs to `wait_for_completion: true`; remove it"
             context.add("misplaced_key", f"`{key}` means nothing where nobody waits", f"{path}/{key}", hint)
     child = _child(context, parameters, path)
-    return None if child is None else Step(f"{SCHEME}{child.workflow}", input=child.input)
+    return None if child is None else Step(f"{SCHEME}{child.workflow}", input=child.input, writes="run_id")
 
 
 def _child(context: Context, parameters: Mapping[str, Json], path: str) -> Child | None:

@@ -44,7 +44,8 @@ class Context:
         self.branch_read: list[str] = []  # where an expression reads `branch`
         self.state_read: list[tuple[str, str]] = []  # a name in `state`, and where an expression reads it
         self.called: list[Called] = []
-        self.variables = False  # whether names that expressions do not have are variables
+        self.variables = False  # whether names that expressions do not have are variables, and results become some
+        self.windows: dict[str, int] = {}  # by what is run: how long the conversation gets that its message joins
 
     def add(self, code: str, message: str, path: str, hint: str = "", severity: str = "error") -> None:
         self.problems.append(Problem(code, message, path, hint, severity=severity))
@@ -146,6 +147,8 @@ def step_of(context: Context, data: Mapping[str, Json], path: str) -> Step | Non
         pool=data.get("pool"),
         on_failure=data.get("on_failure", "abort"),
         http=http_of(context, data, path) if is_http else None,
+        writes="keys" if context.variables else "result",
+        window=context.windows.get(data["run"]),
     )
 
 

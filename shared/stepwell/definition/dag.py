@@ -18,7 +18,7 @@ DEFAULT_RETRY = Retry(on=frozenset({"transient"}))
 
 
 def compile_steps(context: Context, document: Mapping[str, Json]) -> dict[str, Node]:
-    """A node for each step, without rules: the dependencies say what follows."""
+    """A node for each step, without rules: the dependencies say what follows. `start_node` has them."""
     nodes: dict[str, Node] = {}
     dag = dag_of(document)
     for at, entry in enumerate(document.get("steps", ())):
@@ -46,8 +46,13 @@ def _with_retry(step: Step | None) -> Step | None:
     return None if step is None else replace(step, default_retry=DEFAULT_RETRY)
 
 
+def start_node(dag: Dag) -> dict[str, Node]:
+    """The node with a branch for each step. It has no name, and the records made there have none."""
+    return {"": Node("", members=dag, is_made=True)}
+
+
 def dag_of(document: Mapping[str, Json]) -> dict[str, tuple[str, ...]]:
-    """Each step's dependencies, in the order of the definition. Empty for the other formats."""
+    """Each step's dependencies, in the order of the definition."""
     steps = [step for step in document.get("steps", ()) if step is not None]
     return {step["name"]: tuple(one for one in step.get("depends_on", ()) if one is not None) for step in steps}
 

@@ -77,6 +77,8 @@ class Step:
     on_failure: str = "abort"  # abort | skip | compensate
     default_retry: Retry | None = None  # the format's, where neither the definition nor the function says
     http: Expression | None = None  # the request of an HTTP step: {method, url, headers, body}
+    writes: str = "result"  # by default: result (by the node's name) | keys (an object's too) | run_id (as one too)
+    window: int | None = None  # its message joins a conversation of so many messages at most; None: it does not
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,6 +151,7 @@ class Wait:
     documents: Expression | None = None  # of `document`: the names of those asked for
     approvers: Approvers | None = None  # of `approval`
     heartbeat_ms: int | None = None  # of `callback`: it fails when none comes for so long
+    window: int | None = None  # what comes joins a conversation of so many messages at most; None: it does not
 
 
 @dataclass(frozen=True, slots=True)
@@ -181,10 +184,18 @@ class FanIn:
 
 
 @dataclass(frozen=True, slots=True)
+class Durable:
+    """A durable function: it says what follows as it goes."""
+
+    path: str  # python:module.name
+    cleanup_ms: int = 0  # how long it may clean up when its run is cancelled
+
+
+@dataclass(frozen=True, slots=True)
 class Node:
     """A place in the graph. No rules: the run ends here; inside a fork, the branch does.
 
-    It forks when `fan_out` is `all` or one of its rules has `foreach`.
+    It forks when it has members, when `fan_out` is `all`, or when one of its rules has `foreach`.
     """
 
     name: str
@@ -198,6 +209,10 @@ class Node:
     fan_in: FanIn | None = None
     join: str = ""  # of a node that forks: the fan-in node where its branches meet; empty: the end of the fork
     lock: Expression | None = None  # a name or a list of names: what is held while the node is not left
+    durable: Durable | None = None  # the function whose node this is, or to which its end leads back
+    members: Mapping[str, tuple[str, ...]] = field(default_factory=dict)  # where branches begin: whom each needs
+    label: tuple[int, str] | None = None  # what its lines of log call it: a number and a type; None: it has none
+    is_made: bool = False  # by the compiler: the definition has no such node
 
 
 @dataclass(frozen=True, slots=True)
@@ -246,10 +261,28 @@ class Graph:
     internal: bool = False  # only another run may start it
     events: Mapping[str, EventSettings] = field(default_factory=dict)  # by the event's name
     labels: Mapping[str, str] = field(default_factory=dict)
-    function: str = ""  # python:module.name of a durable function, whose name is then that of the one node
-    cleanup_ms: int = 0  # how long a durable function may clean up when its run is cancelled
-    dag: Mapping[str, tuple[str, ...]] = field(default_factory=dict)  # of `steps`: each node's dependencies
     event_triggers: tuple[EventTrigger, ...] = ()
     schedules: tuple[ScheduleTrigger, ...] = ()
     lock: Expression | None = None  # a name or a list of names: what the run holds from before its first node on
-    history_window: int = 0  # of `actions`: how many messages of the conversation are kept
+
+    @property
+    def first(self) -> Node:
+        """The node where a run begins: the one without a name where the compiler made one, else `start`."""
+        return self.nodes.get("") or self.nodes[self.start]
+
+    # -- for those who show it: the engine and the runtime ask the nodes
+
+    @property
+    def shown(self) -> Mapping[str, Node]:
+        """The nodes without those that the compiler made."""
+        return {name: node for name, node in self.nodes.items() if not node.is_made}
+
+    @property
+    def dag(self) -> Mapping[str, tuple[str, ...]]:
+        """Each step's dependencies; empty for the formats other than `steps`."""
+        return self.first.members
+
+    @property
+    def function(self) -> str:
+        """The path of a durable function, such as python:module.name; empty for a graph."""
+        return self.first.durable.path if self.first.durable else ""

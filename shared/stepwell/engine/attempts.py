@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from stepwell.definition.authoring import StepDefaults
 from stepwell.definition.graph import Json, Node, Step
-from stepwell.engine import agents
+from stepwell.engine import results
 from stepwell.engine.actions import Action, Outcome, RunStep, Write
 from stepwell.engine.compensation import undone
 from stepwell.engine.names import Moment, Names, default_input
@@ -65,7 +65,7 @@ def commit(moment: Moment, token: Token, action: RunStep, outcome: Outcome, poli
         on_failure=action.step.on_failure,
         policy=policy,
     )
-    writes = moment.turn.writes if moment.turn else agents.of_step(moment, token, action, outcome.value)
+    writes = moment.turn.writes if moment.turn else results.of_step(moment, token, action, outcome.value)
     ended = with_writes(moment, token, ended, action.step.output, writes)
     return ended_node(moment, token, ended, Kind.STEP, outcome.started_ms)
 
@@ -81,7 +81,7 @@ def _acted(moment: Moment, token: Token, action: RunStep, outcome: Outcome, poli
         following = None if delay_ms is None else RetryAt(moment.now_ms + delay_ms)
     return record(moment, token, Kind.ACTED, action.node, attempt=action.attempt, started_ms=outcome.started_ms,
                    output=outcome.value, error=failure, next=following,
-                   writes=None if failure else agents.of_timeout_action(moment, token, action))  # fmt: skip
+                   writes=None if failure else results.of_timeout_action(moment, token, action))  # fmt: skip
 
 
 def lost_record(moment: Moment, token: Token) -> Record:

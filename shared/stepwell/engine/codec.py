@@ -187,8 +187,9 @@ def _next_to_json(following: Next) -> dict[str, Json]:
             return {"retry_at_ms": at_ms}
         case Pause():
             return {"pause": _plain(following)}
-        case Fork(groups, join):
-            return {"fork": [_plain(group) for group in groups], "join": join}
+        case Fork(groups, join, needs):
+            forked: dict[str, Json] = {"fork": [_plain(group) for group in groups], "join": join}
+            return {**forked, "needs": needs} if needs else forked
         case CleanUp(status, until_ms):
             return {"clean_up": status, "until_ms": until_ms}
         case Compensate(status, error):
@@ -207,7 +208,8 @@ def _next_from_json(raw: Mapping[str, Json]) -> Next:
     if "pause" in raw:
         return _build(Pause, raw["pause"])
     if "fork" in raw:
-        return Fork(tuple(_build(Group, group) for group in raw["fork"]), raw["join"])
+        groups, needs = (_build(Group, group) for group in raw["fork"]), (tuple(one) for one in raw.get("needs", ()))
+        return Fork(tuple(groups), raw["join"], tuple(needs))
     if "clean_up" in raw:
         return CleanUp(Status(raw["clean_up"]), raw["until_ms"])
     if "undo" in raw:

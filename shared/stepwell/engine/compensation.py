@@ -1,15 +1,14 @@
 """Compensation: when a failed run is undone, what there is to undo, and in which order.
 
 What a run has done is read off its logs: each record that committed a step with a compensation. The last is undone
-first. A record's time never runs behind what it follows from; where two have the same, their places tell which
-follows: a fork's branches stand between its own slot and the next.
+first. A record's time never runs behind what it follows from; where two have the same, the order in which their logs
+are read tells which follows: a fork's branches are read between its own slot and the next, each after those it needs.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
-from graphlib import TopologicalSorter
 
 from stepwell.definition.graph import Graph, Json, Node
 from stepwell.engine.actions import Action, Outcome, Rest, RunStep, Write
@@ -89,25 +88,9 @@ def _input_of_call(before: Token) -> Json:
     return children[0].input if len(children) == 1 else {one.name: one.input for one in children}
 
 
-def newest_first(graph: Graph, found: Iterable[Undo]) -> tuple[Undo, ...]:
-    """In the reverse of the order in which they were committed, causes after what followed from them."""
-    ranks = _ranks(graph)
-    return tuple(sorted(found, key=lambda one: (one.at_ms, _place(one, ranks)), reverse=True))
-
-
-def _ranks(graph: Graph) -> Mapping[int, int]:
-    """Of a DAG: each branch's place in an order in which no step comes before one that it depends on."""
-    order = {name: rank for rank, name in enumerate(TopologicalSorter(graph.dag).static_order())}
-    return {index: order[name] for index, name in enumerate(graph.dag)}
-
-
-def _place(one: Undo, ranks: Mapping[int, int]) -> tuple[int, ...]:
-    """`0/3.17` at slot 2 is (3, 17, 2): after its fork in slot 3, before the parent's slot 4."""
-    numbers: list[int] = []
-    for part in one.token.split("/")[1:]:
-        slot, _, index = part.partition(".")
-        numbers += [int(slot), ranks.get(int(index), int(index))]
-    return (*numbers, one.slot)
+def newest_first(found: Iterable[Undo]) -> tuple[Undo, ...]:
+    """In the reverse of the order in which they were committed. `found`: causes before what followed from them."""
+    return tuple(sorted(found, key=lambda one: one.at_ms))[::-1]
 
 
 # -- how

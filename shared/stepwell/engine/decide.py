@@ -10,7 +10,7 @@ from stepwell.engine import approvals, functions, receiving
 from stepwell.engine.actions import Action, AskFunction, Drop, Outcome, PickUp, Refuse, Rest, RunStep, Write
 from stepwell.engine.attempts import commit, lost_record, run_step
 from stepwell.engine.compensation import undo_next
-from stepwell.engine.dag import ROOT_NODE, dag_fork, is_passed_over, may_begin
+from stepwell.engine.forks import fork_into
 from stepwell.engine.inputs import (
     Cancelled,
     Closed,
@@ -29,6 +29,7 @@ from stepwell.engine.join import joined_record
 from stepwell.engine.lock_records import lock_record, refused_record, wanted
 from stepwell.engine.locks import REFUSED
 from stepwell.engine.names import Moment
+from stepwell.engine.needs import is_passed_over, may_begin
 from stepwell.engine.records import CleanUp, End, Failure, Fork, Goto, Kind, Pause, Record, RetryAt, Status
 from stepwell.engine.retry import resolve_policy
 from stepwell.engine.routing import Ended
@@ -201,25 +202,22 @@ def _go_on(moment: Moment, token: Token, last: Record) -> Action:
 
 
 def _settle(moment: Moment, token: Token) -> Action:
-    """After a wait. One for locks, that has them, is where it was before it asked.
+    """After a wait. One that has the locks it asked for, or new code, is where it was before.
 
     A durable function takes itself what it has awaited; what its steps wait for is theirs.
     """
-    if token.resumption is None:
-        return _enter(moment, token, token.node) if token.node else _begin(moment, token)
-    is_awaited = token.parked is not None and token.parked.of_function
-    if token.resumption.kind == REFUSED and not is_awaited:
-        return Write(refused_record(moment, token, token.resumption))
-    is_of_step = token.parked is not None and token.parked.asked_by_step is not None
-    if moment.graph.function and not is_of_step:
-        return _enter(moment, token, token.node)
+    parked, came = token.parked, token.resumption
+    if came is None or (parked is not None and parked.of_function):
+        return _enter(moment, token, token.node or moment.graph.first.name)
+    if came.kind == REFUSED:
+        return Write(refused_record(moment, token, came))
     return functions.amid(moment, token) or settle(moment, token)
 
 
 def _first(moment: Moment, token: Token) -> Action:
-    if token.branch is not None and not may_begin(moment.graph.dag, token.branch):
+    if token.branch is not None and not may_begin(token.branch):
         return Rest()
-    if token.branch is not None and is_passed_over(moment.graph.dag, token.branch):
+    if token.branch is not None and is_passed_over(token.branch):
         return Write(record(moment, token, Kind.MOVED, token.branch.start, skipped=True, next=End(Status.COMPLETED)))
     if token.branch is not None and token.branch.start == token.branch.join:  # led straight to where they meet
         return Write(record(moment, token, Kind.MOVED, token.branch.fork, next=End(Status.COMPLETED, at_join=True)))
@@ -230,20 +228,15 @@ def _first(moment: Moment, token: Token) -> Action:
     if moment.now_ms < moment.run.start_at_ms:
         return Rest(moment.run.start_at_ms)
     lock = wanted(moment.graph, token, "")
-    return Write(lock_record(moment, token, "", lock)) if lock else _begin(moment, token)
-
-
-def _begin(moment: Moment, token: Token) -> Action:
-    """The first node of a run."""
-    if moment.graph.dag:
-        return Write(record(moment, token, Kind.MOVED, ROOT_NODE, next=dag_fork(moment.graph)))
-    return _enter(moment, token, moment.graph.start)
+    return Write(lock_record(moment, token, "", lock)) if lock else _enter(moment, token, moment.graph.first.name)
 
 
 def _enter(moment: Moment, token: Token, name: str) -> Action:
-    if moment.graph.function:
-        return functions.asked(moment) or functions.enter(moment, token)
     node = node_named(moment.graph, name)
+    if node.durable is not None:
+        return functions.asked(moment) or functions.enter(moment, token)
+    if node.members:
+        return Write(record(moment, token, Kind.MOVED, name, next=fork_into(node)))
     if (lock := wanted(moment.graph, token, name)) is not None:
         return Write(lock_record(moment, token, name, lock))
     if node.wait is not None or node.call is not None:

@@ -10,7 +10,7 @@ from typing import TypeAlias
 
 from stepwell.definition.graph import Graph, Json
 from stepwell.engine.children import call_of, is_over, startable
-from stepwell.engine.forks import parent_of
+from stepwell.engine.forks import parent_of, with_needs
 from stepwell.engine.join import fan_in_of
 from stepwell.engine.parts import due_ms
 from stepwell.engine.records import (
@@ -207,7 +207,7 @@ def _effects(graph: Graph, token: Token) -> tuple[Effect, ...]:
         case _, Fork(width=width) as fork:
             # a join that failed may fork in its turn
             closed = (Close(record.slot - 1),) if token.early_slot == record.slot else ()
-            return (*closed, Open(fork, record.slot)) if width else closed
+            return (*closed, Open(with_needs(graph, fork), record.slot)) if width else closed
         case Kind.JOINED, _:
             return _of_join(graph, token, record)
         case Kind.STARTED, _:

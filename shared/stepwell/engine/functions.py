@@ -36,7 +36,7 @@ from stepwell.engine.waits import parking
 from stepwell.engine.waits.code import wait_for_code
 from stepwell.engine.waits.kind import is_timeout
 from stepwell.engine.waits.lock import park_for_locks
-from stepwell.engine.writing import ended_node, record
+from stepwell.engine.writing import ended_node, node_named, record
 from stepwell.errors import EngineFault
 
 _ENDED_EARLY = Failure("non_determinism", "validation", "the function ends before a step that its log has")
@@ -44,14 +44,16 @@ _LOCKED_ALREADY = Failure("lock_nested", "validation", "it asked for a lock whil
 
 
 def asked(moment: Moment) -> AskFunction | None:
-    """The question to the function; None where it was asked, or there is none."""
-    return AskFunction() if moment.graph.function and moment.turn is None else None
+    """The question to the function; None where it was asked."""
+    return AskFunction() if moment.turn is None else None
 
 
 def amid(moment: Moment, token: Token) -> Action | None:
-    """What comes before a step of a function goes on: the question which one it is. None where that is known."""
-    if moment.turn is None or isinstance(moment.turn.result, Suspended):
-        return asked(moment)
+    """What is done before a step goes on: its function is asked which one it is. None for a graph, or once asked."""
+    if moment.turn is None:
+        return None if node_named(moment.graph, token.node).durable is None else asked(moment)
+    if isinstance(moment.turn.result, Suspended):
+        return None
     result = moment.turn.result
     failure = result.failure if isinstance(result, Stuck) else _ENDED_EARLY
     return Write(wait_for_code(moment, token, failure, moment.graph.start))
@@ -62,7 +64,7 @@ def with_operation(graph: Graph, turn: Turn | None) -> Graph:
     if turn is None or not isinstance(turn.result, Suspended):
         return graph
     asked = turn.result.asked
-    node = Node(asked.name, step=asked.step, wait=asked.wait, call=asked.call)
+    node = Node(asked.name, step=asked.step, wait=asked.wait, call=asked.call, durable=graph.first.durable)
     return replace(graph, nodes={**graph.nodes, asked.name: node})
 
 

@@ -121,7 +121,7 @@ class Compensate:
 
 @dataclass(frozen=True, slots=True)
 class Group:
-    """The branches of one rule: each begins at `node`. No rule: the steps of a DAG, or what a function awaits."""
+    """The branches of one rule: each begins at `node`. No rule: a node's members, or what a function awaits."""
 
     rule: str
     node: str
@@ -134,15 +134,17 @@ class Group:
 class Fork:
     """The token waits while its branches run. They exist because this is recorded: none is written before it moves.
 
-    `join` is the node where they meet; "" for the end of the fork.
+    `join` is the node where they meet; "" for the end of the fork. `needs`: of each branch, those that end before it
+    begins; then the branches are a node's members, one in each group. Empty for all other forks.
     """
 
     groups: tuple[Group, ...]
     join: str = ""
+    needs: tuple[tuple[int, ...], ...] = ()
 
     @property
     def is_awaited(self) -> bool:
-        """Whether a durable function awaits the branches: no rule makes them, and they are no DAG's steps."""
+        """Whether a durable function awaits the branches: no rule makes them, and they are no node's members."""
         return bool(self.join) and bool(self.groups) and not self.groups[0].rule
 
     @property

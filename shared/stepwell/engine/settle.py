@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from stepwell.definition.graph import Json, Node, Step
-from stepwell.engine import agents
+from stepwell.engine import results
 from stepwell.engine.actions import Action, RunStep, Write
 from stepwell.engine.attempts import run_step
 from stepwell.engine.names import Moment
@@ -66,10 +66,10 @@ def _after_wait(moment: Moment, token: Token, node: Node, came: Resumption, park
     if node.step is not None:
         result = outcome.result_of(None, parked, came, token.received)
         ended = Ended(node.name, token.attempt, result, on_failure=node.step.on_failure)
-        brought = moment.turn.writes if moment.turn else agents.of_pause(moment, node.name, result)
+        brought = moment.turn.writes if moment.turn else results.of_pause(node.name, node.step, result)
         ended = with_writes(moment, token, ended, node.step.output, brought)
     elif node.call is not None:
-        result, brought = agents.of_children(node.call, node.name, came.payload)
+        result, brought = results.of_children(node.call, node.name, came.payload)
         ended = Ended(node.name, token.attempt + 1, result, on_failure=node.call.on_failure)
         ended = with_writes(moment, token, ended, node.call.output, brought)
     elif node.wait is None:
@@ -80,7 +80,7 @@ def _after_wait(moment: Moment, token: Token, node: Node, came: Resumption, park
     else:
         result = outcome.result_of(node.wait, parked, came, token.received)
         set_by_wait = outcome.writes_of(node.name, parked, came, token.received, result)
-        writes = agents.of_wait(moment, token, node.wait, node.name, set_by_wait)
+        writes = results.of_wait(moment, token, node.wait, node.name, set_by_wait)
         ended = with_writes(moment, token, Ended(node.name, 0, result), node.wait.output, writes)
     return ended_node(moment, token, ended, Kind.MOVED)
 

@@ -50,6 +50,7 @@ class Branch:
     steps: Mapping[str, StepView] = field(default_factory=dict)
     result: Json = None
     started_ms: int = 0  # when it was forked, or the last before it ended: no record of the branch is older
+    needs: tuple[str, ...] = ()  # the nodes that end before it begins
 
 
 @dataclass(frozen=True, slots=True)

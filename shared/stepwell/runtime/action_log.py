@@ -1,11 +1,10 @@
-"""One line of log for each action of an agent: its number, its type, and that it began, waits or ended; no data."""
+"""One line of log for each action, a node with a label: that it began, waits or ended; no data."""
 
 from __future__ import annotations
 
 import logging
 
 from stepwell.engine.actions import RunStep
-from stepwell.engine.agents import is_agent
 from stepwell.engine.records import End, Kind, Pause, Record, RetryAt
 from stepwell.engine.waits.code import is_for_code
 from stepwell.runtime.logbook import Standing
@@ -15,7 +14,7 @@ _logger, _worker = logging.getLogger("stepwell.agent"), logging.getLogger("stepw
 
 def log_started(at: Standing, action: RunStep) -> None:
     """A function is about to run, as an action or as one of a time-out's."""
-    if is_agent(at.graph) and action.undo is None:
+    if action.undo is None:
         _log(at, action.node, "timeout action started" if action.action else "started")
 
 
@@ -23,14 +22,10 @@ def log_written(at: Standing, record: Record) -> None:
     """A record was written: `at` is what it follows."""
     if is_for_code(record) and record.parked is not None:
         error = record.parked.data
-        code, ids = error.get("code", at.graph.function), {"run_id": at.run_id, "step": record.node}
+        code, ids = error.get("code", at.graph.first.durable), {"run_id": at.run_id, "step": record.node}
         _worker.warning("%s waits for code: %s: %s: %s", at.run_id, code, error["type"], error["message"], extra=ids)
-    if not is_agent(at.graph):
-        return
-    word = _word(record)
-    if word and record.node:
-        _log(at, record.node, word)
-    if isinstance(record.next, End):
+    _log(at, record.node, _word(record))
+    if isinstance(record.next, End) and at.graph.first.label is not None:
         _logger.info("%s %s", at.run_id, record.next.status.value, extra={"run_id": at.run_id})
 
 
@@ -51,8 +46,10 @@ def _word(record: Record) -> str:
     return ""
 
 
-def _log(at: Standing, node: str, word: str) -> None:
-    number = list(at.graph.nodes).index(node) + 1
-    kind: str = at.graph.document["actions"][number - 1]["action_type"]
-    ids = {"run_id": at.run_id, "action": node, "number": number, "action_type": kind, "became": word}
+def _log(at: Standing, name: str, word: str) -> None:
+    node = at.graph.nodes.get(name)
+    if node is None or node.label is None or not word:
+        return
+    number, kind = node.label
+    ids = {"run_id": at.run_id, "action": name, "number": number, "action_type": kind, "became": word}
     _logger.info("%s action %d: %s - %s", at.run_id, number, kind, word, extra=ids)

@@ -8,8 +8,7 @@ from collections.abc import Awaitable, Callable
 
 from stepwell.engine.actions import Refuse
 from stepwell.engine.approvals import not_waiting, open_approval
-from stepwell.engine.dag import step_id
-from stepwell.engine.forks import is_branch_id
+from stepwell.engine.forks import branch_id, fork_id, is_branch_id
 from stepwell.engine.inputs import Approved, Delegated, Rejected
 from stepwell.engine.records import ROOT, Resumption
 from stepwell.errors import Conflict, InvalidInput
@@ -34,14 +33,15 @@ class Approvals:
     async def find(self, run_id: str, wait: str) -> Standing:
         """The token that `wait` means: the root, the id of a branch, or a step of a DAG. Raises NotFound, Conflict."""
         at = await self._standing(run_id, wait if is_branch_id(wait) else ROOT)
-        if at.token.fork is not None and wait in at.graph.dag:
-            return await self._standing(run_id, step_id(at.graph.dag, at.token, wait))
+        members = list(at.graph.first.members) if at.token.fork is not None else []
+        if wait in members:
+            return await self._standing(run_id, branch_id(fork_id(ROOT, at.token.slot), members.index(wait)))
         return at if wait or at.token.fork is None else await self._only(at)
 
     async def _only(self, at: Standing) -> Standing:
         """The branch that waits for an approval where no other does; else the root. Raises Conflict for several."""
         there = await self._forked(at)
-        waiting = [one for one in (*there.dag, *there.branches) if open_approval(one) is not None]
+        waiting = [one for one in there.branches if open_approval(one) is not None]
         if len(waiting) > 1:
             names = ", ".join(one.id for one in waiting[:SHOWN])
             raise Conflict(f"{len(waiting)} branches wait for an approval", code="several_waits",

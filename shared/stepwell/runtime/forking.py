@@ -10,9 +10,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from itertools import islice
 
-from stepwell.engine.dag import ready, roots
 from stepwell.engine.effects import Arrive, Close, EndChildren, LeaveChildren, Open, ReleaseLocks, effects
-from stepwell.engine.forks import branch_id, first_chunks, fork_id, next_in_line, page_indexes, page_of, pages
+from stepwell.engine.forks import branch_id, first_chunks, fork_id, page_indexes, page_of, pages
 from stepwell.engine.inputs import Closed, JoinCompleted
 from stepwell.engine.join import (
     Arrival,
@@ -26,6 +25,7 @@ from stepwell.engine.join import (
     tally_of,
     unpacked,
 )
+from stepwell.engine.needs import ready
 from stepwell.engine.records import Status
 from stepwell.engine.token import Token
 from stepwell.errors import EngineFault
@@ -58,16 +58,11 @@ class Forking:
         return []
 
     async def open(self, at: Standing, effect: Open) -> None:
-        """Wakes the branches that begin at once, by tens; of a DAG the steps that depend on none."""
+        """Wakes the branches that begin at once, by tens."""
         fork = fork_id(at.token.id, effect.slot)
-        if at.graph.dag and not effect.fork.groups[0].rule:
-            names = list(at.graph.dag)
-            chunks: Iterable[tuple[str, int, int]] = ((names[index], index, 1) for index in roots(at.graph.dag))
-        else:
-            chunks = first_chunks(effect.fork)
         await self._send(Lane.WORK, (
             Wake(at.run_id, -1, branch_id(fork, first), pool_at(at.graph, node), count=count)
-            for node, first, count in chunks))  # fmt: skip
+            for node, first, count in first_chunks(effect.fork)))  # fmt: skip
 
     # -- arriving
 
@@ -79,13 +74,13 @@ class Forking:
         fork = await self._logbook.fork(at.run_id, effect.parent, effect.slot, known)
         if fork is None:
             raise EngineFault(f"{at.token.id} is a branch of no fork", code="broken_log")
-        page = 0 if _is_dag(at, fork) else page_of(effect.index)  # who is ready is told by all that have ended
+        page = 0 if _is_one_set(fork) else page_of(effect.index)
         members = await self._ports.store.arrive(at.run_id, f"{fork.id}@{page}", member_of(effect.index, at.token))
         is_complete = await self._completes(at, fork, page, members)
         parent = await self._parent(at, effect, by) if is_complete else None
         if parent is not None and parent.token.slot > effect.slot:
             return [Found(parent, None)]
-        following = self._following(at, fork, effect.index, members)
+        following = self._following(fork, effect.index, members)
         begun = await self._begun(at, fork, following, by)
         number = begun[0].token.id if begun else branch_id(fork.id, following[0]) if following else ""
         first = await self._logbook.load(at.run_id, number, known) if number else None
@@ -118,12 +113,9 @@ class Forking:
         found = await self._logbook.branches_at(fork, following) if len(following) > 1 else []
         return [one for one in found if _is_ours(one, at, by) and not _is_cancelled(one)]
 
-    def _following(self, at: Standing, fork: ForkedParent, index: int, members: frozenset[str]) -> list[int]:
+    def _following(self, fork: ForkedParent, index: int, members: frozenset[str]) -> list[int]:
         """The branches that begin when this one has ended."""
-        if _is_dag(at, fork):
-            return ready(at.graph.dag, indexes_of(members), index)
-        following = next_in_line(fork.fork, index)
-        return [] if following is None else [following]
+        return ready(fork.fork, indexes_of(members), index)
 
     async def _wake(self, fork: ForkedParent, indexes: list[int]) -> None:
         """The first of the branches that can begin goes on without a message; the others have one each."""
@@ -139,7 +131,7 @@ class Forking:
         A fork of one page is its page's set alone; a wider one hears from its pages when there is something to hear.
         """
         width, fan_in, tally = fork.fork.width, fan_in_of(at.graph, fork.fork), tally_of(members)
-        if len(pages(width)) > 1 and not _is_dag(at, fork):
+        if len(pages(width)) > 1 and not _is_one_set(fork):
             if not must_tell(fan_in, len(page_indexes(width, page)), tally):
                 return False
             reports = await self._ports.store.report(at.run_id, fork.id, page, packed(tally))
@@ -151,7 +143,7 @@ class Forking:
         ended: list[Arrival] = []
         for page in pages(fork.fork.width):  # of all branches but a page's only what is merged is held
             found = await self._logbook.branches(fork, page)
-            ended += [arrival_of(parent.graph, one.token) for one in found if one.token.ended]
+            ended += [arrival_of(fork.fork, one.token) for one in found if one.token.ended]
         return JoinCompleted(fork.parent.token.slot, ended)
 
     # -- closing
@@ -217,6 +209,6 @@ def _start(branch: Token) -> str:
     return branch.branch.start if branch.branch else ""
 
 
-def _is_dag(at: Standing, fork: ForkedParent) -> bool:
-    """Whether the branches are the steps of a DAG, which no rule makes."""
-    return bool(at.graph.dag) and not fork.fork.groups[0].rule
+def _is_one_set(fork: ForkedParent) -> bool:
+    """Whether the branches arrive in one set, however many: all that have ended tell which others can begin."""
+    return bool(fork.fork.needs)

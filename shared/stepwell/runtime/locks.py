@@ -206,7 +206,7 @@ class Locks:
                 made.append(await self._with_owner(at.run_id, one) if is_told else one)
             return tuple(made)
 
-        return replace(at, token=token, dag=await told(at.dag), branches=await told(at.branches))
+        return replace(at, token=token, branches=await told(at.branches))
 
     async def _with_owner(self, run_id: str, token: Token) -> Token:
         """The lock that it waits for, who has it, and how many come before."""

@@ -12,16 +12,15 @@ from typing import TypeAlias
 from stepwell.definition.graph import DEFAULT_POOL, Graph
 from stepwell.engine.actions import Write
 from stepwell.engine.codec import decode_record, decode_token, encode_record, encode_token
-from stepwell.engine.dag import ancestors, knowing
 from stepwell.engine.fold import apply, fold
 from stepwell.engine.forks import Branches, branch_id, fork_id, page_indexes, page_of, parent_of
 from stepwell.engine.functions import with_operation
 from stepwell.engine.names import Moment, Undo, node_of
+from stepwell.engine.needs import ancestors, knowing
 from stepwell.engine.records import ROOT, Fork, Record, RunInfo
 from stepwell.engine.token import Token
 from stepwell.engine.transact import Refusal
 from stepwell.engine.turns import Turn
-from stepwell.errors import EngineFault
 from stepwell.limits import (
     CLAIM_CHECK_BYTES,
     FORK_CHUNK,
@@ -48,8 +47,7 @@ class Standing:
     graph: Graph
     token: Token
     saved_slot: int  # of its last snapshot, -1 for none
-    dag: tuple[Token, ...] = ()  # the steps of a DAG, read only for who shows them
-    branches: tuple[Token, ...] = ()  # of the fork of one page where it stands, read only for who shows them
+    branches: tuple[Token, ...] = ()  # its first node's members, or of the small fork where it stands: to be shown
     rollback: tuple[Undo, ...] | None = None  # of a run that is being undone, once it was read
     turn: Turn | None = None  # of a durable function, once it was asked what follows the last record
 
@@ -75,10 +73,7 @@ class ForkedParent:
 
     @property
     def fork(self) -> Fork:
-        last = self.parent.token.last
-        if last is None or not isinstance(last.next, Fork):
-            raise EngineFault(f"{self.parent.token.id} stands at no fork", code="broken_log")
-        return last.next
+        return self.branches.fork
 
     @property
     def id(self) -> str:
@@ -131,12 +126,12 @@ class Logbook:
         return await self._folded(begun)
 
     async def _begun(self, fork: ForkedParent, index: int) -> Standing:
-        """The branch before its first record. A DAG's step has what those before it brought."""
+        """The branch before its first record, with what those that it needs have brought."""
         at = replace(fork.parent, token=fork.branches.at(index), saved_slot=-1)
         branch = at.token.branch
-        if branch is None or not at.graph.dag or not at.graph.dag.get(branch.start):
+        if branch is None or not branch.needs:
             return at
-        before = await self._folded_branches(fork, ancestors(at.graph.dag, branch.start))
+        before = await self._folded_branches(fork, ancestors(fork.fork, branch.index))
         known = knowing(branch, [one for one in before if one.ended])
         return replace(at, token=replace(at.token, branch=known))
 
@@ -176,20 +171,19 @@ class Logbook:
             return None
         return ForkedParent(at, Branches(self.moment(at, ""), at.token))
 
-    async def with_dag(self, at: Standing) -> Standing:
-        """The run with its steps where it is a DAG that has begun; a query for each hundred. Others as they are."""
-        fork = await self._forked(at, int(at.run.idle)) if at.graph.dag else None  # slot 0 of an idle run: its start
+    async def with_branches(self, at: Standing) -> Standing:
+        """The run with its first node's members, once they may begin, or its branches at a fork of one page.
+
+        It costs a query for each hundred. Other runs are returned as they are.
+        """
+        there = at.token.last.next if at.token.last is not None and not at.token.ended else None
+        slot = at.token.slot if isinstance(there, Fork) and 0 < there.width <= PAGE_BRANCHES else -1
+        if at.graph.first.members:  # the fork follows the start of an idle run, and the wait for the run's locks
+            slot = int(at.run.idle) + (2 if at.graph.lock else 0)
+        fork = await self._forked(at, slot) if slot >= 0 else None
         if fork is None:
             return at
-        return replace(at, dag=tuple(await self._folded_branches(fork, range(fork.fork.width))))
-
-    async def with_branches(self, at: Standing) -> Standing:
-        """The run with its branches where it stands at a fork of one page, for one query. Others as they are."""
-        fork = at.token.last.next if at.token.last is not None and not at.token.ended else None
-        if at.graph.dag or not isinstance(fork, Fork) or not 0 < fork.width <= PAGE_BRANCHES:
-            return at
-        parent = ForkedParent(at, Branches(self.moment(at, ""), at.token))
-        return replace(at, branches=tuple(await self._folded_branches(parent, range(fork.width))))
+        return replace(at, branches=tuple(await self._folded_branches(fork, range(fork.fork.width))))
 
     async def _as_it_was(self, at: Standing, slot: int) -> Standing:
         """The whole log is read up to there: only for what comes after a fork has closed."""
@@ -210,7 +204,7 @@ class Logbook:
         return [(await self._begun(fork, names[name]), await self._decoded(saved)) for name, saved in logs.items()]
 
     async def branches_at(self, fork: ForkedParent, indexes: Iterable[int]) -> list[Standing]:
-        """By index, ascending. A DAG's steps know nothing here of those before them."""
+        """By index, ascending. They know nothing here of the branches that they need."""
         tokens = await self._folded_branches(fork, indexes)
         return [replace(fork.parent, token=token, saved_slot=-1) for token in tokens]
 

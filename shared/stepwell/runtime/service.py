@@ -94,7 +94,7 @@ class Service:
         self.ports, self._starter, self._new_id, self._steps, self._updates = ports, starter, new_id, steps, updates
         self._logbook, self._performer, self._coordinator = logbook, performer, coordinator
         self._door, self._advance = door, advance
-        self._approvals = Approvals(advance, self._standing, self._forked)
+        self._approvals = Approvals(advance, self._standing, logbook.with_branches)
         self.callbacks = Callbacks(ports, logbook, coordinator, advance)
 
     # -- starting
@@ -180,7 +180,7 @@ class Service:
         That is the steps of a DAG, the branches of a fork of one page, who has the locks that they wait for, and what
         is undone of a run that is.
         """
-        at = await self._forked(await self._standing(run_id))
+        at = await self._logbook.with_branches(await self._standing(run_id))
         at = await self._performer.locks.with_owners(at, LOCK_OWNERS)
         return replace(at, rollback=await self._performer.rollback.plan(at))
 
@@ -217,7 +217,7 @@ class Service:
     async def query(self, run_id: str, name: str) -> Json:
         """What the run's function answers, as it stands. Nothing is written. Raises NotFound, Conflict."""
         at = await self._standing(run_id)
-        if not at.graph.function:
+        if at.graph.first.durable is None:
             raise Conflict(f"{at.run.workflow} is a graph, which answers no queries", code="not_a_function",
                            hint="GET /runs/{id} shows its state")  # fmt: skip
         if at.token.last is None and not at.header.started_ms:
@@ -339,9 +339,6 @@ class Service:
                 raise
         await self.ports.queue.send(Lane.RESUME, to_json(Publish(event, kept=True)))
         return Sent(event.id, is_new)
-
-    async def _forked(self, at: Standing) -> Standing:
-        return await self._logbook.with_branches(await self._logbook.with_dag(at))
 
     async def _standing(self, run_id: str, token: str = ROOT) -> Standing:
         await self.header(run_id)

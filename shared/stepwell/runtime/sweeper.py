@@ -142,7 +142,7 @@ class Sweeper:
 
 def _begins_ms(fork: ForkedParent, branches: Sequence[Standing], index: int) -> int | None:
     """Since when the branch could begin; None while others have to end before it."""
-    before = [branches[one] for one in awaited(fork.fork, fork.parent.graph.dag, index)]
+    before = [branches[one] for one in awaited(fork.fork, index)]
     if not all(one.token.ended for one in before):
         return None
     return max([fork.parent.token.last.at_ms if fork.parent.token.last else 0, *map(_last_ms, before)])
