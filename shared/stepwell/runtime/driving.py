@@ -5,9 +5,12 @@ The one exception is a Pause, by which a call of the dev server gives its thread
 
 from __future__ import annotations
 
+import time
 from collections.abc import Coroutine, Generator
 from dataclasses import dataclass
 from typing import Any, TypeVar
+
+from stepwell.limits import SECOND_MS
 
 T = TypeVar("T")
 
@@ -23,15 +26,10 @@ class Pause:
 
 
 def run_now(coroutine: Coroutine[Any, Any, T]) -> T:
-    """Runs a coroutine to its end in one go. Raises RuntimeError for one that suspends: its ports need a loop."""
-    try:
-        coroutine.send(None)
-    except StopIteration as stop:
-        result: T = stop.value
-        return result
-    finally:
-        coroutine.close()
-    raise RuntimeError("a port suspended; run_now drives only ports that block")
+    """Runs a coroutine to its end; a Pause blocks. Raises RuntimeError where it suspends for anything else."""
+    while isinstance(found := run_to_pause(coroutine), Pause):
+        time.sleep(found.duration_ms / SECOND_MS)
+    return found
 
 
 def run_to_pause(coroutine: Coroutine[Any, Any, T]) -> T | Pause:
@@ -43,5 +41,5 @@ def run_to_pause(coroutine: Coroutine[Any, Any, T]) -> T | Pause:
         return result
     if not isinstance(pause, Pause):
         coroutine.close()
-        raise RuntimeError("a port suspended, but not for a Pause")
+        raise RuntimeError("a port suspended; run_now drives only ports that block")
     return pause
