@@ -17,6 +17,7 @@ from typing import Any
 from stepwell.definition.compiler import compile_document
 from stepwell.definition.graph import Json
 from stepwell.engine.codec import failure_to_json
+from stepwell.engine.formats import FORMAT
 from stepwell.engine.records import Topic
 from stepwell.engine.token import StepView, Token
 from stepwell.errors import Transient
@@ -312,7 +313,7 @@ def _step(view: StepView) -> dict[str, Json]:
 
 
 def main() -> int:
-    folder = GOLDEN / sys.argv[1]
+    folder = GOLDEN / str(FORMAT)
     folder.mkdir(exist_ok=True)
     for name, scenario in SCENARIOS.items():
         text = json.dumps(recorded(scenario), indent=1, ensure_ascii=False)

@@ -10,7 +10,7 @@ from functools import cache
 
 from stepwell.definition.graph import FanIn, Graph
 from stepwell.engine.fold import fold
-from stepwell.engine.forks import Branches, pages
+from stepwell.engine.forks import Branches
 from stepwell.engine.join import arrival_of, joined_record
 from stepwell.engine.names import Moment
 from stepwell.engine.records import ROOT, CleanUp, Kind, Record
@@ -186,7 +186,7 @@ def law_6_branches(world: World, logs: dict[str, list[Record]]) -> Iterator[str]
     for token in sorted(later - {ROOT}):
         above = [forks[place] for place in ancestry(token)]
         is_of_clean_up = any(opened.parent == ROOT and _is_told(logs[ROOT][: opened.slot]) for opened in above)
-        if not is_of_clean_up and not any(fired(opened) or len(pages(opened.fork.width)) > 1 for opened in above):
+        if not is_of_clean_up and not any(fired(opened) or len(opened.fork.pages) > 1 for opened in above):
             yield f"law 6: the cancel was acknowledged, and {token} committed a step after it"
 
 

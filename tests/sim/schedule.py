@@ -8,13 +8,13 @@ from contextlib import contextmanager
 from typing import Any
 from unittest import mock
 
-from stepwell.engine import forks
+from stepwell import limits
 from stepwell.engine.records import ROOT
 from stepwell.engine.table import Phase
 from stepwell.engine.waits import event_topic, run_topic
 from stepwell.errors import EngineFault, NotFound, PortError, UserError
 from stepwell.limits import FORK_CHUNK, PAGE_BRANCHES
-from stepwell.runtime import children, logbook
+from stepwell.runtime import children
 from stepwell.runtime.dispatch import dispatch, give_up, is_exhausted
 from stepwell.runtime.messages import Publish, to_json
 from stepwell.runtime.ports import Event, Lane
@@ -84,9 +84,8 @@ def _limits(program: Program) -> Iterator[None]:
     """Pages and chunks small enough that a few branches make several of them."""
     chunk = program.chunk or FORK_CHUNK
     with (
-        mock.patch.object(forks, "PAGE_BRANCHES", program.page or PAGE_BRANCHES),
-        mock.patch.object(forks, "FORK_CHUNK", chunk),
-        mock.patch.object(logbook, "FORK_CHUNK", chunk),
+        mock.patch.object(limits, "PAGE_BRANCHES", program.page or PAGE_BRANCHES),
+        mock.patch.object(limits, "FORK_CHUNK", chunk),
         mock.patch.object(children, "CHILD_DEPTH", DEEPEST),
     ):
         yield

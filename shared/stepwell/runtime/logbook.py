@@ -10,10 +10,11 @@ from itertools import groupby
 from typing import TypeAlias
 
 from stepwell.definition.graph import DEFAULT_POOL, Graph
-from stepwell.engine.codec import decode_record, decode_token, encode_record, encode_token
+from stepwell.engine import formats
+from stepwell.engine.codec import decode_record, decode_snapshot, encode_record, encode_token
 from stepwell.engine.dag import ancestors, knowing
 from stepwell.engine.fold import apply, fold
-from stepwell.engine.forks import Branches, branch_id, fork_id, page_indexes, page_of, parent_of
+from stepwell.engine.forks import Branches, branch_id, fork_id, parent_of
 from stepwell.engine.functions import with_operation
 from stepwell.engine.names import Moment, Undo, node_of
 from stepwell.engine.parts import completes
@@ -24,11 +25,9 @@ from stepwell.engine.turns import Turn
 from stepwell.errors import EngineFault
 from stepwell.limits import (
     CLAIM_CHECK_BYTES,
-    FORK_CHUNK,
     FORKS_KEPT,
     FORKS_KEPT_BYTES,
     FORKS_KEPT_MS,
-    PAGE_BRANCHES,
     RUN_STEPS,
     SNAPSHOT_RECORDS,
 )
@@ -141,12 +140,18 @@ class Logbook:
 
     async def _folded(self, at: Standing) -> Standing:
         """From its last snapshot on; what a branch has of its parent is in `at` already."""
-        loaded = await self._store.load(at.run_id, at.token.id)
-        token, saved_slot = at.token, -1
-        if loaded.snapshot is not None:
-            saved = decode_token(await self._fetch(loaded.snapshot.body))
-            token, saved_slot = replace(saved, branch=token.branch), loaded.snapshot.slot
-        return replace(at, token=fold(await self._decoded(loaded.records), token), saved_slot=saved_slot)
+        saved, records = await self._loaded(at.run_id, at.token.id)
+        token = at.token if saved is None else replace(saved, branch=at.token.branch)
+        saved_slot = -1 if saved is None else saved.slot
+        return replace(at, token=fold(await self._decoded(records), token), saved_slot=saved_slot)
+
+    async def _loaded(self, run_id: str, token_id: str) -> tuple[Token | None, Sequence[Saved]]:
+        """The last snapshot and what follows it; None and the whole log where another fold made the snapshot."""
+        loaded = await self._store.load(run_id, token_id)
+        if loaded.snapshot is None:
+            return None, loaded.records
+        saved = decode_snapshot(await self._fetch(loaded.snapshot.body))
+        return saved, loaded.records if saved is not None else await self._store.read_log(run_id, token_id)
 
     async def fork(self, run_id: str, parent_id: str, slot: int, known: Forks | None = None) -> ForkedParent | None:
         """The parent as it was when it forked in this slot. None: no such run, or it has no fork there.
@@ -185,7 +190,7 @@ class Logbook:
     async def with_branches(self, at: Standing) -> Standing:
         """The run with its branches where it stands at a fork of one page, for one query. Others as they are."""
         fork = at.token.last.next if at.token.last is not None and not at.token.ended else None
-        if at.graph.dag or not isinstance(fork, Fork) or not 0 < fork.width <= PAGE_BRANCHES:
+        if at.graph.dag or not isinstance(fork, Fork) or len(fork.pages) != 1:
             return at
         parent = ForkedParent(at, Branches(self.moment(at, ""), at.token))
         return replace(at, branches=tuple(await self._folded_branches(parent, range(fork.width))))
@@ -199,11 +204,11 @@ class Logbook:
 
     async def branches(self, fork: ForkedParent, page: int) -> list[Standing]:
         """All branches of one page, those without a record too."""
-        return await self.branches_at(fork, page_indexes(fork.fork.width, page))
+        return await self.branches_at(fork, fork.fork.page_indexes(page))
 
     async def logs(self, fork: ForkedParent, page: int) -> list[tuple[Standing, list[Record]]]:
         """Each branch of the page as it began, and its records: those that have any."""
-        indexes = page_indexes(fork.fork.width, page)
+        indexes = fork.fork.page_indexes(page)
         names = {branch_id(fork.id, index): index for index in indexes}
         logs = await self._store.read_logs(fork.parent.run_id, list(names))
         return [(await self._begun(fork, names[name]), await self._decoded(saved)) for name, saved in logs.items()]
@@ -216,7 +221,7 @@ class Logbook:
     async def _folded_branches(self, fork: ForkedParent, indexes: Iterable[int]) -> list[Token]:
         """By index, ascending; one query for each page."""
         found: list[Token] = []
-        for _, page in groupby(indexes, page_of):
+        for _, page in groupby(indexes, fork.fork.page_of):
             tokens = [fork.branches.at(index) for index in page]
             logs = await self._store.read_logs(fork.parent.run_id, [token.id for token in tokens])
             found += [fold(await self._decoded(logs.get(token.id, ())), token) for token in tokens]
@@ -230,7 +235,7 @@ class Logbook:
         loaded = await self._store.load(run_id, ROOT)
         if loaded.snapshot is None or loaded.snapshot.slot >= slot:
             return Token()
-        return decode_token(await self._fetch(loaded.snapshot.body))
+        return decode_snapshot(await self._fetch(loaded.snapshot.body)) or Token()
 
     async def history(self, run_id: str, token_id: str, after: int, limit: int | None) -> Sequence[Record]:
         """Records as they were written, for people."""
@@ -255,7 +260,7 @@ class Logbook:
         And of a wide fork, whose parent is read again by each message to its branches.
         """
         last = at.token.last
-        is_wide = last is not None and isinstance(last.next, Fork) and last.next.width > FORK_CHUNK
+        is_wide = last is not None and isinstance(last.next, Fork) and last.next.width > last.next.chunk
         if at.token.slot - at.saved_slot < (2 if is_wide else self._snapshot_records):
             return at
         body = await stow(encode_token(at.token), self._blobs)
@@ -297,14 +302,19 @@ async def stow(body: str, blobs: Blobs) -> str:
     """The body itself, or for a large one a claim check on the blob that holds it."""
     if len(body) * _WIDEST <= CLAIM_CHECK_BYTES or len(data := body.encode()) <= CLAIM_CHECK_BYTES:
         return body
-    return f"{_CLAIM}{json.dumps(await blobs.put(data))}}}"
+    return f'{_CLAIM}{json.dumps(await blobs.put(data))},"{formats.KEY}":{formats.FORMAT}}}'
 
 
 async def fetch(body: str, blobs: Blobs) -> str:
-    """The inverse of `stow`."""
+    """The inverse of `stow`. Raises NewerFormat, and EngineFault for a claim check that cannot be read."""
     if not body.startswith(_CLAIM):
         return body
-    return (await blobs.get(json.loads(body)["claim"])).decode()
+    try:
+        claim = json.loads(body)
+        formats.check_format(claim.get(formats.KEY, formats.OLDEST), "claim_check")
+        return (await blobs.get(claim["claim"])).decode()
+    except formats.BROKEN as error:
+        raise formats.unreadable("claim_check", error) from error
 
 
 def run_info(header: Header) -> RunInfo:

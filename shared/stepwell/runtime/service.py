@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 
 from stepwell.definition.graph import Graph, Json
-from stepwell.engine.forks import page_of, split_fork_id
+from stepwell.engine.forks import split_fork_id
 from stepwell.engine.records import ROOT, End, Failure, Fork, Kind, Record, Resumption, Status, Topic
 from stepwell.engine.table import Message as Received
 from stepwell.engine.table import Verdict, receive
@@ -189,7 +189,7 @@ class Service:
         if found is None:
             raise NotFound(f"run {run_id} has no fork {fork}", code="unknown_fork")
         last = min(first + limit, found.fork.width)
-        numbers = range(page_of(first), page_of(max(last - 1, first)) + 1) if first < last else ()
+        numbers = range(found.fork.page_of(first), found.fork.page_of(max(last - 1, first)) + 1) if first < last else ()
         read = [branch for page in numbers for branch in await self._logbook.branches(found, page)]
         return [one for one in read if one.token.branch and first <= one.token.branch.index < last]
 
