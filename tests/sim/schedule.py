@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable, Coroutine, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from typing import Any
 from unittest import mock
 
@@ -12,7 +12,7 @@ from stepwell import limits
 from stepwell.engine.records import ROOT
 from stepwell.engine.table import Phase
 from stepwell.engine.waits import event_topic, run_topic
-from stepwell.errors import EngineFault, NotFound, PortError, UserError
+from stepwell.errors import EngineFault, NewerFormat, NotFound, PortError, UserError
 from stepwell.limits import FORK_CHUNK, PAGE_BRANCHES
 from stepwell.runtime import children
 from stepwell.runtime.dispatch import dispatch, give_up, is_exhausted
@@ -31,6 +31,7 @@ from tests.sim.programs import Program
 from tests.sim.race_programs import make_race
 from tests.sim.tree import RUN
 from tests.sim.undo_programs import with_compensations
+from tests.sim.versions import Deploy, as_old, two_versions
 from tests.sim.world import START_MS, Actor, Letter, World
 
 _LAW_OF_FAULT = {"gap_in_log": 1, "illegal_transition": 2}
@@ -38,6 +39,7 @@ MOST_CALLS = 150_000
 CALM_AFTER_CALLS = 2_000  # a world that never calms proves nothing about its end
 MOST_ACTORS = 5
 BURSTS = (1, 2, 4, 8, 16, 32, 64)  # calls that one actor makes before another has its turn
+DEPLOYS_FROM = 6_000_000_000  # seeds from here on are of old and new code over one store
 RACES_FROM = 5_000_000_000  # seeds from here on are of one event against one wait
 DURABLE_FROM = 4_000_000_000  # seeds from here on are of durable functions
 LOCKED_FROM = 3_000_000_000  # seeds from here on are of programs that want the same locks
@@ -67,16 +69,23 @@ _MAKERS = (  # by the first of their seeds
 
 
 def program_of(seed: int) -> Program:
+    if seed >= DEPLOYS_FROM:
+        number, family = divmod(seed - DEPLOYS_FROM, len(_DEPLOYED))
+        return program_of(_DEPLOYED[family] + number)
     make = next(maker for first, maker in _MAKERS if seed >= first)
     program = make(random.Random(f"program {seed}"))
     return with_compensations(program, random.Random(f"compensations {seed}")) if seed < FAMILIES else program
 
 
+_DEPLOYED = (0, FAMILIES, PARTS_FROM, LOCKED_FROM, DURABLE_FROM)
+
+
 def run_schedule(seed: int, tell: Callable[[str], None] | None = None) -> str | None:
     """None when every law held, else which one did not and how."""
     program = program_of(seed)
-    with _limits(program):
-        return _run(World(seed, program, tell))
+    with _limits(program), two_versions() if seed >= DEPLOYS_FROM else nullcontext():
+        deploy = Deploy(random.Random(f"deploy {seed}")) if seed >= DEPLOYS_FROM else None
+        return _run(World(seed, program, tell, deploy))
 
 
 @contextmanager
@@ -195,8 +204,10 @@ def _deliver(world: World, letter: Letter) -> None:
     letter.deliveries += 1
     name = f"{letter.kind[0]}{letter.number}.{letter.deliveries}"
     skew_ms = rng.randint(-world.chances.skew_ms, world.chances.skew_ms)
-    world.actors.append(Actor(name, letter, _work(world, letter), skew_ms, worker=world.fate.randrange(60)))
-    world.say(f"{name}: takes {letter}")
+    is_old = world.deploy is not None and world.deploy.takes_old(world.calls)
+    worker = world.fate.randrange(60) + 100 * is_old
+    world.actors.append(Actor(name, letter, _work(world, letter), skew_ms, worker=worker, is_old=is_old))
+    world.say(f"{name}: takes {letter}{' with old code' if is_old else ''}")
 
 
 def _move(world: World, actor: Actor) -> None:
@@ -211,7 +222,8 @@ def _move(world: World, actor: Actor) -> None:
         return
     fails = not calm and actor.at != "start" and not actor.at.startswith("step") and rng.random() < world.chances.error
     try:
-        actor.at = actor.coroutine.send(None if actor.at == "start" else fails)
+        given = None if actor.at == "start" else fails
+        actor.at = as_old(actor.coroutine.send, given) if actor.is_old else actor.coroutine.send(given)
         world.say(f"{actor.name}: {actor.at}")
     except StopIteration:
         world.actors.remove(actor)
@@ -296,6 +308,8 @@ async def _call(world: World, operation: str, body: Mapping[str, Any], run_id: s
         answer = refusal.code
     except UserError as refusal:
         answer = refusal.code
+    except NewerFormat as newer:
+        raise PortError("newer code is needed: try again") from newer
     world.say(f"        {operation}: {answer if isinstance(answer, str | bool) else 'done'}")
     world.seen.answered.append(f"{operation}: {answer}")
     if was_undone and _is_undone(world):

@@ -20,12 +20,12 @@ BROKEN = (AttributeError, LookupError, RecursionError, TypeError, ValueError)  #
 def check_format(number: object, what: str) -> None:
     """Raises NewerFormat for data of newer code, EngineFault for data that is too old or has no valid number."""
     if not isinstance(number, int):
-        raise EngineFault(f"a {what} whose format is {number!r:.40}, not a number", code=f"broken_{what}")
+        raise EngineFault(f"{what}: format {number!r:.40}, which is no number", code=f"broken_{what}")
     if number > FORMAT:
-        raise NewerFormat(f"a {what} of format {number}; this version reads up to {FORMAT}",
+        raise NewerFormat(f"{what}: format {number}; this version reads up to {FORMAT}",
                           hint="a newer version of Stepwell wrote it: deploy that version again")  # fmt: skip
     if number < FORMAT - 1:
-        raise EngineFault(f"a {what} of format {number}; this version reads {FORMAT - 1} and {FORMAT}",
+        raise EngineFault(f"{what}: format {number}; this version reads {FORMAT - 1} and {FORMAT}",
                           code="format_too_old", hint="deploy a version in between first")  # fmt: skip
 
 
@@ -38,4 +38,4 @@ def check_evaluator(number: int) -> None:
 
 def unreadable(what: str, error: Exception) -> EngineFault:
     """The error for data that cannot be read. Its content is left out: it may be secret."""
-    return EngineFault(f"a {what} that cannot be read: {type(error).__name__}", code=f"broken_{what}")
+    return EngineFault(f"{what}: it cannot be read ({type(error).__name__})", code=f"broken_{what}")

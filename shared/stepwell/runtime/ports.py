@@ -14,7 +14,7 @@ from enum import StrEnum
 from typing import Protocol
 
 from stepwell.definition.graph import Json
-from stepwell.engine.formats import FORMAT
+from stepwell.engine import formats
 from stepwell.engine.records import Status, Topic
 from stepwell.engine.transact import Refusal, TableWrite
 from stepwell.limits import EVENT_PENDING
@@ -111,7 +111,7 @@ class Event:
     at_ms: int
     expires_ms: int
     consumed_by: str = ""  # "<run>|<token>|<slot>" of the `resumed` record that took it; "" while pending
-    format: int = FORMAT  # of the code that wrote it
+    format: int = field(default_factory=lambda: formats.FORMAT)  # of the code that wrote it
 
 
 @dataclass(frozen=True, slots=True)
