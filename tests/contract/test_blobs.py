@@ -7,7 +7,7 @@ import hashlib
 import pytest
 
 from stepwell.errors import PortError
-from stepwell.runtime.ports import Blobs
+from stepwell.runtime.ports import BROKEN_BLOB, Blobs
 from tests.contract.kit import at_once, run
 
 
@@ -50,3 +50,11 @@ def test_a_reference_to_nothing_is_a_port_error(blobs: Blobs, reference: str) ->
     run(blobs.put(b"a"))
     with pytest.raises(PortError):
         run(blobs.get(reference))
+
+
+@pytest.mark.parametrize("reference", [f"sha256:{'0' * 64}", "no reference"])
+def test_a_blob_that_no_later_try_finds_says_so(blobs: Blobs, reference: str) -> None:
+    """Whoever reads for several runs passes over the one that needs it, and waits for no outage to end."""
+    with pytest.raises(PortError) as raised:
+        run(blobs.get(reference))
+    assert raised.value.code == BROKEN_BLOB

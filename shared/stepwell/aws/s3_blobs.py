@@ -8,10 +8,14 @@ import re
 from collections.abc import Callable
 from typing import Any
 
-from stepwell.aws.calls import Retry
+from botocore.exceptions import ClientError
+
+from stepwell.aws.calls import Retry, code_of
 from stepwell.aws.protocols import S3Client
 from stepwell.errors import PortError
+from stepwell.runtime.ports import BROKEN_BLOB
 
+_NOT_THERE = {"NoSuchKey", "AccessDenied"}  # the latter is what a reader hears that may not list the bucket
 _REFERENCE = re.compile(r"sha256:([0-9a-f]{64})")
 
 
@@ -40,18 +44,24 @@ class S3Blobs:
         key = self._key(reference)
         data = self._retry.call(f"the blob {reference}: GetObject", lambda: self._read(key))
         if reference_of(data) != reference:
-            raise PortError(f"the blob {reference} is damaged", hint="its content has another hash")
+            raise PortError(f"the blob {reference} is damaged", code=BROKEN_BLOB, hint="its content has another hash")
         return data
 
     def _read(self, key: str) -> bytes:
         """The body is part of the call: a connection that breaks while it is read breaks the call."""
-        body: Any = self._client().get_object(Bucket=self._bucket, Key=key)["Body"]
-        data: bytes = body.read()
+        try:
+            body: Any = self._client().get_object(Bucket=self._bucket, Key=key)["Body"]
+            data: bytes = body.read()
+        except ClientError as error:
+            if code_of(error) in _NOT_THERE:
+                raise PortError(f"the blob {key} is not there", code=BROKEN_BLOB) from error
+            raise
         return data
 
     def _key(self, reference: str) -> str:
         """A reference comes out of a record: what is not a hash must never become a key."""
         match = _REFERENCE.fullmatch(reference)
         if match is None:
-            raise PortError(f"not a blob's reference: {reference[:100]!r}", hint="expected sha256:<64 hex digits>")
+            message = f"not a blob's reference: {reference[:100]!r}"
+            raise PortError(message, code=BROKEN_BLOB, hint="expected sha256:<64 hex digits>")
         return f"{self._prefix}{match[1][:2]}/{match[1]}"

@@ -9,6 +9,7 @@ import tempfile
 from pathlib import Path
 
 from stepwell.errors import PortError
+from stepwell.runtime.ports import BROKEN_BLOB
 
 _REFERENCE = re.compile(r"sha256:([0-9a-f]{64})")
 
@@ -38,17 +39,20 @@ class FolderBlobs:
     async def get(self, reference: str) -> bytes:
         try:
             data = self._path(reference).read_bytes()
+        except FileNotFoundError as error:
+            raise PortError(f"the blob {reference} is not there", code=BROKEN_BLOB) from error
         except OSError as error:
             raise PortError(f"the blob {reference} could not be read: {error}") from error
         if reference_of(data) != reference:
-            raise PortError(f"the blob {reference} is damaged", hint="its file's content has another hash")
+            raise PortError(f"the blob {reference} is damaged", code=BROKEN_BLOB, hint="its file has another hash")
         return data
 
     def _path(self, reference: str) -> Path:
         """A reference comes out of a record: what is not a hash must never become a path."""
         match = _REFERENCE.fullmatch(reference)
         if match is None:
-            raise PortError(f"not a blob's reference: {reference[:100]!r}", hint="expected sha256:<64 hex digits>")
+            message = f"not a blob's reference: {reference[:100]!r}"
+            raise PortError(message, code=BROKEN_BLOB, hint="expected sha256:<64 hex digits>")
         digest = match[1]
         return self._folder / digest[:2] / digest
 
@@ -67,7 +71,7 @@ class MemoryBlobs:
     async def get(self, reference: str) -> bytes:
         data = self._blobs.get(reference)
         if data is None:
-            raise PortError(f"the blob {reference[:100]!r} is not there")
+            raise PortError(f"the blob {reference[:100]!r} is not there", code=BROKEN_BLOB)
         return data
 
 

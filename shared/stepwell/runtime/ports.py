@@ -271,12 +271,15 @@ class Schedules(Protocol):
         """No message is sent any more. Idempotent."""
 
 
+BROKEN_BLOB = "broken_blob"
+
+
 class Blobs(Protocol):
     async def put(self, data: bytes) -> str:
         """The reference: sha256:<hex> of the content. Idempotent."""
 
     async def get(self, reference: str) -> bytes:
-        """Raises PortError when it is not there."""
+        """Raises PortError, with the code BROKEN_BLOB where the blob is missing or damaged: no later try finds it."""
 
 
 class Clock(Protocol):

@@ -18,12 +18,12 @@ from stepwell.engine.parts import due_ms
 from stepwell.engine.records import Fork, Parked, Record, RetryAt, Status
 from stepwell.engine.retry import resolve_policy
 from stepwell.engine.writing import deadline_ms
-from stepwell.errors import EngineFault, NewerFormat
+from stepwell.errors import EngineFault, NewerFormat, PortError
 from stepwell.limits import PAGE_ITEMS_MAX, STEP_TIMEOUT_MS
 from stepwell.runtime.locks import Locks
 from stepwell.runtime.logbook import ForkedParent, Logbook, Standing
 from stepwell.runtime.messages import Deadline, Timer, to_json
-from stepwell.runtime.ports import Header, Lane, Ports, RunQuery
+from stepwell.runtime.ports import BROKEN_BLOB, Header, Lane, Ports, RunQuery
 
 LIVE = frozenset(
     {Status.IDLE, Status.PENDING, Status.RUNNING, Status.WAITING, Status.COMPENSATING}
@@ -64,7 +64,9 @@ class Sweeper:
             return await self._look(header, still_ms)
         except NewerFormat:
             return ()  # its messages are put off for a newer worker
-        except EngineFault:
+        except (EngineFault, PortError) as error:
+            if isinstance(error, PortError) and error.code != BROKEN_BLOB:
+                raise
             return (Found(header.run_id, "unreadable"),)
 
     async def _look(self, header: Header, still_ms: int) -> tuple[Found, ...]:
