@@ -18,7 +18,6 @@ from stepwell.aws.queries import answer, is_query
 from stepwell.aws.secrets import links_of
 from stepwell.runtime.dispatch import dispatch
 from stepwell.runtime.driving import run_now
-from stepwell.runtime.messages import from_json
 from stepwell.runtime.ports import Lane
 from stepwell.runtime.steps.executor import FunctionSteps
 
@@ -48,7 +47,7 @@ def handler(event: dict[str, Any], context: Context) -> dict[str, Any]:
 def _take(delivery: Delivery, context: Context) -> None:
     message = delivery.message()
     with (
-        door.observing.about(**ids_of(from_json(message))),
+        door.observing.about(**ids_of(message)),
         door.putting_off(Lane.WORK, delivery),
         leases.kept(delivery, context.get_remaining_time_in_millis) as lease,
     ):

@@ -109,6 +109,12 @@ class EngineFault(StepwellError):
     code = "engine_fault"
 
 
+class NewerFormat(StepwellError):
+    """Newer code wrote this data: the message that needs it is put off, until newer code handles it."""
+
+    code = "newer_format"
+
+
 class Cancelled(BaseException):
     """Raised where a durable function awaits something and its run is cancelled. No `except Exception` catches it."""
 

@@ -54,6 +54,7 @@ CLEANUP_MAX_MS = 10 * MINUTE_MS  # what it may ask for: `bad_value`
 SESSIONS_KEPT = 1_000  # that a process keeps: a warm worker goes on without a replay
 WAIT_RETRIES = 3  # `on_timeout: retry`
 DELIVERIES = 5  # a message that killed its worker so often becomes `worker_lost`
+NEWER_FORMAT_MS = MINUTE_MS  # until a message for newer code comes again, as often as it takes
 PUT_OFFS = 10  # a message whose handler found the world not answering comes anew so often, later and later
 EVENT_KEPT_MS = 7 * DAY_MS  # an event that nobody waited for
 SEEN_EVENTS = 100  # events of a topic that a token remembers, of those that are not consumed; older ones are past

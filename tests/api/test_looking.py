@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from stepwell.api.routes import ROUTES
+from stepwell.engine import formats
 from stepwell.errors import PortError
 from stepwell.runtime.driving import run_now
 from tests.api.kit import World, event
@@ -138,3 +139,13 @@ def _references(part: object) -> set[str]:
         own = {part["$ref"]} if isinstance(part.get("$ref"), str) else set()
         return own.union(*(_references(value) for value in part.values()))
     return set().union(*(_references(value) for value in part)) if isinstance(part, list) else set()
+
+
+def test_a_run_that_newer_code_has_moved_is_listed_and_asked_for_again_later(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run_id = world.start("order")
+    monkeypatch.setattr(formats, "FORMAT", formats.FORMAT - 1)
+    for reply in (world.get(f"/runs/{run_id}"), world.post(f"/runs/{run_id}/approve", {})):
+        assert (reply.status, reply.json["code"], reply.headers["Retry-After"]) == (503, "newer_format", "60")
+    assert [run["run_id"] for run in world.get("/runs").json["items"]] == [run_id]

@@ -9,7 +9,7 @@ import pytest
 from stepwell.errors import PortError
 from stepwell.limits import BLOB_DAYS, DAY_MS, DELIVERY_KEPT_MAX_MS, EVENT_KEPT_MAX_MS, EVENT_KEPT_MS
 from stepwell.runtime.blobs import for_time, of_run
-from stepwell.runtime.ports import Blobs
+from stepwell.runtime.ports import BROKEN_BLOB, Blobs
 from tests.contract.kit import at_once, run
 
 
@@ -106,3 +106,11 @@ def test_a_blob_outlives_by_a_week_what_refers_to_it(kept_ms: int) -> None:
 
 def test_run_ids_that_differ_by_case_own_other_blobs() -> None:
     assert of_run("r1") != of_run("R1")
+
+
+@pytest.mark.parametrize("reference", [f"sha256:{'0' * 64}", "no reference"])
+def test_a_blob_that_no_later_try_finds_says_so(blobs: Blobs, reference: str) -> None:
+    """Whoever reads for several runs passes over the one that needs it, and waits for no outage to end."""
+    with pytest.raises(PortError) as raised:
+        run(blobs.get(reference))
+    assert raised.value.code == BROKEN_BLOB

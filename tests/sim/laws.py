@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 from itertools import pairwise
 
-from stepwell.engine.codec import decode_record, decode_token, encode_record, encode_token
+from stepwell.engine.codec import decode_record, decode_snapshot, decode_token, encode_record, encode_token
 from stepwell.engine.fold import fold
 from stepwell.engine.records import ROOT, Arm, CleanUp, Goto, Kind, Record
 from stepwell.engine.token import Token
@@ -81,7 +81,7 @@ def _check_end_of(world: World) -> None:
 
 def check_quiet(world: World) -> None:
     """When nothing is due: nobody is parked beside its event, or stands without a message that will move it."""
-    if any(letter.kind == "client" for letter in world.letters):
+    if any(letter.kind == "client" or letter.is_left for letter in world.letters):
         return
     for of_run in world.runs():
         _check_quiet_of(of_run)
@@ -214,10 +214,13 @@ def _law_6_cancel(world: World, logs: dict[str, list[Record]]) -> Iterator[str]:
 
 def _law_8_fold(world: World, token_id: str, log: list[Record]) -> Iterator[str]:
     token, saved = Token(token_id), world.memory._logs[world.run_id, token_id].snapshot
+    believed = decode_snapshot(saved.body) if saved and token_id == ROOT else None
     for record in log:
         if decode_record(encode_record(record)) != record:
             yield f"law 8: {token_id} slot {record.slot} does not survive its own encoding"
         token = fold([record], token)
+        if believed is not None and saved and saved.slot == token.slot and believed != token:
+            yield f"law 8: the snapshot of {token_id} in slot {token.slot} is not the fold"
     if decode_token(encode_token(token)) != token:
         yield f"law 8: a snapshot of {token_id} is not the fold"
     if saved and not 0 <= saved.slot < len(log):

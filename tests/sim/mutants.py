@@ -33,6 +33,7 @@ from tests.sim.fork_mutants import OF_FORKS
 from tests.sim.lock_mutants import OF_LOCKS
 from tests.sim.part_mutants import OF_PARTS
 from tests.sim.undo_mutants import OF_UNDOING
+from tests.sim.version_mutants import OF_DEPLOYS
 from tests.sim.world import stop
 
 _handle, _put, _settle = Worker.handle, Door.put, Advance.settle
@@ -229,6 +230,7 @@ MUTANTS: dict[str, Callable[[], AbstractContextManager[None]]] = {
         *OF_LOCKS,
         *OF_PARTS,
         *OF_UNDOING,
+        *OF_DEPLOYS,
         no_conditional_append,
         wait_after_read,
         event_after_waits,

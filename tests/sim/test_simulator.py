@@ -28,9 +28,19 @@ from tests.sim import (
     lock_mutants,
     part_mutants,
     undo_mutants,
+    version_mutants,
 )
 from tests.sim.mutants import MUTANTS
-from tests.sim.schedule import DURABLE_FROM, FAMILIES, LOCKED_FROM, PARTS_FROM, RACES_FROM, program_of, run_schedule
+from tests.sim.schedule import (
+    DEPLOYS_FROM,
+    DURABLE_FROM,
+    FAMILIES,
+    LOCKED_FROM,
+    PARTS_FROM,
+    RACES_FROM,
+    program_of,
+    run_schedule,
+)
 
 # A worker that dies leaves the coroutines of branches behind that nobody will await, here as in production.
 pytestmark = pytest.mark.filterwarnings("ignore:coroutine .* was never awaited:RuntimeWarning")
@@ -70,6 +80,7 @@ OF_OLD_DAGS = 300  # schedules among which are those of DAGs whose forks were re
 OF_RACES = 600  # schedules of one event against one wait
 OF_FUNCTIONS = 24  # schedules of durable functions
 OF_RUNS_LOCKED = 20  # schedules of runs that want the same locks
+OF_VERSIONS = 40  # schedules of old and new code
 OF_WAITS = 200  # schedules of waits for several things
 TOLD = 32  # seeds whose stories are told twice
 
@@ -80,6 +91,7 @@ OF_SESSIONS = {mutant.__name__ for mutant in fn_mutants.OF_FUNCTIONS}
 OF_LOCKS = {mutant.__name__ for mutant in lock_mutants.OF_LOCKS}
 OF_PARTS = {mutant.__name__ for mutant in part_mutants.OF_PARTS}
 OF_DAGS = {mutant.__name__ for mutant in dag_mutants.OF_DAGS}
+OF_DEPLOYS = {mutant.__name__ for mutant in version_mutants.OF_DEPLOYS}
 OF_UNDOING = {mutant.__name__ for mutant in undo_mutants.OF_UNDOING}
 
 LINE = re.compile(r" *\d+\.\ds  (    \+ .+|        \w+: \w.*|[\w.]+: .+)")
@@ -145,6 +157,11 @@ def test_every_law_holds_where_forks_were_recorded_without_what_their_branches_n
         assert broken(dags) is None
 
 
+def test_every_law_holds_while_old_and_new_code_share_a_store() -> None:
+    """Law 10: a deploy in the middle of runs of every family, and at times its rollback, ends them as ever."""
+    assert broken(range(DEPLOYS_FROM, DEPLOYS_FROM + OF_VERSIONS)) is None
+
+
 def test_every_law_holds_for_waits_for_several_things() -> None:
     """Documents, votes, all of several events, and events that stay for others."""
     assert broken(range(PARTS_FROM, PARTS_FROM + OF_WAITS)) is None
@@ -180,6 +197,7 @@ def test_an_engine_without_one_of_its_laws_is_caught(name: str) -> None:
             (OF_PARTS, PARTS_FROM),
             (OF_LOCKS, LOCKED_FROM),
             (OF_SESSIONS, DURABLE_FROM),
+            (OF_DEPLOYS, DEPLOYS_FROM),
         )
         first = next((first for names, first in of_own if name in names), 0)
         near = first + NEAR.get(name, 0)

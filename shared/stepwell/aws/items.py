@@ -10,8 +10,10 @@ from typing import Any
 
 from stepwell.aws import keys
 from stepwell.aws.protocols import Item
+from stepwell.engine.formats import KEY, OLDEST
 from stepwell.engine.records import Status, Topic
 from stepwell.limits import SECOND_MS
+from stepwell.runtime.answers import opened
 from stepwell.runtime.jsontext import decode, encode
 from stepwell.runtime.ports import Event, Header, StatusChange, Waiter
 
@@ -134,6 +136,7 @@ def event_item(event: Event) -> Item:
     item = keys.event_key(event.topic, event.id)
     item["id"] = text(event.id)
     item["at_ms"] = number(event.at_ms)
+    item[KEY] = number(event.format)
     item["expires_ms"] = number(event.expires_ms)
     item[EXPIRES] = ttl(event.expires_ms)
     if event.consumed_by:
@@ -142,13 +145,16 @@ def event_item(event: Event) -> Item:
 
 
 def event_of(topic: Topic, item: Item, payload: str) -> Event:
-    return Event(
-        topic,
-        item["id"]["S"],
-        decode(payload),
-        int(item["at_ms"]["N"]),
-        int(item["expires_ms"]["N"]),
-        item["consumed_by"]["S"] if "consumed_by" in item else "",
+    return opened(
+        Event(
+            topic,
+            item["id"]["S"],
+            payload,
+            int(item["at_ms"]["N"]),
+            int(item["expires_ms"]["N"]),
+            item["consumed_by"]["S"] if "consumed_by" in item else "",
+            int(item[KEY]["N"]) if KEY in item else OLDEST,
+        )
     )
 
 

@@ -20,10 +20,10 @@ import zlib
 from stepwell.aws.protocols import Item
 from stepwell.engine.records import TERMINAL, Status, Topic
 from stepwell.errors import InvalidInput
-from stepwell.limits import PAGE_BRANCHES
 from stepwell.runtime.answers import LATEST_MS
 
 PARTITION, SORT = "pk", "sk"
+PARTITION_BRANCHES = 100  # that share a partition: a part of each key that was ever written, so it never changes
 BY_WORKFLOW, BY_STATE = "by_workflow", "by_state"
 
 PART_BYTES = 900  # of one part of a key; a longer one is hashed. Partition keys hold 2,048 bytes, sort keys 1,024
@@ -70,7 +70,12 @@ def token_partition(run_id: str, token: str) -> str:
     fork, dot, index = token.rpartition(".")
     if not dot or not index.isdecimal():
         return run_partition(run_id)
-    return page_partition(run_id, fork, int(index) // PAGE_BRANCHES)
+    return page_partition(run_id, fork, int(index) // PARTITION_BRANCHES)
+
+
+def partitions_of(width: int) -> int:
+    """In how many partitions the branches of a fork are."""
+    return -(-width // PARTITION_BRANCHES)
 
 
 def page_partition(run_id: str, fork: str, page: int) -> str:

@@ -10,7 +10,6 @@ from stepwell.aws.calls import Refused
 from stepwell.aws.items import EXPIRES, number, text
 from stepwell.aws.protocols import Item
 from stepwell.aws.table import OnTable, numbers
-from stepwell.errors import EngineFault
 from stepwell.runtime.blobs import of_run
 from stepwell.runtime.logbook import claim_of
 from stepwell.runtime.ports import Loaded, Saved
@@ -101,19 +100,15 @@ class Logs(OnTable):
         return {int(name[len(_REPORT) :]): int(one["N"]) for name, one in item.items() if name.startswith(_REPORT)}
 
     async def read_logs(self, run_id: str, tokens: Sequence[str]) -> Mapping[str, Sequence[Saved]]:
-        """One query of the page's partition."""
-        if not tokens:
-            return {}
-        partitions = {keys.token_partition(run_id, token) for token in tokens}
-        if len(partitions) != 1:
-            raise EngineFault(f"{tokens[0]} … {tokens[-1]} do not share a page")
+        """One query of each partition: a page is in one, unless its fork's record has another page size than today."""
         wanted = {keys.part(token): token for token in tokens}
         found: dict[str, list[Saved]] = {}
-        for item in self._table.query("pk = :pk AND begins_with(sk, :log)", {":pk": partitions.pop(), ":log": "LOG#"}):
-            sort = item["sk"]["S"]
-            token = wanted.get(keys.token_of(sort))
-            if token is not None:
-                found.setdefault(token, []).append(Saved(keys.slot_of(sort), await self._table.unpack("body", item)))
+        for partition in dict.fromkeys(keys.token_partition(run_id, token) for token in tokens):
+            for item in self._table.query("pk = :pk AND begins_with(sk, :log)", {":pk": partition, ":log": "LOG#"}):
+                sort, token = item["sk"]["S"], wanted.get(keys.token_of(item["sk"]["S"]))
+                if token is not None:
+                    saved = Saved(keys.slot_of(sort), await self._table.unpack("body", item))
+                    found.setdefault(token, []).append(saved)
         return found
 
     async def put_definition(self, version: str, body: str) -> None:
@@ -134,10 +129,11 @@ class Logs(OnTable):
         """
         return self._erase(keys.run_partition(run_id), claims)
 
-    def erase_fork(self, run_id: str, fork: str, page_count: int, claims: list[str] | None = None) -> int:
+    def erase_fork(self, run_id: str, fork: str, width: int, pages: int, claims: list[str] | None = None) -> int:
         """Deletes the branches of a fork, and its joins. Returns how many items."""
         self._table.delete(keys.join_key(run_id, fork))
-        return sum(self._erase(keys.page_partition(run_id, fork, page), claims) for page in range(page_count))
+        numbers = range(max(keys.partitions_of(width), pages))
+        return sum(self._erase(keys.page_partition(run_id, fork, number), claims) for number in numbers)
 
     def _erase(self, partition: str, claims: list[str] | None) -> int:
         attributes = (keys.PARTITION, keys.SORT, *CLAIMS)

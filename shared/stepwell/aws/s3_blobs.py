@@ -7,10 +7,15 @@ import hashlib
 from collections.abc import Callable
 from typing import Any
 
-from stepwell.aws.calls import Retry
+from botocore.exceptions import ClientError
+
+from stepwell.aws.calls import Retry, code_of
 from stepwell.aws.protocols import S3Client
 from stepwell.errors import PortError
 from stepwell.runtime.blobs import check_blob, checked_owner, place_of, reference_of
+from stepwell.runtime.ports import BROKEN_BLOB
+
+_NOT_THERE = {"NoSuchKey", "AccessDenied"}  # the latter is what a reader hears that may not list the bucket
 
 
 class S3Blobs:
@@ -54,8 +59,13 @@ class S3Blobs:
 
     def _read(self, key: str) -> bytes:
         """The body is part of the call: a connection that breaks while it is read breaks the call."""
-        body: Any = self._client().get_object(Bucket=self._bucket, Key=key)["Body"]
-        data: bytes = body.read()
+        try:
+            body: Any = self._client().get_object(Bucket=self._bucket, Key=key)["Body"]
+            data: bytes = body.read()
+        except ClientError as error:
+            if code_of(error) in _NOT_THERE:
+                raise PortError(f"the blob {key} is not there", code=BROKEN_BLOB) from error
+            raise
         return data
 
     def _key(self, reference: str) -> str:

@@ -21,8 +21,7 @@ from stepwell.aws.letters import LetterQueue, Outgoing, tens
 from stepwell.aws.s3_snapshots import S3Snapshots
 from stepwell.aws.wiring import Deployed
 from stepwell.definition.graph import Json
-from stepwell.engine.forks import pages
-from stepwell.errors import EngineFault, PortError, UserError
+from stepwell.errors import EngineFault, NewerFormat, PortError, UserError
 from stepwell.runtime.blobs import of_run
 from stepwell.runtime.endpoints import endpoints_of
 from stepwell.runtime.forked import forks_of
@@ -89,7 +88,7 @@ class Stream:
             return
         try:
             await work()
-        except PortError as error:
+        except (NewerFormat, PortError) as error:
             _logger.warning("taken up again from %s on: %s", what, error)
             taken.done = position
         except _BROKEN:
@@ -144,7 +143,7 @@ class Stream:
         if await self._store.get_run(change.run_id) is None:  # else a run of that id has begun since
             forks = await forks_of(self._store, self._blobs, change.run_id)
             claims: list[str] = []
-            count = sum(self._store.erase_fork(change.run_id, fork, len(pages(width)), claims) for fork, width in forks)
+            count = sum(self._store.erase_fork(change.run_id, *fork, claims) for fork in forks)
             count += self._store.erase(change.run_id, claims)
             if claims or change.has_blob:  # last: what forks there were is told by records that may be blobs
                 await self._blobs.drop(of_run(change.run_id))

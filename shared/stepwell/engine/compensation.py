@@ -13,6 +13,7 @@ from dataclasses import replace
 from stepwell.definition.graph import Graph, Json, Node
 from stepwell.engine.actions import Action, Outcome, Rest, RunStep, Write
 from stepwell.engine.fold import apply
+from stepwell.engine.formats import check_evaluator
 from stepwell.engine.names import Moment, Names, Undo, default_input
 from stepwell.engine.records import Compensate, End, Failure, Kind, Next, Pause, Record, RetryAt, Status
 from stepwell.engine.retry import Policy, retry_delay_ms
@@ -57,6 +58,7 @@ def committed(moment: Moment, begun: Token, records: Iterable[Record]) -> Iterat
             yield token, None
             continue
         if record.kind is Kind.STEP and record.error is None:
+            check_evaluator(record.evaluator)
             given = _input_of(replace(moment, now_ms=record.started_ms), before, node)
         if not _is_commit(record, before):
             yield token, None

@@ -13,11 +13,12 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from stepwell.definition.graph import END, Collection, Graph, Json, Node, Rule
+from stepwell.engine.formats import check_evaluator
 from stepwell.engine.names import Moment, Names, state_of
 from stepwell.engine.records import ROOT, End, Failure, Fork, Group, Next, Status
 from stepwell.engine.token import Branch, Token
 from stepwell.errors import EngineFault, ExpressionError, NotFound
-from stepwell.limits import FORK_CHUNK, FORK_WIDTH, PAGE_BRANCHES
+from stepwell.limits import FORK_WIDTH
 
 _NUMBER = re.compile(r"[0-9]{1,9}")
 _BRANCH = re.compile(r"0(/[0-9]{1,9}\.[0-9]{1,9}){1,20}")
@@ -101,18 +102,6 @@ def split_fork_id(text: str) -> tuple[str, int]:
     return parent, int(slot)
 
 
-def page_of(index: int) -> int:
-    return index // PAGE_BRANCHES
-
-
-def pages(width: int) -> range:
-    return range(-(-width // PAGE_BRANCHES))
-
-
-def page_indexes(width: int, page: int) -> range:
-    return range(page * PAGE_BRANCHES, min((page + 1) * PAGE_BRANCHES, width))
-
-
 # -- branches
 
 
@@ -122,7 +111,7 @@ def first_chunks(fork: Fork) -> Iterator[tuple[str, int, int]]:
     for group in fork.groups:
         needs_others = bool(fork.needs and fork.needs[start])
         count = 0 if needs_others else min(group.count, group.max_concurrency or group.count)
-        chunk = 1 if group.is_apart else FORK_CHUNK
+        chunk = 1 if group.is_apart else fork.chunk
         for at in range(start, start + count, chunk):
             yield group.node, at, min(chunk, start + count - at)
         start += group.count
@@ -162,6 +151,7 @@ class Branches:
         """`parent` as it was when it forked: it has not moved since, so this gives the same whenever it is asked."""
         if parent.fork is None or parent.last is None:
             raise EngineFault(f"{parent.id} stands at no fork", code="broken_log")
+        check_evaluator(parent.last.evaluator)
         self.fork, self._parent, self._graph = with_needs(moment.graph, parent.fork), parent, moment.graph
         self._names = Names(replace(moment, now_ms=parent.last.at_ms), parent)
         self._state = state_of(parent)

@@ -12,6 +12,7 @@ from stepwell.errors import PortError
 from stepwell.limits import BLOB_DAYS, DAY_MS, SECOND_MS
 from stepwell.local.folder import make_private
 from stepwell.runtime.blobs import check_blob, checked_owner, place_of, reference_of
+from stepwell.runtime.ports import BROKEN_BLOB
 
 
 class FolderBlobs:
@@ -38,6 +39,8 @@ class FolderBlobs:
     async def get(self, reference: str) -> bytes:
         try:
             data = (self._folder / place_of(reference)).read_bytes()
+        except FileNotFoundError as error:
+            raise PortError(f"the blob {reference} is not there", code=BROKEN_BLOB) from error
         except OSError as error:
             raise PortError(f"the blob {reference} could not be read: {error}") from error
         return check_blob(data, reference)
@@ -85,7 +88,7 @@ class MemoryBlobs:
     async def get(self, reference: str) -> bytes:
         data = self._blobs.get(place_of(reference))
         if data is None:
-            raise PortError(f"the blob {reference[:100]!r} is not there")
+            raise PortError(f"the blob {reference[:100]!r} is not there", code=BROKEN_BLOB)
         return data
 
     async def drop(self, owner: str) -> None:

@@ -18,7 +18,7 @@ from stepwell.engine.records import Status, Topic
 from stepwell.engine.transact import Refusal, TableWrite
 from stepwell.local.notes import MemoryNotes
 from stepwell.local.user_items import MemoryItems, changes_of
-from stepwell.runtime.answers import decode_cursor, encode_cursor, fits, too_many_pending
+from stepwell.runtime.answers import decode_cursor, encode_cursor, fits, opened, too_many_pending
 from stepwell.runtime.jsontext import decode, encode
 from stepwell.runtime.ports import (
     Consumed,
@@ -196,12 +196,12 @@ class MemoryStore(MemoryItems, MemoryNotes):
 
     async def get_event(self, topic: Topic, event_id: str) -> Event | None:
         event = self._events.get(topic, {}).get(event_id)
-        return None if event is None else replace(event, payload=decode(event.payload))
+        return None if event is None else opened(event)
 
     async def pending_events(self, topic: Topic, now_ms: int) -> Sequence[Event]:
         live = [event for event in self._pending.get(topic, {}).values() if event.expires_ms > now_ms]
         live.sort(key=lambda event: (event.at_ms, event.id))
-        return [replace(event, payload=decode(event.payload)) for event in live]
+        return [opened(event) for event in live]
 
     async def put_waiter(self, waiter: Waiter) -> None:
         self._waiters[waiter.topic].setdefault(_waiter_key(waiter), waiter)

@@ -22,6 +22,10 @@ SINCE: dict[int, tuple[str, ...]] = {
     4: (USER_ITEMS,),
 }  # what a version added to the one before it
 
+# A column that an older Stepwell need not know: VERSION stays, so that an upgrade can be taken back.
+ADD_FORMAT = "ALTER TABLE events ADD COLUMN format INTEGER NOT NULL DEFAULT 1"
+HAS_FORMAT = "SELECT 1 FROM pragma_table_info('events') WHERE name = 'format'"
+
 # Tables are WITHOUT ROWID where a row is found by its key only: one b-tree, so that an append dirties one page.
 # What is large stands last in its row: SQLite then reads the columns before it without touching overflow pages.
 TABLES = (
@@ -56,7 +60,7 @@ TABLES = (
         PRIMARY KEY (name, value, created_ms, run_id)) WITHOUT ROWID""",
     """CREATE TABLE events (
         name TEXT NOT NULL, key TEXT NOT NULL, id TEXT NOT NULL, at_ms INTEGER NOT NULL, expires_ms INTEGER NOT NULL,
-        consumed_by TEXT NOT NULL, payload TEXT NOT NULL,
+        consumed_by TEXT NOT NULL, format INTEGER NOT NULL DEFAULT 1, payload TEXT NOT NULL,
         PRIMARY KEY (name, key, id)) WITHOUT ROWID""",
     # With all that counting needs, `consumed_by` included: else SQLite (3.40) looks at each row for it.
     """CREATE INDEX events_pending ON events (name, key, at_ms, id, expires_ms, consumed_by)
@@ -78,7 +82,7 @@ TABLES = (
 
 def prepare(connection: sqlite3.Connection, path: str) -> None:
     """Makes the tables in a new file, and what an older one lacks; refuses one that a newer Stepwell wrote."""
-    if _version(connection) == VERSION:
+    if _version(connection) == VERSION and connection.execute(HAS_FORMAT).fetchone():
         return
     connection.execute("BEGIN IMMEDIATE")  # two processes may find the file new: the second waits, and looks again
     try:
@@ -93,6 +97,8 @@ def prepare(connection: sqlite3.Connection, path: str) -> None:
         for statement in TABLES if found == 0 else added:
             connection.execute(statement)
             connection.execute(f"PRAGMA user_version = {VERSION}")
+        if not connection.execute(HAS_FORMAT).fetchone():
+            connection.execute(ADD_FORMAT)
         connection.execute("COMMIT")
     finally:
         if connection.in_transaction:

@@ -59,14 +59,15 @@ REPORT = """INSERT INTO reports (run_id, name, page, value) VALUES (?, ?, ?, ?)
     ON CONFLICT DO UPDATE SET value = excluded.value WHERE excluded.value > value"""
 SELECT_REPORTS = "SELECT page, value FROM reports WHERE run_id = ? AND name = ?"
 
-INSERT_EVENT = """INSERT INTO events (name, key, id, at_ms, expires_ms, consumed_by, payload)
-    VALUES (?, ?, ?, ?, ?, ?, ?)"""
-SELECT_EVENT = "SELECT id, at_ms, expires_ms, consumed_by, payload FROM events WHERE name = ? AND key = ? AND id = ?"
+INSERT_EVENT = """INSERT INTO events (name, key, id, at_ms, expires_ms, consumed_by, format, payload)
+    VALUES (?, ?, ?, ?, ?, ?, ?, ?)"""
+SELECT_EVENT = """SELECT id, at_ms, expires_ms, consumed_by, format, payload FROM events
+    WHERE name = ? AND key = ? AND id = ?"""
 EVENT_EXISTS = "SELECT 1 FROM events WHERE name = ? AND key = ? AND id = ?"
 # INDEXED BY, here and below: left to itself, SQLite would read the consumed events, or all ended runs, too.
 COUNT_PENDING = """SELECT count(*) FROM events INDEXED BY events_pending
     WHERE name = ? AND key = ? AND consumed_by = '' AND expires_ms > ?"""
-SELECT_PENDING = """SELECT id, at_ms, expires_ms, consumed_by, payload FROM events
+SELECT_PENDING = """SELECT id, at_ms, expires_ms, consumed_by, format, payload FROM events
     WHERE name = ? AND key = ? AND consumed_by = '' AND expires_ms > ? ORDER BY at_ms, id"""
 CONSUME_EVENT = "UPDATE events SET consumed_by = ? WHERE name = ? AND key = ? AND id = ? AND consumed_by = ''"
 PURGE_EVENTS = "DELETE FROM events WHERE expires_ms <= ?"
@@ -193,14 +194,14 @@ class SqliteStore(SqliteItems, SqliteNotes):
 
     async def put_event(self, event: Event, most: int = limits.EVENT_PENDING) -> bool:
         topic = (event.topic.name, event.topic.key)
-        payload = encode(event.payload)
+        values = (event.id, event.at_ms, event.expires_ms, event.consumed_by, event.format, encode(event.payload))
         with self._db.transaction() as execute:
             if execute(EVENT_EXISTS, (*topic, event.id)).fetchone():
                 return False
             pending = execute(COUNT_PENDING, (*topic, event.at_ms)).fetchone()[0]
             if pending >= most:
                 raise too_many_pending(event.topic, most)
-            execute(INSERT_EVENT, (*topic, event.id, event.at_ms, event.expires_ms, event.consumed_by, payload))
+            execute(INSERT_EVENT, (*topic, *values))
             return True
 
     async def get_event(self, topic: Topic, event_id: str) -> Event | None:

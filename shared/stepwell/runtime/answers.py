@@ -8,10 +8,13 @@ from __future__ import annotations
 import base64
 import binascii
 import json
+from dataclasses import replace
 
+from stepwell.engine import formats
 from stepwell.engine.records import Status, Topic
 from stepwell.errors import Conflict, InvalidInput
-from stepwell.runtime.ports import Header, RunQuery
+from stepwell.runtime.jsontext import decode
+from stepwell.runtime.ports import Event, Header, RunQuery
 
 LATEST_MS = 10**15 - 1  # the largest time that a store has room for
 
@@ -36,6 +39,15 @@ def decode_cursor(cursor: str) -> tuple[int, str]:
     if not 0 <= place[0] <= LATEST_MS or encode_cursor(*place) != cursor:
         raise refusal
     return place
+
+
+def opened(event: Event) -> Event:
+    """A stored event, its payload still JSON text, as its reader gets it. Raises NewerFormat, EngineFault."""
+    formats.check_format(event.format, "event")
+    try:
+        return replace(event, payload=decode(event.payload))
+    except formats.BROKEN as error:
+        raise formats.unreadable("event", error) from error
 
 
 def too_many_pending(topic: Topic, most: int) -> Conflict:

@@ -14,6 +14,7 @@ import re
 
 from stepwell.errors import PortError
 from stepwell.limits import BLOB_DAYS, BLOB_SPARE_MS, DAY_MS
+from stepwell.runtime.ports import BROKEN_BLOB
 
 _OWNER = re.compile(r"run-[0-9a-f]{32}|days-[0-9]{1,3}")
 _REFERENCE = re.compile(rf"sha256:([0-9a-f]{{64}})(?:@({_OWNER.pattern}))?")
@@ -39,7 +40,8 @@ def place_of(reference: str) -> str:
     """The path below all blobs. A reference comes out of a record: what is not one must never become a path."""
     match = _REFERENCE.fullmatch(reference)
     if match is None:
-        raise PortError(f"not a blob's reference: {reference[:100]!r}", hint="expected sha256:<64 hex digits>[@OWNER]")
+        message = f"not a blob's reference: {reference[:100]!r}"
+        raise PortError(message, code=BROKEN_BLOB, hint="expected sha256:<64 hex digits>[@OWNER]")
     digest, owner = match.groups()
     return f"{owner or digest[:2]}/{digest}"
 
@@ -54,5 +56,5 @@ def checked_owner(owner: str) -> str:
 def check_blob(data: bytes, reference: str) -> bytes:
     """The data, whose hash the reference names. Raises PortError for other data."""
     if hashlib.sha256(data).hexdigest() != reference[7:71]:
-        raise PortError(f"the blob {reference} is damaged", hint="its content has another hash")
+        raise PortError(f"the blob {reference} is damaged", code=BROKEN_BLOB, hint="its content has another hash")
     return data

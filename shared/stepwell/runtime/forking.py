@@ -11,7 +11,7 @@ from collections.abc import Iterable
 from itertools import islice
 
 from stepwell.engine.effects import Arrive, Close, EndChildren, LeaveChildren, Open, ReleaseLocks, effects
-from stepwell.engine.forks import branch_id, first_chunks, fork_id, page_indexes, page_of, pages
+from stepwell.engine.forks import branch_id, first_chunks, fork_id
 from stepwell.engine.inputs import Closed, JoinCompleted
 from stepwell.engine.join import (
     Arrival,
@@ -74,7 +74,7 @@ class Forking:
         fork = await self._logbook.fork(at.run_id, effect.parent, effect.slot, known)
         if fork is None:
             raise EngineFault(f"{at.token.id} is a branch of no fork", code="broken_log")
-        page = 0 if _is_one_set(fork) else page_of(effect.index)
+        page = 0 if _is_one_set(fork) else fork.fork.page_of(effect.index)
         members = await self._ports.store.arrive(at.run_id, f"{fork.id}@{page}", member_of(effect.index, at.token))
         is_complete = await self._completes(at, fork, page, members)
         parent = await self._parent(at, effect, by) if is_complete else None
@@ -131,8 +131,8 @@ class Forking:
         A fork of one page is its page's set alone; a wider one hears from its pages when there is something to hear.
         """
         width, fan_in, tally = fork.fork.width, fan_in_of(at.graph, fork.fork), tally_of(members)
-        if len(pages(width)) > 1 and not _is_one_set(fork):
-            if not must_tell(fan_in, len(page_indexes(width, page)), tally):
+        if len(fork.fork.pages) > 1 and not _is_one_set(fork):
+            if not must_tell(fan_in, len(fork.fork.page_indexes(page)), tally):
                 return False
             reports = await self._ports.store.report(at.run_id, fork.id, page, packed(tally))
             tally = unpacked(reports)
@@ -141,7 +141,7 @@ class Forking:
     async def _joining(self, parent: Standing, fork: ForkedParent) -> JoinCompleted:
         """The fork's join, with what its branches brought."""
         ended: list[Arrival] = []
-        for page in pages(fork.fork.width):  # of all branches but a page's only what is merged is held
+        for page in fork.fork.pages:  # of all branches but a page's only what is merged is held
             found = await self._logbook.branches(fork, page)
             ended += [arrival_of(fork.fork, one.token) for one in found if one.token.ended]
         return JoinCompleted(fork.parent.token.slot, ended)
@@ -153,7 +153,7 @@ class Forking:
         fork = await self._logbook.fork(at.run_id, at.token.id, effect.slot)
         if fork is None:
             return
-        numbers = pages(fork.fork.width)
+        numbers = fork.fork.pages
         if len(numbers) == 1:
             await self.end_page(fork, 0, by)
             return

@@ -10,10 +10,11 @@ from itertools import groupby
 from typing import TypeAlias
 
 from stepwell.definition.graph import DEFAULT_POOL, Graph
+from stepwell.engine import formats
 from stepwell.engine.actions import Write
-from stepwell.engine.codec import decode_record, decode_token, encode_record, encode_token
+from stepwell.engine.codec import decode_record, decode_snapshot, encode_record, encode_token
 from stepwell.engine.fold import apply, fold
-from stepwell.engine.forks import Branches, branch_id, fork_id, page_indexes, page_of, parent_of
+from stepwell.engine.forks import Branches, branch_id, fork_id, parent_of
 from stepwell.engine.functions import with_operation
 from stepwell.engine.names import Moment, Undo, node_of
 from stepwell.engine.needs import ancestors, knowing
@@ -23,11 +24,9 @@ from stepwell.engine.transact import Refusal
 from stepwell.engine.turns import Turn
 from stepwell.limits import (
     CLAIM_CHECK_BYTES,
-    FORK_CHUNK,
     FORKS_KEPT,
     FORKS_KEPT_BYTES,
     FORKS_KEPT_MS,
-    PAGE_BRANCHES,
     RUN_STEPS,
     SNAPSHOT_RECORDS,
 )
@@ -137,12 +136,18 @@ class Logbook:
 
     async def _folded(self, at: Standing) -> Standing:
         """From its last snapshot on; what a branch has of its parent is in `at` already."""
-        loaded = await self._store.load(at.run_id, at.token.id)
-        token, saved_slot = at.token, -1
-        if loaded.snapshot is not None:
-            saved = decode_token(await self._fetch(loaded.snapshot.body))
-            token, saved_slot = replace(saved, branch=token.branch), loaded.snapshot.slot
-        return replace(at, token=fold(await self._decoded(loaded.records), token), saved_slot=saved_slot)
+        saved, records = await self._loaded(at.run_id, at.token.id)
+        token = at.token if saved is None else replace(saved, branch=at.token.branch)
+        saved_slot = -1 if saved is None else saved.slot
+        return replace(at, token=fold(await self._decoded(records), token), saved_slot=saved_slot)
+
+    async def _loaded(self, run_id: str, token_id: str) -> tuple[Token | None, Sequence[Saved]]:
+        """The last snapshot and what follows it; None and the whole log where another fold made the snapshot."""
+        loaded = await self._store.load(run_id, token_id)
+        if loaded.snapshot is None:
+            return None, loaded.records
+        saved = decode_snapshot(await self._fetch(loaded.snapshot.body))
+        return saved, loaded.records if saved is not None else await self._store.read_log(run_id, token_id)
 
     async def fork(self, run_id: str, parent_id: str, slot: int, known: Forks | None = None) -> ForkedParent | None:
         """The parent as it was when it forked in this slot. None: no such run, or it has no fork there.
@@ -177,7 +182,7 @@ class Logbook:
         It costs a query for each hundred. Other runs are returned as they are.
         """
         there = at.token.last.next if at.token.last is not None and not at.token.ended else None
-        slot = at.token.slot if isinstance(there, Fork) and 0 < there.width <= PAGE_BRANCHES else -1
+        slot = at.token.slot if isinstance(there, Fork) and len(there.pages) == 1 else -1
         if at.graph.first.members:  # the fork follows the start of an idle run, and the wait for the run's locks
             slot = int(at.run.idle) + (2 if at.graph.lock else 0)
         fork = await self._forked(at, slot) if slot >= 0 else None
@@ -194,11 +199,11 @@ class Logbook:
 
     async def branches(self, fork: ForkedParent, page: int) -> list[Standing]:
         """All branches of one page, those without a record too."""
-        return await self.branches_at(fork, page_indexes(fork.fork.width, page))
+        return await self.branches_at(fork, fork.fork.page_indexes(page))
 
     async def logs(self, fork: ForkedParent, page: int) -> list[tuple[Standing, list[Record]]]:
         """Each branch of the page as it began, and its records: those that have any."""
-        indexes = page_indexes(fork.fork.width, page)
+        indexes = fork.fork.page_indexes(page)
         names = {branch_id(fork.id, index): index for index in indexes}
         logs = await self._store.read_logs(fork.parent.run_id, list(names))
         return [(await self._begun(fork, names[name]), await self._decoded(saved)) for name, saved in logs.items()]
@@ -211,7 +216,7 @@ class Logbook:
     async def _folded_branches(self, fork: ForkedParent, indexes: Iterable[int]) -> list[Token]:
         """By index, ascending; one query for each page."""
         found: list[Token] = []
-        for _, page in groupby(indexes, page_of):
+        for _, page in groupby(indexes, fork.fork.page_of):
             tokens = [fork.branches.at(index) for index in page]
             logs = await self._store.read_logs(fork.parent.run_id, [token.id for token in tokens])
             found += [fold(await self._decoded(logs.get(token.id, ())), token) for token in tokens]
@@ -225,7 +230,7 @@ class Logbook:
         loaded = await self._store.load(run_id, ROOT)
         if loaded.snapshot is None or loaded.snapshot.slot >= slot:
             return Token()
-        return decode_token(await self._fetch(loaded.snapshot.body))
+        return decode_snapshot(await self._fetch(loaded.snapshot.body)) or Token()
 
     async def history(self, run_id: str, token_id: str, after: int, limit: int | None) -> Sequence[Record]:
         """Records as they were written, for people."""
@@ -256,7 +261,7 @@ class Logbook:
         And of a wide fork, whose parent is read again by each message to its branches.
         """
         last = at.token.last
-        is_wide = last is not None and isinstance(last.next, Fork) and last.next.width > FORK_CHUNK
+        is_wide = last is not None and isinstance(last.next, Fork) and last.next.width > last.next.chunk
         if at.token.slot - at.saved_slot < (2 if is_wide else self._snapshot_records):
             return at
         body = await stow(encode_token(at.token), self._blobs, at.run_id)
@@ -291,18 +296,26 @@ async def stow(body: str, blobs: Blobs, run_id: str = "") -> str:
     """The body itself, or for a large one a claim check on the run's blob that holds it; nobody's without one."""
     if len(body) * _WIDEST <= CLAIM_CHECK_BYTES or len(data := body.encode()) <= CLAIM_CHECK_BYTES:
         return body
-    return f"{_CLAIM}{json.dumps(await blobs.put(data, of_run(run_id) if run_id else ""))}}}"
+    claim = json.dumps(await blobs.put(data, of_run(run_id) if run_id else ""))
+    return f'{_CLAIM}{claim},"{formats.KEY}":{formats.FORMAT}}}'
 
 
 async def fetch(body: str, blobs: Blobs) -> str:
-    """The inverse of `stow`."""
+    """The inverse of `stow`. Raises NewerFormat, and EngineFault for a claim check that cannot be read."""
     reference = claim_of(body)
     return (await blobs.get(reference)).decode() if reference else body
 
 
 def claim_of(body: str) -> str:
     """The reference to the blob that a stowed body stands for; empty where it is the body itself."""
-    return str(json.loads(body)["claim"]) if body.startswith(_CLAIM) else ""
+    if not body.startswith(_CLAIM):
+        return ""
+    try:
+        claim = json.loads(body)
+        formats.check_format(claim.get(formats.KEY, formats.OLDEST), "claim_check")
+        return str(claim["claim"])
+    except formats.BROKEN as error:
+        raise formats.unreadable("claim_check", error) from error
 
 
 def run_info(header: Header) -> RunInfo:

@@ -8,6 +8,7 @@ from datetime import datetime
 from typing import TypeAlias
 
 from stepwell.definition.graph import DEFAULT_POOL, Json
+from stepwell.engine import formats
 from stepwell.engine.names import iso
 from stepwell.engine.records import ROOT, Topic
 from stepwell.errors import EngineFault
@@ -170,7 +171,11 @@ Message: TypeAlias = Wake | Timer | Deadline | Publish | Deployed | DeadLetter |
 
 
 def to_json(message: Message) -> dict[str, Json]:
-    """The message as a queue carries it."""
+    """The message as a queue carries it, with its format's number."""
+    return {**_body(message), formats.KEY: formats.FORMAT}
+
+
+def _body(message: Message) -> dict[str, Json]:
     match message:
         case Wake(run_id, slot, token, pool, hops, count):
             more: dict[str, Json] = {"pool": pool} if pool != DEFAULT_POOL else {}
@@ -189,7 +194,7 @@ def to_json(message: Message) -> dict[str, Json]:
         case EndRun(run_id, parent, token, slot):
             return {"type": "end_run", "run_id": run_id, "parent": parent, "token": token, "slot": slot}
         case DeadLetter(wake):
-            return {"type": "dead_letter", "wake": to_json(wake)}
+            return {"type": "dead_letter", "wake": _body(wake)}
         case Scheduled(schedule, at_ms, made):
             body = {"type": "scheduled", "schedule": schedule, "at": iso(at_ms) if at_ms else SCHEDULED_TIME}
             return {**body, "made": asdict(made)} if made else body
@@ -206,8 +211,9 @@ def to_json(message: Message) -> dict[str, Json]:
 
 
 def from_json(raw: Mapping[str, Json]) -> Message:
-    """Raises EngineFault for something that is none of our messages."""
+    """Raises NewerFormat for a message of newer code, EngineFault for something that is none of our messages."""
     try:
+        formats.check_format(raw.get(formats.KEY, formats.OLDEST), "message")
         match raw["type"]:
             case "wake":
                 return _wake_of(raw)
@@ -228,7 +234,7 @@ def from_json(raw: Mapping[str, Json]) -> Message:
                 topic = Topic(*raw["topic"])
                 event = Event(topic, raw["id"], raw["payload"], raw["at_ms"], raw["expires_ms"])
                 return Publish(event, raw.get("kept", False))
-    except (KeyError, TypeError, ValueError) as error:
+    except formats.BROKEN as error:
         raise EngineFault(f"a message without its parts: {error!r}", code="broken_message") from error
     raise EngineFault(f"a message of unknown type {raw['type']!r}", code="broken_message")
 

@@ -14,6 +14,7 @@ from enum import StrEnum
 from typing import Protocol
 
 from stepwell.definition.graph import Json
+from stepwell.engine import formats
 from stepwell.engine.records import Status, Topic
 from stepwell.engine.transact import Refusal, TableWrite
 from stepwell.limits import EVENT_PENDING
@@ -110,6 +111,7 @@ class Event:
     at_ms: int
     expires_ms: int
     consumed_by: str = ""  # "<run>|<token>|<slot>" of the `resumed` record that took it; "" while pending
+    format: int = field(default_factory=lambda: formats.FORMAT)  # of the code that wrote it
 
 
 @dataclass(frozen=True, slots=True)
@@ -191,7 +193,7 @@ class Store(Protocol):
         """Sets the page's number unless it is as great already; returns all pages' numbers right after."""
 
     async def read_logs(self, run_id: str, tokens: Sequence[str]) -> Mapping[str, Sequence[Saved]]:
-        """All records of these tokens, which share a page; tokens without records are left out."""
+        """All records of these tokens, branches of one fork; tokens without records are left out."""
 
     async def put_event(self, event: Event, most: int = EVENT_PENDING) -> bool:
         """False when an event of this id is there already, consumed or not: nothing is changed.
@@ -201,7 +203,8 @@ class Store(Protocol):
         Raises Conflict `too_many_pending` for a full topic; between processes that bound may be approximate.
         """
 
-    async def get_event(self, topic: Topic, event_id: str) -> Event | None: ...
+    async def get_event(self, topic: Topic, event_id: str) -> Event | None:
+        """Here and below, an event of newer code raises NewerFormat, one that cannot be read EngineFault."""
 
     async def pending_events(self, topic: Topic, now_ms: int) -> Sequence[Event]:
         """Not consumed and not expired, oldest first (at_ms, then id)."""
@@ -268,12 +271,15 @@ class Schedules(Protocol):
         """No message is sent any more. Idempotent."""
 
 
+BROKEN_BLOB = "broken_blob"
+
+
 class Blobs(Protocol):
     async def put(self, data: bytes, owner: str = "") -> str:
         """The reference: sha256:<hex> of the content, with its owner (see `stepwell.runtime.blobs`). Idempotent."""
 
     async def get(self, reference: str) -> bytes:
-        """Raises PortError when it is not there."""
+        """Raises PortError, with the code BROKEN_BLOB where the blob is missing or damaged: no later try finds it."""
 
     async def drop(self, owner: str) -> None:
         """Deletes all blobs of the owner. Idempotent."""

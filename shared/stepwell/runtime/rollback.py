@@ -8,7 +8,7 @@ from functools import partial
 from typing import TypeAlias
 
 from stepwell.engine.compensation import committed, newest_first
-from stepwell.engine.forks import Branches, awaited, pages
+from stepwell.engine.forks import Branches, awaited
 from stepwell.engine.names import Undo
 from stepwell.engine.needs import causal_order
 from stepwell.engine.records import ROOT, Fork, Record
@@ -66,7 +66,7 @@ class Rollback:
         """Of its branches. One that began when another had ended is no older than that, whatever its clock said."""
         found: dict[int, list[Undo]] = {}
         ended_ms: dict[int, int] = {}
-        for page in pages(fork.fork.width):
+        for page in fork.fork.pages:
             await before(fork, page)
             logs = {_index(branch): (branch, records) for branch, records in await self._logbook.logs(fork, page)}
             for index in sorted(logs):

@@ -15,7 +15,7 @@ from typing import TypeVar
 
 from stepwell.definition.graph import Graph, Json
 from stepwell.engine.actions import Refuse
-from stepwell.engine.forks import page_of, split_fork_id
+from stepwell.engine.forks import split_fork_id
 from stepwell.engine.inputs import Cancelled, Terminated
 from stepwell.engine.inputs import Started as StartAsked
 from stepwell.engine.records import ROOT, Failure, Fork, Kind, Record, Resumption, Status, Topic
@@ -197,7 +197,7 @@ class Service:
         if found is None:
             raise NotFound(f"run {run_id} has no fork {fork}", code="unknown_fork")
         last = min(first + limit, found.fork.width)
-        numbers = range(page_of(first), page_of(max(last - 1, first)) + 1) if first < last else ()
+        numbers = range(found.fork.page_of(first), found.fork.page_of(max(last - 1, first)) + 1) if first < last else ()
         read = [branch for page in numbers for branch in await self._logbook.branches(found, page)]
         return [one for one in read if one.token.branch and first <= one.token.branch.index < last]
 

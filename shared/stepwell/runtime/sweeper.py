@@ -11,19 +11,19 @@ from dataclasses import dataclass
 
 from stepwell.definition.authoring import StepDefaults
 from stepwell.engine.children import call_of, child_id, is_decided, member_of
-from stepwell.engine.forks import awaited, page_indexes, pages
+from stepwell.engine.forks import awaited
 from stepwell.engine.locks import waits
 from stepwell.engine.names import node_of
 from stepwell.engine.parts import due_ms
 from stepwell.engine.records import Fork, Parked, Record, RetryAt, Status
 from stepwell.engine.retry import resolve_policy
 from stepwell.engine.writing import deadline_ms
-from stepwell.errors import EngineFault
+from stepwell.errors import EngineFault, NewerFormat, PortError
 from stepwell.limits import PAGE_ITEMS_MAX, STEP_TIMEOUT_MS
 from stepwell.runtime.locks import Locks
 from stepwell.runtime.logbook import ForkedParent, Logbook, Standing
 from stepwell.runtime.messages import Deadline, Timer, to_json
-from stepwell.runtime.ports import Header, Lane, Ports, RunQuery
+from stepwell.runtime.ports import BROKEN_BLOB, Header, Lane, Ports, RunQuery
 
 LIVE = frozenset(
     {Status.IDLE, Status.PENDING, Status.RUNNING, Status.WAITING, Status.COMPENSATING}
@@ -62,7 +62,11 @@ class Sweeper:
         """One run whose log cannot be read does not keep the others from being looked at; it is reported."""
         try:
             return await self._look(header, still_ms)
-        except EngineFault:
+        except NewerFormat:
+            return ()  # its messages are put off for a newer worker
+        except (EngineFault, PortError) as error:
+            if isinstance(error, PortError) and error.code != BROKEN_BLOB:
+                raise
             return (Found(header.run_id, "unreadable"),)
 
     async def _look(self, header: Header, still_ms: int) -> tuple[Found, ...]:
@@ -114,14 +118,14 @@ class Sweeper:
         fork = await self._logbook.fork(at.run_id, at.token.id, at.token.slot)
         if fork is None:
             return ""
-        found, width = "", fork.fork.width
-        branches = [branch for page in pages(width) for branch in await self._logbook.branches(fork, page)]
+        found = ""
+        branches = [branch for page in fork.fork.pages for branch in await self._logbook.branches(fork, page)]
         for index, branch in enumerate(branches):
             begins_ms = None if branch.token.ended else _begins_ms(fork, branches, index)
             if begins_ms is not None:
                 found = await self._look_at(branch, still_ms, shown=True, begins_ms=begins_ms) or found
-        for page in pages(width):
-            ended = [branches[index] for index in page_indexes(width, page) if branches[index].token.ended]
+        for page in fork.fork.pages:
+            ended = [branches[index] for index in fork.fork.page_indexes(page) if branches[index].token.ended]
             last = max(ended, key=_last_ms, default=None)
             if last is not None and self._due_ms(last, last.token.last) + still_ms < self._ports.clock.now_ms():
                 await self._ports.queue.send(Lane.WORK, to_json(last.wake()))

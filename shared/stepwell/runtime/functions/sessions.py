@@ -23,7 +23,7 @@ from stepwell.engine.forks import parent_of
 from stepwell.engine.records import Failure, Record
 from stepwell.engine.session import Body
 from stepwell.engine.turns import Asked, Failed, Result, Stuck, Suspended, Turn
-from stepwell.errors import Conflict, EngineFault, UserError
+from stepwell.errors import Conflict, EngineFault, NewerFormat, UserError
 from stepwell.limits import SESSION_SECONDS, SESSIONS_KEPT
 from stepwell.runtime.functions.context import Context, Url
 from stepwell.runtime.functions.failures import raised
@@ -365,7 +365,7 @@ def _of_error(at: Standing, error: BaseException | None) -> Result:
     if isinstance(error, AttemptTimeoutError):
         message = f"{at.graph.start} came to no operation within {SESSION_SECONDS} s; what takes long belongs in a step"
         return Stuck(Failure("function_stuck", "timeout", message))
-    if isinstance(error, EngineFault):
+    if isinstance(error, EngineFault | NewerFormat):
         raise error
     return Stuck(told(at, error or RuntimeError("the function came to no end")))
 
