@@ -17,8 +17,8 @@ from stepwell.runtime.blobs import of_run
 from stepwell.runtime.deliveries import Deliveries, Delivery, Outcome
 from stepwell.runtime.dispatch import dispatch
 from stepwell.runtime.driving import run_now
+from stepwell.runtime.loop.door import Unlimited
 from stepwell.runtime.service import Start
-from stepwell.runtime.worker import Unlimited
 
 STEPS = f"def big():\n    return 'x' * {CLAIM_CHECK_BYTES + 1}\n"
 FLOW = "workflow: {name}\nretention: {kept}\ntimeline: [{{name: big, run: python:steps.big}}]\n"

@@ -19,11 +19,11 @@ from stepwell.local.inbox import ALL_LANES
 from stepwell.runtime.dispatch import bury, dispatch, give_up
 from stepwell.runtime.driving import run_now
 from stepwell.runtime.logbook import fetch, stow
+from stepwell.runtime.loop.door import Unlimited
 from stepwell.runtime.messages import Wake, to_json
 from stepwell.runtime.ports import Lane, RunQuery, Saved
 from stepwell.runtime.sweeper import Found
 from stepwell.runtime.telling import Teller
-from stepwell.runtime.worker import Unlimited
 from tests.runtime.kit import World
 
 FLOW = """

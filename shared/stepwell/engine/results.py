@@ -21,7 +21,8 @@ _OF_CHILD = ("triggeredExecutionId", "childExecutionStatus", "childExecutionSucc
 
 def of_step(moment: Moment, token: Token, action: RunStep, result: Json) -> Mapping[str, Json]:
     """What a step writes that has ended."""
-    return {**of_pause(action.node, action.step, result), **_said(moment, token, action)}
+    writes = of_pause(action.node, action.step, result)
+    return {**writes, **_said(moment, token, action)} if action.step.window else writes
 
 
 def of_pause(node: str, step: Step, result: Json) -> Mapping[str, Json]:

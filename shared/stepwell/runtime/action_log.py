@@ -14,17 +14,20 @@ _logger, _worker = logging.getLogger("stepwell.agent"), logging.getLogger("stepw
 
 def log_started(at: Standing, action: RunStep) -> None:
     """A function is about to run, as an action or as one of a time-out's."""
-    if action.undo is None:
-        _log(at, action.node, "timeout action started" if action.action else "started")
+    node = at.graph.nodes.get(action.node)
+    if node and node.label and action.undo is None:
+        _log(at, node.name, node.label, "timeout action started" if action.action else "started")
 
 
 def log_written(at: Standing, record: Record) -> None:
     """A record was written: `at` is what it follows."""
     if is_for_code(record) and record.parked is not None:
-        error = record.parked.data
-        code, ids = error.get("code", at.graph.first.durable), {"run_id": at.run_id, "step": record.node}
+        error, durable = record.parked.data, at.graph.first.durable
+        code, ids = error.get("code", durable and durable.path), {"run_id": at.run_id, "step": record.node}
         _worker.warning("%s waits for code: %s: %s: %s", at.run_id, code, error["type"], error["message"], extra=ids)
-    _log(at, record.node, _word(record))
+    node = at.graph.nodes.get(record.node)
+    if node and node.label and (word := _word(record)):
+        _log(at, node.name, node.label, word)
     if isinstance(record.next, End) and at.graph.first.label is not None:
         _logger.info("%s %s", at.run_id, record.next.status.value, extra={"run_id": at.run_id})
 
@@ -46,10 +49,7 @@ def _word(record: Record) -> str:
     return ""
 
 
-def _log(at: Standing, name: str, word: str) -> None:
-    node = at.graph.nodes.get(name)
-    if node is None or node.label is None or not word:
-        return
-    number, kind = node.label
+def _log(at: Standing, name: str, label: tuple[int, str], word: str) -> None:
+    number, kind = label
     ids = {"run_id": at.run_id, "action": name, "number": number, "action_type": kind, "became": word}
     _logger.info("%s action %d: %s - %s", at.run_id, number, kind, word, extra=ids)
