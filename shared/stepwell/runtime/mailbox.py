@@ -85,6 +85,7 @@ class Mailbox:
             winner = await self._logbook.append(at, record)
             return at.after(winner or record) if winner is None or winner.by == by else Consumed.SLOT_TAKEN
         body = await stow(encode_record(record), self._ports.blobs)
+        await self._logbook.expose(at, record)
         done = await self._ports.store.consume(event.topic, event.id, at.run_id, at.token.id, record.slot, body)
         return at.after(record) if done is Consumed.DONE else done
 
