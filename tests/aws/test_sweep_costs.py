@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
-from stepwell.aws.items import header_item
+from stepwell.aws.items import header_item, size_of
+from stepwell.aws.table import SHAPE
 from stepwell.engine.records import Status
 from stepwell.limits import DAY_MS, MINUTE_MS
 from stepwell.runtime.driving import run_now
@@ -15,10 +17,12 @@ from stepwell.runtime.ports import Lane
 from stepwell.runtime.rounds import Rounds
 from stepwell.runtime.sweeper import NOTE
 from tests.aws.kit import AwsWorld, aws_world
+from tests.aws.meter import entry_of
 from tests.aws.test_costs import APPROVAL, CHAIN, NAP
-from tests.contract.emulated import partitions_of
+from tests.contract.emulated import items_of, partitions_of
 
 STILL_MS = 5 * MINUTE_MS
+MONTH_SWEEPS = 31 * DAY_MS // STILL_MS
 ASKS = "workflow: flow\ntimeline: [{name: hold, wait: {for: approval, timeout: 3d}}]"
 
 
@@ -159,3 +163,22 @@ def test_a_wait_that_outlasts_a_sweep_costs_a_few_write_units_more_however_long_
         world.pass_time(20 * DAY_MS)
         assert world.header(run_id).status == "completed"
         assert world.meter.units["RUN"] == 1 + 2 + more  # the header as it resumes, and as it ends
+
+
+def test_the_page_on_deploying_says_what_waiting_costs() -> None:
+    page = (Path(__file__).parents[2] / "docs" / "deploy.md").read_text()
+    assert "| a wait of more than five minutes, beside its row above | 3 to 6 | | | 1.88 to 3.75 |" in page
+    assert "0.50 USD a month for a million runs that wait" in page
+    assert "0.01 USD a month" in page
+    assert round(MONTH_SWEEPS * ((8 * 0.5 + 1) * 0.125 + 0.625) / 1e6, 2) == 0.01  # queries, the note read and written
+
+
+def test_a_run_that_waits_stores_less_than_two_kilobytes() -> None:
+    """At 0.25 USD a month for each gigabyte; each item and each entry of an index is 100 bytes more."""
+    with aws_world(APPROVAL) as world:
+        (run_id,) = met(world)
+        items = [item for item in items_of(world.table.name) if item["pk"]["S"] == f"RUN#{run_id}"]
+        entries = [entry_of(index, item) for index in SHAPE["GlobalSecondaryIndexes"] for item in items]
+        stored = [*items, *(entry for entry in entries if entry is not None)]
+        assert len(stored) == 2 + 3  # the header and the record; by workflow, by state, by due time
+        assert sum(size_of(item) + 100 for item in stored) < 2_000
