@@ -14,7 +14,7 @@ from stepwell.runtime import sweeper
 from stepwell.runtime.dispatch import dispatch
 from stepwell.runtime.driving import run_now
 from stepwell.runtime.logbook import Logbook
-from stepwell.runtime.ports import Lane, StatusChange
+from stepwell.runtime.ports import Lane, RunQuery, StatusChange
 from stepwell.runtime.rounds import KEPT_STRETCHES, Rounds
 from stepwell.runtime.sweeper import Found, Sweeper
 from stepwell.runtime.worker import Unlimited
@@ -32,6 +32,13 @@ nodes:
   hold: {wait: {for: approval}, transitions: [{to: gather}]}
   gather: {fan_in: {policy: all, merge: append, target: found}, transitions: [{to: end}]}
 """
+LIMITED = """
+workflow: flow
+timeout: 20h
+timeline: [{name: one, wait: {for: approval, timeout: 30d}}, {name: two, wait: {for: approval, timeout: 30d}}]
+"""
+PARENT = 'workflow: flow\ntimeline: [{name: ask, run: "workflow:child", timeout: 1d}]'
+CHILD = "workflow: child\ntimeline: [{name: hold, wait: {for: approval, timeout: 30d}}]"
 NOTHING_NEW = Counter(list_due=1, get_note=1, list_runs=1, put_note=1)
 
 
@@ -300,3 +307,66 @@ def test_a_place_that_falls_behind_keeps_few_stretches_and_loses_none() -> None:
     assert len(rounds.stretches) == KEPT_STRETCHES
     assert rounds.stretches[-1].since_ms == 0
     assert rounds.stretches[-1].all
+
+
+def test_a_time_out_of_the_run_itself_that_got_lost_is_overdue_in_its_first_wait_and_in_a_later_one() -> None:
+    for answers in (0, 1):
+        world, run_id = met(LIMITED)
+        for _ in range(answers):
+            run_now(world.service.approve(run_id))
+            world.deliver()
+            assert after(world, HOUR_MS) == []
+        world.lose_messages()
+        assert after(world, DAY_MS) == [Found(run_id, "overdue")]
+        world.deliver()
+        assert world.header(run_id).status == "timed_out"
+
+
+def test_a_worker_that_vanishes_after_it_took_up_a_long_wait_is_found() -> None:
+    """The header says that the run is under way: it is due at once."""
+    world, run_id = met(ASKS)
+    run_now(world.service.approve(run_id))
+    world.steps.of["last"] = dies
+    with pytest.raises(PortError):
+        world.deliver()
+    world.lose_messages()
+    assert world.header(run_id).status == "running"
+    world.steps.of.clear()
+    assert after(world, 3 * STILL_MS) == [Found(run_id, "no_progress")]
+    world.deliver()
+    assert world.header(run_id).status == "completed"
+
+
+def test_a_parent_that_nobody_told_of_its_childs_end_is_found_though_it_waits_for_long() -> None:
+    world = World(PARENT, CHILD)
+    parent = world.start()
+    world.deliver()
+    assert after(world, 2 * HOUR_MS) == []
+    (child,) = run_now(world.service.runs(RunQuery(workflow="child"))).headers
+    world.store.before["append"] = lambda *_: world.store.before.update(append=dies)  # the second is the parent's
+    with pytest.raises(PortError):
+        run_now(world.service.cancel(child.run_id))
+    assert after(world, HOUR_MS) == [Found(parent, "no_progress")]
+
+
+def test_a_wait_for_another_run_is_checked_ever_more_rarely() -> None:
+    world = World(PARENT, CHILD)
+    world.start()
+    world.deliver()
+    assert after(world, 2 * HOUR_MS) == []  # both are met
+    looks: list[int] = []
+    for _ in range(20):
+        world.store.calls.clear()
+        assert after(world, HOUR_MS) == []
+        looks.append(world.store.calls["load"])
+    assert 8 <= sum(looks) <= 20
+    assert looks[0] >= 1
+    assert sum(looks[-4:]) <= 2
+
+
+def test_a_cancel_of_many_branches_makes_their_run_due_once() -> None:
+    world, run_id = met(BRANCHES, given=list(range(20)))
+    world.store.calls.clear()
+    run_now(world.service.cancel(run_id))
+    world.deliver()
+    assert world.store.calls["watch"] == 1

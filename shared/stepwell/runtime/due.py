@@ -31,7 +31,7 @@ def due_of_wait(at: Standing, now_ms: int) -> int | None:
     """When a parked token is due: at its timer; where it waits for other runs, also when it is time to check them.
 
     Whoever cancels a child run, or the owner of a lock, may die before it tells those who wait. Such a wait is checked
-    each time that it has lasted a quarter longer: about 35 times in a month.
+    each time that it has lasted a quarter longer: about 20 times in a day.
     """
     parked = at.token.parked
     if parked is None:
