@@ -28,7 +28,7 @@ from infra.permissions import Resources
 from infra.props import BadProperty, EngineProps
 from infra.queues import Queues
 from infra.schedules import Schedules
-from infra.storage import BY_STATE, INDEXES, Storage
+from infra.storage import BY_DUE, BY_STATE, BY_WORKFLOW, Storage
 from infra.timers import Timers
 from infra.webhooks import read_webhooks
 
@@ -149,8 +149,8 @@ def _arns(storage: Storage, queues: Queues) -> dict[str, list[str]]:
     bucket = storage.bucket
     return {
         "table": [storage.table.table_arn],
-        "indexes": [storage.index_arn(name) for name in INDEXES],
-        "by_state": [storage.index_arn(BY_STATE)],
+        "indexes": [storage.index_arn(name) for name in (BY_WORKFLOW, BY_STATE)],
+        "swept": [storage.index_arn(name) for name in (BY_STATE, BY_DUE)],
         "stream": [storage.stream_arn],
         "bucket": [bucket.bucket_arn],
         "blobs": [bucket.arn_for_objects("blobs/*")],

@@ -76,7 +76,8 @@ PERMISSIONS: Mapping[str, Sequence[Row]] = {
     "sweeper": (
         (_READ, "table"),
         (_LIST, "table"),
-        (("dynamodb:Query",), "by_state"),
+        (("dynamodb:UpdateItem", "dynamodb:PutItem"), "table"),
+        (("dynamodb:Query",), "swept"),
         (("s3:GetObject",), "blobs"),
         (_SEND, "resume"),
         (_SEND, "work"),

@@ -11,8 +11,7 @@ from constructs import Construct
 from infra import nag
 from infra.props import EngineProps
 
-BY_WORKFLOW, BY_STATE = "by_workflow", "by_state"
-INDEXES = (BY_WORKFLOW, BY_STATE)
+BY_WORKFLOW, BY_STATE, BY_DUE = "by_workflow", "by_state", "by_due"
 # How many days blobs are kept, by the prefix of their keys. A run's records have a TTL of 730 days; its blobs are
 # deleted long before, but for what a process that was killed left behind.
 EXPIRING = {"blobs/days-14/": 14, "blobs/days-60/": 60, "blobs/days-400/": 400, "blobs/run-": 737}
@@ -67,6 +66,12 @@ class Storage(Construct):
             sort_key=_text("at"),
             projection_type=dynamodb.ProjectionType.INCLUDE,
             non_key_attributes=["workflow"],
+        )
+        table.add_global_secondary_index(
+            index_name=BY_DUE,
+            partition_key=_text("due_in"),
+            sort_key=_text("due"),
+            projection_type=dynamodb.ProjectionType.KEYS_ONLY,
         )
         return table
 

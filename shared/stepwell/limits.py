@@ -45,6 +45,7 @@ FORKS_KEPT_MS = 5 * MINUTE_MS  # far below the retention, after which a run's id
 PAGE_BRANCHES = 100  # branches that share a partition and a join set
 CHILDREN = 100  # child runs that one node starts together: `too_many_children`
 CHILD_DEPTH = 20  # runs above a run: `child_depth`
+CHECK_RUNS_MS = 10 * MINUTE_MS  # how soon the sweeper looks whether other runs that a run waits for have moved on
 STEP_TIMEOUT_MS = 5 * MINUTE_MS  # a step without its own timeout: `step_timeout`
 CLOCKS_APART_MS = 5 * SECOND_MS  # how far two machines' clocks may differ before one takes the other for dead
 DEPLOYED_KEPT_MS = MINUTE_MS  # how long a deploy still wakes those that begin to wait for code

@@ -5,6 +5,7 @@ A write unit is a kilobyte of the whole item: an item that is updated should sta
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from typing import Any
 
@@ -71,8 +72,12 @@ def header_item(header: Header) -> Item:
     if header.expires_ms:
         item[EXPIRES] = ttl(header.expires_ms)
     state = keys.state_of(header.status, header.run_id)
-    if state is not None:
-        item["state"] = text(state)
+    places = {
+        "state": None if state is None else text(state),
+        "due": _due(header.due_ms, header.run_id),
+        "due_in": text(keys.due_key(header.run_id)) if header.watched else None,
+    }
+    item.update((name, place) for name, place in places.items() if place is not None)
     return item
 
 
@@ -87,6 +92,8 @@ def header_of(item: Item, given_input: str) -> Header:
         created_ms=created_ms,
         status=Status(item["status"]["S"]),
         idle="idle" in item,
+        due_ms=keys.created_and_run(item["due"]["S"])[0] if "due" in item else None,
+        watched="due_in" in item,
         tags=decode(item["tags"]["S"]) if "tags" in item else {},
         **{"workflow": "", "version": "", **texts},
         **numbers,  # type: ignore[arg-type]  # the names are those of the fields
@@ -109,17 +116,44 @@ def change_request(change: StatusChange) -> dict[str, Any]:
         "expires_ms": number(change.expires_ms) if change.expires_ms else None,
         EXPIRES: ttl(change.expires_ms) if change.expires_ms else None,
         "state": None if state is None else text(state),
+        "due": _due(change.due_ms, change.run_id),
     }
     if change.started_ms is not None:
         values["started_ms"] = number(change.started_ms)
+    return _update_of(values, "attribute_exists(#pk) AND #rev < :rev")
+
+
+def watch_request(run_id: str, due_ms: int | None, seen: Header | None) -> dict[str, Any]:
+    """The parts of an UpdateItem that puts a run under the sweeper's watch."""
+    values = {"due_in": text(keys.due_key(run_id)), "due": _due(due_ms, run_id)}
+    if seen is None:
+        return _update_of(values, "attribute_exists(#pk)")
+    rev, was = number(seen.rev), _due(seen.due_ms, run_id)
+    if was is None:
+        return _update_of(values, "#rev = :rev AND attribute_not_exists(#due)", rev=rev)
+    return _update_of(values, "#rev = :rev AND #due = :was", rev=rev, was=was)
+
+
+def is_watched(item: Item | None, run_id: str, due_ms: int | None) -> bool:
+    """Whether a header is as this very watch left it."""
+    return item is not None and "due_in" in item and item.get("due") == _due(due_ms, run_id)
+
+
+def _due(due_ms: int | None, run_id: str) -> dict[str, str] | None:
+    """Where the run stands in the index `by_due`."""
+    return None if due_ms is None else text(keys.place(due_ms, run_id))
+
+
+def _update_of(values: Mapping[str, dict[str, str] | None], condition: str, **bound: dict[str, str]) -> dict[str, Any]:
+    """An UpdateItem that sets these attributes, or removes those that are None."""
     new = {name: value for name, value in values.items() if value is not None}
     sets = ", ".join(f"#{name} = :{name}" for name in new)
     gone = ", ".join(f"#{name}" for name in values if name not in new)
     return {
         "UpdateExpression": f"SET {sets} REMOVE {gone}" if gone else f"SET {sets}",
-        "ConditionExpression": "attribute_exists(#pk) AND #rev < :rev",
-        "ExpressionAttributeNames": {f"#{name}": name for name in (*values, keys.PARTITION)},
-        "ExpressionAttributeValues": {f":{name}": value for name, value in new.items()},
+        "ConditionExpression": condition,
+        "ExpressionAttributeNames": {f"#{name}": name for name in (*values, *re.findall(r"#(\w+)", condition))},
+        "ExpressionAttributeValues": {f":{name}": value for name, value in {**new, **bound}.items()},
     }
 
 

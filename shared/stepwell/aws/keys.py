@@ -1,4 +1,4 @@
-"""The keys of the one table, and of its two indexes. Text from outside is escaped, so that `#` only ever separates.
+"""The keys of the one table, and of its indexes. Text from outside is escaped, so that `#` only ever separates.
 
 RUN#<run>                  RUN                          the header
 RUN#<run>                  RUN#INPUT#<hash>             an input too large to be rewritten with the header
@@ -24,11 +24,11 @@ from stepwell.runtime.answers import LATEST_MS
 
 PARTITION, SORT = "pk", "sk"
 PARTITION_BRANCHES = 100  # that share a partition: a part of each key that was ever written, so it never changes
-BY_WORKFLOW, BY_STATE = "by_workflow", "by_state"
+BY_WORKFLOW, BY_STATE, BY_DUE = "by_workflow", "by_state", "by_due"
 
 PART_BYTES = 900  # of one part of a key; a longer one is hashed. Partition keys hold 2,048 bytes, sort keys 1,024
-STATE_SHARDS = 4  # partitions of each state: each takes about 1,000 writes a second
-LIVE = "live"
+STATE_SHARDS = 4  # partitions of each state, and of what is due: each takes about 1,000 writes a second
+LIVE, DUE = "live", "due"
 
 
 def part(text: str) -> str:
@@ -166,4 +166,13 @@ def state_key(group: str, shard: int) -> str:
 def state_of(status: Status, run_id: str) -> str | None:
     """The partition of the index `by_state`. It does not change while a run lives, so waiting costs no index write."""
     group = group_of(status)
-    return None if group is None else state_key(group, zlib.crc32(run_id.encode()) % STATE_SHARDS)
+    return None if group is None else state_key(group, _shard(run_id))
+
+
+def due_key(run_id: str) -> str:
+    """The partition of the index `by_due`."""
+    return state_key(DUE, _shard(run_id))
+
+
+def _shard(run_id: str) -> int:
+    return zlib.crc32(run_id.encode()) % STATE_SHARDS

@@ -20,7 +20,8 @@ from stepwell.runtime.ports import Blobs
 SHAPE: Mapping[str, Any] = {
     "BillingMode": "PAY_PER_REQUEST",
     "AttributeDefinitions": [
-        {"AttributeName": name, "AttributeType": "S"} for name in (keys.PARTITION, keys.SORT, "workflow", "state", "at")
+        {"AttributeName": name, "AttributeType": "S"}
+        for name in (keys.PARTITION, keys.SORT, "workflow", "state", "at", "due_in", "due")
     ],
     "KeySchema": [
         {"AttributeName": keys.PARTITION, "KeyType": "HASH"},
@@ -42,6 +43,14 @@ SHAPE: Mapping[str, Any] = {
                 {"AttributeName": "at", "KeyType": "RANGE"},
             ],
             "Projection": {"ProjectionType": "INCLUDE", "NonKeyAttributes": ["workflow"]},
+        },
+        {
+            "IndexName": keys.BY_DUE,  # runs that the sweeper watches, by when something is expected of them
+            "KeySchema": [
+                {"AttributeName": "due_in", "KeyType": "HASH"},
+                {"AttributeName": "due", "KeyType": "RANGE"},
+            ],
+            "Projection": {"ProjectionType": "KEYS_ONLY"},
         },
     ],
 }

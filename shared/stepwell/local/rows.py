@@ -30,7 +30,7 @@ def header_of(row: Row) -> Header:
     values["status"] = Status(values["status"])
     values["input"] = decode(values["input"])
     values["tags"] = decode(values["tags"])
-    values["idle"] = bool(values["idle"])
+    values["idle"], values["watched"] = bool(values["idle"]), bool(values["watched"])
     return Header(**values)
 
 

@@ -6,7 +6,7 @@ import sqlite3
 
 from stepwell.errors import UserError
 
-VERSION = 4
+VERSION = 5
 
 REPORTS = """CREATE TABLE reports (
         run_id TEXT NOT NULL, name TEXT NOT NULL, page INTEGER NOT NULL, value INTEGER NOT NULL,
@@ -16,10 +16,16 @@ NOTES = """CREATE TABLE notes (
 USER_ITEMS = """CREATE TABLE user_items (
         table_name TEXT NOT NULL, place TEXT NOT NULL, item TEXT NOT NULL,
         PRIMARY KEY (table_name, place)) WITHOUT ROWID"""
+DUE_RUNS = "CREATE INDEX due_runs ON runs (due_ms, run_id) WHERE watched AND due_ms IS NOT NULL"
 SINCE: dict[int, tuple[str, ...]] = {
     2: (REPORTS,),
     3: (NOTES,),
     4: (USER_ITEMS,),
+    5: (
+        "ALTER TABLE runs ADD COLUMN due_ms INTEGER",
+        "ALTER TABLE runs ADD COLUMN watched INTEGER NOT NULL DEFAULT 0",
+        DUE_RUNS,
+    ),
 }  # what a version added to the one before it
 
 # A column that an older Stepwell need not know: VERSION stays, so that an upgrade can be taken back.
@@ -47,13 +53,15 @@ TABLES = (
         ended_ms INTEGER NOT NULL, start_at_ms INTEGER NOT NULL, deadline_ms INTEGER, idle INTEGER NOT NULL,
         priority INTEGER NOT NULL, parent TEXT, waiting_for TEXT NOT NULL, waiting_node TEXT NOT NULL,
         waiting_since_ms INTEGER NOT NULL, waiting_until_ms INTEGER, changed_ms INTEGER NOT NULL,
-        expires_ms INTEGER NOT NULL, tags TEXT NOT NULL, input TEXT NOT NULL) WITHOUT ROWID""",
+        expires_ms INTEGER NOT NULL, due_ms INTEGER, watched INTEGER NOT NULL, tags TEXT NOT NULL,
+        input TEXT NOT NULL) WITHOUT ROWID""",
     # Each ends in the order of the lists, so that a page is read off the index without sorting.
     "CREATE INDEX runs_by_time ON runs (created_ms, run_id)",
     "CREATE INDEX runs_by_workflow ON runs (workflow, created_ms, run_id)",
     "CREATE INDEX runs_by_status ON runs (status, created_ms, run_id)",
     "CREATE INDEX runs_by_wait ON runs (waiting_for, created_ms, run_id) WHERE waiting_for <> ''",
     "CREATE INDEX runs_by_due ON runs (waiting_until_ms) WHERE waiting_until_ms IS NOT NULL",
+    DUE_RUNS,
     "CREATE INDEX runs_by_expiry ON runs (expires_ms) WHERE expires_ms > 0",
     """CREATE TABLE tags (
         name TEXT NOT NULL, value TEXT NOT NULL, created_ms INTEGER NOT NULL, run_id TEXT NOT NULL,

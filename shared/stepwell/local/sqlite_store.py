@@ -15,7 +15,7 @@ from stepwell.errors import PortError
 from stepwell.local.notes import SqliteNotes
 from stepwell.local.rows import ENDED, HEADER_COLUMNS, HEADER_FIELDS, event_of, header_of, header_row, list_sql
 from stepwell.local.user_items import SqliteItems, changes_of, statement_of
-from stepwell.runtime.answers import encode_cursor, too_many_pending
+from stepwell.runtime.answers import decode_cursor, due_page, encode_cursor, too_many_pending
 from stepwell.runtime.jsontext import encode
 from stepwell.runtime.ports import (
     Consumed,
@@ -39,8 +39,12 @@ INSERT_RUN = (
 INSERT_TAG = "INSERT INTO tags (name, value, created_ms, run_id) VALUES (?, ?, ?, ?)"
 SELECT_RUN = f"SELECT {HEADER_COLUMNS} FROM runs r WHERE r.run_id = ?"
 CHANGE_STATUS = """UPDATE runs SET rev = ?, status = ?, changed_ms = ?, started_ms = coalesce(?, started_ms),
-    ended_ms = ?, waiting_for = ?, waiting_node = ?, waiting_since_ms = ?, waiting_until_ms = ?, expires_ms = ?
-    WHERE run_id = ? AND rev < ?"""
+    ended_ms = ?, waiting_for = ?, waiting_node = ?, waiting_since_ms = ?, waiting_until_ms = ?, expires_ms = ?,
+    due_ms = ? WHERE run_id = ? AND rev < ?"""
+WATCH = "UPDATE runs SET watched = 1, due_ms = ? WHERE run_id = ?"
+WATCH_SEEN = f"{WATCH} AND rev = ? AND due_ms IS ?"
+SELECT_DUE = f"""SELECT {HEADER_COLUMNS} FROM runs r INDEXED BY due_runs
+    WHERE watched AND due_ms < ? AND (due_ms, run_id) > (?, ?) ORDER BY due_ms, run_id LIMIT ?"""
 # The sum is taken in two parts because SQLite refuses sums past 64 bits: five million runs would reach them.
 STATS = """SELECT workflow, status, waiting_for, count(*), sum(created_ms / 1000), sum(created_ms % 1000),
     min(created_ms) FROM runs GROUP BY workflow, status, waiting_for ORDER BY workflow, status, waiting_for"""
@@ -118,8 +122,18 @@ class SqliteStore(SqliteItems, SqliteNotes):
             change.waiting_since_ms,
             change.waiting_until_ms,
             change.expires_ms,
+            change.due_ms,
         )
         return self._db.change(CHANGE_STATUS, (*new_values, change.run_id, change.rev)) == 1
+
+    async def watch(self, run_id: str, due_ms: int | None, seen: Header | None = None) -> bool:
+        if seen is None:
+            return self._db.change(WATCH, (due_ms, run_id)) == 1
+        return self._db.change(WATCH_SEEN, (due_ms, run_id, seen.rev, seen.due_ms)) == 1
+
+    async def list_due(self, before_ms: int, limit: int, cursor: str = "") -> RunPage:
+        after = decode_cursor(cursor) if cursor else (-1, "")
+        return due_page([header_of(row) for row in self._db.rows(SELECT_DUE, (before_ms, *after, limit + 1))], limit)
 
     async def list_runs(self, query: RunQuery) -> RunPage:
         headers = tuple(header_of(row) for row in self._db.rows(*list_sql(query)))

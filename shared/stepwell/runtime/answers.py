@@ -8,13 +8,14 @@ from __future__ import annotations
 import base64
 import binascii
 import json
+from collections.abc import Sequence
 from dataclasses import replace
 
 from stepwell.engine import formats
 from stepwell.engine.records import Status, Topic
 from stepwell.errors import Conflict, InvalidInput
 from stepwell.runtime.jsontext import decode
-from stepwell.runtime.ports import Event, Header, RunQuery
+from stepwell.runtime.ports import Event, Header, RunPage, RunQuery
 
 LATEST_MS = 10**15 - 1  # the largest time that a store has room for
 
@@ -57,6 +58,13 @@ def too_many_pending(topic: Topic, most: int) -> Conflict:
         code="too_many_pending",
         hint="start the runs that wait for them, or let them expire",
     )
+
+
+def due_page(headers: Sequence[Header], limit: int) -> RunPage:
+    """A page of runs that are due, from one run more than it holds."""
+    page = tuple(headers[:limit])
+    more = len(headers) > limit
+    return RunPage(page, encode_cursor(page[-1].due_ms or 0, page[-1].run_id) if more else "")
 
 
 def fits(header: Header, query: RunQuery) -> bool:

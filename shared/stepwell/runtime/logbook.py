@@ -18,7 +18,7 @@ from stepwell.engine.forks import Branches, branch_id, fork_id, parent_of
 from stepwell.engine.functions import with_operation
 from stepwell.engine.names import Moment, Undo, node_of
 from stepwell.engine.needs import ancestors, knowing
-from stepwell.engine.records import ROOT, Fork, Record, RunInfo
+from stepwell.engine.records import ROOT, Fork, Kind, Record, RunInfo
 from stepwell.engine.token import Token
 from stepwell.engine.transact import Refusal
 from stepwell.engine.turns import Turn
@@ -27,6 +27,7 @@ from stepwell.limits import (
     FORKS_KEPT,
     FORKS_KEPT_BYTES,
     FORKS_KEPT_MS,
+    MINUTE_MS,
     RUN_STEPS,
     SNAPSHOT_RECORDS,
 )
@@ -237,12 +238,27 @@ class Logbook:
         saved = await self._store.read_log(run_id, token_id, after, limit)
         return [decode_record(await self._fetch(one.body)) for one in saved]
 
+    async def expose(self, at: Standing, record: Record) -> None:
+        """Makes a run that nobody would look at due now, before a record that moves it from outside is appended.
+
+            caller    due: now ── append ── dies
+            sweeper                           └── finds the run, and wakes it
+
+        A run that the sweeper has not met yet needs none of this: it will.
+        """
+        header, now_ms = at.header, whole_minute(self._clock.now_ms())
+        is_out_of_sight = header.watched and (header.due_ms is None or header.due_ms > now_ms)
+        is_closed_branch = record.kind is Kind.ENDED and at.token.branch is not None  # the run itself has moved before
+        if is_out_of_sight and record.kind in _FROM_OUTSIDE and not is_closed_branch:
+            await self._store.watch(at.run_id, now_ms)
+
     async def append(self, at: Standing, write: Write) -> Record | Refusal | Consumed | None:
         """None when the record took its slot, else the record that holds it, or why nothing was written.
 
         That is the store's Refusal of the user's own writes, or Consumed: the event, or the slot, is taken.
         """
         record, store = write.record, self._store
+        await self.expose(at, record)
         body = await stow(encode_record(record), self._blobs, at.run_id)
         run_id, token, slot = at.run_id, at.token.id, record.slot
         found: str | Refusal | None
@@ -286,6 +302,14 @@ def _size_bytes(at: Standing) -> int:
     outer = [branch.item, dict(branch.state)] if branch else []
     held = [dict(token.scope), outputs, token.result, at.run.input, outer]
     return len(marshal.dumps(held, 2))  # four times as fast as to make JSON of it
+
+
+_FROM_OUTSIDE = frozenset({Kind.STARTED, Kind.RESUMED, Kind.ENDED})
+
+
+def whole_minute(at_ms: int) -> int:
+    """The minute in which it is: a run that is due anew within that minute keeps its entry in the index."""
+    return at_ms - at_ms % MINUTE_MS
 
 
 _CLAIM = '{"claim":'  # no record or snapshot begins so: their first field is another

@@ -28,6 +28,7 @@ from stepwell.engine.waits import event_topic
 from stepwell.limits import EVENT_KEPT_MS
 from stepwell.runtime.alarms import Alarms
 from stepwell.runtime.children import Children
+from stepwell.runtime.due import due_when_shown
 from stepwell.runtime.forking import Forking
 from stepwell.runtime.locks import Locks
 from stepwell.runtime.logbook import Forks, Logbook, Standing
@@ -69,7 +70,7 @@ class Performer:
     async def _perform(self, at: Standing, effect: Effect) -> None:
         match effect:
             case ShowStatus():
-                await self.show(at.run_id, effect)
+                await self.show(at, effect)
             case Register(parked, slot):
                 await self.mailbox.register(at, parked, slot)
             case SetTimer(slot, at_ms):
@@ -87,14 +88,14 @@ class Performer:
         """A wait that is over at once is shown nowhere."""
         found = await self.locks.take(at, effect)
         if not found and effect.shown is not None:
-            await self.show(at.run_id, effect.shown)
+            await self.show(at, effect.shown)
         return found
 
-    async def show(self, run_id: str, effect: ShowStatus) -> bool:
+    async def show(self, at: Standing, effect: ShowStatus) -> bool:
         """The header says what the log says; an older change never undoes a newer one."""
         parked = effect.parked
         change = StatusChange(
-            run_id,
+            at.run_id,
             effect.rev,
             effect.status,
             effect.at_ms,
@@ -105,6 +106,7 @@ class Performer:
             waiting_since_ms=parked.since_ms if parked else 0,
             waiting_until_ms=parked.until_ms if parked else None,
             expires_ms=effect.expires_ms,
+            due_ms=due_when_shown(at, effect),
         )
         return await self._ports.store.change_status(change)
 

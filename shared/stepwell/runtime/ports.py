@@ -46,6 +46,8 @@ class Header:
     waiting_until_ms: int | None = None
     changed_ms: int = 0  # when `status` last changed
     expires_ms: int = 0  # ended runs: when their data may be dropped
+    due_ms: int | None = None  # by when something is expected of the run; None: it waits for the outside world
+    watched: bool = False  # the sweeper has looked at it once: `list_due` lists it when it is due
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,6 +65,7 @@ class StatusChange:
     waiting_since_ms: int = 0
     waiting_until_ms: int | None = None
     expires_ms: int = 0
+    due_ms: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,7 +151,7 @@ class Schedule:
 
 
 class Store(Protocol):
-    """Log, join, mailbox, headers, notes. Reads are strongly consistent except `list_runs` and `stats`."""
+    """Log, join, mailbox, headers, notes. Reads are strongly consistent except the lists and `stats`."""
 
     async def create_run(self, header: Header) -> Header | None:
         """None when this call created it; else the header that has this run id already."""
@@ -157,6 +160,15 @@ class Store(Protocol):
 
     async def change_status(self, change: StatusChange) -> bool:
         """False when the stored `rev` is not behind: an older change never undoes a newer one."""
+
+    async def watch(self, run_id: str, due_ms: int | None, seen: Header | None = None) -> bool:
+        """Sets `watched` and `due_ms`. With `seen`: only while the header has the `rev` and `due_ms` of that one.
+
+        False when there is no such run, or it has changed.
+        """
+
+    async def list_due(self, before_ms: int, limit: int, cursor: str = "") -> RunPage:
+        """Watched runs that are due before this time, the longest overdue first (due_ms, then run_id)."""
 
     async def list_runs(self, query: RunQuery) -> RunPage:
         """Newest first (created_ms, then run_id, descending). Raises InvalidInput for a cursor it did not make."""
