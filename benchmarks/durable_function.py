@@ -32,15 +32,15 @@ from stepwell.local.memory import MemoryBlobs, MemoryQueue, MemoryStore
 from stepwell.runtime.assembly import assemble
 from stepwell.runtime.catalog import Catalog
 from stepwell.runtime.dispatch import dispatch
-from stepwell.runtime.driving import run_now
-from stepwell.runtime.folder import load_folder
-from stepwell.runtime.functions.sessions import Sessions
-from stepwell.runtime.ids import new_id
-from stepwell.runtime.logbook import Logbook
-from stepwell.runtime.loop.door import Unlimited
+from stepwell.runtime.durable.sessions import Sessions
+from stepwell.runtime.executor import FunctionSteps
+from stepwell.runtime.log.door import Unlimited
+from stepwell.runtime.log.logbook import Logbook
+from stepwell.runtime.loop.driving import run_now
 from stepwell.runtime.ports import Lane, Ports
-from stepwell.runtime.service import Start
-from stepwell.runtime.steps.executor import FunctionSteps
+from stepwell.runtime.starts.folder import load_folder
+from stepwell.runtime.starts.ids import new_id
+from stepwell.runtime.starts.starting import Start
 from stepwell.runtime.steps.registry import Registry
 
 SIZES = ((1_000, 5), (10_000, 1))  # steps of a run, and rounds

@@ -28,14 +28,14 @@ from stepwell.local.sqlite_queue import SqliteQueue
 from stepwell.local.sqlite_store import SqliteStore
 from stepwell.runtime.assembly import Assembly, assemble
 from stepwell.runtime.catalog import Catalog
-from stepwell.runtime.clocks import RealClock
 from stepwell.runtime.dispatch import dispatch
-from stepwell.runtime.driving import run_now
-from stepwell.runtime.ids import new_id
-from stepwell.runtime.loop.door import Unlimited
+from stepwell.runtime.executor import FunctionSteps
+from stepwell.runtime.log.door import Unlimited
+from stepwell.runtime.loop.driving import run_now
 from stepwell.runtime.ports import Lane, Ports
-from stepwell.runtime.service import Start
-from stepwell.runtime.steps.executor import FunctionSteps
+from stepwell.runtime.starts.ids import new_id
+from stepwell.runtime.starts.starting import Start
+from stepwell.runtime.stores.clocks import RealClock
 
 CHAINS = (10, 100)
 RECORDS, ROUNDS = 500, 7  # steps, and inserts, of one round

@@ -10,7 +10,7 @@ from stepwell.api.webhooks.replay import delivery_routes
 from stepwell.api.webhooks.sources import sources_of
 from stepwell.aws.entry import open_door
 from stepwell.aws.packed import read_packed
-from stepwell.runtime.secrets import SecretsByKind
+from stepwell.runtime.steps.secrets import SecretsByKind
 
 ROOT = Path(__file__).parent.parent
 

@@ -9,7 +9,7 @@ from stepwell.aws.clients import Clients
 from stepwell.aws.observing import Observing
 from stepwell.aws.secrets import AwsSecrets
 from stepwell.errors import UserError
-from stepwell.runtime.clocks import RealClock
+from stepwell.runtime.stores.clocks import RealClock
 from stepwell.settings import read_deployment
 
 if TYPE_CHECKING:

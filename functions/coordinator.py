@@ -9,8 +9,8 @@ from stepwell.aws.batches import Delivery, batch_of
 from stepwell.aws.entry import Context, TimeLeft, open_door
 from stepwell.aws.observing import ids_of
 from stepwell.runtime.dispatch import bury, dispatch
-from stepwell.runtime.driving import run_now
-from stepwell.runtime.loop.door import Unlimited
+from stepwell.runtime.log.door import Unlimited
+from stepwell.runtime.loop.driving import run_now
 from stepwell.runtime.ports import Lane
 
 door = open_door(Path(__file__).parent.parent)

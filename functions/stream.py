@@ -11,7 +11,7 @@ from stepwell.aws.entry import Context, open_door
 from stepwell.aws.packed import read_packed
 from stepwell.aws.run_metrics import tell_runs
 from stepwell.aws.streaming import open_stream
-from stepwell.runtime.driving import run_now
+from stepwell.runtime.loop.driving import run_now
 
 ROOT = Path(__file__).parent.parent
 

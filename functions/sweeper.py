@@ -9,7 +9,7 @@ from typing import Any
 
 from stepwell.aws.entry import Context, TimeLeft, open_door
 from stepwell.limits import MINUTE_MS
-from stepwell.runtime.driving import run_now
+from stepwell.runtime.loop.driving import run_now
 
 STILL_MS = 5 * MINUTE_MS
 A_PAGE_MS = MINUTE_MS // 2  # what looking at a page of runs may take

@@ -17,9 +17,9 @@ from stepwell.aws.observing import ids_of
 from stepwell.aws.queries import answer, is_query
 from stepwell.aws.secrets import links_of
 from stepwell.runtime.dispatch import dispatch
-from stepwell.runtime.driving import run_now
+from stepwell.runtime.executor import FunctionSteps
+from stepwell.runtime.loop.driving import run_now
 from stepwell.runtime.ports import Lane
-from stepwell.runtime.steps.executor import FunctionSteps
 
 ROOT = Path(__file__).parent.parent
 

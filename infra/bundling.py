@@ -89,7 +89,7 @@ def build(
 
 def pack(folder: Path, out: Path, pools: Collection[str], http_hosts: Collection[str] = ()) -> Mapping[str, Any]:
     """Checks the definitions and writes them to one file. Returns what is in it. Raises BundlingError."""
-    command = [sys.executable, "-m", "stepwell.runtime.pack", str(folder), str(out), ",".join(http_hosts)]
+    command = [sys.executable, "-m", "stepwell.runtime.starts.pack", str(folder), str(out), ",".join(http_hosts)]
     _run(command, f"the workflows of {folder}")
     packed: Mapping[str, Any] = json.loads(out.read_text(encoding="utf-8"))
     missing = sorted(set(packed["pools"]) - set(pools))

@@ -17,7 +17,7 @@ from infra.timers import Timers
 
 
 class Schedules(Construct):
-    """One for each trigger, as `stepwell.runtime.pack` has written it."""
+    """One for each trigger, as `stepwell.runtime.starts.pack` has written it."""
 
     def __init__(
         self,

@@ -9,7 +9,7 @@ import pytest
 from stepwell.api.branches import BranchView, branch_view
 from stepwell.definition.graph import Json
 from stepwell.errors import Conflict
-from stepwell.runtime.driving import run_now
+from stepwell.runtime.loop.driving import run_now
 from stepwell.testing.kit import Run, Stepwell
 
 

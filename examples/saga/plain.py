@@ -8,7 +8,7 @@ import store
 from pydantic import BaseModel
 
 from stepwell import Cancelled, Retry, StepFailed, WorkflowContext, workflow
-from stepwell.runtime.functions.operations import Operation
+from stepwell.runtime.durable.operations import Operation
 
 MONEY_BACK = Retry(10, initial_delay="5s", max_delay="20m")  # even if the bank is away for an hour
 

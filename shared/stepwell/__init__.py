@@ -15,7 +15,7 @@ from stepwell.definition.authoring import (
 )
 from stepwell.engine.transact import Check, Delete, Put, Update
 from stepwell.errors import Blocked, Cancelled, External, Invalid, StepError, Transient
-from stepwell.runtime.functions.failures import (
+from stepwell.runtime.durable.failures import (
     ChildFailed,
     OperationFailed,
     Rejected,
@@ -26,7 +26,7 @@ from stepwell.runtime.functions.failures import (
 from stepwell.runtime.steps.context import StepContext
 
 if TYPE_CHECKING:
-    from stepwell.runtime.functions.context import Context as WorkflowContext
+    from stepwell.runtime.durable.context import Context as WorkflowContext
 
 __all__ = [
     "Blocked",
@@ -62,7 +62,7 @@ __all__ = [
 def __getattr__(name: str) -> object:
     """The type of `ctx` comes with a library for types, which steps may do without."""
     if name == "WorkflowContext":
-        from stepwell.runtime.functions.context import Context  # noqa: PLC0415 - only for who asks for it
+        from stepwell.runtime.durable.context import Context  # noqa: PLC0415 - only for who asks for it
 
         return Context
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

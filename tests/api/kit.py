@@ -24,13 +24,13 @@ from stepwell.local.clocks import VirtualClock
 from stepwell.local.inbox import ALL_LANES
 from stepwell.local.memory import MemoryBlobs, MemoryQueue, MemoryStore
 from stepwell.runtime.assembly import assemble
+from stepwell.runtime.calls.links import Links
 from stepwell.runtime.catalog import Catalog
 from stepwell.runtime.dispatch import dispatch
-from stepwell.runtime.driving import run_now
-from stepwell.runtime.links import Links
-from stepwell.runtime.loop.door import Unlimited
+from stepwell.runtime.log.door import Unlimited
+from stepwell.runtime.loop.driving import run_now
 from stepwell.runtime.ports import Ports
-from stepwell.runtime.worker import StepCall
+from stepwell.runtime.steps.port import StepCall
 
 START_MS = 1_800_000_000_000
 URL = "https://api.example.com"

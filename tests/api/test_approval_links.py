@@ -9,7 +9,7 @@ from urllib.parse import urlencode
 import pytest
 
 from stepwell.limits import KEY_CHARACTERS
-from stepwell.runtime.driving import run_now
+from stepwell.runtime.loop.driving import run_now
 from tests.api.kit import START_MS, URL, Reply, World, event
 
 SCRIPT = "</pre><script>alert(1)</script>\" onload='x'"

@@ -9,7 +9,7 @@ import pytest
 from stepwell.definition.graph import Json
 from stepwell.engine.actions import Outcome
 from stepwell.engine.entries import ENTRY_TYPES
-from stepwell.runtime.worker import StepCall
+from stepwell.runtime.steps.port import StepCall
 from tests.api.kit import World
 
 PATHS_OF_A_RUN = ["", "/history", "/result", "/explain", "/graph"]

@@ -10,10 +10,10 @@ import pytest
 from stepwell.engine.actions import Outcome
 from stepwell.engine.records import Pause
 from stepwell.limits import BODY_BYTES, DAY_MS
-from stepwell.runtime.callbacks import step_callback
-from stepwell.runtime.driving import run_now
-from stepwell.runtime.links import CallbackLink
-from stepwell.runtime.worker import StepCall
+from stepwell.runtime.calls.callbacks import step_callback
+from stepwell.runtime.calls.links import CallbackLink
+from stepwell.runtime.loop.driving import run_now
+from stepwell.runtime.steps.port import StepCall
 from tests.api.kit import START_MS, URL, Reply, World
 
 HOLD = "workflow: hold\ntimeline: [{name: hold, wait: {for: callback, timeout: 2h, data: {order: 7}%s}}%s]\n"

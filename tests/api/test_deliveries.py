@@ -14,7 +14,7 @@ from stepwell.api.webhooks.route import webhook_routes
 from stepwell.api.webhooks.sources import sources_of
 from stepwell.definition.webhooks import check_webhooks
 from stepwell.limits import DAY_MS, DELIVERY_BYTES
-from stepwell.runtime import deliveries
+from stepwell.runtime.notify import deliveries
 from tests.api.webhook_kit import ENVIRONMENT, WebhookWorld, github, plain, standard, told
 
 SOURCES = """

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from stepwell.engine.actions import Outcome
-from stepwell.runtime import exporting
+from stepwell.runtime.calls import exporting
 from tests.api.kit import World
 
 NESTED = """

@@ -7,7 +7,7 @@ import pytest
 from stepwell.api.routes import ROUTES
 from stepwell.engine import formats
 from stepwell.errors import PortError
-from stepwell.runtime.driving import run_now
+from stepwell.runtime.loop.driving import run_now
 from tests.api.kit import World, event
 
 

@@ -12,8 +12,8 @@ from aws_lambda_powertools.utilities.typing import LambdaContext
 from stepwell.api.routes import app_of
 from stepwell.api.webhooks.route import webhook_routes
 from stepwell.api.webhooks.sources import sources_of
-from stepwell.runtime.folder import load_folder
-from stepwell.runtime.secrets import EnvironmentSecrets, SecretsByKind
+from stepwell.runtime.starts.folder import load_folder
+from stepwell.runtime.steps.secrets import EnvironmentSecrets, SecretsByKind
 from stepwell.testing.kit import START, Stepwell
 from tests.api.kit import event
 from tests.api.webhook_kit import standard

@@ -11,7 +11,7 @@ from urllib.parse import parse_qsl, urlencode
 import pytest
 
 from stepwell.engine.waits import event_topic
-from stepwell.runtime.driving import run_now
+from stepwell.runtime.loop.driving import run_now
 from tests.api.kit import Reply
 from tests.api.webhook_kit import WebhookWorld, told
 from tests.api.webhook_vectors import (

@@ -14,9 +14,9 @@ from stepwell.api.webhooks.sources import sources_of
 from stepwell.definition.graph import Json
 from stepwell.definition.webhooks import check_webhooks
 from stepwell.local.inbox import ALL_LANES
-from stepwell.runtime.messages import Message, Publish, from_json
+from stepwell.runtime.log.messages import Message, Publish, from_json
 from stepwell.runtime.ports import Event
-from stepwell.runtime.secrets import EnvironmentSecrets, SecretsByKind
+from stepwell.runtime.steps.secrets import EnvironmentSecrets, SecretsByKind
 from tests.api.kit import START_MS, Reply, World, event
 
 NOW = START_MS // 1_000

@@ -18,10 +18,10 @@ from stepwell.aws.s3_blobs import S3Blobs
 from stepwell.aws.s3_snapshots import S3Snapshots
 from stepwell.aws.streaming import Stream, Taken
 from stepwell.definition.graph import Json
-from stepwell.runtime.driving import run_now
-from stepwell.runtime.endpoints import Endpoint, Letter, letter_of
-from stepwell.runtime.snapshots import Snapshots
-from stepwell.runtime.telling import Teller
+from stepwell.runtime.calls.snapshots import Snapshots
+from stepwell.runtime.loop.driving import run_now
+from stepwell.runtime.notify.endpoints import Endpoint, Letter, letter_of
+from stepwell.runtime.notify.telling import Teller
 from tests.aws.kit import AwsWorld, aws_world
 from tests.contract.emulated import NO_WAIT
 

@@ -10,7 +10,7 @@ from contextlib import contextmanager
 import pytest
 
 from stepwell.limits import DAY_MS, HOUR_MS, SNAPSHOT_RECORDS
-from stepwell.runtime.driving import run_now
+from stepwell.runtime.loop.driving import run_now
 from tests.aws.kit import AwsWorld, aws_world
 from tests.runtime.kit import fails
 

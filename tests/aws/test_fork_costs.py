@@ -11,7 +11,7 @@ from stepwell.aws.items import size_of
 from stepwell.engine.join import packed
 from stepwell.engine.records import Tally
 from stepwell.limits import FORK_WIDTH, PAGE_BRANCHES
-from stepwell.runtime.driving import run_now
+from stepwell.runtime.loop.driving import run_now
 from tests.aws.fork_costs import Cost, Counted, counted, per_branch
 from tests.aws.kit import aws_world
 from tests.aws.meter import KILOBYTE

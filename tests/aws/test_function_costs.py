@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 
 from stepwell.limits import DAY_MS
-from stepwell.runtime.driving import run_now
-from stepwell.runtime.steps.executor import FunctionSteps
+from stepwell.runtime.executor import FunctionSteps
+from stepwell.runtime.loop.driving import run_now
 from tests.aws.kit import AwsWorld, aws_world
 from tests.runtime.kit import RealClock
 

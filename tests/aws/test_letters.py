@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from stepwell.runtime.endpoints import Endpoint, Letter
+from stepwell.runtime.notify.endpoints import Endpoint, Letter
 from tests.aws.stream_kit import Streamed, streamed
 from tests.contract.emulated import answer
 

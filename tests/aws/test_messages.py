@@ -13,8 +13,8 @@ import pytest
 from stepwell.aws.scheduler_timers import LEAD_MS, NEAR_MS, at_expression, schedule_name
 from stepwell.aws.sqs_queue import MESSAGE_BYTES
 from stepwell.errors import EngineFault, InvalidInput
-from stepwell.runtime.jsontext import decode, encode
 from stepwell.runtime.ports import Lane
+from stepwell.runtime.stores.jsontext import decode, encode
 from tests.contract.emulated import AwsQueue, aws_queue
 from tests.contract.kit import NOW_MS, run
 from tests.contract.on_moto import moto_queue

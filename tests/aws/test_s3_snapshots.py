@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from stepwell.runtime.driving import run_now
+from stepwell.runtime.loop.driving import run_now
 from tests.aws.stream_kit import Streamed, streamed
 from tests.contract.emulated import answer
 

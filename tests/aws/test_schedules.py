@@ -16,7 +16,7 @@ from stepwell.aws.queues import Queues
 from stepwell.aws.scheduler_schedules import SchedulerSchedules
 from stepwell.aws.scheduler_timers import Schedules
 from stepwell.errors import PortError
-from stepwell.runtime.messages import Scheduled, from_json, to_json
+from stepwell.runtime.log.messages import Scheduled, from_json, to_json
 from stepwell.runtime.ports import Lane, Schedule
 from stepwell.settings import QueuePlace
 from tests.contract.emulated import AwsQueue, answer, aws_queue

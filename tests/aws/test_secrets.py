@@ -12,7 +12,7 @@ from stepwell.aws.secrets import AwsSecrets
 from stepwell.cli.emulate import missing_secrets
 from stepwell.errors import PortError
 from stepwell.local.clocks import VirtualClock
-from stepwell.runtime.secrets import MISSING
+from stepwell.runtime.steps.secrets import MISSING
 from tests.contract.emulated import NO_WAIT, Cloud, answer
 
 SECRET = "whsec_c2VjcmV0"  # noqa: S105

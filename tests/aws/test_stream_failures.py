@@ -11,8 +11,8 @@ import pytest
 
 from stepwell.definition.graph import Json
 from stepwell.limits import CLAIM_CHECK_BYTES, ITEM_BYTES
-from stepwell.runtime.blobs import of_run
-from stepwell.runtime.driving import run_now
+from stepwell.runtime.loop.driving import run_now
+from stepwell.runtime.stores.blobs import of_run
 from tests.aws.stream_kit import Streamed, run_of, sort_of, streamed
 from tests.contract.emulated import answer
 

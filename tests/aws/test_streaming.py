@@ -15,8 +15,8 @@ from stepwell.definition.graph import Json
 from stepwell.engine.entries import Entry, entry_json
 from stepwell.engine.records import Status
 from stepwell.limits import DAY_MS, HOUR_MS
-from stepwell.runtime.driving import run_now
-from stepwell.runtime.telling import TOLD, Notice
+from stepwell.runtime.loop.driving import run_now
+from stepwell.runtime.notify.telling import TOLD, Notice
 from tests.aws.stream_kit import Streamed, sort_of, streamed
 from tests.contract.kit import header
 from tests.runtime.kit import fails

@@ -12,10 +12,10 @@ from stepwell.aws.items import header_item, size_of
 from stepwell.aws.table import SHAPE
 from stepwell.engine.records import Status
 from stepwell.limits import DAY_MS, MINUTE_MS
-from stepwell.runtime.driving import run_now
+from stepwell.runtime.loop.driving import run_now
+from stepwell.runtime.loop.rounds import Rounds
+from stepwell.runtime.loop.sweeper import NOTE
 from stepwell.runtime.ports import Lane
-from stepwell.runtime.rounds import Rounds
-from stepwell.runtime.sweeper import NOTE
 from tests.aws.kit import AwsWorld, aws_world
 from tests.aws.meter import entry_of
 from tests.aws.test_costs import APPROVAL, CHAIN, NAP

@@ -18,7 +18,7 @@ from stepwell.aws.table import Table
 from stepwell.engine.transact import Check, Delete, Put, Refusal, TableWrite, Update
 from stepwell.errors import PortError
 from stepwell.local.blobs import MemoryBlobs
-from stepwell.runtime.functions.transacting import checked
+from stepwell.runtime.durable.transacting import checked
 from stepwell.testing.kit import Stepwell
 from tests.aws.meter import Meter
 from tests.contract.emulated import NO_WAIT, Cloud, answer, item_of, table_of

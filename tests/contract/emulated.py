@@ -31,8 +31,8 @@ from stepwell.aws.table import SHAPE, Table
 from stepwell.local.blobs import MemoryBlobs
 from stepwell.local.clocks import VirtualClock
 from stepwell.local.inbox import Delivery
-from stepwell.runtime.jsontext import decode
 from stepwell.runtime.ports import Lane
+from stepwell.runtime.stores.jsontext import decode
 from stepwell.settings import QueuePlace
 
 SERVICES = {

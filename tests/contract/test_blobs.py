@@ -8,8 +8,8 @@ import pytest
 
 from stepwell.errors import PortError
 from stepwell.limits import BLOB_DAYS, DAY_MS, DELIVERY_KEPT_MAX_MS, EVENT_KEPT_MAX_MS, EVENT_KEPT_MS
-from stepwell.runtime.blobs import for_time, of_run
 from stepwell.runtime.ports import BROKEN_BLOB, Blobs
+from stepwell.runtime.stores.blobs import for_time, of_run
 from tests.contract.kit import at_once, run
 
 

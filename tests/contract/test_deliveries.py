@@ -8,8 +8,8 @@ from stepwell.engine.records import Topic
 from stepwell.limits import DAY_MS, DELIVERY_BYTES
 from stepwell.local.clocks import VirtualClock
 from stepwell.local.memory import MemoryBlobs, MemoryQueue
-from stepwell.runtime.deliveries import TOPIC, Deliveries, Delivery, Outcome
-from stepwell.runtime.driving import run_now
+from stepwell.runtime.loop.driving import run_now
+from stepwell.runtime.notify.deliveries import TOPIC, Deliveries, Delivery, Outcome
 from stepwell.runtime.ports import Ports, Store
 from tests.contract.kit import NOW_MS
 

@@ -24,7 +24,7 @@ from tests.contract.kit import NOW_MS, ORDER, at_once, event, header, other_proc
 
 APPEND_FOR_EVER = """
 import itertools, sys
-from stepwell.runtime.clocks import RealClock
+from stepwell.runtime.stores.clocks import RealClock
 from stepwell.local.database import Database
 from stepwell.local.sqlite_queue import SqliteQueue
 from stepwell.local.sqlite_store import SqliteStore

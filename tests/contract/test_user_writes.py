@@ -13,7 +13,7 @@ from boto3.dynamodb.types import TypeDeserializer, TypeSerializer
 from stepwell.aws.dynamodb_store import DynamoStore
 from stepwell.engine.transact import Check, Delete, Put, Refusal, TableWrite, Update
 from stepwell.local.user_items import LocalTable
-from stepwell.runtime.functions.transacting import checked
+from stepwell.runtime.durable.transacting import checked
 from stepwell.runtime.ports import Saved, Store
 from tests.contract.emulated import Cloud
 from tests.contract.kit import at_once, run

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from stepwell.definition.webhooks import Webhooks, check_webhooks
-from stepwell.runtime.telling import TOLD
+from stepwell.runtime.notify.telling import TOLD
 
 URL = "url: https://crm.example.com/hooks"
 

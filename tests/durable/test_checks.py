@@ -6,7 +6,7 @@ import pytest
 
 from stepwell.definition.authoring import workflow
 from stepwell.errors import DefinitionError
-from stepwell.runtime.folder import load_folder
+from stepwell.runtime.starts.folder import load_folder
 from tests.durable.conftest import Flows
 
 GOOD = "from stepwell import workflow\n\n@workflow\nasync def flow(ctx): ...\n"

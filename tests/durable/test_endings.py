@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from stepwell.runtime.functions import sessions as module
+from stepwell.runtime.durable import sessions as module
 from tests.durable.conftest import Flows
 
 HEAD = """

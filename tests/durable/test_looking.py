@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from stepwell.api.drawing_shape import picture
 from stepwell.api.graphs import graph_view, node_states
-from stepwell.runtime.driving import run_now
+from stepwell.runtime.loop.driving import run_now
 from tests.durable.conftest import Flows
 
 DAYS = """

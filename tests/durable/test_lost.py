@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from stepwell.runtime.driving import run_now
-from stepwell.runtime.messages import DeadLetter, Wake
+from stepwell.runtime.log.messages import DeadLetter, Wake
+from stepwell.runtime.loop.driving import run_now
 from stepwell.testing.kit import Run, Stepwell
 
 MODULE = """

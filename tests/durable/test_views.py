@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from stepwell.api.explain import explain
-from stepwell.runtime.driving import run_now
+from stepwell.runtime.loop.driving import run_now
 from stepwell.testing.kit import Run, Stepwell
 from tests.durable.conftest import Flows
 

@@ -22,7 +22,7 @@ from stepwell.aws.table import Table
 from stepwell.cli.client import Client
 from stepwell.engine.records import ROOT as ROOT_TOKEN
 from stepwell.local.blobs import MemoryBlobs
-from stepwell.runtime.driving import run_now
+from stepwell.runtime.loop.driving import run_now
 
 T = TypeVar("T")
 

@@ -24,9 +24,8 @@ from stepwell.errors import Transient
 from stepwell.local.clocks import VirtualClock
 from stepwell.local.memory import MemoryBlobs, MemoryQueue, MemoryStore
 from stepwell.runtime.catalog import Catalog
-from stepwell.runtime.driving import run_now
-from stepwell.runtime.logbook import Logbook
-from stepwell.runtime.messages import (
+from stepwell.runtime.log.logbook import Logbook
+from stepwell.runtime.log.messages import (
     DeadLetter,
     Deadline,
     EndRun,
@@ -39,6 +38,7 @@ from stepwell.runtime.messages import (
     Wake,
     to_json,
 )
+from stepwell.runtime.loop.driving import run_now
 from stepwell.runtime.ports import Event, Header, Ports, Schedule
 from stepwell.testing.kit import Run, Stepwell, in_memory
 

@@ -17,7 +17,7 @@ from stepwell.engine.formats import FORMAT, KEY
 from stepwell.engine.records import ROOT, Fork, Group, Kind, Record
 from stepwell.engine.token import Token
 from stepwell.errors import EngineFault, NewerFormat
-from stepwell.runtime.messages import Wake, from_json, to_json
+from stepwell.runtime.log.messages import Wake, from_json, to_json
 
 RECORD = Record(0, Kind.MOVED, "me", 5, "n", next=Fork((Group("r", "m", 25),)))
 WIDE = Fork((Group("r", "m", 25),), page=8, chunk=3)

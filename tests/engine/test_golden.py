@@ -12,7 +12,7 @@ import pytest
 from stepwell.engine.codec import decode_record
 from stepwell.engine.formats import FORMAT, KEY
 from stepwell.engine.records import CleanUp, Compensate, End, Fork, Goto, Kind, Pause, Record, RetryAt
-from stepwell.runtime.messages import from_json
+from stepwell.runtime.log.messages import from_json
 from tests.engine.golden_logs import GOLDEN, MESSAGES, SCENARIOS, folded, recorded
 
 NUMBERS = (FORMAT - 1, FORMAT)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from stepwell.definition.functions import durable_nodes
+from stepwell.definition.durable import durable_nodes
 from stepwell.definition.graph import Durable, Graph
 from stepwell.engine.names import Moment
 from stepwell.engine.records import RunInfo

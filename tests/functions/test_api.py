@@ -178,7 +178,7 @@ class SecretsManager:
 @pytest.fixture
 def clock(monkeypatch: pytest.MonkeyPatch) -> VirtualClock:
     made = VirtualClock(1_700_000_000_000)
-    monkeypatch.setattr("stepwell.runtime.clocks.RealClock", lambda: made)
+    monkeypatch.setattr("stepwell.runtime.stores.clocks.RealClock", lambda: made)
     return made
 
 

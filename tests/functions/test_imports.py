@@ -21,7 +21,7 @@ NOBODY = {"yaml", "rich", "typer", "httpx", "uvicorn", "watchfiles", "sqlite3", 
           "fastjsonschema", "networkx", "stepwell.local", "stepwell.cli", "stepwell.testing",
           "stepwell.definition.loader", "m"}  # fmt: skip
 NO_CALLS_OVER_HTTP = {"pydantic", "aws_lambda_powertools.event_handler", "stepwell.api"}
-NO_USER_CODE = {"stepwell.runtime.steps.executor", "stepwell.runtime.steps.registry"}
+NO_USER_CODE = {"stepwell.runtime.executor", "stepwell.runtime.steps.registry"}
 UNUSED = {
     "api": NO_USER_CODE,
     "authorizer": NO_CALLS_OVER_HTTP | NO_USER_CODE | {"stepwell.aws.dynamodb_store", "stepwell.definition.compiler"},
@@ -31,7 +31,7 @@ UNUSED = {
     | {
         "stepwell.aws.dynamodb_store",
         "stepwell.definition.compiler",
-        "stepwell.runtime.telling",
+        "stepwell.runtime.notify.telling",
     },
     "stream": {"aws_lambda_powertools.event_handler"} | NO_USER_CODE,
     "sweeper": NO_CALLS_OVER_HTTP | NO_USER_CODE,

@@ -53,7 +53,7 @@ def posted(deployed: Deploy, monkeypatch: pytest.MonkeyPatch) -> Iterator[Posted
     client = stack.cloud.connect("secretsmanager")
     client.create_secret(Name="shop/crm", SecretString=json.dumps({"key": STANDARD}))
     made = Posted(stack)
-    monkeypatch.setattr("stepwell.runtime.sender.send", made.send)
+    monkeypatch.setattr("stepwell.runtime.notify.sender.send", made.send)
     yield made
     client.delete_secret(SecretId="shop/crm", ForceDeleteWithoutRecovery=True)
 

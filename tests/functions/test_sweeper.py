@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from stepwell.runtime import sweeper
+from stepwell.runtime.loop import sweeper
 from tests.functions.conftest import Deploy
 from tests.functions.kit import Deployment, Invocation, event_of
 

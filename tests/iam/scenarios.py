@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from stepwell.runtime.blobs import of_run, place_of, reference_of
+from stepwell.runtime.stores.blobs import of_run, place_of, reference_of
 from tests.contract.emulated import answer
 from tests.functions.kit import POOLS, Invocation
 from tests.iam.stack import SECRET, Stack

@@ -20,7 +20,7 @@ import pytest
 from ministack.services import dynamodb, eventbridge
 
 from stepwell.aws.table import SHAPE
-from stepwell.runtime.pack import pack_folder
+from stepwell.runtime.starts.pack import pack_folder
 from stepwell.runtime.steps.http_call import Network
 from tests.contract.emulated import AwsQueue, answer, aws_queue
 from tests.functions.kit import POOLS, ROOT, Deployment, Invocation, event_of
@@ -191,7 +191,12 @@ def standing(template: Template, package: Path, patch: pytest.MonkeyPatch) -> It
     (package / "workflows.json").write_text(json.dumps(pack_folder(WORKFLOWS)))
     with aws_queue() as queue:
         clients, clock = queue.cloud.clients, queue.clock
-        for module in ("stepwell.aws.wiring", "stepwell.aws.entry", "stepwell.aws.sending", "stepwell.runtime.clocks"):
+        for module in (
+            "stepwell.aws.wiring",
+            "stepwell.aws.entry",
+            "stepwell.aws.sending",
+            "stepwell.runtime.stores.clocks",
+        ):
             patch.setattr(f"{module}.RealClock", lambda: clock)
         for module in ("stepwell.aws.wiring", "stepwell.aws.sending", "stepwell.aws.clients"):
             patch.setattr(f"{module}.Clients", lambda: clients)

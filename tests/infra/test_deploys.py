@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from stepwell.runtime.messages import Deployed, from_json
+from stepwell.runtime.log.messages import Deployed, from_json
 from tests.infra.kit import VARIANTS, made
 
 

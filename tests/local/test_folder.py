@@ -8,7 +8,7 @@ import pytest
 
 from stepwell.errors import NotFound
 from stepwell.limits import DEFINITION_BYTES
-from stepwell.runtime.folder import load_folder
+from stepwell.runtime.starts.folder import load_folder
 
 GOOD = "workflow: {name}\nnodes:\n  a: {{}}\n"
 

@@ -16,7 +16,7 @@ import pytest
 
 from stepwell.limits import WAIT_ANSWER_SECONDS
 from stepwell.local.gateway import THREADS, Gateway
-from stepwell.runtime.driving import Pause
+from stepwell.runtime.loop.driving import Pause
 from tests.local.kit import DEADLINE_SECONDS, Dev, until
 from tests.local.test_gateway import call, scope
 

@@ -14,8 +14,8 @@ from stepwell.definition.compiler import compile_definition
 from stepwell.limits import CLAIM_CHECK_BYTES
 from stepwell.local.folder import claim_folder
 from stepwell.local.wiring import open_local
-from stepwell.runtime.driving import run_now
-from stepwell.runtime.service import Start
+from stepwell.runtime.loop.driving import run_now
+from stepwell.runtime.starts.starting import Start
 
 pytestmark = pytest.mark.skipif(os.name == "nt", reason="Windows has no such modes")
 

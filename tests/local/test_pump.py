@@ -16,11 +16,11 @@ from stepwell.local import pump as pumping
 from stepwell.local.bell import WATCH_MS, Bell
 from stepwell.local.pump import Pump
 from stepwell.local.wiring import Local, new_id, open_local
-from stepwell.runtime.driving import run_now
-from stepwell.runtime.folder import load_folder
-from stepwell.runtime.messages import Wake, to_json
+from stepwell.runtime.log.messages import Wake, to_json
+from stepwell.runtime.loop.driving import run_now
 from stepwell.runtime.ports import Lane
-from stepwell.runtime.service import Start
+from stepwell.runtime.starts.folder import load_folder
+from stepwell.runtime.starts.starting import Start
 from tests.local.kit import until
 
 WAIT_MS = MINUTE_MS  # for what comes at once on a machine that is not busy

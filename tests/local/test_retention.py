@@ -13,12 +13,12 @@ from stepwell.errors import PortError
 from stepwell.limits import CLAIM_CHECK_BYTES, DAY_MS, DELIVERY_BYTES, HOUR_MS
 from stepwell.local.inbox import ALL_LANES
 from stepwell.local.wiring import Local, open_local
-from stepwell.runtime.blobs import of_run
-from stepwell.runtime.deliveries import Deliveries, Delivery, Outcome
 from stepwell.runtime.dispatch import dispatch
-from stepwell.runtime.driving import run_now
-from stepwell.runtime.loop.door import Unlimited
-from stepwell.runtime.service import Start
+from stepwell.runtime.log.door import Unlimited
+from stepwell.runtime.loop.driving import run_now
+from stepwell.runtime.notify.deliveries import Deliveries, Delivery, Outcome
+from stepwell.runtime.starts.starting import Start
+from stepwell.runtime.stores.blobs import of_run
 
 STEPS = f"def big():\n    return 'x' * {CLAIM_CHECK_BYTES + 1}\n"
 FLOW = "workflow: {name}\nretention: {kept}\ntimeline: [{{name: big, run: python:steps.big}}]\n"

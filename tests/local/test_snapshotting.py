@@ -12,10 +12,10 @@ from stepwell.definition.graph import Json
 from stepwell.local.inbox import ALL_LANES
 from stepwell.local.wiring import Local, open_local
 from stepwell.runtime.dispatch import dispatch
-from stepwell.runtime.driving import run_now
-from stepwell.runtime.folder import load_folder
-from stepwell.runtime.loop.door import Unlimited
-from stepwell.runtime.service import Start
+from stepwell.runtime.log.door import Unlimited
+from stepwell.runtime.loop.driving import run_now
+from stepwell.runtime.starts.folder import load_folder
+from stepwell.runtime.starts.starting import Start
 
 WAITS = "workflow: waits\nsnapshot: on_wait\ntimeline: [{name: ok, wait: {for: approval}}]"
 

@@ -10,9 +10,9 @@ import pytest
 from stepwell.local.inbox import ALL_LANES
 from stepwell.local.pump import Pump
 from stepwell.local.wiring import Local, open_local
-from stepwell.runtime.driving import run_now
-from stepwell.runtime.folder import load_folder
-from stepwell.runtime.service import Start
+from stepwell.runtime.loop.driving import run_now
+from stepwell.runtime.starts.folder import load_folder
+from stepwell.runtime.starts.starting import Start
 from tests.local.kit import until
 
 FLAKY = """

@@ -9,11 +9,11 @@ from stepwell.local.inbox import ALL_LANES
 from stepwell.local.tables import open_table
 from stepwell.local.wiring import DATABASE_FILE, open_local
 from stepwell.runtime.dispatch import dispatch
-from stepwell.runtime.driving import run_now
-from stepwell.runtime.folder import load_folder
-from stepwell.runtime.loop.door import Unlimited
-from stepwell.runtime.service import Start
-from stepwell.runtime.telling import Notice
+from stepwell.runtime.log.door import Unlimited
+from stepwell.runtime.loop.driving import run_now
+from stepwell.runtime.notify.telling import Notice
+from stepwell.runtime.starts.folder import load_folder
+from stepwell.runtime.starts.starting import Start
 
 SHOP = """
 from stepwell import Put, workflow

@@ -23,11 +23,11 @@ from stepwell.local.ticker import Ticker
 from stepwell.runtime.assembly import Assembly, assemble
 from stepwell.runtime.catalog import Catalog
 from stepwell.runtime.dispatch import dispatch
-from stepwell.runtime.driving import run_now
-from stepwell.runtime.jsontext import encode
-from stepwell.runtime.loop.door import Unlimited
+from stepwell.runtime.log.door import Unlimited
+from stepwell.runtime.loop.driving import run_now
 from stepwell.runtime.ports import Ports, RunQuery, Schedule
-from stepwell.runtime.schedules import SCHEDULE
+from stepwell.runtime.starts.schedules import SCHEDULE
+from stepwell.runtime.stores.jsontext import encode
 from stepwell.testing.kit import Stepwell
 from tests.local.kit import Dev, until
 from tests.runtime.kit import Functions, graph_of

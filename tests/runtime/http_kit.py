@@ -17,14 +17,14 @@ from cryptography.x509.oid import NameOID
 
 from stepwell.definition.targets import parse_hosts
 from stepwell.engine.actions import Outcome
-from stepwell.runtime.clocks import RealClock
-from stepwell.runtime.driving import run_now
-from stepwell.runtime.secrets import EnvironmentSecrets, SecretsByKind
+from stepwell.runtime.executor import FunctionSteps
+from stepwell.runtime.loop.driving import run_now
 from stepwell.runtime.steps.calls import Calls
-from stepwell.runtime.steps.executor import FunctionSteps
 from stepwell.runtime.steps.http_call import Network
 from stepwell.runtime.steps.http_step import HttpSteps
-from stepwell.runtime.worker import StepCall
+from stepwell.runtime.steps.port import StepCall
+from stepwell.runtime.steps.secrets import EnvironmentSecrets, SecretsByKind
+from stepwell.runtime.stores.clocks import RealClock
 
 HOST = "api.example.com"
 PUBLIC = "93.184.216.34"

@@ -22,14 +22,14 @@ from stepwell.local.inbox import ALL_LANES
 from stepwell.local.memory import MemoryBlobs, MemoryQueue, MemoryStore
 from stepwell.runtime.assembly import assemble
 from stepwell.runtime.catalog import Catalog
-from stepwell.runtime.clocks import RealClock
 from stepwell.runtime.dispatch import dispatch
-from stepwell.runtime.driving import run_now
-from stepwell.runtime.loop.door import Unlimited
+from stepwell.runtime.executor import FunctionSteps
+from stepwell.runtime.log.door import Unlimited
+from stepwell.runtime.loop.driving import run_now
 from stepwell.runtime.ports import Header, Lane, Ports
-from stepwell.runtime.service import Start
-from stepwell.runtime.steps.executor import FunctionSteps
-from stepwell.runtime.worker import StepCall
+from stepwell.runtime.starts.starting import Start
+from stepwell.runtime.steps.port import StepCall
+from stepwell.runtime.stores.clocks import RealClock
 
 NOW_MS = 1_700_000_000_000
 WRITES = {

@@ -12,9 +12,9 @@ from stepwell.engine.children import child_id
 from stepwell.engine.records import ROOT, Status
 from stepwell.limits import DAY_MS, HOUR_MS
 from stepwell.runtime.dispatch import dispatch
-from stepwell.runtime.driving import run_now
-from stepwell.runtime.loop.door import Unlimited
-from stepwell.runtime.messages import DeadLetter, to_json
+from stepwell.runtime.log.door import Unlimited
+from stepwell.runtime.log.messages import DeadLetter, to_json
+from stepwell.runtime.loop.driving import run_now
 from stepwell.runtime.ports import Lane, RunQuery
 from tests.runtime.kit import World, fails
 

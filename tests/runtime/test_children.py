@@ -14,9 +14,9 @@ from stepwell.engine.records import Kind, Status
 from stepwell.errors import Conflict, PortError
 from stepwell.limits import CHILD_DEPTH, HOUR_MS, MINUTE_MS
 from stepwell.runtime.dispatch import dispatch
-from stepwell.runtime.driving import run_now
-from stepwell.runtime.loop.door import Unlimited
-from stepwell.runtime.messages import Wake, to_json
+from stepwell.runtime.log.door import Unlimited
+from stepwell.runtime.log.messages import Wake, to_json
+from stepwell.runtime.loop.driving import run_now
 from stepwell.runtime.ports import Header, Lane, RunQuery
 from tests.runtime.kit import World, fails
 

@@ -16,10 +16,10 @@ from stepwell.engine.table import Phase
 from stepwell.errors import Conflict, PortError
 from stepwell.limits import DAY_MS, HOUR_MS, MINUTE_MS
 from stepwell.local.inbox import ALL_LANES
-from stepwell.runtime.driving import run_now
-from stepwell.runtime.messages import DeadLetter, Wake, from_json, to_json
+from stepwell.runtime.log.messages import DeadLetter, Wake, from_json, to_json
+from stepwell.runtime.loop.driving import run_now
 from stepwell.runtime.ports import Lane
-from stepwell.runtime.worker import StepCall
+from stepwell.runtime.steps.port import StepCall
 from tests.runtime.kit import World, fails
 
 ORDER = """

@@ -14,11 +14,11 @@ from stepwell.errors import Conflict, PortError
 from stepwell.limits import DAY_MS
 from stepwell.local.inbox import ALL_LANES
 from stepwell.runtime.dispatch import dispatch
-from stepwell.runtime.driving import run_now
-from stepwell.runtime.loop.door import Unlimited
-from stepwell.runtime.messages import Wake, to_json
+from stepwell.runtime.log.door import Unlimited
+from stepwell.runtime.log.messages import Wake, to_json
+from stepwell.runtime.loop.driving import run_now
+from stepwell.runtime.loop.sweeper import Found
 from stepwell.runtime.ports import Lane
-from stepwell.runtime.sweeper import Found
 from tests.runtime.kit import World, fails
 
 STILL_MS = 600_000

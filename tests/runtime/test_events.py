@@ -8,7 +8,7 @@ import pytest
 
 from stepwell.engine.waits import run_topic
 from stepwell.errors import Conflict
-from stepwell.runtime.driving import run_now
+from stepwell.runtime.loop.driving import run_now
 from stepwell.runtime.ports import Lane
 from tests.runtime.kit import World
 from tests.runtime.test_service import ENDED, FLOW, approving

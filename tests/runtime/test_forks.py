@@ -10,8 +10,8 @@ from stepwell.definition.graph import Json
 from stepwell.engine.records import Fork, Kind, Status
 from stepwell.errors import Conflict, NotFound, PortError
 from stepwell.limits import DAY_MS, FORK_WIDTH
-from stepwell.runtime.driving import run_now
-from stepwell.runtime.messages import Wake, to_json
+from stepwell.runtime.log.messages import Wake, to_json
+from stepwell.runtime.loop.driving import run_now
 from stepwell.runtime.ports import Lane
 from tests.runtime.kit import World, fails
 
@@ -407,7 +407,7 @@ def by_whom(index: int) -> Json:
 
 def handle(world: World, body: Any) -> None:
     from stepwell.runtime.dispatch import dispatch  # noqa: PLC0415
-    from stepwell.runtime.loop.door import Unlimited  # noqa: PLC0415
+    from stepwell.runtime.log.door import Unlimited  # noqa: PLC0415
 
     run_now(dispatch(world.parts, Lane.WORK, body, Unlimited()))
 

@@ -7,7 +7,7 @@ import pytest
 from stepwell.engine.records import Status, Topic
 from stepwell.errors import PortError
 from stepwell.limits import DAY_MS
-from stepwell.runtime.driving import run_now
+from stepwell.runtime.loop.driving import run_now
 from tests.runtime.kit import World, fails
 
 FLOW = "workflow: flow\ntimeline: [{name: a, run: python:m.a}, {name: b, run: python:m.b}]\n"

@@ -10,13 +10,13 @@ from typing import Any
 import pytest
 
 from stepwell.engine.actions import Outcome
-from stepwell.runtime.clocks import RealClock
-from stepwell.runtime.driving import run_now
+from stepwell.runtime.executor import FunctionSteps
+from stepwell.runtime.loop.driving import run_now
 from stepwell.runtime.steps.calls import Calls
-from stepwell.runtime.steps.executor import FunctionSteps
 from stepwell.runtime.steps.failures import CallError
 from stepwell.runtime.steps.lambdas import Invoked, LambdaSteps
-from stepwell.runtime.worker import StepCall
+from stepwell.runtime.steps.port import StepCall
+from stepwell.runtime.stores.clocks import RealClock
 from stepwell.testing.kit import Stepwell
 
 

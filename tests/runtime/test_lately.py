@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from stepwell.runtime.lately import Lately
+from stepwell.runtime.log.lately import Lately
 
 
 def test_what_was_asked_for_longest_ago_goes_first() -> None:

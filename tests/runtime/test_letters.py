@@ -7,10 +7,10 @@ from dataclasses import replace
 from stepwell.engine.entries import Entry
 from stepwell.engine.records import Status
 from stepwell.limits import LETTER_BYTES
-from stepwell.runtime.endpoints import Endpoint, letter_json, letter_of
-from stepwell.runtime.jsontext import decode, encode
-from stepwell.runtime.letters import letters_of
-from stepwell.runtime.telling import Notice, notice_json
+from stepwell.runtime.notify.endpoints import Endpoint, letter_json, letter_of
+from stepwell.runtime.notify.letters import letters_of
+from stepwell.runtime.notify.telling import Notice, notice_json
+from stepwell.runtime.stores.jsontext import decode, encode
 from tests.contract.kit import header
 
 CRM = Endpoint("crm", "https://crm.example.com/", ("env:CRM",), frozenset({"run.completed"}))

@@ -11,7 +11,7 @@ import pytest
 from stepwell.errors import Conflict, NotFound, PortError
 from stepwell.limits import LINK_CHARACTERS
 from stepwell.local.folder import KEY_FILE, link_key
-from stepwell.runtime.links import ApprovalLink, CallbackLink, Links, fields_of, keys_in, sign
+from stepwell.runtime.calls.links import ApprovalLink, CallbackLink, Links, fields_of, keys_in, sign
 from tests.runtime.kit import NOW_MS
 
 KEY, OTHER = b"k" * 32, b"o" * 32

@@ -15,11 +15,11 @@ from stepwell.definition.graph import Json
 from stepwell.engine.locks import Claim
 from stepwell.engine.records import Kind
 from stepwell.errors import PortError
-from stepwell.runtime import locks
-from stepwell.runtime.driving import run_now
-from stepwell.runtime.locks import Turn
-from stepwell.runtime.messages import Wake, to_json
+from stepwell.runtime.log.messages import Wake, to_json
+from stepwell.runtime.loop.driving import run_now
 from stepwell.runtime.ports import Lane
+from stepwell.runtime.waits import locks
+from stepwell.runtime.waits.locks import Turn
 from tests.runtime.kit import World, fails
 
 HOLD = """

@@ -17,13 +17,13 @@ from stepwell.errors import EngineFault, NewerFormat
 from stepwell.limits import DELIVERIES, MINUTE_MS, PUT_OFFS
 from stepwell.local.inbox import ALL_LANES
 from stepwell.runtime.dispatch import bury, dispatch, give_up
-from stepwell.runtime.driving import run_now
-from stepwell.runtime.logbook import fetch, stow
-from stepwell.runtime.loop.door import Unlimited
-from stepwell.runtime.messages import Wake, to_json
+from stepwell.runtime.log.door import Unlimited
+from stepwell.runtime.log.logbook import fetch, stow
+from stepwell.runtime.log.messages import Wake, to_json
+from stepwell.runtime.loop.driving import run_now
+from stepwell.runtime.loop.sweeper import Found
+from stepwell.runtime.notify.telling import Teller
 from stepwell.runtime.ports import Lane, RunQuery, Saved
-from stepwell.runtime.sweeper import Found
-from stepwell.runtime.telling import Teller
 from tests.runtime.kit import World
 
 FLOW = """
@@ -245,7 +245,7 @@ def test_history_and_notices_are_told_from_the_log_where_another_fold_made_the_s
     older_fold(world, run_id)
     assert run_now(world.service.token_before(run_id, 10**6)).slot == -1
     last = run_now(world.store.read_log(run_id, ROOT))[-1]
-    with mock.patch("stepwell.runtime.telling.SNAPSHOT_RECORDS", 3):
+    with mock.patch("stepwell.runtime.notify.telling.SNAPSHOT_RECORDS", 3):
         told = run_now(Teller(world.store, world.blobs).appended(run_id, ROOT, last.slot, last.body))
     assert [notice.entry.type for notice in told] == ["approval.requested"]
 

@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from stepwell.errors import DefinitionError, NotFound
-from stepwell.runtime.folder import load_folder
-from stepwell.runtime.pack import main, pack_folder, unpack
+from stepwell.runtime.starts.folder import load_folder
+from stepwell.runtime.starts.pack import main, pack_folder, unpack
 
 FLOW = """
 workflow: flow
@@ -62,7 +62,7 @@ def test_reading_what_was_packed_imports_neither_yaml_nor_pydantic(folder: Path)
     packed = folder / "out.json"
     assert main([str(folder), str(packed)]) == 0
     code = (
-        "import json, sys; from stepwell.runtime.pack import unpack; unpack(json.load(open(sys.argv[1])));"
+        "import json, sys; from stepwell.runtime.starts.pack import unpack; unpack(json.load(open(sys.argv[1])));"
         "print(sorted({'yaml', 'pydantic'} & set(sys.modules)))"
     )
     done = subprocess.run([sys.executable, "-c", code, str(packed)], capture_output=True, text=True, check=True)  # noqa: S603 - our own interpreter

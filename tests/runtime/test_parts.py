@@ -11,7 +11,7 @@ from stepwell.engine.records import Kind, Status
 from stepwell.engine.waits import event_topic
 from stepwell.errors import Conflict, PortError
 from stepwell.limits import DAY_MS, HOUR_MS, MINUTE_MS
-from stepwell.runtime.driving import run_now
+from stepwell.runtime.loop.driving import run_now
 from tests.runtime.kit import World
 
 

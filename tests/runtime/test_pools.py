@@ -10,8 +10,8 @@ from stepwell.limits import HOPS
 from stepwell.local.inbox import Delivery
 from stepwell.runtime.assembly import assemble
 from stepwell.runtime.dispatch import dispatch, give_up
-from stepwell.runtime.driving import run_now
-from stepwell.runtime.loop.door import Unlimited
+from stepwell.runtime.log.door import Unlimited
+from stepwell.runtime.loop.driving import run_now
 from stepwell.runtime.ports import Lane
 from tests.runtime.kit import World
 

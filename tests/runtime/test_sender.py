@@ -11,9 +11,9 @@ import pytest
 from stepwell.definition.targets import parse_hosts
 from stepwell.limits import DAY_MS, HOUR_MS, LETTER_DELAYS_MS, LETTER_REFUSALS
 from stepwell.local.clocks import VirtualClock
-from stepwell.runtime.endpoints import Endpoint, Letter
-from stepwell.runtime.secrets import EnvironmentSecrets, SecretsByKind, base64_key
-from stepwell.runtime.sender import Fate, Sender, signatures
+from stepwell.runtime.notify.endpoints import Endpoint, Letter
+from stepwell.runtime.notify.sender import Fate, Sender, signatures
+from stepwell.runtime.steps.secrets import EnvironmentSecrets, SecretsByKind, base64_key
 from tests.api.kit import START_MS
 from tests.api.webhook_kit import ENVIRONMENT, STANDARD, WebhookWorld
 from tests.runtime.http_kit import HOST, Server, World, certificate, reply
@@ -189,7 +189,7 @@ def test_no_letter_goes_to_a_private_address_or_to_a_host_that_is_not_listed(tmp
 def test_an_endpoint_that_does_not_answer_in_time_is_tried_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("stepwell.runtime.sender.LETTER_MS", 0)
+    monkeypatch.setattr("stepwell.runtime.notify.sender.LETTER_MS", 0)
     sent = answering(tmp_path, 200)
     with sent.server:
         verdict = sent.sender.send(LETTER)

@@ -9,10 +9,10 @@ import pytest
 
 from stepwell.definition.graph import Json
 from stepwell.errors import Conflict, InvalidInput, NotFound, PortError, UserError
-from stepwell.runtime.driving import run_now
-from stepwell.runtime.messages import Wake, to_json
+from stepwell.runtime.log.messages import Wake, to_json
+from stepwell.runtime.loop.driving import run_now
 from stepwell.runtime.ports import Lane
-from stepwell.runtime.service import Start, Started
+from stepwell.runtime.starts.starting import Start, Started
 from tests.runtime.kit import NOW_MS, World, fails
 
 FLOW = """

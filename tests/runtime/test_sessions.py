@@ -11,14 +11,14 @@ from typing import Any
 import pytest
 
 from stepwell import workflow
-from stepwell.definition.functions import durable_nodes
+from stepwell.definition.durable import durable_nodes
 from stepwell.definition.graph import Durable, Graph, Step
 from stepwell.engine.actions import Outcome, RunStep, Write
 from stepwell.engine.attempts import commit
 from stepwell.engine.decide import decide
+from stepwell.engine.durable import with_operation
 from stepwell.engine.fold import fold
 from stepwell.engine.forks import Branches, parent_of
-from stepwell.engine.functions import with_operation
 from stepwell.engine.journal import LOST
 from stepwell.engine.names import Moment
 from stepwell.engine.records import (
@@ -36,10 +36,10 @@ from stepwell.engine.retry import Policy
 from stepwell.engine.token import Token
 from stepwell.engine.turns import Asked, Completed, Stuck, Suspended, Turn
 from stepwell.engine.writing import began_record
-from stepwell.runtime.driving import run_now
-from stepwell.runtime.functions.context import Context
-from stepwell.runtime.functions.sessions import Sessions
-from stepwell.runtime.logbook import ForkedParent, Standing
+from stepwell.runtime.durable.context import Context
+from stepwell.runtime.durable.sessions import Sessions
+from stepwell.runtime.log.logbook import ForkedParent, Standing
+from stepwell.runtime.loop.driving import run_now
 from stepwell.testing.kit import Run, Stepwell
 
 Start = Callable[[str], tuple[Stepwell, Run]]

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from stepwell.errors import PortError
-from stepwell.runtime.driving import run_now
-from stepwell.runtime.sweeper import Found
+from stepwell.runtime.loop.driving import run_now
+from stepwell.runtime.loop.sweeper import Found
 from tests.runtime.kit import NOW_MS, World, fails
 
 STILL_MS = 600_000

@@ -8,8 +8,8 @@ from stepwell.engine.codec import encode_record
 from stepwell.engine.records import End, Goto, Kind, Record, Status
 from stepwell.errors import EngineFault
 from stepwell.local.memory import MemoryBlobs
-from stepwell.runtime.driving import run_now
-from stepwell.runtime.telling import REMEMBERED_BYTES, Notice, Teller
+from stepwell.runtime.loop.driving import run_now
+from stepwell.runtime.notify.telling import REMEMBERED_BYTES, Notice, Teller
 from tests.runtime.kit import NOW_MS, CountingStore, World
 
 FLOW = "workflow: flow\ntimeline: [{name: a, run: python:m.a}]"

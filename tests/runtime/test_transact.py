@@ -13,9 +13,9 @@ from stepwell.engine.records import Failure
 from stepwell.engine.transact import Check, Delete, Put, Update, number_of
 from stepwell.errors import InvalidInput, PortError
 from stepwell.limits import DELIVERIES, TABLE_ITEM_BYTES, TRANSACT_DEPTH
-from stepwell.runtime.driving import run_now
-from stepwell.runtime.functions.failures import OperationFailed, TransactionRefused, raised
-from stepwell.runtime.functions.transacting import checked
+from stepwell.runtime.durable.failures import OperationFailed, TransactionRefused, raised
+from stepwell.runtime.durable.transacting import checked
+from stepwell.runtime.loop.driving import run_now
 from stepwell.runtime.ports import Lane
 from stepwell.testing.kit import Backend, Run, Stepwell, in_memory
 

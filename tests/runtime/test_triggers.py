@@ -9,8 +9,8 @@ import pytest
 
 from stepwell.engine.names import iso
 from stepwell.errors import PortError
-from stepwell.runtime.driving import run_now
-from stepwell.runtime.messages import Scheduled, from_json, to_json
+from stepwell.runtime.log.messages import Scheduled, from_json, to_json
+from stepwell.runtime.loop.driving import run_now
 from stepwell.runtime.ports import Header, Lane, RunQuery, Schedule
 from tests.runtime.kit import NOW_MS, World
 

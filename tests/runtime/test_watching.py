@@ -10,14 +10,14 @@ import pytest
 from stepwell.engine.records import Status
 from stepwell.errors import PortError
 from stepwell.limits import DAY_MS, HOUR_MS, MINUTE_MS
-from stepwell.runtime import sweeper
 from stepwell.runtime.dispatch import dispatch
-from stepwell.runtime.driving import run_now
-from stepwell.runtime.logbook import Logbook
+from stepwell.runtime.log.logbook import Logbook
+from stepwell.runtime.loop import sweeper
+from stepwell.runtime.loop.driving import run_now
+from stepwell.runtime.loop.rounds import KEPT_STRETCHES, Rounds
+from stepwell.runtime.loop.sweeper import Found, Sweeper
+from stepwell.runtime.loop.worker import Unlimited
 from stepwell.runtime.ports import Lane, RunQuery, StatusChange
-from stepwell.runtime.rounds import KEPT_STRETCHES, Rounds
-from stepwell.runtime.sweeper import Found, Sweeper
-from stepwell.runtime.worker import Unlimited
 from tests.runtime.kit import World
 
 STILL_MS = 5 * MINUTE_MS

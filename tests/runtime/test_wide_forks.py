@@ -10,7 +10,7 @@ from collections import Counter
 import pytest
 
 from stepwell.engine.records import Kind, Status
-from stepwell.runtime.driving import run_now
+from stepwell.runtime.loop.driving import run_now
 from tests.runtime.wide_forks import Peaks, handle, peaks, received, started, twice_in_any_order
 
 WIDE, NARROW = 4_000, 400

@@ -11,9 +11,9 @@ from stepwell.engine.records import Kind
 from stepwell.errors import PortError
 from stepwell.limits import MINUTE_MS
 from stepwell.runtime.dispatch import dispatch, give_up, is_exhausted
-from stepwell.runtime.driving import run_now
-from stepwell.runtime.loop.door import Unlimited
-from stepwell.runtime.messages import DeadLetter, Timer, Wake, from_json, to_json
+from stepwell.runtime.log.door import Unlimited
+from stepwell.runtime.log.messages import DeadLetter, Timer, Wake, from_json, to_json
+from stepwell.runtime.loop.driving import run_now
 from stepwell.runtime.ports import Lane
 from tests.runtime.kit import World, fails
 

@@ -17,8 +17,8 @@ from time import perf_counter, process_time
 from stepwell.limits import FORKS_KEPT
 from stepwell.local.inbox import ALL_LANES, Delivery
 from stepwell.runtime.dispatch import dispatch
-from stepwell.runtime.driving import run_now
-from stepwell.runtime.loop.door import Unlimited
+from stepwell.runtime.log.door import Unlimited
+from stepwell.runtime.loop.driving import run_now
 from tests.runtime.kit import World
 
 WIDE = """

@@ -10,7 +10,7 @@ import pytest
 import examples.subscription.test_subscription as example
 from examples.subscription.test_subscription import *  # noqa: F403 - its tests and its fixtures
 from stepwell.engine.records import Kind, Record
-from stepwell.runtime.logbook import Logbook
+from stepwell.runtime.log.logbook import Logbook
 from stepwell.testing.kit import Stepwell
 from tests.scenarios.conftest import BACKENDS
 

@@ -17,7 +17,7 @@ from stepwell.engine.fold import fold
 from stepwell.engine.records import ROOT, Called, End, Failure, Kind, Parked, Record, Resumption, Status
 from stepwell.engine.token import Token
 from stepwell.runtime.ports import Header
-from stepwell.runtime.starting import Caller
+from stepwell.runtime.starts.starting import Caller
 from tests.sim.child_programs import DEEPEST, NOWHERE
 from tests.sim.tree import is_cancel
 from tests.sim.world import World

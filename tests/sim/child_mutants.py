@@ -12,13 +12,13 @@ from unittest import mock
 from stepwell.engine.actions import Outcome, RunStep
 from stepwell.engine.children import child_id
 from stepwell.engine.records import Parked
-from stepwell.runtime import children
-from stepwell.runtime.children import Children
-from stepwell.runtime.logbook import Standing
+from stepwell.runtime.forks import children
+from stepwell.runtime.forks.children import Children
+from stepwell.runtime.log.door import Found
+from stepwell.runtime.log.logbook import Standing
 from stepwell.runtime.loop.advance import Advance
-from stepwell.runtime.loop.door import Found
 from stepwell.runtime.ports import Header
-from stepwell.runtime.starting import Caller
+from stepwell.runtime.starts.starting import Caller
 from tests.sim.doors import before_append
 
 _came, _end, _start, _tell = Children._came, Children.end, Children.start, Children.tell

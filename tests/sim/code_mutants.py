@@ -11,9 +11,9 @@ from unittest import mock
 from stepwell.engine import attempts
 from stepwell.engine.actions import Outcome
 from stepwell.engine.token import Token
-from stepwell.runtime import worker
-from stepwell.runtime.coordinator import Coordinator
-from stepwell.runtime.messages import Deployed, Message
+from stepwell.runtime.log.messages import Deployed, Message
+from stepwell.runtime.loop import worker
+from stepwell.runtime.loop.coordinator import Coordinator
 
 _commit = attempts.commit
 _handle = Coordinator.handle

@@ -12,9 +12,10 @@ from stepwell.engine.join import indexes_of
 from stepwell.engine.needs import knowing, view_of
 from stepwell.engine.records import Fork
 from stepwell.engine.token import Branch, Token
-from stepwell.runtime import forking, logbook
-from stepwell.runtime.forking import Forking
-from stepwell.runtime.logbook import ForkedParent, Standing
+from stepwell.runtime.forks import forking
+from stepwell.runtime.forks.forking import Forking
+from stepwell.runtime.log import logbook
+from stepwell.runtime.log.logbook import ForkedParent, Standing
 
 _following = Forking._following
 _knowing = knowing

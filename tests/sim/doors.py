@@ -9,9 +9,9 @@ from unittest import mock
 
 from stepwell.engine.actions import Write
 from stepwell.engine.inputs import StepEnded, Woken
-from stepwell.runtime.logbook import Standing
+from stepwell.runtime.log.door import Answer, Door
+from stepwell.runtime.log.logbook import Standing
 from stepwell.runtime.loop.advance import Advance
-from stepwell.runtime.loop.door import Answer, Door
 
 OF_WORKERS = (Woken, StepEnded)
 _put, _settle = Door.put, Advance.settle

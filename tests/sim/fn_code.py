@@ -13,10 +13,10 @@ from zlib import crc32
 from stepwell.definition.authoring import WORKFLOW_MARK, Retry
 from stepwell.engine.records import Failure
 from stepwell.errors import Cancelled
-from stepwell.runtime.functions.context import Context
-from stepwell.runtime.functions.failures import OperationFailed
-from stepwell.runtime.functions.sessions import Sessions
-from stepwell.runtime.logbook import Logbook, Standing
+from stepwell.runtime.durable.context import Context
+from stepwell.runtime.durable.failures import OperationFailed
+from stepwell.runtime.durable.sessions import Sessions
+from stepwell.runtime.log.logbook import Logbook, Standing
 
 CANNOT_IMPORT = Failure("ImportError", "step", "a module that was deployed in pieces", data={"code": "python:sim"})
 Statement = Mapping[str, Any]

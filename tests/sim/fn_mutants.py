@@ -17,9 +17,9 @@ from stepwell.engine.journal import Entry
 from stepwell.engine.records import CleanUp, Kind, Record
 from stepwell.engine.session import Session
 from stepwell.engine.token import Token
-from stepwell.runtime.functions import sessions
-from stepwell.runtime.functions.sessions import Sessions
-from stepwell.runtime.loop.door import Answer, Door
+from stepwell.runtime.durable import sessions
+from stepwell.runtime.durable.sessions import Sessions
+from stepwell.runtime.log.door import Answer, Door
 
 _of_join = engine_effects._of_join
 _record = writing.record

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from stepwell.definition.functions import durable_nodes
+from stepwell.definition.durable import durable_nodes
 from stepwell.definition.graph import Durable as Function
 from stepwell.definition.graph import EventSettings, Graph
 from stepwell.engine.actions import Outcome

@@ -15,9 +15,9 @@ from stepwell.engine.records import End, Goto, Kind, Record
 from stepwell.engine.turns import Completed, ContinueAs, Failed, Suspended, Turn
 from stepwell.engine.waits.code import CODE
 from stepwell.local.memory import MemoryBlobs
-from stepwell.runtime.driving import run_now
-from stepwell.runtime.functions.sessions import Sessions
-from stepwell.runtime.logbook import Logbook, Standing
+from stepwell.runtime.durable.sessions import Sessions
+from stepwell.runtime.log.logbook import Logbook, Standing
+from stepwell.runtime.loop.driving import run_now
 from stepwell.runtime.ports import Ports
 from tests.sim.fn_code import Code, InTurn
 from tests.sim.fn_shapes import kind_of

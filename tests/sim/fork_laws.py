@@ -15,7 +15,7 @@ from stepwell.engine.join import arrival_of, joined_record
 from stepwell.engine.names import Moment
 from stepwell.engine.records import ROOT, CleanUp, Fork, Kind, Record
 from stepwell.engine.token import Token
-from stepwell.runtime.logbook import run_info
+from stepwell.runtime.log.logbook import run_info
 from tests.sim.tree import Logs, Opened, all_forks, ancestry, completed, fired, forks_of, is_cancel
 from tests.sim.world import World
 

@@ -12,11 +12,11 @@ from stepwell.engine import join
 from stepwell.engine.effects import Open
 from stepwell.engine.inputs import JoinCompleted
 from stepwell.local.memory_store import MemoryStore
-from stepwell.runtime import forking
-from stepwell.runtime.forking import Forking
-from stepwell.runtime.logbook import ForkedParent, Standing
+from stepwell.runtime.forks import forking
+from stepwell.runtime.forks.forking import Forking
+from stepwell.runtime.log.door import Answer, Door
+from stepwell.runtime.log.logbook import ForkedParent, Standing
 from stepwell.runtime.loop.advance import Advance
-from stepwell.runtime.loop.door import Answer, Door
 from tests.sim.doors import before_append
 
 _put, _settle = Door.put, Advance.settle

@@ -13,7 +13,7 @@ from stepwell.engine.fold import fold
 from stepwell.engine.records import ROOT, Arm, CleanUp, Goto, Kind, Record
 from stepwell.engine.token import Token
 from stepwell.errors import ExpressionError
-from stepwell.runtime.messages import DeadLetter, Wake, from_json
+from stepwell.runtime.log.messages import DeadLetter, Wake, from_json
 from stepwell.runtime.ports import Event
 from tests.sim.child_laws import laws_of_children, laws_of_quiet_children
 from tests.sim.code_laws import laws_of_code, laws_of_quiet_code

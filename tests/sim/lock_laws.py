@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from stepwell.engine.records import Compensate, End, Fork, Goto, Kind, Record
-from stepwell.runtime.messages import Wake
+from stepwell.runtime.log.messages import Wake
 from tests.sim.world import World
 
 _FOREVER = 10**12

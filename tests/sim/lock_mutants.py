@@ -14,8 +14,8 @@ from stepwell.engine.effects import ReleaseLocks
 from stepwell.engine.locks import Claim
 from stepwell.engine.records import Kind, Record, Status
 from stepwell.engine.token import Locks as Held
-from stepwell.runtime.locks import Locks
-from stepwell.runtime.logbook import Standing
+from stepwell.runtime.log.logbook import Standing
+from stepwell.runtime.waits.locks import Locks
 
 _let_go = Locks._let_go
 _lets_go = engine_locks._lets_go

@@ -15,15 +15,15 @@ from stepwell.engine.actions import Write
 from stepwell.engine.effects import Register
 from stepwell.engine.waits import run_of
 from stepwell.local.memory_store import MemoryStore
-from stepwell.runtime import worker
-from stepwell.runtime.alarms import Alarms
-from stepwell.runtime.coordinator import Coordinator
-from stepwell.runtime.logbook import Standing
+from stepwell.runtime.log.alarms import Alarms
+from stepwell.runtime.log.door import Answer, Door
+from stepwell.runtime.log.logbook import Standing
+from stepwell.runtime.log.messages import Publish, Wake, to_json
+from stepwell.runtime.loop import worker
 from stepwell.runtime.loop.advance import Advance
-from stepwell.runtime.loop.door import Answer, Door
-from stepwell.runtime.messages import Publish, Wake, to_json
+from stepwell.runtime.loop.coordinator import Coordinator
+from stepwell.runtime.loop.worker import Worker
 from stepwell.runtime.ports import Lane, Saved, StatusChange, Waiter
-from stepwell.runtime.worker import Worker
 from tests.sim.child_mutants import OF_CHILDREN
 from tests.sim.code_mutants import OF_CODE
 from tests.sim.dag_mutants import OF_DAGS

@@ -13,11 +13,11 @@ from stepwell.engine import fold as engine_fold
 from stepwell.engine.actions import Drop, Write
 from stepwell.engine.inputs import EventOffered, TimerFired
 from stepwell.engine.records import Kind, Record
-from stepwell.runtime.coordinator import Coordinator
-from stepwell.runtime.logbook import Standing
+from stepwell.runtime.log.door import Answer, Door
+from stepwell.runtime.log.logbook import Standing
+from stepwell.runtime.log.messages import Timer
 from stepwell.runtime.loop.advance import Advance
-from stepwell.runtime.loop.door import Answer, Door
-from stepwell.runtime.messages import Timer
+from stepwell.runtime.loop.coordinator import Coordinator
 
 _fire = Coordinator.fire
 _put = Door.put

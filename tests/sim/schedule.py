@@ -14,12 +14,12 @@ from stepwell.engine.table import Phase
 from stepwell.engine.waits import event_topic, run_topic
 from stepwell.errors import EngineFault, NewerFormat, NotFound, PortError, UserError
 from stepwell.limits import FORK_CHUNK, PAGE_BRANCHES
-from stepwell.runtime import children
 from stepwell.runtime.dispatch import dispatch, give_up, is_exhausted
-from stepwell.runtime.loop.door import Unlimited
-from stepwell.runtime.messages import Deployed, Publish, to_json
+from stepwell.runtime.forks import children
+from stepwell.runtime.log.door import Unlimited
+from stepwell.runtime.log.messages import Deployed, Publish, to_json
 from stepwell.runtime.ports import Event, Lane
-from stepwell.runtime.service import Start
+from stepwell.runtime.starts.starting import Start
 from tests.sim.child_programs import DEEPEST, make_family
 from tests.sim.code_laws import with_bad_deploys
 from tests.sim.fn_programs import make_durable

@@ -14,10 +14,10 @@ from stepwell.engine.names import Moment, Undo
 from stepwell.engine.records import Kind, Pause, Record, RetryAt
 from stepwell.engine.token import Token
 from stepwell.local.memory_store import MemoryStore
-from stepwell.runtime import rollback
-from stepwell.runtime.logbook import ForkedParent, Logbook, Standing
+from stepwell.runtime.forks import rollback
+from stepwell.runtime.forks.rollback import BeforePage, Rollback
+from stepwell.runtime.log.logbook import ForkedParent, Logbook, Standing
 from stepwell.runtime.ports import Saved
-from stepwell.runtime.rollback import BeforePage, Rollback
 
 _append = MemoryStore.append
 _folded, _of_fork = Logbook._folded, Rollback._of_fork

@@ -19,8 +19,8 @@ from stepwell import limits
 from stepwell.engine import codec, formats
 from stepwell.engine.records import Record
 from stepwell.engine.token import Token
-from stepwell.runtime import messages
-from stepwell.runtime.messages import Message, Wake
+from stepwell.runtime.log import messages
+from stepwell.runtime.log.messages import Message, Wake
 
 T = TypeVar("T")
 

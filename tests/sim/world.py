@@ -22,8 +22,8 @@ from stepwell.limits import FORKS_KEPT
 from stepwell.local.memory import MemoryBlobs, MemoryStore
 from stepwell.runtime.assembly import Assembly, assemble
 from stepwell.runtime.catalog import Catalog
-from stepwell.runtime.logbook import Logbook, Standing
-from stepwell.runtime.messages import Publish, from_json, to_json
+from stepwell.runtime.log.logbook import Logbook, Standing
+from stepwell.runtime.log.messages import Publish, from_json, to_json
 from stepwell.runtime.ports import Consumed, Event, Lane, Ports
 from tests.sim.fn_code import CANNOT_IMPORT
 from tests.sim.fn_programs import workers_of

@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 
 from stepwell.errors import Conflict, InvalidInput, NotFound, PortError
-from stepwell.runtime.driving import run_now
-from stepwell.runtime.messages import Update
+from stepwell.runtime.calls.updates import Answered
+from stepwell.runtime.log.messages import Update
+from stepwell.runtime.loop.driving import run_now
 from stepwell.runtime.ports import Consumed
-from stepwell.runtime.updates import Answered
 from stepwell.testing.kit import Run, Stepwell, UpdateFailed
 
 CODE = """

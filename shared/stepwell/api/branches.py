@@ -18,8 +18,8 @@ from stepwell.engine.names import iso, node_of
 from stepwell.engine.records import Status
 from stepwell.engine.token import Token
 from stepwell.limits import PAGE_ITEMS_MAX
-from stepwell.runtime.logbook import Standing
-from stepwell.runtime.service import Service
+from stepwell.runtime.calls.service import Service
+from stepwell.runtime.log.logbook import Standing
 
 BRANCHES_LOOKED_AT = 2_000  # for one page of those of a status: a query for each hundred
 _MAY_BE_UNDONE = frozenset({Status.COMPENSATING, Status.COMPENSATED, Status.FAILED})

@@ -10,8 +10,8 @@ from stepwell.api.states import waiting_tokens
 from stepwell.engine.children import DETACHED, child_id
 from stepwell.engine.token import StepView, Token
 from stepwell.limits import CHILD_STATUSES
-from stepwell.runtime.logbook import Standing
-from stepwell.runtime.service import Service
+from stepwell.runtime.calls.service import Service
+from stepwell.runtime.log.logbook import Standing
 
 Statuses = Mapping[str, str]  # of child runs, by their ids
 

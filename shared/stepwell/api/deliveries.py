@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing_extensions import TypedDict
 
 from stepwell.engine.names import iso
-from stepwell.runtime.deliveries import Listed
+from stepwell.runtime.notify.deliveries import Listed
 
 
 class DeliveryView(TypedDict):

@@ -29,7 +29,7 @@ from stepwell.engine.table import Phase
 from stepwell.engine.token import Token
 from stepwell.engine.waits import kind as waits
 from stepwell.engine.writing import deadline_ms
-from stepwell.runtime.logbook import Standing
+from stepwell.runtime.log.logbook import Standing
 
 
 class Waker(TypedDict):

@@ -11,7 +11,7 @@ from stepwell.definition.graph import END, Graph, Json, Node, Rule
 from stepwell.engine.children import DETACHED
 from stepwell.engine.names import node_of
 from stepwell.engine.records import Status
-from stepwell.runtime.logbook import Standing
+from stepwell.runtime.log.logbook import Standing
 
 
 class NodeView(TypedDict):

@@ -12,8 +12,8 @@ from stepwell.engine.records import RunInfo
 from stepwell.engine.token import Token
 from stepwell.errors import InvalidInput
 from stepwell.limits import PAGE_ITEMS_MAX
-from stepwell.runtime.logbook import run_info
-from stepwell.runtime.service import Service
+from stepwell.runtime.calls.service import Service
+from stepwell.runtime.log.logbook import run_info
 
 _BEFORE_ALL = (-2, 0)
 

@@ -27,7 +27,7 @@ from stepwell.api.openapi import document
 from stepwell.api.problems import problem, problem_answer
 from stepwell.api.requests import body_bytes, identity_of
 from stepwell.runtime.assembly import Assembly
-from stepwell.runtime.driving import run_now
+from stepwell.runtime.loop.driving import run_now
 
 ROUTES: tuple[Route, ...] = (
     *STARTING_ROUTES,

@@ -6,7 +6,7 @@ from typing_extensions import TypedDict
 
 from stepwell.definition.graph import Json
 from stepwell.engine.names import iso
-from stepwell.runtime.schedules import Known, next_ms
+from stepwell.runtime.starts.schedules import Known, next_ms
 
 NEXT_TIMES = 3
 

@@ -10,7 +10,7 @@ from stepwell.engine.names import Undo, node_of
 from stepwell.engine.records import Failure, Fork, Kind, Status
 from stepwell.engine.table import Phase
 from stepwell.engine.token import Token, Undoing
-from stepwell.runtime.logbook import Standing
+from stepwell.runtime.log.logbook import Standing
 
 
 def status_of(at: Standing) -> Status:

@@ -27,10 +27,10 @@ from stepwell.definition.graph import Json
 from stepwell.engine.names import iso, node_of, state_of
 from stepwell.engine.records import Status
 from stepwell.engine.token import StepView, Token
-from stepwell.runtime.logbook import Standing
+from stepwell.runtime.calls.service import Service
+from stepwell.runtime.log.logbook import Standing
 from stepwell.runtime.ports import Header
-from stepwell.runtime.service import Service
-from stepwell.runtime.starting import Caller
+from stepwell.runtime.starts.starting import Caller
 
 RESULT_TYPES = {
     Status.COMPLETED: "success",

@@ -13,7 +13,7 @@ from stepwell.engine.table import Phase
 from stepwell.engine.waits.children import AGENT
 from stepwell.engine.waits.kind import kind_named
 from stepwell.errors import InvalidInput
-from stepwell.runtime.logbook import Standing
+from stepwell.runtime.log.logbook import Standing
 
 SAME = "*"  # the phase itself
 

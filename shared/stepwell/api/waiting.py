@@ -16,8 +16,8 @@ from stepwell.engine.approvals import asked, open_approval
 from stepwell.engine.records import Parked
 from stepwell.engine.token import Token
 from stepwell.engine.waits.approval import has_votes, votes_of
-from stepwell.runtime.callbacks import wait_callback
-from stepwell.runtime.links import ApprovalLink, CallbackLink, Links
+from stepwell.runtime.calls.callbacks import wait_callback
+from stepwell.runtime.calls.links import ApprovalLink, CallbackLink, Links
 
 if TYPE_CHECKING:
     from stepwell.api.requests import Identity  # which brings pydantic along

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 from stepwell.definition.graph import Json
 from stepwell.errors import EngineFault, PortError
-from stepwell.runtime.jsontext import decode
+from stepwell.runtime.stores.jsontext import decode
 
 _logger = logging.getLogger("stepwell.queues")
 

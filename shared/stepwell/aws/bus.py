@@ -10,8 +10,8 @@ from typing import Any
 
 from stepwell.aws.calls import BUSY, Retry
 from stepwell.aws.protocols import EventsClient
-from stepwell.runtime.jsontext import encode
-from stepwell.runtime.telling import Notice, notice_json, without_data
+from stepwell.runtime.notify.telling import Notice, notice_json, without_data
+from stepwell.runtime.stores.jsontext import encode
 
 SOURCE = "stepwell"
 BATCH_EVENTS = 10

@@ -20,11 +20,11 @@ from stepwell.aws.wiring import Deployed, open_aws, open_clients
 from stepwell.errors import PortError, UserError
 from stepwell.limits import DELIVERIES
 from stepwell.runtime.assembly import Assembly
-from stepwell.runtime.clocks import RealClock
 from stepwell.runtime.dispatch import put_off
-from stepwell.runtime.driving import run_now
+from stepwell.runtime.loop.driving import run_now
 from stepwell.runtime.ports import Clock, Lane
-from stepwell.runtime.worker import Steps
+from stepwell.runtime.steps.port import Steps
+from stepwell.runtime.stores.clocks import RealClock
 from stepwell.settings import Deployment, read_deployment
 
 _logger = logging.getLogger("stepwell.queues")

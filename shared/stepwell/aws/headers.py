@@ -37,9 +37,9 @@ from stepwell.aws.items import (
 from stepwell.aws.protocols import Item
 from stepwell.aws.table import OnTable, Table
 from stepwell.errors import PortError
-from stepwell.runtime.blobs import of_run
-from stepwell.runtime.jsontext import encode
 from stepwell.runtime.ports import Header, StatusChange
+from stepwell.runtime.stores.blobs import of_run
+from stepwell.runtime.stores.jsontext import encode
 
 HEADER_BYTES = 900  # with its input; leaves room in a write unit for what a wait adds
 

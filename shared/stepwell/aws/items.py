@@ -14,9 +14,9 @@ from stepwell.aws.protocols import Item
 from stepwell.engine.formats import KEY, OLDEST
 from stepwell.engine.records import Status, Topic
 from stepwell.limits import SECOND_MS
-from stepwell.runtime.answers import opened
-from stepwell.runtime.jsontext import decode, encode
 from stepwell.runtime.ports import Event, Header, StatusChange, Waiter
+from stepwell.runtime.stores.answers import opened
+from stepwell.runtime.stores.jsontext import decode, encode
 
 EXPIRES = "expires"  # the table's TTL attribute, in seconds
 _TEXTS = ("workflow", "version", "fingerprint", "parent", "waiting_for", "waiting_node")

@@ -20,7 +20,7 @@ import zlib
 from stepwell.aws.protocols import Item
 from stepwell.engine.records import TERMINAL, Status, Topic
 from stepwell.errors import InvalidInput
-from stepwell.runtime.answers import LATEST_MS
+from stepwell.runtime.stores.answers import LATEST_MS
 
 PARTITION, SORT = "pk", "sk"
 PARTITION_BRANCHES = 100  # that share a partition: a part of each key that was ever written, so it never changes

@@ -14,9 +14,9 @@ from stepwell.aws.calls import Retry
 from stepwell.aws.protocols import SqsClient
 from stepwell.aws.sqs_queue import BATCH_ENTRIES, DELAY_SECONDS
 from stepwell.limits import SECOND_MS
-from stepwell.runtime.endpoints import Endpoint, Letter, letter_json
-from stepwell.runtime.jsontext import encode
+from stepwell.runtime.notify.endpoints import Endpoint, Letter, letter_json
 from stepwell.runtime.ports import Clock
+from stepwell.runtime.stores.jsontext import encode
 
 
 class LetterQueue:

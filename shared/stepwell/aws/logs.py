@@ -10,9 +10,9 @@ from stepwell.aws.calls import Refused
 from stepwell.aws.items import EXPIRES, number, text
 from stepwell.aws.protocols import Item
 from stepwell.aws.table import OnTable, numbers
-from stepwell.runtime.blobs import of_run
-from stepwell.runtime.logbook import claim_of
+from stepwell.runtime.log.logbook import claim_of
 from stepwell.runtime.ports import Loaded, Saved
+from stepwell.runtime.stores.blobs import of_run
 
 _PAGE_RECORDS = 1_000  # asked for at once where a limit is given
 _LAST_SLOT = 10**10 - 1

@@ -16,10 +16,10 @@ from stepwell.aws.logs import Logs
 from stepwell.aws.table import Table, numbers
 from stepwell.engine.records import Topic
 from stepwell.errors import PortError
-from stepwell.runtime.answers import too_many_pending
-from stepwell.runtime.blobs import for_time
-from stepwell.runtime.jsontext import encode
 from stepwell.runtime.ports import Consumed, Event, Waiter
+from stepwell.runtime.stores.answers import too_many_pending
+from stepwell.runtime.stores.blobs import for_time
+from stepwell.runtime.stores.jsontext import encode
 
 _EVENTS = "pk = :pk AND begins_with(sk, :kind)"
 _PENDING = "attribute_not_exists(consumed_by) AND expires_ms > :now_ms"

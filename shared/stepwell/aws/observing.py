@@ -20,9 +20,9 @@ from stepwell.engine.actions import Outcome
 from stepwell.engine.records import Record
 from stepwell.engine.retry import Policy
 from stepwell.errors import EngineFault, NewerFormat
-from stepwell.runtime.logbook import Logbook, Standing
-from stepwell.runtime.messages import DeadLetter, Deployed, Message, Publish, Scheduled, from_json
-from stepwell.runtime.worker import StepCall, Steps, WriteRecord
+from stepwell.runtime.log.logbook import Logbook, Standing
+from stepwell.runtime.log.messages import DeadLetter, Deployed, Message, Publish, Scheduled, from_json
+from stepwell.runtime.steps.port import StepCall, Steps, WriteRecord
 
 _logger = logging.getLogger("stepwell.worker")
 

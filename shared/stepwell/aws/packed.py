@@ -13,7 +13,7 @@ PACKED_FILE = "workflows.json"
 
 
 def read_packed(root: Path) -> Mapping[str, Json]:
-    """What `stepwell.runtime.pack` wrote at deployment. Raises EngineFault when it is not there."""
+    """What `stepwell.runtime.starts.pack` wrote at deployment. Raises EngineFault when it is not there."""
     try:
         packed: Mapping[str, Json] = json.loads((root / PACKED_FILE).read_text(encoding="utf-8"))
     except FileNotFoundError as error:

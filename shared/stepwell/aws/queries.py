@@ -13,7 +13,7 @@ from stepwell.definition.graph import Json
 from stepwell.errors import Conflict, InvalidInput, NotFound, PortError, UserError
 from stepwell.limits import ANSWER_BYTES
 from stepwell.runtime.assembly import Assembly
-from stepwell.runtime.driving import run_now
+from stepwell.runtime.loop.driving import run_now
 from stepwell.runtime.steps.failures import CallError
 from stepwell.runtime.steps.lambdas import Invoker
 

@@ -14,7 +14,7 @@ from aws_lambda_powertools.metrics import EphemeralMetrics, MetricUnit
 from stepwell.aws.observing import NAMESPACE
 from stepwell.engine.records import Status
 from stepwell.limits import SECOND_MS
-from stepwell.runtime.telling import Notice
+from stepwell.runtime.notify.telling import Notice
 
 _COUNTED = {"run.started": "RunsStarted", "step.failed": "StepFailures", "step.retry_scheduled": "StepRetries"}
 _FAILED = frozenset({Status.FAILED, Status.TIMED_OUT})

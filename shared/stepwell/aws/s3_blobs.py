@@ -12,8 +12,8 @@ from botocore.exceptions import ClientError
 from stepwell.aws.calls import Retry, code_of
 from stepwell.aws.protocols import S3Client
 from stepwell.errors import PortError
-from stepwell.runtime.blobs import check_blob, checked_owner, place_of, reference_of
 from stepwell.runtime.ports import BROKEN_BLOB
+from stepwell.runtime.stores.blobs import check_blob, checked_owner, place_of, reference_of
 
 _NOT_THERE = {"NoSuchKey", "AccessDenied"}  # the latter is what a reader hears that may not list the bucket
 

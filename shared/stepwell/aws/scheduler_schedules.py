@@ -17,8 +17,8 @@ from stepwell.aws.protocols import SchedulerClient
 from stepwell.aws.scheduler_timers import Schedules
 from stepwell.definition.graph import Json
 from stepwell.definition.timetable import Rate, parse_schedule
-from stepwell.runtime.jsontext import encode
 from stepwell.runtime.ports import Schedule
+from stepwell.runtime.stores.jsontext import encode
 
 
 class SchedulerSchedules:

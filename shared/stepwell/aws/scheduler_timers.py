@@ -20,8 +20,8 @@ from stepwell.aws.protocols import SchedulerClient
 from stepwell.aws.queues import Queues
 from stepwell.definition.graph import Json
 from stepwell.limits import MINUTE_MS, SECOND_MS
-from stepwell.runtime.jsontext import encode
 from stepwell.runtime.ports import Clock, Lane, Queue
+from stepwell.runtime.stores.jsontext import encode
 
 LEAD_MS = 2 * MINUTE_MS  # the Scheduler's own minute, and one for the way through the queue
 NEAR_MS = 10 * MINUTE_MS  # nearer than this the queue's own delay is used

@@ -13,9 +13,9 @@ from stepwell.aws.protocols import SecretsManagerClient, SsmClient
 from stepwell.definition.graph import Json
 from stepwell.errors import PortError
 from stepwell.limits import MINUTE_MS
-from stepwell.runtime.links import Links, keys_in
+from stepwell.runtime.calls.links import Links, keys_in
 from stepwell.runtime.ports import Clock
-from stepwell.runtime.secrets import MISSING, EnvironmentSecrets, Secrets, SecretsByKind
+from stepwell.runtime.steps.secrets import MISSING, EnvironmentSecrets, Secrets, SecretsByKind
 from stepwell.settings import Deployment, environment
 
 _ABSENT = frozenset({"ResourceNotFoundException", "ParameterNotFound"})

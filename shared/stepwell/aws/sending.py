@@ -14,9 +14,9 @@ from stepwell.aws.packed import read_packed
 from stepwell.aws.secrets import secrets_of
 from stepwell.definition.targets import parse_hosts
 from stepwell.errors import UserError
-from stepwell.runtime.clocks import RealClock
-from stepwell.runtime.endpoints import endpoints_of, letter_of
-from stepwell.runtime.sender import Fate, Sender
+from stepwell.runtime.notify.endpoints import endpoints_of, letter_of
+from stepwell.runtime.notify.sender import Fate, Sender
+from stepwell.runtime.stores.clocks import RealClock
 from stepwell.settings import read_deployment
 
 _logger = logging.getLogger("stepwell.webhooks")

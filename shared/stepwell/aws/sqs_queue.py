@@ -11,8 +11,8 @@ from stepwell.aws.queues import Queues
 from stepwell.definition.graph import Json
 from stepwell.errors import EngineFault, InvalidInput
 from stepwell.limits import SECOND_MS
-from stepwell.runtime.jsontext import encode
 from stepwell.runtime.ports import Clock, Lane
+from stepwell.runtime.stores.jsontext import encode
 
 DELAY_SECONDS = 900  # the most SQS takes
 MESSAGE_BYTES = 1_048_576

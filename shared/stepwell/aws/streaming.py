@@ -22,13 +22,13 @@ from stepwell.aws.s3_snapshots import S3Snapshots
 from stepwell.aws.wiring import Deployed
 from stepwell.definition.graph import Json
 from stepwell.errors import EngineFault, NewerFormat, PortError, UserError
-from stepwell.runtime.blobs import of_run
-from stepwell.runtime.endpoints import endpoints_of
-from stepwell.runtime.forked import forks_of
-from stepwell.runtime.letters import letters_of
+from stepwell.runtime.calls.snapshots import Snapshots, View
+from stepwell.runtime.forks.forked import forks_of
+from stepwell.runtime.notify.endpoints import endpoints_of
+from stepwell.runtime.notify.letters import letters_of
+from stepwell.runtime.notify.telling import Notice, Teller
 from stepwell.runtime.ports import Blobs
-from stepwell.runtime.snapshots import Snapshots, View
-from stepwell.runtime.telling import Notice, Teller
+from stepwell.runtime.stores.blobs import of_run
 
 _logger = logging.getLogger("stepwell.stream")
 

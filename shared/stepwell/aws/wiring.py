@@ -30,12 +30,12 @@ from stepwell.engine.retry import Policy
 from stepwell.errors import EngineFault, UserError
 from stepwell.runtime.assembly import Assembly, assemble
 from stepwell.runtime.catalog import Catalog
-from stepwell.runtime.clocks import RealClock
-from stepwell.runtime.ids import new_id
-from stepwell.runtime.logbook import Logbook, Standing
-from stepwell.runtime.pack import unpack
+from stepwell.runtime.log.logbook import Logbook, Standing
 from stepwell.runtime.ports import Clock, Ports
-from stepwell.runtime.worker import StepCall, Steps, WriteRecord
+from stepwell.runtime.starts.ids import new_id
+from stepwell.runtime.starts.pack import unpack
+from stepwell.runtime.steps.port import StepCall, Steps, WriteRecord
+from stepwell.runtime.stores.clocks import RealClock
 from stepwell.settings import Deployment
 
 

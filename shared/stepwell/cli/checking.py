@@ -47,18 +47,18 @@ def check(
 def check_path(path: Path) -> tuple[int, Sequence[Problem]]:
     """How many definitions a file or folder has, and their problems."""
     if path.is_dir():
-        from stepwell.runtime.folder import load_folder  # noqa: PLC0415 - with the compiler
+        from stepwell.runtime.starts.folder import load_folder  # noqa: PLC0415 - with the compiler
 
         loaded = load_folder(path)
         return loaded.count, loaded.problems
     if path.suffix == ".py" and path.is_file():
-        from stepwell.runtime.folder import check_module  # noqa: PLC0415 - with the compiler
+        from stepwell.runtime.starts.folder import check_module  # noqa: PLC0415 - with the compiler
 
         return check_module(path)
     from stepwell.definition.webhooks import FILES, check_webhooks  # noqa: PLC0415 - with the compiler
 
     if path.name in FILES:
-        from stepwell.runtime.telling import TOLD  # noqa: PLC0415 - with the engine
+        from stepwell.runtime.notify.telling import TOLD  # noqa: PLC0415 - with the engine
 
         return 0, check_webhooks(read_definition(path), str(path), types=TOLD).problems
     from stepwell.definition.called import unknown_workflows  # noqa: PLC0415 - with the compiler

@@ -93,7 +93,7 @@ def carry_out(order: Order, *, identify: Identify | None = None, run: Run = run_
 
 def checked(folder: Path) -> Sequence[str]:
     """The names of the folder's workflows; exits with 1, as `stepwell check`, when they have errors."""
-    from stepwell.runtime.folder import load_folder  # noqa: PLC0415 - with the compiler
+    from stepwell.runtime.starts.folder import load_folder  # noqa: PLC0415 - with the compiler
 
     loaded = load_folder(folder)
     print_problems(loaded.problems, stderr=True)

@@ -27,9 +27,9 @@ from stepwell.limits import WAIT_ANSWER_SECONDS
 from stepwell.local.dev import EXIT_USAGE, Server, listen, log_to_stderr, url_of
 from stepwell.local.folder import claim_folder
 from stepwell.local.gateway import Gateway
-from stepwell.runtime.clocks import RealClock
-from stepwell.runtime.folder import load_webhooks
-from stepwell.runtime.secrets import Secrets, SecretsByKind
+from stepwell.runtime.starts.folder import load_webhooks
+from stepwell.runtime.steps.secrets import Secrets, SecretsByKind
+from stepwell.runtime.stores.clocks import RealClock
 
 log = logging.getLogger("stepwell.dev")
 

@@ -14,9 +14,9 @@ from stepwell.definition.checks import check_graph, check_steps_read, lint
 from stepwell.definition.common import MODES, Context, check_name
 from stepwell.definition.compensation import check_listed, compensate_on, lint_compensation
 from stepwell.definition.dag import check_dag, compile_steps, dag_of, start_node
+from stepwell.definition.durable import compile_function
 from stepwell.definition.events import Setting, events_of, settings_at
 from stepwell.definition.forks import check_forks
-from stepwell.definition.functions import compile_function
 from stepwell.definition.graph import Graph, Json, Node
 from stepwell.definition.locks import lock_of
 from stepwell.definition.nodes import compile_nodes, start_of

@@ -1,7 +1,7 @@
 """Checks the text of a `webhooks.yaml`: what is in it as plain data, and every mistake with its place.
 
-What was checked is read again by `stepwell.api.webhooks.sources` and `stepwell.runtime.endpoints`, without YAML and
-without checks.
+What was checked is read again by `stepwell.api.webhooks.sources` and `stepwell.runtime.notify.endpoints`, without
+YAML and without checks.
 """
 
 from __future__ import annotations

@@ -6,7 +6,8 @@ Deciding twice, from the same log at the same moment, decides the same.
 from __future__ import annotations
 
 from stepwell.definition.authoring import StepDefaults
-from stepwell.engine import approvals, functions, receiving
+from stepwell.engine import approvals, receiving
+from stepwell.engine import durable as functions
 from stepwell.engine.actions import Action, AskFunction, Drop, Outcome, PickUp, Refuse, Rest, RunStep, Write
 from stepwell.engine.attempts import commit, lost_record, run_step
 from stepwell.engine.compensation import undo_next

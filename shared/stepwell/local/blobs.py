@@ -11,8 +11,8 @@ from pathlib import Path
 from stepwell.errors import PortError
 from stepwell.limits import BLOB_DAYS, DAY_MS, SECOND_MS
 from stepwell.local.folder import make_private
-from stepwell.runtime.blobs import check_blob, checked_owner, place_of, reference_of
 from stepwell.runtime.ports import BROKEN_BLOB
+from stepwell.runtime.stores.blobs import check_blob, checked_owner, place_of, reference_of
 
 
 class FolderBlobs:

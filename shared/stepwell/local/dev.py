@@ -30,8 +30,8 @@ from stepwell.local.reloading import Reloader, tell_problems
 from stepwell.local.ticker import Ticker
 from stepwell.local.webhooks import LocalWebhooks
 from stepwell.local.wiring import Local, open_local
-from stepwell.runtime.driving import run_now
-from stepwell.runtime.folder import Folder, load_folder
+from stepwell.runtime.loop.driving import run_now
+from stepwell.runtime.starts.folder import Folder, load_folder
 from stepwell.settings import environment, read_settings
 
 log = logging.getLogger("stepwell.dev")

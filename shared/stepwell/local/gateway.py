@@ -26,7 +26,7 @@ from stepwell.api.problems import problem, refused
 from stepwell.api.requests import too_large
 from stepwell.limits import BODY_BYTES, OPEN_CALLS_BURST, OPEN_CALLS_PER_SECOND, SECOND_MS
 from stepwell.local.throttle import TokenBucket
-from stepwell.runtime.driving import Pause, run_to_pause
+from stepwell.runtime.loop.driving import Pause, run_to_pause
 
 Scope: TypeAlias = MutableMapping[str, Any]
 Message: TypeAlias = MutableMapping[str, Any]

@@ -7,8 +7,8 @@ from heapq import heappop, heappush
 
 from stepwell.definition.graph import Json
 from stepwell.local.inbox import ALL_LANES, TIMER_NAME_KEPT_MS, Delivery
-from stepwell.runtime.jsontext import decode, encode
 from stepwell.runtime.ports import Clock, Lane
+from stepwell.runtime.stores.jsontext import decode, encode
 
 
 class _Message:

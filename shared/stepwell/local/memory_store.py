@@ -18,8 +18,6 @@ from stepwell.engine.records import Status, Topic
 from stepwell.engine.transact import Refusal, TableWrite
 from stepwell.local.notes import MemoryNotes
 from stepwell.local.user_items import MemoryItems, changes_of
-from stepwell.runtime.answers import decode_cursor, due_page, encode_cursor, fits, opened, too_many_pending
-from stepwell.runtime.jsontext import decode, encode
 from stepwell.runtime.ports import (
     Consumed,
     Event,
@@ -31,6 +29,8 @@ from stepwell.runtime.ports import (
     StatusChange,
     Waiter,
 )
+from stepwell.runtime.stores.answers import decode_cursor, due_page, encode_cursor, fits, opened, too_many_pending
+from stepwell.runtime.stores.jsontext import decode, encode
 
 
 class _Log:

@@ -20,12 +20,12 @@ from stepwell.local.database import Database
 from stepwell.local.inbox import ALL_LANES, Delivery
 from stepwell.local.snapshotting import SnapshottingStore
 from stepwell.local.sqlite_queue import SqliteQueue
-from stepwell.runtime.driving import run_now
-from stepwell.runtime.endpoints import Endpoint, endpoints_of, letter_json, letter_of
-from stepwell.runtime.letters import letters_of
+from stepwell.runtime.loop.driving import run_now
+from stepwell.runtime.notify.endpoints import Endpoint, endpoints_of, letter_json, letter_of
+from stepwell.runtime.notify.letters import letters_of
+from stepwell.runtime.notify.sender import Fate, Sender
+from stepwell.runtime.notify.telling import Notice, Teller
 from stepwell.runtime.ports import Blobs, Clock, Consumed, Header, Lane, StatusChange
-from stepwell.runtime.sender import Fate, Sender
-from stepwell.runtime.telling import Notice, Teller
 
 _logger = logging.getLogger("stepwell.webhooks")
 

@@ -15,7 +15,7 @@ from stepwell.limits import DELIVERIES, MINUTE_MS, SECOND_MS
 from stepwell.local.inbox import ALL_LANES, Delivery
 from stepwell.local.wiring import Local
 from stepwell.runtime.dispatch import dispatch, give_up, is_exhausted, put_off
-from stepwell.runtime.driving import run_now
+from stepwell.runtime.loop.driving import run_now
 from stepwell.runtime.ports import Clock
 
 log = logging.getLogger("stepwell.pump")

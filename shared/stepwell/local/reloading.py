@@ -13,10 +13,10 @@ from stepwell.definition.graph import Graph, Json
 from stepwell.definition.webhooks import FILES
 from stepwell.errors import Problem, StepwellError
 from stepwell.local.wiring import Local
-from stepwell.runtime.deploys import tell_deployed
-from stepwell.runtime.driving import run_now
-from stepwell.runtime.folder import is_definition, load_folder
-from stepwell.runtime.ids import new_id
+from stepwell.runtime.loop.driving import run_now
+from stepwell.runtime.starts.deploys import tell_deployed
+from stepwell.runtime.starts.folder import is_definition, load_folder
+from stepwell.runtime.starts.ids import new_id
 
 log = logging.getLogger("stepwell.dev")
 

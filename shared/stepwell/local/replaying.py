@@ -23,11 +23,11 @@ from stepwell.engine.turns import Completed, ContinueAs, Failed, Stuck, Suspende
 from stepwell.errors import NotFound, UserError
 from stepwell.local.clocks import VirtualClock
 from stepwell.local.memory import MemoryBlobs, MemoryQueue, MemoryStore
+from stepwell.runtime.calls.exporting import FORMAT
 from stepwell.runtime.catalog import Catalog
-from stepwell.runtime.driving import run_now
-from stepwell.runtime.exporting import FORMAT
-from stepwell.runtime.functions.sessions import Sessions
-from stepwell.runtime.logbook import Logbook
+from stepwell.runtime.durable.sessions import Sessions
+from stepwell.runtime.log.logbook import Logbook
+from stepwell.runtime.loop.driving import run_now
 from stepwell.runtime.ports import Header, Ports
 from stepwell.runtime.steps.registry import Registry
 

@@ -6,9 +6,9 @@ from dataclasses import fields
 
 from stepwell.engine.records import TERMINAL, Status, Topic
 from stepwell.local.database import Row
-from stepwell.runtime.answers import decode_cursor, opened
-from stepwell.runtime.jsontext import decode, encode
 from stepwell.runtime.ports import Event, Header, RunQuery
+from stepwell.runtime.stores.answers import decode_cursor, opened
+from stepwell.runtime.stores.jsontext import decode, encode
 
 HEADER_FIELDS = tuple(field.name for field in fields(Header))
 HEADER_COLUMNS = ", ".join(f"r.{name}" for name in HEADER_FIELDS)

@@ -14,8 +14,8 @@ from collections.abc import Collection, Mapping, Sequence
 from stepwell.definition.graph import Json
 from stepwell.local.database import Database, Row
 from stepwell.local.inbox import ALL_LANES, TIMER_NAME_KEPT_MS, Delivery
-from stepwell.runtime.jsontext import decode, encode
 from stepwell.runtime.ports import Clock, Lane
+from stepwell.runtime.stores.jsontext import decode, encode
 
 SEND = "INSERT INTO messages (lane, due_ms, message) VALUES (?, ?, ?)"
 NAME_TIMER = "INSERT INTO timers (name, at_ms) VALUES (?, ?) ON CONFLICT DO NOTHING"

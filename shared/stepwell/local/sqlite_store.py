@@ -15,8 +15,6 @@ from stepwell.errors import PortError
 from stepwell.local.notes import SqliteNotes
 from stepwell.local.rows import ENDED, HEADER_COLUMNS, HEADER_FIELDS, event_of, header_of, header_row, list_sql
 from stepwell.local.user_items import SqliteItems, changes_of, statement_of
-from stepwell.runtime.answers import decode_cursor, due_page, encode_cursor, too_many_pending
-from stepwell.runtime.jsontext import encode
 from stepwell.runtime.ports import (
     Consumed,
     Event,
@@ -28,6 +26,8 @@ from stepwell.runtime.ports import (
     StatusChange,
     Waiter,
 )
+from stepwell.runtime.stores.answers import decode_cursor, due_page, encode_cursor, too_many_pending
+from stepwell.runtime.stores.jsontext import encode
 
 PURGE_RUNS = 100  # runs dropped per transaction: others wait that long
 

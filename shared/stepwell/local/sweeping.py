@@ -9,9 +9,9 @@ from dataclasses import replace
 from stepwell.definition.graph import Json
 from stepwell.local.database import Database
 from stepwell.runtime.catalog import Catalog
-from stepwell.runtime.logbook import Logbook
+from stepwell.runtime.log.logbook import Logbook
+from stepwell.runtime.loop.sweeper import Found, Sweeper
 from stepwell.runtime.ports import Lane, Ports, Queue
-from stepwell.runtime.sweeper import Found, Sweeper
 
 _QUEUED = "SELECT DISTINCT json_extract(message, '$.type'), json_extract(message, '$.run_id') FROM messages"
 

@@ -7,10 +7,10 @@ schedule that it sees for the first time, or with other times, counts from then 
 from __future__ import annotations
 
 from stepwell.runtime.assembly import Assembly
-from stepwell.runtime.driving import run_now
-from stepwell.runtime.messages import Scheduled, to_json
+from stepwell.runtime.log.messages import Scheduled, to_json
+from stepwell.runtime.loop.driving import run_now
 from stepwell.runtime.ports import Lane
-from stepwell.runtime.schedules import FIRING, Firing, Known, due_ms, firing_text, next_ms, plan_of
+from stepwell.runtime.starts.schedules import FIRING, Firing, Known, due_ms, firing_text, next_ms, plan_of
 
 
 class Ticker:

@@ -27,7 +27,7 @@ from stepwell.engine.transact import (
 )
 from stepwell.limits import TABLE_ITEM_BYTES
 from stepwell.local.database import Database
-from stepwell.runtime.functions.transacting import checked
+from stepwell.runtime.durable.transacting import checked
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from stepwell.api.webhooks.sources import Source, sources_of
 from stepwell.definition.graph import Json
 from stepwell.errors import PortError
-from stepwell.runtime.secrets import EnvironmentSecrets, SecretsByKind
+from stepwell.runtime.steps.secrets import EnvironmentSecrets, SecretsByKind
 
 log = logging.getLogger("stepwell.dev")
 

@@ -25,19 +25,19 @@ from stepwell.local.snapshotting import FolderFiles
 from stepwell.local.sqlite_queue import SqliteQueue
 from stepwell.local.sweeping import LocalSweeper
 from stepwell.runtime.assembly import Assembly, assemble
-from stepwell.runtime.blobs import of_run
+from stepwell.runtime.calls.links import Links
+from stepwell.runtime.calls.snapshots import Snapshots
 from stepwell.runtime.catalog import Catalog
-from stepwell.runtime.clocks import RealClock
-from stepwell.runtime.driving import Pause, run_now
-from stepwell.runtime.ids import new_id
-from stepwell.runtime.links import Links
+from stepwell.runtime.executor import FunctionSteps
+from stepwell.runtime.loop.driving import Pause, run_now
+from stepwell.runtime.notify.sender import Sender
 from stepwell.runtime.ports import Ports
-from stepwell.runtime.secrets import EnvironmentSecrets, SecretsByKind
-from stepwell.runtime.sender import Sender
-from stepwell.runtime.snapshots import Snapshots
+from stepwell.runtime.starts.ids import new_id
 from stepwell.runtime.steps.calls import Calls
-from stepwell.runtime.steps.executor import FunctionSteps
 from stepwell.runtime.steps.http_step import HttpSteps
+from stepwell.runtime.steps.secrets import EnvironmentSecrets, SecretsByKind
+from stepwell.runtime.stores.blobs import of_run
+from stepwell.runtime.stores.clocks import RealClock
 from stepwell.settings import DEFAULT_URL, environment
 
 DATABASE_FILE = "stepwell.db"

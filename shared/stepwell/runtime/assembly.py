@@ -7,23 +7,24 @@ from dataclasses import dataclass
 
 from stepwell.definition.graph import Expression
 from stepwell.limits import FORKS_KEPT, RUN_STEPS, SNAPSHOT_RECORDS
-from stepwell.runtime.alarms import Alarms
+from stepwell.runtime.calls.links import Links
+from stepwell.runtime.calls.service import Service
+from stepwell.runtime.calls.updates import Updates
 from stepwell.runtime.catalog import Catalog
-from stepwell.runtime.coordinator import Coordinator
-from stepwell.runtime.links import Links
-from stepwell.runtime.logbook import Logbook
+from stepwell.runtime.log.alarms import Alarms
+from stepwell.runtime.log.door import Door
+from stepwell.runtime.log.logbook import Logbook
 from stepwell.runtime.loop.advance import Advance
-from stepwell.runtime.loop.door import Door
-from stepwell.runtime.mailbox import Mailbox
-from stepwell.runtime.perform import Performer
+from stepwell.runtime.loop.coordinator import Coordinator
+from stepwell.runtime.loop.perform import Performer
+from stepwell.runtime.loop.sweeper import Sweeper
+from stepwell.runtime.loop.worker import Worker
 from stepwell.runtime.ports import Ports, Schedules
-from stepwell.runtime.schedules import Scheduling
-from stepwell.runtime.service import Service
-from stepwell.runtime.starting import Starter
-from stepwell.runtime.sweeper import Sweeper
-from stepwell.runtime.triggers import Triggers
-from stepwell.runtime.updates import Updates
-from stepwell.runtime.worker import Steps, Worker
+from stepwell.runtime.starts.schedules import Scheduling
+from stepwell.runtime.starts.starting import Starter
+from stepwell.runtime.starts.triggers import Triggers
+from stepwell.runtime.steps.port import Steps
+from stepwell.runtime.waits.mailbox import Mailbox
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,10 +8,10 @@ from collections.abc import Mapping
 from stepwell.definition.graph import Json
 from stepwell.errors import NewerFormat
 from stepwell.limits import DELIVERIES, MINUTE_MS, NEWER_FORMAT_MS, PUT_OFFS
-from stepwell.runtime.alarms import QUEUE_HORIZON_MS
 from stepwell.runtime.assembly import Assembly
-from stepwell.runtime.loop.door import Budget, Unlimited
-from stepwell.runtime.messages import DeadLetter, Message, Publish, Scheduled, Update, Wake, from_json, to_json
+from stepwell.runtime.log.alarms import QUEUE_HORIZON_MS
+from stepwell.runtime.log.door import Budget, Unlimited
+from stepwell.runtime.log.messages import DeadLetter, Message, Publish, Scheduled, Update, Wake, from_json, to_json
 from stepwell.runtime.ports import Lane
 
 log = logging.getLogger("stepwell.queues")

@@ -288,7 +288,7 @@ BROKEN_BLOB = "broken_blob"
 
 class Blobs(Protocol):
     async def put(self, data: bytes, owner: str = "") -> str:
-        """The reference: sha256:<hex> of the content, with its owner (see `stepwell.runtime.blobs`). Idempotent."""
+        """The reference: sha256:<hex> of the content, with its owner (see `runtime.stores.blobs`). Idempotent."""
 
     async def get(self, reference: str) -> bytes:
         """Raises PortError, with the code BROKEN_BLOB where the blob is missing or damaged: no later try finds it."""

@@ -31,16 +31,16 @@ from stepwell.local.replaying import Replayed, exported, read_exports
 from stepwell.local.ticker import Ticker
 from stepwell.local.user_items import LocalTable
 from stepwell.runtime.assembly import assemble
+from stepwell.runtime.calls.exporting import read_export
+from stepwell.runtime.calls.links import Links
 from stepwell.runtime.catalog import Catalog
-from stepwell.runtime.deploys import tell_deployed
 from stepwell.runtime.dispatch import dispatch
-from stepwell.runtime.driving import run_now
-from stepwell.runtime.exporting import read_export
-from stepwell.runtime.folder import load_folder
-from stepwell.runtime.links import Links
-from stepwell.runtime.loop.door import Unlimited
+from stepwell.runtime.log.door import Unlimited
+from stepwell.runtime.loop.driving import run_now
 from stepwell.runtime.ports import Lane, Ports, RunQuery
-from stepwell.runtime.service import Start
+from stepwell.runtime.starts.deploys import tell_deployed
+from stepwell.runtime.starts.folder import load_folder
+from stepwell.runtime.starts.starting import Start
 from stepwell.testing.mocks import Mock, MockedSteps
 from stepwell.testing.replays import assert_all_replay
 from stepwell.testing.webhooks import Webhooks

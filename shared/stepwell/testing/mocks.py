@@ -10,12 +10,12 @@ from stepwell.definition.graph import Json, Step
 from stepwell.engine.actions import Outcome
 from stepwell.engine.records import Record
 from stepwell.engine.retry import Policy
-from stepwell.runtime.links import Links
-from stepwell.runtime.logbook import Logbook, Standing
+from stepwell.runtime.calls.links import Links
+from stepwell.runtime.executor import FunctionSteps
+from stepwell.runtime.log.logbook import Logbook, Standing
 from stepwell.runtime.ports import Clock
-from stepwell.runtime.steps.executor import FunctionSteps
+from stepwell.runtime.steps.port import StepCall, WriteRecord
 from stepwell.runtime.steps.threads import AttemptTimeoutError
-from stepwell.runtime.worker import StepCall, WriteRecord
 
 
 @dataclass

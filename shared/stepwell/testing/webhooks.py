@@ -11,7 +11,7 @@ from stepwell.api.webhooks.route import webhook_routes
 from stepwell.api.webhooks.sources import sources_of
 from stepwell.definition.graph import Json
 from stepwell.runtime.assembly import Assembly
-from stepwell.runtime.secrets import EnvironmentSecrets, SecretsByKind
+from stepwell.runtime.steps.secrets import EnvironmentSecrets, SecretsByKind
 
 
 class Webhooks:

@@ -31,7 +31,7 @@ from stepwell.definition.graph import Json
 from stepwell.engine.entries import entry_json
 from stepwell.engine.records import Status
 from stepwell.errors import InvalidInput
-from stepwell.runtime.exporting import read_export
+from stepwell.runtime.calls.exporting import read_export
 from stepwell.runtime.ports import RunQuery
 
 _MEDIA = {"svg": "image/svg+xml", "mermaid": "text/plain; charset=utf-8", "dot": "text/plain; charset=utf-8"}

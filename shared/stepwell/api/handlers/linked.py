@@ -19,8 +19,8 @@ from stepwell.engine.records import Resumption
 from stepwell.engine.waits.approval import has_answered
 from stepwell.errors import Conflict, InvalidInput, NotFound, UserError
 from stepwell.limits import BODY_BYTES, KEY_CHARACTERS
-from stepwell.runtime.links import ApprovalLink, CallbackLink, Links
-from stepwell.runtime.logbook import Standing
+from stepwell.runtime.calls.links import ApprovalLink, CallbackLink, Links
+from stepwell.runtime.log.logbook import Standing
 
 _FORM_FIELDS = 10  # more than the page's form has
 

@@ -10,7 +10,7 @@ from stepwell.api.views import read_run
 from stepwell.errors import InvalidInput
 from stepwell.limits import KEY_CHARACTERS, YEAR_MS
 from stepwell.runtime.admission import check_run_id
-from stepwell.runtime.service import Start
+from stepwell.runtime.starts.starting import Start
 
 KEY_HEADER = "idempotency-key"
 

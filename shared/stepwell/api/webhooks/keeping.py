@@ -16,7 +16,7 @@ from stepwell.definition.webhook_schemes import Signing
 from stepwell.engine.records import Topic
 from stepwell.errors import Conflict, UserError
 from stepwell.runtime.admission import check_event_key
-from stepwell.runtime.deliveries import Deliveries, Delivery, Outcome, day_topic
+from stepwell.runtime.notify.deliveries import Deliveries, Delivery, Outcome, day_topic
 
 log = logging.getLogger("stepwell.webhooks")
 

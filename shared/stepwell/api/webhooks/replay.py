@@ -21,8 +21,8 @@ from stepwell.api.webhooks.sources import Meaning, Source, as_unmappable, body_o
 from stepwell.api.webhooks.taking import Taken, name_of, take
 from stepwell.errors import Conflict, InvalidInput, NotFound
 from stepwell.limits import DELIVERY_KEPT_MAX_MS, REPLAYS
-from stepwell.runtime.answers import decode_cursor, encode_cursor
-from stepwell.runtime.deliveries import Deliveries, Delivery, Listed, days
+from stepwell.runtime.notify.deliveries import Deliveries, Delivery, Listed, days
+from stepwell.runtime.stores.answers import decode_cursor, encode_cursor
 
 Sources = Callable[[], Mapping[str, Source]]
 

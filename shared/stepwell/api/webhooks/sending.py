@@ -12,7 +12,7 @@ from stepwell.api.webhooks.sources import Source
 from stepwell.definition.webhook_schemes import Proof, Signing
 from stepwell.errors import PortError
 from stepwell.limits import SECOND_MS
-from stepwell.runtime.secrets import MISSING
+from stepwell.runtime.steps.secrets import MISSING
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,7 +12,7 @@ from stepwell.api.exchange import Call
 from stepwell.api.webhooks.claims import BadSignature, Claim, claim_of, headers_of
 from stepwell.definition.webhook_schemes import Proof, Signing
 from stepwell.errors import PortError
-from stepwell.runtime.secrets import MISSING, Secrets, base64_key
+from stepwell.runtime.steps.secrets import MISSING, Secrets, base64_key
 
 log = logging.getLogger("stepwell.webhooks")
 

@@ -17,7 +17,7 @@ from stepwell.definition.graph import Expression, Json
 from stepwell.definition.webhook_schemes import Signing, signings_of
 from stepwell.definition.webhooks import EXPRESSION_NAMES
 from stepwell.errors import ExpressionError, InvalidInput, UserError
-from stepwell.runtime.secrets import Secrets
+from stepwell.runtime.steps.secrets import Secrets
 
 _NOT_FOR_EXPRESSIONS = frozenset({"authorization", "cookie"})  # what they make is stored
 

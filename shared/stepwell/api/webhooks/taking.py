@@ -7,8 +7,9 @@ from dataclasses import dataclass, replace
 
 from stepwell.api.webhooks.sources import Meaning, Source
 from stepwell.errors import Conflict
-from stepwell.runtime.deliveries import Outcome
-from stepwell.runtime.service import Service, Start
+from stepwell.runtime.calls.service import Service
+from stepwell.runtime.notify.deliveries import Outcome
+from stepwell.runtime.starts.starting import Start
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,1 +1,1 @@
-"""The loop: the one door to the logs, and who brings inputs to it."""
+"""The loop: effects are performed, inputs are put, steps are run; and the sweeper that finds who stands still."""

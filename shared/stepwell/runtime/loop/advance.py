@@ -14,10 +14,10 @@ from stepwell.engine.inputs import Input, TimerFired
 from stepwell.engine.records import Kind
 from stepwell.engine.table import ENDED, PARKED, Phase
 from stepwell.engine.token import Token
-from stepwell.runtime.logbook import Forks, Logbook, Standing
-from stepwell.runtime.loop.door import UNLIMITED, Answer, Budget, Door, Found
-from stepwell.runtime.messages import to_json
-from stepwell.runtime.perform import Performer
+from stepwell.runtime.log.door import UNLIMITED, Answer, Budget, Door, Found
+from stepwell.runtime.log.logbook import Forks, Logbook, Standing
+from stepwell.runtime.log.messages import to_json
+from stepwell.runtime.loop.perform import Performer
 from stepwell.runtime.ports import Lane, Ports
 
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from stepwell.definition.graph import Json
 from stepwell.runtime.steps.http_step import HttpSteps
 from stepwell.runtime.steps.lambdas import LambdaSteps
-from stepwell.runtime.worker import StepCall
+from stepwell.runtime.steps.port import StepCall
 
 _SCHEMES = ("http:", "lambda:")
 

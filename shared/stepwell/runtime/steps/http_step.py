@@ -19,10 +19,10 @@ from stepwell.definition.http_steps import HEADER_NAME, WITH_QUERY, references_o
 from stepwell.definition.targets import Hosts, Target, parse_url
 from stepwell.errors import PortError
 from stepwell.limits import HEADER_CHARACTERS, JSON_DEPTH, SECOND_MS
-from stepwell.runtime.secrets import MISSING, Secrets, SecretsByKind
 from stepwell.runtime.steps.failures import MESSAGE_CHARACTERS, CallError
+from stepwell.runtime.steps.port import StepCall
 from stepwell.runtime.steps.retry_after import retry_after_ms
-from stepwell.runtime.worker import StepCall
+from stepwell.runtime.steps.secrets import MISSING, Secrets, SecretsByKind
 
 if TYPE_CHECKING:
     from stepwell.runtime.steps.http_call import Answer, Network, Sending

@@ -11,7 +11,7 @@ from typing import Protocol
 from stepwell.definition.graph import Json
 from stepwell.limits import ANSWER_BYTES, NAME_CHARACTERS, PAYLOAD_BYTES
 from stepwell.runtime.steps.failures import CallError
-from stepwell.runtime.worker import StepCall
+from stepwell.runtime.steps.port import StepCall
 
 # How Lambda tells that the function ran into its own time limit.
 _TIMED_OUT = re.compile(r"Task timed out after \d")

@@ -1,0 +1,86 @@
+"""Approvals: finds the wait that a caller means, and brings the answer to it. Each answer is definite."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Awaitable, Callable
+
+from stepwell.engine.actions import Refuse
+from stepwell.engine.approvals import not_waiting, open_approval
+from stepwell.engine.forks import branch_id, fork_id, is_branch_id
+from stepwell.engine.inputs import Approved, Delegated, Rejected
+from stepwell.engine.records import ROOT, Resumption
+from stepwell.errors import Conflict, InvalidInput
+from stepwell.runtime.log.logbook import Standing
+from stepwell.runtime.loop.advance import Advance
+
+SHOWN = 10  # branches that a message names
+
+
+class Approvals:
+    """What a caller may do with a wait for an approval. Each answer is definite: it counts, or a Conflict says why."""
+
+    def __init__(
+        self,
+        advance: Advance,
+        standing: Callable[[str, str], Awaitable[Standing]],
+        forked: Callable[[Standing], Awaitable[Standing]],
+    ) -> None:
+        """`standing`: a token as its log has it; raises NotFound. `forked`: with its branches, where it forked."""
+        self._advance, self._standing, self._forked = advance, standing, forked
+
+    async def find(self, run_id: str, wait: str) -> Standing:
+        """The token that `wait` means: the root, the id of a branch, or a step of a DAG. Raises NotFound, Conflict."""
+        at = await self._standing(run_id, wait if is_branch_id(wait) else ROOT)
+        members = list(at.graph.first.members) if at.token.fork is not None else []
+        if wait in members:
+            return await self._standing(run_id, branch_id(fork_id(ROOT, at.token.slot), members.index(wait)))
+        return at if wait or at.token.fork is None else await self._only(at)
+
+    async def _only(self, at: Standing) -> Standing:
+        """The branch that waits for an approval where no other does; else the root. Raises Conflict for several."""
+        there = await self._forked(at)
+        waiting = [one for one in there.branches if open_approval(one) is not None]
+        if len(waiting) > 1:
+            names = ", ".join(one.id for one in waiting[:SHOWN])
+            raise Conflict(f"{len(waiting)} branches wait for an approval", code="several_waits",
+                           hint=f"name one of them as `wait`: {names}{' …' if waiting[SHOWN:] else ''}")  # fmt: skip
+        return await self._standing(at.run_id, waiting[0].id) if waiting else at
+
+    async def answer(self, run_id: str, came: Resumption, wait: str = "", slot: int | None = None) -> None:
+        """Takes a yes or a no. `slot`: of the very wait that is meant. Raises NotFound, Conflict."""
+        given = Approved(came, slot) if came.kind == "approved" else Rejected(came, slot)
+        at = await self._named(run_id, wait)
+        await self._take(at, given, _answer_id(came, at.token.waiting_slot))
+
+    async def delegate(self, run_id: str, by: str, to: str, wait: str = "") -> None:
+        """From now on `to` is asked, and `by` no more. Raises NotFound, InvalidInput, Conflict."""
+        if not to or to == by:
+            raise InvalidInput("`to` names who is asked instead", code="bad_delegate", hint="another approver's name")
+        at = await self._named(run_id, wait)
+        came = Resumption("delegated", payload={"to": to}, by=by)
+        await self._take(at, Delegated(by, to), _answer_id(came, at.token.waiting_slot))
+
+    async def _named(self, run_id: str, wait: str) -> Standing:
+        """The token that is meant. Raises Conflict where it stands at another node than the caller thinks."""
+        at = await self.find(run_id, wait)
+        if wait not in {"", at.token.node, at.token.id}:
+            raise refused(not_waiting(at.token, f"the approval {wait!r}"))
+        return at
+
+    async def _take(self, at: Standing, given: Approved | Rejected | Delegated, by: str) -> None:
+        answer = await self._advance.take(at, given, by)
+        if isinstance(answer.action, Refuse):
+            raise refused(answer.action)
+
+
+def refused(refusal: Refuse) -> Conflict:
+    """What the engine refuses, as its caller hears it."""
+    return Conflict(refusal.message, code=refusal.code, hint=refusal.hint or None)
+
+
+def _answer_id(came: Resumption, slot: int) -> str:
+    """The same answer of the same person to the same wait is one call, however often it is made."""
+    said = json.dumps([came.payload, came.by], sort_keys=True)
+    return f"{came.kind}:{slot}:{hashlib.sha256(said.encode()).hexdigest()[:12]}"

@@ -1,0 +1,161 @@
+"""Callbacks: what an outside system posts to a wait's own URL. It ends the wait once, and each answer is definite.
+
+post ──▶ event under the callback's own topic (one id: the second is refused) ──▶ offered to the wait, here and now
+
+One that comes before its wait is kept: the wait reads it when it registers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import NamedTuple
+
+from stepwell.definition.graph import Json
+from stepwell.engine.actions import Refuse
+from stepwell.engine.inputs import HeartBeat
+from stepwell.engine.parts import open_arm
+from stepwell.engine.records import Resumption, Topic
+from stepwell.engine.table import Message as Received
+from stepwell.engine.table import Verdict, receive
+from stepwell.engine.token import Token
+from stepwell.engine.waits.callback import BEAT, CALLBACK, last_beat_ms
+from stepwell.engine.waits.topics import callback_topic
+from stepwell.errors import Conflict
+from stepwell.limits import BEATS, EVENT_KEPT_MS
+from stepwell.runtime.admission import check_json
+from stepwell.runtime.calls.approvals import refused
+from stepwell.runtime.calls.links import CallbackLink
+from stepwell.runtime.log.logbook import Logbook, Standing
+from stepwell.runtime.log.messages import Publish, to_json
+from stepwell.runtime.loop.advance import Advance
+from stepwell.runtime.loop.coordinator import Coordinator
+from stepwell.runtime.ports import Event, Lane, Ports
+
+EVENT_ID = "callback"  # a callback's topic has this one event
+
+
+class Place(NamedTuple):
+    """Where a callback is waited for. kind `s`: the step that entered in this slot asks for it, or will; `w`: the wait
+    that was begun in this slot does; `f`: it is the durable function's callback of this number."""
+
+    run_id: str
+    token: str
+    kind: str
+    slot: int
+
+
+def step_callback(run_id: str, token: str, key: str) -> str | None:
+    """The callback of a step's directive, by the step's idempotency key. None for the call of a compensation, or of a
+    time-out's action, which can ask for nothing."""
+    entered = key.removeprefix(f"{run_id}:{token}:")
+    return f"{run_id}|{token}|s{entered}" if entered.isdecimal() else None
+
+
+def wait_callback(run_id: str, token: Token) -> str | None:
+    """The callback that the token waits for now; None where it waits for none."""
+    arm = open_arm(token, CALLBACK.name)
+    topics = token.parked.arms[arm].topics if token.parked is not None and arm is not None else ()
+    return next((topic.key.removeprefix("!") for topic in topics), None)
+
+
+class Callbacks:
+    """What whoever holds a callback's link may do."""
+
+    def __init__(self, ports: Ports, logbook: Logbook, coordinator: Coordinator, advance: Advance) -> None:
+        self._ports, self._logbook = ports, logbook
+        self._coordinator, self._advance = coordinator, advance
+
+    async def complete(self, link: CallbackLink, body: Json) -> None:
+        """Ends the wait with a result. Raises Conflict: `callback_used`, `callback_over`; InvalidInput."""
+        check_json(body, "body")
+        await self._take(link, {"body": body})
+
+    async def fail(self, link: CallbackLink, error: Mapping[str, Json]) -> None:
+        """Ends the wait with an error of the category `external`: {type, message, data}. Raises the same."""
+        check_json(error, "body")
+        await self._take(link, {"body": None, "error": error})
+
+    async def beat(self, link: CallbackLink) -> None:
+        """Whoever works on it lives. Raises Conflict: `callback_used`, `not_waiting`."""
+        topic = callback_topic(link.callback)
+        await self._check_unused(topic)
+        at = await self._open(link)
+        if at is None:
+            raise Conflict("the wait for this callback is over", code="not_waiting")
+        came = _beat(at, topic, self._ports.clock.now_ms())
+        if came is not None:
+            slot = at.token.waiting_slot
+            by = f"heartbeat:{slot}:{came.payload['at_ms']}"
+            answer = await self._advance.take(at, HeartBeat(slot, came), by)
+            if isinstance(answer.action, Refuse):
+                raise refused(answer.action)
+
+    async def _take(self, link: CallbackLink, payload: Json) -> None:
+        store, now_ms, topic = self._ports.store, self._ports.clock.now_ms(), callback_topic(link.callback)
+        await self._check_unused(topic)
+        if await self._open(link) is None:
+            raise _over()
+        event = Event(topic, EVENT_ID, payload, now_ms, max(link.expires_ms, now_ms + EVENT_KEPT_MS))
+        is_new = await store.put_event(event)
+        publish = Publish(event, kept=True)
+        await self._ports.queue.send(Lane.RESUME, to_json(publish))  # who offers it here may die before the run goes on
+        await self._coordinator.publish(publish)
+        if not is_new:
+            raise _used()
+        kept = await store.get_event(topic, EVENT_ID)
+        if kept is not None and not kept.consumed_by and await self._open(link) is None:
+            raise _over()
+
+    async def _check_unused(self, topic: Topic) -> None:
+        event = await self._ports.store.get_event(topic, EVENT_ID)
+        if event is not None and event.consumed_by:
+            raise _used()
+
+    async def _open(self, link: CallbackLink) -> Standing | None:
+        """The token where the callback is, or may yet be, waited for; None where that is over."""
+        place = _place_of(link.callback)
+        header = await self._ports.store.get_run(place.run_id)
+        if header is None or header.status.terminal:
+            return None
+        at = await self._logbook.load(place.run_id, place.token)
+        return at if at is not None and _is_open(at.token, place, callback_topic(link.callback)) else None
+
+
+def _is_open(token: Token, place: Place, topic: Topic) -> bool:
+    if token.ended or token.undoing is not None:
+        return False
+    is_there = token.parked is not None and any(topic in arm.topics for arm in token.parked.arms)
+    if is_there and token.resumption is None:
+        return receive(token.phase, Received.EVENT) is Verdict.TAKE
+    entered = token.entered_slot if token.node else token.next_slot
+    if place.kind == "f":  # a durable function may come to wait for it yet
+        return not is_there
+    if place.kind != "s" or entered != place.slot or is_there:
+        return False
+    return token.parked is None or token.resumption is not None  # the step runs, and may ask for it
+
+
+def _beat(at: Standing, topic: Topic, now_ms: int) -> Resumption | None:
+    """The heartbeat to write down; None where nothing would change. It counts a little longer than it should, so that
+    a client that beats too often leaves a bounded number of records."""
+    parked = at.token.parked
+    if parked is None or parked.heartbeat_ms is None:
+        return None
+    last_ms = last_beat_ms(at.token.received)
+    arm = next((index for index, one in enumerate(parked.arms) if topic in one.topics), None)
+    if arm is None or now_ms <= last_ms:
+        return None
+    return Resumption(BEAT, arm, payload={"at_ms": now_ms + parked.heartbeat_ms // BEATS})
+
+
+def _place_of(callback: str) -> Place:
+    run_id, token, place = callback.split("|")
+    return Place(run_id, token, place[0], int(place[1:]))
+
+
+def _used() -> Conflict:
+    return Conflict("this callback was used already", code="callback_used", hint="a callback's URL works once")
+
+
+def _over() -> Conflict:
+    return Conflict("nobody waits for this callback any more", code="callback_over")

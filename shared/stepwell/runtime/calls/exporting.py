@@ -1,0 +1,132 @@
+"""Exports: what a replay reads of a run. Its header's facts and its definition, then the records of all its tokens.
+
+    token 0, slot by slot ── then the branches of its first fork, each with its own forks ── then those of the next
+
+That order is one of places, so a page begins where the last one ended, whatever was written meanwhile.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import AsyncIterator, Sequence
+from dataclasses import dataclass
+from typing import TypeAlias
+
+from stepwell.definition.graph import Json
+from stepwell.engine.codec import decode_record
+from stepwell.engine.forks import branch_id, fork_id, is_branch_id
+from stepwell.engine.records import ROOT, Fork
+from stepwell.errors import InvalidInput
+from stepwell.limits import EXPORT_BYTES
+from stepwell.runtime.log.logbook import fetch
+from stepwell.runtime.ports import Header, Ports, Saved
+
+FORMAT = "stepwell.export/1"
+Place: TypeAlias = tuple[tuple[int, int], ...]  # (fork's slot, index) for each branch on the way, then (-1, slot)
+
+_CURSOR = re.compile(r"(0[0-9/.]{0,400})@(-1|[0-9]{1,9})")
+_NONE, _ALL = -1, 1 << 62  # slots before and after all others
+
+
+@dataclass(frozen=True, slots=True)
+class ExportPage:
+    """Some of an export's lines, and where the next page begins; "" for the last one."""
+
+    items: tuple[Json, ...]
+    next_cursor: str = ""
+
+
+async def read_export(ports: Ports, header: Header, cursor: str, limit: int) -> ExportPage:
+    """The lines that follow the cursor: at most so many, and of about so many bytes. Raises InvalidInput."""
+    after = _place_of_cursor(cursor) if cursor else ()
+    items: list[Json] = [] if after else [await _facts(ports, header)]
+    at, size_bytes = cursor or f"{ROOT}@-1", 0
+    async for token, slot, body in _Walk(ports, header.run_id, after).token(ROOT):
+        size_bytes += len(body)
+        if len(items) == limit or (items and size_bytes > EXPORT_BYTES):
+            return ExportPage(tuple(items), at)
+        items.append({"token": token, "record": json.loads(body)})
+        at = f"{token}@{slot}"
+    return ExportPage(tuple(items))
+
+
+async def _facts(ports: Ports, header: Header) -> Json:
+    """The first line. Of the header only what a replay needs."""
+    definition = await ports.store.get_definition(header.version)
+    run = {
+        "run_id": header.run_id,
+        "workflow": header.workflow,
+        "version": header.version,
+        "status": header.status.value,
+        "input": header.input,
+        "created_ms": header.created_ms,
+        "started_ms": header.started_ms,
+        "start_at_ms": header.start_at_ms,
+        "idle": header.idle,
+    }
+    return {"format": FORMAT, "run": run, "definition": None if definition is None else json.loads(definition)}
+
+
+@dataclass(frozen=True, slots=True)
+class _Walk:
+    """Over all records of a run that come after a place."""
+
+    ports: Ports
+    run_id: str
+    after: Place
+
+    async def token(self, token: str, read: Sequence[Saved] | None = None) -> AsyncIterator[tuple[str, int, str]]:
+        """The token's own records, then its forks'. `read`: its log, where it was read with others of its page."""
+        last = self._slot_passed(token)
+        log = await self._log(token, last) if read is None else read
+        async for slot, body in self._bodies([saved for saved in log if saved.slot > last]):
+            yield token, slot, body
+        if read is None and last > _NONE:
+            log = await self._log(token, _NONE)
+        for slot, fork in await self._forks(log):
+            async for found in self._fork(token, slot, fork):
+                yield found
+
+    def _slot_passed(self, token: str) -> int:
+        """The last of the token's own records that an earlier page had."""
+        own = _path(token)
+        if self.after and self.after[:-1] == own:
+            return self.after[-1][1]
+        return _ALL if self.after > (*own, (-1, _ALL)) else _NONE
+
+    async def _fork(self, token: str, slot: int, fork: Fork) -> AsyncIterator[tuple[str, int, str]]:
+        for page in fork.pages:
+            indexes = fork.page_indexes(page)
+            if self.after > (*_path(token), (slot, indexes[-1]), (_ALL, 0)):
+                continue
+            names = [branch_id(fork_id(token, slot), index) for index in indexes]
+            logs = await self.ports.store.read_logs(self.run_id, names)
+            for name in names:
+                if name in logs and self.after < (*_path(name), (_ALL, 0)):
+                    async for found in self.token(name, logs[name]):
+                        yield found
+
+    async def _log(self, token: str, after: int) -> Sequence[Saved]:
+        return [] if after == _ALL else await self.ports.store.read_log(self.run_id, token, after)
+
+    async def _bodies(self, records: Sequence[Saved]) -> AsyncIterator[tuple[int, str]]:
+        for saved in records:
+            yield saved.slot, await fetch(saved.body, self.ports.blobs)
+
+    async def _forks(self, records: Sequence[Saved]) -> list[tuple[int, Fork]]:
+        """Each with its slot."""
+        decoded = [decode_record(body) async for _, body in self._bodies(records)]
+        return [(one.slot, one.next) for one in decoded if isinstance(one.next, Fork)]
+
+
+def _path(token: str) -> Place:
+    steps = (step.partition(".") for step in token.split("/")[1:])
+    return tuple((int(slot), int(index)) for slot, _, index in steps)
+
+
+def _place_of_cursor(cursor: str) -> Place:
+    found = _CURSOR.fullmatch(cursor)
+    if found is None or not (found[1] == ROOT or is_branch_id(found[1])):
+        raise InvalidInput(f"{cursor[:80]!r} is no cursor of an export", code="bad_cursor", hint="pass next_cursor")
+    return (*_path(found[1]), (-1, int(found[2])))

@@ -1,0 +1,339 @@
+"""What callers may ask of runs: start, query, end, approve, send events. The answers are definite; wakes follow.
+
+Everything that comes in is checked here, once, for every door: a refusal is a UserError, and nothing was written.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, replace
+from functools import partial
+from itertools import chain, repeat
+from typing import TypeVar
+
+from stepwell.definition.graph import Graph, Json
+from stepwell.engine.actions import Refuse
+from stepwell.engine.forks import split_fork_id
+from stepwell.engine.inputs import Cancelled, Terminated
+from stepwell.engine.inputs import Started as StartAsked
+from stepwell.engine.records import ROOT, Failure, Fork, Kind, Record, Resumption, Status, Topic
+from stepwell.engine.token import Token
+from stepwell.engine.waits import event_topic, run_topic
+from stepwell.engine.writing import TERMINATED
+from stepwell.errors import Conflict, InvalidInput, NotFound
+from stepwell.limits import LOCK_OWNERS
+from stepwell.runtime.admission import check_event_key, check_event_name, check_json, check_run_id, check_tags
+from stepwell.runtime.calls.approvals import Approvals, refused
+from stepwell.runtime.calls.callbacks import Callbacks
+from stepwell.runtime.calls.links import ApprovalLink
+from stepwell.runtime.calls.updates import Answered, Updates
+from stepwell.runtime.log.door import Door
+from stepwell.runtime.log.logbook import Logbook, Standing
+from stepwell.runtime.log.messages import Publish, to_json
+from stepwell.runtime.loop.advance import Advance
+from stepwell.runtime.loop.coordinator import Coordinator
+from stepwell.runtime.loop.perform import Performer
+from stepwell.runtime.ports import Event, Header, Lane, Ports, RunPage, RunQuery
+from stepwell.runtime.starts.starting import Start, Started, Starter, check_input
+from stepwell.runtime.steps.port import Steps
+
+T = TypeVar("T")
+
+FIRST_PAUSES_MS = (20, 40, 80, 160, 320)  # between two looks of a call that waits
+LONGEST_PAUSE_MS = 500
+
+
+@dataclass(frozen=True, slots=True)
+class Sent:
+    """An event that is on its way. `is_new`: none of its id was there before."""
+
+    id: str
+    is_new: bool
+
+
+class Service:
+    """The operations behind the API, the CLI and the testing kit."""
+
+    def __init__(
+        self,
+        ports: Ports,
+        logbook: Logbook,
+        performer: Performer,
+        coordinator: Coordinator,
+        door: Door,
+        advance: Advance,
+        starter: Starter,
+        new_id: Callable[[], str],
+        steps: Steps,
+        updates: Updates,
+    ) -> None:
+        self.ports, self._starter, self._new_id, self._steps, self._updates = ports, starter, new_id, steps, updates
+        self._logbook, self._performer, self._coordinator = logbook, performer, coordinator
+        self._door, self._advance = door, advance
+        self._approvals = Approvals(advance, self._standing, logbook.with_branches)
+        self.callbacks = Callbacks(ports, logbook, coordinator, advance)
+
+    # -- starting
+
+    async def start(self, request: Start) -> Started:
+        """Creates a run and wakes it. Raises NotFound, InvalidInput, Conflict (the key or id with another body)."""
+        graph = self._starter.named(request.workflow)
+        self._check_request(request)
+        if graph.internal:
+            raise Conflict(f"{graph.name} is internal: only another run can start it", code="internal_workflow",
+                           hint=f"start a workflow that has `run: workflow:{graph.name}`")  # fmt: skip
+        header = self._header(graph, request)
+        there = await self.ports.store.get_run(header.run_id) if request.key or request.run_id else None
+        if there is None:  # else the first run answers, whatever today's schema says of its input
+            check_input(graph, request.input)
+            there = await self._starter.create(graph, header)
+        if there is not None and there.fingerprint != header.fingerprint:
+            what = "idempotency key" if request.key else "run id"
+            raise Conflict(f"this {what} started another run, with another body", code="already_used",
+                           hint="repeat the first body, or take a new one")  # fmt: skip
+        kept = there or header
+        if not kept.idle and not kept.started_ms and not kept.status.terminal:
+            await self._starter.set_going(kept)  # again for a repeated call: the first may have died right here
+        return Started(kept, there is None)
+
+    def _check_request(self, request: Start) -> None:
+        if request.key and request.run_id:
+            raise InvalidInput("a start has either a run_id or an Idempotency-Key", code="two_keys",
+                               hint="each makes the start repeatable; send one")  # fmt: skip
+        if request.run_id:
+            check_run_id(request.run_id)
+        check_json(request.input, "input")
+        check_tags(request.tags)
+
+    def _header(self, graph: Graph, request: Start) -> Header:
+        now_ms = self.ports.clock.now_ms()
+        run_id = request.run_id or (_id_of_key(graph.name, request.key) if request.key else f"run_{self._new_id()}")
+        idle = request.create_only
+        return Header(
+            run_id=run_id,
+            workflow=graph.name,
+            version=graph.version,
+            input=request.input,
+            created_ms=now_ms,
+            status=Status.IDLE if idle else Status.PENDING,
+            fingerprint=_fingerprint(request),
+            start_at_ms=request.start_at_ms,
+            idle=idle,
+            priority=graph.priority if request.priority is None else request.priority,
+            tags=dict(request.tags),
+            changed_ms=now_ms,
+        )
+
+    async def start_idle(self, run_id: str, who: str = "") -> Header:
+        """Starts a run that was only created. Raises NotFound, Conflict."""
+        at = await self._standing(run_id)
+        if at.token.last is None or at.token.last.kind is not Kind.STARTED:
+            by = f"start:{run_id}"
+            answer = await self._door.put(at, StartAsked(who), by)
+            if not answer.is_mine:
+                raise Conflict(f"the run is {at.header.status}, not idle", code="not_idle")
+            await self._advance.settle(answer.at, by)
+        await self._starter.set_going(at.header)  # again: the first call may have died before this
+        return await self.header(run_id)
+
+    # -- asking
+
+    async def header(self, run_id: str) -> Header:
+        """Raises NotFound."""
+        check_run_id(run_id)
+        header = await self.ports.store.get_run(run_id)
+        if header is None:
+            raise NotFound(f"there is no run {run_id!r}", code="unknown_run", hint="stepwell runs lists them")
+        return header
+
+    async def graph_of(self, header: Header) -> Graph:
+        """The definition that the run follows."""
+        return await self._starter.pinned(header)
+
+    async def standing(self, run_id: str) -> Standing:
+        """The run's root token as its log has it now, with what it takes to show it. Raises NotFound.
+
+        That is the steps of a DAG, the branches of a fork of one page, who has the locks that they wait for, and what
+        is undone of a run that is.
+        """
+        at = await self._logbook.with_branches(await self._standing(run_id))
+        at = await self._performer.locks.with_owners(at, LOCK_OWNERS)
+        return replace(at, rollback=await self._performer.rollback.plan(at))
+
+    async def branches(self, run_id: str, fork: str, first: int, limit: int) -> list[Standing]:
+        """The branches of a fork, by index from `first` on; a query for each hundred. Raises NotFound.
+
+        `fork`: its id, `<token>/<slot>`; "" for the one that the run stands at: none where it stands at no fork.
+        """
+        at = await self._standing(run_id)
+        if not fork and (at.token.last is None or not isinstance(at.token.last.next, Fork)):
+            return []
+        parent, slot = split_fork_id(fork) if fork else (at.token.id, at.token.slot)
+        found = await self._logbook.fork(run_id, parent, slot)
+        if found is None:
+            raise NotFound(f"run {run_id} has no fork {fork}", code="unknown_fork")
+        last = min(first + limit, found.fork.width)
+        numbers = range(found.fork.page_of(first), found.fork.page_of(max(last - 1, first)) + 1) if first < last else ()
+        read = [branch for page in numbers for branch in await self._logbook.branches(found, page)]
+        return [one for one in read if one.token.branch and first <= one.token.branch.index < last]
+
+    async def runs(self, query: RunQuery) -> RunPage:
+        return await self.ports.store.list_runs(query)
+
+    async def token_before(self, run_id: str, slot: int) -> Token:
+        """Where to begin to tell the records of `slot` and later. Raises NotFound."""
+        await self.header(run_id)
+        return await self._logbook.token_before(run_id, slot)
+
+    async def records(self, run_id: str, after: int = -1, limit: int | None = None) -> tuple[Record, ...]:
+        """The root token's records, oldest first. Raises NotFound."""
+        await self.header(run_id)
+        return tuple(await self._logbook.history(run_id, ROOT, after, limit))
+
+    async def query(self, run_id: str, name: str) -> Json:
+        """What the run's function answers, as it stands. Nothing is written. Raises NotFound, Conflict."""
+        at = await self._standing(run_id)
+        if at.graph.first.durable is None:
+            raise Conflict(f"{at.run.workflow} is a graph, which answers no queries", code="not_a_function",
+                           hint="GET /runs/{id} shows its state")  # fmt: skip
+        if at.token.last is None and not at.header.started_ms:
+            raise Conflict("the run has not begun", code="not_begun")
+        return await self._steps.answered(at, self._logbook, name)
+
+    async def update(self, run_id: str, name: str, given: Json = None, update_id: str = "") -> str:
+        """Has the run's function take an update once it waits; its id. Raises NotFound, Conflict, InvalidInput."""
+        update_id = update_id or f"upd_{self._new_id()}"
+        await self._updates.send(await self._standing(run_id), name, given, update_id)
+        return update_id
+
+    async def update_answer(self, run_id: str, update_id: str, limit_ms: int = 0) -> Answered | None:
+        """What came of an update; None where it is pending when the time is up. Raises NotFound, Conflict."""
+
+        async def look() -> Answered | None:
+            return await self._updates.answer(await self._standing(run_id), update_id)
+
+        return await self._poll(look, lambda found: found is not None, limit_ms)
+
+    async def wait_for_end(self, run_id: str, limit_ms: int) -> Header:
+        """The header once the run has ended, or as it is when the time is up."""
+        return await self._poll(partial(self.header, run_id), lambda header: header.status.terminal, limit_ms)
+
+    async def _poll(self, look: Callable[[], Awaitable[T]], is_done: Callable[[T], bool], limit_ms: int) -> T:
+        """What `look` returns once `is_done`, or when the time is up. Looks less often the longer it takes."""
+        clock = self.ports.clock
+        until_ms = clock.now_ms() + limit_ms
+        for pause_ms in chain(FIRST_PAUSES_MS, repeat(LONGEST_PAUSE_MS)):
+            found = await look()
+            left_ms = until_ms - clock.now_ms()
+            if is_done(found) or left_ms <= 0:
+                break
+            await clock.sleep_ms(min(pause_ms, left_ms))
+        return found
+
+    # -- ending
+
+    async def cancel(self, run_id: str, reason: str = "", who: str = "") -> bool:
+        """False when the run had ended already. Raises NotFound, Conflict while it compensates."""
+        check_json([reason, who], "reason")
+        await self.header(run_id)
+        answer = await self._coordinator.end(run_id, Cancelled(reason, who), f"cancel:{self._new_id()}")
+        if answer is not None and isinstance(answer.action, Refuse):
+            raise refused(answer.action)
+        return answer is not None and answer.is_mine
+
+    async def terminate(self, run_id: str, reason: str = "", who: str = "") -> bool:
+        """Ends the run now, without compensation, as failed. False when it had ended already. Raises NotFound."""
+        check_json([reason, who], "reason")
+        await self.header(run_id)
+        failure = Failure(TERMINATED, "step", reason or "the run was terminated")
+        given = Terminated(failure, reason, who)
+        answer = await self._coordinator.end(run_id, given, f"terminate:{self._new_id()}")
+        return answer is not None and answer.is_mine
+
+    # -- approvals and events
+
+    async def approve(self, run_id: str, data: Json = None, who: str = "", wait: str = "") -> None:
+        """Ends the approval that the run, or its branch, waits for. Raises NotFound, Conflict.
+
+        `wait`: the node, to be sure of it; the id of a branch, or the step of a DAG, to answer there.
+        """
+        check_json([data, who], "approval")
+        await self._approvals.answer(run_id, Resumption("approved", payload={"data": data}, by=who), wait)
+
+    async def reject(self, run_id: str, reason: str = "", who: str = "", wait: str = "") -> None:
+        """The same with a no. Raises NotFound, Conflict."""
+        check_json([reason, who], "rejection")
+        came = Resumption("rejected", payload={"data": None, "reason": reason}, by=who)
+        await self._approvals.answer(run_id, came, wait)
+
+    async def delegate(self, run_id: str, by: str, to: str, wait: str = "") -> None:
+        """`by`, who is asked for an approval, has `to` asked instead. Raises NotFound, InvalidInput, Conflict."""
+        check_event_key(to)
+        check_json([by, to], "delegation")
+        await self._approvals.delegate(run_id, by, to, wait)
+
+    async def answer_link(self, link: ApprovalLink, came: Resumption) -> None:
+        """Takes the answer of whoever holds the link, to its very wait. Raises NotFound, Conflict."""
+        check_json([came.payload, came.by], "answer")
+        await self._approvals.answer(link.run_id, came, link.token, link.slot)
+
+    async def waiting(self, run_id: str, wait: str = "") -> Standing:
+        """The token that `wait` means, as for `approve`. Raises NotFound, Conflict."""
+        return await self._approvals.find(run_id, wait)
+
+    async def send_event(self, name: str, payload: Json, *, key: str = "", run_id: str = "", event_id: str = "") -> str:
+        """The same as `send`. Returns the event's id."""
+        return (await self.send(name, payload, key=key, run_id=run_id, event_id=event_id)).id
+
+    async def send(self, name: str, payload: Json, *, key: str = "", run_id: str = "", event_id: str = "") -> Sent:
+        """Puts an event on its way, to one run or to whoever waits for name and key.
+
+        Raises NotFound (the run), Conflict (the run has ended), InvalidInput.
+        """
+        check_event_name(name)
+        check_event_key(key)
+        check_event_key(event_id)
+        check_json(payload, "payload")
+        if run_id and (await self.header(run_id)).status.terminal:
+            raise Conflict("the run has ended; no event can reach it", code="run_ended")
+        topic = run_topic(name, run_id) if run_id else event_topic(name, key)
+        return await self.publish(topic, event_id or f"evt_{self._new_id()}", payload)
+
+    async def publish(self, topic: Topic, event_id: str, payload: Json) -> Sent:
+        """Puts it into the mailbox here, so that the sender hears of a full topic; it is offered to waits from there.
+
+        Raises Conflict `too_many_pending`.
+        """
+        settings = self._starter.event_settings(topic.name)
+        now_ms = self.ports.clock.now_ms()
+        event = Event(topic, event_id, payload, now_ms, now_ms + settings.expire_after_ms)
+        is_new = True
+        try:
+            is_new = await self.ports.store.put_event(event, settings.max_pending)
+        except Conflict:
+            if not self._starter.is_trigger(topic.name):  # that it starts runs is no matter of who waits for it
+                raise
+        await self.ports.queue.send(Lane.RESUME, to_json(Publish(event, kept=True)))
+        return Sent(event.id, is_new)
+
+    async def _standing(self, run_id: str, token: str = ROOT) -> Standing:
+        await self.header(run_id)
+        at = await self._logbook.load(run_id, token)
+        if at is None and token != ROOT:
+            raise NotFound(f"run {run_id} has no branch {token}", code="unknown_branch")
+        if at is None:
+            raise NotFound(f"there is no run {run_id!r}", code="unknown_run")
+        return at
+
+
+def _id_of_key(workflow: str, key: str) -> str:
+    """The same key of the same workflow makes the same run: the run's own creation is the lock."""
+    return "run_" + hashlib.sha256(json.dumps([workflow, key]).encode()).hexdigest()[:26]
+
+
+def _fingerprint(request: Start) -> str:
+    body = [request.workflow, request.input, sorted(request.tags.items()), request.priority,
+            request.start_at_ms, request.create_only]  # fmt: skip
+    return hashlib.sha256(json.dumps(body, sort_keys=True).encode()).hexdigest()

@@ -1,0 +1,103 @@
+"""Snapshots: a run's state and history as JSON Lines, for those who keep or analyse what a run has left.
+
+The first line is the run as `GET /runs/{id}` shows it, each further one an entry of its history, oldest first, up to
+the same record. It is told from the log as it stands when it is written, never from the change that asked for it: so
+a change that comes twice, late, or after a newer one leaves the newest file there can be.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Callable, Mapping
+from typing import Protocol
+
+from stepwell.definition.graph import Graph, Json
+from stepwell.engine.codec import decode_record
+from stepwell.engine.entries import entry_json
+from stepwell.engine.fold import apply
+from stepwell.engine.history import narrate, opening, under_way
+from stepwell.engine.records import Record, Status
+from stepwell.engine.token import Token
+from stepwell.errors import NotFound
+from stepwell.runtime.calls.service import Service
+from stepwell.runtime.log.logbook import Standing, fetch
+from stepwell.runtime.ports import Header, Ports
+from stepwell.runtime.stores.jsontext import encode
+
+PAGE_RECORDS = 100  # in memory at once: each may hold a large output
+
+View = Callable[[Standing, int], Mapping[str, Json]]  # the run as the API shows it, at this time
+
+
+class Files(Protocol):
+    """Where snapshots are kept."""
+
+    async def write(self, name: str, lines: AsyncIterator[str]) -> None:
+        """Replaces the file when the last line is there, and not before. Raises PortError."""
+
+
+class Snapshots:
+    """Writes the snapshots that definitions ask for."""
+
+    def __init__(self, service: Service, files: Files, view: View) -> None:
+        self._service, self._files, self._view = service, files, view
+
+    async def write_if_due(self, header: Header) -> bool:
+        """Whether this state of the run called for a snapshot. Raises PortError, EngineFault."""
+        if not may_be_due(header.status):
+            return False  # without a look at the definition
+        graph = await self._service.graph_of(header)
+        if not is_due(graph, header.status):
+            return False
+        try:
+            at = await self._service.standing(header.run_id)
+        except NotFound:
+            return False  # its retention is over: the last snapshot stays
+        await self._files.write(name_of(header), self._lines(at))
+        return True
+
+    async def _lines(self, at: Standing) -> AsyncIterator[str]:
+        yield _line(self._view(at, self._service.ports.clock.now_ms()))
+        token = Token(at.token.id)
+        for entry in opening(token, at.run):
+            yield _line(entry_json(entry))
+        async for record in _records(self._service.ports, at):
+            before, token = token, apply(token, record)
+            for entry in narrate(record, before, token, at.run):
+                yield _line(entry_json(entry))
+        for entry in under_way(token, at.run):
+            yield _line(entry_json(entry))
+
+
+def may_be_due(status: Status) -> bool:
+    """Whether there are workflows whose runs are kept when they get this status."""
+    return status.terminal or status is Status.WAITING
+
+
+def is_due(graph: Graph, status: Status) -> bool:
+    """Whether a run of this workflow is kept when it gets this status."""
+    match graph.snapshot:
+        case "on_end":
+            return status.terminal
+        case "on_wait":
+            return may_be_due(status)
+        case _:
+            return False
+
+
+def name_of(header: Header) -> str:
+    """One file for each run, whose newest state is in it."""
+    return f"runs/{header.workflow}/{header.run_id}.jsonl"
+
+
+async def _records(ports: Ports, at: Standing) -> AsyncIterator[Record]:
+    """The token's records, up to where it stands."""
+    slot = -1
+    while slot < at.token.slot:
+        limit = min(PAGE_RECORDS, at.token.slot - slot)
+        for saved in await ports.store.read_log(at.run_id, at.token.id, slot, limit):
+            yield decode_record(await fetch(saved.body, ports.blobs))
+            slot = saved.slot
+
+
+def _line(value: Json) -> str:
+    return encode(value) + "\n"

@@ -1,0 +1,130 @@
+"""Updates: a caller has a durable function's own handler change it, and hears what came of that. Once for each id.
+
+    caller   event under the run's own topic, a message to the workers
+    worker   the function waits? ── handler runs in its session ── RECEIVED and the event's mark, in one transaction
+             not now, a step is under way ── the message again, later
+
+The record is what happened: a session that comes by it calls the handler again, with the same input, in the same place.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any
+
+from stepwell.definition.graph import Json
+from stepwell.engine.actions import Write
+from stepwell.engine.codec import decode_record
+from stepwell.engine.inputs import UpdateAsked, UpdateMade
+from stepwell.engine.records import ROOT, UPDATE, Record, Resumption, Topic
+from stepwell.engine.waits import run_topic
+from stepwell.errors import Conflict, EngineFault, NotFound
+from stepwell.limits import MINUTE_MS
+from stepwell.runtime.admission import check_event_key, check_json, check_name
+from stepwell.runtime.log.door import Door
+from stepwell.runtime.log.logbook import Logbook, Standing, fetch
+from stepwell.runtime.log.messages import Update, to_json
+from stepwell.runtime.loop.advance import Advance
+from stepwell.runtime.ports import Event, Lane, Ports
+from stepwell.runtime.steps.port import Steps
+
+KEPT_MS = 7 * 24 * 60 * MINUTE_MS  # how long an update is tried for, and its answer is there
+
+
+@dataclass(frozen=True, slots=True)
+class Answered:
+    """What became of an update. `error`: {type, message, …}; without one, `output` is what the handler returned."""
+
+    output: Json = None
+    error: Mapping[str, Any] | None = None
+
+
+class Updates:
+    """Both sides: who asks for an update, and the worker that makes it. Every message may come twice, or late."""
+
+    def __init__(self, ports: Ports, logbook: Logbook, door: Door, advance: Advance, steps: Steps) -> None:
+        self._ports, self._logbook, self._steps = ports, logbook, steps
+        self._door, self._advance = door, advance
+
+    # -- the caller's side
+
+    async def send(self, at: Standing, name: str, given: Json, update_id: str) -> None:
+        """Raises Conflict, InvalidInput. An id that was there before keeps its name and its input."""
+        check_name(name, "name of an update")
+        check_event_key(update_id)
+        check_json(given, "input")
+        topic, now_ms = topic_of(at.run_id), self._ports.clock.now_ms()
+        if await self._ports.store.get_event(topic, update_id) is None:
+            if at.graph.first.durable is None:
+                raise Conflict(f"{at.run.workflow} is a graph, which takes no updates", code="not_a_function",
+                               hint="send it an event")  # fmt: skip
+            if at.token.ended:
+                raise _run_ended()
+            event = Event(topic, update_id, {"name": name, "input": given}, now_ms, now_ms + KEPT_MS)
+            await self._ports.store.put_event(event)
+        await self._ports.queue.send(Lane.WORK, to_json(Update(at.run_id, update_id)))
+
+    async def answer(self, at: Standing, update_id: str) -> Answered | None:
+        """None while it is pending. Raises NotFound, and Conflict where the run ended before it."""
+        check_event_key(update_id)
+        event = await self._ports.store.get_event(topic_of(at.run_id), update_id)
+        if event is None:
+            raise NotFound(f"run {at.run_id} has no update {update_id!r}", code="unknown_update_id")
+        if not event.consumed_by:
+            if at.token.ended:
+                raise _run_ended()
+            return None
+        came = await self._record(event)
+        return Answered(came.payload.get("output"), came.payload.get("error"))
+
+    async def _record(self, event: Event) -> Resumption:
+        run_id, token, slot = event.consumed_by.split("|")
+        for saved in await self._ports.store.read_log(run_id, token, int(slot) - 1, 1):
+            found = decode_record(await fetch(saved.body, self._ports.blobs))
+            if found.resumption is not None:
+                return found.resumption
+        raise EngineFault(f"{event.consumed_by} holds no update {event.id}", code="broken_log")
+
+    # -- the worker's side
+
+    async def handle(self, update: Update) -> None:
+        """Raises PortError when the world did not answer: the message is to come again."""
+        event = await self._ports.store.get_event(topic_of(update.run_id), update.event_id)
+        at = await self._logbook.load(update.run_id, ROOT)
+        if event is None or at is None:
+            return
+        if at.token.last is not None and at.token.last.by == update.id:
+            await self._advance.push(at, update.id)  # mine, from before a crash
+            return
+        if event.consumed_by or at.token.ended or event.expires_ms <= self._ports.clock.now_ms():
+            return
+        came = Resumption(UPDATE, name=event.payload["name"], payload={"input": event.payload["input"]},
+                          event_id=event.id)  # fmt: skip
+        asked, made = self._door.decide(at, UpdateAsked(came), update.id), None
+        if isinstance(asked, Write):
+            write = partial(self._write, at, event.topic, update.id)
+            made = await self._steps.updated(at, self._logbook, asked.record, write)
+        if made is None:
+            await self._put_off(update)
+        else:
+            await self._advance.push(await self._logbook.save_if_due(made), update.id)
+
+    async def _write(self, at: Standing, topic: Topic, by: str, record: Record) -> bool:
+        """Whether the record has its slot and the event is its own."""
+        return (await self._door.put(at, UpdateMade(record, topic), by)).is_new
+
+    async def _put_off(self, update: Update) -> None:
+        """The message anew, after 1 s, 2 s, … a minute: until it is made, the run ends, or it expires."""
+        at_ms = self._ports.clock.now_ms() + min(1_000 * 2 ** min(update.times, 10), MINUTE_MS)
+        await self._ports.queue.send(Lane.WORK, to_json(replace(update, times=update.times + 1)), at_ms)
+
+
+def topic_of(run_id: str) -> Topic:
+    """Where a run's updates are. Nobody else may send events of this name."""
+    return run_topic("stepwell.update", run_id)
+
+
+def _run_ended() -> Conflict:
+    return Conflict("the run has ended; no update can reach it", code="run_ended")

@@ -1,0 +1,94 @@
+"""What `ctx` is given: names, limits, functions and workflows, checked where they are written."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Awaitable, Callable, Sequence
+from datetime import timedelta
+from functools import lru_cache
+from typing import Any
+
+from stepwell.definition.authoring import WORKFLOW_MARK, Duration
+from stepwell.definition.durations import parse_duration, show_duration
+from stepwell.definition.event_names import OWN_PREFIX
+from stepwell.definition.expressions import compile_expression
+from stepwell.definition.graph import Json
+from stepwell.definition.text import NAME, NAME_HINT
+from stepwell.definition.wait_schemas import SCHEMAS
+from stepwell.errors import ExpressionError, InvalidInput
+from stepwell.limits import CHILDREN, FORK_WIDTH, NAME_CHARACTERS, WAIT_ARMS
+from stepwell.runtime.durable.operations import Operation, input_of, reader_of, result_reader, stored
+
+
+def called(
+    workflow: str | Callable[..., Any], args: tuple[Any, ...], named: dict[str, Any], hint: Any
+) -> tuple[Json, str, Callable[[Json], Any]]:
+    """(input, name, reader of the result) of a child run."""
+    if isinstance(workflow, str):
+        if named or len(args) > 1:
+            raise InvalidInput(f"child run {workflow} takes one input", code="step_input",
+                               hint="give it as a dict, or give the workflow's function")  # fmt: skip
+        return stored(args[0] if args else None, f"the input of {workflow}"), checked_name(workflow), reader_of(hint)
+    name = getattr(workflow, WORKFLOW_MARK, None)
+    if name is None:
+        raise InvalidInput(f"{workflow!r} is no workflow", code="bad_value", hint="mark it with @workflow, or name it")
+    return input_of(workflow, args, named), name, reader_of(hint) if hint else result_reader(workflow)
+
+
+@lru_cache(maxsize=1_024)
+def reference(function: Callable[..., Any]) -> str:
+    """Where a worker finds it. Raises InvalidInput for what has no such place."""
+    module, name = getattr(function, "__module__", ""), getattr(function, "__qualname__", "")
+    if not inspect.isroutine(function) or not module or not name.isidentifier():
+        raise InvalidInput(f"{function!r} cannot be a step", code="bad_step",
+                           hint="a step is a function of a module, by its own name")  # fmt: skip
+    if hasattr(function, WORKFLOW_MARK):
+        raise InvalidInput(f"{name} is a workflow and no step", code="bad_step", hint="run it with ctx.child")
+    return f"python:{module}.{name}"
+
+
+def limit_ms_of(kind: str, given: Duration | timedelta | None) -> int | None:
+    """Raises InvalidInput for a timeout over the maximum, DefinitionError for what is no duration."""
+    most_ms = SCHEMAS[kind].longest_ms
+    if given is None:
+        return SCHEMAS[kind].timeout_ms
+    limit_ms = parse_duration(given.total_seconds() if isinstance(given, timedelta) else given)
+    if limit_ms > most_ms:
+        raise InvalidInput(f"{show_duration(limit_ms)} is over the maximum of {kind}: {show_duration(most_ms)}",
+                           code="timeout_too_long")  # fmt: skip
+    return limit_ms
+
+
+@lru_cache(maxsize=1_024)
+def condition(text: str) -> str:
+    """Raises InvalidInput for what is no CEL: nothing that comes could ever fit it."""
+    try:
+        compile_expression(text)
+    except ExpressionError as error:
+        raise InvalidInput(f"`match` cannot be read: {error.message}", code=error.code, hint=error.hint) from error
+    return text
+
+
+def check_width(awaited: Sequence[Awaitable[Any]], what: str) -> None:
+    only_waits = all(isinstance(one, Operation) and one.asked.wait for one in awaited)
+    only_children = all(isinstance(one, Operation) and one.asked.call for one in awaited)
+    most = WAIT_ARMS if only_waits else CHILDREN if only_children else FORK_WIDTH
+    if len(awaited) > most:
+        raise InvalidInput(f"`{what}` of {len(awaited)}; at most {most}", code="bad_value")
+    for one in awaited:
+        if not inspect.isawaitable(one):
+            raise InvalidInput(f"`{what}` takes what can be awaited, not {one!r:.80}", code="bad_value")
+
+
+def event_name(name: str) -> str:
+    """Raises InvalidInput for one under which Stepwell keeps what is its own, such as a run's updates."""
+    if checked_name(name).startswith(OWN_PREFIX):
+        raise InvalidInput(f"nobody sends an event {name!r}", code="bad_name",
+                           hint=f"names that begin with {OWN_PREFIX} are Stepwell's own")  # fmt: skip
+    return name
+
+
+def checked_name(name: str) -> str:
+    if not isinstance(name, str) or not NAME.fullmatch(name) or len(name) > NAME_CHARACTERS:
+        raise InvalidInput(f"{name!r} cannot be a name", code="bad_name", hint=NAME_HINT)
+    return name

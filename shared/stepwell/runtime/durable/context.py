@@ -1,0 +1,355 @@
+"""What a durable function is given: `ctx`, with which it asks for everything that is to survive."""
+
+from __future__ import annotations
+
+import inspect
+import logging
+from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping, MutableMapping, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from typing import Any, TypeVar, overload
+from uuid import UUID
+
+from stepwell.definition.authoring import WORKFLOW_MARK, Duration, Retry
+from stepwell.definition.durations import parse_duration
+from stepwell.definition.graph import Approvers, Call, Child, Json, Step, Wait
+from stepwell.engine.transact import TableWrite
+from stepwell.engine.turns import Asked, ContinueAs, Given
+from stepwell.errors import InvalidInput
+from stepwell.limits import (
+    APPROVERS,
+    FORK_WIDTH,
+    KEY_CHARACTERS,
+    LOCKS,
+)
+from stepwell.runtime.durable.arguments import (
+    called,
+    check_width,
+    checked_name,
+    condition,
+    event_name,
+    limit_ms_of,
+    reference,
+)
+from stepwell.runtime.durable.held import Callback, Lock, nothing
+from stepwell.runtime.durable.operations import (
+    First,
+    Mapped,
+    Operation,
+    input_of,
+    race,
+    reader_of,
+    result_reader,
+    stored,
+    together,
+    with_name,
+)
+from stepwell.runtime.durable.running import Logger, going_on, read_only, running
+from stepwell.runtime.durable.transacting import checked
+
+T = TypeVar("T")
+
+_logger = logging.getLogger("stepwell.workflow")
+Url = Callable[[str, int], str]  # of a callback by its id, good until then
+
+
+@dataclass(frozen=True, slots=True)
+class Context:
+    """One run of a durable function, seen from inside."""
+
+    run_id: str
+    workflow: str
+    _url: Url | None = field(default=None, repr=False)
+
+    # -- operations
+
+    @overload
+    def step(
+        self,
+        function: Callable[..., Coroutine[Any, Any, T]],
+        *args: Any,
+        name: str | None = ...,
+        retry: Retry | None = ...,
+        timeout: Duration | None = ...,
+        at_most_once: bool | None = ...,
+        pool: str | None = ...,
+        **named: Any,
+    ) -> Operation[T]: ...
+    @overload
+    def step(
+        self,
+        function: Callable[..., T],
+        *args: Any,
+        name: str | None = ...,
+        retry: Retry | None = ...,
+        timeout: Duration | None = ...,
+        at_most_once: bool | None = ...,
+        pool: str | None = ...,
+        **named: Any,
+    ) -> Operation[T]: ...
+    def step(
+        self,
+        function: Callable[..., Any],
+        *args: Any,
+        name: str | None = None,
+        retry: Retry | None = None,
+        timeout: Duration | None = None,
+        at_most_once: bool | None = None,
+        pool: str | None = None,
+        **named: Any,
+    ) -> Operation[Any]:
+        """Runs a function of a module with these arguments, once or, where it fails, as often as its policy says.
+
+        Its result is recorded; a failure is raised as StepFailed. Raises InvalidInput for arguments that do not fit.
+        """
+        step = Step(
+            run=reference(function),
+            input=Given(input_of(function, args, named)),
+            timeout_ms=None if timeout is None else parse_duration(timeout),
+            retry=None if retry is None else retry.policy(),
+            at_most_once=at_most_once,
+            pool=pool,
+        )
+        own = getattr(getattr(function, "__stepwell__", None), "name", None)
+        asked = Asked("step", checked_name(name or own or function.__name__), step=step)
+        return Operation(asked, result_reader(function))
+
+    def sleep(self, duration: Duration | timedelta) -> Operation[None]:
+        """Nothing is paid while it sleeps. A number is seconds; at most a year."""
+        return self._timer("sleep", duration)
+
+    def timer(self, duration: Duration | timedelta) -> Operation[None]:
+        """The same, for `ctx.first`: what to do when nothing else came."""
+        return self._timer("timer", duration)
+
+    def _timer(self, name: str, duration: Duration | timedelta) -> Operation[None]:
+        return Operation(Asked("sleep", name, wait=Wait("sleep", timeout_ms=limit_ms_of("sleep", duration))), nothing)
+
+    def event(
+        self,
+        name: str,
+        *,
+        key: str | int | None = None,
+        match: str | None = None,
+        timeout: Duration | timedelta | None = None,
+        type: Any = None,  # noqa: A002 - the type of what comes
+    ) -> Operation[Any]:
+        """Waits for an event of this name, and key, and gives its payload. `match`: CEL over `event`.
+
+        Default timeout: 24 hours; then WaitTimedOut is raised.
+        """
+        if key is not None and not 0 < len(str(key)) <= KEY_CHARACTERS:
+            raise InvalidInput(f"`key` must be text of 1 to {KEY_CHARACTERS} characters", code="bad_key")
+        wait = Wait(
+            "event",
+            event=event_name(name),
+            key=None if key is None else Given(str(key), text=repr(key)),
+            match=None if match is None else Given(None, text=condition(match)),
+            timeout_ms=limit_ms_of("event", timeout),
+        )
+        return Operation(Asked("event", name, wait=wait), reader_of(type), is_default_limit=timeout is None)
+
+    def approval(
+        self,
+        type: str = "approval",  # noqa: A002 - the word the definitions use
+        data: Any = None,
+        *,
+        approvers: Sequence[str] = (),
+        need: int = 1,
+        timeout: Duration | timedelta | None = None,
+    ) -> Operation[Mapping[str, Json]]:
+        """Waits for a person's yes and gives {decision, by, data}; a no is raised as Rejected. Default: 24 hours."""
+        if len(approvers) > APPROVERS or (approvers and not 1 <= need <= len(approvers)):
+            raise InvalidInput(f"{need} of {len(approvers)} approvers cannot be asked for", code="bad_value")
+        asked_of = Approvers(need, Given(list(approvers), "approvers")) if approvers else None
+        shown: Json = stored(data, "data")
+        shown = {"type": type, **shown} if isinstance(shown, dict) else {"type": type, "data": shown}
+        wait = Wait("approval", data=Given(shown), approvers=asked_of, timeout_ms=limit_ms_of("approval", timeout))
+        asked = Asked("approval", checked_name(type), wait=wait)
+        return Operation(asked, reader_of(None), is_default_limit=timeout is None)
+
+    def callback(
+        self,
+        *,
+        name: str = "callback",
+        timeout: Duration | timedelta | None = None,
+        heartbeat: Duration | None = None,
+        type: Any = None,  # noqa: A002 - the type of what comes
+    ) -> Callback:
+        """Waits for what is posted to its own URL: `cb = ctx.callback()`, give `cb.url` away, `await cb`."""
+        session = going_on()
+        session.callbacks += 1
+        own = f"{session.place}|f{session.callbacks}"
+        limit_ms = limit_ms_of("callback", timeout) or 0
+        beat_ms = None if heartbeat is None else parse_duration(heartbeat)
+        wait = Wait("callback", timeout_ms=limit_ms, heartbeat_ms=beat_ms)
+        asked = Asked("callback", checked_name(name), wait=wait, callbacks=(own,))
+        return Callback(asked, reader_of(type), lambda: self._url_of(own, session.now_ms + limit_ms))
+
+    def _url_of(self, own: str, until_ms: int) -> str:
+        if self._url is None:
+            raise InvalidInput("this process has no key to sign a callback's URL with", code="no_callback")
+        return self._url(own, until_ms)
+
+    def child(
+        self,
+        workflow: str | Callable[..., Any],
+        *args: Any,
+        detached: bool = False,
+        timeout: Duration | timedelta | None = None,
+        type: Any = None,  # noqa: A002 - the type of its result
+        **named: Any,
+    ) -> Operation[Any]:
+        """Starts a run of another workflow and waits for its result; its failure is raised as ChildFailed.
+
+        A workflow of this folder can be given as its function, with its arguments; any other by its name, with its
+        input. `detached`: nobody waits for it; the operation gives its run's id. Default timeout: one hour.
+        """
+        given, name, read = called(workflow, args, named, type)
+        if detached:
+            step = Step(f"workflow:{name}", input=Given(given))
+            return Operation(Asked("step", name, step=step), reader_of(None))
+        limit_ms = limit_ms_of("workflow", timeout)
+        call = Call((Child(name, name, Given(given)),), timeout_ms=limit_ms)
+        return Operation(Asked("children", name, call=call), lambda values: read(values[name]))
+
+    def lock(self, *names: str | int) -> Lock:
+        """`async with ctx.lock("room-12"): …`: one run at a time. It waits for its turn; any end lets it go.
+
+        Several names are taken together, in one order for everybody; a function holds one set at a time.
+        """
+        texts = sorted({str(name) for name in names})
+        if not 1 <= len(texts) <= LOCKS or not all(text.strip() and len(text) <= KEY_CHARACTERS for text in texts):
+            raise InvalidInput(f"{names!r:.80} cannot be locked", code="bad_lock",
+                               hint=f"1 to {LOCKS} names, each text of 1 to {KEY_CHARACTERS} characters")  # fmt: skip
+        return Lock(tuple(texts))
+
+    def transact(self, writes: Iterable[TableWrite], *, name: str = "transact") -> Operation[None]:
+        """The user's own writes to DynamoDB tables and this operation's record in one transaction: once, or not at all.
+
+        `writes`: Put, Update, Delete, Check, at most 99. Where a condition does not hold, TransactionRefused is raised
+        and nothing was written. Raises InvalidInput at once for what can never be written.
+        """
+        return Operation(Asked("transact", checked_name(name), transact=checked(writes)), nothing)
+
+    # -- together
+
+    def all(self, *awaited: Awaitable[Any], name: str = "") -> Operation[list[Any]]:
+        """All of them at once: operations, or coroutines of operations. The first failure is raised, the others end.
+
+        What a coroutine given here changes outside of itself is lost: it may run in another process. What it returns
+        is kept, as JSON.
+        """
+        check_width(awaited, "all")
+        return with_name(together(awaited), name and checked_name(name))
+
+    def first(self, *awaited: Awaitable[Any], name: str = "") -> Operation[First]:
+        """The first of them to end; the others are cancelled. A tuple of a value for each that is no timer.
+
+        `name`: what it is called where people look at the run, as that of a step is; so of `all`.
+        """
+        check_width(awaited, "first")
+        if not awaited:
+            raise InvalidInput("`first` of nothing never ends", code="bad_value")
+        return with_name(race(awaited), name and checked_name(name))
+
+    @overload
+    def map(
+        self, function: Callable[..., Coroutine[Any, Any, T]], items: Iterable[Any], **options: Any
+    ) -> Operation[list[T]]: ...
+    @overload
+    def map(self, function: Callable[..., T], items: Iterable[Any], **options: Any) -> Operation[list[T]]: ...
+    def map(
+        self,
+        function: Callable[..., Any],
+        items: Iterable[Any],
+        *,
+        max_concurrency: int = 0,
+        name: str | None = None,
+        **options: Any,
+    ) -> Operation[list[Any]]:
+        """A step for each item, at most so many at once (0: all), and their results in the items' order.
+
+        `options`: as of `step`. Branches of a fork: what each costs does not grow with the number of items.
+        """
+        found = list(items)
+        if len(found) > FORK_WIDTH:
+            raise InvalidInput(f"{len(found)} items; at most {FORK_WIDTH}: map batches", code="fork_too_wide")
+        mapped = Mapped(lambda item: self.step(function, item, name=name, **options), found)
+        return together(mapped, name=checked_name(name or function.__name__), max_concurrency=max_concurrency)
+
+    # -- what is the same each time
+
+    def now(self) -> datetime:
+        """When the last operation ended, as the log has it; UTC."""
+        return datetime.fromtimestamp(running().now_ms / 1000, UTC)
+
+    def random(self) -> float:
+        """A number from 0 to 1, the same in each replay."""
+        return going_on().chance.random()
+
+    def uuid(self) -> UUID:
+        """An id that nobody else has, the same in each replay."""
+        return UUID(int=going_on().chance.getrandbits(128), version=4)
+
+    def patched(self, name: str) -> bool:
+        """Whether the code after a change is to run: true for runs that come here for the first time after it."""
+        session = going_on()
+        if session.is_updating:
+            raise InvalidInput("an update's handler asks for no patches", code="patch_in_update",
+                               hint="ask in the workflow, and have the handler read a variable")  # fmt: skip
+        return session.patched(checked_name(name))
+
+    @property
+    def state(self) -> MutableMapping[str, Any]:
+        """What the run shows as its state. It is stored with the next record; branches and queries have it to read."""
+        session = running()
+        return read_only(session.state) if session.is_answering else session.state
+
+    def query(self, name: str, function: Callable[[], Any] | None = None) -> Any:
+        """Says what answers a query of this name: `@ctx.query("progress")` over a function without parameters.
+
+        It is called as the run stands, whenever somebody asks, and changes nothing: it reads variables and `ctx.state`.
+        """
+
+        def register(function: Callable[[], Any]) -> Callable[[], Any]:
+            if not callable(function) or inspect.iscoroutinefunction(function):
+                raise InvalidInput(
+                    f"query {name} takes a plain function, not {function!r:.80}", code="bad_query_handler"
+                )
+            going_on().queries[checked_name(name)] = function
+            return function
+
+        return register if function is None else register(function)
+
+    def update(self, name: str, function: Callable[..., Any] | None = None) -> Any:
+        """Says what an update of this name does: `@ctx.update("add_item")` over a plain function.
+
+        It is called while the function waits, once for each update, with the update's input as its arguments. It may
+        change variables and `ctx.state`; what it returns, or raises, is the caller's answer. It awaits nothing.
+        """
+
+        def register(function: Callable[..., Any]) -> Callable[..., Any]:
+            if not callable(function) or inspect.iscoroutinefunction(function):
+                raise InvalidInput(
+                    f"update {name} takes a plain function, not {function!r:.80}", code="bad_update_handler"
+                )
+            going_on().updates[checked_name(name)] = function
+            return function
+
+        return register if function is None else register(function)
+
+    @property
+    def log(self) -> Logger:
+        """A logger that is silent in a replay."""
+        return Logger(_logger, {"run_id": self.run_id, "workflow": self.workflow})
+
+    def continue_as(self, function: Callable[..., Coroutine[Any, Any, T]], *args: Any, **named: Any) -> T:
+        """To be returned: the run begins anew with these arguments, its state kept, and replays nothing of before.
+
+        For a type checker it is what the function returns in the end.
+        """
+        if getattr(function, WORKFLOW_MARK, None) != self.workflow:
+            raise InvalidInput(f"{function!r} is not {self.workflow}", code="bad_value",
+                               hint="a run begins anew as itself; start another workflow with ctx.child")  # fmt: skip
+        return ContinueAs(input_of(function, args, named))  # type: ignore[return-value]  # as said above

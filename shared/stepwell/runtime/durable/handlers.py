@@ -1,0 +1,73 @@
+"""What users' code of a function has done: its state, its errors, and what its handlers of updates made, as records."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+from stepwell.definition.graph import Json
+from stepwell.engine.codec import failure_to_json
+from stepwell.engine.records import Failure, Record, Resumption
+from stepwell.engine.session import foreign_await
+from stepwell.errors import EngineFault, NewerFormat, UserError
+from stepwell.limits import SESSION_SECONDS
+from stepwell.runtime.durable.failures import OperationFailed
+from stepwell.runtime.durable.operations import stored
+from stepwell.runtime.durable.running import FunctionSession
+from stepwell.runtime.log.logbook import Standing
+from stepwell.runtime.steps.failures import failure_of
+from stepwell.runtime.steps.threads import StepInterrupted
+
+_logger = logging.getLogger("stepwell.worker")
+
+
+def told(at: Standing, error: BaseException) -> Failure:
+    """The failure of what users' code raised. Passes on what stops it."""
+    if isinstance(error, OperationFailed):
+        return error.failure
+    if isinstance(error, StepInterrupted):
+        raise error
+    if type(error) is RuntimeError and str(error) == "no running event loop":
+        return foreign_await("it used asyncio")
+    if not isinstance(error, UserError):
+        _logger.warning("%s %s failed: %s", at.run_id, at.graph.start, type(error).__name__, exc_info=error)
+    return failure_of(error, at.graph.start, 1, SESSION_SECONDS * 1_000)
+
+
+def changed(state: Mapping[str, Any], scope: Mapping[str, Json]) -> dict[str, Json]:
+    """Of the state, what its stored form does not have yet. A name that is gone is null."""
+    now = {name: stored(value, f"ctx.state[{name!r}]") for name, value in state.items()}
+    now |= dict.fromkeys(scope.keys() - now.keys())
+    return {name: value for name, value in now.items() if name not in scope or scope[name] != value}
+
+
+def updated_by(session: FunctionSession, at: Standing, asked: Record, came: Resumption) -> Record:
+    """The record with what the handler did. It is not called where there is none, or where its input does not fit."""
+    session.now_ms, payload = asked.at_ms, came.payload
+    try:
+        call = session.bound(came)
+    except UserError as refusal:
+        return _answered(asked, came, error=failure_to_json(told(at, refusal)), refused=True)
+    try:
+        payload = {"output": call()}
+    except Exception as error:  # of any type: it is users' code
+        payload = {"error": failure_to_json(told(at, error))}
+    try:
+        writes = changed(session.state, at.token.scope)
+    except UserError as error:  # the function ends with it when it goes on
+        return _answered(asked, came, error=failure_to_json(told(at, error)))
+    return replace(_answered(asked, came, **payload), writes=writes)
+
+
+def _answered(asked: Record, came: Resumption, **told: Json) -> Record:
+    return replace(asked, resumption=replace(came, payload={**came.payload, **told}))
+
+
+def given_up(at: Standing, asked: Record, error: BaseException | None) -> Record:
+    """A handler that came to no end: what it had done is forgotten with its session."""
+    if asked.resumption is None or isinstance(error, EngineFault | NewerFormat):
+        raise error or EngineFault("an update without its parts", code="broken_record")
+    failure = told(at, error or RuntimeError("the handler came to no end"))
+    return _answered(asked, asked.resumption, error=failure_to_json(failure), refused=True)

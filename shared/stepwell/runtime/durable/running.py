@@ -1,0 +1,107 @@
+"""The session whose function is running now: what `ctx` asks, and what it is not asked for in a query."""
+
+from __future__ import annotations
+
+import inspect
+import logging
+import random
+from collections.abc import Callable, Mapping, MutableMapping
+from types import MappingProxyType
+from typing import Any
+
+from stepwell.definition.graph import Json
+from stepwell.engine.records import Failure, Resumption
+from stepwell.engine.session import CURRENT, Session
+from stepwell.errors import InvalidInput, NotFound
+from stepwell.runtime.durable.operations import stored
+from stepwell.runtime.steps.binding import binding_of
+
+
+class FunctionSession(Session):
+    """A session with what its function has beside its journal: its state, and chance that is the same each time."""
+
+    state: MutableMapping[str, Any]
+    chance: random.Random
+    queries: dict[str, Callable[[], Any]]  # what it answers who asks, by name
+    updates: dict[str, Callable[..., Any]]  # what changes it when somebody asks, by name
+    is_answering = False  # a query, which changes nothing
+    is_updating = False  # a handler of an update runs
+    callbacks = 0  # given out so far
+    outer: FunctionSession | None = None  # the parent's, of no use but for this branch
+    place = ""  # of its callbacks: the run and the token
+
+    def answer(self, name: str) -> Json:
+        """What the query's handler says, as the function stands. Raises NotFound; what the handler raises, too."""
+        if name not in self.queries:
+            known = ", ".join(sorted(self.queries)) or "none"
+            raise NotFound(f"the run answers no query {name!r}", code="unknown_query", hint=f"it answers: {known}")
+        token = CURRENT.set(self)
+        self.is_answering = True
+        try:
+            return stored(self.queries[name](), f"the answer to {name}")
+        finally:
+            self.is_answering = False
+            CURRENT.reset(token)
+
+    def bound(self, came: Resumption) -> Callable[[], Json]:
+        """The call of the update's handler. Raises UserError where there is none, or its input does not fit it."""
+        handler = self.updates.get(came.name)
+        if handler is None:
+            known = ", ".join(sorted(self.updates)) or "none"
+            raise NotFound(f"the run takes no update {came.name!r}", code="unknown_update", hint=f"it takes: {known}")
+        binding = binding_of.__wrapped__(handler)  # a cache would keep it, and with it the whole session
+        arguments = binding.bind(came.payload["input"], None, came.name)
+        return lambda: self._handled(handler, arguments, came.name)
+
+    def _handled(self, handler: Callable[..., Any], arguments: Mapping[str, object], name: str) -> Json:
+        token = CURRENT.set(self)
+        self.is_updating = True
+        try:
+            made = handler(**arguments)
+            if inspect.iscoroutine(made):
+                made.close()
+            return stored(made, f"the answer to {name}")
+        finally:
+            self.is_updating = False
+            CURRENT.reset(token)
+
+    def update(self, came: Resumption) -> Failure | None:
+        try:
+            self.bound(came)()
+        except Exception as error:  # of any type: it is users' code
+            return self._told(error)
+        return None
+
+
+class Logger(logging.LoggerAdapter[logging.Logger]):
+    """Says nothing while the function goes over what it said already."""
+
+    def isEnabledFor(self, level: int) -> bool:  # noqa: N802 - the standard library's name
+        session = CURRENT.get(None)
+        return (session is None or not session.is_replaying) and super().isEnabledFor(level)
+
+    def process(self, msg: object, kwargs: MutableMapping[str, Any]) -> tuple[object, MutableMapping[str, Any]]:
+        return msg, {**kwargs, "extra": {**(self.extra or {}), **kwargs.get("extra", {})}}
+
+
+def read_only(state: Mapping[str, Any]) -> MutableMapping[str, Any]:
+    """A branch's: the run's state has one writer."""
+    return MappingProxyType(dict(state))  # type: ignore[return-value]  # to write raises TypeError, as it should
+
+
+def running() -> FunctionSession:
+    """Raises InvalidInput where none is: `ctx` has left its workflow."""
+    session = CURRENT.get(None)
+    if not isinstance(session, FunctionSession):
+        raise InvalidInput("ctx was used outside of its workflow", code="no_workflow",
+                           hint="a step gets a context of its own, as its parameter ctx")  # fmt: skip
+    return session
+
+
+def going_on() -> FunctionSession:
+    """The same, where what is asked for changes what the function does next."""
+    session = running()
+    if session.is_answering:
+        raise InvalidInput("a query changes nothing", code="read_only_query",
+                           hint="let the function do it, and the query read what came of it")  # fmt: skip
+    return session

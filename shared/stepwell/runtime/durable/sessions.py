@@ -1,0 +1,376 @@
+"""Sessions of durable functions: kept warm where they can be, else replayed from their logs.
+
+    wake ── decide: ask the function ── session kept? the new records, else all since it began ── its turn
+
+A session lives in one process and is worth nothing but time: whatever it knows is in the log.
+"""
+
+from __future__ import annotations
+
+import inspect
+import logging
+import random
+from collections import OrderedDict
+from collections.abc import Awaitable, Callable, Generator, Mapping
+from dataclasses import dataclass, replace
+from functools import partial
+from threading import Lock
+from typing import Any, Protocol
+
+from stepwell.definition.authoring import WORKFLOW_MARK
+from stepwell.definition.graph import Json
+from stepwell.engine.forks import parent_of
+from stepwell.engine.records import Failure, Record
+from stepwell.engine.session import Body
+from stepwell.engine.turns import Asked, Failed, Result, Stuck, Suspended, Turn
+from stepwell.errors import Conflict, EngineFault, NewerFormat, UserError
+from stepwell.limits import SESSION_SECONDS, SESSIONS_KEPT
+from stepwell.runtime.durable.context import Context, Url
+from stepwell.runtime.durable.failures import raised
+from stepwell.runtime.durable.handlers import changed, given_up, told, updated_by
+from stepwell.runtime.durable.operations import Operation, stored
+from stepwell.runtime.durable.running import FunctionSession, read_only
+from stepwell.runtime.log.logbook import Logbook, Standing
+from stepwell.runtime.steps.binding import binding_of
+from stepwell.runtime.steps.port import WriteRecord
+from stepwell.runtime.steps.registry import UnknownStepError
+from stepwell.runtime.steps.threads import AttemptTimeoutError, StepThreads
+
+_logger = logging.getLogger("stepwell.worker")
+
+
+class Functions(Protocol):
+    """Finds users' code."""
+
+    def function(self, run: str) -> Callable[..., object]:
+        """Whatever importing the user's module raises passes through."""
+
+
+class Threads(Protocol):
+    """Where users' code runs."""
+
+    def run(self, function: Callable[[], object], limit_seconds: float) -> tuple[object, BaseException | None]:
+        """What it returned, and what it raised: an AttemptTimeoutError out of time."""
+
+
+@dataclass(slots=True)
+class _Forked:
+    """What a function awaits in branches: its session, and which coroutines were taken from it."""
+
+    asked: Asked
+    session: FunctionSession
+    state: Mapping[str, Any]  # as it is while the branches run: what the function makes of it later is not theirs
+    taken: set[int]
+    is_kept: bool = True  # for its other branches
+    is_own: bool = True  # else the session is the parent's, which goes on
+
+
+class Sessions:
+    """Asks durable functions what is next. Safe to call from many threads."""
+
+    def __init__(
+        self,
+        logbook: Logbook,
+        registry: Functions,
+        url: Url | None = None,
+        kept: int = SESSIONS_KEPT,
+        threads: Threads | None = None,
+    ) -> None:
+        """`url` signs callbacks. `kept`: sessions of this process; 0 for one that is always cold."""
+        self._logbook, self._registry, self._url, self._kept = logbook, registry, url, kept
+        self._threads: Threads = threads or StepThreads()
+        self._warm: OrderedDict[tuple[str, str], FunctionSession] = OrderedDict()
+        self._forked: OrderedDict[tuple[str, str, int], _Forked] = OrderedDict()
+        self._lock = Lock()
+
+    async def asked(self, at: Standing) -> Standing:
+        """The token with its function's turn."""
+        return self._told(at, await self._made(at))
+
+    async def answered(self, at: Standing, name: str) -> Json:
+        """What the function answers to a query, as it stands. Raises NotFound, Conflict."""
+        session, turn = await self._made(at)
+        if session is None or isinstance(turn.result, Stuck):
+            self._told(at, (session, turn))
+            failure = turn.result.failure if isinstance(turn.result, Stuck | Failed) else None
+            raise Conflict(f"the function cannot be asked: {failure.message if failure else 'it has not begun'}",
+                           code="function_stuck", hint="stepwell explain RUN tells more")  # fmt: skip
+        made, error = self._threads.run(partial(session.answer, name), SESSION_SECONDS)
+        if isinstance(error, AttemptTimeoutError):
+            raise Conflict(f"query {name} took longer than {SESSION_SECONDS} s", code="query_failed")
+        self._told(at, (session, turn))  # kept now, and not while it was busy
+        if isinstance(error, UserError):
+            raise error
+        if error is not None:
+            raise Conflict(f"query {name} raised {type(error).__name__}: {error}", code="query_failed") from error
+        return made
+
+    async def updated(self, at: Standing, asked: Record, write: WriteRecord) -> Standing | None:
+        """The token once a handler did what the record asks. None: not now, and the session that did it is gone."""
+        session, turn = await self._made(at)
+        if session is None or not isinstance(turn.result, Suspended) or asked.resumption is None:
+            self._told(at, (session, turn))
+            return None
+        made, error = self._threads.run(partial(updated_by, session, at, asked, asked.resumption), SESSION_SECONDS)
+        is_kept = False
+        try:
+            record = made if isinstance(made, Record) else given_up(at, asked, error)
+            is_written = await write(record)
+            is_kept = is_written and record is made
+        finally:
+            if not is_kept:  # what it has in mind, its log has not
+                self._let_go(session)
+        if is_kept:
+            session.passed(record)
+            self._told(at, (session, turn))
+        return at.after(record) if is_written else None
+
+    async def _made(self, at: Standing) -> tuple[FunctionSession | None, Turn]:
+        """Its session, which is nobody else's until it is kept, and the function's turn."""
+        key = (at.run_id, at.token.id)
+        with self._lock:
+            session = self._warm.pop(key, None)
+        if session is not None and not _can_go_on(session, at):
+            self._let_go(session)
+            session = None
+        if session is None:
+            return await self._begun(at)
+        records = await self._new_records(at, session.slot)
+        return self._run(at, partial(self._go_on, session, records, at))
+
+    def close(self) -> None:
+        """Lets every session go: their code has changed, or the process is about to end."""
+        with self._lock:
+            held = [*self._warm.values(), *(one.session for one in self._forked.values() if one.is_own)]
+            self._warm.clear()
+            self._forked.clear()
+        for session in held:
+            self._let_go(session)
+
+    # -- replaying
+
+    async def _begun(self, at: Standing, *, anew: bool = False) -> tuple[FunctionSession | None, Turn]:
+        """`anew`: nothing of it may be another session's, for a coroutine runs once."""
+        place = parent_of(at.token.id)
+        if place is None:
+            return self._run(at, partial(self._begin, at, *await self._journal(at)))
+        index = place[2]
+        forked = await self._fork(at.run_id, *place[:2], anew=anew)
+        if isinstance(forked, _Forked) and not self._take(forked, index):
+            forked = await self._fork(at.run_id, *place[:2], anew=True)
+        if isinstance(forked, Turn):
+            return None, forked
+        records = await self._new_records(at, -1)
+        made = self._run(at, partial(self._begin_branch, at, forked, index, records))
+        if not forked.is_kept:
+            self._no_longer(forked, index, made[0])
+        return made
+
+    def _no_longer(self, forked: _Forked, index: int, session: FunctionSession | None) -> None:
+        """The parent is let go: with the branch itself, where that has branches which the parent's code has made."""
+        one: object = forked.asked.branches[index]
+        if session is not None and isinstance(one, Operation) and one.asked.branches:
+            session.outer = forked.session
+        else:
+            self._let_go(forked.session)
+
+    def _take(self, forked: _Forked, index: int) -> bool:
+        """Whether the branch can begin from here. A coroutine can once, unless it was closed."""
+        one: object = forked.asked.branches[index]
+        with self._lock:
+            is_fresh = index not in forked.taken
+            if not isinstance(one, Operation):
+                forked.taken.add(index)
+        return is_fresh and not (inspect.iscoroutine(one) and inspect.getcoroutinestate(one) != inspect.CORO_CREATED)
+
+    async def _journal(self, at: Standing) -> tuple[Json, Mapping[str, Json], int, list[Record]]:
+        """The function's input, its state and the time then, and the records since: of the run, or since it began anew.
+
+        By what does not change any more.
+        """
+        began = at.token.began_slot
+        records = await self._new_records(at, max(began - 1, -1))
+        if began < 0:
+            return at.run.input, {}, max(at.run.created_ms, at.run.start_at_ms, at.token.started_ms), records
+        return records[0].output, records[0].writes or {}, records[0].at_ms, records[1:]
+
+    async def _fork(self, run_id: str, parent: str, slot: int, *, anew: bool = False) -> _Forked | Turn:
+        """What the parent awaits in that slot; its turn where it cannot come there."""
+        key = (run_id, parent, slot)
+        held = None if anew else self._held(key)
+        if held is not None:
+            return held
+        fork = await self._logbook.fork(run_id, parent, slot)
+        if fork is None:
+            raise EngineFault(f"{parent} has no fork in slot {slot}", code="broken_log")
+        session, turn = await self._begun(fork.parent, anew=anew)
+        if session is None or not isinstance(turn.result, Suspended) or not turn.result.asked.branches:
+            if session is not None:
+                self._let_go(session)
+            return turn if isinstance(turn.result, Stuck) else _elsewhere(turn)
+        found = _Forked(turn.result.asked, session, dict(session.state), set(), is_kept=not anew and self._kept > 0)
+        if found.is_kept:
+            self._keep(self._forked, key, found)
+        return found
+
+    def _held(self, key: tuple[str, str, int]) -> _Forked | None:
+        """Of a parent that this process knows: also as it stands there itself."""
+        with self._lock:
+            found, parent = self._forked.get(key), self._warm.get(key[:2])
+            if found is None and parent is not None and parent.stands_at(key[2]) and parent.asked is not None:
+                found = self._forked[key] = _Forked(parent.asked, parent, dict(parent.state), set(), is_own=False)
+        self._drop_oldest(self._forked)
+        return found
+
+    # -- users' code, in a thread that can be stopped
+
+    def _run(
+        self, at: Standing, work: Callable[[], tuple[FunctionSession, Turn]]
+    ) -> tuple[FunctionSession | None, Turn]:
+        made, error = self._threads.run(work, SESSION_SECONDS)
+        if isinstance(made, tuple):
+            session, turn = made
+            return session, turn
+        return None, Turn(_of_error(at, error))
+
+    def _begin(
+        self, at: Standing, given: Json, state: Mapping[str, Json], since_ms: int, records: list[Record]
+    ) -> tuple[FunctionSession, Turn]:
+        durable = at.graph.first.durable
+        if durable is None:
+            raise EngineFault(f"{at.graph.name} is no durable function", code="broken_session")
+        function = self._registry.function(durable.path)
+        _check(at, function, durable.path)
+        context = Context(at.run_id, at.run.workflow, self._url)
+        body: Any = function(**binding_of(function).bind(given, context, at.graph.start))
+        session = self._session(at, body, at.token.began_slot, since_ms, dict(state))
+        session.begin(records)
+        return session, _turn(session, at)
+
+    def _begin_branch(
+        self, at: Standing, forked: _Forked, index: int, records: list[Record]
+    ) -> tuple[FunctionSession, Turn]:
+        one: Awaitable[object] = forked.asked.branches[index]
+        body: Body = _only(one) if isinstance(one, Operation) else one  # type: ignore[assignment]  # what else is awaited
+        since_ms = at.token.branch.started_ms if at.token.branch else 0
+        session = self._session(at, body, -1, since_ms, read_only(forked.state), isinstance(one, Operation))
+        session.begin(records)
+        return session, _turn(session, at)
+
+    def _go_on(self, session: FunctionSession, records: list[Record], at: Standing) -> tuple[FunctionSession, Turn]:
+        session.go_on(records)
+        return session, _turn(session, at)
+
+    def _session(
+        self, at: Standing, body: Body, slot: int, since_ms: int, state: Any, is_whole: bool = False
+    ) -> FunctionSession:
+        if not inspect.iscoroutine(body):
+            raise UserError(f"{type(body).__name__} cannot run as a branch; give an `async def`", code="foreign_await")
+        session = FunctionSession(
+            body,
+            since_ms,
+            raised=raised,
+            told=partial(told, at),
+            stored=partial(stored, what="what the workflow returned"),
+            slot=slot,
+            is_whole=is_whole,
+        )
+        session.queries, session.updates = {}, {}
+        session.state, session.place = state, f"{at.run_id}|{at.token.id}"
+        session.chance = random.Random(f"{at.run_id} {at.token.id} {slot}")  # noqa: S311 - no secret is made of it
+        return session
+
+    # -- keeping
+
+    async def _new_records(self, at: Standing, after: int) -> list[Record]:
+        """Up to where the token stands here: its log may have gone on since."""
+        if at.token.slot == after + 1 and at.token.last is not None:
+            return [at.token.last]
+        if at.token.slot == after:
+            return []
+        return list(await self._logbook.history(at.run_id, at.token.id, after, at.token.slot - after))
+
+    def _told(self, at: Standing, made: tuple[FunctionSession | None, Turn]) -> Standing:
+        session, turn = made
+        if session is not None and isinstance(turn.result, Suspended):
+            self._keep(self._warm, (at.run_id, at.token.id), session)
+        elif session is not None and isinstance(turn.result, Stuck):
+            self._let_go(session)
+        elif session is not None and session.outer is not None:
+            self._let_go(session.outer)
+        return replace(at, turn=turn)
+
+    def _keep(self, held: OrderedDict[Any, Any], key: Any, value: Any) -> None:
+        with self._lock:
+            held[key] = value
+        self._drop_oldest(held)
+
+    def _drop_oldest(self, held: OrderedDict[Any, Any]) -> None:
+        dropped: list[Any] = []
+        with self._lock:
+            while len(held) > self._kept:
+                dropped.append(held.popitem(last=False)[1])
+        for one in dropped:
+            if not isinstance(one, _Forked):
+                self._let_go(one)
+            elif one.is_own:
+                self._let_go(one.session)
+
+    def _let_go(self, session: FunctionSession) -> None:
+        self._threads.run(session.close, SESSION_SECONDS)
+        if session.outer is not None:
+            self._let_go(session.outer)
+
+
+async def _only(one: Operation[Any]) -> Json:
+    """The body of a branch that is one operation."""
+    return await _Raw(one)
+
+
+@dataclass(frozen=True, slots=True)
+class _Raw:
+    one: Operation[Any]
+
+    def __await__(self) -> Generator[Asked, Json, Json]:
+        return self.one.raw()
+
+
+def _turn(session: FunctionSession, at: Standing) -> Turn:
+    result = session.result()
+    try:
+        writes = {} if at.token.branch else changed(session.state, at.token.scope)
+    except UserError as error:
+        return Turn(Failed(told(at, error)))
+    return Turn(result, writes, session.patches())
+
+
+def _can_go_on(session: FunctionSession, at: Standing) -> bool:
+    """Whether what it has seen is the beginning of this log, in its present life."""
+    return at.token.began_slot <= session.slot <= at.token.slot and session.asked is not None
+
+
+def _check(at: Standing, function: Callable[..., object], path: str) -> None:
+    """Raises UnknownStepError for a function that is not the run's."""
+    name = getattr(function, WORKFLOW_MARK, None)
+    if name != at.run.workflow:
+        message = f"{path} is not the workflow {at.run.workflow} any more"
+        raise UnknownStepError(message, code="version_gone",
+                               hint="keep it, with its version, while runs of it are under way")  # fmt: skip
+
+
+def _of_error(at: Standing, error: BaseException | None) -> Result:
+    """What went wrong around the function: its input is the run's mistake, its code the deployment's."""
+    if isinstance(error, UserError) and error.code == "step_input":
+        return Failed(told(at, error))
+    if isinstance(error, AttemptTimeoutError):
+        message = f"{at.graph.start} came to no operation within {SESSION_SECONDS} s; what takes long belongs in a step"
+        return Stuck(Failure("function_stuck", "timeout", message))
+    if isinstance(error, EngineFault | NewerFormat):
+        raise error
+    return Stuck(told(at, error or RuntimeError("the function came to no end")))
+
+
+def _elsewhere(turn: Turn) -> Turn:
+    """The function does not await what its log says it did."""
+    message = "the function does not come to the branches that its log has"
+    return Turn(Stuck(Failure("non_determinism", "validation", message)))

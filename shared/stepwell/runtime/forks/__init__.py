@@ -1,0 +1,1 @@
+"""Forks in the world: branches, child runs, and what a rollback undoes."""

@@ -1,0 +1,195 @@
+"""Child runs in the world: started, told of to their parent when they end, ended when nobody waits for them.
+
+start   the wait's record ── a header and a wake for each child
+tell    the child's end ── its siblings' set ── complete? ── resumed, into the parent's log, and a wake for it
+end     the wait is over ── a message for each child, which cancels it if it still runs
+leave   the same, of children that are to run on ── those that do not run yet are set going
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+
+from stepwell.engine.actions import Outcome, RunStep
+from stepwell.engine.children import (
+    DETACHED,
+    call_of,
+    child_id,
+    failed_of,
+    failure_of,
+    is_decided,
+    is_failure,
+    member_of,
+    refusal_of,
+    results_of,
+)
+from stepwell.engine.effects import EndChildren, LeaveChildren, StartChildren
+from stepwell.engine.forks import fork_id
+from stepwell.engine.inputs import ChildrenEnded
+from stepwell.engine.records import Called, Failure, Kind, Parked, Resumption, Status
+from stepwell.engine.table import Message as Received
+from stepwell.engine.table import Verdict, receive
+from stepwell.engine.token import Token
+from stepwell.errors import EngineFault, InvalidInput, UserError
+from stepwell.limits import CHILD_DEPTH, MINUTE_MS
+from stepwell.runtime.log.door import Found
+from stepwell.runtime.log.logbook import Logbook, Standing
+from stepwell.runtime.log.messages import EndRun, to_json
+from stepwell.runtime.ports import Header, Lane, Ports
+from stepwell.runtime.starts.starting import Caller, Starter
+
+_BEGINS_ANYHOW_MS = 2 * MINUTE_MS  # longer than a living worker takes to make a run
+
+
+class Children:
+    """Effects of waits for child runs. Each may be performed twice."""
+
+    def __init__(self, ports: Ports, logbook: Logbook, starter: Starter) -> None:
+        self._ports, self._logbook, self._starter = ports, logbook, starter
+
+    async def perform(self, at: Standing, effect: StartChildren | EndChildren | LeaveChildren) -> list[Found]:
+        """What ends the wait for the children already, if anything does."""
+        match effect:
+            case StartChildren(parked, slot):
+                return await self.start(at, parked, slot)
+            case EndChildren(parked, slot):
+                await self.end(at, parked, slot)
+            case LeaveChildren(parked, slot):
+                await self.leave(at, parked, slot)
+        return []
+
+    async def start(self, at: Standing, parked: Parked, slot: int) -> list[Found]:
+        """Makes the children and sets them going. What ends the wait: one cannot be started, or all have ended."""
+        for index, one in enumerate(parked.children):
+            run_id = child_id(at.run_id, at.token.id, slot, index)
+            try:
+                header = await self._made(at, one, run_id, Caller(at.run_id, at.token.id, slot, index, _depth(at) + 1))
+            except UserError as refusal:
+                return [Found(at, ChildrenEnded(slot, refusal_of(one, refusal.code, refusal.message)))]
+            if not header.status.terminal:
+                await self._starter.set_going(header)
+                continue
+            child = await self._logbook.load(run_id)  # who ended it may have died before it told
+            if child is not None and (found := await self._came(at, child)):
+                return found
+        return []
+
+    async def start_detached(self, at: Standing, action: RunStep) -> Outcome:
+        """Starts a run that nobody waits for: its id is the step's result, and the same in every try."""
+        now_ms = self._ports.clock.now_ms()
+        run_id = "run_" + hashlib.sha256(action.key.encode()).hexdigest()[:26]
+        one = Called(action.node, action.step.run.removeprefix(DETACHED), action.input)
+        try:
+            header = await self._made(at, one, run_id, Caller(at.run_id, at.token.id, -1, -1, _depth(at) + 1))
+        except UserError as refusal:
+            failure = Failure(refusal.code, "validation", refusal.message, action.node, action.attempt)
+            return Outcome(failure=failure, started_ms=now_ms)
+        if not header.status.terminal:
+            await self._starter.set_going(header)
+        return Outcome(run_id, started_ms=now_ms)
+
+    async def _made(self, at: Standing, one: Called, run_id: str, caller: Caller) -> Header:
+        """The child's header, made now or before. Raises UserError for one that cannot be."""
+        if caller.depth > CHILD_DEPTH:
+            raise InvalidInput(f"{CHILD_DEPTH} runs are above it; workflows that call each other need an end",
+                               code="child_depth")  # fmt: skip
+        try:
+            graph = self._starter.named(one.workflow)
+            called_ms = at.token.last.at_ms if at.token.last else 0
+            header = self._starter.child(graph, run_id, one.input, caller, at.header.priority, called_ms)
+        except UserError:
+            there = await self._ports.store.get_run(run_id)
+            if there is None:
+                raise
+            return there  # made before, whatever today's definition says of its input
+        if caller.index < 0:  # nobody ends what this begins: should its maker die with the next line, it begins then
+            await self._starter.set_going(header, self._ports.clock.now_ms() + _BEGINS_ANYHOW_MS)
+        return await self._starter.create(graph, header) or header
+
+    # -- their ends
+
+    async def tell(self, child: Standing) -> list[Found]:
+        """What the end of a run means for the run that waits for it, if one does."""
+        caller = Caller.of(child.header)
+        if caller is None or caller.index < 0 or not child.token.ended or child.token.branch is not None:
+            return []
+        parent = await self._logbook.load(caller.run_id, caller.token)
+        if parent is None:
+            return []
+        by, last = f"child:{child.run_id}", parent.token.last
+        if last is not None and last.by == by and last.kind is Kind.RESUMED:
+            return [Found(parent, None)]  # mine, from before a crash
+        return [replace(found, by=by) for found in await self._came(parent, child)]
+
+    async def _came(self, parent: Standing, child: Standing) -> list[Found]:
+        """What this end makes of its parent's wait; nothing while others are waited for."""
+        caller, end = Caller.of(child.header), child.token.end
+        if caller is None or not _awaits(parent.token, caller):
+            return []
+        if end is None:
+            raise EngineFault(f"{child.run_id} has not ended", code="broken_log")
+        call, children = call_of(parent.graph, parent.token), _waited_for(parent)
+        members: Iterable[str] = (member_of(caller.index, end.status),)
+        if len(children) > 1:
+            join = f"{fork_id(parent.token.id, caller.slot)}@0"
+            members = await self._ports.store.arrive(parent.run_id, join, member_of(caller.index, end.status))
+        if not is_decided(call, len(children), members):
+            return []
+        failed = failed_of(members)
+        if failed is not None and is_failure(call, members):
+            run_id, token = await self._ended(parent, caller, failed, child)
+            return [_over(parent, caller, failure_of(children[failed], run_id, token), (token,))]
+        ended = [(one, *await self._ended(parent, caller, at, child)) for at, one in enumerate(children)]
+        return [_over(parent, caller, results_of(call, ended), [token for _, _, token in ended])]
+
+    async def _ended(self, parent: Standing, caller: Caller, index: int, known: Standing) -> tuple[str, Token]:
+        """(run id, root token) of the child with this index, which has ended; `known` is the caller's own."""
+        run_id = child_id(parent.run_id, parent.token.id, caller.slot, index)
+        child = known if run_id == known.run_id else await self._logbook.load(run_id)
+        if child is None:
+            raise EngineFault(f"{run_id} has ended and is not there", code="broken_log")
+        return run_id, child.token
+
+    async def end(self, at: Standing, parked: Parked, slot: int) -> None:
+        """A message for each child. One that is not there yet is made first, so that nobody can start it after this."""
+        messages = []
+        for index, one in enumerate(parked.children):
+            run_id = child_id(at.run_id, at.token.id, slot, index)
+            try:
+                await self._made(at, one, run_id, Caller(at.run_id, at.token.id, slot, index, _depth(at) + 1))
+            except UserError:
+                continue  # it cannot be started by anybody
+            messages.append(to_json(EndRun(run_id, at.run_id, at.token.id, slot)))
+        await self._ports.queue.send_all(Lane.RESUME, messages)
+
+    async def leave(self, at: Standing, parked: Parked, slot: int) -> None:
+        """Whoever was to start them may have died, and nobody comes again for a wait that is over."""
+        for index, one in enumerate(parked.children):
+            run_id = child_id(at.run_id, at.token.id, slot, index)
+            try:
+                header = await self._made(at, one, run_id, Caller(at.run_id, at.token.id, slot, index, _depth(at) + 1))
+            except UserError:
+                continue  # it cannot be started by anybody
+            if header.status is Status.PENDING:
+                await self._starter.set_going(header)
+
+
+def _awaits(parent: Token, caller: Caller) -> bool:
+    """Whether it stands at the wait that started the child. An update leaves it there, one slot further."""
+    return parent.waiting_slot == caller.slot and receive(parent.phase, Received.CHILD) is Verdict.TAKE
+
+
+def _over(parent: Standing, caller: Caller, came: Resumption, ended: Sequence[Token]) -> Found:
+    since_ms = max((one.last.at_ms for one in ended if one.last), default=0)
+    return Found(parent, ChildrenEnded(caller.slot, came, since_ms))
+
+
+def _waited_for(parent: Standing) -> tuple[Called, ...]:
+    return parent.token.parked.children if parent.token.parked else ()
+
+
+def _depth(at: Standing) -> int:
+    caller = Caller.of(at.header)
+    return caller.depth if caller else 0

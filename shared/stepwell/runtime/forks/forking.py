@@ -1,0 +1,214 @@
+"""Forks in the world: branches are let begin, arrive at their join, and are ended when nobody waits for them any more.
+
+open     the fork's record ── one message for each ten branches
+arrive   branch's end ── its page's set ── full? ── the fork's own numbers ── complete? ── joined, by who completed it
+close    cancelled into the next slot of every branch that still runs, at slot 0 where it has not begun
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from itertools import islice
+
+from stepwell.engine.effects import Arrive, Close, EndChildren, LeaveChildren, Open, ReleaseLocks, effects
+from stepwell.engine.forks import branch_id, first_chunks, fork_id
+from stepwell.engine.inputs import Closed, JoinCompleted
+from stepwell.engine.join import (
+    Arrival,
+    arrival_of,
+    fan_in_of,
+    fires,
+    indexes_of,
+    member_of,
+    must_tell,
+    packed,
+    tally_of,
+    unpacked,
+)
+from stepwell.engine.needs import ready
+from stepwell.engine.records import Status
+from stepwell.engine.token import Token
+from stepwell.errors import EngineFault
+from stepwell.limits import PAGE_BRANCHES
+from stepwell.runtime.forks.children import Children
+from stepwell.runtime.log.door import Door, Found
+from stepwell.runtime.log.logbook import ForkedParent, Forks, Logbook, Standing, pool_at
+from stepwell.runtime.log.messages import Message, Shut, Wake, to_json
+from stepwell.runtime.ports import Lane, Ports
+from stepwell.runtime.waits.locks import Locks
+
+
+class Forking:
+    """Effects of forks. Each may be performed twice."""
+
+    def __init__(self, ports: Ports, logbook: Logbook, children: Children, locks: Locks, door: Door) -> None:
+        self._ports, self._logbook, self._children, self._locks, self._door = ports, logbook, children, locks, door
+
+    async def perform(
+        self, at: Standing, effect: Open | Arrive | Close, by: str, known: Forks | None = None
+    ) -> list[Found]:
+        """What a branch's arrival has led to."""
+        match effect:
+            case Open():
+                await self.open(at, effect)
+            case Arrive():
+                return await self.arrive(at, effect, by, known)
+            case Close():
+                await self.close(at, effect, by)
+        return []
+
+    async def open(self, at: Standing, effect: Open) -> None:
+        """Wakes the branches that begin at once, by tens."""
+        fork = fork_id(at.token.id, effect.slot)
+        await self._send(Lane.WORK, (
+            Wake(at.run_id, -1, branch_id(fork, first), pool_at(at.graph, node), count=count)
+            for node, first, count in first_chunks(effect.fork)))  # fmt: skip
+
+    # -- arriving
+
+    async def arrive(self, at: Standing, effect: Arrive, by: str, known: Forks | None) -> list[Found]:
+        """Tells the join of this branch's end. What follows: its parent joins, or is ours to push on already;
+
+        else a branch that can begin now, because this one has ended.
+        """
+        fork = await self._logbook.fork(at.run_id, effect.parent, effect.slot, known)
+        if fork is None:
+            raise EngineFault(f"{at.token.id} is a branch of no fork", code="broken_log")
+        page = 0 if _is_one_set(fork) else fork.fork.page_of(effect.index)
+        members = await self._ports.store.arrive(at.run_id, f"{fork.id}@{page}", member_of(effect.index, at.token))
+        is_complete = await self._completes(at, fork, page, members)
+        parent = await self._parent(at, effect, by) if is_complete else None
+        if parent is not None and parent.token.slot > effect.slot:
+            return [Found(parent, None)]
+        following = self._following(fork, effect.index, members)
+        begun = await self._begun(at, fork, following, by)
+        number = begun[0].token.id if begun else branch_id(fork.id, following[0]) if following else ""
+        first = await self._logbook.load(at.run_id, number, known) if number else None
+        if first is not None and _is_ours(first, at, by) and not _is_cancelled(first):
+            await self._send(Lane.WORK, (other.wake() for other in begun[1:]))
+            return [Found(first, None)]  # it was begun by us, so our arrival did not complete the join
+        if is_complete:
+            return [] if parent is None else [Found(parent, await self._joining(parent, fork))]
+        await self._wake(fork, following[1:])
+        return [Found(first, None)] if first is not None and first.token.last is None else []
+
+    async def _parent(self, at: Standing, effect: Arrive, by: str) -> Standing | None:
+        """The parent, where it is still to join, or is ours to push on; None where it is with somebody else.
+
+        It never comes back from them. So it is read once, not by each of the branches that arrive after the join.
+        """
+        place, now_ms = (at.run_id, effect.parent, effect.slot), self._ports.clock.now_ms()
+        other = self._logbook.pushers.get(place, now_ms)
+        if other is not None and other not in _ours(at, by):
+            return None
+        parent = await self._logbook.load(at.run_id, effect.parent)
+        if parent is None or parent.token.slot == effect.slot or _is_ours(parent, at, by):
+            return parent
+        if parent.token.last is not None:
+            self._logbook.pushers.keep(place, parent.token.last.by, len(parent.token.last.by), now_ms)
+        return None
+
+    async def _begun(self, at: Standing, fork: ForkedParent, following: list[int], by: str) -> list[Standing]:
+        """Of several, those that are ours to push: when we come again, more may have ended, and others can begin."""
+        found = await self._logbook.branches_at(fork, following) if len(following) > 1 else []
+        return [one for one in found if _is_ours(one, at, by) and not _is_cancelled(one)]
+
+    def _following(self, fork: ForkedParent, index: int, members: frozenset[str]) -> list[int]:
+        """The branches that begin when this one has ended."""
+        return ready(fork.fork, indexes_of(members), index)
+
+    async def _wake(self, fork: ForkedParent, indexes: list[int]) -> None:
+        """The first of the branches that can begin goes on without a message; the others have one each."""
+        wakes = []
+        for index in indexes:
+            branch = fork.branches.at(index)
+            wakes.append(Wake(fork.parent.run_id, -1, branch.id, pool_at(fork.parent.graph, _start(branch))))
+        await self._send(Lane.WORK, wakes)
+
+    async def _completes(self, at: Standing, fork: ForkedParent, page: int, members: frozenset[str]) -> bool:
+        """Whether the join has all it needs, this arrival included.
+
+        A fork of one page is its page's set alone; a wider one hears from its pages when there is something to hear.
+        """
+        width, fan_in, tally = fork.fork.width, fan_in_of(at.graph, fork.fork), tally_of(members)
+        if len(fork.fork.pages) > 1 and not _is_one_set(fork):
+            if not must_tell(fan_in, len(fork.fork.page_indexes(page)), tally):
+                return False
+            reports = await self._ports.store.report(at.run_id, fork.id, page, packed(tally))
+            tally = unpacked(reports)
+        return fires(fan_in, width, tally)
+
+    async def _joining(self, parent: Standing, fork: ForkedParent) -> JoinCompleted:
+        """The fork's join, with what its branches brought."""
+        ended: list[Arrival] = []
+        for page in fork.fork.pages:  # of all branches but a page's only what is merged is held
+            found = await self._logbook.branches(fork, page)
+            ended += [arrival_of(fork.fork, one.token) for one in found if one.token.ended]
+        return JoinCompleted(fork.parent.token.slot, ended)
+
+    # -- closing
+
+    async def close(self, at: Standing, effect: Close, by: str) -> None:
+        """Ends what still runs: here where it is one page, else by a message for each."""
+        fork = await self._logbook.fork(at.run_id, at.token.id, effect.slot)
+        if fork is None:
+            return
+        numbers = fork.fork.pages
+        if len(numbers) == 1:
+            await self.end_page(fork, 0, by)
+            return
+        await self._send(Lane.RESUME, [Shut(at.run_id, at.token.id, effect.slot, page) for page in numbers])
+
+    async def shut(self, message: Shut, by: str) -> None:
+        """Ends every branch of one page, and what those have forked in turn."""
+        fork = await self._logbook.fork(message.run_id, message.parent, message.slot)
+        if fork is not None:
+            await self.end_page(fork, message.page, by)
+
+    async def end_page(self, fork: ForkedParent, page: int, by: str) -> None:
+        """Ends every branch of the page that still runs."""
+        for branch in await self._logbook.branches(fork, page):
+            await self._end(branch, by)
+
+    async def _end(self, at: Standing, by: str) -> None:
+        """Cancels the branch if it still runs. One that was cancelled before has its own fork closed again."""
+        await self.close_nested((await self._door.put(at, Closed(), by)).at, by)
+
+    async def close_nested(self, at: Standing, by: str) -> None:
+        if _is_cancelled(at):
+            for effect in effects(at.graph, at.token):
+                if isinstance(effect, Close):
+                    await self.close(at, effect, by)
+                elif isinstance(effect, EndChildren | LeaveChildren):
+                    await self._children.perform(at, effect)
+                elif isinstance(effect, ReleaseLocks):
+                    await self._locks.release(at, effect)
+
+    async def _send(self, lane: Lane, messages: Iterable[Message]) -> None:
+        """So many at once: a wide fork makes a thousand."""
+        rest = iter(messages)
+        while bodies := [to_json(message) for message in islice(rest, PAGE_BRANCHES)]:
+            await self._ports.queue.send_all(lane, bodies)
+
+
+def _is_ours(other: Standing, at: Standing, by: str) -> bool:
+    """Whether it is for us, who push this branch's end, to push what the branch moved on."""
+    return other.token.last is not None and other.token.last.by in _ours(at, by)
+
+
+def _ours(at: Standing, by: str) -> set[str]:
+    """Our message, and the one that ended the branch: it may have died of that, and we are there in its place."""
+    return {by, at.token.last.by if at.token.last else by}
+
+
+def _is_cancelled(at: Standing) -> bool:
+    return at.token.end is not None and at.token.end.status is Status.CANCELLED
+
+
+def _start(branch: Token) -> str:
+    return branch.branch.start if branch.branch else ""
+
+
+def _is_one_set(fork: ForkedParent) -> bool:
+    """Whether the branches arrive in one set, however many: all that have ended tell which others can begin."""
+    return bool(fork.fork.needs)

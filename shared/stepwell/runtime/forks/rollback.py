@@ -1,0 +1,98 @@
+"""Rollback: reads off a run's logs what is to be undone, once nothing in it runs any more."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import replace
+from functools import partial
+from typing import TypeAlias
+
+from stepwell.engine.compensation import committed, newest_first
+from stepwell.engine.forks import Branches, awaited
+from stepwell.engine.names import Undo
+from stepwell.engine.needs import causal_order
+from stepwell.engine.records import ROOT, Fork, Record
+from stepwell.engine.token import Token
+from stepwell.limits import ROLLBACK_PAGES, ROLLBACK_RECORDS
+from stepwell.runtime.forks.forking import Forking
+from stepwell.runtime.log.logbook import ForkedParent, Logbook, Standing
+
+BeforePage: TypeAlias = Callable[[ForkedParent, int], Awaitable[None]]  # is called before a page of branches is read
+
+
+class Rollback:
+    """Prepares runs that are being undone. Whoever goes on with one reads its logs anew, and reads the same."""
+
+    def __init__(self, logbook: Logbook, forking: Forking) -> None:
+        self._logbook, self._forking = logbook, forking
+
+    async def prepare(self, at: Standing, by: str) -> Standing:
+        """The run with what is to be undone. Its branches have ended then, so that nothing more is committed."""
+        if at.token.undoing is None or at.token.ended or at.rollback is not None:
+            return at
+        return replace(at, rollback=await self._read(at, by, partial(self._forking.end_page, by=by)))
+
+    async def plan(self, at: Standing) -> tuple[Undo, ...] | None:
+        """What is to be undone, or was, the last first, for who only looks: no branch is ended.
+
+        None for a run that is not undone, and for one whose logs are too long to be read for that.
+        """
+        if at.token.undoing is None or at.token.slot >= ROLLBACK_RECORDS:
+            return None
+        try:
+            return await self._read(at, "", _Allowance(ROLLBACK_PAGES).take)
+        except _TooMuchError:
+            return None
+
+    async def _read(self, at: Standing, by: str, before: BeforePage) -> tuple[Undo, ...]:
+        begun = replace(at, token=Token())
+        records = await self._logbook.history(at.run_id, ROOT, -1, None)
+        return newest_first(await self._committed(begun, records, by, before))
+
+    async def _committed(
+        self, begun: Standing, records: Sequence[Record], by: str, before: BeforePage, since_ms: int = 0
+    ) -> list[Undo]:
+        """Of one token and of all that it forked. `since_ms`: when what it had to wait for had ended."""
+        found: list[Undo] = []
+        moment = self._logbook.moment(begun, by)
+        for token, undo in committed(moment, begun.token, records):
+            found += [] if undo is None else [replace(undo, at_ms=max(undo.at_ms, since_ms))]
+            if token.last is not None and isinstance(token.last.next, Fork) and token.last.next.width:
+                parent = replace(begun, token=token)
+                found += await self._of_fork(ForkedParent(parent, Branches(moment, token)), by, before, since_ms)
+        return found
+
+    async def _of_fork(self, fork: ForkedParent, by: str, before: BeforePage, since_ms: int) -> list[Undo]:
+        """Of its branches. One that began when another had ended is no older than that, whatever its clock said."""
+        found: dict[int, list[Undo]] = {}
+        ended_ms: dict[int, int] = {}
+        for page in fork.fork.pages:
+            await before(fork, page)
+            logs = {_index(branch): (branch, records) for branch, records in await self._logbook.logs(fork, page)}
+            for index in sorted(logs):
+                branch, records = logs[index]
+                began_ms = max([since_ms, *(ended_ms.get(one, 0) for one in awaited(fork.fork, index))])
+                ended_ms[index] = max(began_ms, records[-1].at_ms)
+                found[index] = await self._committed(branch, records, by, before, began_ms)
+        return [undo for index in causal_order(fork.fork) for undo in found.get(index, ())]
+
+
+def _index(branch: Standing) -> int:
+    return branch.token.branch.index if branch.token.branch else 0
+
+
+class _TooMuchError(Exception):
+    """There are more pages than somebody who only looks may read."""
+
+
+class _Allowance:
+    """How many pages may still be read."""
+
+    def __init__(self, pages_left: int) -> None:
+        self._left = pages_left
+
+    async def take(self, fork: ForkedParent, page: int) -> None:
+        """Raises _TooMuchError when none is left."""
+        if not self._left:
+            raise _TooMuchError
+        self._left -= 1

@@ -1,0 +1,226 @@
+"""The coordinator: translates timers, events, deadlines and lost workers into inputs, and wakes whoever goes on."""
+
+from __future__ import annotations
+
+import logging
+
+from stepwell.engine.actions import Drop, Rest, Write
+from stepwell.engine.decide import is_stale
+from stepwell.engine.forks import parent_of
+from stepwell.engine.inputs import Cancelled, DeadlinePassed, Input, Terminated, TimerFired, WorkerLost
+from stepwell.engine.records import ROOT, Failure, Kind
+from stepwell.engine.waits import run_of
+from stepwell.engine.waits.code import DEPLOYED_TOPIC
+from stepwell.errors import Conflict
+from stepwell.limits import DEPLOYED_KEPT_MS, HOPS
+from stepwell.runtime.catalog import Catalog
+from stepwell.runtime.log.door import Answer, Door
+from stepwell.runtime.log.logbook import Logbook, Standing
+from stepwell.runtime.log.messages import (
+    DeadLetter,
+    Deadline,
+    Deployed,
+    EndRun,
+    Message,
+    Publish,
+    Shut,
+    Timer,
+    Wake,
+    to_json,
+)
+from stepwell.runtime.loop.advance import Advance, can_move
+from stepwell.runtime.loop.perform import Performer
+from stepwell.runtime.ports import Event, Lane, Ports, Waiter
+from stepwell.runtime.waits.mailbox import waiters_of
+
+_logger = logging.getLogger("stepwell.coordinator")
+
+
+class Coordinator:
+    """Takes what the resume lane carries. Every handler may run twice, late, or for a run that is gone."""
+
+    def __init__(
+        self, ports: Ports, logbook: Logbook, door: Door, advance: Advance, performer: Performer, catalog: Catalog
+    ) -> None:
+        self._ports, self._logbook, self._catalog = ports, logbook, catalog
+        self._door, self._advance, self._performer = door, advance, performer
+
+    async def handle(self, message: Message) -> None:
+        """Raises PortError when the world did not answer: the message is to come again."""
+        match message:
+            case Timer():
+                await self.fire(message)
+            case Publish():
+                await self.publish(message)
+            case Deployed(deploy_id):
+                await self.publish(Publish(self._deployed(deploy_id)))
+            case Deadline():
+                await self.expire(message)
+            case DeadLetter(wake):
+                await self.bury(wake, message.id)
+            case Shut():
+                await self._performer.forking.shut(message, message.id)
+            case EndRun(run_id):
+                reason = f"the run that waited for it, {message.parent}, has gone on or ended"
+                await self.end(run_id, Cancelled(reason), message.id)
+            case Wake():
+                await self._ports.queue.send(Lane.WORK, to_json(message))
+
+    def _deployed(self, deploy_id: str) -> Event:
+        """It is kept for a while, for those that begin to wait just now because of the code before."""
+        now_ms = self._ports.clock.now_ms()
+        return Event(DEPLOYED_TOPIC, deploy_id, {}, now_ms, now_ms + DEPLOYED_KEPT_MS)
+
+    async def fire(self, timer: Timer) -> None:
+        """A wait's time is up, or will be."""
+        at = await self._logbook.load(timer.run_id, timer.token)
+        if at is None:
+            return
+        answer = await self._advance.take(at, TimerFired(timer.slot), timer.id)
+        if isinstance(answer.action, Rest) and answer.action.until_ms is not None:
+            await self._performer.alarms.look_again(Lane.RESUME, timer, answer.action.until_ms, timer)
+
+    # -- events
+
+    async def publish(self, publish: Publish) -> None:
+        """The event first, then the waits: whoever registers in between reads the event itself."""
+        store, event, by = self._ports.store, publish.event, publish.id
+        settings = self._catalog.event_settings(event.topic.name)
+        try:
+            if not publish.kept:
+                await store.put_event(event, settings.max_pending)
+        except Conflict as refusal:  # its topic is full: to come again would not help
+            _logger.error("event %s of %s is refused: %s", event.id, event.topic.name, refusal.code)
+            return
+        kept, run_id = await store.get_event(event.topic, event.id), run_of(event.topic)
+        if kept is None:
+            return
+        if kept.consumed_by:
+            await self._push_consumer(kept, by)
+        elif run_id is None or not await self._offer_to_run(kept, run_id, by):
+            await self._offer(kept, by)
+
+    async def _offer(self, event: Event, by: str) -> None:
+        """To one waiter after the other, the oldest first: until one takes it, or to all where it is not consumed.
+
+        Waits that are over are cleared away.
+        """
+        for waiter in await self._ports.store.waiters(event.topic):
+            at = await self._logbook.load(waiter.run_id, waiter.token)
+            if at is None:
+                await self._ports.store.forget_waiter(waiter)
+                continue
+            answer = await self._offer_to(at, waiter, event, by)
+            if answer is None:
+                continue
+            if isinstance(answer.action, Drop) and answer.action.is_over and not answer.is_mine:
+                await self._forget(answer.at, waiter)
+            if _is_gone(answer):
+                return
+
+    async def _offer_to(self, at: Standing, waiter: Waiter, event: Event, by: str) -> Answer | None:
+        """None where the wait is not for this event."""
+        given = self._performer.mailbox.offer(at, waiter, event)
+        return None if given is None else await self._advance.take(at, given, by)
+
+    async def _forget(self, at: Standing, waiter: Waiter) -> None:
+        """A wait that was over when it was read. One that another just ended is forgotten by whoever goes on."""
+        if at.token.waiting_slot != waiter.slot:
+            await self._ports.store.forget_waiter(waiter)
+
+    async def _offer_to_run(self, event: Event, run_id: str, by: str) -> bool:
+        """To the wait that the run's log ends with, if it is for this event. Branches register theirs."""
+        at = await self._logbook.load(run_id, ROOT)
+        if at is None or at.token.parked is None:
+            return False
+        for waiter in waiters_of(at, at.token.parked, at.token.waiting_slot):
+            if waiter.topic == event.topic:
+                answer = await self._offer_to(at, waiter, event, by)
+                if answer is not None and (answer.is_mine or _is_gone(answer)):
+                    return True
+        return False
+
+    async def _push_consumer(self, event: Event, by: str) -> None:
+        """Wakes the run that this publish resumed before a crash. Another's consumer is pushed by that one."""
+        run_id, token_id, _ = event.consumed_by.split("|")
+        at = await self._logbook.load(run_id, token_id)
+        if at is not None and at.token.last and at.token.last.by == by:
+            await self._advance.push(at, by)
+
+    # -- ends
+
+    async def expire(self, deadline: Deadline) -> None:
+        """The run's own timeout: it counts waiting, and overrides any step's own."""
+        answer = await self.end(deadline.run_id, DeadlinePassed(), deadline.id)
+        if answer is not None and isinstance(answer.action, Rest) and answer.action.until_ms is not None:
+            await self._performer.alarms.look_again(Lane.RESUME, deadline, answer.action.until_ms, deadline)
+
+    async def end(self, run_id: str, given: Input, by: str) -> Answer | None:
+        """Ends a run from outside at its next free slot. None: there is no such run.
+
+        The append is the acknowledgement: from then on no step result of the run can be committed. For a run that
+        has ended, the effects of its end are performed again, as they may not have happened before a crash.
+        """
+        at = await self._logbook.load(run_id, ROOT)
+        if at is None:
+            return None
+        answer = await self._door.put(at, given, by)
+        if isinstance(answer.action, Rest):
+            return answer
+        await self._advance.settle(answer.at, by)
+        last = answer.at.token.last
+        if last is not None and (last.kind is Kind.ENDED or last.by == by) and can_move(answer.at.token):
+            await self._advance.wake(answer.at)  # it is undone first
+        return answer
+
+    # -- lost workers
+
+    async def bury(self, wake: Wake, by: str) -> None:
+        """A step that killed its worker too often has failed, which the workflow can take.
+
+        Where the token has moved since, or no user code was next, it was not that step's fault: a fresh wake follows,
+        a bounded number of times.
+        """
+        if wake.count > 1:  # which of them it was, a message for each will tell
+            await self._ports.queue.send_all(Lane.WORK, [to_json(one) for one in wake.each])
+            return
+        at = await self._logbook.load(wake.run_id, wake.token)
+        if at is None:
+            return
+        mine = at.token.last is not None and at.token.last.by == by
+        if is_stale(at.token, wake.slot, wake.id) and not mine:
+            return
+        died_at = await self._pushed_on(at, wake)
+        if died_at is not None:
+            await self._advance.wake(died_at)
+            return
+        at, lost = await self._performer.rollback.prepare(at, by), WorkerLost(wake.slot)
+        if not mine and isinstance(self._door.decide(at, lost, by), Write):
+            await self._advance.settle(at, by)  # who died may not have come to what the last record demands
+            answer = await self._door.put(at, lost, by)
+            if not answer.is_mine:
+                return
+            at = answer.at
+        elif wake.hops >= HOPS and (not mine or at.token.ended):  # ended by me: what that demands may not be done yet
+            message = f"{HOPS} times every worker died at record {at.token.slot}, where no step is next"
+            error = Failure("hop_limit", "worker_lost", message)
+            await self.end(wake.run_id, Terminated(error), by)  # also one that is being undone
+            return
+        await self._advance.wake(at, wake.hops + 1 if at.token.slot == wake.slot else 0)
+
+    async def _pushed_on(self, at: Standing, wake: Wake) -> Standing | None:
+        """The parent, where the branch had ended and its worker died of what the parent does next."""
+        place = parent_of(at.token.id)
+        if not at.token.ended or place is None or at.token.last is None:
+            return None
+        parent = await self._logbook.load(wake.run_id, place[0])
+        if parent is None or parent.token.last is None or parent.token.last.by not in {wake.id, at.token.last.by}:
+            return None
+        return await self._pushed_on(parent, wake) or (None if parent.token.ended else parent)
+
+
+def _is_gone(answer: Answer) -> bool:
+    """Whether the event that was offered is there for others no more."""
+    last = answer.at.token.last
+    came = last.resumption if answer.is_mine and last is not None else None
+    return answer.is_taken or (came is not None and not came.seen)

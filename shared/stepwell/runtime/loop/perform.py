@@ -1,0 +1,116 @@
+"""Performing effects: idempotent sends and registrations."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from stepwell.definition.graph import Json
+from stepwell.engine.effects import (
+    Arrive,
+    Close,
+    Effect,
+    EndChildren,
+    Escalate,
+    Forget,
+    LeaveChildren,
+    Open,
+    Register,
+    ReleaseLocks,
+    SetDeadline,
+    SetTimer,
+    ShowStatus,
+    StartChildren,
+    TakeLocks,
+    TakePending,
+    effects,
+)
+from stepwell.engine.waits import event_topic
+from stepwell.limits import EVENT_KEPT_MS
+from stepwell.runtime.forks.children import Children
+from stepwell.runtime.forks.forking import Forking
+from stepwell.runtime.forks.rollback import Rollback
+from stepwell.runtime.log.alarms import Alarms
+from stepwell.runtime.log.door import Door, Found
+from stepwell.runtime.log.due import due_when_shown
+from stepwell.runtime.log.logbook import Forks, Logbook, Standing
+from stepwell.runtime.log.messages import Deadline, Publish, Timer, to_json
+from stepwell.runtime.ports import Event, Lane, Ports, StatusChange
+from stepwell.runtime.starts.starting import Starter
+from stepwell.runtime.waits.locks import Locks
+from stepwell.runtime.waits.mailbox import Mailbox
+
+
+class Performer:
+    """Makes the world agree with a token's last record, and appends nothing. Everything here may be done twice."""
+
+    def __init__(self, ports: Ports, logbook: Logbook, starter: Starter, mailbox: Mailbox, door: Door) -> None:
+        self._ports, self.mailbox = ports, mailbox
+        self.alarms = Alarms(ports)
+        self.children = Children(ports, logbook, starter)
+        self.locks = Locks(ports, logbook)
+        self.forking = Forking(ports, logbook, self.children, self.locks, door)
+        self.rollback = Rollback(logbook, self.forking)
+
+    async def perform(self, at: Standing, by: str, known: Forks | None = None) -> Sequence[Found]:
+        """All effects of the last record, in order. What they find is for the caller to put."""
+        found: list[Found] = []
+        for effect in effects(at.graph, at.token):
+            if isinstance(effect, Open | Arrive | Close):
+                found += await self.forking.perform(at, effect, by, known)
+            elif isinstance(effect, StartChildren | EndChildren | LeaveChildren):
+                found += await self.children.perform(at, effect)
+            elif isinstance(effect, TakeLocks):
+                found += await self._take_locks(at, effect)
+            elif isinstance(effect, TakePending):
+                found += await self.mailbox.pending(at)
+            else:
+                await self._perform(at, effect)
+        return found + await self.children.tell(at)
+
+    async def _perform(self, at: Standing, effect: Effect) -> None:
+        match effect:
+            case ShowStatus():
+                await self.show(at, effect)
+            case Register(parked, slot):
+                await self.mailbox.register(at, parked, slot)
+            case SetTimer(slot, at_ms):
+                await self.alarms.arm(Lane.RESUME, Timer(at.run_id, slot, at.token.id), at_ms, at.run_id)
+            case SetDeadline(at_ms):
+                await self.alarms.arm(Lane.RESUME, Deadline(at.run_id), at_ms, at.run_id)
+            case ReleaseLocks():
+                await self.locks.release(at, effect)
+            case Forget(parked, slot):
+                await self.mailbox.forget(at, parked, slot)
+            case Escalate(name, payload, event_id):
+                await self._escalate(at, name, {**payload, "run_id": at.run_id}, event_id)
+
+    async def _take_locks(self, at: Standing, effect: TakeLocks) -> list[Found]:
+        """A wait that is over at once is shown nowhere."""
+        found = await self.locks.take(at, effect)
+        if not found and effect.shown is not None:
+            await self.show(at, effect.shown)
+        return found
+
+    async def show(self, at: Standing, effect: ShowStatus) -> bool:
+        """The header says what the log says; an older change never undoes a newer one."""
+        parked = effect.parked
+        change = StatusChange(
+            at.run_id,
+            effect.rev,
+            effect.status,
+            effect.at_ms,
+            started_ms=effect.at_ms if effect.picked_up else None,
+            ended_ms=effect.at_ms if effect.status.terminal else 0,
+            waiting_for=parked.kind if parked else "",
+            waiting_node=effect.node,
+            waiting_since_ms=parked.since_ms if parked else 0,
+            waiting_until_ms=parked.until_ms if parked else None,
+            expires_ms=effect.expires_ms,
+            due_ms=due_when_shown(at, effect),
+        )
+        return await self._ports.store.change_status(change)
+
+    async def _escalate(self, at: Standing, name: str, payload: Json, event_id: str) -> None:
+        now_ms = self._ports.clock.now_ms()
+        event = Event(event_topic(name, ""), f"{at.run_id}:{event_id}", payload, now_ms, now_ms + EVENT_KEPT_MS)
+        await self._ports.queue.send(Lane.RESUME, to_json(Publish(event)))

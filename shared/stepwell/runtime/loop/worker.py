@@ -1,0 +1,192 @@
+"""The advance loop: who wrote the last record pushes on, effects come before the next append, one slot has one winner.
+
+wake -> load, fold -> stale? drop
+     -> effects of the last record (they may not have happened before a crash)
+     -> decide -> run the step -> commit -> append -> refused? the winner's `by` says whether to go on
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from stepwell.definition.authoring import StepDefaults
+from stepwell.definition.graph import DEFAULT_POOL
+from stepwell.engine.actions import AskFunction, Outcome, PickUp, Rest, RunStep, Write
+from stepwell.engine.children import DETACHED
+from stepwell.engine.decide import is_stale
+from stepwell.engine.effects import picked_up
+from stepwell.engine.inputs import StepBegins, StepEnded, Woken
+from stepwell.engine.names import state_of
+from stepwell.engine.retry import Policy, resolve_policy
+from stepwell.engine.writing import deadline_ms
+from stepwell.errors import EngineFault
+from stepwell.limits import FORK_SHARED_MS, HOPS
+from stepwell.runtime.log.action_log import log_started
+from stepwell.runtime.log.door import Answer, Budget, Door
+from stepwell.runtime.log.logbook import Forks, Logbook, Standing
+from stepwell.runtime.log.messages import Wake, to_json
+from stepwell.runtime.loop.advance import Advance
+from stepwell.runtime.loop.perform import Performer
+from stepwell.runtime.ports import Lane, Ports
+from stepwell.runtime.steps.port import StepCall, Steps
+
+
+class Worker:
+    """Pushes one token as far as it goes."""
+
+    def __init__(
+        self,
+        ports: Ports,
+        logbook: Logbook,
+        door: Door,
+        advance: Advance,
+        performer: Performer,
+        steps: Steps,
+        pool: str | None = None,
+    ) -> None:
+        self._ports, self._logbook, self._performer = ports, logbook, performer
+        self._door, self._advance = door, advance
+        self._steps, self._pool = steps, pool
+
+    async def handle(self, wake: Wake, budget: Budget) -> None:
+        """Advances the wake's tokens. Raises PortError when the world did not answer: the wake is to come again."""
+        known: Forks = {}
+        until_ms = self._ports.clock.now_ms() + FORK_SHARED_MS
+        for number, own in enumerate(wake.each):
+            if number and self._ports.clock.now_ms() > until_ms:
+                # Small steps share a message, and longer ones run beside each other.
+                await self._ports.queue.send_all(Lane.WORK, [to_json(left) for left in wake.each[number:]])
+                return
+            at = await self._logbook.load(wake.run_id, own.token, known, fresh=wake.slot < 0)
+            turn = _Turn(own, budget, known, fresh=own.token == wake.token)
+            # those that come after it have less time than a message of their own had
+            while at is not None and (at.token.id != own.token or not is_stale(at.token, own.slot, own.id)):
+                at, turn = await self._once(at, turn), replace(turn, fresh=False)
+
+    async def _once(self, at: Standing, turn: _Turn) -> Standing | None:
+        """One record further; None when there is nothing left to do for this wake."""
+        moved = await self._advance.settle(at, turn.by, turn.known, turn.budget)
+        if moved is not None:
+            return moved
+        at = await self._performer.rollback.prepare(at, turn.by)
+        answer = await self._asked(at, turn)
+        match answer.action:
+            case Rest(int(until_ms)):
+                await self._performer.alarms.look_again(Lane.WORK, at.wake(), until_ms, turn.wake)
+            case RunStep() as action:
+                return await self._attempt(answer.at, action, turn)
+            case Write() if answer.is_mine:
+                return await self._logbook.save_if_due(answer.at)
+            case Write():  # with writes to the user's tables, which may be the default pool's alone
+                await self._hand_over(at, DEFAULT_POOL, turn)
+        return None
+
+    async def _asked(self, at: Standing, turn: _Turn) -> Answer:
+        """What comes next, once the run is shown as picked up, and its durable function has been asked."""
+        transacts = self._is_ours(DEFAULT_POOL, turn.wake)
+        while True:
+            given = Woken(at.token.slot)
+            answer = await self._door.put(at, given, turn.by, turn.budget, transacts=transacts)
+            if isinstance(answer.action, PickUp):
+                at = await self._pick_up(answer.at)
+            elif isinstance(answer.action, AskFunction):
+                if at.turn is not None:
+                    raise EngineFault(f"{at.token.id} asks its function twice", code="no_turn")
+                at = await self._steps.asked(answer.at, self._logbook)
+            else:
+                return answer
+
+    def _is_ours(self, pool: str, wake: Wake) -> bool:
+        """A step of another pool goes to that pool's queue. A pool without one, or two that disagree, must not send
+        it round for ever: what was addressed to its pool runs where it came, and so does what went round too often."""
+        return self._pool is None or pool in (self._pool, wake.pool) or wake.hops >= HOPS
+
+    async def _pick_up(self, at: Standing) -> Standing:
+        """The run is no longer pending: before its first record."""
+        now_ms = self._ports.clock.now_ms()
+        if await self._performer.show(at, picked_up(at.token, now_ms)):
+            return replace(at, run=replace(at.run, started_ms=now_ms))
+        header = await self._ports.store.get_run(at.run_id)  # another did just now, or has ended it
+        started_ms = header.started_ms if header is not None else 0
+        return replace(at, run=replace(at.run, started_ms=started_ms or now_ms))
+
+    async def _hand_over(self, at: Standing, pool: str, turn: _Turn) -> None:
+        hops = turn.wake.hops + 1 if turn.fresh else 0
+        await self._ports.queue.send(Lane.WORK, to_json(replace(at.wake(hops), pool=pool)))
+
+    async def _attempt(self, at: Standing, action: RunStep, turn: _Turn) -> Standing | None:
+        """Runs the step, or hands over when this invocation may end before it does.
+
+        A fresh invocation runs it all the same, with the time it has: the next one would have no more.
+        """
+        policy = self._policy(action)
+        if not self._is_ours(policy.pool, turn.wake):
+            await self._hand_over(at, policy.pool, turn)
+            return None
+        left_ms = turn.budget.left_ms()  # now: to know the policy, the user's module may have been imported
+        if left_ms is not None and left_ms < policy.timeout_ms:
+            if not turn.fresh:
+                await self._hand_over(at, policy.pool, turn)
+                return None
+            policy = replace(policy, timeout_ms=max(left_ms, 1))
+        if policy.stuck is not None:
+            return await self._ended(at, action, Outcome(failure=policy.stuck, is_stuck=True), policy, turn)
+        if policy.at_most_once and action.undo is None:  # a compensation is idempotent: it may run again
+            begins = StepBegins(action, policy.timeout_ms, at.token.slot)
+            answer = await self._door.put(at, begins, turn.by, turn.budget)
+            if not answer.is_new:  # an earlier delivery began it: what came of it is for the next look to say
+                return answer.at if answer.is_mine else None
+            at = replace(answer.at, turn=at.turn)  # the step is still what its function asked for
+        log_started(at, action)
+        outcome = replace(await self._outcome(at, action, policy), started_ms=action.at_ms)
+        return await self._ended(at, action, outcome, policy, turn)
+
+    async def _ended(
+        self, at: Standing, action: RunStep, outcome: Outcome, policy: Policy, turn: _Turn
+    ) -> Standing | None:
+        ended = StepEnded(action, outcome, policy, at.token.slot)
+        answer = await self._door.put(at, ended, turn.by, turn.budget)
+        return await self._logbook.save_if_due(answer.at) if answer.is_mine else None
+
+    def _policy(self, action: RunStep) -> Policy:
+        if not action.step.run.startswith(DETACHED):
+            return self._steps.policy(action.step)
+        own = replace(action.step, pool=self._pool)  # whoever is here can start a run
+        return resolve_policy(own, StepDefaults())
+
+    async def _outcome(self, at: Standing, action: RunStep, policy: Policy) -> Outcome:
+        if action.step.run.startswith(DETACHED):
+            return await self._performer.children.start_detached(at, action)
+        return await self._steps.run(self._call(at, action, policy))
+
+    def _call(self, at: Standing, action: RunStep, policy: Policy) -> StepCall:
+        limit_ms = deadline_ms(at.graph, at.run, at.token)
+        left_ms = policy.timeout_ms if limit_ms is None else max(limit_ms - self._ports.clock.now_ms(), 1)
+        return StepCall(
+            run=action.step.run,
+            input=action.input,
+            run_id=at.run_id,
+            workflow=at.run.workflow,
+            token=at.token.id,
+            node=action.node if action.undo is None else f"{action.node}.compensate",
+            attempt=action.attempt,
+            key=action.key,
+            timeout_ms=min(policy.timeout_ms, left_ms),
+            resumed=action.resumed,
+            state=state_of(at.token),
+            request=action.request,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class _Turn:
+    """What a worker works under. `fresh`: its invocation has only begun."""
+
+    wake: Wake
+    budget: Budget
+    known: Forks
+    fresh: bool
+
+    @property
+    def by(self) -> str:
+        return self.wake.id

@@ -1,0 +1,1 @@
+"""What others are told of runs: notifications, webhook deliveries and their endpoints."""

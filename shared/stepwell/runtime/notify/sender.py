@@ -1,0 +1,168 @@
+"""Sends letters to their endpoints, signed as Standard Webhooks says, and tells what is to become of each.
+
+2xx                              taken
+429, 5xx, no answer in time      again, later and later, for about a day; then dead
+other answers, a host refused    again a few times; then dead
+410                              gone: nothing more is sent to the endpoint by this process
+"""
+
+from __future__ import annotations
+
+import base64
+import hmac
+import logging
+import random
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from enum import StrEnum
+
+from stepwell.definition.targets import Hosts, parse_url
+from stepwell.errors import PortError
+from stepwell.limits import LETTER_DELAYS_MS, LETTER_MS, LETTER_REFUSALS, SECOND_MS
+from stepwell.runtime.notify.endpoints import Endpoint, Letter
+from stepwell.runtime.ports import Clock
+from stepwell.runtime.steps.failures import CallError
+from stepwell.runtime.steps.http_call import Answer, Deadline, Network, Sending, send
+from stepwell.runtime.steps.retry_after import retry_after_ms
+from stepwell.runtime.steps.secrets import Secrets, base64_key
+from stepwell.runtime.steps.threads import AttemptTimeoutError
+from stepwell.runtime.stores.jsontext import encode
+
+_logger = logging.getLogger("stepwell.webhooks")
+
+GONE = 410
+_BUSY = frozenset({408, 425, 429})
+_SPREAD = 0.2  # of a delay: what failed together is not tried again together
+_OURS = frozenset({"step", "validation"})  # categories of errors that another try alone does not cure
+
+
+class Fate(StrEnum):
+    """What is to become of a letter."""
+
+    TAKEN = "taken"
+    AGAIN = "again"
+    DEAD = "dead"
+    GONE = "gone"  # its endpoint wants no more, or is there no more
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """`letter` is as it is to be sent again, or to lie with the dead."""
+
+    fate: Fate
+    letter: Letter
+    why: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class _Failed:
+    why: str
+    refused: bool
+    after_ms: int = 0  # how long it asked to be left alone
+
+
+class Sender:
+    """Sends one letter after the other, for any number of threads. `hosts`: those that may be called."""
+
+    def __init__(
+        self,
+        endpoints: Mapping[str, Endpoint],
+        secrets: Secrets,
+        hosts: Hosts,
+        clock: Clock,
+        *,
+        jitter: Callable[[], float] = random.random,
+        network: Network | None = None,
+    ) -> None:
+        self._secrets, self._hosts, self._clock, self._jitter = secrets, hosts, clock, jitter
+        self._network = network or Network()
+        self.replace(endpoints)
+
+    def replace(self, endpoints: Mapping[str, Endpoint]) -> None:
+        """These are the endpoints from now on; those that were gone are asked again."""
+        self._endpoints = dict(endpoints)
+        self._gone: set[str] = set()
+
+    def send(self, letter: Letter) -> Verdict:
+        """Tries once, unless it is not time yet."""
+        endpoint = self._endpoints.get(letter.endpoint)
+        if endpoint is None or endpoint.name in self._gone:
+            return Verdict(Fate.GONE, letter, "there is no such endpoint" if endpoint is None else "it has said so")
+        if letter.at_ms > self._clock.now_ms():
+            return Verdict(Fate.AGAIN, letter)
+        failed = self._try(endpoint, letter)
+        if failed is None:
+            return Verdict(Fate.TAKEN, letter)
+        if endpoint.name in self._gone:
+            return Verdict(Fate.GONE, letter, failed.why)
+        return self._after(letter, failed)
+
+    def _try(self, endpoint: Endpoint, letter: Letter) -> _Failed | None:
+        try:
+            answer = self._answer(endpoint, letter)
+        except AttemptTimeoutError:
+            return _Failed(f"no answer within {LETTER_MS // SECOND_MS} s", refused=False)
+        except CallError as error:
+            return _Failed(str(error), refused=error.category in _OURS)
+        except PortError as error:
+            return _Failed(str(error), refused=False)
+        status = answer.status
+        if 200 <= status < 300:
+            return None
+        if status == GONE:
+            _logger.error("endpoint %s answered 410: it is sent nothing more until the next deploy", endpoint.name)
+            self._gone.add(endpoint.name)
+        after_ms = retry_after_ms(status, answer.headers, self._clock.now_ms())
+        return _Failed(f"it answered {status}", status < 500 and status not in _BUSY, after_ms)
+
+    def _answer(self, endpoint: Endpoint, letter: Letter) -> Answer:
+        target = parse_url(endpoint.url)
+        if not self._hosts.allow(target):
+            raise CallError("http_host", "step", f"{target.origin} is not among the hosts that may be called")
+        body = encode(letter.content).encode()
+        seconds = self._clock.now_ms() // SECOND_MS
+        keys = self._keys(endpoint)
+        headers = {
+            "User-Agent": "stepwell",
+            "Accept": "*/*",
+            "Accept-Encoding": "identity",
+            "Connection": "close",
+            "Content-Type": "application/json",
+            "Content-Length": str(len(body)),
+            "webhook-id": letter.id,
+            "webhook-timestamp": str(seconds),
+            "webhook-signature": signatures(keys, letter.id, seconds, body),
+        }
+        deadline = Deadline(time.monotonic, LETTER_MS / SECOND_MS)
+        return send(Sending("POST", target, headers, body), self._network, deadline)
+
+    def _keys(self, endpoint: Endpoint) -> list[bytes]:
+        """Of all secrets that can be had. Raises PortError when none can."""
+        keys: list[bytes] = []
+        failures: list[PortError] = []
+        for reference in endpoint.references:
+            try:
+                keys.append(base64_key(self._secrets.get(reference), reference))
+            except PortError as error:
+                failures.append(error)
+        if not keys:
+            raise failures[0]
+        for failure in failures:
+            _logger.warning("endpoint %s is sent to without one of its secrets: %s", endpoint.name, failure)
+        return keys
+
+    def _after(self, letter: Letter, failed: _Failed) -> Verdict:
+        tried = replace(letter, tries=letter.tries + 1, refusals=letter.refusals + failed.refused)
+        if tried.tries > len(LETTER_DELAYS_MS) or tried.refusals >= LETTER_REFUSALS:
+            return Verdict(Fate.DEAD, tried, failed.why)
+        delay_ms = LETTER_DELAYS_MS[tried.tries - 1] * (1 + _SPREAD * self._jitter())
+        asked_ms = min(failed.after_ms, LETTER_DELAYS_MS[-1])  # whoever asks for a year would hear of nothing
+        at_ms = self._clock.now_ms() + max(int(delay_ms), asked_ms)
+        return Verdict(Fate.AGAIN, replace(tried, at_ms=at_ms), failed.why)
+
+
+def signatures(keys: Sequence[bytes], letter_id: str, seconds: int, body: bytes) -> str:
+    """The header `webhook-signature`: one for each key, with spaces between them."""
+    text = f"{letter_id}.{seconds}.".encode() + body
+    return " ".join(f"v1,{base64.b64encode(hmac.digest(key, text, 'sha256')).decode()}" for key in keys)

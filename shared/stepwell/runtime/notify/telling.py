@@ -1,0 +1,198 @@
+"""Telling others what happened, as it happens: records and headers that come one by one, as history entries.
+
+An entry is told from a record and the token around it (`engine.history`). The token is remembered from the record
+before: a run that goes on under the same eyes costs no read. A log never changes, so what is remembered is never
+wrong; it may only be missing, and is then read: the header, and the log from the last snapshot before the record.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Hashable, Iterable
+from dataclasses import dataclass, replace
+from typing import Generic, TypeVar
+
+from stepwell.definition.graph import Json
+from stepwell.engine.codec import decode_record, decode_snapshot, encode_token
+from stepwell.engine.entries import ENTRY_TYPES, Entry, entry_json
+from stepwell.engine.fold import apply, fold
+from stepwell.engine.history import narrate, opening, under_way
+from stepwell.engine.records import ROOT, Record, Status
+from stepwell.engine.table import Phase
+from stepwell.engine.token import Token
+from stepwell.limits import SNAPSHOT_RECORDS
+from stepwell.runtime.log.logbook import fetch, run_info
+from stepwell.runtime.ports import Blobs, Header, Saved, Store
+
+K = TypeVar("K", bound=Hashable)
+V = TypeVar("V")
+
+# Of no use to whoever is told after the fact, and half of all entries.
+UNTOLD = frozenset({"phase.changed", "run.pending", "step.started", "node.passed"})
+TOLD = frozenset(ENTRY_TYPES) - UNTOLD
+REMEMBERED = 500  # tokens, and as many headers
+REMEMBERED_BYTES = 50_000  # of one token; a larger one is read again
+PAGE_RECORDS = 100  # read at once: each may hold a large output
+
+
+@dataclass(frozen=True, slots=True)
+class Notice:
+    """One history entry for those who were not there: with its run as it stood right after it."""
+
+    run: Header
+    status: Status
+    entry: Entry
+    data_left_out: bool = False
+
+    @property
+    def id(self) -> str:
+        """The same whenever it is told."""
+        return f"{self.run.run_id}/{self.entry.id}"
+
+
+def notice_json(notice: Notice) -> dict[str, Json]:
+    """The notice as subscribers get it: `entry` is as the history shows it."""
+    run_id = notice.run.run_id
+    return {
+        "id": notice.id,
+        "run_id": run_id,
+        "workflow": notice.run.workflow,
+        "version": notice.run.version,
+        "status": notice.status.value,
+        "tags": dict(notice.run.tags),
+        "entry": entry_json(notice.entry),
+        "data_left_out": notice.data_left_out,
+        "links": {"run": f"/runs/{run_id}", "history": f"/runs/{run_id}/history"},
+    }
+
+
+def without_data(notice: Notice) -> Notice:
+    """The notice where its data is too large to be sent along."""
+    return replace(notice, entry=replace(notice.entry, data=None), data_left_out=True)
+
+
+class Teller:
+    """Tells changes in the order in which they come, for one thread."""
+
+    def __init__(self, store: Store, blobs: Blobs, remembered: int = REMEMBERED) -> None:
+        self._store, self._blobs = store, blobs
+        self._headers: _Recent[str, Header] = _Recent(remembered)
+        self._tokens: _Recent[tuple[str, str], _Stand] = _Recent(remembered)
+
+    def header_changed(self, before: Header | None, after: Header, has_input: bool = True) -> list[Notice]:
+        """A run was created, or a worker picked it up; every other change is told by a record."""
+        self._headers.keep(after.run_id, replace(after, input=None))
+        if before is None:
+            told = _notices(after, after.status, opening(Token(), run_info(after)))
+            return told if has_input else [without_data(notice) for notice in told]
+        if not before.started_ms and after.started_ms:
+            token = Token(slot=(after.rev - 1) // 2)  # the header says after which record
+            return _notices(after, Status.RUNNING, under_way(token, run_info(after)))
+        return []
+
+    async def appended(self, run_id: str, token_id: str, slot: int, body: str) -> list[Notice]:
+        """What the record tells; nothing of a run that is gone. Raises EngineFault for one that cannot follow."""
+        header = self._headers.get(run_id) or await self._store.get_run(run_id)
+        if header is None:
+            return []
+        self._headers.keep(run_id, replace(header, input=None))
+        stand = await self._before(run_id, token_id, slot)
+        record = decode_record(await fetch(body, self._blobs))
+        token = apply(stand.token, record)
+        self._remember(run_id, _Stand(token, stand.size_bytes + len(body)))
+        told = narrate(record, stand.token, token, run_info(header))
+        if header.started_ms:  # then the header has told that already
+            told = tuple(entry for entry in told if entry.type != "run.started")
+        return _notices(header, _status(token), told)
+
+    def forget(self, run_id: str) -> None:
+        """The run is no more."""
+        self._headers.drop(run_id)
+
+    def _remember(self, run_id: str, stand: _Stand) -> None:
+        """Measured only now and then: the bodies of its records bound a token's size."""
+        place = run_id, stand.token.id
+        if stand.size_bytes > REMEMBERED_BYTES:
+            stand = _Stand(stand.token, len(encode_token(stand.token)))
+        if stand.token.ended or stand.size_bytes > REMEMBERED_BYTES:
+            self._tokens.drop(place)
+        else:
+            self._tokens.keep(place, stand)
+
+    async def _before(self, run_id: str, token_id: str, slot: int) -> _Stand:
+        """The token as it stood before this slot."""
+        if slot == 0:
+            return _Stand(Token(token_id), 0)
+        stand = self._tokens.get((run_id, token_id))
+        if stand is None or stand.token.slot >= slot:
+            stand = await self._loaded(run_id, token_id, slot)
+        token, size_bytes = stand.token, stand.size_bytes
+        while token.slot < slot - 1:
+            page = await self._store.read_log(run_id, token_id, token.slot, min(PAGE_RECORDS, slot - 1 - token.slot))
+            if not page:
+                break  # `apply` names the gap
+            token = fold(await self._records(page), token)
+            size_bytes += sum(len(saved.body) for saved in page)
+        return _Stand(token, size_bytes)
+
+    async def _loaded(self, run_id: str, token_id: str, slot: int) -> _Stand:
+        """From the last snapshot and on as far as `slot`, unless the snapshot is of a later time."""
+        if slot < SNAPSHOT_RECORDS:
+            return _Stand(Token(token_id), 0)  # none can be before it
+        loaded = await self._store.load(run_id, token_id)
+        if loaded.snapshot is None or loaded.snapshot.slot >= slot:
+            return _Stand(Token(token_id), 0)
+        token = decode_snapshot(body := await fetch(loaded.snapshot.body, self._blobs))
+        if token is None:
+            return _Stand(Token(token_id), 0)  # another fold made it
+        between = [saved for saved in loaded.records if saved.slot < slot]
+        return _Stand(fold(await self._records(between), token), len(body) + sum(len(saved.body) for saved in between))
+
+    async def _records(self, page: Iterable[Saved]) -> list[Record]:
+        return [decode_record(await fetch(saved.body, self._blobs)) for saved in page]
+
+
+@dataclass(frozen=True, slots=True)
+class _Stand:
+    """A token, and a bound of its size in bytes."""
+
+    token: Token
+    size_bytes: int
+
+
+class _Recent(Generic[K, V]):
+    """Keeps what was asked for last."""
+
+    def __init__(self, most: int) -> None:
+        self._most = most
+        self._of: OrderedDict[K, V] = OrderedDict()
+
+    def get(self, key: K) -> V | None:
+        return self._of.get(key)
+
+    def keep(self, key: K, value: V) -> None:
+        self._of[key] = value
+        self._of.move_to_end(key)
+        if len(self._of) > self._most:
+            self._of.popitem(last=False)
+
+    def drop(self, key: K) -> None:
+        self._of.pop(key, None)
+
+
+def _notices(run: Header, status: Status, entries: Iterable[Entry]) -> list[Notice]:
+    about = replace(run, input=None)
+    return [Notice(about, status, entry) for entry in entries if entry.type in TOLD]
+
+
+def _status(token: Token) -> Status:
+    """What the run is after the token's last record. While a branch moves, it runs."""
+    if token.id != ROOT:
+        return Status.RUNNING
+    if token.end is not None:
+        return token.end.status
+    if token.undoing is not None or token.cleaning is not None:
+        return Status.COMPENSATING
+    if token.parked is not None and token.resumption is None:
+        return Status.WAITING
+    return Status.PENDING if token.phase is Phase.INITIALIZING else Status.RUNNING

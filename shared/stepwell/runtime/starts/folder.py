@@ -1,0 +1,163 @@
+"""A workflow folder: its definitions and its webhook sources, read and checked. All their file I/O is here."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import dataclass, replace
+from itertools import chain
+from pathlib import Path
+
+from stepwell.definition.called import Called, unknown_workflows
+from stepwell.definition.compiler import Compiled, compile_definition, compile_found
+from stepwell.definition.durable import Found, functions_in
+from stepwell.definition.events import Setting, differing_settings
+from stepwell.definition.graph import Graph, Json
+from stepwell.definition.webhooks import FILES, Webhooks, check_webhooks
+from stepwell.errors import NotFound, Problem
+from stepwell.limits import DEFINITION_BYTES
+from stepwell.runtime.notify.telling import TOLD
+
+_ENDINGS = frozenset({".yaml", ".yml", ".json"})
+_OTHERS = frozenset({*FILES, "package.json", "package-lock.json", "cdk.json", "tsconfig.json"})
+
+
+@dataclass(frozen=True, slots=True)
+class Folder:
+    """What a folder holds: the graphs without errors, and everything there is to say about the files.
+
+    `webhooks`: what `definition.webhooks` made of its file; None where there is none, or one with errors.
+    `count`: of the workflows, those with errors among them.
+    """
+
+    graphs: tuple[Graph, ...]
+    problems: tuple[Problem, ...]
+    webhooks: Mapping[str, Json] | None = None
+    count: int = 0
+
+    @property
+    def errors(self) -> tuple[Problem, ...]:
+        return tuple(problem for problem in self.problems if problem.severity == "error")
+
+
+def load_folder(path: Path) -> Folder:
+    """Compiles the definitions of the folder's top level. Raises NotFound when there is no such folder."""
+    if not path.is_dir():
+        raise NotFound(f"there is no folder {path}", code="unknown_folder",
+                       hint="name the folder with your definitions, or make one: stepwell init DIR")  # fmt: skip
+    graphs: dict[str, Graph] = {}
+    files: dict[str, Path] = {}
+    called: dict[str, tuple[Called, ...]] = {}
+    settings: dict[str, tuple[Setting, ...]] = {}
+    problems: list[Problem] = []
+    written = [(file, _load(file)) for file in definition_files(path)]
+    functions = list(_functions(path))
+    for file, loaded in (*written, *functions):
+        problems.extend(loaded.problems)
+        if (graph := loaded.graph) is None:
+            continue
+        if graph.name in graphs and _is_same_function(graph, graphs[graph.name]):
+            continue  # a file defines the function that is marked in a module, with triggers, say
+        if graph.name in graphs:
+            problems.append(_twice(graph.name, file, files[graph.name]))
+            continue
+        graphs[graph.name], files[graph.name] = graph, file
+        called[graph.name], settings[graph.name] = loaded.called, loaded.settings
+    broken = any(problem.severity == "error" for problem in problems)
+    # A name that is not there may be that of a broken definition.
+    unknown = {} if broken else {name: unknown_workflows(called[name], graphs) for name in graphs}
+    wrong = {name: (*unknown.get(name, ()), *found) for name, found in differing_settings(settings).items()}
+    webhooks = load_webhooks(path, None if broken else graphs.keys())
+    return Folder(
+        tuple(graph for name, graph in graphs.items() if not wrong[name]),
+        (*problems, *chain.from_iterable(wrong.values()), *webhooks.problems),
+        webhooks.document,
+        len(written) + sum(loaded.graph is not None for _, loaded in functions),
+    )
+
+
+def _is_same_function(graph: Graph, other: Graph) -> bool:
+    one, two = graph.first.durable, other.first.durable
+    return one is not None and two is not None and one.path == two.path
+
+
+def check_module(file: Path) -> tuple[int, tuple[Problem, ...]]:
+    """How many durable functions a module has, and what is wrong with them."""
+    text, problems = _read(file)
+    found, wrong = ([], list(problems)) if text is None else functions_in(text, str(file))
+    made = [compile_found(one.document, str(file), one.line) for one in found]
+    return len(found), (*wrong, *chain.from_iterable(one.problems for one in made))
+
+
+def _functions(path: Path) -> Iterator[tuple[Path, Compiled]]:
+    """The durable functions of the folder's modules: of each workflow the highest version."""
+    newest: dict[str, tuple[Path, Found]] = {}
+    for file in modules(path):
+        text, problems = _read(file)
+        found, wrong = ([], list(problems)) if text is None else functions_in(text, str(file))
+        yield file, Compiled(None, tuple(wrong))
+        for one in found:
+            name = str(one.document["workflow"])
+            other = newest.get(name)
+            if other is not None and other[1].version == one.version:
+                yield file, Compiled(None, (replace(_twice(name, file, other[0]), line=one.line),))
+            elif other is None or other[1].version < one.version:
+                newest[name] = file, one
+    for file, one in newest.values():
+        yield file, compile_found(one.document, str(file), one.line)
+
+
+def modules(path: Path) -> tuple[Path, ...]:
+    """The Python modules of the folder's top level, tests left out."""
+    found = (file for file in sorted(path.glob("*.py")) if file.is_file())
+    return tuple(file for file in found if not file.stem.startswith(("test_", "conftest")))
+
+
+def load_webhooks(path: Path, workflows: Collection[str] | None = None) -> Webhooks:
+    """The folder's webhook sources and endpoints. `workflows`: the names that there are; None: any."""
+    files = [file for name in FILES if (file := path / name).is_file()]
+    if not files:
+        return Webhooks(None, ())
+    if len(files) > 1:
+        message = f"{' and '.join(file.name for file in files)} are both there"
+        return Webhooks(None, (Problem("duplicate_file", message, hint="keep one of them", file=str(files[1])),))
+    text, problems = _read(files[0])
+    return Webhooks(None, problems) if text is None else check_webhooks(text, str(files[0]), workflows, TOLD)
+
+
+def definition_files(path: Path) -> tuple[Path, ...]:
+    """The files that are read as definitions, by name."""
+    return tuple(file for file in sorted(path.iterdir()) if is_definition(file) and file.is_file())
+
+
+def is_definition(file: Path) -> bool:
+    """By its name: YAML and JSON, but nothing hidden and nothing that belongs to another tool."""
+    return file.suffix in _ENDINGS and not file.name.startswith(".") and file.name not in _OTHERS
+
+
+def _load(file: Path) -> Compiled:
+    if file.name.endswith(".asl.json"):
+        message = "Amazon States Language is not supported yet"
+        return Compiled(None, (Problem("unsupported_format", message, file=str(file)),))
+    text, problems = _read(file)
+    if text is None:
+        return Compiled(None, problems)
+    return compile_definition(text, str(file))
+
+
+def _read(file: Path) -> tuple[str | None, tuple[Problem, ...]]:
+    try:
+        if file.stat().st_size > DEFINITION_BYTES:
+            message = f"the file has more than {DEFINITION_BYTES} bytes"
+            return None, (Problem("definition_too_large", message, file=str(file)),)
+        return file.read_text(encoding="utf-8"), ()
+    except UnicodeDecodeError as error:
+        return None, (Problem("bad_encoding", f"the file is not UTF-8: {error}", file=str(file)),)
+    except OSError as error:
+        return None, (Problem("unreadable", f"the file cannot be read: {error}", file=str(file)),)
+
+
+def _twice(name: str, file: Path, first: Path) -> Problem:
+    message = f"workflow {name!r} is defined in {first.name} already; this file is left out"
+    return Problem(
+        "duplicate_workflow", message, path="/workflow", hint="give one of them another name", file=str(file)
+    )

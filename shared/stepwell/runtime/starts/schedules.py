@@ -1,0 +1,199 @@
+"""The schedules there are: those of the deployed definitions, and those that callers made. When each fires.
+
+A caller's schedule is a note; what sends its messages is the Schedules port, or whoever looks at the notes.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import deque
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+
+from stepwell.definition.durations import LONGEST_MS
+from stepwell.definition.graph import Graph, ScheduleTrigger
+from stepwell.definition.timetable import parse_schedule
+from stepwell.errors import Conflict, InvalidInput, NotFound
+from stepwell.limits import FIRING_LATE_MS, FIRINGS_MADE_UP, SCHEDULE_INPUT_BYTES, SCHEDULES
+from stepwell.runtime.admission import check_json
+from stepwell.runtime.catalog import Catalog
+from stepwell.runtime.log.messages import Scheduled, to_json
+from stepwell.runtime.ports import Ports, Schedule, Schedules
+from stepwell.runtime.starts.starting import check_input
+from stepwell.runtime.stores.jsontext import decode, encode
+
+SCHEDULE, FIRING = "schedule", "firing"  # kinds of notes
+OVERLAPS = ("skip", "allow")
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}", re.ASCII)  # a definition's has a colon, so none clashes
+
+
+@dataclass(frozen=True, slots=True)
+class Firing:
+    """The last time of a schedule that was dealt with, and the last run that it started."""
+
+    at_ms: int
+    run_id: str = ""
+    plan: str = ""  # the expression and its zone: with another one, the times before mean nothing
+
+
+@dataclass(frozen=True, slots=True)
+class Known:
+    """A schedule, what became of it so far, and where it comes from."""
+
+    schedule: Schedule
+    last: Firing | None
+    of_definition: bool
+
+
+class Scheduling:
+    """Lists, makes and removes schedules."""
+
+    def __init__(self, ports: Ports, catalog: Catalog, schedules: Schedules | None) -> None:
+        """`schedules` None: this process looks at the notes itself, and sends the messages."""
+        self._ports, self._catalog, self._schedules = ports, catalog, schedules
+
+    async def all(self) -> Sequence[Known]:
+        """Every schedule, by name."""
+        made = [_read(body) for body in (await self._ports.store.notes(SCHEDULE)).values()]
+        defined = [of_trigger(graph, one) for graph in self._catalog.current.values() for one in graph.schedules]
+        if not made and not defined:
+            return []
+        firings = await self._ports.store.notes(FIRING)
+        found = [Known(one, _firing(firings.get(one.name)), one in defined) for one in (*made, *defined)]
+        return sorted(found, key=lambda known: known.schedule.name)
+
+    async def create(self, schedule: Schedule) -> tuple[Known, bool]:
+        """The schedule, and whether this call made it; a repeated call gets the first one's.
+
+        Raises InvalidInput, NotFound (the workflow), Conflict (the name is another schedule's; there are too many).
+        """
+        self._check(schedule)
+        store = self._ports.store
+        notes = await store.notes(SCHEDULE)
+        there = _read(notes[schedule.name]) if schedule.name in notes else None
+        if there is None:
+            if len(notes) >= SCHEDULES:
+                raise Conflict(f"there are {SCHEDULES} schedules already", code="too_many_schedules",
+                               hint="delete one, or write it into the workflow's triggers")  # fmt: skip
+            made = replace(schedule, since_ms=self._ports.clock.now_ms())
+            if not await store.put_note(SCHEDULE, made.name, encode(asdict(made)), None):
+                return await self.create(schedule)  # somebody was quicker: look again
+        else:
+            made = there
+        if replace(made, since_ms=0) != schedule:
+            raise Conflict(f"the schedule {made.name!r} is another one", code="already_used",
+                           hint="delete it first, or take another name")  # fmt: skip
+        if self._schedules is not None:  # again for a repeated call: the first may have died right here
+            await self._schedules.set(made, to_json(Scheduled(made.name, made=made)))
+        return Known(made, _firing(await store.get_note(FIRING, made.name)), False), there is None
+
+    async def remove(self, name: str) -> None:
+        """Raises NotFound, Conflict for a definition's."""
+        if self.named(name) is not None:
+            raise Conflict(f"the schedule {name!r} is of its workflow's definition", code="of_definition",
+                           hint="take it out of `triggers` and deploy again")  # fmt: skip
+        if not _NAME.fullmatch(name) or await self._ports.store.get_note(SCHEDULE, name) is None:
+            raise NotFound(f"there is no schedule {name[:80]!r}", code="unknown_schedule",
+                           hint="stepwell schedules lists them")  # fmt: skip
+        if self._schedules is not None:
+            await self._schedules.drop(name)
+        await self._ports.store.drop_note(FIRING, name)
+        await self._ports.store.drop_note(SCHEDULE, name)  # last: until then the call can be repeated
+
+    def named(self, name: str) -> tuple[Graph, ScheduleTrigger] | None:
+        """A definition's schedule, as it is deployed now."""
+        graph = self._catalog.current.get(name.rpartition(":")[0])
+        found = [one for one in graph.schedules if one.name == name] if graph is not None else []
+        return (graph, found[0]) if graph is not None and found else None
+
+    def _check(self, schedule: Schedule) -> None:
+        if not _NAME.fullmatch(schedule.name):
+            hint = "letters, digits and . _ - are allowed, at most 64"
+            raise InvalidInput(f"{schedule.name[:80]!r} cannot be a schedule's name", code="bad_name", hint=hint)
+        if schedule.overlap not in OVERLAPS:
+            raise InvalidInput(f"overlap is {' or '.join(OVERLAPS)}, not {schedule.overlap[:80]!r}", code="bad_overlap")
+        if schedule.catch_up_ms is not None and not 0 <= schedule.catch_up_ms <= LONGEST_MS:
+            raise InvalidInput("catch_up cannot be negative, or over 100 years", code="bad_duration")
+        parse_schedule(schedule.expression, schedule.timezone)
+        check_json(schedule.input, "input")
+        size = len(encode(schedule.input).encode())
+        if size > SCHEDULE_INPUT_BYTES:
+            raise InvalidInput(f"the input of a schedule has at most {SCHEDULE_INPUT_BYTES} bytes, not {size}",
+                               code="input_too_large", hint="send a reference to what is large")  # fmt: skip
+        graph = self._catalog.named(schedule.workflow)
+        if graph.internal:
+            raise Conflict(f"{graph.name} is internal: only another run can start it", code="internal_workflow")
+        check_input(graph, schedule.input)
+
+
+def of_trigger(graph: Graph, trigger: ScheduleTrigger) -> Schedule:
+    """A definition's schedule. Its input is an expression, which is evaluated when it fires."""
+    return Schedule(trigger.name, graph.name, trigger.expression, trigger.timezone, None, trigger.overlap,
+                    trigger.catch_up_ms)  # fmt: skip
+
+
+def plan_of(schedule: Schedule) -> str:
+    """What decides the times of a schedule."""
+    return f"{schedule.expression} {schedule.timezone}"
+
+
+def next_ms(known: Known, now_ms: int, count: int = 1) -> list[int]:
+    """The next times. None for a rate of which nobody knows since when it counts."""
+    found: list[int] = []
+    table = parse_schedule(known.schedule.expression, known.schedule.timezone)
+    since_ms = known.schedule.since_ms or (known.last.at_ms if known.last else 0)
+    if not since_ms and table.aws.startswith("rate"):
+        return found
+    while len(found) < count:
+        at_ms = table.after(found[-1] if found else now_ms, since_ms)
+        if at_ms is None:
+            break
+        found.append(at_ms)
+    return found
+
+
+def due_ms(schedule: Schedule, last_ms: int, now_ms: int) -> Sequence[int]:
+    """The times after `last_ms` to be dealt with now: the last one that has come, and those to be made up for."""
+    table = parse_schedule(schedule.expression, schedule.timezone)
+    since_ms = schedule.since_ms or last_ms
+    latest_ms = table.until(now_ms, since_ms)
+    if latest_ms is None or latest_ms <= last_ms:
+        return ()
+    found: deque[int] = deque(maxlen=FIRINGS_MADE_UP)
+    at_ms = table.after(max(last_ms, now_ms - _late_ms(schedule) - 1), since_ms)
+    while at_ms is not None and at_ms < latest_ms:
+        found.append(at_ms)
+        at_ms = table.after(at_ms, since_ms)
+    return (*found, latest_ms)
+
+
+def is_missed(schedule: Schedule, at_ms: int, now_ms: int) -> bool:
+    """Whether it is too late for this firing."""
+    if now_ms - at_ms <= _late_ms(schedule):
+        return False
+    if schedule.catch_up_ms is not None:
+        return True
+    following_ms = parse_schedule(schedule.expression, schedule.timezone).after(at_ms, schedule.since_ms or at_ms)
+    return following_ms is not None and following_ms <= now_ms
+
+
+def read_firing(notes: Mapping[str, str], name: str) -> Firing | None:
+    """The firing that was noted of a schedule."""
+    return _firing(notes.get(name))
+
+
+def firing_text(firing: Firing) -> str:
+    """The inverse of `read_firing`."""
+    return encode(asdict(firing))
+
+
+def _firing(body: str | None) -> Firing | None:
+    return None if body is None else Firing(**decode(body))
+
+
+def _read(body: str) -> Schedule:
+    return Schedule(**decode(body))
+
+
+def _late_ms(schedule: Schedule) -> int:
+    return max(schedule.catch_up_ms or 0, FIRING_LATE_MS)

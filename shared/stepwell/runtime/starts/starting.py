@@ -1,0 +1,118 @@
+"""Starting: a run's header is made, and then it is set going. Both may be done twice."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+
+from stepwell.definition.graph import EventSettings, Graph, Json
+from stepwell.engine.records import Status
+from stepwell.engine.routing import violations
+from stepwell.engine.token import Token
+from stepwell.engine.writing import deadline_ms
+from stepwell.errors import InvalidInput, Problem
+from stepwell.runtime.catalog import Catalog
+from stepwell.runtime.log.alarms import Alarms
+from stepwell.runtime.log.logbook import pool_at, run_info
+from stepwell.runtime.log.messages import Deadline, Wake
+from stepwell.runtime.ports import Header, Lane, Ports
+
+
+@dataclass(frozen=True, slots=True)
+class Start:
+    """A request for a run. `key` is the caller's idempotency key; `run_id` serves as one too."""
+
+    workflow: str
+    input: Json = None
+    run_id: str = ""
+    key: str = ""
+    tags: Mapping[str, str] = field(default_factory=dict)
+    priority: int | None = None
+    start_at_ms: int = 0
+    create_only: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Started:
+    """The run, and whether this call made it; a repeated call gets the first one's."""
+
+    header: Header
+    created: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Caller:
+    """Which run started this one, and where in its log. It is kept as text in the header's `parent`."""
+
+    run_id: str
+    token: str
+    slot: int
+    index: int  # among the children of that wait; -1: nobody waits for this run
+    depth: int  # how many runs are above it
+
+    def __str__(self) -> str:
+        return f"{self.run_id}|{self.token}|{self.slot}|{self.index}|{self.depth}"
+
+    @classmethod
+    def of(cls, header: Header) -> Caller | None:
+        """None for a run that no other started."""
+        if header.parent is None:
+            return None
+        run_id, token, slot, index, depth = header.parent.split("|")
+        return cls(run_id, token, int(slot), int(index), int(depth))
+
+
+class Starter:
+    """Makes runs, for callers and for other runs."""
+
+    def __init__(self, ports: Ports, catalog: Catalog, alarms: Alarms) -> None:
+        self._ports, self._catalog, self._alarms = ports, catalog, alarms
+
+    def named(self, workflow: str) -> Graph:
+        """The definition that new runs of this workflow follow. Raises NotFound."""
+        return self._catalog.named(workflow)
+
+    def event_settings(self, name: str) -> EventSettings:
+        """What becomes of the events of this name."""
+        return self._catalog.event_settings(name)
+
+    def is_trigger(self, name: str) -> bool:
+        """Whether events of this name start runs."""
+        return any(one.event == name for graph in self._catalog.current.values() for one in graph.event_triggers)
+
+    async def pinned(self, header: Header) -> Graph:
+        """The definition that this run follows."""
+        return await self._catalog.pinned(header.version, self._ports.store)
+
+    async def create(self, graph: Graph, header: Header) -> Header | None:
+        """None when this call made the run; else the header of the one that has its id."""
+        limit_ms = deadline_ms(graph, run_info(header), Token())
+        await self._catalog.keep(graph, self._ports.store)
+        return await self._ports.store.create_run(replace(header, deadline_ms=limit_ms))
+
+    async def set_going(self, header: Header, wake_ms: int = 0) -> None:
+        """The run's own deadline first, then the wake that makes it run, not before `wake_ms`."""
+        graph = await self.pinned(header)
+        token = Token() if not header.idle else Token(started_ms=self._ports.clock.now_ms())
+        limit_ms = deadline_ms(graph, run_info(header), token)
+        if limit_ms is not None:
+            await self._alarms.arm(Lane.RESUME, Deadline(header.run_id), limit_ms, header.run_id)
+        slot = 0 if header.idle else -1
+        wake = Wake(header.run_id, slot, pool=pool_at(graph, graph.start))
+        await self._alarms.arm(Lane.WORK, wake, max(header.start_at_ms, wake_ms), header.run_id)
+
+    def child(
+        self, graph: Graph, run_id: str, given: Json, caller: Caller, priority: int, called_ms: int = 0
+    ) -> Header:
+        """The header of a child run, no older than `called_ms`. Raises InvalidInput for an input that is refused."""
+        check_input(graph, given)
+        now_ms = max(self._ports.clock.now_ms(), called_ms)
+        return Header(run_id, graph.name, graph.version, given, now_ms, Status.PENDING, priority=priority,
+                      parent=str(caller), changed_ms=now_ms)  # fmt: skip
+
+
+def check_input(graph: Graph, given: Json) -> None:
+    """Raises InvalidInput for what the definition's `input_schema` refuses."""
+    if graph.input_schema is not None and (found := graph.input_schema.problems(given)):
+        problems = tuple(Problem("input_schema", why, path=f"/input{path}") for path, why in found)
+        raise InvalidInput(f"the input violates input_schema: {violations(found)}", problems=problems)

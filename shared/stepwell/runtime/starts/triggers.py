@@ -1,0 +1,183 @@
+"""Triggers: an event, or a time of a schedule, starts runs.
+
+The run's id is made of what caused it, so that its creation is the lock: whatever comes again finds the run there.
+
+    event     the workflow, the event's name and its id; with `key`, the key in place of the id
+    schedule  the schedule's name and the time that was due
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import logging
+from collections import Counter
+from collections.abc import Awaitable, Callable, Mapping
+
+from stepwell.definition.graph import EventTrigger, Expression, Graph, Json
+from stepwell.engine.names import iso
+from stepwell.engine.waits import run_of
+from stepwell.errors import ExpressionError, InvalidInput, UserError
+from stepwell.limits import MINUTE_MS
+from stepwell.runtime.admission import check_event_key
+from stepwell.runtime.catalog import Catalog
+from stepwell.runtime.log.messages import Scheduled
+from stepwell.runtime.ports import Event, Ports, Schedule
+from stepwell.runtime.starts.schedules import (
+    FIRING,
+    Firing,
+    Scheduling,
+    firing_text,
+    is_missed,
+    of_trigger,
+    plan_of,
+    read_firing,
+)
+from stepwell.runtime.starts.starting import Start, Started
+
+_logger = logging.getLogger("stepwell.triggers")
+
+STARTED, SKIPPED, MISSED, REFUSED = "TriggeredRuns", "SkippedFirings", "MissedFirings", "RefusedTriggers"
+
+
+class Triggers:
+    """Everything here may be done twice, late, or for a workflow that is gone. Raises PortError, and nothing else."""
+
+    def __init__(
+        self,
+        ports: Ports,
+        catalog: Catalog,
+        scheduling: Scheduling,
+        start: Callable[[Start], Awaitable[Started]],
+    ) -> None:
+        self._ports, self._catalog, self._scheduling, self._start = ports, catalog, scheduling, start
+        self.counts: Counter[str] = Counter()  # what became of them since somebody last looked
+
+    # -- events
+
+    async def take(self, event: Event) -> None:
+        """Starts a run of each workflow that has a trigger for the event. One sent to a run is for that run alone."""
+        if run_of(event.topic) is not None:
+            return
+        for graph in list(self._catalog.current.values()):
+            found = next((one for one in graph.event_triggers if _wants(one, event)), None)
+            if found is not None:
+                await self._start_on(graph, found, event)
+
+    async def _start_on(self, graph: Graph, trigger: EventTrigger, event: Event) -> None:
+        names = _names(event.payload, event.at_ms)
+        try:
+            cause = _cause(graph, trigger, event, names)
+            given = event.payload if trigger.input is None else trigger.input.evaluate(names)
+            await self._begin(graph.name, cause, given)
+        except (UserError, ExpressionError) as refusal:
+            self._tell(f"{graph.name} on event {event.topic.name} {event.id}", refusal)
+
+    async def _begin(self, workflow: str, run_id: str, given: Json) -> None:
+        graph = self._catalog.named(workflow)
+        started = await self._start(Start(workflow, given, run_id, create_only=graph.start_mode == "manual"))
+        if started.created:
+            self.counts[STARTED] += 1
+
+    def _tell(self, what: str, refusal: UserError | ExpressionError) -> None:
+        """A run that is there with another input, of another event of its key or another version, is no refusal."""
+        if refusal.code == "already_used":
+            _logger.info("%s: its run is there already", what)
+            return
+        self.counts[REFUSED] += 1
+        _logger.error("%s starts no run: %s", what, refusal)
+
+    # -- schedules
+
+    async def fire(self, message: Scheduled) -> None:
+        """Starts the run of a firing, unless it is missed or the run of an earlier one lives."""
+        now_ms = self._ports.clock.now_ms()
+        at_ms = message.at_ms or now_ms // MINUTE_MS * MINUTE_MS
+        defined = self._scheduling.named(message.schedule)
+        schedule = message.made or (of_trigger(*defined) if defined else None)
+        if schedule is None or schedule.workflow not in self._catalog.current:
+            _logger.warning("schedule %s fired, and is no longer deployed", message.schedule)
+            return
+        run_id = _run_id("schedule", schedule.name, at_ms)
+        if await self._ports.store.get_run(run_id) is None and not await self._claim(schedule, at_ms, run_id, now_ms):
+            return
+        expression = defined[1].input if defined else None
+        try:
+            await self._begin(schedule.workflow, run_id, _given(schedule, expression, at_ms, made=bool(message.made)))
+        except (UserError, ExpressionError) as refusal:
+            self._tell(f"{schedule.workflow} on schedule {schedule.name} at {iso(at_ms)}", refusal)
+
+    async def _claim(self, schedule: Schedule, at_ms: int, run_id: str, now_ms: int) -> bool:
+        """Notes the firing; then its run may start. A note that somebody else changed meanwhile is read again.
+
+        first firing:   read note --> note "run 1" -----------------> create run 1
+        next firing:                  read "run 1", which lives --> note the time --> skipped
+        """
+        store = self._ports.store
+        while True:
+            body = await store.get_note(FIRING, schedule.name)
+            last = read_firing({} if body is None else {schedule.name: body}, schedule.name) or Firing(0)
+            if last.run_id == run_id:
+                return True  # mine, from before a crash
+            told = await self._refusal(schedule, last, at_ms, now_ms)
+            noted = Firing(max(at_ms, last.at_ms), last.run_id if told else run_id, plan_of(schedule))
+            if await store.put_note(FIRING, schedule.name, firing_text(noted), body):
+                break
+        if told:
+            self.counts[told] += 1
+            _logger.warning("schedule %s at %s starts nothing: %s", schedule.name, iso(at_ms), _WHY[told])
+        return not told
+
+    async def _refusal(self, schedule: Schedule, last: Firing, at_ms: int, now_ms: int) -> str:
+        """Why the firing starts nothing; "" when it does. A skipped one that comes again stays skipped."""
+        if is_missed(schedule, at_ms, now_ms):
+            return MISSED
+        if schedule.overlap != "skip":
+            return ""
+        before = await self._ports.store.get_run(last.run_id) if last.run_id else None
+        lives = before is not None and not before.status.terminal
+        return SKIPPED if lives or (last.run_id and at_ms <= last.at_ms) else ""
+
+
+_WHY = {MISSED: "it is too late for it", SKIPPED: "the run of an earlier firing had not ended"}
+
+
+def _wants(trigger: EventTrigger, event: Event) -> bool:
+    """An event for which `match` cannot be evaluated is not the one that is meant."""
+    if trigger.event != event.topic.name:
+        return False
+    if trigger.match is None:
+        return True
+    try:
+        return trigger.match.evaluate(_names(event.payload, event.at_ms)) is True
+    except ExpressionError:
+        return False
+
+
+def _cause(graph: Graph, trigger: EventTrigger, event: Event, names: Mapping[str, Json]) -> str:
+    """The run's id. Raises ExpressionError, InvalidInput for a key that is none."""
+    if trigger.key is None:
+        return _run_id("event", graph.name, event.topic.name, event.topic.key, event.id)
+    key = trigger.key.evaluate(names)
+    if isinstance(key, bool) or not isinstance(key, (str, int, float)) or key == "":
+        shown = json.dumps(key)[:80]
+        raise InvalidInput(f"the trigger's key is {shown}, and not a text or a number", code="bad_key")
+    check_event_key(str(key))
+    return _run_id("key", graph.name, event.topic.name, str(key))
+
+
+def _given(schedule: Schedule, expression: Expression | None, at_ms: int, *, made: bool) -> Json:
+    """The input of a firing's run."""
+    if made:
+        return schedule.input
+    fired = {"schedule": schedule.name, "scheduled_at": iso(at_ms)}
+    return fired if expression is None else expression.evaluate(_names(fired, at_ms))
+
+
+def _names(event: Json, at_ms: int) -> Mapping[str, Json]:
+    """What a trigger's expressions see: the same whenever the same cause comes again."""
+    return {"event": event, "now": iso(at_ms)}
+
+
+def _run_id(*cause: Json) -> str:
+    return "run_" + hashlib.sha256(json.dumps(["trigger", *cause]).encode()).hexdigest()[:26]

@@ -1,0 +1,55 @@
+"""The port to users' code: what runs steps and asks durable functions."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from typing import Protocol, TypeAlias
+
+from stepwell.definition.graph import Json, Step
+from stepwell.engine.actions import Outcome
+from stepwell.engine.records import Record
+from stepwell.engine.retry import Policy
+from stepwell.runtime.log.logbook import Logbook, Standing
+
+
+@dataclass(frozen=True, slots=True)
+class StepCall:
+    """One attempt, as the executor gets it."""
+
+    run: str
+    input: Json
+    run_id: str
+    workflow: str
+    token: str
+    node: str
+    attempt: int
+    key: str
+    timeout_ms: int
+    resumed: Json
+    state: Json
+    request: Json = None  # of an HTTP step
+
+
+WriteRecord: TypeAlias = Callable[[Record], Awaitable[bool]]
+
+
+class Steps(Protocol):
+    """Runs users' code. Never raises: whatever happens in a step is an Outcome."""
+
+    def policy(self, step: Step) -> Policy:
+        """The definition's options over the function's own."""
+
+    async def run(self, call: StepCall) -> Outcome: ...
+
+    async def asked(self, at: Standing, logbook: Logbook) -> Standing:
+        """The token with its durable function's turn."""
+
+    async def answered(self, at: Standing, logbook: Logbook, query: str) -> Json:
+        """What its durable function says to a query, as it stands. Raises NotFound, Conflict."""
+
+    async def updated(self, at: Standing, logbook: Logbook, asked: Record, write: WriteRecord) -> Standing | None:
+        """The token once its durable function's handler did what the record asks, and `write` has kept that.
+
+        None: not now. What the handler did is forgotten then.
+        """

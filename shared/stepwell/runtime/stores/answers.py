@@ -1,0 +1,83 @@
+"""What every store answers alike: which runs a list asks for, its cursors, and the refusal of an event too many.
+
+A cursor is the place of the last run of a page, as opaque text. It holds no secret and grants nothing.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import json
+from collections.abc import Sequence
+from dataclasses import replace
+
+from stepwell.engine import formats
+from stepwell.engine.records import Status, Topic
+from stepwell.errors import Conflict, InvalidInput
+from stepwell.runtime.ports import Event, Header, RunPage, RunQuery
+from stepwell.runtime.stores.jsontext import decode
+
+LATEST_MS = 10**15 - 1  # the largest time that a store has room for
+
+
+def encode_cursor(created_ms: int, run_id: str) -> str:
+    """Opaque text for the place after this run."""
+    return base64.urlsafe_b64encode(json.dumps([created_ms, run_id]).encode()).decode()
+
+
+def decode_cursor(cursor: str) -> tuple[int, str]:
+    """(created_ms, run_id) of the place. Raises InvalidInput for text that `encode_cursor` did not make."""
+    refusal = InvalidInput(
+        "the cursor was not made by this list",
+        code="bad_cursor",
+        hint="pass `next_cursor` of the page before unchanged, or leave it out to begin at the newest run",
+    )
+    try:
+        created_ms, run_id = json.loads(base64.urlsafe_b64decode(cursor.encode()))
+        place = int(created_ms), str(run_id)
+    except (ValueError, TypeError, OverflowError, RecursionError, binascii.Error) as error:
+        raise refusal from error
+    if not 0 <= place[0] <= LATEST_MS or encode_cursor(*place) != cursor:
+        raise refusal
+    return place
+
+
+def opened(event: Event) -> Event:
+    """A stored event, its payload still JSON text, as its reader gets it. Raises NewerFormat, EngineFault."""
+    formats.check_format(event.format, "event")
+    try:
+        return replace(event, payload=decode(event.payload))
+    except formats.BROKEN as error:
+        raise formats.unreadable("event", error) from error
+
+
+def too_many_pending(topic: Topic, most: int) -> Conflict:
+    """The refusal of an event for which its topic has no room."""
+    return Conflict(
+        f"{most} events are pending for {topic}",
+        code="too_many_pending",
+        hint="start the runs that wait for them, or let them expire",
+    )
+
+
+def due_page(headers: Sequence[Header], limit: int) -> RunPage:
+    """A page of runs that are due, from one run more than it holds."""
+    page = tuple(headers[:limit])
+    more = len(headers) > limit
+    return RunPage(page, encode_cursor(page[-1].due_ms or 0, page[-1].run_id) if more else "")
+
+
+def fits(header: Header, query: RunQuery) -> bool:
+    """Whether the query asks for this run; `since_ms` and the cursor aside."""
+    if query.workflow and header.workflow != query.workflow:
+        return False
+    if query.statuses and header.status not in query.statuses:
+        return False
+    if query.tag is not None and header.tags.get(query.tag[0]) != query.tag[1]:
+        return False
+    if query.waiting_for and header.waiting_for != query.waiting_for:
+        return False
+    if query.overdue_at_ms is None:
+        return True
+    until_ms = header.waiting_until_ms
+    return header.status is Status.WAITING and until_ms is not None and until_ms < query.overdue_at_ms

@@ -1,0 +1,234 @@
+"""Locks in the world: each is a queue, kept as a note; whoever is first in it has the lock.
+
+    take     my wait is in my log ── my claim goes into the queue ── first? mine ── else see that the first lives
+    release  my log has moved on  ── my claim leaves the queue ────── whoever is first now is woken
+
+A claim is good as long as the log that it names still asks for the lock, which after a no never becomes a yes. So a
+claim that a late worker leaves behind harms nobody: whoever finds it first in the queue reads that log, and takes it
+out. And as each changes the queue before it looks at the first, one of them sees the other.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from enum import StrEnum
+
+from stepwell.engine.effects import ReleaseLocks, TakeLocks
+from stepwell.engine.inputs import LocksAnswered
+from stepwell.engine.locks import LOCKED, REFUSED, Claim, asks, waits
+from stepwell.engine.records import Resumption
+from stepwell.engine.token import Token
+from stepwell.errors import EngineFault, PortError
+from stepwell.limits import LOCK_QUEUE, LOCK_TRIES
+from stepwell.runtime.log.door import Found
+from stepwell.runtime.log.logbook import Logbook, Standing
+from stepwell.runtime.log.messages import to_json
+from stepwell.runtime.ports import Lane, Ports
+from stepwell.runtime.starts.starting import Caller
+
+_logger = logging.getLogger("stepwell.locks")
+_NOTE = "queue"  # the note's name; its kind names the lock, so that each lock is a partition of its own
+
+
+class Turn(StrEnum):
+    """How a claim stands."""
+
+    MINE = "mine"
+    OTHERS = "others"
+    FULL = "full"
+
+
+@dataclass(frozen=True, slots=True)
+class _Queue:
+    """Who holds a lock, and who waits for it in turn; `body` is the note as it was read."""
+
+    claims: tuple[Claim, ...] = ()
+    body: str | None = None
+
+
+class Locks:
+    """Queues of claims. Everything here may be done twice."""
+
+    def __init__(self, ports: Ports, logbook: Logbook) -> None:
+        self._ports, self._logbook = ports, logbook
+
+    # -- the effects
+
+    async def take(self, at: Standing, effect: TakeLocks) -> list[Found]:
+        """What ends the wait, where all of them are this token's, or one never will be."""
+        claim = Claim(at.run_id, at.token.id, effect.slot)
+        turn, name = await self.claim(claim, effect.names)
+        came = await self._answer(at, effect, turn, name)
+        if came is not None:
+            return [Found(at, LocksAnswered(effect.slot, effect.names, came))]
+        if not await self._asks(claim):  # we are late: who let it go may have looked before we queued for it again
+            await self.let_go(claim, effect.names)
+        return []
+
+    async def _answer(self, at: Standing, effect: TakeLocks, turn: Turn, name: str) -> Resumption | None:
+        """What ends the wait for locks; None where it goes on."""
+        if turn is Turn.MINE:
+            return Resumption(LOCKED, payload={"locks": list(effect.names)})
+        if turn is Turn.FULL:
+            return Resumption(REFUSED, name=name, payload={"lock": name})
+        owner = await self._held_above(at, name)
+        return Resumption(REFUSED, name=name, payload={"lock": name, "owner": owner}) if owner else None
+
+    async def _held_above(self, at: Standing, name: str) -> str | None:
+        """The run above this one that has the lock: as it waits for this run, it would never let go."""
+        caller = Caller.of(at.header)
+        first = (await self._read(name)).claims[:1] if caller else ()
+        while first and caller is not None and caller.index >= 0:
+            if first[0].run_id == caller.run_id and f"{caller.token}/".startswith(f"{first[0].token}/"):
+                return caller.run_id
+            above = await self._ports.store.get_run(caller.run_id)
+            caller = None if above is None else Caller.of(above)
+        return None
+
+    async def release(self, at: Standing, effect: ReleaseLocks) -> None:
+        """Says in the logs how many there were; what was let go before is not counted again."""
+        count = 0
+        for locks in effect.locks:
+            count += await self.let_go(Claim(at.run_id, at.token.id, locks.slot), locks.names)
+        if count:
+            ids = {"run_id": at.run_id, "token": at.token.id, "locks": count}
+            _logger.info("%s released %d lock%s", at.run_id, count, "" if count == 1 else "s", extra=ids)
+
+    # -- queues
+
+    async def claim(self, claim: Claim, names: Iterable[str]) -> tuple[Turn, str]:
+        """Whether these locks are all the claim's now, and where not, at which of them it waits.
+
+        The names are to be in one order for everybody. Who waits is woken when it is first.
+        """
+        for name in names:
+            turn = await self._claim(claim, name)
+            if turn is not Turn.MINE:
+                return turn, name
+        return Turn.MINE, ""
+
+    async def _claim(self, claim: Claim, name: str) -> Turn:
+        for _ in range(LOCK_TRIES):
+            queue = await self._read(name)
+            if claim not in queue.claims:
+                if len(queue.claims) >= LOCK_QUEUE:
+                    return Turn.FULL
+                changed = await self._write(name, queue, (*queue.claims, claim))
+                if changed is None:
+                    continue
+                queue = changed
+            if queue.claims[0] == claim:
+                return Turn.MINE
+            if await self._see_to_first(name, queue):
+                return Turn.OTHERS
+        raise _busy(name)
+
+    async def let_go(self, claim: Claim, names: Iterable[str]) -> int:
+        """Out of these queues, and whoever is first then is told. In how many it was."""
+        return sum([await self._let_go(claim, name) for name in names])
+
+    async def _let_go(self, claim: Claim, name: str) -> bool:
+        was_in = False
+        for _ in range(LOCK_TRIES):
+            queue = await self._read(name)
+            if claim in queue.claims:
+                changed = await self._write(name, queue, tuple(one for one in queue.claims if one != claim))
+                if changed is None:
+                    continue
+                was_in, queue = True, changed
+            if not queue.claims or await self._see_to_first(name, queue):
+                return was_in
+        raise _busy(name)
+
+    async def _see_to_first(self, name: str, queue: _Queue) -> bool:
+        """True where the first in the queue asks for the lock still; it is woken where it does not know that it has it.
+
+        Else it is taken out, and the queue is to be read again.
+        """
+        first = queue.claims[0]
+        try:
+            at = await self._logbook.load(first.run_id, first.token)
+        except EngineFault as fault:  # whether it has ended nobody can tell, so it holds the lock
+            _logger.error("lock %r is held by %s, whose log cannot be read: %s", name, first.run_id, fault)
+            return True
+        if at is None or not _is_good(first, at):
+            await self._write(name, queue, queue.claims[1:])
+            return False
+        if waits(at.token):
+            await self._ports.queue.send(Lane.WORK, to_json(at.wake()))
+        return True
+
+    async def _asks(self, claim: Claim) -> bool:
+        at = await self._logbook.load(claim.run_id, claim.token)
+        return at is not None and _is_good(claim, at)
+
+    async def _read(self, name: str) -> _Queue:
+        body = await self._ports.store.get_note(_kind(name), _NOTE)
+        return _Queue() if body is None else _Queue(tuple(Claim(*one) for one in json.loads(body)), body)
+
+    async def _write(self, name: str, queue: _Queue, claims: tuple[Claim, ...]) -> _Queue | None:
+        """None where another changed it meanwhile. An empty queue leaves nothing behind."""
+        store, kind = self._ports.store, _kind(name)
+        if not claims:
+            return _Queue() if await store.drop_note(kind, _NOTE, queue.body) else None
+        body = json.dumps([[one.run_id, one.token, one.slot] for one in claims], separators=(",", ":"))
+        return _Queue(claims, body) if await store.put_note(kind, _NOTE, body, queue.body) else None
+
+    # -- for those who look
+
+    async def is_stuck(self, at: Standing) -> bool:
+        """Whether a token that waits for locks could go on, or is in no queue, and nobody has told it."""
+        locks = at.token.locks
+        if locks is None:
+            return False
+        claim = Claim(at.run_id, at.token.id, locks.slot)
+        for name in locks.names:
+            queue = (await self._read(name)).claims
+            if claim not in queue:
+                return True
+            if queue[0] != claim:
+                return not await self._asks(queue[0])
+        return True
+
+    async def with_owners(self, at: Standing, most: int) -> Standing:
+        """Its tokens that wait for a lock, with who has it: for who shows them. Of many, the first few."""
+        token = await self._with_owner(at.run_id, at.token)
+        left = [most]
+
+        async def told(tokens: tuple[Token, ...]) -> tuple[Token, ...]:
+            made = []
+            for one in tokens:
+                is_told = waits(one) and left[0] > 0
+                left[0] -= is_told
+                made.append(await self._with_owner(at.run_id, one) if is_told else one)
+            return tuple(made)
+
+        return replace(at, token=token, branches=await told(at.branches))
+
+    async def _with_owner(self, run_id: str, token: Token) -> Token:
+        """The lock that it waits for, who has it, and how many come before."""
+        if not waits(token) or token.parked is None or token.locks is None:
+            return token
+        claim, data = Claim(run_id, token.id, token.locks.slot), dict(token.parked.data)
+        for name in token.locks.names:
+            queue = (await self._read(name)).claims
+            if queue and queue[0] != claim:
+                ahead = queue.index(claim) if claim in queue else len(queue)
+                data |= {"lock": name, "owner": queue[0].run_id, "ahead": ahead}
+                break
+        return replace(token, parked=replace(token.parked, data=data))
+
+
+def _is_good(claim: Claim, at: Standing) -> bool:
+    return at.token.id == claim.token and asks(at.token, claim.slot)
+
+
+def _busy(name: str) -> PortError:
+    return PortError(f"the queue of lock {name!r} was changed by others {LOCK_TRIES} times")
+
+
+def _kind(name: str) -> str:
+    return f"lock:{name}"

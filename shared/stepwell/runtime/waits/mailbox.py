@@ -1,0 +1,87 @@
+"""The mailbox: events and the waits that want them meet under a topic. One of the two sides sees the other.
+
+    publisher:  put event ────────────────▶ read waits ──▶ consume
+    waiter:     put its record, its waits ──▶ read events ──▶ consume
+
+An event that is consumed is taken by one wait, in the transaction that writes it into the token's log. One that is not
+stays for others, and the token remembers that it has had it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+from stepwell.definition.graph import Expression
+from stepwell.engine.inputs import EventOffered
+from stepwell.engine.names import Names
+from stepwell.engine.records import Parked
+from stepwell.engine.waits import run_of
+from stepwell.errors import ExpressionError
+from stepwell.runtime.catalog import Catalog
+from stepwell.runtime.log.door import Found
+from stepwell.runtime.log.logbook import Logbook, Standing
+from stepwell.runtime.ports import Event, Ports, Waiter
+
+Compile = Callable[[str], Expression]
+
+
+class Mailbox:
+    """Waits and events, seen from both sides. Everything here may be done twice."""
+
+    def __init__(self, ports: Ports, logbook: Logbook, catalog: Catalog, compile_expression: Compile) -> None:
+        self._ports, self._logbook, self._catalog, self._compile = ports, logbook, catalog, compile_expression
+
+    async def register(self, at: Standing, parked: Parked, slot: int) -> None:
+        for waiter in registered(at, parked, slot):
+            await self._ports.store.put_waiter(waiter)
+
+    async def forget(self, at: Standing, parked: Parked, slot: int) -> None:
+        for waiter in registered(at, parked, slot):
+            await self._ports.store.forget_waiter(waiter)
+
+    async def pending(self, at: Standing) -> list[Found]:
+        """The waiter's half: record and waits are down, so what it does not read now will see them. The oldest first.
+
+        Events that came before the wait, or whose messages were lost.
+        """
+        parked, found, now_ms = at.token.parked, [], self._ports.clock.now_ms()
+        if parked is None:
+            return []
+        for waiter in waiters_of(at, parked, at.token.waiting_slot):
+            events = await self._ports.store.pending_events(waiter.topic, now_ms)
+            found += [(event.at_ms, event.id, waiter, event) for event in events]
+        found.sort(key=lambda one: one[:2])
+        offers = (self.offer(at, waiter, event) for _, _, waiter, event in found)
+        return [Found(at, given) for given in offers if given is not None]
+
+    def offer(self, at: Standing, waiter: Waiter, event: Event) -> EventOffered | None:
+        """The event as an input for the wait; None where it is not what is waited for."""
+        if not self._matches(at, waiter, event):
+            return None
+        is_consumed = self._catalog.event_settings(event.topic.name).consume_on_read
+        return EventOffered(
+            waiter.slot, waiter.arm, event.topic, event.id, event.payload, event.at_ms, is_consumed=is_consumed
+        )
+
+    def _matches(self, at: Standing, waiter: Waiter, event: Event) -> bool:
+        """An event whose `match` cannot be evaluated is not the one that is waited for; it stays for others."""
+        if not waiter.match:
+            return True
+        moment = self._logbook.moment(at, "")
+        try:
+            return self._compile(waiter.match).evaluate(Names(moment, at.token, event=event.payload)) is True
+        except ExpressionError:
+            return False
+
+
+def waiters_of(at: Standing, parked: Parked, slot: int) -> Iterator[Waiter]:
+    """One wait for each topic of each arm."""
+    for index, arm in enumerate(parked.arms):
+        for topic in arm.topics:
+            yield Waiter(topic, at.run_id, at.token.id, slot, parked.since_ms, index, arm.match)
+
+
+def registered(at: Standing, parked: Parked, slot: int) -> Iterator[Waiter]:
+    """The waits that are put down. Who publishes to the run itself looks into its root's log: that saves two writes."""
+    is_branch = at.token.branch is not None
+    return (waiter for waiter in waiters_of(at, parked, slot) if is_branch or run_of(waiter.topic) is None)
