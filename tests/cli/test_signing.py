@@ -283,7 +283,7 @@ def test_no_credentials_are_told_before_anything_is_sent(cli: Cli, chain: pytest
     result = cli("stats", "--url", DEPLOYED)
     assert (result.exit_code, result.stdout) == (2, "")
     assert "error: there are no AWS credentials [no_credentials]" in result.stderr
-    assert "hint: aws sso login, or set AWS_PROFILE" in result.stderr
+    assert "hint: run aws sso login, or set AWS_PROFILE" in result.stderr
 
 
 def test_no_region_for_an_emulator_is_told(cli: Cli, chain: pytest.MonkeyPatch) -> None:

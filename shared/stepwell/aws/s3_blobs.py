@@ -1,4 +1,4 @@
-"""Large values in S3, under the hash of their content: putting one twice writes the same bytes again."""
+"""Large values in S3 under their content hash; a second put writes the same bytes."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _REFERENCE = re.compile(r"sha256:([0-9a-f]{64})")
 
 
 def reference_of(data: bytes) -> str:
-    """sha256:<hex> of the content."""
+    """Returns sha256:<hex> of the content."""
     return f"sha256:{hashlib.sha256(data).hexdigest()}"
 
 
@@ -31,7 +31,7 @@ class S3Blobs:
     async def put(self, data: bytes) -> str:
         digest = hashlib.sha256(data)
         reference = f"sha256:{digest.hexdigest()}"
-        checksum = base64.b64encode(digest.digest()).decode()  # S3 refuses what does not arrive as it was sent
+        checksum = base64.b64encode(digest.digest()).decode()  # S3 refuses a corrupted body
         self._retry.call("PutObject", lambda: self._client().put_object(
             Bucket=self._bucket, Key=self._key(reference), Body=data, ChecksumSHA256=checksum))  # fmt: skip
         return reference
@@ -44,14 +44,14 @@ class S3Blobs:
         return data
 
     def _read(self, key: str) -> bytes:
-        """The body is part of the call: a connection that breaks while it is read breaks the call."""
+        """Reads the whole body within the call, so that a broken connection fails the call."""
         body: Any = self._client().get_object(Bucket=self._bucket, Key=key)["Body"]
         data: bytes = body.read()
         return data
 
     def _key(self, reference: str) -> str:
-        """A reference comes out of a record: what is not a hash must never become a key."""
+        """Converts a reference to a key. It must be a hash, because it comes out of a record."""
         match = _REFERENCE.fullmatch(reference)
         if match is None:
-            raise PortError(f"not a blob's reference: {reference[:100]!r}", hint="expected sha256:<64 hex digits>")
+            raise PortError(f"not a blob reference: {reference[:100]!r}", hint="expected sha256:<64 hex digits>")
         return f"{self._prefix}{match[1][:2]}/{match[1]}"

@@ -1,6 +1,6 @@
-"""Durable functions as definitions: what a scan of a folder's modules finds of them.
+"""Finds durable functions by scanning a folder's modules, and compiles them as definitions.
 
-Modules are read, not imported: to list and to check workflows runs no code of a user's.
+Modules are scanned without being imported, so listing and checking workflows runs no user code.
 """
 
 from __future__ import annotations
@@ -15,25 +15,27 @@ from stepwell.definition.graph import FanIn, Json, Node
 from stepwell.errors import Problem
 from stepwell.limits import CLEANUP_MAX_MS, CLEANUP_MS
 
-FORKS: Mapping[str, Node] = {  # where the branches meet that a function awaits together
+FORKS: Mapping[str, Node] = {  # the joins of operations that a function awaits together
     "all": Node("all", fan_in=FanIn()),
     "first": Node("first", fan_in=FanIn("any", merge="keyed_by_branch")),
 }
 
 
 def compile_function(context: Context, document: Mapping[str, Json]) -> dict[str, Node]:
-    """One node: the function. Its operations are made as it goes."""
+    """Compiles the function to one node; its operations become nodes while it runs."""
     scheme, _, path = str(document.get("function") or "").partition(":")
     module, _, name = path.rpartition(".")
     if scheme != "python" or not module or not name.isidentifier():
         hint = "write function: python:module.name"
-        context.add("bad_target", f"`function` names no function: {document.get('function')!r}", "/function", hint)
+        context.add(
+            "bad_target", f"`function` does not name a function: {document.get('function')!r}", "/function", hint
+        )
         return {}
     return {name: Node(name), **FORKS}
 
 
 def cleanup_of(context: Context, document: Mapping[str, Json]) -> int:
-    """How long a cancelled function may clean up; 0 for the other formats, which compensate."""
+    """Returns how long a cancelled function may clean up; 0 for the other formats, which compensate."""
     given_ms = context.duration_ms(document, "cleanup", "")
     if "function" not in document:
         if given_ms is not None:
@@ -46,7 +48,7 @@ def cleanup_of(context: Context, document: Mapping[str, Json]) -> int:
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """A durable function as its module's text tells it, as a definition."""
+    """A durable function found in a module's text, as a definition."""
 
     document: Mapping[str, Json]
     line: int
@@ -58,24 +60,24 @@ class Found:
 
 
 def functions_in(text: str, file: str) -> tuple[list[Found], list[Problem]]:
-    """The functions marked `@workflow` at the top of a module. A module that cannot be read has none, and a problem."""
+    """Returns the functions marked `@workflow` at the top of a module, or a problem if Python cannot parse it."""
     try:
         tree = _parsed(text, file)
     except (SyntaxError, ValueError, RecursionError) as error:
         line = getattr(error, "lineno", None) or 0
-        return [], [Problem("bad_syntax", f"Python cannot read the module: {error}", file=file, line=line)]
+        return [], [Problem("bad_syntax", f"Python cannot parse the module: {error}", file=file, line=line)]
     found: list[Found] = []
     problems: list[Problem] = []
     for node, mark in _marked(tree):
         if not isinstance(node, ast.AsyncFunctionDef):
-            message = f"@workflow takes an `async def`, and `{node.name}` is none"
+            message = f"@workflow needs an `async def`, but `{node.name}` is none"
             problems.append(Problem("bad_workflow", message, file=file, line=node.lineno))
             continue
         try:
             options = _options(mark)
         except ValueError:
             message = f"an option of @workflow at `{node.name}` is not written as a literal"
-            hint = "the module is read, not imported: write values, no names or calls"
+            hint = "the module is scanned, not imported: write literal values, not names or calls"
             problems.append(Problem("bad_workflow", message, hint=hint, file=file, line=node.lineno))
             continue
         path = f"python:{PurePath(file).stem}.{node.name}"
@@ -86,7 +88,7 @@ def functions_in(text: str, file: str) -> tuple[list[Found], list[Problem]]:
 def _parsed(text: str, file: str) -> ast.Module:
     try:
         return ast.parse(text, file)
-    except SystemError:  # CPython 3.11 miscounts its own depth where a collection of garbage runs code in between
+    except SystemError:  # CPython 3.11 miscounts its depth if garbage collection runs code in between
         return ast.parse(text, file)
 
 
@@ -101,9 +103,9 @@ def _marked(tree: ast.Module) -> Iterator[tuple[ast.AsyncFunctionDef | ast.Funct
 
 
 def _options(mark: ast.expr) -> dict[str, Json]:
-    """Raises ValueError for one that is no literal."""
+    """Returns the options of `@workflow`. Raises ValueError unless all are literals."""
     if not isinstance(mark, ast.Call):
         return {}
     if mark.args or any(one.arg is None for one in mark.keywords):
-        raise ValueError("options are given by name")
+        raise ValueError("options must be given by name")
     return {one.arg: ast.literal_eval(one.value) for one in mark.keywords if one.arg is not None}

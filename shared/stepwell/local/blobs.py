@@ -1,4 +1,4 @@
-"""Large values under the hash of their content: as files in a folder, or in memory."""
+"""Large values under their content hash, as files in a folder or in memory."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ _REFERENCE = re.compile(r"sha256:([0-9a-f]{64})")
 
 
 def reference_of(data: bytes) -> str:
-    """sha256:<hex> of the content."""
+    """Returns sha256:<hex> of the content."""
     return f"sha256:{hashlib.sha256(data).hexdigest()}"
 
 
 class FolderBlobs:
-    """The Blobs port on a folder. A file is complete when it has its name; it never changes afterwards."""
+    """The Blobs port on a folder. A file gets its name when complete, and never changes."""
 
     def __init__(self, folder: str | Path) -> None:
         self._folder = Path(folder)
@@ -45,10 +45,10 @@ class FolderBlobs:
         return data
 
     def _path(self, reference: str) -> Path:
-        """A reference comes out of a record: what is not a hash must never become a path."""
+        """Converts a reference to a path. It must be a hash, because it comes out of a record."""
         match = _REFERENCE.fullmatch(reference)
         if match is None:
-            raise PortError(f"not a blob's reference: {reference[:100]!r}", hint="expected sha256:<64 hex digits>")
+            raise PortError(f"not a blob reference: {reference[:100]!r}", hint="expected sha256:<64 hex digits>")
         digest = match[1]
         return self._folder / digest[:2] / digest
 
@@ -67,12 +67,12 @@ class MemoryBlobs:
     async def get(self, reference: str) -> bytes:
         data = self._blobs.get(reference)
         if data is None:
-            raise PortError(f"the blob {reference[:100]!r} is not there")
+            raise PortError(f"the blob {reference[:100]!r} does not exist")
         return data
 
 
 def _write_whole(path: Path, data: bytes) -> None:
-    """Under another name first, so that a crash leaves no file that looks complete and is not."""
+    """Writes under a temporary name first, so that a crash leaves no incomplete file."""
     descriptor, unfinished = tempfile.mkstemp(dir=path.parent, prefix=".unfinished-")
     try:
         with os.fdopen(descriptor, "wb") as file:
@@ -88,7 +88,7 @@ def _write_whole(path: Path, data: bytes) -> None:
 
 
 def _sync_folder(folder: Path) -> None:
-    """Makes a new name in the folder durable. Windows cannot open folders, and needs no such call."""
+    """Makes a new name in the folder durable. Windows cannot open folders and does not need it."""
     if os.name == "nt":
         return
     descriptor = os.open(folder, os.O_RDONLY)

@@ -1,4 +1,4 @@
-"""Who owns a data folder: one dev server at a time, because it may take back the leases that it finds."""
+"""Ownership of a data folder by one dev server, which may release the leases that it finds."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ KEY_FILE = "links.key"
 
 @dataclass(frozen=True, slots=True)
 class Claim:
-    """A folder that is ours until `close`, or until this process is gone, however it ends."""
+    """A folder that this process owns until `close`, or until it ends in any way."""
 
     path: Path
     descriptor: int
 
     def close(self) -> None:
-        """Gives the folder back. Once only."""
+        """Releases the folder. Call it once."""
         os.close(self.descriptor)
 
     def __enter__(self) -> Claim:
@@ -36,7 +36,7 @@ class Claim:
 
 
 def claim_folder(path: str | Path) -> Claim:
-    """Makes the folder if need be and claims it. Raises Conflict `folder_in_use` when another process has it."""
+    """Creates the folder if needed and claims it. Raises Conflict `folder_in_use` if another process owns it."""
     folder = Path(path)
     folder.mkdir(parents=True, exist_ok=True)
     descriptor = os.open(folder / LOCK_FILE, os.O_RDWR | os.O_CREAT, 0o644)
@@ -46,7 +46,7 @@ def claim_folder(path: str | Path) -> Claim:
         raise Conflict(
             f"the data folder {folder} is in use by process {owner or 'unknown'}",
             code="folder_in_use",
-            hint="stop that `stepwell dev`, or give this one another folder",
+            hint="stop that `stepwell dev`, or use another folder",
         )
     os.ftruncate(descriptor, 0)
     os.write(descriptor, f"{os.getpid()}\n".encode())
@@ -54,7 +54,7 @@ def claim_folder(path: str | Path) -> Claim:
 
 
 def link_key(folder: Path) -> bytes:
-    """The key that signs this folder's links: made once, and for its owner's eyes alone."""
+    """Returns the key that signs this folder's links, created once and readable by its owner only."""
     path = folder / KEY_FILE
     if not path.exists():
         beside = path.with_suffix(".new")
@@ -62,21 +62,21 @@ def link_key(folder: Path) -> bytes:
         descriptor = os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
         with os.fdopen(descriptor, "w", encoding="ascii") as file:
             file.write(secrets.token_hex(32))
-        beside.replace(path)  # whole, or not there
+        beside.replace(path)  # complete or absent
     return path.read_bytes()
 
 
 if sys.platform == "win32":
 
     def _try_lock(descriptor: int) -> bool:
-        """Windows has no flock: a second dev server on the folder goes unnoticed there."""
+        """Does nothing: Windows has no flock, so a second dev server goes undetected."""
         return True
 
 else:
     import fcntl
 
     def _try_lock(descriptor: int) -> bool:
-        """The kernel drops the lock with the last holder of the descriptor, so a killed owner leaves none behind."""
+        """Locks the file. The kernel releases the lock with the descriptor, also if the owner is killed."""
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError:

@@ -1,4 +1,4 @@
-"""Reloading: the workflow folder is watched, and what changes in it is deployed."""
+"""Watches the workflow folder and deploys its changes."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ class Reloader:
             try:
                 self._reload({Path(path) for _, path in found})
             except (StepwellError, OSError) as error:
-                log.error("the folder could not be reloaded, what was deployed stays: %s", error)
+                log.error("could not reload the folder; the previous version stays: %s", error)
 
     def _reload(self, changed: set[Path]) -> None:
         if any(path.suffix == ".py" for path in changed):
@@ -64,7 +64,7 @@ class Reloader:
 
 
 class _Sources(DefaultFilter):
-    """Definitions, webhooks and Python modules, outside hidden and generated folders."""
+    """Returns whether a path is a definition, a webhooks file or a module, outside hidden and generated folders."""
 
     def __call__(self, change: Change, path: str) -> bool:
         return super().__call__(change, path) and (path.endswith(".py") or _is_read(Path(path)))
@@ -75,7 +75,7 @@ def _is_read(path: Path) -> bool:
 
 
 def differences(before: Mapping[str, Graph], after: Mapping[str, Graph]) -> tuple[str, ...]:
-    """What a deployment changed, a line for each workflow."""
+    """Describes a deployment's changes, one line for each workflow."""
     lines = [f"workflow {name}: added" for name in sorted(after.keys() - before.keys())]
     lines += [f"workflow {name}: removed; its runs go on" for name in sorted(before.keys() - after.keys())]
     lines += [
@@ -87,6 +87,6 @@ def differences(before: Mapping[str, Graph], after: Mapping[str, Graph]) -> tupl
 
 
 def tell_problems(problems: Iterable[Problem]) -> None:
-    """What is wrong with the definitions, as `stepwell check` says it."""
+    """Logs the problems of the definitions, like `stepwell check`."""
     for problem in problems:
         log.log(logging.ERROR if problem.severity == "error" else logging.WARNING, "%s", problem)
