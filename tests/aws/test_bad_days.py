@@ -87,7 +87,7 @@ WRITES = {
         lambda store: store.consume(ORDER, "e1", "r1", "0", 0, "resumed"),
         lambda store: store.put_event(event()),
     ),
-    "consume what does not exist": Write(
+    "consume what is not there": Write(
         "TransactWriteItems", lambda store: store.consume(ORDER, "e1", "r1", "0", 0, "resumed")
     ),
     "erase": Write("BatchWriteItem", erase, lambda store: store.append("r1", "0", 0, "body")),

@@ -18,7 +18,7 @@ VISIBILITY_SECONDS = 61  # longer than any message stays invisible to the next r
 
 @dataclass(frozen=True, slots=True)
 class Trouble:
-    """Two runs whose step kills its worker, how often it did, and a run that is not one of all this."""
+    """Two runs whose step kills its worker, how often it did, and a run that is none of all this."""
 
     once: Mapping[str, Any]
     always: Mapping[str, Any]

@@ -17,7 +17,7 @@ def missing(roles: Roles, needs: Needs) -> list[str]:
 
 def unused(roles: Roles, needs: Needs, spare: Mapping[tuple[str, str], str]) -> list[str]:
     """Permissions without a use. `spare` has the reasons of those that stay, by actor and action; a spare one that is
-    used after all, or does not exist, is no spare."""
+    used after all, or is not there, is no spare."""
     seen = set(needs)
     idle = {
         (actor, one)

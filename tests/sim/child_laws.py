@@ -238,7 +238,7 @@ def _failed(wait: ChildrenWait, came: Resumption) -> Iterator[str]:
 
 
 def _is_refused(wait: ChildrenWait, name: str) -> bool:
-    """A workflow that does not exist, or a run too far down."""
+    """A workflow that is not there, or a run too far down."""
     one = next(one for one in wait.names if one.name == name)
     return one.workflow == NOWHERE or _depth(wait.world) >= DEEPEST
 

@@ -119,7 +119,7 @@ def left_running() -> Iterator[None]:
 
 @contextmanager
 def started_after_end() -> Iterator[None]:
-    """A child that does not exist yet when the wait for it is over is not made, and a zombie starts it later."""
+    """A child that is not there yet when the wait for it is over is not made, and a zombie starts it later."""
 
     async def end(self: Children, at: Standing, parked: Parked, slot: int) -> None:
         await _end(_NotMade(self._ports, self._logbook, self._starter), at, parked, slot)

@@ -16,7 +16,7 @@ from tests.sim.fork_programs import items
 from tests.sim.programs import KEY, TOPICS, Program, Simple, make_step, make_timeline, make_wait
 
 DEEPEST = 3  # runs above a run, in these schedules
-NOWHERE = "nowhere"  # a workflow that does not exist
+NOWHERE = "nowhere"  # a workflow that is not there
 _GIVEN: Mapping[str, Any] = {"key": "k", "list": [0, 1]}
 GIVEN = Simple("given", lambda _: dict(_GIVEN))
 

@@ -157,7 +157,7 @@ def _value(what: str, text: str, names: Mapping[str, Json]) -> Json:
     try:
         return _compiled(text).evaluate(names)
     except ExpressionError as error:
-        raise _unmappable(f"`{what}` makes nothing of this delivery: {error.message}") from error
+        raise _unmappable(f"`{what}` fails for this delivery: {error.message}") from error
 
 
 @lru_cache(maxsize=1_000)
