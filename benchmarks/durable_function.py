@@ -37,11 +37,11 @@ from stepwell.runtime.folder import load_folder
 from stepwell.runtime.functions.sessions import Sessions
 from stepwell.runtime.ids import new_id
 from stepwell.runtime.logbook import Logbook
+from stepwell.runtime.loop.door import Unlimited
 from stepwell.runtime.ports import Lane, Ports
 from stepwell.runtime.service import Start
 from stepwell.runtime.steps.executor import FunctionSteps
 from stepwell.runtime.steps.registry import Registry
-from stepwell.runtime.worker import Unlimited
 
 SIZES = ((1_000, 5), (10_000, 1))  # steps of a run, and rounds
 SDK = "aws_durable_execution_sdk_python"

@@ -32,10 +32,10 @@ from stepwell.runtime.clocks import RealClock
 from stepwell.runtime.dispatch import dispatch
 from stepwell.runtime.driving import run_now
 from stepwell.runtime.ids import new_id
+from stepwell.runtime.loop.door import Unlimited
 from stepwell.runtime.ports import Lane, Ports
 from stepwell.runtime.service import Start
 from stepwell.runtime.steps.executor import FunctionSteps
-from stepwell.runtime.worker import Unlimited
 
 CHAINS = (10, 100)
 RECORDS, ROUNDS = 500, 7  # steps, and inserts, of one round

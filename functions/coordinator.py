@@ -8,9 +8,9 @@ from typing import Any
 from stepwell.aws.batches import Delivery, batch_of
 from stepwell.aws.entry import Context, TimeLeft, open_door
 from stepwell.aws.observing import ids_of
-from stepwell.runtime.dispatch import coordinate
+from stepwell.runtime.dispatch import bury, dispatch
 from stepwell.runtime.driving import run_now
-from stepwell.runtime.messages import DeadLetter, Wake, from_json
+from stepwell.runtime.loop.door import Unlimited
 from stepwell.runtime.ports import Lane
 
 door = open_door(Path(__file__).parent.parent)
@@ -25,14 +25,13 @@ def handler(event: dict[str, Any], context: Context) -> dict[str, Any]:
 
 
 def _take(delivery: Delivery) -> None:
-    message = from_json(delivery.message())
-    with door.observing.about(**ids_of(message)):
-        if isinstance(message, Wake) and delivery.queue_arn != door.deployment.resume.arn:
+    body = delivery.message()
+    with door.observing.about(**ids_of(body)):
+        if delivery.queue_arn != door.deployment.resume.arn and run_now(bury(door.parts, body)):
             door.observing.count("DeadLetters")
-            run_now(door.parts.coordinator.handle(DeadLetter(message)))
             return
         with door.putting_off(Lane.RESUME, delivery):
-            run_now(coordinate(door.parts, message))
+            run_now(dispatch(door.parts, Lane.RESUME, body, Unlimited()))
     counts = door.parts.triggers.counts
     while counts:
         door.observing.count(*counts.popitem())

@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Any
 
 from stepwell.aws.entry import Context, TimeLeft, open_door
-from stepwell.aws.sweeping import Sweeping
 from stepwell.limits import MINUTE_MS
 from stepwell.runtime.driving import run_now
 
@@ -18,13 +17,12 @@ METRICS = {"overdue": "Overdue", "no_progress": "NoProgress", "unreadable": "Unr
 log = logging.getLogger("stepwell.sweeper")
 
 door = open_door(Path(__file__).parent.parent)
-sweeping = Sweeping(door.parts)
 
 
 @door.observing.invocation
 def handler(event: dict[str, Any], context: Context) -> dict[str, int]:
     """Emits the counts, zeros included, because an alarm needs data."""
-    found = run_now(sweeping.sweep(STILL_MS, TimeLeft(context, A_PAGE_MS).left_ms))
+    found = run_now(door.parts.sweeper.sweep(STILL_MS, TimeLeft(context, reserve_ms=A_PAGE_MS).left_ms))
     for one in found:
         log.warning("the run stood still: %s", one.why, extra={"run_id": one.run_id, "why": one.why})
     counts = Counter(one.why for one in found)

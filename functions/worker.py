@@ -18,10 +18,8 @@ from stepwell.aws.queries import answer, is_query
 from stepwell.aws.secrets import links_of
 from stepwell.runtime.dispatch import dispatch
 from stepwell.runtime.driving import run_now
-from stepwell.runtime.messages import from_json
 from stepwell.runtime.ports import Lane
 from stepwell.runtime.steps.executor import FunctionSteps
-from stepwell.runtime.worker import Budget
 
 ROOT = Path(__file__).parent.parent
 
@@ -38,19 +36,19 @@ leases = Leases(door.deployment.work[door.deployment.pool].url, door.aws.clients
 def handler(event: dict[str, Any], context: Context) -> dict[str, Any]:
     if is_query(event):
         return answer(door.parts, event)
-    batch, budget = batch_of(event), TimeLeft(context)
-    batch.each(lambda delivery: _take(delivery, context, budget), budget.left_ms)
+    batch = batch_of(event)
+    batch.each(lambda delivery: _take(delivery, context), TimeLeft(context).left_ms)
     for delivery in batch.failed:
         leases.release(delivery)
     door.observing.count("FailedDeliveries", len(batch.failed))
     return batch.answer()
 
 
-def _take(delivery: Delivery, context: Context, budget: Budget) -> None:
+def _take(delivery: Delivery, context: Context) -> None:
     message = delivery.message()
     with (
-        door.observing.about(**ids_of(from_json(message))),
+        door.observing.about(**ids_of(message)),
         door.putting_off(Lane.WORK, delivery),
-        leases.kept(delivery, context.get_remaining_time_in_millis),
+        leases.kept(delivery, context.get_remaining_time_in_millis) as lease,
     ):
-        run_now(dispatch(door.parts, Lane.WORK, message, budget))
+        run_now(dispatch(door.parts, Lane.WORK, message, TimeLeft(context, lease)))

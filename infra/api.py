@@ -82,11 +82,11 @@ class Api(Construct):
             integration=api,
             authorizer=_authorizer(self._props, doors.authorizer),
         )
-        for path, methods in LINKS.items():
-            self._open(path, methods, api, nag.LINKS)
+        opened = [key for path, methods in LINKS.items() for key in self._open(path, methods, api, nag.LINKS)]
         if doors.webhooks:
             hooks = integrations.HttpLambdaIntegration("Webhooks", doors.webhooks.function)
-            self._open("/webhooks/{source}", [gateway.HttpMethod.POST], hooks, nag.WEBHOOKS)
+            opened += self._open("/webhooks/{source}", [gateway.HttpMethod.POST], hooks, nag.WEBHOOKS)
+        self._throttle(opened)
 
     def _open(
         self,
@@ -94,11 +94,19 @@ class Api(Construct):
         methods: Sequence[gateway.HttpMethod],
         integration: integrations.HttpLambdaIntegration,
         reasons: Mapping[str, str],
-    ) -> None:
-        """Adds a route without an authorizer, which its function protects."""
+    ) -> list[str]:
+        """Adds routes without an authorizer, which their function protects. Returns their keys."""
         none = gateway.HttpNoneAuthorizer()
         for route in self.http.add_routes(path=path, methods=methods, integration=integration, authorizer=none):
             nag.acknowledge(route, reasons)
+            self.stage.node.add_dependency(route)  # the stage's settings may name only existing routes
+        return [f"{method.value} {path}" for method in methods]
+
+    def _throttle(self, opened: Sequence[str]) -> None:
+        """Limits the rate of each open route, so that signed calls keep the stage's own rate."""
+        rate = self._props.open_rate_per_second
+        settings = {"ThrottlingRateLimit": rate, "ThrottlingBurstLimit": rate, "DetailedMetricsEnabled": True}
+        _stage_of(self.stage).route_settings = dict.fromkeys(opened, settings)
 
     def _make_stage(self) -> gateway.HttpStage:
         stage = gateway.HttpStage(
@@ -110,9 +118,7 @@ class Api(Construct):
             detailed_metrics_enabled=True,
             throttle=gateway.ThrottleSettings(rate_limit=RATE_PER_SECOND, burst_limit=BURST),
         )
-        resource = stage.node.default_child
-        assert isinstance(resource, gateway.CfnStage)  # noqa: S101 - the resource of a stage
-        resource.access_log_settings = gateway.CfnStage.AccessLogSettingsProperty(
+        _stage_of(stage).access_log_settings = gateway.CfnStage.AccessLogSettingsProperty(
             destination_arn=self.access_log.log_group_arn, format=json.dumps(_ACCESS_LOG)
         )
         return stage
@@ -120,6 +126,12 @@ class Api(Construct):
     def arns(self, routes: Routes) -> list[str]:
         """Returns a policy statement that allows a principal to invoke calls."""
         return [self.http.arn_for_execute_api(method, path, self.stage.stage_name) for method, path in routes]
+
+
+def _stage_of(stage: gateway.HttpStage) -> gateway.CfnStage:
+    resource = stage.node.default_child
+    assert isinstance(resource, gateway.CfnStage)  # noqa: S101 - the resource of a stage
+    return resource
 
 
 def _authorizer(props: EngineProps, door: Door | None) -> gateway.IHttpRouteAuthorizer:

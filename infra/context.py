@@ -190,6 +190,7 @@ _READERS: Mapping[str, Reader] = {
     "log_retention_days": _retention,
     "log_level": _text,
     "vpc": _object,
+    "open_rate_per_second": _number,
     "max_steps": _number,
     "coordinator_concurrency": _number,
     "tracing": _flag,

@@ -21,13 +21,14 @@ from constructs import Construct
 from infra import api, metrics, nag
 from infra.alarms import Alarms
 from infra.dashboard import make_dashboard
+from infra.deploys import Deploys
 from infra.doors import Doors
 from infra.keys import open_to_services
 from infra.permissions import Resources
 from infra.props import BadProperty, EngineProps
 from infra.queues import Queues
 from infra.schedules import Schedules
-from infra.storage import BY_STATE, INDEXES, Storage
+from infra.storage import BY_DUE, BY_STATE, BY_WORKFLOW, Storage
 from infra.timers import Timers
 from infra.webhooks import read_webhooks
 
@@ -60,6 +61,7 @@ class StepwellEngine(Construct):
         self.doors = Doors(self, "Functions", props, self._storage, self.queues, timers, places, self.api_key, told,
                            webhooks)  # fmt: skip
         Schedules(self, "Schedules", timers, self.queues.resume, self.doors.schedules)
+        Deploys(self, "Deploys", self.queues.resume)
         self._api.serve(self.doors)
         self.alarms: Alarms | None = None
         self.dashboard: cloudwatch.Dashboard | None = None
@@ -147,10 +149,12 @@ def _arns(storage: Storage, queues: Queues) -> dict[str, list[str]]:
     bucket = storage.bucket
     return {
         "table": [storage.table.table_arn],
-        "indexes": [storage.index_arn(name) for name in INDEXES],
-        "by_state": [storage.index_arn(BY_STATE)],
+        "indexes": [storage.index_arn(name) for name in (BY_WORKFLOW, BY_STATE)],
+        "swept": [storage.index_arn(name) for name in (BY_STATE, BY_DUE)],
         "stream": [storage.stream_arn],
+        "bucket": [bucket.bucket_arn],
         "blobs": [bucket.arn_for_objects("blobs/*")],
+        "run_blobs": [bucket.arn_for_objects("blobs/run-*")],
         "snapshots": [bucket.arn_for_objects("runs/*")],
         "bus": [storage.bus.event_bus_arn],
         "resume": [queues.resume.queue_arn],

@@ -23,6 +23,7 @@ BUCKET = {
 # Names in the table of permissions whose ARN ends with `*`.
 PREFIXES = {
     "blobs": "A blob is named by the hash of its content: its key is not known before.",
+    "run_blobs": "Which runs will expire, and with them their blobs, is not known before.",
     "snapshots": "A snapshot is named by its run: its key is not known before.",
     "schedules": "A timer is named by what it wakes: its name is not known before. The group is the engine's own.",
 }
@@ -56,6 +57,7 @@ def about_role(door: str, bucket: s3.IBucket, group: str) -> Mapping[str, str]:
     bucket_arn = f"<{_logical_id(bucket)}.Arn>"
     found = {
         "blobs": f"{bucket_arn}/blobs/*",
+        "run_blobs": f"{bucket_arn}/blobs/run-*",
         "snapshots": f"{bucket_arn}/runs/*",
         "schedules": f"arn:<AWS::Partition>:scheduler:<AWS::Region>:<AWS::AccountId>:schedule/{_flat(bucket, group)}/*",
     }

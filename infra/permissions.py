@@ -59,6 +59,8 @@ PERMISSIONS: Mapping[str, Sequence[Row]] = {
         (("dynamodb:BatchWriteItem",), "table"),
         (_FOLLOW, "stream"),
         (("s3:GetObject",), "blobs"),
+        (("s3:ListBucket",), "bucket"),
+        (("s3:DeleteObject",), "run_blobs"),
         (("s3:PutObject", "s3:AbortMultipartUpload"), "snapshots"),
         (("events:PutEvents",), "bus"),
         (_SEND, "dead"),
@@ -74,7 +76,8 @@ PERMISSIONS: Mapping[str, Sequence[Row]] = {
     "sweeper": (
         (_READ, "table"),
         (_LIST, "table"),
-        (("dynamodb:Query",), "by_state"),
+        (("dynamodb:UpdateItem", "dynamodb:PutItem"), "table"),
+        (("dynamodb:Query",), "swept"),
         (("s3:GetObject",), "blobs"),
         (_SEND, "resume"),
         (_SEND, "work"),
@@ -107,6 +110,7 @@ NETWORK = (
 )
 TRACES = ("xray:PutTraceSegments", "xray:PutTelemetryRecords")
 _CONDITIONS: Mapping[str, Mapping[str, Mapping[str, str]]] = {
+    "bucket": {"StringLike": {"s3:prefix": "blobs/run-*"}},
     "schedule_role": {"StringEquals": {"iam:PassedToService": "scheduler.amazonaws.com"}},
 }
 

@@ -20,6 +20,7 @@ LOG_LEVELS = ("debug", "info", "warning", "error")
 PLATFORMS = ("lambda", "local")
 EVENTS = ("all", "runs", "none")
 MAX_STEPS = 100_000
+MAX_OPEN_RATE = 10_000  # API Gateway's initial quota of an account
 _POOL_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,63}")
 
 
@@ -72,6 +73,9 @@ class EngineProps:
     alarms: alarms and the dashboard. `alarm_email` is told of them, once it has confirmed its subscription.
     vpc, vpc_subnets: where the functions run. They need a way to DynamoDB, S3, SQS, EventBridge and its Scheduler,
         CloudWatch Logs and Secrets Manager: endpoints, or a NAT.
+    open_rate_per_second: how many calls of each route that asks for no signature of the API (webhooks, callbacks,
+        approval links) may come in a second, and as many at once; more get 429. Those that sign have a rate of their
+        own, so a flood of the others does not keep them out.
     max_steps: the most records of one run, which bounds every loop.
     coordinator_concurrency: the most coordinators at once, as a pool's `concurrency`.
     tracing: X-Ray traces.
@@ -99,6 +103,7 @@ class EngineProps:
     log_level: str = "info"
     vpc: ec2.IVpc | None = None
     vpc_subnets: ec2.SubnetSelection | None = None
+    open_rate_per_second: int = 100
     max_steps: int = MAX_STEPS
     coordinator_concurrency: int | None = None
     tracing: bool = False
@@ -114,6 +119,7 @@ class EngineProps:
         _one_of("log_level", self.log_level, LOG_LEVELS)
         _one_of("platform", self.platform, PLATFORMS)
         _one_of("events", self.events, EVENTS)
+        _within("open_rate_per_second", self.open_rate_per_second, 1, MAX_OPEN_RATE)
         _within("max_steps", self.max_steps, 1, MAX_STEPS)
         if self.coordinator_concurrency is not None:
             _within("coordinator_concurrency", self.coordinator_concurrency, 2, 1000)

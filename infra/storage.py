@@ -11,8 +11,10 @@ from constructs import Construct
 from infra import nag
 from infra.props import EngineProps
 
-BY_WORKFLOW, BY_STATE = "by_workflow", "by_state"
-INDEXES = (BY_WORKFLOW, BY_STATE)
+BY_WORKFLOW, BY_STATE, BY_DUE = "by_workflow", "by_state", "by_due"
+# How many days blobs are kept, by the prefix of their keys. A run's records have a TTL of 730 days; its blobs are
+# deleted long before, but for what a process that was killed left behind.
+EXPIRING = {"blobs/days-14/": 14, "blobs/days-60/": 60, "blobs/days-400/": 400, "blobs/run-": 737}
 
 
 class Storage(Construct):
@@ -65,12 +67,19 @@ class Storage(Construct):
             projection_type=dynamodb.ProjectionType.INCLUDE,
             non_key_attributes=["workflow"],
         )
+        table.add_global_secondary_index(
+            index_name=BY_DUE,
+            partition_key=_text("due_in"),
+            sort_key=_text("due"),
+            projection_type=dynamodb.ProjectionType.KEYS_ONLY,
+        )
         return table
 
     def _make_bucket(self, props: EngineProps) -> s3.Bucket:
-        """Creates the bucket, without versions and without expiry.
+        """Creates the bucket, without versions: a blob is named by its content, a snapshot is of an ended run.
 
-        A blob is named by its content and lives as long as its run.
+        The stream function deletes a run's blobs with its log, because a run may live for years. The blobs of events
+        expire by their age; snapshots and definitions never expire.
         """
         bucket = s3.Bucket(
             self,
@@ -81,7 +90,13 @@ class Storage(Construct):
             encryption_key=props.kms_key,
             bucket_key_enabled=props.kms_key is not None,
             enforce_ssl=True,
-            lifecycle_rules=[s3.LifecycleRule(abort_incomplete_multipart_upload_after=cdk.Duration.days(1))],
+            lifecycle_rules=[
+                s3.LifecycleRule(abort_incomplete_multipart_upload_after=cdk.Duration.days(1)),
+                *(
+                    s3.LifecycleRule(prefix=prefix, expiration=cdk.Duration.days(days))
+                    for prefix, days in EXPIRING.items()
+                ),
+            ],
             removal_policy=props.removal_policy,
             auto_delete_objects=props.auto_delete_objects and not props.keeps_data,
         )

@@ -97,10 +97,22 @@ class PortError(StepwellError):
     code = "unavailable"
 
 
+class LeaseLost(PortError):
+    """The worker's message was handed to another worker, so it writes nothing more."""
+
+    code = "lease_lost"
+
+
 class EngineFault(StepwellError):
     """An invariant of the engine would be broken: a defect of Stepwell, never of a workflow."""
 
     code = "engine_fault"
+
+
+class NewerFormat(StepwellError):
+    """Newer code wrote this data: the message that needs it is put off, until newer code handles it."""
+
+    code = "newer_format"
 
 
 class Cancelled(BaseException):

@@ -10,6 +10,8 @@ YEAR_MS = 365 * DAY_MS
 
 # What comes in
 BODY_BYTES = 1_000_000  # an HTTP body: `body_too_large`
+OPEN_CALLS_PER_SECOND = 100  # of webhooks and links, which nobody signs for the API: `too_many_requests`
+OPEN_CALLS_BURST = 200  # of them at once
 JSON_DEPTH = 64  # nesting of any JSON that comes in: `too_deep`
 NAME_CHARACTERS = 128  # workflow, node, event and run names: `bad_name`
 KEY_CHARACTERS = 512  # an event's key: `bad_key`
@@ -43,14 +45,17 @@ FORKS_KEPT_MS = 5 * MINUTE_MS  # far below the retention, after which a run's id
 PAGE_BRANCHES = 100  # branches that share a partition and a join set
 CHILDREN = 100  # child runs that one node starts together: `too_many_children`
 CHILD_DEPTH = 20  # runs above a run: `child_depth`
+CHECK_RUNS_MS = 10 * MINUTE_MS  # how soon the sweeper looks whether other runs that a run waits for have moved on
 STEP_TIMEOUT_MS = 5 * MINUTE_MS  # a step without its own timeout: `step_timeout`
 CLOCKS_APART_MS = 5 * SECOND_MS  # how far two machines' clocks may differ before one takes the other for dead
+DEPLOYED_KEPT_MS = MINUTE_MS  # how long a deploy still wakes those that begin to wait for code
 SESSION_SECONDS = 10  # from one operation of a durable function to the next: `function_stuck`
 CLEANUP_MS = 30 * SECOND_MS  # that a cancelled durable function has, unless it says otherwise
 CLEANUP_MAX_MS = 10 * MINUTE_MS  # what it may ask for: `bad_value`
 SESSIONS_KEPT = 1_000  # that a process keeps: a warm worker goes on without a replay
 WAIT_RETRIES = 3  # `on_timeout: retry`
 DELIVERIES = 5  # a message that killed its worker so often becomes `worker_lost`
+NEWER_FORMAT_MS = MINUTE_MS  # until a message for newer code comes again, as often as it takes
 PUT_OFFS = 10  # a message whose handler found the world not answering comes anew so often, later and later
 EVENT_KEPT_MS = 7 * DAY_MS  # an event that nobody waited for
 SEEN_EVENTS = 100  # events of a topic that a token remembers, of those that are not consumed; older ones are past
@@ -107,6 +112,8 @@ ROLLBACK_PAGES = 10  # pages of its branches, that are read to show what was und
 
 # Storage
 SNAPSHOT_RECORDS = 200  # a fold is saved each time so many records follow the last one saved
+BLOB_DAYS = (14, 60, 400)  # how long blobs of events and deliveries are kept: the first that is long enough
+BLOB_SPARE_MS = 7 * DAY_MS  # that a blob outlives what refers to it: DynamoDB deletes days after an item has expired
 CLAIM_CHECK_BYTES = 100_000  # a value above it goes to the blob store by content hash
 # On AWS, a text above it goes to S3 and not into its DynamoDB item. By cost S3 is better from 7 KB on, or from 19 KB if
 # the text is read 20 times; but each write and each read takes 100 ms more, where an item takes 8 (docs/decisions.md).
@@ -118,19 +125,3 @@ TRANSACT_BYTES = 4_000_000  # of all writes, so that the record has room beside 
 TRANSACT_DEPTH = 32  # of lists and maps in an attribute, their values counted: `too_deep`
 TABLE_ITEM_BYTES = 400 * 1_024  # of an item: `too_large`
 TABLE_KEY_BYTES = 2_048  # of a partition key; a sort key has half: `bad_key`
-
-# Waits: default and maximum, from the table of waits in the definition reference
-WAIT_TIMEOUTS_MS: dict[str, tuple[int | None, int]] = {
-    "approval": (24 * HOUR_MS, 30 * DAY_MS),
-    "response": (24 * HOUR_MS, 7 * DAY_MS),
-    "document": (7 * DAY_MS, 30 * DAY_MS),
-    "signature": (7 * DAY_MS, 30 * DAY_MS),
-    "test": (7 * DAY_MS, 30 * DAY_MS),
-    "event": (24 * HOUR_MS, 30 * DAY_MS),
-    "callback": (24 * HOUR_MS, YEAR_MS),
-    "delay": (None, 30 * DAY_MS),
-    "sleep": (None, YEAR_MS),
-    "children": (5 * MINUTE_MS, DAY_MS),
-    "workflow": (HOUR_MS, DAY_MS),  # a `run: workflow:name`
-    "agent": (HOUR_MS, DAY_MS),  # a `trigger_agent` that waits
-}

@@ -28,8 +28,9 @@ from stepwell.runtime.catalog import Catalog
 from stepwell.runtime.dispatch import dispatch
 from stepwell.runtime.driving import run_now
 from stepwell.runtime.links import Links
+from stepwell.runtime.loop.door import Unlimited
 from stepwell.runtime.ports import Ports
-from stepwell.runtime.worker import StepCall, Unlimited
+from stepwell.runtime.worker import StepCall
 
 START_MS = 1_800_000_000_000
 URL = "https://api.example.com"

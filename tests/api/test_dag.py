@@ -76,6 +76,14 @@ def test_a_dag_under_way_shows_every_step_with_its_status(world: World) -> None:
     assert run["steps"]["provision"]["output"] == "provision"
 
 
+def test_a_dag_whose_run_holds_a_lock_shows_its_steps(world: World) -> None:
+    locked = World(ONBOARD + "lock: door\n")
+    locked.steps.functions.update(world.steps.functions)
+    run_id = locked.start("onboard")
+    run = locked.get(f"/runs/{run_id}").json
+    assert (run["status"], run["current_steps"], run["progress"]) == ("waiting", ["ask"], "2/5")
+
+
 def test_a_step_at_work_is_running_and_what_follows_it_pending(world: World) -> None:
     seen = []
 

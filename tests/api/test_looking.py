@@ -5,7 +5,9 @@ from __future__ import annotations
 import pytest
 
 from stepwell.api.routes import ROUTES
+from stepwell.engine import formats
 from stepwell.errors import PortError
+from stepwell.runtime.driving import run_now
 from tests.api.kit import World, event
 
 
@@ -40,6 +42,34 @@ def test_stats_of_nothing_are_empty(world: World) -> None:
 
 def test_health_is_ok_while_the_store_answers(world: World) -> None:
     assert world.get("/health").json["dependencies"] == {"store": "reached"}
+
+
+def test_health_writes_a_note_each_time(world: World) -> None:
+    notes = []
+    for _ in range(2):
+        assert world.get("/health").status == 200
+        notes.append(run_now(world.store.notes("health")))
+        world.advance(1)
+    assert notes[0].keys() == notes[1].keys() == {"health"}
+    assert notes[0] != notes[1]
+
+
+@pytest.mark.parametrize("broken", ["put_note", "get_note"])
+def test_health_is_503_and_says_why_where_nothing_can_be_written(
+    world: World, monkeypatch: pytest.MonkeyPatch, broken: str
+) -> None:
+    monkeypatch.setattr(world.store, broken, _no_answer)
+    reply = world.get("/health")
+    assert (reply.status, reply.headers["Retry-After"], reply.json["status"]) == (503, "1", "unavailable")
+    assert reply.json["dependencies"] == {"store": "the store is away"}
+
+
+def test_health_is_503_where_a_write_is_lost(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def lost(*_: object) -> bool:
+        return True
+
+    monkeypatch.setattr(world.store, "put_note", lost)
+    assert world.get("/health").status == 503
 
 
 async def _no_answer(*_: object) -> None:
@@ -109,3 +139,13 @@ def _references(part: object) -> set[str]:
         own = {part["$ref"]} if isinstance(part.get("$ref"), str) else set()
         return own.union(*(_references(value) for value in part.values()))
     return set().union(*(_references(value) for value in part)) if isinstance(part, list) else set()
+
+
+def test_a_run_that_newer_code_has_moved_is_listed_and_asked_for_again_later(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run_id = world.start("order")
+    monkeypatch.setattr(formats, "FORMAT", formats.FORMAT - 1)
+    for reply in (world.get(f"/runs/{run_id}"), world.post(f"/runs/{run_id}/approve", {})):
+        assert (reply.status, reply.json["code"], reply.headers["Retry-After"]) == (503, "newer_format", "60")
+    assert [run["run_id"] for run in world.get("/runs").json["items"]] == [run_id]

@@ -29,7 +29,10 @@ def call(rng: random.Random) -> Any:
     made = header(
         run_id, workflow=workflow, created_ms=NOW_MS + number, tags={"t": f"{number % 2}"}, input="x" * number * 300
     )
-    change = StatusChange(run_id, rng.randrange(20), status, NOW_MS, **(waits if status is Status.WAITING else {}))
+    due_ms = rng.choice([None, NOW_MS + rng.randrange(6)])
+    change = StatusChange(
+        run_id, rng.randrange(20), status, NOW_MS, due_ms=due_ms, **(waits if status is Status.WAITING else {})
+    )
     query = RunQuery(
         workflow=rng.choice(["", "", workflow]),
         statuses=frozenset(rng.sample(STATUSES, rng.randrange(4))),
@@ -43,6 +46,9 @@ def call(rng: random.Random) -> Any:
         lambda store: store.create_run(made),
         lambda store: store.change_status(change),
         lambda store: store.get_run(run_id),
+        lambda store: store.watch(run_id, due_ms),
+        lambda store: store.watch(run_id, NOW_MS + number, run(store.get_run(run_id))),
+        lambda store: store.list_due(NOW_MS + 3, number + 1),
         lambda store: store.list_runs(query),
         lambda store: store.stats(),
         lambda store: store.append(run_id, "0", number, f"body {number}"),

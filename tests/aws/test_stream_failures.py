@@ -10,6 +10,8 @@ from typing import Any
 import pytest
 
 from stepwell.definition.graph import Json
+from stepwell.limits import CLAIM_CHECK_BYTES, ITEM_BYTES
+from stepwell.runtime.blobs import of_run
 from stepwell.runtime.driving import run_now
 from tests.aws.stream_kit import Streamed, run_of, sort_of, streamed
 from tests.contract.emulated import answer
@@ -168,6 +170,49 @@ def test_a_run_that_forked_leaves_nothing_behind_either() -> None:
         assert at.take([gone])[0].done == 1
         left = at.cloud.connect("dynamodb").scan(TableName=at.world.table.name)["Items"]
         assert [item["pk"]["S"] for item in left if item["pk"]["S"].startswith(f"RUN#{run_id}")] == []
+
+
+def blobs(at: Streamed, prefix: str = "") -> list[str]:
+    listed = at.cloud.connect("s3").list_objects_v2(Bucket=at.bucket, Prefix=f"blobs/{prefix}")
+    return [one["Key"] for one in listed.get("Contents", [])]
+
+
+LARGE = "x" * (ITEM_BYTES + 1)
+LARGER = "y" * (CLAIM_CHECK_BYTES + 1)
+
+
+@pytest.mark.parametrize("given", [{"text": LARGE}, {"text": LARGER}], ids=["an item", "a record"])
+def test_the_blobs_of_an_expired_run_go_with_it_and_no_others(given: dict[str, str]) -> None:
+    """Its input, its records; an event's payload and a definition stay, and so does the same input of another run."""
+    with streamed(CHAIN) as at:
+        at.world.steps.of.update(a=lambda _: given, b=lambda _: given)
+        run_id, other = at.world.start(given=given), at.world.start(given=given)
+        at.world.deliver()
+        run_now(at.world.store.put_definition("v9", LARGE))
+        run_now(at.world.service.send_event("paid", given))
+        kept = {*blobs(at)} - {*blobs(at, of_run(run_id))}
+        assert len(blobs(at, of_run(run_id))) >= 3
+        assert len(blobs(at, of_run(other))) >= 3
+        assert len(blobs(at, "days-")) == 1
+        gone = removed(at, run_id, "dynamodb.amazonaws.com")
+        expire(at, run_id)
+        at.take([gone])
+        assert {*blobs(at)} == kept
+        assert at.world.header(other).input == given
+        at.take([gone])  # again: there is nothing left to do
+        assert {*blobs(at)} == kept
+
+
+def test_a_run_without_blobs_expires_without_a_look_into_the_bucket() -> None:
+    with streamed(CHAIN) as at:
+        run_id = chained(at)
+        gone = removed(at, run_id, "dynamodb.amazonaws.com")
+        expire(at, run_id)
+        calls: list[str] = []
+        at.cloud.before = lambda operation, _: calls.append(operation)
+        at.take([gone])
+        assert "BatchWriteItem" in calls
+        assert not {"ListObjectsV2", "DeleteObjects"} & {*calls}
 
 
 def test_the_branches_of_a_run_are_told_as_branches_and_its_end_once() -> None:

@@ -50,10 +50,15 @@ _NUMBERS = itertools.count(1)
 _SESSION = boto3.Session(aws_access_key_id="1" * 12, aws_secret_access_key="none", region_name="us-east-1")  # noqa: S106
 
 
+def partitions_of(table: str) -> dict[str, dict[str, Item]]:
+    """The items of an emulated table by their keys, to be changed past every client."""
+    partitions: dict[str, dict[str, Item]] = dynamodb._tables[table]["items"]
+    return partitions
+
+
 def items_of(table: str) -> list[Item]:
     """All items of an emulated table, as they are: nobody asked for them, and nobody pays."""
-    partitions = dynamodb._tables[table]["items"].values()
-    return [item for items in partitions for item in items.values()]
+    return [item for items in partitions_of(table).values() for item in items.values()]
 
 
 def item_of(table: str, where: Item) -> Item | None:

@@ -150,3 +150,11 @@ def test_the_logs_of_a_page_are_read_together_and_those_that_are_asked_for(store
     assert {token: list(log) for token, log in found.items()} == {f"0/3.{index}": log for index, log in saved.items()}
     assert run(store.read_logs("r1", [])) == {}
     assert run(store.read_logs("r2", tokens)) == {}
+
+
+def test_logs_of_one_fork_are_read_together_wherever_they_lie(store: Store) -> None:
+    """A fork's record says how many branches make a page: not always as many as the store keeps together."""
+    tokens = ["0/3.99", "0/3.100", "0/3.250"]
+    saved = {token: fill(store, 2, at=token) for token in tokens}
+    found = run(store.read_logs("r1", [*tokens, "0/3.101"]))
+    assert {token: list(log) for token, log in found.items()} == saved

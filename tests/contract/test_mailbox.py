@@ -7,8 +7,9 @@ from typing import Any
 
 import pytest
 
+from stepwell.engine.formats import FORMAT
 from stepwell.engine.records import Topic
-from stepwell.errors import Conflict, InvalidInput
+from stepwell.errors import Conflict, InvalidInput, NewerFormat
 from stepwell.runtime.ports import Consumed, Saved, Store
 from tests.contract.kit import NOW_MS, ORDER, at_once, event, run, waiter
 
@@ -195,3 +196,20 @@ def test_a_wait_is_forgotten_alone_and_as_often_as_asked(store: Store) -> None:
     run(store.forget_waiter(waiter()))
     run(store.forget_waiter(waiter()))
     assert run(store.waiters(ORDER)) == [waiter(arm=1)]
+
+
+def test_an_event_of_newer_code_is_kept_and_left_to_a_newer_reader(store: Store) -> None:
+    """It is neither skipped nor misread: whoever reads its topic has to be newer."""
+    run(store.put_event(event()))
+    run(store.put_event(replace(event("e2"), format=FORMAT + 1)))
+    assert run(store.get_event(ORDER, "e1")) == event()
+    for read in (store.get_event(ORDER, "e2"), store.pending_events(ORDER, NOW_MS)):
+        with pytest.raises(NewerFormat):
+            run(read)
+    assert not run(store.put_event(event("e2")))
+
+
+def test_an_event_of_the_format_before_is_read(store: Store) -> None:
+    old = replace(event(), format=FORMAT - 1)
+    run(store.put_event(old))
+    assert run(store.pending_events(ORDER, NOW_MS)) == [old]

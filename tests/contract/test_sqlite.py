@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
-from stepwell.engine.records import Status
-from stepwell.errors import InvalidInput, PortError, UserError
+from stepwell.engine.records import Status, Topic
+from stepwell.errors import EngineFault, InvalidInput, PortError, UserError
 from stepwell.local import schema, sqlite_queue, sqlite_store
 from stepwell.local.clocks import VirtualClock
 from stepwell.local.database import Database
@@ -323,6 +323,9 @@ def test_a_file_of_the_version_before_gets_what_it_lacks_and_keeps_what_it_has(p
         connection.execute("DROP TABLE reports")
         connection.execute("DROP TABLE notes")
         connection.execute("DROP TABLE user_items")
+        connection.execute("DROP INDEX due_runs")
+        connection.execute("ALTER TABLE runs DROP COLUMN due_ms")
+        connection.execute("ALTER TABLE runs DROP COLUMN watched")
         connection.execute("INSERT INTO log VALUES ('r1', '0', 0, 'kept')")
         connection.execute("PRAGMA user_version = 1")
     connection.close()
@@ -331,4 +334,25 @@ def test_a_file_of_the_version_before_gets_what_it_lacks_and_keeps_what_it_has(p
     assert run(store.put_note("firing", "nightly", "one", None))
     assert store.items("orders") == []
     assert [saved.body for saved in run(store.read_log("r1", "0"))] == ["kept"]
+    database.close()
+
+
+def test_a_file_of_the_format_before_keeps_its_version_so_that_older_code_still_opens_it(path: Path) -> None:
+    """What older code writes is of format 1, and is read as such; an upgrade can be taken back."""
+    Database(path).close()
+    with sqlite3.connect(path) as connection:
+        connection.execute("ALTER TABLE events DROP COLUMN format")
+    connection.close()
+    database = Database(path)
+    with sqlite3.connect(path) as connection:
+        assert connection.execute("PRAGMA user_version").fetchone() == (schema.VERSION,)
+        connection.execute("""INSERT INTO events (name, key, id, at_ms, expires_ms, consumed_by, payload)
+            VALUES ('order', '42', 'e1', 1, 9, '', '"old"'), ('order', '42', 'e2', 2, 3, '', 'broken')""")
+    connection.close()
+    store = SqliteStore(database)
+    (old,) = run(store.pending_events(Topic("order", "42"), 5))
+    assert (old.format, old.payload) == (1, "old")
+    with pytest.raises(EngineFault) as raised:
+        run(store.get_event(Topic("order", "42"), "e2"))
+    assert raised.value.code == "broken_event"
     database.close()

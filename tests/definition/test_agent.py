@@ -47,7 +47,8 @@ def node(graph: Graph, name: str) -> Node:
 
 def test_actions_follow_each_other_under_their_ids_else_their_number_and_type() -> None:
     graph = compiled()
-    assert (graph.name, graph.format, graph.history_window) == ("hiring", "actions", HISTORY_WINDOW)
+    wait = node(graph, "2-wait_for_response").wait
+    assert (graph.name, graph.format, wait and wait.window) == ("hiring", "actions", HISTORY_WINDOW)
     ways = {name: [rule.to for rule in one.rules] for name, one in graph.nodes.items()}
     assert ways == {
         "1-send_message": ["2-wait_for_response"],

@@ -12,11 +12,10 @@ from pathlib import Path
 
 from stepwell.cli.main import COMMANDS, GROUPS
 from stepwell.definition.durations import show_duration
-from stepwell.definition.event_names import WAITED_FOR
 from stepwell.definition.shape import UNSUPPORTED_KEYS, UNSUPPORTED_VALUES
+from stepwell.definition.wait_schemas import SCHEMAS
 from stepwell.engine.entries import ENTRY_TYPES
 from stepwell.engine.table import ENDED, LEGAL, RECEPTION, Message, Phase
-from stepwell.limits import WAIT_TIMEOUTS_MS
 
 DOCS = Path(__file__).resolve().parents[2] / "docs"
 _BLOCK = re.compile(r"(<!-- generated: ([a-z]+) -->\n).*?(<!-- end -->)", re.DOTALL)
@@ -48,8 +47,13 @@ def history() -> str:
 def waits() -> str:
     """The waits of this version, with their limits."""
     rows = [
-        [f"`{kind}`", _ends(kind), "given" if default is None else show_duration(default), show_duration(longest)]
-        for kind, (default, longest) in WAIT_TIMEOUTS_MS.items()
+        [
+            f"`{kind}`",
+            one.ended_by or f"the event `{one.event}`",
+            "given" if one.timeout_ms is None else show_duration(one.timeout_ms),
+            show_duration(one.longest_ms),
+        ]
+        for kind, one in SCHEMAS.items()
     ]
     return _table(["wait", "ended by", "default timeout", "maximum"], rows)
 
@@ -92,21 +96,6 @@ def main() -> int:
             page.write_text(after, encoding="utf-8")
             print(f"wrote {page.relative_to(DOCS.parent)}")
     return 0
-
-
-def _ends(kind: str) -> str:
-    """What ends a wait of this kind."""
-    ends = {
-        "approval": "approve, reject",
-        "event": f"the event it names, else `{WAITED_FOR['event']}`",
-        "callback": "a post to its URL",
-        "delay": "its timer",
-        "sleep": "its timer",
-        "children": "the child runs",
-        "workflow": "the child run",
-        "agent": "the agent that was triggered",
-    }
-    return ends.get(kind) or f"the event `{WAITED_FOR[kind]}`"
 
 
 def _table(head: list[str], rows: list[list[str]]) -> str:

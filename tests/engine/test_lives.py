@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import pytest
 
-from stepwell.definition.graph import Graph
+from stepwell.definition.functions import durable_nodes
+from stepwell.definition.graph import Durable, Graph
 from stepwell.engine.names import Moment
 from stepwell.engine.records import RunInfo
 from stepwell.engine.routing import step_limit
 from stepwell.engine.token import Token
 
-GRAPH = Graph("f", "v", "function", "f", {}, {}, function="python:m.f")
+GRAPH = Graph("f", "v", "function", "f", durable_nodes("f", Durable("python:m.f")), {})
 MOMENT = Moment(GRAPH, RunInfo("r", "f", "v", None, 0), 0, "w", max_steps=10)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 import sys
 from collections.abc import Iterator
 from functools import cache
@@ -14,7 +15,9 @@ import stepwell
 
 ROOT = Path(stepwell.__file__).parent
 MODULES = {".".join(path.relative_to(ROOT.parent).with_suffix("").parts): path for path in sorted(ROOT.rglob("*.py"))}
-ENGINE_MAY = {f"stepwell.definition.{name}" for name in ("graph", "durations", "authoring", "child_names", "text")} | {
+ENGINE_MAY = {
+    f"stepwell.definition.{name}" for name in ("graph", "durations", "authoring", "child_names", "text", "wait_schemas")
+} | {
     "stepwell.errors",
     "stepwell.limits",
 }
@@ -76,6 +79,15 @@ def test_the_engine_has_no_clock_no_chance_and_no_io(module: str) -> None:
 def test_what_the_engine_imports_is_itself_standard_library_only(module: str) -> None:
     for name in imports_of(module):
         assert is_standard(name) or name in ENGINE_MAY or name == "stepwell.definition.graph", name
+
+
+FORMAT = re.compile(r"graph\.(dag|function|format|shown)\b|graph\.document\[|\bis_(agent|dag|function)\b")
+
+
+@pytest.mark.parametrize("module", [*of("engine"), *of("runtime")])
+def test_after_the_compiler_no_module_asks_in_which_format_a_workflow_was_written(module: str) -> None:
+    """What a format means stands in the nodes, and in the records that were made of them."""
+    assert not FORMAT.search(MODULES[module].read_text(encoding="utf-8"))
 
 
 @pytest.mark.parametrize("module", of("definition"))

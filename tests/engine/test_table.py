@@ -46,6 +46,7 @@ BROKEN = Failure("Broken", "step", "no luck")
 SLEEP = Parked("sleep", (Arm("sleep"),))
 APPROVAL = Parked("approval", (Arm("approval"),))
 EVENT = Parked("event", (Arm("event"),))
+CODE = Parked("code", (Arm("event"),))
 CHILDREN = Parked("children", (Arm("children"),), children=(Called("fraud", "fraud"),))
 CANCELLED = Record(0, Kind.ENDED, "cancel:1", NOW_MS, next=End(Status.CANCELLED))
 BROKEN_OFF = Record(0, Kind.ENDED, "deadline", NOW_MS, next=Compensate(Status.TIMED_OUT))
@@ -96,6 +97,10 @@ WAYS: list[tuple[Phase, Record]] = [
     (Phase.EXECUTING_STEP, waiting(APPROVAL)),
     (Phase.EXECUTING_STEP, waiting(EVENT)),
     (Phase.EXECUTING_STEP, waiting(CHILDREN)),
+    (Phase.EXECUTING_STEP, waiting(CODE)),
+    (Phase.COMPENSATING, waiting(CODE)),
+    (Phase.WAITING_TO_COMPENSATE, RESUMED),
+    (Phase.WAITING_TO_COMPENSATE, TIMED_OUT),
     (Phase.EXECUTING_STEP, step(next=Compensate(Status.FAILED), error=BROKEN)),
     (Phase.EXECUTING_STEP, step(next=Compensate(Status.FAILED))),
     (Phase.EXECUTING_STEP, BROKEN_OFF),
@@ -175,8 +180,9 @@ def test_every_phase_that_is_not_the_end_leads_to_one() -> None:
 
 
 def test_a_resting_phase_can_always_be_cancelled_unless_the_run_is_being_undone() -> None:
-    assert receive(Phase.COMPENSATING, Message.CANCEL) is Verdict.REFUSE
-    for phase in set(RESTING) - ENDED - {Phase.COMPENSATING}:
+    undone = {Phase.COMPENSATING, Phase.WAITING_TO_COMPENSATE}
+    assert {receive(phase, Message.CANCEL) for phase in undone} == {Verdict.REFUSE}
+    for phase in set(RESTING) - ENDED - undone:
         assert LEGAL[phase, Signal.CANCELLED] is Phase.CANCELLED
         assert LEGAL[phase, Signal.FAILED] is Phase.FAILED
 
@@ -196,7 +202,14 @@ def test_a_late_or_second_message_of_the_machine_is_dropped_and_a_call_of_a_pers
 def test_a_message_is_taken_only_where_the_table_of_transitions_lets_it_act() -> None:
     """The two tables agree."""
     acts = {
+        Message.LOST: Signal.FAILED,
         Message.TIMER: Signal.RESUMED,
+        Message.LOCKS: Signal.RESUMED,
+        Message.JOIN: Signal.JOINED,
+        Message.UPDATE: Signal.RECEIVED,
+        Message.DELEGATE: Signal.RECEIVED,
+        Message.HEARTBEAT: Signal.RECEIVED,
+        Message.CLOSE: Signal.CANCELLED,
         Message.EVENT: Signal.RESUMED,
         Message.CHILD: Signal.RESUMED,
         Message.APPROVE: Signal.RESUMED,
@@ -207,7 +220,7 @@ def test_a_message_is_taken_only_where_the_table_of_transitions_lets_it_act() ->
         Message.DEADLINE: Signal.FAILED,
     }
     for (phase, message), verdict in RECEPTION.items():
-        if verdict is Verdict.TAKE and message is not Message.WAKE:
+        if verdict is Verdict.TAKE and message not in {Message.WAKE, Message.STEP}:  # they lead anywhere
             assert (phase, acts[message]) in LEGAL, (phase, message)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import threading
+import time
 from collections.abc import Callable
 from typing import Any
 
@@ -11,7 +12,7 @@ import pytest
 
 from stepwell.aws.batches import Delivery
 from stepwell.aws.calls import Retry
-from stepwell.aws.lease import Leases
+from stepwell.aws.lease import Lease, Leases
 from tests.functions.conftest import Deploy
 from tests.functions.kit import Invocation
 
@@ -97,7 +98,7 @@ def test_no_lease_outlasts_its_invocation() -> None:
 
 def test_an_invocation_in_its_last_second_leases_nothing() -> None:
     visibility = Visibility()
-    Leases("url", lambda: visibility)._keep(delivery(), lambda: 999, Beats(1))
+    Leases("url", lambda: visibility)._keep(delivery(), lambda: 999, Beats(1), Lease(time.monotonic))
     assert visibility.asked == []
 
 
@@ -126,6 +127,19 @@ def test_nothing_is_said_of_a_message_once_its_work_is_over() -> None:
     with leases.kept(delivery(), lambda: 900_000):
         going.set()
     assert set(threading.enumerate()) == before
+
+
+def test_a_lease_holds_as_long_as_sqs_was_last_asked_for() -> None:
+    """And no longer where SQS did not answer, or where the process was held up between two beats."""
+    clock = [0.0]
+    leases = Leases("url", lambda: visibility, Retry(attempts=1), lambda: beats, lambda: clock[0])
+    visibility, beats = Visibility(), Beats(2)
+    with leases.kept(delivery(), lambda: 900_000) as lease:
+        assert beats.over.wait(PATIENCE_SECONDS)
+        clock[0] = 59.9
+        assert lease.holds()
+        clock[0] = 60.0
+        assert not lease.holds()
 
 
 @pytest.mark.parametrize(("count", "seconds"), [(1, 1), (2, 2), (3, 8), (4, 32), (5, 60), (50, 60)])

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
+from stepwell.runtime.blobs import of_run, place_of, reference_of
 from tests.contract.emulated import answer
 from tests.functions.kit import POOLS, Invocation
 from tests.iam.stack import SECRET, Stack
@@ -216,9 +217,15 @@ def tell(stack: Stack) -> None:
     before = len(stack.written())
     stack.cloud.connect("dynamodb").delete_item(TableName=stack.table, Key=ended["dynamodb"]["Keys"])
     (removed,) = stack.written()[before:]
+    run_id = removed["dynamodb"]["Keys"]["pk"]["S"].removeprefix("RUN#")
+    reference = reference_of(b"large", of_run(run_id))
+    place = {"Bucket": stack.bucket, "Key": f"blobs/{place_of(reference)}"}
+    stack.cloud.connect("s3").put_object(**place, Body=b"large")
+    removed["dynamodb"]["OldImage"]["input_blob"] = {"S": reference}
     service = {"type": "Service", "principalId": "dynamodb.amazonaws.com"}
     stack.tell([{**removed, "userIdentity": service}])
     assert stack.written()[before + 1 :], "what the run left is erased"
+    assert not stack.cloud.connect("s3").list_objects_v2(Bucket=stack.bucket, Prefix="blobs/run-").get("Contents")
 
 
 def write(stack: Stack) -> None:

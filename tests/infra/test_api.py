@@ -84,6 +84,21 @@ def test_each_call_is_logged_and_their_number_is_bounded() -> None:
     assert stage["DefaultRouteSettings"]["ThrottlingBurstLimit"] > 0
 
 
+def test_routes_that_ask_for_no_signature_have_a_rate_of_their_own() -> None:
+    """A flood of them leaves the stage's rate to the calls that sign."""
+    for context, rate in ((PLAIN, 100), (KEYED, 20)):
+        stack = made(context)
+        stage_id, stage = next(iter(stack.of("ApiGatewayV2::Stage").items()))
+        sources = {"POST /webhooks/{source}"} if "webhooks" in stack.functions() else set()
+        assert set(stage["RouteSettings"]) == LINKED | sources
+        for settings in stage["RouteSettings"].values():
+            assert (settings["ThrottlingRateLimit"], settings["ThrottlingBurstLimit"]) == (rate, rate)
+            assert rate < stage["DefaultRouteSettings"]["ThrottlingRateLimit"]
+        before = stack.resources[stage_id]["DependsOn"]
+        routes = stack.of("ApiGatewayV2::Route")
+        assert {routes[one]["RouteKey"] for one in before if one in routes} == LINKED | sources
+
+
 def test_links_lead_to_the_api_or_to_where_it_is_said_to_be() -> None:
     for context, url in ((PLAIN, "ApiEndpoint"), (KEYED, "https://flows.example.org/api")):
         variables = made(context).functions()["worker-default"]["Environment"]["Variables"]

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from stepwell.engine.formats import FORMAT
 from tests.infra.kit import ORDER, ROOT, Made, made, plain
 
 NIGHTLY = """
@@ -40,7 +41,7 @@ def test_it_tells_the_coordinator_which_one_fired_for_what_time(stack: Made) -> 
     schedules = list(stack.of("Scheduler::Schedule").values())
     targets = [one["Target"] for one in schedules]
     assert [json.loads(target["Input"]) for target in targets] == [
-        {"type": "scheduled", "schedule": f"nightly:{number}", "at": "<aws.scheduler.scheduled-time>"}
+        {"type": "scheduled", "schedule": f"nightly:{number}", "at": "<aws.scheduler.scheduled-time>", "v": FORMAT}
         for number in (1, 2)
     ]
     resume = f"<{stack.queue('Resume')}.Arn>"

@@ -6,7 +6,9 @@ import pytest
 
 from stepwell.aws import keys
 from stepwell.aws.items import EXPIRES
-from stepwell.aws.table import SHAPE
+from stepwell.aws.table import RECORDS_KEPT_MS, SHAPE
+from stepwell.limits import BLOB_DAYS, BLOB_SPARE_MS, DAY_MS
+from stepwell.runtime.blobs import for_time, of_run
 from tests.infra.kit import GUARDED, KEY_ARN, PLAIN, VARIANTS, Json, listed, made
 
 DATA = ("DynamoDB::Table", "S3::Bucket", "Logs::LogGroup")
@@ -74,9 +76,16 @@ def test_nobody_outside_can_be_let_into_the_bucket() -> None:
     assert len(bucket["PublicAccessBlockConfiguration"]) == 4
 
 
-def test_no_blob_and_no_snapshot_expires() -> None:
-    (rule,) = made(PLAIN).only("S3::Bucket")["LifecycleConfiguration"]["Rules"]
-    assert set(rule) == {"AbortIncompleteMultipartUpload", "Status"}
+def test_blobs_of_events_expire_by_their_age_and_a_runs_only_after_its_records() -> None:
+    """No snapshot expires, and no definition, whose blobs have no owner."""
+    rules = made(PLAIN).only("S3::Bucket")["LifecycleConfiguration"]["Rules"]
+    days = {rule["Prefix"]: rule["ExpirationInDays"] for rule in rules if "Prefix" in rule}
+    kept = {f"blobs/days-{days}/": days for days in BLOB_DAYS}
+    assert days == {**kept, "blobs/run-": (RECORDS_KEPT_MS + BLOB_SPARE_MS) // DAY_MS}
+    (other,) = (rule for rule in rules if "Prefix" not in rule)
+    assert set(other) == {"AbortIncompleteMultipartUpload", "Status"}
+    assert of_run("r1").startswith("run-")
+    assert for_time(DAY_MS) == f"days-{BLOB_DAYS[0]}"
 
 
 def test_everything_at_rest_is_encrypted_by_aws_without_a_key() -> None:

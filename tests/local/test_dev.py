@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import resource
 import signal
 import socket
 import time
@@ -48,6 +49,19 @@ def test_a_signal_stops_it_soon_whatever_is_under_way(dev: Start, folder: Path, 
         began = time.monotonic()
         assert server.end(kind) == 0, server.errors
         assert time.monotonic() - began < 20  # a second and a half, and not the caller's 25; the step never ends
+
+
+@pytest.mark.skipif(not hasattr(resource, "prlimit"), reason="only Linux can fill another process's disk")
+def test_health_says_that_the_disk_takes_no_writes(dev: Start) -> None:
+    server = dev()
+    assert server.call("GET", "/health")[0] == 200
+    limits = resource.prlimit(server.process.pid, resource.RLIMIT_FSIZE, (0, resource.RLIM_INFINITY))
+    status, answer = server.call("GET", "/health")
+    assert (status, answer["status"]) == (503, "unavailable")
+    assert "stepwell.db" in answer["dependencies"]["store"]
+    assert server.call("GET", "/runs")[0] == 200  # reads go on
+    resource.prlimit(server.process.pid, resource.RLIMIT_FSIZE, limits)
+    assert server.call("GET", "/health")[0] == 200
 
 
 def test_a_second_server_on_the_same_data_is_refused(dev: Start, folder: Path, tmp_path: Path) -> None:
@@ -114,3 +128,17 @@ def test_an_idle_server_answers_and_wakes_at_once(dev: Start, folder: Path) -> N
     for _ in range(10):
         assert server.call("POST", "/workflows/quick/runs?wait=20", {})[1]["status"] == "completed"
     assert time.monotonic() - began < 5 * WATCH_MS / 1_000  # that nobody is rung for waits for the next look: ten times
+
+
+def test_a_reload_wakes_the_runs_that_wait_for_code_and_says_so(dev: Start, folder: Path) -> None:
+    (folder / "shop.py").write_text("import a_module_that_is_not_installed\n")
+    (folder / "quick.yaml").write_text("workflow: quick\nnodes:\n  ship: {run: python:shop.ship, timeout: 1m}\n")
+    server = dev()
+    for run_id in ("r1", "r2"):
+        server.call("POST", "/workflows/quick/runs", {"run_id": run_id})
+        until(lambda run_id=run_id: server.status(run_id) == "waiting", "the broken module")  # type: ignore[misc]
+    assert "r1 waits for code: python:shop.ship: ModuleNotFoundError: No module named 'a_mod" in server.errors
+    (folder / "shop.py").write_text("def ship():\n    return 'mended'\n")
+    status, run = server.call("GET", "/runs/r2/result?wait=20")
+    assert (status, run["result"]) == (200, "mended")
+    assert "2 runs that waited for code go on" in server.errors

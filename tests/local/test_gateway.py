@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from aws_lambda_powertools.utilities.typing import LambdaContext
 
-from stepwell.limits import BODY_BYTES
+from stepwell.limits import BODY_BYTES, OPEN_CALLS_BURST, OPEN_CALLS_PER_SECOND
 from stepwell.local.gateway import Gateway, http_event
 from tests.api.kit import World
 
@@ -29,7 +29,7 @@ async def call(gateway: Gateway, asked: dict[str, Any], *parts: bytes) -> tuple[
     outgoing: list[Any] = []
 
     async def receive() -> Any:
-        return incoming.pop(0)
+        return incoming.pop(0) if incoming else await asyncio.Event().wait()
 
     async def send(message: Any) -> None:
         outgoing.append(message)
@@ -123,3 +123,21 @@ def test_each_resolver_keeps_the_event_that_it_works_on() -> None:
     one.resolve(http_event(scope("/one"), {}, b""), LambdaContext())
     other.resolve(http_event(scope("/other"), {}, b""), LambdaContext())
     assert (one.current_event.path, other.current_event.path) == ("/one", "/other")
+
+
+def test_a_flood_of_open_calls_gets_429_and_leaves_the_signed_api_alone() -> None:
+    """Webhooks and links share a bucket of tokens; calls that sign for the API take none."""
+    now = [0.0]
+    world = World()
+    gateway = Gateway(lambda: world.app, lambda: now[0])
+
+    async def flood(count: int) -> list[int]:
+        paths = ("/webhooks/hub", "/callbacks/x", "/approvals/x")
+        return [(await call(gateway, scope(paths[number % 3], "POST")))[0] for number in range(count)]
+
+    assert 429 not in asyncio.run(flood(OPEN_CALLS_BURST))
+    status, headers, body = asyncio.run(call(gateway, scope("/webhooks/hub", "POST")))
+    assert (status, headers["retry-after"], json.loads(body)["code"]) == (429, "1", "too_many_requests")
+    assert asyncio.run(call(gateway, scope("/health")))[0] == 200
+    now[0] += 1.0
+    assert asyncio.run(flood(OPEN_CALLS_PER_SECOND + 1)).count(429) == 1

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from stepwell.engine.formats import FORMAT
 from stepwell.errors import PortError
 from stepwell.limits import DELIVERIES, HOUR_MS, MINUTE_MS
 from stepwell.local import bell as belling
@@ -177,3 +178,21 @@ def test_ids_are_unique_and_sort_by_their_time() -> None:
     assert len(set(made)) == len(made)
     assert {len(one) for one in made} == {26}
     assert [one[:9] for one in made] == sorted(one[:9] for one in made)
+
+
+def test_a_message_of_newer_code_is_kept_as_it_is_and_never_given_up(local: Local, pump: Pump) -> None:
+    """Not even one whose deliveries are used up: whoever took it before may have been a newer process."""
+    body = {**to_json(Wake(start(local), -1)), "v": FORMAT + 1, "urgent": [1]}
+    taken = local.inbox.receive((Lane.WORK,), local.parts.ports.clock.now_ms(), 0)
+    assert taken is not None
+    local.inbox.delete(taken)
+    run_now(local.parts.ports.queue.send(Lane.WORK, body))
+    now_ms = local.parts.ports.clock.now_ms()
+    for _ in range(DELIVERIES + 1):
+        delivery = local.inbox.receive((Lane.WORK,), now_ms + 1, 0)
+        assert delivery is not None
+    pump._handle(delivery)
+    assert local.inbox.pending() == 1
+    again = local.inbox.receive((Lane.WORK,), now_ms + 2 * MINUTE_MS, 0)
+    assert again is not None
+    assert (again.deliveries, again.message) == (1, body)

@@ -14,8 +14,8 @@ from stepwell.local.wiring import Local, open_local
 from stepwell.runtime.dispatch import dispatch
 from stepwell.runtime.driving import run_now
 from stepwell.runtime.folder import load_folder
+from stepwell.runtime.loop.door import Unlimited
 from stepwell.runtime.service import Start
-from stepwell.runtime.worker import Unlimited
 
 WAITS = "workflow: waits\nsnapshot: on_wait\ntimeline: [{name: ok, wait: {for: approval}}]"
 

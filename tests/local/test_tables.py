@@ -11,9 +11,9 @@ from stepwell.local.wiring import DATABASE_FILE, open_local
 from stepwell.runtime.dispatch import dispatch
 from stepwell.runtime.driving import run_now
 from stepwell.runtime.folder import load_folder
+from stepwell.runtime.loop.door import Unlimited
 from stepwell.runtime.service import Start
 from stepwell.runtime.telling import Notice
-from stepwell.runtime.worker import Unlimited
 
 SHOP = """
 from stepwell import Put, workflow

@@ -25,9 +25,9 @@ from stepwell.runtime.catalog import Catalog
 from stepwell.runtime.dispatch import dispatch
 from stepwell.runtime.driving import run_now
 from stepwell.runtime.jsontext import encode
+from stepwell.runtime.loop.door import Unlimited
 from stepwell.runtime.ports import Ports, RunQuery, Schedule
 from stepwell.runtime.schedules import SCHEDULE
-from stepwell.runtime.worker import Unlimited
 from stepwell.testing.kit import Stepwell
 from tests.local.kit import Dev, until
 from tests.runtime.kit import Functions, graph_of

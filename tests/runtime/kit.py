@@ -25,10 +25,11 @@ from stepwell.runtime.catalog import Catalog
 from stepwell.runtime.clocks import RealClock
 from stepwell.runtime.dispatch import dispatch
 from stepwell.runtime.driving import run_now
+from stepwell.runtime.loop.door import Unlimited
 from stepwell.runtime.ports import Header, Lane, Ports
 from stepwell.runtime.service import Start
 from stepwell.runtime.steps.executor import FunctionSteps
-from stepwell.runtime.worker import StepCall, Unlimited
+from stepwell.runtime.worker import StepCall
 
 NOW_MS = 1_700_000_000_000
 WRITES = {

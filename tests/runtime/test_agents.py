@@ -13,9 +13,9 @@ from stepwell.engine.records import ROOT, Status
 from stepwell.limits import DAY_MS, HOUR_MS
 from stepwell.runtime.dispatch import dispatch
 from stepwell.runtime.driving import run_now
+from stepwell.runtime.loop.door import Unlimited
 from stepwell.runtime.messages import DeadLetter, to_json
 from stepwell.runtime.ports import Lane, RunQuery
-from stepwell.runtime.worker import Unlimited
 from tests.runtime.kit import World, fails
 
 TALK = """

@@ -15,9 +15,9 @@ from stepwell.errors import Conflict, PortError
 from stepwell.limits import CHILD_DEPTH, HOUR_MS, MINUTE_MS
 from stepwell.runtime.dispatch import dispatch
 from stepwell.runtime.driving import run_now
+from stepwell.runtime.loop.door import Unlimited
 from stepwell.runtime.messages import Wake, to_json
 from stepwell.runtime.ports import Header, Lane, RunQuery
-from stepwell.runtime.worker import Unlimited
 from tests.runtime.kit import World, fails
 
 CALLS = """

@@ -7,17 +7,18 @@ from typing import Any
 import pytest
 
 from stepwell.definition.graph import Json
-from stepwell.engine.records import End, Kind, Status
+from stepwell.engine.codec import decode_record, encode_record
+from stepwell.engine.records import End, Fork, Kind, Status
 from stepwell.engine.token import Token
 from stepwell.errors import Conflict, PortError
 from stepwell.limits import DAY_MS
 from stepwell.local.inbox import ALL_LANES
 from stepwell.runtime.dispatch import dispatch
 from stepwell.runtime.driving import run_now
+from stepwell.runtime.loop.door import Unlimited
 from stepwell.runtime.messages import Wake, to_json
 from stepwell.runtime.ports import Lane
 from stepwell.runtime.sweeper import Found
-from stepwell.runtime.worker import Unlimited
 from tests.runtime.kit import World, fails
 
 STILL_MS = 600_000
@@ -115,6 +116,15 @@ def test_the_result_is_what_every_step_brought_by_its_name() -> None:
     world, run_id = ran(DIAMOND, a=lambda _: {"x": 1})
     assert world.token(run_id).result == {"a": {"x": 1}, "b": "b", "c": "c", "d": "d"}
     assert dict(world.token(run_id).scope) == {"a": {"x": 1}, "b": "b", "c": "c", "d": "d"}
+
+
+def test_what_the_steps_need_stands_in_the_record_of_their_fork() -> None:
+    world, run_id = ran(DIAMOND)
+    first, *_ = run_now(world.service.records(run_id))
+    assert isinstance(first.next, Fork)
+    assert first.next.needs == ((), (0,), (0,), (1, 2))
+    assert '"needs":[[],[0],[0],[1,2]]' in encode_record(first)
+    assert decode_record(encode_record(first)) == first
 
 
 def test_a_single_step_is_a_dag_too() -> None:

@@ -407,7 +407,7 @@ def by_whom(index: int) -> Json:
 
 def handle(world: World, body: Any) -> None:
     from stepwell.runtime.dispatch import dispatch  # noqa: PLC0415
-    from stepwell.runtime.worker import Unlimited  # noqa: PLC0415
+    from stepwell.runtime.loop.door import Unlimited  # noqa: PLC0415
 
     run_now(dispatch(world.parts, Lane.WORK, body, Unlimited()))
 

@@ -269,7 +269,7 @@ def test_a_part_whose_publisher_died_is_pushed_on_by_its_redelivery() -> None:
     def dies(*_: object) -> None:
         raise PortError("gone")
 
-    world.store.before["consume"] = lambda *_: world.store.before.update(get_event=dies)
+    world.store.before["consume"] = lambda *_: world.store.before.update(put_waiter=dies)
     with pytest.raises(PortError):
         world.deliver()
     world.store.before.clear()

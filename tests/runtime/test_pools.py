@@ -11,8 +11,8 @@ from stepwell.local.inbox import Delivery
 from stepwell.runtime.assembly import assemble
 from stepwell.runtime.dispatch import dispatch, give_up
 from stepwell.runtime.driving import run_now
+from stepwell.runtime.loop.door import Unlimited
 from stepwell.runtime.ports import Lane
-from stepwell.runtime.worker import Unlimited
 from tests.runtime.kit import World
 
 FLOW = """

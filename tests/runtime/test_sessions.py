@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 
 from stepwell import workflow
-from stepwell.definition.functions import FORKS
-from stepwell.definition.graph import Graph, Node, Step
+from stepwell.definition.functions import durable_nodes
+from stepwell.definition.graph import Durable, Graph, Step
 from stepwell.engine.actions import Outcome, RunStep, Write
 from stepwell.engine.attempts import commit
 from stepwell.engine.decide import decide
@@ -98,7 +98,7 @@ async def flow(ctx, again: bool = True):
 
 # -- sessions beside their logs
 
-_GRAPH = Graph("flow", "sha256:flow", "function", "flow", {"flow": Node("flow"), **FORKS}, {}, function="python:f.flow")
+_GRAPH = Graph("flow", "sha256:flow", "function", "flow", durable_nodes("flow", Durable("python:f.flow")), {})
 _RUN = RunInfo("run", "flow", _GRAPH.version, {}, created_ms=0)
 
 

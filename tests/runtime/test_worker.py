@@ -12,9 +12,9 @@ from stepwell.errors import PortError
 from stepwell.limits import MINUTE_MS
 from stepwell.runtime.dispatch import dispatch, give_up, is_exhausted
 from stepwell.runtime.driving import run_now
+from stepwell.runtime.loop.door import Unlimited
 from stepwell.runtime.messages import DeadLetter, Timer, Wake, from_json, to_json
 from stepwell.runtime.ports import Lane
-from stepwell.runtime.worker import Unlimited
 from tests.runtime.kit import World, fails
 
 FLOW = "workflow: flow\ntimeline: [{name: a, run: python:m.a, RETRY}, {name: b, run: python:m.b}]"
@@ -177,7 +177,7 @@ def test_a_duplicate_of_the_wake_does_not_take_an_at_most_once_step_from_the_wor
     assert world.header(run_id).status == "completed"
 
 
-class Short:
+class Short(Unlimited):
     """An invocation that is nearly over: it lets so many steps through."""
 
     def __init__(self, steps: int) -> None:

@@ -18,7 +18,7 @@ from stepwell.limits import FORKS_KEPT
 from stepwell.local.inbox import ALL_LANES, Delivery
 from stepwell.runtime.dispatch import dispatch
 from stepwell.runtime.driving import run_now
-from stepwell.runtime.worker import Unlimited
+from stepwell.runtime.loop.door import Unlimited
 from tests.runtime.kit import World
 
 WIDE = """

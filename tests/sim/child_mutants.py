@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import replace
 from itertools import count
@@ -11,16 +11,16 @@ from unittest import mock
 
 from stepwell.engine.actions import Outcome, RunStep
 from stepwell.engine.children import child_id
-from stepwell.engine.records import Parked, Record, Resumption
-from stepwell.engine.token import Token
+from stepwell.engine.records import Parked
 from stepwell.runtime import children
 from stepwell.runtime.children import Children
 from stepwell.runtime.logbook import Standing
+from stepwell.runtime.loop.advance import Advance
+from stepwell.runtime.loop.door import Found
 from stepwell.runtime.ports import Header
 from stepwell.runtime.starting import Caller
-from stepwell.runtime.worker import Worker
+from tests.sim.doors import before_append
 
-_append = Worker._append
 _came, _end, _start, _tell = Children._came, Children.end, Children.start, Children.tell
 _start_detached = Children.start_detached
 
@@ -29,11 +29,12 @@ _start_detached = Children.start_detached
 def told_before_end() -> Iterator[None]:
     """A child tells its parent before its end is recorded."""
 
-    async def append(self: Worker, at: Standing, record: Record) -> Standing | None:
-        await self._performer.children.tell(at.after(record))
-        return await _append(self, at, record)
+    async def before(advance: Advance, at: Standing, by: str) -> None:
+        for found in await advance._performer.children.tell(at):
+            if found.given is not None and (await advance._door.put(found.at, found.given, found.by)).is_mine:
+                await advance.wake(found.at)
 
-    with mock.patch.object(Worker, "_append", append):
+    with before_append(before):
         yield
 
 
@@ -42,10 +43,11 @@ def told_once() -> Iterator[None]:
     """A child is told of by the first who comes to it, whether or not that one gets to the end."""
     tried: set[object] = set()
 
-    async def tell(self: Children, child: Standing) -> None:
-        if child.token.ended and (self, child.run_id) not in tried:
-            tried.add((self, child.run_id))
-            await _tell(self, child)
+    async def tell(self: Children, child: Standing) -> list[Found]:
+        if not child.token.ended or (self, child.run_id) in tried:
+            return []
+        tried.add((self, child.run_id))
+        return await _tell(self, child)
 
     with mock.patch.object(Children, "tell", tell):
         yield
@@ -55,13 +57,13 @@ def told_once() -> Iterator[None]:
 def told_to_any_wait() -> Iterator[None]:
     """A child's end ends the wait at which its parent stands, whichever that is."""
 
-    async def tell(self: Children, child: Standing) -> None:
+    async def tell(self: Children, child: Standing) -> list[Found]:
         caller = Caller.of(child.header)
         parent = caller and await self._logbook.load(caller.run_id, caller.token)
         if caller and parent and caller.index >= 0 and parent.token.slot > caller.slot + 1:
             here = replace(caller, slot=parent.token.slot)
             child = replace(child, header=replace(child.header, parent=str(here)))
-        await _tell(self, child)
+        return await _tell(self, child)
 
     with mock.patch.object(Children, "tell", tell):
         yield
@@ -87,7 +89,7 @@ class _Counting:
 def ends_counted() -> Iterator[None]:
     """The children that have ended are counted: one that is told of twice is two."""
 
-    async def came(self: Children, *told: Any) -> tuple[Resumption, Sequence[Token]] | None:
+    async def came(self: Children, *told: Any) -> list[Found]:
         store: Any = _Counting(self._ports.store)
         return await _came(Children(replace(self._ports, store=store), self._logbook, self._starter), *told)
 
@@ -138,12 +140,12 @@ def children_started_once() -> Iterator[None]:
     """Children are started by the first who comes to it, whether or not that one gets to the end."""
     tried: set[object] = set()
 
-    async def start(self: Children, at: Standing, parked: Parked, slot: int, by: str) -> Standing | None:
+    async def start(self: Children, at: Standing, parked: Parked, slot: int) -> list[Found]:
         place = (self, at.run_id, at.token.id, slot)
         if place in tried:
-            return None
+            return []
         tried.add(place)
-        return await _start(self, at, parked, slot, by)
+        return await _start(self, at, parked, slot)
 
     with mock.patch.object(Children, "start", start):
         yield

@@ -9,6 +9,7 @@ from itertools import pairwise
 from typing import Any
 from zlib import crc32
 
+from stepwell.definition.dag import start_node
 from stepwell.definition.graph import END, Call, Child, FanIn, Graph, Node, Retry, Rule, Step, Wait
 from stepwell.engine.records import Pause
 from tests.sim.dag_programs import known_to
@@ -180,7 +181,7 @@ class _Maker:
             known = node.step and not node.step.run.startswith("workflow:") and replace(node.step, input=known_to(name))
             self.nodes[name] = replace(node, step=known or node.step)
         needs = {name: tuple(rng.sample(names[:at], min(at, rng.randint(0, 2)))) for at, name in enumerate(names)}
-        return self.program(Graph(self.name, f"sha256:{self.name}", "steps", "", self.nodes, {}, dag=needs))
+        return self.program(Graph(self.name, f"sha256:{self.name}", "steps", "", self.nodes | start_node(needs), {}))
 
     def chained(self, timeout_ms: int | None = None) -> Program:
         names = [*self.nodes, END]

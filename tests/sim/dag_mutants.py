@@ -8,8 +8,9 @@ from dataclasses import replace
 from unittest import mock
 
 from stepwell.engine import decide, join
-from stepwell.engine.dag import Dag, knowing, ready, view_of
-from stepwell.engine.join import indexes_of, member_of
+from stepwell.engine.join import indexes_of
+from stepwell.engine.needs import knowing, view_of
+from stepwell.engine.records import Fork
 from stepwell.engine.token import Branch, Token
 from stepwell.runtime import forking, logbook
 from stepwell.runtime.forking import Forking
@@ -23,11 +24,11 @@ _knowing = knowing
 def begun_after_one() -> Iterator[None]:
     """A step begins when one of those that it depends on has ended."""
 
-    def ready(dag: Dag, ended: Iterable[int], last: int) -> list[int]:
-        return [index for index, needs in enumerate(dag.values()) if list(dag)[last] in needs]
+    def ready(fork: Fork, ended: Iterable[int], last: int) -> list[int]:
+        return [index for index, needs in enumerate(fork.needs) if last in needs]
 
-    def is_passed_over(dag: Dag, branch: Branch) -> bool:
-        found = [branch.steps.get(name) for name in dag.get(branch.start, ())]
+    def is_passed_over(branch: Branch) -> bool:
+        found = [branch.steps.get(name) for name in branch.needs]
         return bool(found) and all(view is not None and view.status == "skipped" for view in found)
 
     with ExitStack() as stack:
@@ -41,8 +42,8 @@ def begun_after_one() -> Iterator[None]:
 def ready_before_arrival() -> Iterator[None]:
     """Which steps can begin is told by the set before this arrival: the last of their dependencies starts nothing."""
 
-    def following(self: Forking, at: Standing, fork: ForkedParent, index: int, members: frozenset[str]) -> list[int]:
-        return _following(self, at, fork, index, members - {member_of(index, at.token)})
+    def following(self: Forking, fork: ForkedParent, index: int, members: frozenset[str]) -> list[int]:
+        return _following(self, fork, index, frozenset(one for one in members if indexes_of([one]) != {index}))
 
     with mock.patch.object(Forking, "_following", following):
         yield
@@ -63,16 +64,7 @@ def begun_by_nobody() -> Iterator[None]:
 def arrived_by_page() -> Iterator[None]:
     """A DAG's steps arrive page by page, as the branches of a wide fork do."""
 
-    def is_dag(at: Standing, fork: ForkedParent) -> bool:
-        return False
-
-    def following(self: Forking, at: Standing, fork: ForkedParent, index: int, members: frozenset[str]) -> list[int]:
-        return ready(at.graph.dag, indexes_of(members), index)
-
-    with (
-        mock.patch.object(forking, "_is_dag", is_dag),
-        mock.patch.object(Forking, "_following", following),
-    ):
+    with mock.patch.object(forking, "_is_one_set", return_value=False):
         yield
 
 
@@ -92,8 +84,8 @@ def knows_only_its_own() -> Iterator[None]:
 def skipped_by_any() -> Iterator[None]:
     """A step is passed over when one of those that it depends on was skipped."""
 
-    def is_passed_over(dag: Dag, branch: Branch) -> bool:
-        return any(branch.steps[name].status == "skipped" for name in dag.get(branch.start, ()))
+    def is_passed_over(branch: Branch) -> bool:
+        return any(branch.steps[name].status == "skipped" for name in branch.needs)
 
     with mock.patch.object(decide, "is_passed_over", is_passed_over):
         yield

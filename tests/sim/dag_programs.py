@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from stepwell.definition.dag import start_node
 from stepwell.definition.graph import Graph, Node, Step
 from stepwell.engine.records import Pause
 from tests.sim.programs import TOPICS, Program, Simple, make_calls, make_step, make_wait
@@ -107,8 +108,8 @@ class _Maker:
     ) -> Program:
         rng = self.rng
         dag = dag or self._dag()
-        nodes = {name: self.nodes[name] for name in dag}
-        graph = Graph("sim", "sha256:sim", "steps", "", nodes, {}, timeout_ms=timeout_ms, dag=dag)
+        nodes = {name: self.nodes[name] for name in dag} | start_node(dag)
+        graph = Graph("sim", "sha256:sim", "steps", "", nodes, {}, timeout_ms=timeout_ms)
         topics = (*TOPICS, "MESSAGE_RECEIVED")
         sent = tuple((rng.choice(topics), f"e{number}", rng.randint(0, 3)) for number in range(events))
         blocked, page = frozenset(self.blocked), rng.choice(PAGES)

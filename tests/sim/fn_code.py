@@ -11,12 +11,14 @@ from typing import Any
 from zlib import crc32
 
 from stepwell.definition.authoring import WORKFLOW_MARK, Retry
+from stepwell.engine.records import Failure
 from stepwell.errors import Cancelled
 from stepwell.runtime.functions.context import Context
 from stepwell.runtime.functions.failures import OperationFailed
 from stepwell.runtime.functions.sessions import Sessions
 from stepwell.runtime.logbook import Logbook, Standing
 
+CANNOT_IMPORT = Failure("ImportError", "step", "a module that was deployed in pieces", data={"code": "python:sim"})
 Statement = Mapping[str, Any]
 BODY = "seq"  # of a statement that is a coroutine of others
 

@@ -11,20 +11,22 @@ from unittest import mock
 from stepwell.engine import effects as engine_effects
 from stepwell.engine import fold as engine_fold
 from stepwell.engine import writing
+from stepwell.engine.actions import Write
+from stepwell.engine.inputs import StepEnded
 from stepwell.engine.journal import Entry
 from stepwell.engine.records import CleanUp, Kind, Record
 from stepwell.engine.session import Session
 from stepwell.engine.token import Token
 from stepwell.runtime.functions import sessions
 from stepwell.runtime.functions.sessions import Sessions
-from stepwell.runtime.worker import Worker
+from stepwell.runtime.loop.door import Answer, Door
 
 _of_join = engine_effects._of_join
 _record = writing.record
 _returned = engine_fold._returned
 _run = Session._run
 _take = Session._take
-_append = Worker._append
+_put = Door.put
 _can_go_on = sessions._can_go_on
 _journal = Sessions._journal
 _new_records = Sessions._new_records
@@ -144,15 +146,17 @@ def cancel_untold() -> Iterator[None]:
 def committed_after_cancel() -> Iterator[None]:
     """A worker whose slot was taken by the cancel writes its step's result behind it."""
 
-    async def append(self: Worker, at: Any, record: Record) -> Any:
-        following = await _append(self, at, record)
-        if following is None and record.kind is Kind.STEP and at.graph.function:
+    async def put(self: Door, at: Any, given: Any, by: str, *rest: Any, **options: Any) -> Answer:
+        action = self.decide(at, given, by)
+        answer = await _put(self, at, given, by, *rest, **options)
+        is_step = isinstance(given, StepEnded) and isinstance(action, Write) and action.record.kind is Kind.STEP
+        if is_step and isinstance(action, Write) and not answer.is_mine and at.graph.function:
             now = await self._logbook.load(at.run_id, at.token.id)
             if now is not None and now.token.last is not None and isinstance(now.token.last.next, CleanUp):
-                await self._logbook.append(now, replace(record, slot=now.token.next_slot))
-        return following
+                await self._logbook.append(now, Write(replace(action.record, slot=now.token.next_slot)))
+        return answer
 
-    with mock.patch.object(Worker, "_append", append):
+    with mock.patch.object(Door, "put", put):
         yield
 
 

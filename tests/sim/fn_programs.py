@@ -7,8 +7,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from stepwell.definition.functions import FORKS
-from stepwell.definition.graph import EventSettings, Graph, Node
+from stepwell.definition.functions import durable_nodes
+from stepwell.definition.graph import Durable as Function
+from stepwell.definition.graph import EventSettings, Graph
 from stepwell.engine.actions import Outcome
 from stepwell.engine.records import Failure
 from tests.sim.child_programs import make_leaf
@@ -26,7 +27,6 @@ class Durable(Program):
 
     kept: tuple[int, ...] = (1_000,)  # sessions, by worker
     drops: float = 0.0  # how often a worker begins anew before it is asked
-    deploys: tuple[tuple[str, int], ...] = ()  # (patch | reload | break | mend, after so many calls)
 
     def outcome(self, call: Any, now_ms: int, seen: Any) -> Outcome:
         """By its input alone, as a deterministic step would be."""
@@ -84,8 +84,8 @@ def make_durable(rng: random.Random) -> Program:
 
 
 def _durable(name: str, cleanup_ms: int) -> Durable:
-    nodes, run = {name: Node(name), **FORKS}, f"python:sim.{name}"
-    graph = Graph(name, f"sha256:{name}", "function", name, nodes, {}, function=run, cleanup_ms=cleanup_ms)
+    nodes = durable_nodes(name, Function(f"python:sim.{name}", cleanup_ms))
+    graph = Graph(name, f"sha256:{name}", "function", name, nodes, {})
     return Durable(graph, {}, {}, frozenset(), (), ())
 
 

@@ -10,9 +10,10 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import Any
 
-from stepwell.engine.journal import CODE, LOST
+from stepwell.engine.journal import LOST
 from stepwell.engine.records import End, Goto, Kind, Record
 from stepwell.engine.turns import Completed, ContinueAs, Failed, Suspended, Turn
+from stepwell.engine.waits.code import CODE
 from stepwell.local.memory import MemoryBlobs
 from stepwell.runtime.driving import run_now
 from stepwell.runtime.functions.sessions import Sessions

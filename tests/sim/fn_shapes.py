@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from typing import Any
 
 from stepwell.definition.child_names import child_names
-from stepwell.engine.journal import CODE
 from stepwell.engine.records import Fork, Kind, Parked, Record
+from stepwell.engine.waits.code import CODE
 from tests.sim.fn_code import Statement
 
 

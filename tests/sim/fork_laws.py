@@ -10,10 +10,10 @@ from functools import cache
 
 from stepwell.definition.graph import FanIn, Graph
 from stepwell.engine.fold import fold
-from stepwell.engine.forks import Branches, pages
+from stepwell.engine.forks import Branches, with_needs
 from stepwell.engine.join import arrival_of, joined_record
 from stepwell.engine.names import Moment
-from stepwell.engine.records import ROOT, CleanUp, Kind, Record
+from stepwell.engine.records import ROOT, CleanUp, Fork, Kind, Record
 from stepwell.engine.token import Token
 from stepwell.runtime.logbook import run_info
 from tests.sim.tree import Logs, Opened, all_forks, ancestry, completed, fired, forks_of, is_cancel
@@ -134,8 +134,11 @@ def _one_join(world: World, family: Family, opened: Opened, record: Record) -> I
         yield f"law 3: {where} fired when {len(ended)} of {opened.fork.width} branches had ended"
         return
     random.Random(record.slot).shuffle(ended)
-    arrivals = [arrival_of(world.program.graph, one) for one in ended]
+    fork = with_needs(world.program.graph, opened.fork)
+    arrivals = [arrival_of(fork, one) for one in ended]
     made = joined_record(family.moment(record), family.token(opened.parent, opened.slot + 1), arrivals)
+    if isinstance(made.next, Fork) and isinstance(record.next, Fork):  # which pages it has is its writer's choice
+        made = replace(made, next=replace(made.next, page=record.next.page))
     if made != record:
         yield f"law 3: {where} is not what its branches make: {record} is not {made}"
     calls = sum(one.calls for one in ended)
@@ -186,7 +189,7 @@ def law_6_branches(world: World, logs: dict[str, list[Record]]) -> Iterator[str]
     for token in sorted(later - {ROOT}):
         above = [forks[place] for place in ancestry(token)]
         is_of_clean_up = any(opened.parent == ROOT and _is_told(logs[ROOT][: opened.slot]) for opened in above)
-        if not is_of_clean_up and not any(fired(opened) or len(pages(opened.fork.width)) > 1 for opened in above):
+        if not is_of_clean_up and not any(fired(opened) or len(opened.fork.pages) > 1 for opened in above):
             yield f"law 6: the cancel was acknowledged, and {token} committed a step after it"
 
 

@@ -4,20 +4,23 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
+from dataclasses import replace
 from typing import Any
 from unittest import mock
 
 from stepwell.engine import join
 from stepwell.engine.effects import Open
-from stepwell.engine.records import Record
+from stepwell.engine.inputs import JoinCompleted
 from stepwell.local.memory_store import MemoryStore
 from stepwell.runtime import forking
 from stepwell.runtime.forking import Forking
 from stepwell.runtime.logbook import ForkedParent, Standing
-from stepwell.runtime.worker import Worker
+from stepwell.runtime.loop.advance import Advance
+from stepwell.runtime.loop.door import Answer, Door
+from tests.sim.doors import before_append
 
-_append = Worker._append
-_join, _open, _end, _following = Forking._join, Forking.open, Forking._end, Forking._following
+_put, _settle = Door.put, Advance.settle
+_open, _end, _following = Forking.open, Forking._end, Forking._following
 
 
 @contextmanager
@@ -40,11 +43,11 @@ def bare_counter() -> Iterator[None]:
 def join_by_two() -> Iterator[None]:
     """Whoever finds the join complete goes on as the parent, although another's record fired it."""
 
-    async def fire(self: Forking, parent: Standing, fork: ForkedParent, by: str) -> Standing | None:
-        fired = await _join(self, parent, fork, by)
-        return fired or await self._logbook.load(parent.run_id, parent.token.id)
+    async def put(self: Door, at: Standing, given: Any, *rest: Any, **options: Any) -> Answer:
+        answer = await _put(self, at, given, *rest, **options)
+        return replace(answer, is_mine=True) if isinstance(given, JoinCompleted) else answer
 
-    with mock.patch.object(Forking, "_join", fire):
+    with mock.patch.object(Door, "put", put):
         yield
 
 
@@ -79,13 +82,11 @@ def opened_once() -> Iterator[None]:
 def arrived_before_end() -> Iterator[None]:
     """A branch tells its join before its end is recorded."""
 
-    async def append(self: Worker, at: Standing, record: Record) -> Standing | None:
-        after = at.after(record)
-        if after.token.end is not None and after.token.branch is not None:
-            await self._performer.perform(after, record.by)
-        return await _append(self, at, record)
+    async def before(advance: Advance, at: Standing, by: str) -> None:
+        if at.token.end is not None and at.token.branch is not None:
+            await _settle(advance, at, by)
 
-    with mock.patch.object(Worker, "_append", append):
+    with before_append(before):
         yield
 
 
@@ -117,10 +118,10 @@ def next_in_line_once() -> Iterator[None]:
     """Who ends lets the next branch begin once: if that is lost on the way, it is lost."""
     tried: set[object] = set()
 
-    def following(self: Forking, at: Standing, *place: Any) -> list[int]:
-        again = (self, at.token.id) in tried
-        tried.add((self, at.token.id))
-        return [] if again else _following(self, at, *place)
+    def following(self: Forking, fork: ForkedParent, index: int, members: frozenset[str]) -> list[int]:
+        again = (self, fork.id, index) in tried
+        tried.add((self, fork.id, index))
+        return [] if again else _following(self, fork, index, members)
 
     with mock.patch.object(Forking, "_following", following):
         yield

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 from itertools import pairwise
 
-from stepwell.engine.codec import decode_record, decode_token, encode_record, encode_token
+from stepwell.engine.codec import decode_record, decode_snapshot, decode_token, encode_record, encode_token
 from stepwell.engine.fold import fold
 from stepwell.engine.records import ROOT, Arm, CleanUp, Goto, Kind, Record
 from stepwell.engine.token import Token
@@ -16,6 +16,7 @@ from stepwell.errors import ExpressionError
 from stepwell.runtime.messages import DeadLetter, Wake, from_json
 from stepwell.runtime.ports import Event
 from tests.sim.child_laws import laws_of_children, laws_of_quiet_children
+from tests.sim.code_laws import laws_of_code, laws_of_quiet_code
 from tests.sim.dag_laws import laws_of_dags
 from tests.sim.fn_cancels import laws_of_clean_ups
 from tests.sim.fn_laws import laws_of_functions
@@ -65,6 +66,7 @@ def _check_end_of(world: World) -> None:
     for law in (
         *of_run,
         laws_of_races,
+        laws_of_code,
         laws_of_parts,
         laws_of_dags,
         laws_of_undoing,
@@ -79,7 +81,7 @@ def _check_end_of(world: World) -> None:
 
 def check_quiet(world: World) -> None:
     """When nothing is due: nobody is parked beside its event, or stands without a message that will move it."""
-    if any(letter.kind == "client" for letter in world.letters):
+    if any(letter.kind == "client" or letter.is_left for letter in world.letters):
         return
     for of_run in world.runs():
         _check_quiet_of(of_run)
@@ -98,6 +100,8 @@ def _check_quiet_of(world: World) -> None:
     if ROOT not in logs.tokens:
         return
     under_way = {name for letter in world.letters for name in _names_of(letter.body, world.run_id)}
+    for broken in laws_of_quiet_code(world, logs.tokens, under_way):
+        raise BrokenLawError(broken)
     for token in live_tokens(world.program.graph, logs):
         if token.parked is None or token.resumption is not None:
             last = token.last
@@ -210,10 +214,13 @@ def _law_6_cancel(world: World, logs: dict[str, list[Record]]) -> Iterator[str]:
 
 def _law_8_fold(world: World, token_id: str, log: list[Record]) -> Iterator[str]:
     token, saved = Token(token_id), world.memory._logs[world.run_id, token_id].snapshot
+    believed = decode_snapshot(saved.body) if saved and token_id == ROOT else None
     for record in log:
         if decode_record(encode_record(record)) != record:
             yield f"law 8: {token_id} slot {record.slot} does not survive its own encoding"
         token = fold([record], token)
+        if believed is not None and saved and saved.slot == token.slot and believed != token:
+            yield f"law 8: the snapshot of {token_id} in slot {token.slot} is not the fold"
     if decode_token(encode_token(token)) != token:
         yield f"law 8: a snapshot of {token_id} is not the fold"
     if saved and not 0 <= saved.slot < len(log):
@@ -239,6 +246,8 @@ def _extra_runs(world: World, logs: dict[str, list[Record]]) -> Iterator[str]:
     if world.seen.crashes or world.chances.hands_over:  # who hands over goes on under another name
         return
     if world.program.is_dag and world.chances.double:  # of each step that came before, a copy may find this one ready
+        return
+    if any(act == "break" for act, _ in world.main.deploys):  # one copy of a wake parks for code, another can run
         return
     for (token, node, entered, attempt), wakes in world.seen.ran.items():
         if len(wakes) > 1 and _has_one_pusher(world, node):

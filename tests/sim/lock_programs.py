@@ -8,6 +8,7 @@ from dataclasses import replace
 from itertools import pairwise
 from typing import Any
 
+from stepwell.definition.dag import start_node
 from stepwell.definition.graph import END, Call, Child, FanIn, Graph, Node, Retry, Rule, Step, Wait
 from tests.sim.child_programs import Family
 from tests.sim.dag_programs import known_to
@@ -81,7 +82,7 @@ def _of_dag(rng: random.Random, name: str) -> Program:
         known = node.step and replace(node.step, input=known_to(one))
         nodes[one], more = replace(node, step=known, lock=_name(rng) if rng.random() < 0.7 else None), more | own
     needs = {one: tuple(rng.sample(names[:at], min(at, rng.randint(0, 1)))) for at, one in enumerate(names)}
-    return _program(rng, Graph(name, f"sha256:{name}", "steps", "", nodes, {}, dag=needs), more)
+    return _program(rng, Graph(name, f"sha256:{name}", "steps", "", nodes | start_node(needs), {}), more)
 
 
 # -- parts

@@ -4,42 +4,41 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
+from copy import copy
 from dataclasses import replace
 from typing import Any
 from unittest import mock
 
+from stepwell.engine import decide
 from stepwell.engine import effects as engine_effects
+from stepwell.engine.actions import Write
 from stepwell.engine.effects import Register
-from stepwell.engine.records import Record
 from stepwell.engine.waits import run_of
 from stepwell.local.memory_store import MemoryStore
 from stepwell.runtime import worker
 from stepwell.runtime.alarms import Alarms
 from stepwell.runtime.coordinator import Coordinator
-from stepwell.runtime.logbook import Forks, Standing
+from stepwell.runtime.logbook import Standing
+from stepwell.runtime.loop.advance import Advance
+from stepwell.runtime.loop.door import Answer, Door
 from stepwell.runtime.messages import Publish, Wake, to_json
-from stepwell.runtime.perform import Performer
 from stepwell.runtime.ports import Lane, Saved, StatusChange, Waiter
-from stepwell.runtime.worker import Budget, Worker
+from stepwell.runtime.worker import Worker
 from tests.sim.child_mutants import OF_CHILDREN
+from tests.sim.code_mutants import OF_CODE
 from tests.sim.dag_mutants import OF_DAGS
+from tests.sim.doors import OF_WORKERS, before_append
 from tests.sim.fn_mutants import OF_FUNCTIONS
 from tests.sim.fork_mutants import OF_FORKS
 from tests.sim.lock_mutants import OF_LOCKS
 from tests.sim.part_mutants import OF_PARTS
 from tests.sim.undo_mutants import OF_UNDOING
+from tests.sim.version_mutants import OF_DEPLOYS
 from tests.sim.world import stop
 
-_append = Worker._append
+_handle, _put, _settle = Worker.handle, Door.put, Advance.settle
 _publish = Coordinator.publish
 _of_wait = engine_effects._of_wait
-
-
-class _Idle(Performer):
-    """A performer that forgets the effects of records."""
-
-    async def perform(self, at: Standing, by: str, known: Forks | None = None) -> Standing | None:
-        return None
 
 
 @contextmanager
@@ -88,10 +87,17 @@ def event_after_waits() -> Iterator[None]:
         store = self._ports.store
         early = _EarlyWaits(store, list(await store.waiters(publish.event.topic)))
         ports = replace(self._ports, store=early)
-        await _publish(Coordinator(ports, self._logbook, self._performer, self._catalog), publish)
+        await _publish(_with(self, ports=ports), publish)
 
     with mock.patch.object(Coordinator, "publish", publish):
         yield
+
+
+def _with(coordinator: Coordinator, **parts: Any) -> Coordinator:
+    """The coordinator with other parts."""
+    other = copy(coordinator)
+    other.__dict__.update({f"_{name}": part for name, part in parts.items()})
+    return other
 
 
 class _EarlyLog:
@@ -118,7 +124,7 @@ def event_after_log() -> Iterator[None]:
             logbook = _EarlyLog(self._logbook, await self._logbook.load(run_id))  # type: ignore[assignment]
             for _ in range(20):
                 await stop("dawdling")
-        await _publish(Coordinator(self._ports, logbook, self._performer, self._catalog), publish)
+        await _publish(_with(self, logbook=logbook), publish)
 
     with mock.patch.object(Coordinator, "publish", publish):
         yield
@@ -127,7 +133,8 @@ def event_after_log() -> Iterator[None]:
 @contextmanager
 def no_by() -> Iterator[None]:
     """A late or second wake pushes whatever it finds."""
-    with mock.patch.object(worker, "is_stale", return_value=False):
+    never = mock.Mock(return_value=False)
+    with mock.patch.object(worker, "is_stale", never), mock.patch.object(decide, "is_stale", never):
         yield
 
 
@@ -135,11 +142,10 @@ def no_by() -> Iterator[None]:
 def effects_before_append() -> Iterator[None]:
     """What a record demands is done before the record has its slot."""
 
-    async def append(self: Worker, at: Standing, record: Record) -> Standing | None:
-        await self._performer.perform(at.after(record), record.by)
-        return await _append(self, at, record)
+    async def before(advance: Advance, at: Standing, by: str) -> None:
+        await _settle(advance, at, by)
 
-    with mock.patch.object(Worker, "_append", append):
+    with before_append(before):
         yield
 
 
@@ -147,20 +153,27 @@ def effects_before_append() -> Iterator[None]:
 def effects_once() -> Iterator[None]:
     """Only who appends a record performs its effects: a redelivered wake does not repeat them."""
 
-    async def handle(self: Worker, wake: Wake, budget: Budget) -> None:
-        starter = self._performer.children._starter
-        idle = _Idle(self._ports, self._logbook, starter, self._performer.mailbox)
-        first = Worker(self._ports, self._logbook, idle, self._steps, self._jitter)
-        for token in wake.tokens:
-            own = replace(wake, token=token, count=1)
-            at = await self._logbook.load(wake.run_id, token)
-            if at is None or worker.is_stale(at.token, own):
-                continue
-            following = await first._once(at, own, budget, {}, True)
-            while following is not None:
-                following = await self._once(following, own, budget, {}, False)
+    async def settled(self: Advance, at: Standing, by: str, *rest: Any) -> Standing | None:
+        is_first = by.startswith("wake:") and (at.run_id, at.token.id, at.token.slot) not in written
+        return None if is_first else await _settle(self, at, by, *rest)
 
-    with mock.patch.object(Worker, "handle", handle):
+    written: set[tuple[str, str, int]] = set()
+
+    async def put(self: Door, *given: Any, **options: Any) -> Answer:
+        answer = await _put(self, *given, **options)
+        if answer.is_new:
+            written.add((answer.at.run_id, answer.at.token.id, answer.at.token.slot))
+        return answer
+
+    async def handle(self: Worker, *given: Any) -> None:
+        written.clear()
+        await _handle(self, *given)
+
+    with (
+        mock.patch.object(Advance, "settle", settled),
+        mock.patch.object(Door, "put", put),
+        mock.patch.object(Worker, "handle", handle),
+    ):
         yield
 
 
@@ -168,13 +181,15 @@ def effects_once() -> Iterator[None]:
 def terminal_overwritten() -> Iterator[None]:
     """A worker whose slot was taken by an end writes its outcome behind it."""
 
-    async def append(self: Worker, at: Standing, record: Record) -> Standing | None:
-        following = await _append(self, at, record)
-        if following is None:
-            await self._logbook.append(at, replace(record, slot=record.slot + 1))
-        return following
+    async def put(self: Door, at: Standing, given: Any, by: str, *rest: Any, **options: Any) -> Answer:
+        action = self.decide(at, given, by)
+        answer = await _put(self, at, given, by, *rest, **options)
+        if isinstance(given, OF_WORKERS) and isinstance(action, Write) and not answer.is_mine:
+            late = replace(action, record=replace(action.record, slot=action.record.slot + 1))
+            await self._logbook.append(at, late)
+        return answer
 
-    with mock.patch.object(Worker, "_append", append):
+    with mock.patch.object(Door, "put", put):
         yield
 
 
@@ -207,6 +222,7 @@ def early_timer_lost() -> Iterator[None]:
 MUTANTS: dict[str, Callable[[], AbstractContextManager[None]]] = {
     mutant.__name__: mutant
     for mutant in (
+        *OF_CODE,
         *OF_FORKS,
         *OF_FUNCTIONS,
         *OF_DAGS,
@@ -214,6 +230,7 @@ MUTANTS: dict[str, Callable[[], AbstractContextManager[None]]] = {
         *OF_LOCKS,
         *OF_PARTS,
         *OF_UNDOING,
+        *OF_DEPLOYS,
         no_conditional_append,
         wait_after_read,
         event_after_waits,

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 
 from stepwell.engine.records import Arm, Kind, Parked, Record, Resumption
 from stepwell.engine.token import Token
+from stepwell.engine.waits.code import DEPLOYED
 from stepwell.runtime.ports import Event
 from tests.sim.world import World
 
@@ -81,6 +82,8 @@ def is_still_wanted(world: World, token: Token, index: int, event: Event, docume
 def stays(world: World, name: str) -> bool:
     """Whether events of this name are not consumed."""
     settings = world.program.graph.events.get(name)
+    if name == DEPLOYED:
+        return True
     return settings is not None and not settings.consume_on_read
 
 

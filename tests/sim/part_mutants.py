@@ -4,33 +4,55 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from typing import Any
 from unittest import mock
 
+from stepwell.engine import approvals
 from stepwell.engine import fold as engine_fold
-from stepwell.engine.records import Kind, Record, Resumption
-from stepwell.runtime import approvals
+from stepwell.engine.actions import Drop, Write
+from stepwell.engine.inputs import EventOffered, TimerFired
+from stepwell.engine.records import Kind, Record
 from stepwell.runtime.coordinator import Coordinator
 from stepwell.runtime.logbook import Standing
-from stepwell.runtime.mailbox import Mailbox
+from stepwell.runtime.loop.advance import Advance
+from stepwell.runtime.loop.door import Answer, Door
 from stepwell.runtime.messages import Timer
-from stepwell.runtime.ports import Event, Waiter
 
 _fire = Coordinator.fire
-_resume = Coordinator.resume
-_take = Mailbox._take
+_put = Door.put
 
 
 @contextmanager
 def part_gives_up_its_slot() -> Iterator[None]:
     """Who finds the slot taken by another part does not take the next."""
 
-    async def offer(self: Mailbox, at: Standing, waiter: Waiter, event: Event, by: str) -> Any:
-        came = self._came(at, waiter, event) if at.token.waiting_slot == waiter.slot and at.token.parked else None
-        return None if came is None else await _take(self, at, event, came, by)
+    async def behind(self: Door, at: Standing, winner: Any) -> Standing:
+        found = await _behind(self, at, winner)
+        last = found.token.last
+        if last is not None and last.kind is Kind.RECEIVED:
+            raise _GaveUpError(found)
+        return found
 
-    with mock.patch.object(Mailbox, "offer", offer):
+    async def put(self: Door, at: Standing, given: Any, *rest: Any, **options: Any) -> Answer:
+        try:
+            return await _put(self, at, given, *rest, **options)
+        except _GaveUpError as error:
+            if isinstance(given, EventOffered):
+                return Answer(error.at, Drop())
+            return await _put(self, error.at, given, *rest, **options)
+
+    with mock.patch.object(Door, "_behind", behind), mock.patch.object(Door, "put", put):
         yield
+
+
+_behind = Door._behind
+
+
+class _GaveUpError(Exception):
+    def __init__(self, at: Standing) -> None:
+        super().__init__()
+        self.at = at
 
 
 @contextmanager
@@ -50,10 +72,19 @@ def timer_of_one_slot() -> Iterator[None]:
 def timer_sticks_to_its_word() -> Iterator[None]:
     """A timer that finds a part in its slot does not look whether what it came for is still due."""
 
-    async def resume(self: Coordinator, at: Standing, by: str, came: Resumption, *_: Any) -> Record | None:
-        return await _resume(self, at, by, came)
+    async def put(self: Door, at: Standing, given: Any, by: str, *rest: Any, **options: Any) -> Answer:
+        action = self.decide(at, given, by)
+        if not isinstance(given, TimerFired) or not isinstance(action, Write):
+            return await _put(self, at, given, by, *rest, **options)
+        while True:
+            winner = await self._logbook.append(at, action)
+            if winner is None:
+                return Answer(at.after(action.record), action, is_mine=True, is_new=True)
+            if not isinstance(winner, Record) or winner.by == by or winner.kind is not Kind.RECEIVED:
+                return await _put(self, at, given, by, *rest, **options)
+            at, action = at.after(winner), replace(action, record=replace(action.record, slot=winner.slot + 1))
 
-    with mock.patch.object(Coordinator, "resume", resume):
+    with mock.patch.object(Door, "put", put):
         yield
 
 
@@ -61,11 +92,11 @@ def timer_sticks_to_its_word() -> Iterator[None]:
 def part_pushes_nothing() -> Iterator[None]:
     """Who writes a part does not look for more: it leaves that to whoever read before."""
 
-    async def push(self: Coordinator, at: Standing, by: str) -> None:
+    async def push(self: Advance, at: Standing, by: str) -> None:
         if at.token.last is not None and at.token.last.kind is not Kind.RECEIVED:
-            await self.wake(at.wake())
+            await self.wake(at)
 
-    with mock.patch.object(Coordinator, "push", push):
+    with mock.patch.object(Advance, "push", push):
         yield
 
 

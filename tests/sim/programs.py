@@ -90,6 +90,7 @@ class Program:
     voters: tuple[str, ...] = ()  # who approves and rejects, where it matters who
     callees: tuple[Program, ...] = ()  # the workflows that its runs can start
     undoing: Undoing | None = None  # None: no step has a compensation
+    deploys: tuple[tuple[str, int], ...] = ()  # (patch | reload | break | mend, after so many calls)
     race: str = ""  # when the one event is sent that its one wait is for
 
     @property

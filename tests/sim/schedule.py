@@ -4,23 +4,24 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable, Coroutine, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from typing import Any
 from unittest import mock
 
-from stepwell.engine import forks
+from stepwell import limits
 from stepwell.engine.records import ROOT
 from stepwell.engine.table import Phase
 from stepwell.engine.waits import event_topic, run_topic
-from stepwell.errors import EngineFault, NotFound, PortError, UserError
+from stepwell.errors import EngineFault, NewerFormat, NotFound, PortError, UserError
 from stepwell.limits import FORK_CHUNK, PAGE_BRANCHES
-from stepwell.runtime import children, logbook
+from stepwell.runtime import children
 from stepwell.runtime.dispatch import dispatch, give_up, is_exhausted
-from stepwell.runtime.messages import Publish, to_json
+from stepwell.runtime.loop.door import Unlimited
+from stepwell.runtime.messages import Deployed, Publish, to_json
 from stepwell.runtime.ports import Event, Lane
 from stepwell.runtime.service import Start
-from stepwell.runtime.worker import Unlimited
 from tests.sim.child_programs import DEEPEST, make_family
+from tests.sim.code_laws import with_bad_deploys
 from tests.sim.fn_programs import make_durable
 from tests.sim.fork_laws import BrokenLawError
 from tests.sim.fork_programs import make_program
@@ -31,6 +32,7 @@ from tests.sim.programs import Program
 from tests.sim.race_programs import make_race
 from tests.sim.tree import RUN
 from tests.sim.undo_programs import with_compensations
+from tests.sim.versions import Deploy, as_old, two_versions
 from tests.sim.world import START_MS, Actor, Letter, World
 
 _LAW_OF_FAULT = {"gap_in_log": 1, "illegal_transition": 2}
@@ -38,6 +40,7 @@ MOST_CALLS = 150_000
 CALM_AFTER_CALLS = 2_000  # a world that never calms proves nothing about its end
 MOST_ACTORS = 5
 BURSTS = (1, 2, 4, 8, 16, 32, 64)  # calls that one actor makes before another has its turn
+DEPLOYS_FROM = 6_000_000_000  # seeds from here on are of old and new code over one store
 RACES_FROM = 5_000_000_000  # seeds from here on are of one event against one wait
 DURABLE_FROM = 4_000_000_000  # seeds from here on are of durable functions
 LOCKED_FROM = 3_000_000_000  # seeds from here on are of programs that want the same locks
@@ -46,7 +49,7 @@ FAMILIES = 1_000_000_000  # seeds from here on are of programs with child runs
 EARLY_MS = 60_000  # a one-time schedule is exact to the minute
 
 
-class _HandsOver:
+class _HandsOver(Unlimited):
     """A worker whose time is now and then too short for another step."""
 
     def __init__(self, world: World) -> None:
@@ -67,16 +70,24 @@ _MAKERS = (  # by the first of their seeds
 
 
 def program_of(seed: int) -> Program:
+    if seed >= DEPLOYS_FROM:
+        number, family = divmod(seed - DEPLOYS_FROM, len(_DEPLOYED))
+        return program_of(_DEPLOYED[family] + number)
     make = next(maker for first, maker in _MAKERS if seed >= first)
     program = make(random.Random(f"program {seed}"))
-    return with_compensations(program, random.Random(f"compensations {seed}")) if seed < FAMILIES else program
+    program = with_compensations(program, random.Random(f"compensations {seed}")) if seed < FAMILIES else program
+    return program if program.deploys else with_bad_deploys(program, random.Random(f"deploys {seed}"))
+
+
+_DEPLOYED = (0, FAMILIES, PARTS_FROM, LOCKED_FROM, DURABLE_FROM)
 
 
 def run_schedule(seed: int, tell: Callable[[str], None] | None = None) -> str | None:
     """None when every law held, else which one did not and how."""
     program = program_of(seed)
-    with _limits(program):
-        return _run(World(seed, program, tell))
+    with _limits(program), two_versions() if seed >= DEPLOYS_FROM else nullcontext():
+        deploy = Deploy(random.Random(f"deploy {seed}")) if seed >= DEPLOYS_FROM else None
+        return _run(World(seed, program, tell, deploy))
 
 
 @contextmanager
@@ -84,9 +95,8 @@ def _limits(program: Program) -> Iterator[None]:
     """Pages and chunks small enough that a few branches make several of them."""
     chunk = program.chunk or FORK_CHUNK
     with (
-        mock.patch.object(forks, "PAGE_BRANCHES", program.page or PAGE_BRANCHES),
-        mock.patch.object(forks, "FORK_CHUNK", chunk),
-        mock.patch.object(logbook, "FORK_CHUNK", chunk),
+        mock.patch.object(limits, "PAGE_BRANCHES", program.page or PAGE_BRANCHES),
+        mock.patch.object(limits, "FORK_CHUNK", chunk),
         mock.patch.object(children, "CHILD_DEPTH", DEEPEST),
     ):
         yield
@@ -141,13 +151,16 @@ def _play(world: World) -> None:
 
 def _maybe_deploy(world: World) -> None:
     """Other code, or none that can be imported, from this call on."""
-    for act, at_call in getattr(world.program, "deploys", ()):
+    for act, at_call in world.program.deploys:
         if at_call == world.calls - 1:
             world.say(f"deploys: {act}")
             code = world.processes.code
             code.version = 2 if act == "patch" else code.version
             code.is_broken = act == "break" or (code.is_broken and act != "mend")
             world.processes.reload()
+            if act != "break":
+                world.mended_at = world.written
+                world.post(Letter(str(Lane.RESUME), to_json(Deployed(f"d{world.calls}")), world.now_ms))
 
 
 def _whose_turn(world: World) -> Actor:
@@ -196,8 +209,10 @@ def _deliver(world: World, letter: Letter) -> None:
     letter.deliveries += 1
     name = f"{letter.kind[0]}{letter.number}.{letter.deliveries}"
     skew_ms = rng.randint(-world.chances.skew_ms, world.chances.skew_ms)
-    world.actors.append(Actor(name, letter, _work(world, letter), skew_ms, worker=world.fate.randrange(60)))
-    world.say(f"{name}: takes {letter}")
+    is_old = world.deploy is not None and world.deploy.takes_old(world.calls)
+    worker = world.fate.randrange(60) + 100 * is_old
+    world.actors.append(Actor(name, letter, _work(world, letter), skew_ms, worker=worker, is_old=is_old))
+    world.say(f"{name}: takes {letter}{' with old code' if is_old else ''}")
 
 
 def _move(world: World, actor: Actor) -> None:
@@ -212,7 +227,8 @@ def _move(world: World, actor: Actor) -> None:
         return
     fails = not calm and actor.at != "start" and not actor.at.startswith("step") and rng.random() < world.chances.error
     try:
-        actor.at = actor.coroutine.send(None if actor.at == "start" else fails)
+        given = None if actor.at == "start" else fails
+        actor.at = as_old(actor.coroutine.send, given) if actor.is_old else actor.coroutine.send(given)
         world.say(f"{actor.name}: {actor.at}")
     except StopIteration:
         world.actors.remove(actor)
@@ -274,7 +290,7 @@ def _one_that_asks(world: World) -> str:
 
 def _is_undone(world: World) -> bool:
     root = world.logs.look().tokens.get(ROOT)
-    return root is not None and root.phase is Phase.COMPENSATING
+    return root is not None and root.phase in {Phase.COMPENSATING, Phase.WAITING_TO_COMPENSATE}
 
 
 async def _call(world: World, operation: str, body: Mapping[str, Any], run_id: str = RUN) -> None:
@@ -297,6 +313,8 @@ async def _call(world: World, operation: str, body: Mapping[str, Any], run_id: s
         answer = refusal.code
     except UserError as refusal:
         answer = refusal.code
+    except NewerFormat as newer:
+        raise PortError("newer code is needed: try again") from newer
     world.say(f"        {operation}: {answer if isinstance(answer, str | bool) else 'done'}")
     world.seen.answered.append(f"{operation}: {answer}")
     if was_undone and _is_undone(world):

@@ -10,6 +10,7 @@ from stepwell.engine.fold import fold
 from stepwell.engine.records import ROOT, Fork, Group, Kind, Record, Status
 from stepwell.engine.token import Token
 from stepwell.local.memory_store import MemoryStore
+from tests.sim.versions import as_seen
 
 RUN = "run_sim"
 
@@ -89,7 +90,7 @@ class Logs:
                 continue
             known = self.records.get(token, [])
             if len(known) != len(log.slots):
-                new = [decode_record(saved.body) for saved in log.after(len(known) - 1, None)]
+                new = [as_seen(decode_record, saved.body) for saved in log.after(len(known) - 1, None)]
                 self.tokens[token] = fold(new, self.tokens.get(token, Token(token)))
                 self.records[token] = known + new
         return self

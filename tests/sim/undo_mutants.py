@@ -8,7 +8,6 @@ from dataclasses import replace
 from typing import Any
 from unittest import mock
 
-from stepwell.definition.graph import Graph
 from stepwell.engine import attempts, compensation
 from stepwell.engine.actions import RunStep
 from stepwell.engine.names import Moment, Undo
@@ -29,7 +28,7 @@ _input_of, _undo_next, _undone = compensation._input_of, compensation.undo_next,
 def undone_by_log() -> Iterator[None]:
     """One token after the other is undone, whatever followed from what."""
 
-    def newest_first(graph: Graph, found: Iterable[Undo]) -> tuple[Undo, ...]:
+    def newest_first(found: Iterable[Undo]) -> tuple[Undo, ...]:
         return tuple(sorted(found, key=lambda one: (one.token, one.slot), reverse=True))
 
     with mock.patch.object(rollback, "newest_first", newest_first):
@@ -40,7 +39,7 @@ def undone_by_log() -> Iterator[None]:
 def undone_by_clock() -> Iterator[None]:
     """Of two commits of one millisecond, either may be undone first."""
 
-    def newest_first(graph: Graph, found: Iterable[Undo]) -> tuple[Undo, ...]:
+    def newest_first(found: Iterable[Undo]) -> tuple[Undo, ...]:
         return tuple(sorted(found, key=lambda one: -one.at_ms))
 
     with mock.patch.object(rollback, "newest_first", newest_first):
@@ -50,7 +49,7 @@ def undone_by_clock() -> Iterator[None]:
 @contextmanager
 def undone_as_written() -> Iterator[None]:
     """Of a DAG's steps that end in one millisecond, the last in the definition is undone first."""
-    with mock.patch.object(compensation, "_ranks", return_value={}):
+    with mock.patch.object(rollback, "causal_order", lambda fork: range(fork.width)):
         yield
 
 

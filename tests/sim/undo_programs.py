@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 from dataclasses import dataclass, field, replace
 
+from stepwell.definition.dag import start_node
 from stepwell.definition.graph import FanIn, Graph, Node, Retry, Rule, Step
 from tests.sim.dag_programs import known_to
 from tests.sim.fork_programs import items
@@ -114,8 +115,8 @@ def _saga_step(name: str) -> Node:
 
 
 def _saga_graph(nodes: dict[str, Node], start: str, dag: dict[str, tuple[str, ...]]) -> Graph:
-    return Graph("sim", "sha256:sim", "steps" if dag else "nodes", start, nodes, {}, failure_policy="compensate",
-                 compensate_on=frozenset({"cancel"}), dag=dag)  # fmt: skip
+    return Graph("sim", "sha256:sim", "steps" if dag else "nodes", start, nodes | (start_node(dag) if dag else {}), {},
+                 failure_policy="compensate", compensate_on=frozenset({"cancel"}))  # fmt: skip
 
 
 def _saga_fork(rng: random.Random, nodes: dict[str, Node]) -> Graph:

@@ -25,10 +25,12 @@ from stepwell.runtime.catalog import Catalog
 from stepwell.runtime.logbook import Logbook, Standing
 from stepwell.runtime.messages import Publish, from_json, to_json
 from stepwell.runtime.ports import Consumed, Event, Lane, Ports
+from tests.sim.fn_code import CANNOT_IMPORT
 from tests.sim.fn_programs import workers_of
 from tests.sim.programs import SUFFIX, Program, expression
 from tests.sim.race_programs import LAST_CALL
 from tests.sim.tree import RUN, Logs
+from tests.sim.versions import Deploy
 
 _REGISTERING = frozenset({"append", "change_status", "pending_events", "put_waiter"})  # the calls of a new wait
 START_MS = 1_700_000_000_000
@@ -50,6 +52,7 @@ class Letter:
     at_ms: int = 0
     deliveries: int = 0
     number: int = 0
+    is_left: bool = False  # to newer code, by old code that took it
 
     def __str__(self) -> str:
         inner = {key: value for key, value in self.body.items() if key not in {"type", "run_id", "payload"}}
@@ -69,6 +72,7 @@ class Actor:
     """(run, token) -> how many of its records this actor saw, of a page"""
     worker: int = 0  # the process where it works
     undid: Any = None  # the compensation that it ran last: the call, and whether it did what it should
+    is_old: bool = False  # its code is that of before a deploy
 
 
 @dataclass
@@ -110,7 +114,9 @@ class Seen:
 class World:
     """Everything that one schedule has: the engine under test, and what surrounds it."""
 
-    def __init__(self, seed: int, program: Program, tell: Callable[[str], None] | None = None) -> None:
+    def __init__(
+        self, seed: int, program: Program, tell: Callable[[str], None] | None = None, deploy: Deploy | None = None
+    ) -> None:
         self.rng = random.Random(seed)
         self.run_id, self.program, self.tell = RUN, program, tell
         self.main = program  # of the run that is started, whichever run this world is seen by
@@ -124,6 +130,7 @@ class World:
         self.current: Actor | None = None
         self.turns_left = 0
         self.calls = self.sent = self.tempted = self.written = 0
+        self.mended_at = 0  # records of the world, when code was last deployed that can be imported
         self.seen_of: dict[str, Seen] = defaultdict(Seen)
         self.seen = self.seen_of[RUN]
         self.chances = self._chances()
@@ -134,7 +141,14 @@ class World:
         self.warm = FORKS_KEPT if seed % 2 else 0  # one process that keeps what it has read, or many that are cold
         self.processes = workers_of(program)
         self.fate = random.Random(f"processes {seed}")  # of its own: who works on what changes nothing else
-        self.parts = self._assemble()
+        self.deploy = deploy
+        self._new = self._assemble()
+        self._old = self._assemble() if deploy else self._new  # processes of their own, which keep what they have read
+
+    @property
+    def parts(self) -> Assembly:
+        """The code of whoever is at work."""
+        return self._old if self.current and self.current.is_old else self._new
 
     def _chances(self) -> Chances:
         rng = self.rng
@@ -318,7 +332,8 @@ class _Queue:
 
     async def send(self, lane: Lane, message: Mapping[str, Any], at_ms: int = 0) -> None:
         async def put() -> None:
-            self._world.post(Letter(str(lane), message, at_ms or self._world.now_ms))
+            taken = self._world.current.letter.body if self._world.current else None
+            self._world.post(Letter(str(lane), message, at_ms or self._world.now_ms, is_left=message is taken))
 
         await self._world.call(f"send {lane}", put)
 
@@ -364,7 +379,8 @@ class _Steps:
         return await world.processes.asked(at, logbook, worker)
 
     def policy(self, step: Any) -> Any:
-        return self._world.program.policy(step)  # no program has one of its own
+        policy = self._world.program.policy(step)  # no program has one of its own
+        return replace(policy, stuck=CANNOT_IMPORT) if self._world.processes.code.is_broken else policy
 
     async def run(self, call: Any) -> Outcome:
         world = self._world
@@ -373,6 +389,8 @@ class _Steps:
         actor = world.current
         message = from_json(actor.letter.body).id if actor else ""
         seen, program = world.seen_of[call.run_id], world.programs[call.workflow]
+        if world.processes.code.is_broken:
+            return Outcome(failure=CANNOT_IMPORT, is_stuck=True)
         if call.node.endswith(SUFFIX):
             seen.undo_ran.setdefault((call.key, call.node, call.attempt), set()).add(message)
         else:

@@ -21,6 +21,9 @@ def hand_over(ctx, hours=1):
 
 def undo(ctx):
     return ctx.callback_url("1h")
+
+def refuse():
+    raise ValueError("no")
 """
 PRINT = """
 workflow: print
@@ -35,7 +38,7 @@ workflow: undone
 failure_policy: compensate
 timeline:
   - {name: labels, run: python:printing.hand_over, compensate: {run: python:printing.undo}}
-  - {name: stop, run: python:printing.nothing}
+  - {name: stop, run: python:printing.refuse}
 """
 VOTE = "workflow: vote\ntimeline: [{name: ok, wait: {for: approval, approvers: {need: 2, of: [ana, leo]}}}]"
 

@@ -33,7 +33,8 @@ class ChildView(TypedDict):
 
 def child_views(at: Standing, statuses: Statuses) -> list[ChildView]:
     """Returns the children of this token's steps and of a DAG's steps."""
-    return [one for token in (at.token, *at.dag) for one in children_of(at, token, statuses)]
+    members = at.branches if at.graph.dag else ()
+    return [one for token in (at.token, *members) for one in children_of(at, token, statuses)]
 
 
 def children_of(at: Standing, token: Token, statuses: Statuses) -> Iterator[ChildView]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
-from stepwell.engine.dag import view_of
+from stepwell.engine.needs import view_of
 from stepwell.engine.records import Status
 from stepwell.engine.token import StepView, Token
 from stepwell.runtime.logbook import Standing
@@ -16,14 +16,14 @@ _AT_WORK = frozenset({"running", "waiting"})
 
 def step_views(at: Standing) -> dict[str, StepView]:
     """Returns a DAG's steps in the order of the definition; `pending` steps have not begun, or never will."""
-    tokens = dict(zip(at.graph.dag, at.dag, strict=False))  # empty before the run has begun
+    tokens = dict(zip(at.graph.dag, at.branches, strict=False))  # empty before the run has begun
     return {name: _view(at, name, tokens) for name in at.graph.dag}
 
 
 def live_steps(at: Standing) -> list[Token]:
     """Returns the tokens of the steps that run or wait."""
     views = step_views(at)
-    return [one for name, one in zip(at.graph.dag, at.dag, strict=True) if views[name].status in _AT_WORK]
+    return [one for name, one in zip(at.graph.dag, at.branches, strict=True) if views[name].status in _AT_WORK]
 
 
 def at_work(views: Mapping[str, StepView]) -> list[str]:

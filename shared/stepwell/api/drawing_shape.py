@@ -9,9 +9,9 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import TypeAlias
 
-from stepwell.definition.durations import show_duration
-from stepwell.definition.graph import END, Call, Expression, Graph, Json, Node, Rule, Wait
+from stepwell.definition.graph import END, Call, Expression, Graph, Json, Node, Rule
 from stepwell.engine.children import DETACHED
+from stepwell.engine.waits.kind import kind_named
 
 LABEL_CHARACTERS = 38  # of a condition on a line; longer ones are cut and shown whole in the tooltip
 LABEL_LINES = 3
@@ -74,21 +74,16 @@ class Picture:
     lines: tuple[Line, ...]
 
 
-def shown_nodes(graph: Graph) -> Mapping[str, Node]:
-    """Draws a durable function as one node, because its operations are not known in advance."""
-    return {graph.start: graph.nodes[graph.start]} if graph.function else graph.nodes
-
-
 def picture(graph: Graph, states: Mapping[str, str]) -> Picture:
     """Computes the picture. `passed` (a node without code) looks completed; an unknown status looks unvisited."""
-    ids = {name: f"n{index}" for index, name in enumerate(shown_nodes(graph))}
-    nodes = [_node_shape(node, ids[name], states.get(name, "")) for name, node in shown_nodes(graph).items()]
+    ids = {name: f"n{index}" for index, name in enumerate(graph.shown)}
+    nodes = [_node_shape(node, ids[name], states.get(name, "")) for name, node in graph.shown.items()]
     failures: dict[_Ends, Shape] = {}
     if graph.dag:
         lines = list(_dag_lines(graph.dag, ids))
     else:
         lines = [Line(_START_ID, ids[graph.start])]
-        for name, node in shown_nodes(graph).items():
+        for name, node in graph.shown.items():
             lines.extend(_merged(_node_lines(node, ids[name], ids, failures)))
     ends = [Shape(_END_ID, "end", "end")] if any(line.target == _END_ID for line in lines) else []
     shapes = (Shape(_START_ID, "start", "start"), *nodes, *failures.values(), *ends)
@@ -127,7 +122,7 @@ def _node_shape(node: Node, shape_id: str, status: str) -> Shape:
     known = "completed" if status == "passed" else status if status in STATUSES else ""
     kind, what = "route", ""
     if node.wait is not None:
-        kind, what = "wait", _wait_words(node.wait)
+        kind, what = "wait", kind_named(node.wait.kind).words(node.wait)
     elif node.call is not None:
         kind, what = "call", _call_words(node.call)
     elif node.step is not None and node.step.run.startswith(DETACHED):
@@ -149,17 +144,6 @@ def _call_words(call: Call) -> str:
         return f"workflow: {call.children[0].workflow}"
     names = ", ".join(dict.fromkeys(child.workflow for child in call.children))
     return f"{len(call.children)} child runs: {names}"
-
-
-def _wait_words(wait: Wait) -> str:
-    if wait.kind == "any":
-        return "first of " + ", ".join(_wait_words(arm) for arm in wait.arms)
-    what = f"event {wait.event}" if wait.kind == "event" and wait.event else wait.kind
-    if wait.timeout is not None:
-        return f"{what} {wait.timeout.text}"
-    if wait.timeout_ms is None:
-        return what
-    return f"{what}{' ' if wait.kind in {'delay', 'sleep'} else ', at most '}{show_duration(wait.timeout_ms)}"
 
 
 def _dag_lines(dag: Mapping[str, tuple[str, ...]], ids: Mapping[str, str]) -> Iterator[Line]:

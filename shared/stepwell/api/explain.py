@@ -23,10 +23,11 @@ from stepwell.api.states import (
 )
 from stepwell.definition.graph import Json
 from stepwell.engine.entries import Entry, entry_json
-from stepwell.engine.journal import CODE
 from stepwell.engine.names import iso
 from stepwell.engine.records import TERMINAL, Arm, Fork, Parked, RetryAt, Status
+from stepwell.engine.table import Phase
 from stepwell.engine.token import Token
+from stepwell.engine.waits import kind as waits
 from stepwell.engine.writing import deadline_ms
 from stepwell.runtime.logbook import Standing
 
@@ -136,7 +137,7 @@ def _forked(at: Standing, fork: Fork, now_ms: int, statuses: Statuses) -> _Why:
 def _dag(at: Standing, now_ms: int, statuses: Statuses) -> _Why:
     """Explains a DAG by the waits of its steps."""
     since_ms = at.token.last.at_ms if at.token.last else 0
-    whys = _waits(at, [one for one in at.dag if is_parked(one)], now_ms, statuses)
+    whys = _waits(at, [one for one in at.branches if is_parked(one)], now_ms, statuses)
     at_work = current_steps(at)
     in_queue = len(at_work) > len(whys)
     texts = [f"{progress(at)} of its steps have ended; at work: {', '.join(at_work)}.", *(why.text for why in whys)]
@@ -162,6 +163,9 @@ def _compensating(at: Standing, now_ms: int) -> _Why:
         text += f" Attempt {token.attempt + 1} of the compensation of {last.node} is due at {iso(retry.at_ms)}"
         timer = Waker(what="timer", at=iso(retry.at_ms), detail="the backoff of its retry ends")
         return _Why(f"{text} after {failure.type}: {failure.message}.", (timer,), since_ms, retry_ms=retry.at_ms)
+    if token.phase is Phase.WAITING_TO_COMPENSATE and is_parked(token) and token.parked is not None:
+        stuck = _parked(at, token.parked, now_ms, {})
+        return replace(stuck, text=f"{text} {stuck.text}")
     next_one = f" Next is the compensation of {left[0].node}." if left else ""
     return _Why(text + next_one, (_QUEUE,), since_ms, in_queue=True)
 
@@ -184,12 +188,12 @@ _QUEUE = Waker(what="queue", at=None, detail="its wake is in the queue or with a
 
 
 def _parked(at: Standing, parked: Parked, now_ms: int, statuses: Statuses) -> _Why:
-    if parked.locks:
-        return _in_line(at, parked)
+    reason = waits.kind_named(parked.kind).reason(parked, at.token.node, at.run_id)
+    if reason is not None:
+        wakers = [_waker(one) for one in reason.wakers] or [_QUEUE]
+        return _Why(reason.text, tuple(wakers), parked.since_ms, parked.kind)
     children = waited_for(at, at.token, statuses)
     wakers = [*(waker for arm in parked.arms for waker in _of_arm(at, arm)), *_of_children(children)]
-    if parked.kind == CODE:
-        return _stuck(at, parked, now_ms)
     text = f"It waits at {at.token.node} for {_what(parked, children)} since {iso(parked.since_ms)}"
     if parked.until_ms is not None:
         ends = "the wait times out" if parked.timer_arm is None else "the time it waits for is over"
@@ -199,33 +203,6 @@ def _parked(at: Standing, parked: Parked, now_ms: int, statuses: Statuses) -> _W
     if not wakers:
         text += "; nothing can wake it, which is a defect of Stepwell"
     return _Why(text + ".", tuple(wakers), parked.since_ms, parked.kind)
-
-
-def _in_line(at: Standing, parked: Parked) -> _Why:
-    """Explains a wait for a lock: its name and owner, if it has one at the moment."""
-    lock, owner, ahead = (parked.data.get(name) for name in ("lock", "owner", "ahead"))
-    where = f" at {at.token.node}" if at.token.node else ""
-    since = f"since {iso(parked.since_ms)}"
-    if lock is None:
-        text = f"It waits{where} {since} for {' and '.join(parked.locks)}, which it is about to get."
-        return _Why(text, (_QUEUE,), parked.since_ms, parked.kind)
-    others = f", with {ahead - 1} more in front of it" if ahead > 1 else ""
-    text = f"It waits{where} {since} for the lock {lock}, which {owner} has{others}."
-    waker = Waker(what="lock", at=None, detail=f"GET /runs/{owner}/explain shows the state of that run")
-    return _Why(text, (waker,), parked.since_ms, parked.kind)
-
-
-def _stuck(at: Standing, parked: Parked, now_ms: int) -> _Why:
-    """Explains a durable function that cannot continue with the deployed code, and what makes it try again."""
-    error = parked.data if isinstance(parked.data, dict) else {}
-    until_ms = parked.until_ms or now_ms
-    text = f"It cannot continue with the deployed code: {error.get('type')}: {error.get('message')}."
-    event = f'POST /runs/{at.run_id}/events with {{"name": "code.deployed"}}, after the deployment'
-    wakers = (
-        Waker(what="timer", at=iso(until_ms), detail="it retries by itself"),
-        Waker(what="event", at=None, detail=event),
-    )
-    return _Why(f"{text} Nothing is lost: fix the code and deploy it.", wakers, parked.since_ms, parked.kind)
 
 
 def _what(parked: Parked, children: Sequence[ChildView]) -> str:
@@ -255,18 +232,10 @@ def _has_ended(child: ChildView) -> bool:
 
 
 def _of_arm(at: Standing, arm: Arm) -> list[Waker]:
-    if arm.kind == "approval":
-        branch = at.token.node if at.graph.dag else at.token.id
-        where = f' with "wait": "{branch}"' if at.token.branch is not None else ""
-        detail = f"POST /runs/{at.run_id}/approve or /reject{where} by the approver"
-        return [Waker(what="call", at=None, detail=detail)]
-    if arm.kind == "callback":
-        return [Waker(what="call", at=None, detail="a POST to the callback's URL")]
-    wakers = []
-    for topic in arm.topics:
-        whom = f"sent to this run (POST /runs/{at.run_id}/events)" if topic.key.startswith("@") else "sent to anybody"
-        if topic.key.startswith("="):
-            whom = f"with key {topic.key[1:]!r}"
-        match = f" that satisfies {arm.match}" if arm.match else ""
-        wakers.append(Waker(what="event", at=None, detail=f"an event {topic.name} {whom}{match}"))
-    return wakers
+    name = at.token.node if at.graph.dag else at.token.id
+    branch = name if at.token.branch is not None else ""
+    return [_waker(one) for one in waits.kind_named(arm.kind).wakers(arm, at.run_id, branch)]
+
+
+def _waker(one: waits.Waker) -> Waker:
+    return Waker(what=one.what, at=None if one.at_ms is None else iso(one.at_ms), detail=one.detail)

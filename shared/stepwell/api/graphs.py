@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing_extensions import TypedDict
 
 from stepwell.api.dags import step_views
-from stepwell.api.drawing_shape import shown_nodes
 from stepwell.api.rollbacks import undone_steps
 from stepwell.api.states import current_steps, is_parked, left_to_undo, live_tokens, status_of
 from stepwell.definition.graph import END, Graph, Json, Node, Rule
@@ -80,7 +79,7 @@ def workflow_summary(graph: Graph) -> WorkflowSummary:
         version=graph.version,
         format=graph.format,
         description=graph.description,
-        nodes=len(shown_nodes(graph)),
+        nodes=len(graph.shown),
         links={"self": f"/workflows/{graph.name}", "runs": f"/runs?workflow={graph.name}"},
     )
 
@@ -101,7 +100,7 @@ def graph_view(graph: Graph) -> GraphView:
     """
     return GraphView(
         start=graph.start,
-        nodes=[_node(graph, node) for node in shown_nodes(graph).values()],
+        nodes=[_node(graph, node) for node in graph.shown.values()],
         edges=[
             *(_edge(node, rule) for node in graph.nodes.values() for rule in node.rules),
             *(_dependency(name, at, one) for name, needs in graph.dag.items() for at, one in enumerate(needs)),

@@ -9,7 +9,8 @@ from http import HTTPStatus
 
 from stepwell.api.exchange import Answer
 from stepwell.definition.graph import Json
-from stepwell.errors import Conflict, InvalidInput, NotFound, PortError, UserError
+from stepwell.errors import Conflict, InvalidInput, NewerFormat, NotFound, PortError, UserError
+from stepwell.limits import NEWER_FORMAT_MS, SECOND_MS
 
 log = logging.getLogger("stepwell.api")
 
@@ -38,6 +39,11 @@ def problem_answer(error: Exception) -> Answer:
     """Builds the answer for any exception. Logs errors that are not the caller's fault; defects get an id."""
     if isinstance(error, UserError):
         return refused(error)
+    if isinstance(error, NewerFormat):
+        log.warning("%s: %s", error.code, error)
+        return problem(503, error.code, "a newer version of Stepwell wrote what this needs; what was asked may be done",
+                       hint="send the same again in a while: a deploy is under way, or was rolled back",
+                       headers={"Retry-After": str(NEWER_FORMAT_MS // SECOND_MS)})  # fmt: skip
     if isinstance(error, PortError):
         log.warning("%s: %s", error.code, error)
         if error.code in SECRET_CODES:  # only the log names the secret, because webhook callers may be anybody

@@ -8,7 +8,7 @@ from __future__ import annotations
 import functools
 import json
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Awaitable, Callable, Iterable
 from typing import Any
 from urllib.parse import unquote
 
@@ -45,7 +45,7 @@ _encode = json.JSONEncoder(separators=(",", ":"), ensure_ascii=False).encode
 class Resolver(APIGatewayHttpResolver):
     """A resolver that keeps the current event per instance.
 
-    Powertools keeps it in a class attribute; the dev server answers in many threads, with a resolver for each.
+    Powertools keeps it in a class attribute; the dev server answers many calls at once, with a resolver for each.
     """
 
     def __init__(self) -> None:
@@ -57,16 +57,20 @@ class Resolver(APIGatewayHttpResolver):
         return APIGatewayProxyEventV2(self._event)
 
     def resolve(self, event: Any, context: Any) -> dict[str, Any]:
+        return run_now(self.resolve_async(event, context))
+
+    async def resolve_async(self, event: Any, context: Any) -> dict[str, Any]:
+        """Answers an event; suspends where the clock's `sleep_ms` does."""
         self._event = event
-        return super().resolve(event, context)
+        return await super().resolve_async(event, context)
 
 
-def create_app(parts: Assembly, more: Iterable[Route] = ()) -> APIGatewayHttpResolver:
+def create_app(parts: Assembly, more: Iterable[Route] = ()) -> Resolver:
     """Builds the whole API over these parts, for the Lambda handler and the dev server."""
     return app_of(parts, (*ROUTES, *more))
 
 
-def app_of(parts: Assembly, routes: tuple[Route, ...]) -> APIGatewayHttpResolver:
+def app_of(parts: Assembly, routes: tuple[Route, ...]) -> Resolver:
     """Builds a resolver for these routes and their document only."""
     app = Resolver()
     table = [*routes, _openapi_route(routes)]
@@ -79,8 +83,8 @@ def app_of(parts: Assembly, routes: tuple[Route, ...]) -> APIGatewayHttpResolver
     return app
 
 
-def _endpoint(app: Resolver, parts: Assembly, route: Route) -> Callable[..., Response[str]]:
-    def endpoint(**path: str) -> Response[str]:
+def _endpoint(app: Resolver, parts: Assembly, route: Route) -> Callable[..., Awaitable[Response[str]]]:
+    async def endpoint(**path: str) -> Response[str]:
         event = app.current_event
         try:
             call = Call(
@@ -91,16 +95,12 @@ def _endpoint(app: Resolver, parts: Assembly, route: Route) -> Callable[..., Res
                 body_bytes(event.raw_event.get("body"), bool(event.raw_event.get("isBase64Encoded"))),
                 identity_of(event.raw_event),
             )
-            answer = run_now(_handled(call, route))
+            answer = await route.handle(call)
         except Exception as error:  # the last resort: logs the error and answers with a problem
             answer = problem_answer(error)
         return _response(answer, event.http_method)
 
     return endpoint
-
-
-async def _handled(call: Call, route: Route) -> Answer:
-    return await route.handle(call)
 
 
 def _no_route(app: Resolver, patterns: list[tuple[re.Pattern[str], str]], error: NotFoundError) -> Response[str]:

@@ -59,15 +59,17 @@ def live_tokens(at: Standing) -> list[Token]:
     A branch that has not begun is not live.
     """
     fork = fork_at(at.token)
+    if at.token.phase is Phase.WAITING_TO_COMPENSATE:
+        return [at.token]
     if at.token.ended or at.token.undoing is not None:
         return []
-    if at.graph.dag and at.dag:
+    if at.graph.dag and at.branches:
         return live_steps(at)
     if fork is None or not at.branches:
         return [at.token]
     ended = {index for index, one in enumerate(at.branches) if one.ended}
     return [one for index, one in enumerate(at.branches)
-            if not one.ended and ended.issuperset(awaited(fork, {}, index))]  # fmt: skip
+            if not one.ended and ended.issuperset(awaited(fork, index))]  # fmt: skip
 
 
 def _due_ms(token: Token) -> float:
@@ -95,7 +97,7 @@ _AT_WORK = frozenset({"running", "waiting"})
 
 def progress(at: Standing) -> str:
     """`done/all`: entries of a timeline before the current one, ended steps of a DAG, else nodes that were left."""
-    token, names = at.token, list(at.graph.nodes)
+    token, names = at.token, list(at.graph.shown)
     if at.graph.function:  # the total is unknown, so count the operations that have begun
         views = token.steps.values()
         return f"{sum(view.status not in _AT_WORK for view in views)}/{len(views)}"

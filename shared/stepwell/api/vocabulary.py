@@ -7,25 +7,26 @@ from typing import Any
 from stepwell.api.requests import VOCABULARIES
 from stepwell.api.views import RunView
 from stepwell.definition.graph import END
-from stepwell.engine.agents import HISTORY
 from stepwell.engine.records import Status
+from stepwell.engine.results import HISTORY
+from stepwell.engine.table import Phase
+from stepwell.engine.waits.children import AGENT
+from stepwell.engine.waits.kind import kind_named
 from stepwell.errors import InvalidInput
 from stepwell.runtime.logbook import Standing
 
 SAME = "*"  # the phase itself
 
-# The kind of wait decides about `waiting`; `rest` is the last column. Only the dag format has `idle`.
+# For a waiting run, the row is the phase that its kind of wait parks in. Only the dag format has `idle`.
 _TABLE = """
 status                timeline                  agent      session    dag
 idle                  idle                      idle       idle       idle
 pending               initializing              PENDING    Running    queued
 running               *                         RUNNING    Running    executing
-waiting.delay         sleeping                  WAITING    Suspended  executing
-waiting.sleep         sleeping                  WAITING    Suspended  executing
-waiting.approval      waiting_for_approval      WAITING    Suspended  blocked
-waiting.children      waiting_for_subworkflows  WAITING    Suspended  executing
-waiting.agent         waiting_for_subworkflows  WAITING    Suspended  executing
-waiting.rest          executing_step            WAITING    Suspended  blocked
+sleeping              sleeping                  WAITING    Suspended  executing
+waiting_for_approval  waiting_for_approval      WAITING    Suspended  blocked
+waiting_for_children  waiting_for_subworkflows  WAITING    Suspended  executing
+waiting               executing_step            WAITING    Suspended  blocked
 paused                *                         RUNNING    Suspended  blocked
 compensating          executing_step            RUNNING    Running    compensating
 completed             completed                 COMPLETED  Succeeded  completed
@@ -55,10 +56,14 @@ def in_words_of(vocabulary: str, view: RunView, at: Standing) -> dict[str, Any]:
 
 
 def _row_of(view: RunView) -> str:
-    if view["status"] != Status.WAITING.value:
-        return view["status"]
-    row = f"waiting.{view['waiting_for']}"
-    return row if (row, VOCABULARIES[0]) in WORDS else "waiting.rest"
+    phase = _parked_in(view)
+    is_row = view["status"] == Status.WAITING.value and (phase, VOCABULARIES[0]) in WORDS
+    return phase if is_row else view["status"]
+
+
+def _parked_in(view: RunView) -> str:
+    """Returns the phase of the waiting token that the view shows; "" if no token waits."""
+    return kind_named(view["waiting_for"]).phase.value if view["waiting_for"] else ""
 
 
 def _agent(view: RunView, at: Standing) -> dict[str, Any]:
@@ -67,7 +72,7 @@ def _agent(view: RunView, at: Standing) -> dict[str, Any]:
     given = view["input"] if isinstance(view["input"], dict) else {}
     variables = {**given, **view["state"]}
     return {
-        "waitingFor": "agent" if view["waiting_for"] == "children" else view["waiting_for"],
+        "waitingFor": AGENT.name if _parked_in(view) == Phase.WAITING_FOR_CHILDREN else view["waiting_for"],
         "waitingUntil": view["waiting_until"],
         "waitingData": view["waiting_data"],
         "currentActionId": next(iter(view["current_steps"]), None),

@@ -11,10 +11,11 @@ from typing import TYPE_CHECKING
 from typing_extensions import TypedDict
 
 from stepwell.definition.graph import Json
+from stepwell.definition.wait_schemas import SCHEMAS
+from stepwell.engine.approvals import asked, open_approval
 from stepwell.engine.records import Parked
 from stepwell.engine.token import Token
-from stepwell.limits import WAIT_TIMEOUTS_MS
-from stepwell.runtime.approvals import asked, open_approval
+from stepwell.engine.waits.approval import has_votes, votes_of
 from stepwell.runtime.callbacks import wait_callback
 from stepwell.runtime.links import ApprovalLink, CallbackLink, Links
 
@@ -98,17 +99,16 @@ def _approval_links(run_id: str, token: Token, now_ms: int, links: Links) -> dic
 def _expires_ms(token: Token, kind: str, now_ms: int) -> int:
     """Returns when the links expire: with the wait, or after the longest possible wait."""
     until_ms = token.parked.until_ms if token.parked else None
-    return now_ms + WAIT_TIMEOUTS_MS[kind][1] if until_ms is None else until_ms
+    return now_ms + SCHEMAS[kind].longest_ms if until_ms is None else until_ms
 
 
 def _votes(token: Token, parked: Parked) -> dict[str, Json]:
     """Returns the votes of an approval that names approvers or needs several."""
     arm = open_approval(token)
-    if arm is None or not (parked.arms[arm].parts or parked.arms[arm].need > 1):
+    if arm is None or not has_votes(parked.arms[arm]):
         return {}
-    votes = [one for one in token.received if one.arm == arm and one.kind in {"approved", "rejected"}]
     return {
         "need": parked.arms[arm].need,
         "approvers": list(asked(token, arm)),
-        "votes": [{"decision": one.kind, "by": one.by, **(one.payload or {})} for one in votes],
+        "votes": votes_of(one for one in token.received if one.arm == arm),
     }

@@ -37,9 +37,10 @@ class Appended:
 
 @dataclass(frozen=True, slots=True)
 class Expired:
-    """A run's retention is over, and its header was deleted."""
+    """A run's retention is over, and its header was deleted. `has_blob`: the header referred to a blob."""
 
     run_id: str
+    has_blob: bool = False
 
 
 Change: TypeAlias = HeaderChanged | Appended | Expired
@@ -53,7 +54,7 @@ def change_of(record: Mapping[str, Any]) -> Change | None:
         if kind != "REMOVE":
             return _header_changed(_run_of(partition), change)
         by = (record.get("userIdentity") or {}).get("principalId")
-        return Expired(_run_of(partition)) if by == TTL else None
+        return Expired(_run_of(partition), "input_blob" in change.get("OldImage", {})) if by == TTL else None
     if kind == "INSERT" and sort.startswith(f"{_LOG}#"):
         _, token, slot = sort.split("#")
         return Appended(_run_of(partition), keys.unpart(token), int(slot), change["NewImage"])

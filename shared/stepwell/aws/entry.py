@@ -14,6 +14,7 @@ from typing import Protocol
 
 from stepwell.aws.batches import Delivery
 from stepwell.aws.clients import Clients
+from stepwell.aws.lease import Lease
 from stepwell.aws.observing import ObservedSteps, Observing
 from stepwell.aws.wiring import Deployed, open_aws, open_clients
 from stepwell.errors import PortError, UserError
@@ -44,10 +45,14 @@ class TimeLeft:
     """The Budget of an invocation: its remaining time, less a reserve."""
 
     context: Context
+    lease: Lease | None = None  # of the message in progress; None: nobody else can receive it
     reserve_ms: int = RESERVE_MS
 
     def left_ms(self) -> int:
         return max(self.context.get_remaining_time_in_millis() - self.reserve_ms, 0)
+
+    def holds(self) -> bool:
+        return self.lease is None or self.lease.holds()
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,10 +1,18 @@
 """Run headers. A run that completes costs six write units beside its steps:
 
-                        table   by_workflow   by_state
-    created                 1             1          1
-    picked up               1             -          -      neither index projects what changes
-    completed               1             -          1      its entry under `live` is deleted
-    failed, cancelled       1             -          2      its entry moves to that state
+                        table   by_workflow   by_state   by_due
+    created                 1             1          1        -
+    picked up               1             -          -        -      no index projects what changes
+    completed               1             -          1        -      its entry under `live` is deleted
+    failed, cancelled       1             -          2        -      its entry moves to that state
+
+Each change of status writes when the run is due. Only a run that the sweeper has met is in `by_due`, so that a run
+that is over within minutes pays nothing for it. One that lives longer pays
+
+    met by the sweeper      1             -          -      0..1     once; 1 with a timer or a time-out
+    a wait begins           -             -          -      0..2     its entry is deleted, or moves to the timer
+    a wait ends             1             -          -      1..2     it is due at once, before the record that ends it
+    ended                   -             -          -        1      its entry is deleted
 
 An input that would make the header larger than one write unit is an item of its own: a header is rewritten at every
 change of status, its input never.
@@ -16,10 +24,20 @@ from collections.abc import Sequence
 
 from stepwell.aws import keys
 from stepwell.aws.calls import Refused
-from stepwell.aws.items import change_request, header_item, header_of, is_applied, size_of, text
+from stepwell.aws.items import (
+    change_request,
+    header_item,
+    header_of,
+    is_applied,
+    is_watched,
+    size_of,
+    text,
+    watch_request,
+)
 from stepwell.aws.protocols import Item
 from stepwell.aws.table import OnTable, Table
 from stepwell.errors import PortError
+from stepwell.runtime.blobs import of_run
 from stepwell.runtime.jsontext import encode
 from stepwell.runtime.ports import Header, StatusChange
 
@@ -36,7 +54,7 @@ class Headers(OnTable):
     async def create_run(self, header: Header) -> Header | None:
         item = header_item(header)
         given = encode(header.input)
-        packed = await self._table.pack("input", given)
+        packed = await self._table.pack("input", given, of_run(header.run_id))
         if size_of({**item, **packed}) > HEADER_BYTES and "input" in packed:
             apart = {keys.PARTITION: item[keys.PARTITION], keys.SORT: text(keys.input_sort(given))}
             self._table.put_new({**apart, **packed, **self._table.until()})  # before the header that points to it
@@ -68,8 +86,8 @@ class Headers(OnTable):
                 return header_of(item, await self._table.unpack("input", other))
         raise PortError(f"the input of run {item['at']['S']} is not there")
 
-    async def _headers(self, places: Sequence[tuple[str, str]]) -> dict[str, Header]:
-        """The runs of these (at, run_id) places by id, those that still exist; eventually consistent."""
+    async def _headers(self, places: Sequence[tuple[str | int, str]]) -> dict[str, Header]:
+        """Reads the headers of these (at or time, run_id) places by id, if they exist; eventually consistent."""
         items = self._table.get_many(keys.header_key(run_id) for _, run_id in places)
         apart = [
             {keys.PARTITION: item[keys.PARTITION], keys.SORT: item["input_at"]} for item in items if "input_at" in item
@@ -83,6 +101,13 @@ class Headers(OnTable):
             self._table.update(keys.header_key(change.run_id), **change_request(change))
         except Refused as refused:
             return refused.unsure and is_applied(refused.item, change)
+        return True
+
+    async def watch(self, run_id: str, due_ms: int | None, seen: Header | None = None) -> bool:
+        try:
+            self._table.update(keys.header_key(run_id), **watch_request(run_id, due_ms, seen))
+        except Refused as refused:
+            return refused.unsure and is_watched(refused.item, run_id, due_ms)
         return True
 
     def _know(self, workflow: str) -> None:

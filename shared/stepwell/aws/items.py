@@ -5,13 +5,16 @@ A write unit is a kilobyte of the whole item: an item that is updated should sta
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from typing import Any
 
 from stepwell.aws import keys
 from stepwell.aws.protocols import Item
+from stepwell.engine.formats import KEY, OLDEST
 from stepwell.engine.records import Status, Topic
 from stepwell.limits import SECOND_MS
+from stepwell.runtime.answers import opened
 from stepwell.runtime.jsontext import decode, encode
 from stepwell.runtime.ports import Event, Header, StatusChange, Waiter
 
@@ -69,8 +72,12 @@ def header_item(header: Header) -> Item:
     if header.expires_ms:
         item[EXPIRES] = ttl(header.expires_ms)
     state = keys.state_of(header.status, header.run_id)
-    if state is not None:
-        item["state"] = text(state)
+    places = {
+        "state": None if state is None else text(state),
+        "due": _due(header.due_ms, header.run_id),
+        "due_in": text(keys.due_key(header.run_id)) if header.watched else None,
+    }
+    item.update((name, place) for name, place in places.items() if place is not None)
     return item
 
 
@@ -85,6 +92,8 @@ def header_of(item: Item, given_input: str) -> Header:
         created_ms=created_ms,
         status=Status(item["status"]["S"]),
         idle="idle" in item,
+        due_ms=keys.created_and_run(item["due"]["S"])[0] if "due" in item else None,
+        watched="due_in" in item,
         tags=decode(item["tags"]["S"]) if "tags" in item else {},
         **{"workflow": "", "version": "", **texts},
         **numbers,  # type: ignore[arg-type]  # the names are those of the fields
@@ -107,17 +116,44 @@ def change_request(change: StatusChange) -> dict[str, Any]:
         "expires_ms": number(change.expires_ms) if change.expires_ms else None,
         EXPIRES: ttl(change.expires_ms) if change.expires_ms else None,
         "state": None if state is None else text(state),
+        "due": _due(change.due_ms, change.run_id),
     }
     if change.started_ms is not None:
         values["started_ms"] = number(change.started_ms)
+    return _update_of(values, "attribute_exists(#pk) AND #rev < :rev")
+
+
+def watch_request(run_id: str, due_ms: int | None, seen: Header | None) -> dict[str, Any]:
+    """Builds the parts of an UpdateItem that puts a run under the sweeper's watch."""
+    values = {"due_in": text(keys.due_key(run_id)), "due": _due(due_ms, run_id)}
+    if seen is None:
+        return _update_of(values, "attribute_exists(#pk)")
+    rev, was = number(seen.rev), _due(seen.due_ms, run_id)
+    if was is None:
+        return _update_of(values, "#rev = :rev AND attribute_not_exists(#due)", rev=rev)
+    return _update_of(values, "#rev = :rev AND #due = :was", rev=rev, was=was)
+
+
+def is_watched(item: Item | None, run_id: str, due_ms: int | None) -> bool:
+    """Tells whether a header is unchanged since this watch wrote it."""
+    return item is not None and "due_in" in item and item.get("due") == _due(due_ms, run_id)
+
+
+def _due(due_ms: int | None, run_id: str) -> dict[str, str] | None:
+    """Returns the run's position in the index `by_due`."""
+    return None if due_ms is None else text(keys.place(due_ms, run_id))
+
+
+def _update_of(values: Mapping[str, dict[str, str] | None], condition: str, **bound: dict[str, str]) -> dict[str, Any]:
+    """Builds an UpdateItem that sets these attributes, or removes those that are None."""
     new = {name: value for name, value in values.items() if value is not None}
     sets = ", ".join(f"#{name} = :{name}" for name in new)
     gone = ", ".join(f"#{name}" for name in values if name not in new)
     return {
         "UpdateExpression": f"SET {sets} REMOVE {gone}" if gone else f"SET {sets}",
-        "ConditionExpression": "attribute_exists(#pk) AND #rev < :rev",
-        "ExpressionAttributeNames": {f"#{name}": name for name in (*values, keys.PARTITION)},
-        "ExpressionAttributeValues": {f":{name}": value for name, value in new.items()},
+        "ConditionExpression": condition,
+        "ExpressionAttributeNames": {f"#{name}": name for name in (*values, *re.findall(r"#(\w+)", condition))},
+        "ExpressionAttributeValues": {f":{name}": value for name, value in {**new, **bound}.items()},
     }
 
 
@@ -134,6 +170,7 @@ def event_item(event: Event) -> Item:
     item = keys.event_key(event.topic, event.id)
     item["id"] = text(event.id)
     item["at_ms"] = number(event.at_ms)
+    item[KEY] = number(event.format)
     item["expires_ms"] = number(event.expires_ms)
     item[EXPIRES] = ttl(event.expires_ms)
     if event.consumed_by:
@@ -142,13 +179,16 @@ def event_item(event: Event) -> Item:
 
 
 def event_of(topic: Topic, item: Item, payload: str) -> Event:
-    return Event(
-        topic,
-        item["id"]["S"],
-        decode(payload),
-        int(item["at_ms"]["N"]),
-        int(item["expires_ms"]["N"]),
-        item["consumed_by"]["S"] if "consumed_by" in item else "",
+    return opened(
+        Event(
+            topic,
+            item["id"]["S"],
+            payload,
+            int(item["at_ms"]["N"]),
+            int(item["expires_ms"]["N"]),
+            item["consumed_by"]["S"] if "consumed_by" in item else "",
+            int(item[KEY]["N"]) if KEY in item else OLDEST,
+        )
     )
 
 

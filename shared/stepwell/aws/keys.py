@@ -1,4 +1,4 @@
-"""The keys of the table and its two indexes. Outside text is escaped, so that `#` is always a separator.
+"""The keys of the table and its indexes. Outside text is escaped, so that `#` is always a separator.
 
 RUN#<run>                  RUN                          the header
 RUN#<run>                  RUN#INPUT#<hash>             an input too large to be rewritten with the header
@@ -20,15 +20,15 @@ import zlib
 from stepwell.aws.protocols import Item
 from stepwell.engine.records import TERMINAL, Status, Topic
 from stepwell.errors import InvalidInput
-from stepwell.limits import PAGE_BRANCHES
 from stepwell.runtime.answers import LATEST_MS
 
 PARTITION, SORT = "pk", "sk"
-BY_WORKFLOW, BY_STATE = "by_workflow", "by_state"
+PARTITION_BRANCHES = 100  # that share a partition: part of every stored key, so it must never change
+BY_WORKFLOW, BY_STATE, BY_DUE = "by_workflow", "by_state", "by_due"
 
 PART_BYTES = 900  # of one part of a key; a longer one is hashed. Partition keys hold 2,048 bytes, sort keys 1,024
-STATE_SHARDS = 4  # partitions of each state: each takes about 1,000 writes a second
-LIVE = "live"
+STATE_SHARDS = 4  # partitions of each state, and of due runs: each takes about 1,000 writes a second
+LIVE, DUE = "live", "due"
 
 
 def part(text: str) -> str:
@@ -70,7 +70,12 @@ def token_partition(run_id: str, token: str) -> str:
     fork, dot, index = token.rpartition(".")
     if not dot or not index.isdecimal():
         return run_partition(run_id)
-    return page_partition(run_id, fork, int(index) // PAGE_BRANCHES)
+    return page_partition(run_id, fork, int(index) // PARTITION_BRANCHES)
+
+
+def partitions_of(width: int) -> int:
+    """Returns the number of partitions that hold the branches of a fork."""
+    return -(-width // PARTITION_BRANCHES)
 
 
 def page_partition(run_id: str, fork: str, page: int) -> str:
@@ -161,4 +166,13 @@ def state_key(group: str, shard: int) -> str:
 def state_of(status: Status, run_id: str) -> str | None:
     """Returns the partition of the index `by_state`, constant for a live run, so waiting costs no index write."""
     group = group_of(status)
-    return None if group is None else state_key(group, zlib.crc32(run_id.encode()) % STATE_SHARDS)
+    return None if group is None else state_key(group, _shard(run_id))
+
+
+def due_key(run_id: str) -> str:
+    """Returns a partition of the index `by_due`."""
+    return state_key(DUE, _shard(run_id))
+
+
+def _shard(run_id: str) -> int:
+    return zlib.crc32(run_id.encode()) % STATE_SHARDS

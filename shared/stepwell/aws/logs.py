@@ -2,22 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import islice
 
 from stepwell.aws import keys
 from stepwell.aws.calls import Refused
-from stepwell.aws.items import EXPIRES, number
+from stepwell.aws.items import EXPIRES, number, text
 from stepwell.aws.protocols import Item
 from stepwell.aws.table import OnTable, numbers
-from stepwell.errors import EngineFault
+from stepwell.runtime.blobs import of_run
+from stepwell.runtime.logbook import claim_of
 from stepwell.runtime.ports import Loaded, Saved
 
 _PAGE_RECORDS = 1_000  # read at once if a limit is given
 _LAST_SLOT = 10**10 - 1
-_REPORT = (
-    "@"  # attributes of a wide fork's root join, `@7` for page 7; short, so that a hundred fit into one write unit
-)
+_BLOB = "body_blob"
+CLAIMS = (_BLOB, "input_blob")  # attributes that refer to blobs of the run
+_REPORT = "@"  # attributes of a wide fork's root join, `@7` for page 7; a hundred must fit into one write unit
 
 
 class Logs(OnTable):
@@ -28,8 +29,13 @@ class Logs(OnTable):
         return None if there is None else await self._table.unpack("body", there)
 
     async def _record(self, run_id: str, token: str, slot: int, body: str) -> Item:
-        packed = await self._table.pack("body", body)
+        packed = await self._packed(run_id, body)
         return {**keys.record_key(run_id, token, slot), **packed, **self._table.until()}
+
+    async def _packed(self, run_id: str, body: str) -> Item:
+        """Packs a body. A body that is already a claim check becomes the item's too, so that `erase` finds it."""
+        reference = claim_of(body)
+        return {_BLOB: text(reference)} if reference else await self._table.pack("body", body, of_run(run_id))
 
     async def load(self, run_id: str, token: str) -> Loaded:
         # Two reads need no transaction, because a log only grows: the records continue from the snapshot read first.
@@ -61,7 +67,7 @@ class Logs(OnTable):
         return await self._table.unpack("body", item)
 
     async def save_snapshot(self, run_id: str, token: str, slot: int, body: str) -> None:
-        packed = await self._table.pack("body", body)
+        packed = await self._packed(run_id, body)
         item = {**keys.snapshot_key(run_id, token), "slot": number(slot), **packed, **self._table.until()}
         self._table.put_new(
             item,
@@ -94,19 +100,15 @@ class Logs(OnTable):
         return {int(name[len(_REPORT) :]): int(one["N"]) for name, one in item.items() if name.startswith(_REPORT)}
 
     async def read_logs(self, run_id: str, tokens: Sequence[str]) -> Mapping[str, Sequence[Saved]]:
-        """Reads a page with one query of its partition."""
-        if not tokens:
-            return {}
-        partitions = {keys.token_partition(run_id, token) for token in tokens}
-        if len(partitions) != 1:
-            raise EngineFault(f"{tokens[0]} … {tokens[-1]} do not share a page")
+        """Queries each partition. A page is in one partition, unless its fork's record has an older page size."""
         wanted = {keys.part(token): token for token in tokens}
         found: dict[str, list[Saved]] = {}
-        for item in self._table.query("pk = :pk AND begins_with(sk, :log)", {":pk": partitions.pop(), ":log": "LOG#"}):
-            sort = item["sk"]["S"]
-            token = wanted.get(keys.token_of(sort))
-            if token is not None:
-                found.setdefault(token, []).append(Saved(keys.slot_of(sort), await self._table.unpack("body", item)))
+        for partition in dict.fromkeys(keys.token_partition(run_id, token) for token in tokens):
+            for item in self._table.query("pk = :pk AND begins_with(sk, :log)", {":pk": partition, ":log": "LOG#"}):
+                sort, token = item["sk"]["S"], wanted.get(keys.token_of(item["sk"]["S"]))
+                if token is not None:
+                    saved = Saved(keys.slot_of(sort), await self._table.unpack("body", item))
+                    found.setdefault(token, []).append(saved)
         return found
 
     async def put_definition(self, version: str, body: str) -> None:
@@ -119,21 +121,30 @@ class Logs(OnTable):
         item = self._table.get(keys.definition_key(version))
         return None if item is None else await self._table.unpack("body", item)
 
-    def erase(self, run_id: str) -> int:
+    def erase(self, run_id: str, claims: list[str] | None = None) -> int:
         """Deletes an ended run's items after its header is gone. Returns their number.
 
         It costs one write unit per kilobyte. Call it when TTL has removed the header, after `erase_fork` for its forks.
+        `claims` collects the references to blobs that the items held.
         """
-        return self._erase(keys.run_partition(run_id))
+        return self._erase(keys.run_partition(run_id), claims)
 
-    def erase_fork(self, run_id: str, fork: str, page_count: int) -> int:
+    def erase_fork(self, run_id: str, fork: str, width: int, pages: int, claims: list[str] | None = None) -> int:
         """Deletes the branches and joins of a fork. Returns the number of items."""
         self._table.delete(keys.join_key(run_id, fork))
-        return sum(self._erase(keys.page_partition(run_id, fork, page)) for page in range(page_count))
+        numbers = range(max(keys.partitions_of(width), pages))
+        return sum(self._erase(keys.page_partition(run_id, fork, number), claims) for number in numbers)
 
-    def _erase(self, partition: str) -> int:
-        names = {"#pk": keys.PARTITION, "#sk": keys.SORT}
+    def _erase(self, partition: str, claims: list[str] | None) -> int:
+        attributes = (keys.PARTITION, keys.SORT, *CLAIMS)
+        names = {f"#{name}": name for name in attributes}
         left = self._table.query(
-            "pk = :pk", {":pk": partition}, ProjectionExpression="#pk, #sk", ExpressionAttributeNames=names
+            "pk = :pk", {":pk": partition}, ProjectionExpression=", ".join(names), ExpressionAttributeNames=names
         )
-        return self._table.delete_many(left)
+        return self._table.delete_many(_places(left, [] if claims is None else claims))
+
+
+def _places(items: Iterable[Item], claims: list[str]) -> Iterator[Item]:
+    for item in items:
+        claims.extend(item[name]["S"] for name in CLAIMS if name in item)
+        yield {name: item[name] for name in (keys.PARTITION, keys.SORT)}

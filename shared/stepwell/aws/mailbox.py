@@ -17,6 +17,7 @@ from stepwell.aws.table import Table, numbers
 from stepwell.engine.records import Topic
 from stepwell.errors import PortError
 from stepwell.runtime.answers import too_many_pending
+from stepwell.runtime.blobs import for_time
 from stepwell.runtime.jsontext import encode
 from stepwell.runtime.ports import Consumed, Event, Waiter
 
@@ -34,7 +35,8 @@ class Mailbox(Logs):
 
     async def put_event(self, event: Event, most: int = limits.EVENT_PENDING) -> bool:
         """Stores an event. It counts pending events again only after using up the last counted room."""
-        item = {**event_item(event), **await self._table.pack("payload", encode(event.payload))}
+        owner = for_time(event.expires_ms - event.at_ms)
+        item = {**event_item(event), **await self._table.pack("payload", encode(event.payload), owner)}
         room = self._room.pop(event.topic, 0) or most - self._count_pending(event.topic, event.at_ms)
         if room <= 0:
             if self._table.get(keys.event_key(event.topic, event.id), keys.PARTITION) is not None:

@@ -19,8 +19,9 @@ from stepwell.definition.graph import Json, Step
 from stepwell.engine.actions import Outcome
 from stepwell.engine.records import Record
 from stepwell.engine.retry import Policy
+from stepwell.errors import EngineFault, NewerFormat
 from stepwell.runtime.logbook import Logbook, Standing
-from stepwell.runtime.messages import DeadLetter, Message, Publish, Scheduled
+from stepwell.runtime.messages import DeadLetter, Deployed, Message, Publish, Scheduled, from_json
 from stepwell.runtime.worker import StepCall, Steps, WriteRecord
 
 _logger = logging.getLogger("stepwell.worker")
@@ -80,12 +81,21 @@ class Observing:
             self._formatter.remove_keys(told)
 
 
-def ids_of(message: Message) -> dict[str, Json]:
-    """Returns the ids of a message, without its content."""
+def ids_of(body: Mapping[str, Json]) -> dict[str, Json]:
+    """Returns the ids of a message, without its content; only the run's id if this code cannot read it."""
+    try:
+        return _ids_of(from_json(body))
+    except (EngineFault, NewerFormat):
+        return {"run_id": str(body.get("run_id", ""))}
+
+
+def _ids_of(message: Message) -> dict[str, Json]:
     if isinstance(message, DeadLetter):
-        return ids_of(message.wake)
+        return _ids_of(message.wake)
     if isinstance(message, Publish):
         return {"event": message.event.topic.name, "event_id": message.event.id}
+    if isinstance(message, Deployed):
+        return {"deploy": message.deploy_id}
     if isinstance(message, Scheduled):
         return {"schedule": message.schedule}
     return {"run_id": message.run_id, "token": getattr(message, "token", None), "slot": getattr(message, "slot", None)}

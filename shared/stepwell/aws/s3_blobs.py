@@ -4,54 +4,68 @@ from __future__ import annotations
 
 import base64
 import hashlib
-import re
 from collections.abc import Callable
 from typing import Any
 
-from stepwell.aws.calls import Retry
+from botocore.exceptions import ClientError
+
+from stepwell.aws.calls import Retry, code_of
 from stepwell.aws.protocols import S3Client
 from stepwell.errors import PortError
+from stepwell.runtime.blobs import check_blob, checked_owner, place_of, reference_of
+from stepwell.runtime.ports import BROKEN_BLOB
 
-_REFERENCE = re.compile(r"sha256:([0-9a-f]{64})")
-
-
-def reference_of(data: bytes) -> str:
-    """Returns sha256:<hex> of the content."""
-    return f"sha256:{hashlib.sha256(data).hexdigest()}"
+_NOT_THERE = {"NoSuchKey", "AccessDenied"}  # S3 answers the latter to a reader who may not list the bucket
 
 
 class S3Blobs:
-    """The Blobs port on a bucket."""
+    """The Blobs port on a bucket, with a prefix for each owner. The lifecycle expires the prefixes `days-…`."""
 
     def __init__(
         self, bucket: str, client: Callable[[], S3Client], prefix: str = "blobs/", retry: Retry | None = None
     ) -> None:
         self._bucket, self._client, self._prefix, self._retry = bucket, client, prefix, retry or Retry()
 
-    async def put(self, data: bytes) -> str:
-        digest = hashlib.sha256(data)
-        reference = f"sha256:{digest.hexdigest()}"
-        checksum = base64.b64encode(digest.digest()).decode()  # S3 refuses a corrupted body
+    async def put(self, data: bytes, owner: str = "") -> str:
+        reference = reference_of(data, owner)
+        key = self._key(reference)
+        checksum = base64.b64encode(hashlib.sha256(data).digest()).decode()  # S3 refuses a corrupted body
         self._retry.call("PutObject", lambda: self._client().put_object(
-            Bucket=self._bucket, Key=self._key(reference), Body=data, ChecksumSHA256=checksum))  # fmt: skip
+            Bucket=self._bucket, Key=key, Body=data, ChecksumSHA256=checksum))  # fmt: skip
         return reference
 
     async def get(self, reference: str) -> bytes:
         key = self._key(reference)
-        data = self._retry.call(f"the blob {reference}: GetObject", lambda: self._read(key))
-        if reference_of(data) != reference:
-            raise PortError(f"the blob {reference} is damaged", hint="its content has another hash")
-        return data
+        return check_blob(self._retry.call(f"the blob {reference}: GetObject", lambda: self._read(key)), reference)
+
+    async def drop(self, owner: str) -> None:
+        """Lists and deletes a thousand blobs with each two requests; deletes are free."""
+        prefix = f"{self._prefix}{checked_owner(owner)}/"
+        while self._drop_page(prefix):
+            pass
+
+    def _drop_page(self, prefix: str) -> bool:
+        """Deletes one page of blobs. Returns True if there are more."""
+        place = {"Bucket": self._bucket}
+        page = self._retry.call("ListObjectsV2", lambda: self._client().list_objects_v2(**place, Prefix=prefix))
+        found = [{"Key": one["Key"]} for one in page.get("Contents", ())]
+        if found:
+            wanted = {"Objects": found, "Quiet": True}
+            answer = self._retry.call("DeleteObjects", lambda: self._client().delete_objects(**place, Delete=wanted))
+            if failed := answer.get("Errors"):
+                raise PortError(f"DeleteObjects: {failed[0].get('Key')}: {failed[0].get('Message')}")
+        return bool(page.get("IsTruncated"))
 
     def _read(self, key: str) -> bytes:
         """Reads the whole body within the call, so that a broken connection fails the call."""
-        body: Any = self._client().get_object(Bucket=self._bucket, Key=key)["Body"]
-        data: bytes = body.read()
+        try:
+            body: Any = self._client().get_object(Bucket=self._bucket, Key=key)["Body"]
+            data: bytes = body.read()
+        except ClientError as error:
+            if code_of(error) in _NOT_THERE:
+                raise PortError(f"the blob {key} does not exist", code=BROKEN_BLOB) from error
+            raise
         return data
 
     def _key(self, reference: str) -> str:
-        """Converts a reference to a key. It must be a hash, because it comes out of a record."""
-        match = _REFERENCE.fullmatch(reference)
-        if match is None:
-            raise PortError(f"not a blob reference: {reference[:100]!r}", hint="expected sha256:<64 hex digits>")
-        return f"{self._prefix}{match[1][:2]}/{match[1]}"
+        return f"{self._prefix}{place_of(reference)}"

@@ -20,8 +20,8 @@ from stepwell.aws.letters import LetterQueue, Outgoing, tens
 from stepwell.aws.s3_snapshots import S3Snapshots
 from stepwell.aws.wiring import Deployed
 from stepwell.definition.graph import Json
-from stepwell.engine.forks import pages
-from stepwell.errors import EngineFault, PortError, UserError
+from stepwell.errors import EngineFault, NewerFormat, PortError, UserError
+from stepwell.runtime.blobs import of_run
 from stepwell.runtime.endpoints import endpoints_of
 from stepwell.runtime.forked import forks_of
 from stepwell.runtime.letters import letters_of
@@ -87,7 +87,7 @@ class Stream:
             return
         try:
             await work()
-        except PortError as error:
+        except (NewerFormat, PortError) as error:
             _logger.warning("taken up again from %s on: %s", what, error)
             taken.done = position
         except _BROKEN:
@@ -141,8 +141,11 @@ class Stream:
         self._teller.forget(change.run_id)
         if await self._store.get_run(change.run_id) is None:  # otherwise a new run has this id
             forks = await forks_of(self._store, self._blobs, change.run_id)
-            count = sum(self._store.erase_fork(change.run_id, fork, len(pages(width))) for fork, width in forks)
-            count += self._store.erase(change.run_id)
+            claims: list[str] = []
+            count = sum(self._store.erase_fork(change.run_id, *fork, claims) for fork in forks)
+            count += self._store.erase(change.run_id, claims)
+            if claims or change.has_blob:  # last, because the records that name the forks may be blobs
+                await self._blobs.drop(of_run(change.run_id))
             _logger.info("run %s has expired: %d items erased", change.run_id, count)
 
 

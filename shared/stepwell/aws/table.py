@@ -20,7 +20,8 @@ from stepwell.runtime.ports import Blobs
 SHAPE: Mapping[str, Any] = {
     "BillingMode": "PAY_PER_REQUEST",
     "AttributeDefinitions": [
-        {"AttributeName": name, "AttributeType": "S"} for name in (keys.PARTITION, keys.SORT, "workflow", "state", "at")
+        {"AttributeName": name, "AttributeType": "S"}
+        for name in (keys.PARTITION, keys.SORT, "workflow", "state", "at", "due_in", "due")
     ],
     "KeySchema": [
         {"AttributeName": keys.PARTITION, "KeyType": "HASH"},
@@ -42,6 +43,14 @@ SHAPE: Mapping[str, Any] = {
                 {"AttributeName": "at", "KeyType": "RANGE"},
             ],
             "Projection": {"ProjectionType": "INCLUDE", "NonKeyAttributes": ["workflow"]},
+        },
+        {
+            "IndexName": keys.BY_DUE,  # runs that the sweeper watches, by due time
+            "KeySchema": [
+                {"AttributeName": "due_in", "KeyType": "HASH"},
+                {"AttributeName": "due", "KeyType": "RANGE"},
+            ],
+            "Projection": {"ProjectionType": "KEYS_ONLY"},
         },
     ],
 }
@@ -77,12 +86,12 @@ class Table:
 
     # -- large texts
 
-    async def pack(self, name: str, value: str) -> Item:
-        """The text as an attribute, or as a claim check on the blob that holds it."""
+    async def pack(self, name: str, value: str, owner: str = "") -> Item:
+        """Stores the text as an attribute, or as a claim check of a blob of this owner."""
         if len(value) * 4 > self._claim_bytes:  # else no encoding of it is longer
             data = value.encode(errors="surrogatepass")
             if len(data) > self._claim_bytes:
-                return {f"{name}_blob": text(await self._blobs.put(data))}
+                return {f"{name}_blob": text(await self._blobs.put(data, owner))}
         return {name: text(value)}
 
     async def unpack(self, name: str, item: Item) -> str:

@@ -143,7 +143,7 @@ class Forwarder:
     def close(self) -> None:
         self._http.close()
 
-    def resolve(self, event: dict[str, Any], context: object) -> Mapping[str, Any]:
+    async def resolve_async(self, event: dict[str, Any], context: object) -> Mapping[str, Any]:
         """Returns the API's answer, or 502 if the emulator does not answer."""
         query = event["rawQueryString"]
         body = event["body"] or ""

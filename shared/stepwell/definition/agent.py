@@ -18,8 +18,9 @@ from stepwell.definition.durations import show_duration
 from stepwell.definition.expressions import template_errors
 from stepwell.definition.graph import END, Call, Child, Json, Node, Rule, Step, Wait
 from stepwell.definition.text import closest
+from stepwell.definition.wait_schemas import SCHEMAS
 from stepwell.definition.waits import check_retries, timeout_actions_of, timeout_of, wait_at
-from stepwell.limits import HISTORY_WINDOW, MAX_VISITS, WAIT_RETRIES, WAIT_TIMEOUTS_MS
+from stepwell.limits import HISTORY_WINDOW, MAX_VISITS, WAIT_RETRIES
 
 WAITS = {  # the types that wait, with their rows in the table of waits
     "wait_for_response": "response",
@@ -30,6 +31,7 @@ WAITS = {  # the types that wait, with their rows in the table of waits
     "delay": "delay",
 }
 TRIGGER = "trigger_agent"
+SAYS = "send_message"  # the function whose message becomes part of the conversation
 _BUILT_IN = (*WAITS, TRIGGER)
 _SHOWN = {  # parameters that waiting_data shows, with their names there
     "key": "threadId",
@@ -46,6 +48,7 @@ _OF_WAITING = ("on_timeout", "max_retries", "timeout_actions", "timeout", "on_fa
 def compile_actions(context: Context, document: Mapping[str, Json]) -> dict[str, Node]:
     """Compiles each action to a node."""
     context.variables = True
+    context.windows = {SAYS: document.get("history_window", HISTORY_WINDOW)}
     actions = [(at, one) for at, one in enumerate(document.get("actions", ())) if one is not None]
     names = {at: _name(one, at) for at, one in actions}
     nodes: dict[str, Node] = {}
@@ -56,22 +59,11 @@ def compile_actions(context: Context, document: Mapping[str, Json]) -> dict[str,
             message = f"two actions have the id `{name}`"
             context.add("duplicate_name", message, f"{path}/id", "change one, because results are stored by id")
         rules = _rules(context, names, name, action, following, path)
-        nodes.setdefault(name, _node(context, name, action, path, rules))
+        label = len(nodes) + 1, action["action_type"]
+        nodes.setdefault(name, replace(_node(context, name, action, path, rules), label=label))
     context.variables = False
     check_start(context, document, "an agent starts with its first action; `start` is auto or manual")
     return nodes
-
-
-def window_of(document: Mapping[str, Json]) -> int:
-    """Returns how many messages of the conversation are kept; 0 in the other formats."""
-    window: int = document.get("history_window", HISTORY_WINDOW)
-    return window if "actions" in document else 0
-
-
-def check_window(context: Context, document: Mapping[str, Json]) -> None:
-    if "history_window" in document and "actions" not in document:
-        hint = "remove it; the other formats keep no conversation"
-        context.add("misplaced_key", "`history_window` is for the format `actions`", "/history_window", hint)
 
 
 def _name(action: Mapping[str, Json], at: int) -> str:
@@ -185,25 +177,26 @@ def _timeout_actions(context: Context, parameters: Mapping[str, Json], path: str
 
 def _wait(context: Context, kind: str, parameters: Mapping[str, Json], path: str) -> Wait | None:
     row = WAITS[kind]
-    if kind == "delay" and "duration" not in parameters:
-        hint = "give the time: {actionType: delay, parameters: {duration: 2h}}"
+    if SCHEMAS[row].is_timer and "duration" not in parameters:
+        hint = f"give the time: {{actionType: {kind}, parameters: {{duration: 2h}}}}"
         context.add("missing_key", "`duration` is missing", path, hint)
         return None
     data = {key: parameters[key] for key in _OF_A_WAIT if key in parameters}
-    if kind == "delay":
+    if SCHEMAS[row].is_timer:
         data["timeout"] = parameters["duration"]
     if "timeout_actions" in parameters:
         data["timeout_actions"] = _timeout_actions(context, parameters, path)
     data = {**data, "for": row, "data": _waiting_data(parameters, row)}
     made = wait_at(context, data, path)
     sender = context.template(parameters, "expected_from", path)
-    return made if made is None else replace(made, sender=sender)
+    window = context.windows[SAYS] if row == "response" else None
+    return made if made is None else replace(made, sender=sender, window=window)
 
 
 def _waiting_data(parameters: Mapping[str, Json], row: str) -> dict[str, Json]:
     """Builds waiting_data: `data`, the subject of the wait, and its time limit."""
     shown = {name: parameters[key] for key, name in _SHOWN.items() if key in parameters}
-    default_ms, _ = WAIT_TIMEOUTS_MS[row]
+    default_ms = SCHEMAS[row].timeout_ms
     default = None if default_ms is None else show_duration(default_ms)
     shown["timeout"] = parameters.get("timeout", parameters.get("duration", default))
     flawed = {place for place, _ in template_errors(shown, variables=True)}  # reported at the parameter itself
@@ -243,7 +236,7 @@ def _detached(context: Context, parameters: Mapping[str, Json], path: str) -> St
             hint = "it belongs to `wait_for_completion: true`; remove it"
             context.add("misplaced_key", f"`{key}` has no effect without a wait", f"{path}/{key}", hint)
     child = _child(context, parameters, path)
-    return None if child is None else Step(f"{SCHEME}{child.workflow}", input=child.input)
+    return None if child is None else Step(f"{SCHEME}{child.workflow}", input=child.input, writes="run_id")
 
 
 def _child(context: Context, parameters: Mapping[str, Json], path: str) -> Child | None:

@@ -12,8 +12,9 @@ from stepwell.definition.child_names import child_names
 from stepwell.definition.durations import parse_duration, show_duration
 from stepwell.definition.graph import Json
 from stepwell.definition.text import NAME, NAME_HINT, closest
+from stepwell.definition.wait_schemas import SCHEMAS
 from stepwell.errors import DefinitionError
-from stepwell.limits import CHILDREN, KEY_CHARACTERS, NAME_CHARACTERS, WAIT_TIMEOUTS_MS
+from stepwell.limits import CHILDREN, KEY_CHARACTERS, NAME_CHARACTERS
 
 Duration = str | int | float
 Function = TypeVar("Function", bound=Callable[..., Any])
@@ -245,13 +246,13 @@ def fail(reason: str, type: str = "failed", data: Json = None) -> Directive:  # 
 
 
 def _timeout(kind: str, value: Duration | None) -> int | None:
-    default, longest = WAIT_TIMEOUTS_MS[kind]
-    if value is None and default is not None:
-        return default
+    schema = SCHEMAS[kind]
+    if value is None and schema.timeout_ms is not None:
+        return schema.timeout_ms
     timeout_ms = parse_duration(value)
-    if timeout_ms > longest:
+    if timeout_ms > schema.longest_ms:
         message = f"{show_duration(timeout_ms)} exceeds the maximum of a wait for `{kind}`"
-        raise _bad(message, f"at most {show_duration(longest)}", code="timeout_too_long")
+        raise _bad(message, f"at most {show_duration(schema.longest_ms)}", code="timeout_too_long")
     return timeout_ms
 
 

@@ -44,7 +44,8 @@ class Context:
         self.branch_read: list[str] = []  # the places that read `branch`
         self.state_read: list[tuple[str, str]] = []  # a name in `state`, and the place that reads it
         self.called: list[Called] = []
-        self.variables = False  # whether unknown names in templates are variables
+        self.variables = False  # whether unknown names in templates are variables, and results become variables
+        self.windows: dict[str, int] = {}  # node to the length of the conversation that its message joins
 
     def add(self, code: str, message: str, path: str, hint: str = "", severity: str = "error") -> None:
         self.problems.append(Problem(code, message, path, hint, severity=severity))
@@ -146,6 +147,8 @@ def step_of(context: Context, data: Mapping[str, Json], path: str) -> Step | Non
         pool=data.get("pool"),
         on_failure=data.get("on_failure", "abort"),
         http=http_of(context, data, path) if is_http else None,
+        writes="keys" if context.variables else "result",
+        window=context.windows.get(data["run"]),
     )
 
 

@@ -8,15 +8,15 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import PurePath
 
-from stepwell.definition.agent import check_window, compile_actions, window_of
+from stepwell.definition.agent import compile_actions
 from stepwell.definition.called import Called
 from stepwell.definition.checks import check_graph, check_steps_read, lint
 from stepwell.definition.common import MODES, Context, check_name
 from stepwell.definition.compensation import check_listed, compensate_on, lint_compensation
-from stepwell.definition.dag import check_dag, compile_steps, dag_of
+from stepwell.definition.dag import check_dag, compile_steps, dag_of, start_node
 from stepwell.definition.events import Setting, events_of, settings_at
 from stepwell.definition.forks import check_forks
-from stepwell.definition.functions import cleanup_of, compile_function
+from stepwell.definition.functions import compile_function
 from stepwell.definition.graph import Graph, Json, Node
 from stepwell.definition.locks import lock_of
 from stepwell.definition.nodes import compile_nodes, start_of
@@ -34,6 +34,11 @@ COMPILERS = {
     "steps": compile_steps,
     "actions": compile_actions,
     "function": compile_function,
+}
+_OF_ONE_FORMAT = {  # keys that the other formats do not have
+    "compensation": ("steps", "write compensate: {run: python:module.undo} at the node itself"),
+    "history_window": ("actions", "remove it; the other formats keep no conversation"),
+    "cleanup": ("function", "write compensate_on: [cancel]"),
 }
 ENVELOPE = ("apiVersion", "kind", "metadata", "spec")
 
@@ -177,10 +182,9 @@ def _compile(context: Context, document: Mapping[str, Json], flawed: bool = Fals
         check_name(context, name, "/workflow", "workflow")
     written_as = _format(document)
     nodes = COMPILERS[written_as](context, document)
-    if "compensation" in document and written_as != "steps":
-        hint = "write compensate: {run: python:module.undo} at the node itself"
-        context.add("misplaced_key", "the list `compensation` is for the format `steps`", "/compensation", hint)
-    check_window(context, document)
+    for key, (only, hint) in _OF_ONE_FORMAT.items():
+        if key in document and written_as != only:
+            context.add("misplaced_key", f"`{key}` is for the format `{only}`", f"/{key}", hint)
     start = start_of(context, document) if written_as == "nodes" else next(iter(nodes), "")
     _check_count(context, document, nodes)
     made = _graph(context, document, nodes, start)
@@ -191,11 +195,11 @@ def _compile(context: Context, document: Mapping[str, Json], flawed: bool = Fals
     if written_as == "function":
         return made
     if written_as == "steps":
-        check_dag(context, made.dag, paths)
+        check_dag(context, made.first.members, paths)
         check_listed(context, document, nodes)
     else:
         check_graph(context, nodes, start, paths)
-    made = replace(made, nodes=check_forks(context, nodes, start, paths))
+    made = replace(made, nodes={**made.nodes, **check_forks(context, nodes, start, paths)})
     if context.failed:
         return None
     lint(context, nodes, paths)
@@ -205,6 +209,7 @@ def _compile(context: Context, document: Mapping[str, Json], flawed: bool = Fals
 
 def _graph(context: Context, document: Mapping[str, Json], nodes: Mapping[str, Node], start: str) -> Graph:
     mode = document.get("start")
+    entry = start_node(dag_of(document)) if "steps" in document else {}
     retention_ms = context.duration_ms(document, "retention", "")
     event_triggers, schedules = triggers_of(context, document)
     return Graph(
@@ -212,7 +217,7 @@ def _graph(context: Context, document: Mapping[str, Json], nodes: Mapping[str, N
         version=version_of(document),
         format=_format(document),
         start=start,
-        nodes=nodes,
+        nodes={**nodes, **entry},
         document=document,
         description=document.get("description", ""),
         input_schema=context.schema(document, "input_schema"),
@@ -227,12 +232,8 @@ def _graph(context: Context, document: Mapping[str, Json], nodes: Mapping[str, N
         compensate_on=compensate_on(context, document),
         internal=document.get("internal", False),
         events=events_of(context, document),
-        function=document.get("function", ""),
-        cleanup_ms=cleanup_of(context, document),
-        dag=dag_of(document),
         event_triggers=event_triggers,
         schedules=schedules,
-        history_window=window_of(document),
         lock=lock_of(context, document, nodes),
     )
 

@@ -18,7 +18,7 @@ DEFAULT_RETRY = Retry(on=frozenset({"transient"}))
 
 
 def compile_steps(context: Context, document: Mapping[str, Json]) -> dict[str, Node]:
-    """Compiles each step to a node without rules, because the dependencies determine the order."""
+    """Compiles each step to a node without rules, because `start_node` has the dependencies."""
     nodes: dict[str, Node] = {}
     dag = dag_of(document)
     for at, entry in enumerate(document.get("steps", ())):
@@ -46,8 +46,13 @@ def _with_retry(step: Step | None) -> Step | None:
     return None if step is None else replace(step, default_retry=DEFAULT_RETRY)
 
 
+def start_node(dag: Dag) -> dict[str, Node]:
+    """Returns the node with a branch for each step. Neither it nor its records have a name."""
+    return {"": Node("", members=dag, is_made=True)}
+
+
 def dag_of(document: Mapping[str, Json]) -> dict[str, tuple[str, ...]]:
-    """Returns each step's dependencies in the order of the definition; empty for the other formats."""
+    """Returns each step's dependencies in the order of the definition."""
     steps = [step for step in document.get("steps", ()) if step is not None]
     return {step["name"]: tuple(one for one in step.get("depends_on", ()) if one is not None) for step in steps}
 

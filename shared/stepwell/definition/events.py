@@ -8,9 +8,10 @@ from itertools import islice
 
 from stepwell.definition.common import Context, check_name
 from stepwell.definition.durations import show_duration
-from stepwell.definition.event_names import OWN_EVENTS, OWN_PREFIXES, WAITED_FOR, is_own
+from stepwell.definition.event_names import OWN_EVENTS, OWN_PREFIXES, is_own
 from stepwell.definition.graph import EventSettings, Json
 from stepwell.definition.text import pointer_part
+from stepwell.definition.wait_schemas import SCHEMAS
 from stepwell.errors import Problem
 from stepwell.limits import EVENT_KEPT_MAX_MS
 
@@ -75,7 +76,7 @@ def _check_event(context: Context, name: str, path: str) -> None:
         message = f"only Stepwell itself sends `{name}`"
         hint = f"names that begin with {' or '.join(OWN_PREFIXES)}, and {', '.join(sorted(OWN_EVENTS))}, are its own"
         context.add("reserved_event", message, path, hint)
-    elif name == WAITED_FOR["callback"]:
+    elif name == SCHEMAS["callback"].event:
         message = f"`{name}` takes no settings: each callback has its own URL and one waiter"
         context.add("reserved_event", message, path, "remove it")
 

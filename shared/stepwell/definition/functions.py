@@ -11,18 +11,21 @@ from dataclasses import dataclass
 from pathlib import PurePath
 
 from stepwell.definition.common import Context
-from stepwell.definition.graph import FanIn, Json, Node
+from stepwell.definition.graph import Durable, FanIn, Json, Node
 from stepwell.errors import Problem
 from stepwell.limits import CLEANUP_MAX_MS, CLEANUP_MS
 
-FORKS: Mapping[str, Node] = {  # the joins of operations that a function awaits together
-    "all": Node("all", fan_in=FanIn()),
-    "first": Node("first", fan_in=FanIn("any", merge="keyed_by_branch")),
-}
+_JOINS = {"all": FanIn(), "first": FanIn("any", merge="keyed_by_branch")}
+
+
+def durable_nodes(name: str, durable: Durable) -> dict[str, Node]:
+    """Returns the function's node and the joins of its concurrent operations, which become nodes while it runs."""
+    joins = {join: Node(join, fan_in=fan_in, durable=durable, is_made=join != name) for join, fan_in in _JOINS.items()}
+    return {name: Node(name, durable=durable), **joins}
 
 
 def compile_function(context: Context, document: Mapping[str, Json]) -> dict[str, Node]:
-    """Compiles the function to one node; its operations become nodes while it runs."""
+    cleanup_ms = _cleanup_ms(context, document)
     scheme, _, path = str(document.get("function") or "").partition(":")
     module, _, name = path.rpartition(".")
     if scheme != "python" or not module or not name.isidentifier():
@@ -31,16 +34,12 @@ def compile_function(context: Context, document: Mapping[str, Json]) -> dict[str
             "bad_target", f"`function` does not name a function: {document.get('function')!r}", "/function", hint
         )
         return {}
-    return {name: Node(name), **FORKS}
+    return durable_nodes(name, Durable(document["function"], cleanup_ms))
 
 
-def cleanup_of(context: Context, document: Mapping[str, Json]) -> int:
-    """Returns how long a cancelled function may clean up; 0 for the other formats, which compensate."""
+def _cleanup_ms(context: Context, document: Mapping[str, Json]) -> int:
+    """Returns how long a cancelled function may clean up."""
     given_ms = context.duration_ms(document, "cleanup", "")
-    if "function" not in document:
-        if given_ms is not None:
-            context.add("misplaced_key", "`cleanup` is for a function", "/cleanup", "write compensate_on: [cancel]")
-        return 0
     if given_ms is not None and given_ms > CLEANUP_MAX_MS:
         context.add("bad_value", "`cleanup` is too long", "/cleanup", f"at most {CLEANUP_MAX_MS // 1000} s")
     return CLEANUP_MS if given_ms is None else given_ms

@@ -77,6 +77,8 @@ class Step:
     on_failure: str = "abort"  # abort | skip | compensate
     default_retry: Retry | None = None  # the format's, where neither the definition nor the function says
     http: Expression | None = None  # the request of an HTTP step: {method, url, headers, body}
+    writes: str = "result"  # by default: result (by the node's name) | keys (an object's too) | run_id (as one too)
+    window: int | None = None  # the most messages of the conversation that its message joins; None: none
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,6 +151,7 @@ class Wait:
     documents: Expression | None = None  # of `document`: the names of those asked for
     approvers: Approvers | None = None  # of `approval`
     heartbeat_ms: int | None = None  # of `callback`: it fails when none comes for so long
+    window: int | None = None  # the most messages of the conversation that the event joins; None: none
 
 
 @dataclass(frozen=True, slots=True)
@@ -181,10 +184,18 @@ class FanIn:
 
 
 @dataclass(frozen=True, slots=True)
+class Durable:
+    """A durable function, which decides its operations while it runs."""
+
+    path: str  # python:module.name
+    cleanup_ms: int = 0  # how long it may clean up when its run is cancelled
+
+
+@dataclass(frozen=True, slots=True)
 class Node:
     """A place in the graph. No rules: the run ends here; inside a fork, the branch does.
 
-    It forks when `fan_out` is `all` or one of its rules has `foreach`.
+    It forks when it has members, when `fan_out` is `all`, or when one of its rules has `foreach`.
     """
 
     name: str
@@ -198,6 +209,12 @@ class Node:
     fan_in: FanIn | None = None
     join: str = ""  # of a node that forks: the fan-in node where its branches meet; empty: the end of the fork
     lock: Expression | None = None  # a name or a list of names: what is held while the node is not left
+    durable: Durable | None = None  # the function of this node, or the one that its end returns to
+    members: Mapping[str, tuple[str, ...]] = field(
+        default_factory=dict
+    )  # the first node of each branch, with its dependencies
+    label: tuple[int, str] | None = None  # its number and type in log lines; None: it has none
+    is_made: bool = False  # the compiler added it: the definition has no such node
 
 
 @dataclass(frozen=True, slots=True)
@@ -246,10 +263,28 @@ class Graph:
     internal: bool = False  # only another run may start it
     events: Mapping[str, EventSettings] = field(default_factory=dict)  # by the event's name
     labels: Mapping[str, str] = field(default_factory=dict)
-    function: str = ""  # python:module.name of a durable function, whose name is then that of the one node
-    cleanup_ms: int = 0  # how long a durable function may clean up when its run is cancelled
-    dag: Mapping[str, tuple[str, ...]] = field(default_factory=dict)  # of `steps`: each node's dependencies
     event_triggers: tuple[EventTrigger, ...] = ()
     schedules: tuple[ScheduleTrigger, ...] = ()
     lock: Expression | None = None  # a name or a list of names: what the run holds from before its first node on
-    history_window: int = 0  # of `actions`: how many messages of the conversation are kept
+
+    @property
+    def first(self) -> Node:
+        """The node where a run begins: the unnamed one if the compiler added one, else `start`."""
+        return self.nodes.get("") or self.nodes[self.start]
+
+    # -- for views; the engine and the runtime read the nodes instead
+
+    @property
+    def shown(self) -> Mapping[str, Node]:
+        """The nodes of the definition, without those that the compiler added."""
+        return {name: node for name, node in self.nodes.items() if not node.is_made}
+
+    @property
+    def dag(self) -> Mapping[str, tuple[str, ...]]:
+        """Each step's dependencies; empty for all formats but `steps`."""
+        return self.first.members
+
+    @property
+    def function(self) -> str:
+        """The path of a durable function, such as python:module.name; empty for a graph."""
+        return self.first.durable.path if self.first.durable else ""

@@ -15,9 +15,10 @@ from pydantic import (
     PlainValidator,
     WithJsonSchema,
 )
-from pydantic_core import PydanticCustomError
+from pydantic_core import PydanticCustomError, PydanticKnownError
 
 from stepwell.definition.graph import Json
+from stepwell.definition.wait_schemas import written_kinds
 from stepwell.errors import UserError
 from stepwell.limits import LOCKS
 
@@ -68,6 +69,12 @@ def _action_id(value: object) -> object:
     if isinstance(value, str) or (isinstance(value, int) and not isinstance(value, bool)):
         return value
     raise PydanticCustomError("action_id_type", "Input should be an id")
+
+
+def _wait_kind(value: object) -> object:
+    if value in written_kinds():
+        return value
+    raise PydanticKnownError("literal_error", {"expected": ", ".join(f"'{kind}'" for kind in written_kinds())})
 
 
 def _schema(value: object) -> object:
@@ -127,6 +134,7 @@ ActionId = Annotated[
     PlainValidator(_action_id),
     WithJsonSchema({"type": ["string", "integer"], "description": "an action's id, or its number"}),
 ]
+WaitFor = Annotated[Any, PlainValidator(_wait_kind), WithJsonSchema({"enum": written_kinds(), "type": "string"})]
 SchemaDef = Annotated[
     Any, PlainValidator(_schema), WithJsonSchema({"type": ["object", "boolean"], "description": "a JSON Schema"})
 ]

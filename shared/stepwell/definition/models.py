@@ -27,6 +27,7 @@ from stepwell.definition.model_parts import (
     LockDef,
     Names,
     SchemaDef,
+    WaitFor,
     Written,
 )
 from stepwell.limits import APPROVERS, EVENT_PENDING, HISTORY_WINDOW_MAX
@@ -71,7 +72,7 @@ class EscalateDef(Written):
 class WaitDef(Written):
     """A wait: for one thing, for the first of several (`any`), or for each of several (`all`)."""
 
-    for_: Literal["approval", "response", "event", "document", "signature", "test", "callback", "delay"] | None = None
+    for_: WaitFor | None = None
     name: str | None = Field(default=None, description="for `event`: its name; default: EVENT_COMPLETED")
     type: str | None = Field(default=None, description="the kind of approval")
     key: str | None = None

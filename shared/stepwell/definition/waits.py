@@ -7,30 +7,12 @@ from dataclasses import replace
 
 from stepwell.definition.common import Context, check_name, step_of
 from stepwell.definition.durations import show_duration
-from stepwell.definition.event_names import WAITED_FOR
 from stepwell.definition.graph import Expression, Json, Step, Wait
 from stepwell.definition.wait_details import approvers_of, check_times, documents_of, heartbeat_of
-from stepwell.limits import HOUR_MS, WAIT_ARMS, WAIT_RETRIES, WAIT_TIMEOUTS_MS
+from stepwell.definition.wait_schemas import SCHEMAS, SEVERAL, keys_of, written_kinds
+from stepwell.limits import HOUR_MS, WAIT_ARMS, WAIT_RETRIES
 
 ANY_TIMEOUT_MS = 24 * HOUR_MS  # an `any` none of whose arms has a timeout of its own
-
-_OUTCOME = ("on_timeout", "max_retries", "timeout_actions")
-_EVENT = ("key", "match", "data", "timeout", *_OUTCOME)
-# The keys that mean something to each kind, besides `for`.
-_KEYS: dict[str, tuple[str, ...]] = {
-    "approval": ("type", "data", "timeout", "on_reject", "approvers", "escalate", *_OUTCOME),
-    "response": _EVENT,
-    "event": ("name", *_EVENT),
-    "document": ("documents", *_EVENT),
-    "signature": _EVENT,
-    "test": _EVENT,
-    "callback": ("data", "timeout", "heartbeat", *_OUTCOME),
-    "delay": ("timeout", "data"),
-    "any": ("any", "data", "timeout", *_OUTCOME),
-    "all": ("all", "data", "timeout", *_OUTCOME),
-}
-_SEVERAL = ("any", "all")
-_OF_THE_WHOLE = {"any": _OUTCOME, "all": ("timeout", *_OUTCOME)}  # keys that an arm cannot have
 
 
 def wait_of(context: Context, node: Mapping[str, Json], path: str) -> Wait | None:
@@ -55,11 +37,11 @@ def wait_at(context: Context, data: Mapping[str, Json], path: str, output: Expre
     if kind is None:
         return None
     _check_keys(context, data, kind, path)
-    arms = tuple(_arms(context, data, kind, path)) if kind in _SEVERAL else ()
+    arms = tuple(_arms(context, data, kind, path)) if kind in SEVERAL else ()
     timeout, timeout_ms = timeout_of(context, data, "timeout", path, kind, arms)
     return Wait(
         kind=kind,
-        event=_event(context, data, path) if kind == "event" else WAITED_FOR.get(kind),
+        event=_event(context, data, kind, path),
         key=context.template(data, "key", path),
         match=context.condition(data, "match", path),
         data=_data(context, data, path),
@@ -89,11 +71,11 @@ def check_retries(context: Context, data: Mapping[str, Json], path: str) -> None
 
 
 def _kind(context: Context, data: Mapping[str, Json], path: str) -> str | None:
-    written = [key for key in ("for", *_SEVERAL) if key in data]
+    written = [key for key in ("for", *SEVERAL) if key in data]
     if len(written) == 1:
         kind: str = data["for"] if written == ["for"] else written[0]
         return kind
-    kinds = [kind for kind in _KEYS if kind not in _SEVERAL]
+    kinds = written_kinds()
     hint = f"for: {', '.join(kinds[:-1])} or {kinds[-1]}; or any: or all: with a list of waits"
     if written:
         context.add("conflict", f"a wait has one of `for`, `any` and `all`, not {' and '.join(written)}", path, hint)
@@ -104,8 +86,8 @@ def _kind(context: Context, data: Mapping[str, Json], path: str) -> str | None:
 
 def _check_keys(context: Context, data: Mapping[str, Json], kind: str, path: str) -> None:
     for key in data:
-        if key != "for" and key not in _KEYS[kind]:
-            takers = [other for other, keys in _KEYS.items() if key in keys]
+        if key != "for" and key not in keys_of(kind):
+            takers = [other for other in (*written_kinds(), *SEVERAL) if key in keys_of(other)]
             hint = f"it belongs to a wait for {', '.join(takers)}; remove it"
             context.add("misplaced_key", f"`{key}` means nothing to a wait for `{kind}`", f"{path}/{key}", hint)
     check_retries(context, data, path)
@@ -114,8 +96,7 @@ def _check_keys(context: Context, data: Mapping[str, Json], kind: str, path: str
 def _arms(context: Context, data: Mapping[str, Json], kind: str, path: str) -> list[Wait]:
     place = f"{path}/{kind}"
     if not data[kind]:
-        ends = "the first that ends wins" if kind == "any" else "it ends when each of them has"
-        context.add("missing_key", f"`{kind}` is empty", place, f"list the waits, {ends}")
+        context.add("missing_key", f"`{kind}` is empty", place, f"list the waits, {SEVERAL[kind].ends}")
     if len(data[kind]) > WAIT_ARMS:
         message = f"`{kind}` has {len(data[kind])} waits"
         context.add("too_many_waits", message, place, f"at most {WAIT_ARMS}; a fork has a branch for each of more")
@@ -125,16 +106,17 @@ def _arms(context: Context, data: Mapping[str, Json], kind: str, path: str) -> l
 
 
 def _arm(context: Context, data: Mapping[str, Json], outer: str, path: str) -> Wait | None:
-    for inner in _SEVERAL:
+    for inner in SEVERAL:
         if inner in data:
             hint = "put its waits into the outer list" if inner == outer else "make it two nodes, one after the other"
             context.add("misplaced_key", f"`{inner}` inside `{outer}`", f"{path}/{inner}", hint)
             return None
-    if outer == "all" and data.get("for") == "delay":
+    inner_schema = SCHEMAS.get(data.get("for", ""))
+    if SEVERAL[outer].needs_each and inner_schema is not None and inner_schema.is_timer:
         hint = "write `sleep:` in a node after it"
-        context.add("misplaced_key", "a delay inside `all`: nothing comes of it", f"{path}/for", hint)
+        context.add("misplaced_key", f"a {data['for']} inside `{outer}`: nothing comes of it", f"{path}/for", hint)
         return None
-    for key in _OF_THE_WHOLE[outer]:
+    for key in SEVERAL[outer].of_the_whole:
         if key in data:
             message = f"`{key}` belongs to the whole wait"
             context.add("misplaced_key", message, f"{path}/{key}", f"move it beside `{outer}`")
@@ -153,8 +135,8 @@ def timeout_of(
     """A template, or milliseconds: those written, else the table's default."""
     default, longest = _bounds(kind, arms)
     if key not in data:
-        if kind == "delay":
-            context.add("missing_key", "`timeout` is missing", path, "say how long: {for: delay, timeout: 2h}")
+        if kind in SCHEMAS and SCHEMAS[kind].is_timer:
+            context.add("missing_key", "`timeout` is missing", path, f"say how long: {{for: {kind}, timeout: 2h}}")
         return None, default
     if isinstance(data[key], str) and "{{" in data[key]:
         return context.template(data, key, path), None
@@ -167,21 +149,23 @@ def timeout_of(
 
 def _bounds(kind: str, arms: tuple[Wait, ...]) -> tuple[int | None, int]:
     """The default and the maximum. A wait for all lasts as long as the most patient of its arms would."""
-    if kind not in _SEVERAL:
-        return WAIT_TIMEOUTS_MS[kind]
-    rows = [WAIT_TIMEOUTS_MS[arm.kind] for arm in arms] or [WAIT_TIMEOUTS_MS["event"]]
-    longest = max(most for _, most in rows)
-    if kind == "all":
-        return max((default for default, _ in rows if default is not None), default=ANY_TIMEOUT_MS), longest
+    if kind not in SEVERAL:
+        return SCHEMAS[kind].timeout_ms, SCHEMAS[kind].longest_ms
+    rows = [SCHEMAS[arm.kind] for arm in arms] or [SCHEMAS["event"]]
+    longest = max(row.longest_ms for row in rows)
+    if SEVERAL[kind].needs_each:
+        return max((row.timeout_ms for row in rows if row.timeout_ms is not None), default=ANY_TIMEOUT_MS), longest
     timed = any(arm.timeout is not None or arm.timeout_ms is not None for arm in arms)
     return None if timed else ANY_TIMEOUT_MS, longest
 
 
-def _event(context: Context, data: Mapping[str, Json], path: str) -> str:
-    """The name that a wait for an event gives, else the table's."""
-    name: str = data.get("name", WAITED_FOR["event"])
-    if "name" in data:
-        check_name(context, name, f"{path}/name", "event")
+def _event(context: Context, data: Mapping[str, Json], kind: str, path: str) -> str | None:
+    """Returns the name of the event that ends the wait: its own, else its kind's."""
+    schema = SCHEMAS.get(kind)
+    if schema is None or not schema.is_event_named or "name" not in data:
+        return schema.event or None if schema else None
+    name: str = data["name"]
+    check_name(context, name, f"{path}/name", "event")
     return name
 
 

@@ -1,4 +1,4 @@
-"""What there is to do for a token, and what came of an attempt: the words between the engine and the runtime."""
+"""Actions: what `decide` answers, and what came of an attempt. The words between the engine and the runtime."""
 
 from __future__ import annotations
 
@@ -7,7 +7,8 @@ from typing import TypeAlias
 
 from stepwell.definition.graph import Json, Step
 from stepwell.engine.names import Undo
-from stepwell.engine.records import Failure, Pause, Record
+from stepwell.engine.records import Failure, Pause, Record, Topic
+from stepwell.engine.token import Locks
 from stepwell.engine.transact import TableWrite
 
 
@@ -29,10 +30,11 @@ class RunStep:
 
 @dataclass(frozen=True, slots=True)
 class Write:
-    """Append this record: no user code is needed to know it. `also`: the user's own writes, in one transaction."""
+    """Append this record. In the same transaction `also`, the user's own writes, or the event that it `consumes`."""
 
     record: Record
     also: tuple[TableWrite, ...] = ()
+    consumes: tuple[Topic, str] | None = None  # the event's topic and id
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +49,34 @@ class AskFunction:
     """Ask the durable function what is next, then decide again with its turn."""
 
 
-Action: TypeAlias = RunStep | Write | Rest | AskFunction
+@dataclass(frozen=True, slots=True)
+class PickUp:
+    """Show that the run has been picked up, then decide again: its first record knows when it started."""
+
+
+@dataclass(frozen=True, slots=True)
+class Look:
+    """Look into the mailbox, then decide again: an event may have come before the wait's time was up."""
+
+
+@dataclass(frozen=True, slots=True)
+class Drop:
+    """The input comes too late, or twice: nothing is written."""
+
+    is_over: bool = False  # the wait that it is for has ended
+    lets_go: Locks | None = None  # locks that the token was granted and no longer wants
+
+
+@dataclass(frozen=True, slots=True)
+class Refuse:
+    """The caller hears why its input cannot be taken. Nothing is written."""
+
+    message: str
+    code: str
+    hint: str = ""
+
+
+Action: TypeAlias = RunStep | Write | Rest | AskFunction | PickUp | Look | Drop | Refuse
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,3 +87,4 @@ class Outcome:
     pause: Pause | None = None
     failure: Failure | None = None
     started_ms: int = 0
+    is_stuck: bool = False  # the failure is that the step's code cannot be loaded: nothing has run

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from stepwell.definition.authoring import StepDefaults
 from stepwell.definition.graph import Json, Node, Step
-from stepwell.engine import agents
+from stepwell.engine import results
 from stepwell.engine.actions import Action, Outcome, RunStep, Write
 from stepwell.engine.compensation import undone
 from stepwell.engine.names import Moment, Names, default_input
@@ -12,6 +12,7 @@ from stepwell.engine.records import Failure, Kind, Record, RetryAt, Status
 from stepwell.engine.retry import Policy, resolve_policy, retry_delay_ms
 from stepwell.engine.routing import Ended, validation_failure
 from stepwell.engine.token import Token
+from stepwell.engine.waits.code import back, wait_for_code
 from stepwell.engine.writing import (
     deadline_ms,
     ended_node,
@@ -41,6 +42,11 @@ def run_step(moment: Moment, token: Token, node: Node, step: Step, resumed: Json
 
 def commit(moment: Moment, token: Token, action: RunStep, outcome: Outcome, policy: Policy | None) -> Record:
     """The record of an attempt: its output, the rules taken and where the token goes, in one."""
+    token = back(token)
+    if outcome.is_stuck and outcome.failure is not None:
+        node = moment.graph.start if moment.turn else action.node
+        is_unbegun = token.last is not None and token.last.kind is Kind.BEGAN
+        return wait_for_code(moment, token, outcome.failure, node, is_unbegun=is_unbegun)
     if action.undo is not None:
         return undone(moment, token, action, outcome, policy)
     if action.action:
@@ -59,7 +65,7 @@ def commit(moment: Moment, token: Token, action: RunStep, outcome: Outcome, poli
         on_failure=action.step.on_failure,
         policy=policy,
     )
-    writes = moment.turn.writes if moment.turn else agents.of_step(moment, token, action, outcome.value)
+    writes = moment.turn.writes if moment.turn else results.of_step(moment, token, action, outcome.value)
     ended = with_writes(moment, token, ended, action.step.output, writes)
     return ended_node(moment, token, ended, Kind.STEP, outcome.started_ms)
 
@@ -75,7 +81,7 @@ def _acted(moment: Moment, token: Token, action: RunStep, outcome: Outcome, poli
         following = None if delay_ms is None else RetryAt(moment.now_ms + delay_ms)
     return record(moment, token, Kind.ACTED, action.node, attempt=action.attempt, started_ms=outcome.started_ms,
                    output=outcome.value, error=failure, next=following,
-                   writes=None if failure else agents.of_timeout_action(moment, token, action))  # fmt: skip
+                   writes=None if failure else results.of_timeout_action(moment, token, action))  # fmt: skip
 
 
 def lost_record(moment: Moment, token: Token) -> Record:

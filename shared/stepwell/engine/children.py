@@ -13,7 +13,7 @@ import json
 from collections.abc import Iterable, Mapping, Sequence
 
 from stepwell.definition.graph import Call, Graph, Json
-from stepwell.engine import agents
+from stepwell.engine import results
 from stepwell.engine.codec import failure_to_json
 from stepwell.engine.names import Moment, Names, default_input
 from stepwell.engine.records import Called, Failure, Resumption, Status
@@ -135,7 +135,7 @@ def _value(call: Call, run_id: str, child: Token) -> Json:
     result = child.result if done else None
     if call.failed_child != "return" and call.kind != "agent":
         return result
-    variables = {"variables": agents.brought(child)} if call.kind == "agent" and done else {}
+    variables = {"variables": results.brought(child)} if call.kind == "agent" and done else {}
     return {
         **variables,
         "childExecutionSuccess": done,

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import MISSING, fields
 from typing import Any, TypeVar
 
 from stepwell.definition.graph import Json
+from stepwell.engine import formats
 from stepwell.engine.records import (
     Arm,
     Called,
@@ -30,7 +31,7 @@ from stepwell.engine.records import (
     Topic,
 )
 from stepwell.engine.table import Phase
-from stepwell.engine.token import Cleaning, Locks, StepView, Token, Undoing
+from stepwell.engine.token import Aside, Cleaning, Locks, StepView, Token, Undoing
 
 T = TypeVar("T")
 
@@ -38,12 +39,25 @@ _encode = json.JSONEncoder(separators=(",", ":"), ensure_ascii=False, allow_nan=
 
 
 def encode_record(record: Record) -> str:
-    """One line of JSON; fields that hold their default are left out."""
-    return _encode(_record_to_json(record))
+    """One line of JSON with the format's number; fields that hold their default are left out."""
+    return _encode(_record_to_json(record) | {formats.KEY: formats.FORMAT})
 
 
 def decode_record(body: str) -> Record:
-    return _record_from_json(json.loads(body))
+    """Raises NewerFormat for a record of newer code, EngineFault for one that cannot be read."""
+    return _decoded("record", body, _checked_record)
+
+
+def _checked_record(raw: Mapping[str, Json]) -> Record:
+    formats.check_format(raw.get(formats.KEY, formats.OLDEST), "record")
+    return _record_from_json(raw)
+
+
+def _decoded(what: str, body: str, build: Callable[[Mapping[str, Json]], T]) -> T:
+    try:
+        return build(json.loads(body))
+    except formats.BROKEN as error:
+        raise formats.unreadable(what, error) from error
 
 
 def encode_token(token: Token) -> str:
@@ -64,6 +78,7 @@ def encode_token(token: Token) -> str:
             "cleaning",
             "locks",
             "released",
+            "aside",
         ),
     )
     out["last"] = _record_to_json(token.last) if token.last else None
@@ -81,11 +96,27 @@ def encode_token(token: Token) -> str:
             out[name] = [_plain(one) for one in parts]
     if token.undoing:
         out["undoing"] = _undoing_to_json(token.undoing)
-    return _encode(out)
+    if token.aside:
+        out["aside"] = _aside_to_json(token.aside)
+    return _encode(out | {formats.KEY: formats.FORMAT, "fold": formats.FOLD})
 
 
 def decode_token(body: str) -> Token:
-    raw = json.loads(body)
+    """The token of a snapshot, whichever fold made it. Raises EngineFault for a snapshot that cannot be read."""
+    return _decoded("snapshot", body, _token_from_json)
+
+
+def decode_snapshot(body: str) -> Token | None:
+    """The token of a snapshot; None where another fold made it, or newer code: then the log is to be folded anew."""
+    return _decoded("snapshot", body, _token_of_our_fold)
+
+
+def _token_of_our_fold(raw: Mapping[str, Json]) -> Token | None:
+    is_newer = raw.get(formats.KEY, formats.OLDEST) > formats.FORMAT
+    return None if is_newer or raw.get("fold", formats.OLDEST) != formats.FOLD else _token_from_json(raw)
+
+
+def _token_from_json(raw: Mapping[str, Json]) -> Token:
     last, end, fork = raw.get("last"), raw.get("end"), raw.get("fork")
     return _build(
         Token,
@@ -106,6 +137,25 @@ def decode_token(body: str) -> Token:
         undoing=_undoing_from_json(raw["undoing"]) if raw.get("undoing") else None,
         locks=_locks_from_json(raw["locks"]) if raw.get("locks") else None,
         released=tuple(_locks_from_json(one) for one in raw.get("released", ())),
+        aside=_aside_from_json(raw["aside"]) if raw.get("aside") else None,
+    )
+
+
+def _aside_to_json(aside: Aside) -> dict[str, Json]:
+    out = _plain(aside, skip=("last", "parked", "resumption", "received"))
+    out |= {"last": _record_to_json(aside.last), "received": [_plain(one) for one in aside.received]}
+    out |= {"parked": _parked_to_json(aside.parked)} if aside.parked else {}
+    return out | ({"resumption": _plain(aside.resumption)} if aside.resumption else {})
+
+
+def _aside_from_json(raw: Mapping[str, Json]) -> Aside:
+    return _build(
+        Aside,
+        raw,
+        last=_record_from_json(raw["last"]),
+        parked=_parked_from_json(raw["parked"]) if raw.get("parked") else None,
+        resumption=_part(Resumption, raw.get("resumption")),
+        received=tuple(_build(Resumption, one) for one in raw["received"]),
     )
 
 
@@ -128,7 +178,7 @@ def failure_to_json(failure: Failure | None) -> dict[str, Json] | None:
 
 
 def _record_to_json(record: Record) -> dict[str, Json]:
-    out = _plain(record, skip=("error", "next", "parked", "resumption", "tally"))
+    out = _plain(record, skip=("error", "next", "parked", "resumption", "tally", "evaluator")) | _said(record)
     if record.error:
         out["error"] = _plain(record.error)
     if record.next:
@@ -148,6 +198,7 @@ def _record_from_json(raw: Mapping[str, Json]) -> Record:
         Record,
         raw,
         kind=Kind(raw["kind"]),
+        evaluator=raw.get("evaluator", _UNSAID["evaluator"]),
         error=_part(Failure, raw.get("error")),
         rules=tuple(raw.get("rules", ())),
         next=_next_from_json(following) if following else None,
@@ -155,6 +206,14 @@ def _record_from_json(raw: Mapping[str, Json]) -> Record:
         resumption=_part(Resumption, raw.get("resumption")),
         tally=_part(Tally, raw.get("tally")),
     )
+
+
+_UNSAID = {"page": 100, "chunk": 10, "evaluator": 1}  # where a record does not say: the constants of format 1, for good
+
+
+def _said(value: Record | Fork) -> dict[str, Json]:
+    """The numbers that are to stay with the record, where they are not those of format 1."""
+    return {name: part for name, usual in _UNSAID.items() if (part := getattr(value, name, usual)) != usual}
 
 
 def _next_to_json(following: Next) -> dict[str, Json]:
@@ -165,8 +224,9 @@ def _next_to_json(following: Next) -> dict[str, Json]:
             return {"retry_at_ms": at_ms}
         case Pause():
             return {"pause": _plain(following)}
-        case Fork(groups, join):
-            return {"fork": [_plain(group) for group in groups], "join": join}
+        case Fork(groups, join, needs):
+            forked: dict[str, Json] = {"fork": [_plain(group) for group in groups], "join": join, **_said(following)}
+            return {**forked, "needs": needs} if needs else forked
         case CleanUp(status, until_ms):
             return {"clean_up": status, "until_ms": until_ms}
         case Compensate(status, error):
@@ -185,7 +245,9 @@ def _next_from_json(raw: Mapping[str, Json]) -> Next:
     if "pause" in raw:
         return _build(Pause, raw["pause"])
     if "fork" in raw:
-        return Fork(tuple(_build(Group, group) for group in raw["fork"]), raw["join"])
+        groups = tuple(_build(Group, group) for group in raw["fork"])
+        needs = tuple(tuple(one) for one in raw.get("needs", ()))
+        return Fork(groups, raw["join"], needs, *(raw.get(name, _UNSAID[name]) for name in ("page", "chunk")))
     if "clean_up" in raw:
         return CleanUp(Status(raw["clean_up"]), raw["until_ms"])
     if "undo" in raw:

@@ -1,23 +1,22 @@
 """Compensation: when a failed run is undone, what there is to undo, and in which order.
 
 What a run has done is read off its logs: each record that committed a step with a compensation. The last is undone
-first. A record's time never runs behind what it follows from; where two have the same, their places tell which
-follows: a fork's branches stand between its own slot and the next.
+first. A record's time never runs behind what it follows from; where two have the same, the order in which their logs
+are read tells which follows: a fork's branches are read between its own slot and the next, each after those it needs.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
-from graphlib import TopologicalSorter
 
 from stepwell.definition.graph import Graph, Json, Node
 from stepwell.engine.actions import Action, Outcome, Rest, RunStep, Write
 from stepwell.engine.fold import apply
+from stepwell.engine.formats import check_evaluator
 from stepwell.engine.names import Moment, Names, Undo, default_input
 from stepwell.engine.records import Compensate, End, Failure, Kind, Next, Pause, Record, RetryAt, Status
 from stepwell.engine.retry import Policy, retry_delay_ms
-from stepwell.engine.table import Phase
 from stepwell.engine.token import Token
 from stepwell.errors import EngineFault, ExpressionError
 
@@ -26,7 +25,7 @@ from stepwell.errors import EngineFault, ExpressionError
 
 def ending(graph: Graph, token: Token, end: End, error: Failure | None, failed: str) -> Next:
     """The end itself, or its compensation first. `error`: what the end is for, `failed`: the node that it is of."""
-    if token.branch is not None or end.status is Status.COMPLETED or token.phase is Phase.COMPENSATING:
+    if token.branch is not None or end.status is Status.COMPLETED or token.undoing is not None:
         return end
     return Compensate(end.status, end.error) if _is_undone(graph, end.status, error, failed) else end
 
@@ -59,6 +58,7 @@ def committed(moment: Moment, begun: Token, records: Iterable[Record]) -> Iterat
             yield token, None
             continue
         if record.kind is Kind.STEP and record.error is None:
+            check_evaluator(record.evaluator)
             given = _input_of(replace(moment, now_ms=record.started_ms), before, node)
         if not _is_commit(record, before):
             yield token, None
@@ -90,25 +90,9 @@ def _input_of_call(before: Token) -> Json:
     return children[0].input if len(children) == 1 else {one.name: one.input for one in children}
 
 
-def newest_first(graph: Graph, found: Iterable[Undo]) -> tuple[Undo, ...]:
-    """In the reverse of the order in which they were committed, causes after what followed from them."""
-    ranks = _ranks(graph)
-    return tuple(sorted(found, key=lambda one: (one.at_ms, _place(one, ranks)), reverse=True))
-
-
-def _ranks(graph: Graph) -> Mapping[int, int]:
-    """Of a DAG: each branch's place in an order in which no step comes before one that it depends on."""
-    order = {name: rank for rank, name in enumerate(TopologicalSorter(graph.dag).static_order())}
-    return {index: order[name] for index, name in enumerate(graph.dag)}
-
-
-def _place(one: Undo, ranks: Mapping[int, int]) -> tuple[int, ...]:
-    """`0/3.17` at slot 2 is (3, 17, 2): after its fork in slot 3, before the parent's slot 4."""
-    numbers: list[int] = []
-    for part in one.token.split("/")[1:]:
-        slot, _, index = part.partition(".")
-        numbers += [int(slot), ranks.get(int(index), int(index))]
-    return (*numbers, one.slot)
+def newest_first(found: Iterable[Undo]) -> tuple[Undo, ...]:
+    """In the reverse of the order in which they were committed. `found`: causes before what followed from them."""
+    return tuple(sorted(found, key=lambda one: one.at_ms))[::-1]
 
 
 # -- how

@@ -1,24 +1,44 @@
-"""Decide: what a token does next.
+"""Decide: what a token does about an input. Pure and total: there is an answer for every phase and every input.
 
-Pure: deciding twice, from the same log at the same moment, decides the same.
+Deciding twice, from the same log at the same moment, decides the same.
 """
 
 from __future__ import annotations
 
-from stepwell.engine import functions
-from stepwell.engine.actions import Action, Rest, Write
-from stepwell.engine.attempts import lost_record, run_step
+from stepwell.definition.authoring import StepDefaults
+from stepwell.engine import approvals, functions, receiving
+from stepwell.engine.actions import Action, AskFunction, Drop, Outcome, PickUp, Refuse, Rest, RunStep, Write
+from stepwell.engine.attempts import commit, lost_record, run_step
 from stepwell.engine.compensation import undo_next
-from stepwell.engine.dag import ROOT_NODE, dag_fork, is_passed_over, may_begin
+from stepwell.engine.forks import fork_into
+from stepwell.engine.inputs import (
+    Cancelled,
+    Closed,
+    DeadlinePassed,
+    Input,
+    LocksAnswered,
+    Started,
+    StepBegins,
+    StepEnded,
+    Terminated,
+    Woken,
+    WorkerLost,
+    WritesRefused,
+)
 from stepwell.engine.join import joined_record
 from stepwell.engine.lock_records import lock_record, refused_record, wanted
 from stepwell.engine.locks import REFUSED
 from stepwell.engine.names import Moment
-from stepwell.engine.records import CleanUp, End, Fork, Goto, Kind, Pause, Record, RetryAt, Status
+from stepwell.engine.needs import is_passed_over, may_begin
+from stepwell.engine.records import CleanUp, End, Failure, Fork, Goto, Kind, Pause, Record, RetryAt, Status
+from stepwell.engine.retry import resolve_policy
 from stepwell.engine.routing import Ended
 from stepwell.engine.settle import settle
+from stepwell.engine.table import Message, Phase, Verdict, receive
 from stepwell.engine.token import Token
+from stepwell.engine.waits.code import back
 from stepwell.engine.writing import (
+    began_record,
     deadline_ms,
     ended_node,
     ended_record,
@@ -28,33 +48,146 @@ from stepwell.engine.writing import (
     waiting_record,
 )
 from stepwell.errors import EngineFault
+from stepwell.limits import DELIVERIES
 
 
-def decide(moment: Moment, token: Token) -> Action:
-    """The next thing to do for a token. Raises EngineFault for a log that this graph cannot have written."""
+def decide(moment: Moment, token: Token, given: Input = Woken()) -> Action:  # noqa: B008  # frozen, without a slot
+    """What the token does about the input. Raises EngineFault for a log that this graph cannot have written."""
+    verdict = receive(token.phase, given.message)
+    if verdict is Verdict.REFUSE:
+        return _refusal(token, given)
+    if verdict is Verdict.DROP:
+        return receiving.no_locks(token, given) if isinstance(given, LocksAnswered) else Drop(is_over=True)
+    match given:
+        case Woken():
+            return _woken(moment, token, given)
+        case StepBegins() | StepEnded() | WritesRefused():
+            return _of_step(moment, token, given) if token.slot == given.slot else Drop()
+        case WorkerLost():
+            return _lost(moment, token, given)
+        case Started() | Cancelled() | Terminated() | DeadlinePassed() | Closed():
+            return _of_run(moment, token, given)
+        case _:
+            return receiving.receive(moment, token, given)
+
+
+def is_stale(token: Token, slot: int, by: str) -> bool:
+    """A wake is good at the slot it was sent for, or at a record written under it; else somebody else pushes."""
+    return token.slot != slot and (token.last is None or token.last.by != by)
+
+
+def _refusal(token: Token, given: Input) -> Refuse:
+    match given.message:
+        case Message.START:
+            return Refuse("the run is not idle", "not_idle")
+        case Message.CANCEL:
+            return Refuse("the run is being undone, which cannot be cancelled", "compensating",
+                          "terminate ends it at once, without the rest of its compensations")  # fmt: skip
+        case Message.HEARTBEAT:
+            return Refuse("the wait for this callback is over", "not_waiting")
+        case _:
+            return approvals.not_waiting(token)
+
+
+# -- from outside
+
+
+def _of_run(moment: Moment, token: Token, given: Started | Cancelled | Terminated | DeadlinePassed | Closed) -> Action:
+    """The run is started, or it, or one of its branches, is to end at its next free slot."""
+    match given:
+        case Started(who):
+            if not moment.run.idle or token.last is not None:
+                return Refuse("the run is not idle", "not_idle")
+            at_ms = max(moment.now_ms, moment.run.created_ms)
+            return Write(Record(token.next_slot, Kind.STARTED, moment.by, at_ms, who=who))
+        case Cancelled() if token.cleaning is not None:
+            return _refusal(token, given)  # it is told once
+        case Cancelled(reason, who):
+            return Write(ended_record(moment, token, Status.CANCELLED, None, reason=reason, who=who))
+        case Terminated(error, reason, who):
+            return Write(ended_record(moment, token, Status.FAILED, error, reason=reason, who=who))
+        case Closed():
+            return Write(ended_record(moment, token, Status.CANCELLED, None))
+        case DeadlinePassed():
+            limit_ms = deadline_ms(moment.graph, moment.run, token)
+            return Drop() if limit_ms is None else _overdue(moment, token) or Rest(limit_ms)
+
+
+def _overdue(moment: Moment, token: Token) -> Write | None:
+    """The end of a run whose own time is up."""
+    limit_ms = deadline_ms(moment.graph, moment.run, token)
+    if limit_ms is None or moment.now_ms < limit_ms:
+        return None
+    return Write(ended_record(moment, token, Status.TIMED_OUT, timeout_failure(moment.graph)))
+
+
+# -- of a step
+
+
+def _of_step(moment: Moment, token: Token, given: StepBegins | StepEnded | WritesRefused) -> Action:
+    match given:
+        case StepBegins(action, timeout_ms):
+            return Write(began_record(moment, token, action, timeout_ms))
+        case StepEnded(action, outcome, policy):
+            return Write(commit(moment, token, action, outcome, policy))
+        case WritesRefused(writes, refusal):
+            return Write(functions.refused(moment, token, writes, refusal))
+
+
+def _lost(moment: Moment, token: Token, given: WorkerLost) -> Action:
+    """A step that killed its worker too often has failed. Rest: no step was next, so none did."""
+    action = _next(moment, token) if token.slot == given.slot else Rest()
+    message = f"the worker died with this step {DELIVERIES} times"
+    if isinstance(action, AskFunction):
+        return Write(functions.lost(moment, token, Failure("worker_lost", "worker_lost", message)))
+    if not isinstance(action, RunStep):
+        return Rest()
+    failure = Failure("worker_lost", "worker_lost", message, action.node, action.attempt)
+    policy = resolve_policy(action.step, StepDefaults())
+    return Write(commit(moment, token, action, Outcome(failure=failure, started_ms=moment.now_ms), policy))
+
+
+# -- of the worker
+
+
+def _woken(moment: Moment, token: Token, given: Woken) -> Action:
+    """What comes next. A run is shown as picked up before its first record."""
+    if given.slot is not None and is_stale(token, given.slot, moment.by):
+        return Drop()
+    action = _next(moment, token)
+    if given.slot is None or token.branch is not None or isinstance(action, Rest):
+        return action
+    return PickUp() if token.phase is Phase.INITIALIZING and not moment.run.started_ms else action
+
+
+def _next(moment: Moment, token: Token) -> Action:
     if token.ended:
         return Rest()
+    token = back(token)
     if token.undoing is not None:
-        return undo_next(moment, token)
-    limit_ms = deadline_ms(moment.graph, moment.run, token)
-    if limit_ms is not None and moment.now_ms >= limit_ms:
-        return Write(ended_record(moment, token, Status.TIMED_OUT, timeout_failure(moment.graph)))
+        return Rest() if _is_waiting(token) else undo_next(moment, token)
+    if (overdue := _overdue(moment, token)) is not None:
+        return overdue
     if token.last is None or token.last.kind is Kind.STARTED:
         return _first(moment, token)
     return _go_on(moment, token, token.last)
 
 
+def _is_waiting(token: Token) -> bool:
+    return token.last is not None and token.last.kind in {Kind.WAITING, Kind.RECEIVED}
+
+
 def _go_on(moment: Moment, token: Token, last: Record) -> Action:
     """What follows from where the last record left the token."""
     match last.kind, last.next:
-        case Kind.WAITING | Kind.RECEIVED, _:
+        case _ if _is_waiting(token):
             return Rest()
         case Kind.RESUMED, _:
             return _settle(moment, token)
         case _, RetryAt(at_ms) if moment.now_ms < at_ms:
             return Rest(at_ms)
         case Kind.BEGAN, _:
-            return functions.amid(moment) or Write(lost_record(moment, token))
+            return functions.amid(moment, token) or Write(lost_record(moment, token))
         case Kind.ACTED, _:
             return settle(moment, token)
         case _, Fork(width=0):
@@ -62,32 +195,29 @@ def _go_on(moment: Moment, token: Token, last: Record) -> Action:
         case _, Fork():
             return Rest()
         case _, Pause() as pause:
-            return functions.amid(moment) or Write(waiting_record(moment, token, pause))
+            return functions.amid(moment, token) or Write(waiting_record(moment, token, pause))
         case _, Goto() | RetryAt() | CleanUp():
             return _enter(moment, token, token.node)
     raise EngineFault(f"a log cannot stand at {last.kind} with next {last.next}", code="broken_log")
 
 
 def _settle(moment: Moment, token: Token) -> Action:
-    """After a wait. One for locks, that has them, is where it was before it asked.
+    """After a wait. One that has the locks it asked for, or new code, is where it was before.
 
     A durable function takes itself what it has awaited; what its steps wait for is theirs.
     """
-    if token.resumption is None:
-        return _enter(moment, token, token.node) if token.node else _begin(moment, token)
-    is_awaited = token.parked is not None and token.parked.of_function
-    if token.resumption.kind == REFUSED and not is_awaited:
-        return Write(refused_record(moment, token, token.resumption))
-    is_of_step = token.parked is not None and token.parked.asked_by_step is not None
-    if moment.graph.function and not is_of_step:
-        return _enter(moment, token, token.node)
-    return functions.amid(moment) or settle(moment, token)
+    parked, came = token.parked, token.resumption
+    if came is None or (parked is not None and parked.of_function):
+        return _enter(moment, token, token.node or moment.graph.first.name)
+    if came.kind == REFUSED:
+        return Write(refused_record(moment, token, came))
+    return functions.amid(moment, token) or settle(moment, token)
 
 
 def _first(moment: Moment, token: Token) -> Action:
-    if token.branch is not None and not may_begin(moment.graph.dag, token.branch):
+    if token.branch is not None and not may_begin(token.branch):
         return Rest()
-    if token.branch is not None and is_passed_over(moment.graph.dag, token.branch):
+    if token.branch is not None and is_passed_over(token.branch):
         return Write(record(moment, token, Kind.MOVED, token.branch.start, skipped=True, next=End(Status.COMPLETED)))
     if token.branch is not None and token.branch.start == token.branch.join:  # led straight to where they meet
         return Write(record(moment, token, Kind.MOVED, token.branch.fork, next=End(Status.COMPLETED, at_join=True)))
@@ -98,20 +228,15 @@ def _first(moment: Moment, token: Token) -> Action:
     if moment.now_ms < moment.run.start_at_ms:
         return Rest(moment.run.start_at_ms)
     lock = wanted(moment.graph, token, "")
-    return Write(lock_record(moment, token, "", lock)) if lock else _begin(moment, token)
-
-
-def _begin(moment: Moment, token: Token) -> Action:
-    """The first node of a run."""
-    if moment.graph.dag:
-        return Write(record(moment, token, Kind.MOVED, ROOT_NODE, next=dag_fork(moment.graph)))
-    return _enter(moment, token, moment.graph.start)
+    return Write(lock_record(moment, token, "", lock)) if lock else _enter(moment, token, moment.graph.first.name)
 
 
 def _enter(moment: Moment, token: Token, name: str) -> Action:
-    if moment.graph.function:
-        return functions.asked(moment) or functions.enter(moment, token)
     node = node_named(moment.graph, name)
+    if node.durable is not None:
+        return functions.asked(moment) or functions.enter(moment, token)
+    if node.members:
+        return Write(record(moment, token, Kind.MOVED, name, next=fork_into(node)))
     if (lock := wanted(moment.graph, token, name)) is not None:
         return Write(lock_record(moment, token, name, lock))
     if node.wait is not None or node.call is not None:

@@ -10,7 +10,7 @@ from typing import TypeAlias
 
 from stepwell.definition.graph import Graph, Json
 from stepwell.engine.children import call_of, is_over, startable
-from stepwell.engine.forks import parent_of
+from stepwell.engine.forks import parent_of, with_needs
 from stepwell.engine.join import fan_in_of
 from stepwell.engine.parts import due_ms
 from stepwell.engine.records import (
@@ -27,6 +27,7 @@ from stepwell.engine.records import (
     Status,
 )
 from stepwell.engine.token import Locks, Token
+from stepwell.engine.waits.kind import coming_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -184,7 +185,7 @@ def picked_up(token: Token, now_ms: int) -> ShowStatus:
 def effects(graph: Graph, token: Token) -> tuple[Effect, ...]:
     """What the token's last record demands, in order. The header shows the root; a branch has none."""
     found = _effects(graph, token)
-    if token.cleaning is not None and token.end is None:  # whatever it does, the run is on its way out
+    if (token.cleaning or token.undoing) and token.end is None:  # whatever it does, the run is on its way out
         found = tuple(replace(one, status=Status.COMPENSATING) if isinstance(one, ShowStatus) else one for one in found)
     if token.released:
         found = (*(one for one in found if not isinstance(one, Open | Arrive)), ReleaseLocks(token.released),
@@ -206,7 +207,7 @@ def _effects(graph: Graph, token: Token) -> tuple[Effect, ...]:
         case _, Fork(width=width) as fork:
             # a join that failed may fork in its turn
             closed = (Close(record.slot - 1),) if token.early_slot == record.slot else ()
-            return (*closed, Open(fork, record.slot)) if width else closed
+            return (*closed, Open(with_needs(graph, fork), record.slot)) if width else closed
         case Kind.JOINED, _:
             return _of_join(graph, token, record)
         case Kind.STARTED, _:
@@ -253,9 +254,9 @@ def _of_part(token: Token, record: Record, parked: Parked, came: Resumption | No
     timer = () if at_ms is None else (SetTimer(slot if is_first else record.slot, at_ms),)
     shown = ShowStatus(2 * record.slot, Status.WAITING, record.at_ms, parked, record.node)
     told: tuple[Effect, ...] = ()
-    if came is not None and came.kind == "escalated":
+    if came is not None and (event := coming_of(came).announces):
         payload = {"node": record.node, **came.payload}
-        told = (Escalate("approval.escalated", payload, f"{token.id}@{record.slot}"),)
+        told = (Escalate(event, payload, f"{token.id}@{record.slot}"),)
     if parked.children:
         return (*timer, shown, StartChildren(parked, slot))
     return (Register(parked, slot), *timer, shown, *told, TakePending(parked, slot))

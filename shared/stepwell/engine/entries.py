@@ -54,6 +54,7 @@ ENTRY_TYPES: dict[str, str] = {
     "step.compensated": "what the step had done was undone: `data.token` and `data.slot` tell which of its commits",
     "compensation.failed": "an attempt to undo a step failed: `data.error`",
     "compensation.retry_scheduled": "the compensation is tried again at `data.at`",
+    "step.stuck": "the step's code cannot be imported, found or compiled: `data.error`; its run waits for other code",
     "function.stuck": "the durable function cannot go on with the code that is deployed: `data.error`; it looks again",
     "function.interrupted": "the run is cancelled, by `by`; its function may clean up until `data.until`",
     "function.continued": "the durable function began anew with `data.input`, its state kept",

@@ -10,7 +10,7 @@ from dataclasses import replace
 from typing import Any, TypeAlias
 
 from stepwell.engine import locks
-from stepwell.engine.journal import CODE, brought
+from stepwell.engine.journal import brought
 from stepwell.engine.records import (
     UPDATE,
     CleanUp,
@@ -28,16 +28,11 @@ from stepwell.engine.records import (
 )
 from stepwell.engine.table import Phase, Signal, walk
 from stepwell.engine.token import Cleaning, StepView, Token, Undoing
+from stepwell.engine.waits.code import back, is_for_code
+from stepwell.engine.waits.kind import coming_of, kind_named
 from stepwell.errors import EngineFault
 from stepwell.limits import SEEN_EVENTS
 
-_WAIT_SIGNALS = {
-    "approval": Signal.AWAITED_APPROVAL,
-    "sleep": Signal.SLEPT,
-    "delay": Signal.SLEPT,
-    "children": Signal.CALLED,
-    "agent": Signal.CALLED,
-}
 _SIGNALS = {
     Kind.STARTED: Signal.STARTED,
     Kind.ACTED: Signal.ACTED,
@@ -56,7 +51,7 @@ def signals(record: Record, phase: Phase) -> tuple[Signal, ...]:
         case Kind.BEGAN:
             return (*first, Signal.BEGAN)
         case Kind.WAITING if record.parked:
-            return (*first, _WAIT_SIGNALS.get(record.parked.kind, Signal.AWAITED_EVENT))
+            return (*first, kind_named(record.parked.kind).signal)
         case kind if kind in _SIGNALS:
             return (_SIGNALS[kind],)
         case Kind.JOINED if record.next is not None:
@@ -109,11 +104,19 @@ def apply(token: Token, record: Record) -> Token:
     if record.slot != token.next_slot:
         raise EngineFault(f"slot {record.slot} cannot follow slot {token.slot}", code="gap_in_log")
     phase = walk(token.phase, signals(record, token.phase))[-1]
+    token = _back(token, record)
     entered = _entered(token, record)
     changes = _CHANGES[record.kind](entered, record)  # one copy of the token for all of them: this is the hot path
     if token.locks is not None or token.released:
         changes = {**changes, **locks.after(token, record)}
     return replace(entered, slot=record.slot, last=record, phase=phase, **changes)
+
+
+def _back(token: Token, record: Record) -> Token:
+    """A token that waited for code is where it was before, unless the record is about that wait."""
+    if token.aside is None or record.kind in {Kind.RECEIVED, Kind.RESUMED} or is_for_code(record):
+        return token
+    return replace(token if record.kind is Kind.ENDED else back(token), aside=None)
 
 
 def _entered(token: Token, record: Record) -> Token:
@@ -123,8 +126,8 @@ def _entered(token: Token, record: Record) -> Token:
     """
     if record.kind not in _ENTERING or not record.node or (token.node == record.node and not _has_awaited(token)):
         return token
-    if token.attempt and record.parked is not None and record.parked.kind == CODE:
-        return token  # between two tries of a step: it is that step still
+    if is_for_code(record) and (token.node or token.undoing is not None):
+        return token  # the step that it waits to make is not its first
     visits = {**token.visits, record.node: token.visits.get(record.node, 0) + 1}
     return replace(token, **{**_NEW_VISIT, "node": record.node, "entered_slot": record.slot, "visits": visits})
 
@@ -258,26 +261,7 @@ def _joined(token: Token, record: Record) -> Changes:
 
 def _waiting(token: Token, record: Record) -> Changes:
     parked = record.parked
-    if parked is not None and parked.kind == CODE:
-        return {"parked": parked, "resumption": None, "waited": record.attempt}
-    if parked is not None and parked.kind == locks.LOCK:
-        return locks.asked(token, record, parked)
-    began = token.steps.get(record.node)
-    is_first = token.waited == 0 and record.attempt == 0 and (token.attempt == 0 or _asked(parked))
-    if began is None or (began.status != "waiting" and is_first):
-        began = StepView("waiting", started_ms=record.at_ms, attempts=began.attempts if _asked(parked) and began else 0)
-    view = replace(began, status="waiting", ended_ms=0)
-    if parked is not None and parked.children:
-        view = replace(view, children=tuple(replace(one, input=None) for one in parked.children),
-                       called_slot=record.slot)  # fmt: skip
-    kept = token.received if record.attempt else ()  # waited for again: what has come has come
-    return {"steps": {**token.steps, record.node: view}, "parked": parked, "resumption": None, "received": kept,
-            "received_slot": -1, "waited": record.attempt, "acted": 0, "fork": None,
-            **({"scope": {**token.scope, **record.writes}} if record.writes else {})}  # fmt: skip
-
-
-def _asked(parked: Parked | None) -> bool:
-    return parked is not None and parked.asked_by_step is not None
+    return {} if parked is None else kind_named(parked.kind).parked(token, record, parked)
 
 
 def _received(token: Token, record: Record) -> Changes:
@@ -285,21 +269,18 @@ def _received(token: Token, record: Record) -> Changes:
     if record.resumption is not None and record.resumption.kind == UPDATE:  # of no account for the wait
         return {"received_slot": slot, "scope": {**token.scope, **(record.writes or {})}}
     came = () if record.resumption is None else (record.resumption,)
-    is_beat = record.resumption is not None and record.resumption.kind == "heartbeat"  # the last one says it all
-    before = tuple(one for one in token.received if one.kind != "heartbeat") if is_beat else token.received
+    replaced = {one.kind for one in came if coming_of(one).only_last}
+    before = tuple(one for one in token.received if one.kind not in replaced)
     return {"received": (*before, *came), "received_slot": slot, **_seen(token, record)}
 
 
 def _resumed(token: Token, record: Record) -> Changes:
-    asked = token.parked.asked_by_step if token.parked else None
-    seen = _seen(token, record)
-    if token.parked is not None and token.parked.of_function and record.resumption is not None:
-        return {"resumption": record.resumption, **seen, **_awaited(token, token.parked, record, record.resumption)}
-    if token.locks is not None and token.parked is not None and token.parked.kind == locks.LOCK:
-        return locks.answered(token, record)
-    if asked is not None and asked.then == "again":  # a new call of the step, so a new idempotency key
-        return {"resumption": record.resumption, "entered_slot": record.slot + 1, "attempt": 0, **seen}
-    return {"resumption": record.resumption, **seen}
+    parked, came = token.parked, record.resumption
+    if parked is None:
+        return {"resumption": came, **_seen(token, record)}
+    if parked.of_function and came is not None:
+        return {"resumption": came, **_seen(token, record), **_awaited(token, parked, record, came)}
+    return {**kind_named(parked.kind).resumed(token, record, parked), **_seen(token, record)}
 
 
 def _awaited(token: Token, parked: Parked, record: Record, came: Resumption) -> Changes:

@@ -13,11 +13,12 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from stepwell.definition.graph import END, Collection, Graph, Json, Node, Rule
+from stepwell.engine.formats import check_evaluator
 from stepwell.engine.names import Moment, Names, state_of
 from stepwell.engine.records import ROOT, End, Failure, Fork, Group, Next, Status
 from stepwell.engine.token import Branch, Token
 from stepwell.errors import EngineFault, ExpressionError, NotFound
-from stepwell.limits import FORK_CHUNK, FORK_WIDTH, PAGE_BRANCHES
+from stepwell.limits import FORK_WIDTH
 
 _NUMBER = re.compile(r"[0-9]{1,9}")
 _BRANCH = re.compile(r"0(/[0-9]{1,9}\.[0-9]{1,9}){1,20}")
@@ -36,6 +37,19 @@ def fork_over(graph: Graph, node: Node, rules: Iterable[Rule], names: Mapping[st
         message = f"{node.name} forks into {fork.width} branches; at most {FORK_WIDTH}: fork over batches"
         return End(Status.FAILED, Failure("fork_too_wide", "validation", message, step=node.name))
     return fork
+
+
+def fork_into(node: Node) -> Fork:
+    """The fork that a node's members make, in the order of the definition."""
+    names = list(node.members)
+    needs = tuple(tuple(names.index(name) for name in needed) for needed in node.members.values())
+    return Fork(tuple(Group("", name, 1) for name in names), needs=needs)
+
+
+def with_needs(graph: Graph, fork: Fork) -> Fork:
+    """The fork with what its branches need; a record of an earlier release leaves that to the definition."""
+    made = fork if fork.needs else fork_into(graph.first)
+    return replace(fork, needs=made.needs) if fork.groups == made.groups else fork
 
 
 def _group(rule: Rule, names: Mapping[str, Json]) -> Group:
@@ -88,18 +102,6 @@ def split_fork_id(text: str) -> tuple[str, int]:
     return parent, int(slot)
 
 
-def page_of(index: int) -> int:
-    return index // PAGE_BRANCHES
-
-
-def pages(width: int) -> range:
-    return range(-(-width // PAGE_BRANCHES))
-
-
-def page_indexes(width: int, page: int) -> range:
-    return range(page * PAGE_BRANCHES, min((page + 1) * PAGE_BRANCHES, width))
-
-
 # -- branches
 
 
@@ -107,33 +109,34 @@ def first_chunks(fork: Fork) -> Iterator[tuple[str, int, int]]:
     """(node, first index, count) of the branches that begin at once, by the chunk that one message wakes."""
     start = 0
     for group in fork.groups:
-        count = min(group.count, group.max_concurrency or group.count)
-        chunk = 1 if group.is_apart else FORK_CHUNK
+        needs_others = bool(fork.needs and fork.needs[start])
+        count = 0 if needs_others else min(group.count, group.max_concurrency or group.count)
+        chunk = 1 if group.is_apart else fork.chunk
         for at in range(start, start + count, chunk):
             yield group.node, at, min(chunk, start + count - at)
         start += group.count
 
 
-def next_in_line(fork: Fork, index: int) -> int | None:
+def next_in_line(fork: Fork, index: int) -> list[int]:
     """The branch that begins when this one ends, where only so many may run at once."""
     start = 0
     for group in fork.groups:
         if index < start + group.count:
             following = index + group.max_concurrency
-            return following if group.max_concurrency and following < start + group.count else None
+            return [following] if group.max_concurrency and following < start + group.count else []
         start += group.count
-    return None
+    return []
 
 
-def awaited(fork: Fork, dag: Mapping[str, tuple[str, ...]], index: int) -> list[int]:
-    """The branches that end before this one begins: those that its step depends on, or the one before it in line."""
+def awaited(fork: Fork, index: int) -> Sequence[int]:
+    """The branches that end before this one begins: those that it needs, or the one before it in line."""
+    if fork.needs:
+        return fork.needs[index]
     start = 0
     for group in fork.groups:
         if index < start + group.count:
             before = index - group.max_concurrency
-            in_line = [before] if group.max_concurrency and before >= start else []
-            needs = dag.get(group.node, ())
-            return in_line + [at for at, name in enumerate(dag) if name in needs]
+            return [before] if group.max_concurrency and before >= start else []
         start += group.count
     return []
 
@@ -148,7 +151,8 @@ class Branches:
         """`parent` as it was when it forked: it has not moved since, so this gives the same whenever it is asked."""
         if parent.fork is None or parent.last is None:
             raise EngineFault(f"{parent.id} stands at no fork", code="broken_log")
-        self._fork, self._parent, self._graph = parent.fork, parent, moment.graph
+        check_evaluator(parent.last.evaluator)
+        self.fork, self._parent, self._graph = with_needs(moment.graph, parent.fork), parent, moment.graph
         self._names = Names(replace(moment, now_ms=parent.last.at_ms), parent)
         self._state = state_of(parent)
         self._steps = {**(parent.branch.steps if parent.branch else {}), **parent.steps}
@@ -160,32 +164,34 @@ class Branches:
         rule = self._rule(group)
         foreach = None if rule is None else rule.foreach
         item = None if foreach is None else self._items_of(group.rule, foreach)[within]
+        needs = self.fork.needs[index] if self.fork.needs else ()
         branch = Branch(
             index=index,
-            total=self._fork.width,
+            total=self.fork.width,
             fork=self._parent.node,
             start=group.node,
-            join=self._fork.join,
+            join=self.fork.join,
             item=item,
             item_name="" if rule is None or foreach is None else rule.item_name or "item",
             state=self._state,
             steps=self._steps,
             result=self._parent.result,
             started_ms=self._parent.last.at_ms if self._parent.last else 0,
+            needs=tuple(self.fork.groups[one].node for one in needs),
         )
         token_id = branch_id(fork_id(self._parent.id, self._parent.slot), index)
         return Token(token_id, branch=branch, result=branch.result, started_ms=self._parent.started_ms)
 
     def _group_of(self, index: int) -> tuple[Group, int]:
         start = 0
-        for group in self._fork.groups:
+        for group in self.fork.groups:
             if index < start + group.count:
                 return group, index - start
             start += group.count
         raise EngineFault(f"{self._parent.id} has no branch {index}", code="broken_log")
 
     def _rule(self, group: Group) -> Rule | None:
-        """None: a step of a DAG, which no rule makes."""
+        """None: a node's member, or what a function awaits, which no rule makes."""
         if not group.rule:
             return None
         for rule in self._graph.nodes[self._parent.node].rules:

@@ -11,14 +11,12 @@ from dataclasses import replace
 from typing import Any
 
 from stepwell.definition.graph import Graph, Node, Step
-from stepwell.engine import waits
-from stepwell.engine.actions import Action, AskFunction, Rest, RunStep, Write
+from stepwell.engine.actions import Action, AskFunction, RunStep, Write
 from stepwell.engine.compensation import ending
-from stepwell.engine.journal import CODE, LOST, TRANSACT
-from stepwell.engine.locks import LOCK, UNLOCK
+from stepwell.engine.journal import LOST, TRANSACT
+from stepwell.engine.locks import UNLOCK
 from stepwell.engine.names import Moment
 from stepwell.engine.records import (
-    Arm,
     End,
     Failure,
     Fork,
@@ -34,30 +32,31 @@ from stepwell.engine.routing import Ended, step_limit
 from stepwell.engine.token import Token
 from stepwell.engine.transact import INVALID, REFUSED, Refusal, TableWrite
 from stepwell.engine.turns import Asked, Completed, ContinueAs, Failed, Stuck, Suspended, Turn
-from stepwell.engine.writing import ended_node, record
+from stepwell.engine.waits import parking
+from stepwell.engine.waits.code import wait_for_code
+from stepwell.engine.waits.kind import is_timeout
+from stepwell.engine.waits.lock import park_for_locks
+from stepwell.engine.writing import ended_node, node_named, record
 from stepwell.errors import EngineFault
-from stepwell.limits import HOUR_MS, MINUTE_MS
 
-_LOOKS_MS = (MINUTE_MS, 5 * MINUTE_MS, 15 * MINUTE_MS, HOUR_MS)  # how soon a function that is stuck is tried again
+_ENDED_EARLY = Failure("non_determinism", "validation", "the function ends before a step that its log has")
 _LOCKED_ALREADY = Failure("lock_nested", "validation", "it asked for a lock while its run, or it, had one already")
-_TIMED_OUT = frozenset(
-    {"event_timeout", "approval_timeout", "callback_timeout", "children_timeout", "heartbeat_timeout"}
-)
 
 
 def asked(moment: Moment) -> AskFunction | None:
-    """The question to the function; None where it was asked, or there is none."""
-    return AskFunction() if moment.graph.function and moment.turn is None else None
+    """The question to the function; None where it was asked."""
+    return AskFunction() if moment.turn is None else None
 
 
-def amid(moment: Moment) -> Action | None:
-    """What comes before a step of a function goes on: the question which one it is. None where that is known.
-
-    With code that does not say it, nothing is written: the step has begun, and a wait for code would forget that.
-    """
-    if moment.turn is None or isinstance(moment.turn.result, Suspended):
-        return asked(moment)
-    return Rest(moment.now_ms + _LOOKS_MS[0])
+def amid(moment: Moment, token: Token) -> Action | None:
+    """What is done before a step goes on: its function is asked which one it is. None for a graph, or once asked."""
+    if moment.turn is None:
+        return None if node_named(moment.graph, token.node).durable is None else asked(moment)
+    if isinstance(moment.turn.result, Suspended):
+        return None
+    result = moment.turn.result
+    failure = result.failure if isinstance(result, Stuck) else _ENDED_EARLY
+    return Write(wait_for_code(moment, token, failure, moment.graph.start))
 
 
 def with_operation(graph: Graph, turn: Turn | None) -> Graph:
@@ -65,7 +64,7 @@ def with_operation(graph: Graph, turn: Turn | None) -> Graph:
     if turn is None or not isinstance(turn.result, Suspended):
         return graph
     asked = turn.result.asked
-    node = Node(asked.name, step=asked.step, wait=asked.wait, call=asked.call)
+    node = Node(asked.name, step=asked.step, wait=asked.wait, call=asked.call, durable=graph.first.durable)
     return replace(graph, nodes={**graph.nodes, asked.name: node})
 
 
@@ -87,7 +86,7 @@ def enter(moment: Moment, token: Token) -> Action:
             anew = replace(turn, writes=state)
             return Write(_returned(moment, token, anew, output=given, next=following))
         case Stuck(failure):
-            return Write(_wait_for_code(moment, token, failure))
+            return Write(wait_for_code(moment, token, failure, moment.graph.start))
 
 
 def _operation(moment: Moment, token: Token, turn: Turn, asked: Asked, slot: int) -> Action:
@@ -161,31 +160,12 @@ def _waiting(moment: Moment, token: Token, asked: Asked, turn: Turn) -> Record:
 
 def _parked(moment: Moment, token: Token, asked: Asked) -> Parked:
     if asked.locks:
-        data = {"locks": list(asked.locks)}
-        return Parked(LOCK, (Arm(LOCK),), data=data, since_ms=moment.now_ms, locks=asked.locks, of_function=True)
+        return park_for_locks(asked.locks, moment.now_ms, of_function=True)
     if asked.call is not None:
-        return replace(waits.park_for_children(moment, token, asked.call), of_function=True)
+        return replace(parking.park_for_children(moment, token, asked.call), of_function=True)
     if asked.wait is None:
         raise EngineFault(f"{asked} is no operation", code="broken_session")
-    parked = waits.park(moment, token, asked.wait)
-    callbacks = iter(asked.callbacks)
-    arms = tuple(_at_callback(arm, next(callbacks)) if arm.kind == "callback" else arm for arm in parked.arms)
-    return replace(parked, arms=arms, of_function=True)
-
-
-def _at_callback(arm: Arm, callback: str) -> Arm:
-    """Its URL was given out before the function came to wait."""
-    return replace(arm, topics=(waits.callback_topic(callback),))
-
-
-def _wait_for_code(moment: Moment, token: Token, failure: Failure) -> Record:
-    """The run is kept: it looks again by and by, and when it is told to, by an event of its own."""
-    again = token.waited + 1 if token.parked is not None and token.parked.kind == CODE else 0
-    until_ms = moment.now_ms + _LOOKS_MS[min(again, len(_LOOKS_MS) - 1)]
-    topic = waits.run_topic("code.deployed", moment.run.run_id)
-    data = {"type": failure.type, "message": failure.message, **(failure.data if failure.data else {})}
-    parked = Parked(CODE, (Arm("event", (topic,)),), until_ms, timer_arm=0, data=data, since_ms=moment.now_ms)
-    return record(moment, token, Kind.WAITING, moment.graph.start, attempt=again, parked=parked)
+    return replace(parking.park(moment, token, asked.wait, asked.callbacks), of_function=True)
 
 
 def _broken(token: Token) -> End:
@@ -199,7 +179,7 @@ def _completed(moment: Moment, token: Token) -> Next:
 
 def _failed(moment: Moment, token: Token, failure: Failure) -> Next:
     """A wait's time-out that the function does not take is the run's."""
-    status = Status.TIMED_OUT if failure.type in _TIMED_OUT else Status.FAILED
+    status = Status.TIMED_OUT if is_timeout(failure.type) else Status.FAILED
     return ending(moment.graph, token, End(status), failure, failure.step)
 
 

@@ -9,24 +9,19 @@ from __future__ import annotations
 from dataclasses import replace
 
 from stepwell.definition.graph import Json
-from stepwell.engine.children import child_id
 from stepwell.engine.codec import failure_to_json
 from stepwell.engine.entries import Entry
 from stepwell.engine.fold import signals
-from stepwell.engine.journal import CODE
-from stepwell.engine.locks import LOCKED, REFUSED
 from stepwell.engine.names import iso
 from stepwell.engine.records import (
     ROOT,
     UPDATE,
-    Arm,
     CleanUp,
     Compensate,
     End,
     Fork,
     Goto,
     Kind,
-    Parked,
     Pause,
     Record,
     RetryAt,
@@ -36,36 +31,9 @@ from stepwell.engine.records import (
 )
 from stepwell.engine.table import Phase, Signal, walk
 from stepwell.engine.token import Token, Undoing
+from stepwell.engine.waits.kind import coming_of, kind_named
 
-_SLEEPS = frozenset({"sleep", "delay"})
-_TRIGGERS = {
-    "event": "event",
-    "timer": "timeout",
-    "timeout": "timeout",
-    "escalated": "timeout",
-    "approved": "call",
-    "rejected": "call",
-    "delegated": "call",
-    "heartbeat": "call",
-    UPDATE: "call",
-}
 _END_TRIGGERS = {Status.CANCELLED: "call", Status.TIMED_OUT: "timeout"}
-_PART_TYPES = {
-    "escalated": "approval.escalated",
-    "delegated": "approval.delegated",
-    "heartbeat": "heartbeat.received",
-    UPDATE: "update.received",
-}
-_RESUMED_TYPES = {
-    "event": "event.received",
-    "approved": "approval.received",
-    "rejected": "approval.rejected",
-    "children": "children.completed",
-    "child_failed": "child.failed",
-    "child_refused": "child.refused",
-    LOCKED: "lock.granted",
-    REFUSED: "lock.refused",
-}
 
 
 def opening(token: Token, run: RunInfo) -> tuple[Entry, ...]:
@@ -157,7 +125,7 @@ def _pick_up(tell: _Teller, before: Token, run: RunInfo) -> None:
 
 def _trigger(record: Record) -> str:
     if record.resumption is not None:
-        return _TRIGGERS.get(record.resumption.kind, "internal")
+        return coming_of(record.resumption).trigger
     if record.kind is Kind.STARTED:
         return "call"
     if record.kind is Kind.ENDED and isinstance(record.next, End | Compensate | CleanUp):
@@ -244,39 +212,8 @@ def _waiting(tell: _Teller, record: Record, before: Token, after: Token) -> None
     parked = record.parked
     if parked is None:
         return
-    if parked.kind == CODE:
-        until = None if parked.until_ms is None else iso(parked.until_ms)
-        tell.add(
-            "function.stuck", step=record.node, attempt=record.attempt + 1, data={"until": until, "error": parked.data}
-        )
-        return
-    if parked.locks:
-        tell.add("lock.requested", step=record.node, data=parked.data)
-        return
-    data = {"for": parked.kind, "until": None if parked.until_ms is None else iso(parked.until_ms), "data": parked.data}
-    topics = [topic for arm in parked.arms for topic in _topics(arm)]
-    if topics:
-        data["topics"] = topics
-    if parked.children:
-        data["children"] = [
-            {"name": one.name, "workflow": one.workflow, "run_id": child_id(tell.run_id, before.id, record.slot, index)}
-            for index, one in enumerate(parked.children)
-        ]
-    tell.add(_wait_type(parked), step=record.node, attempt=record.attempt + 1, data=data)
-
-
-def _wait_type(parked: Parked) -> str:
-    if parked.kind in _SLEEPS:
-        return "sleep.started"
-    if parked.children:
-        return "children.started"
-    return "approval.requested" if parked.kind == "approval" else "event.awaited"
-
-
-def _topics(arm: Arm) -> list[Json]:
-    """What a sender would have to name. Each arm has its run's own topic too, which is not worth a line."""
-    return [{"name": topic.name, "key": topic.key.removeprefix("=") or None}
-            for topic in arm.topics if not topic.key.startswith("@")]  # fmt: skip
+    began = kind_named(parked.kind).began(record, parked, tell.run_id, before.id)
+    tell.add(began.entry, step=record.node, attempt=began.attempt, data=began.data)
 
 
 def _resumed(tell: _Teller, record: Record, before: Token, after: Token) -> None:
@@ -286,12 +223,12 @@ def _resumed(tell: _Teller, record: Record, before: Token, after: Token) -> None
     node, trigger = record.node, _trigger(record)
     if came.kind in {"timer", "timeout"}:
         tell.add("timer.fired", step=node, trigger=trigger, data={"outcome": came.kind, "for": parked.kind})
-        if came.kind == "timer" and parked.kind in _SLEEPS:
-            tell.add("sleep.completed", step=node, trigger=trigger)
+        over = kind_named(parked.kind).over
+        if came.kind == "timer" and over:
+            tell.add(over, step=node, trigger=trigger)
         return
     data = {"name": came.name or None, "event_id": came.event_id or None, "payload": came.payload}
-    tell.add(_RESUMED_TYPES[came.kind], step=node, trigger=trigger,
-             data=data if came.kind == "event" else came.payload)  # fmt: skip
+    tell.add(coming_of(came).entry, step=node, trigger=trigger, data=data if trigger == "event" else came.payload)
 
 
 def _received(tell: _Teller, record: Record, before: Token, after: Token) -> None:
@@ -299,7 +236,7 @@ def _received(tell: _Teller, record: Record, before: Token, after: Token) -> Non
     if came is None:
         return
     data = {"kind": came.kind, "part": came.part or None, "name": came.name or None, "payload": came.payload}
-    kind = _PART_TYPES.get(came.kind, "part.received")
+    kind = "part.received" if coming_of(came).ends else coming_of(came).entry
     if came.kind == UPDATE:
         told = {key: came.payload[key] for key in ("input", "output", "error") if key in came.payload}
         tell.add(

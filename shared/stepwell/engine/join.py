@@ -9,8 +9,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from stepwell.definition.graph import FanIn, Graph, Json
-from stepwell.engine.dag import outputs, written
+from stepwell.engine.forks import with_needs
 from stepwell.engine.names import Moment
+from stepwell.engine.needs import outputs, written
 from stepwell.engine.records import Failure, Fork, Record, Status, Tally
 from stepwell.engine.routing import Ended
 from stepwell.engine.token import Token
@@ -117,10 +118,10 @@ class Arrival:
     error: Failure | None  # None: it completed
     timed_out: bool
     without_output: bool  # it completed, and not at the join
-    step: Token | None  # the whole of it, where it is the step of a DAG
+    member: Token | None  # the whole of it, where it is one of a node's members
 
 
-def arrival_of(graph: Graph, branch: Token) -> Arrival:
+def arrival_of(fork: Fork, branch: Token) -> Arrival:
     """Raises EngineFault for a branch that has not ended."""
     if branch.branch is None or branch.end is None or branch.last is None:
         raise EngineFault(f"{branch.id} is no branch that has ended", code="broken_log")
@@ -130,17 +131,17 @@ def arrival_of(graph: Graph, branch: Token) -> Arrival:
         index=index,
         at_ms=branch.last.at_ms,
         calls=branch.calls,
-        output=_error_output(end.error, index) if end.error else _output_of(graph, branch),
+        output=_error_output(end.error, index) if end.error else _output_of(fork, branch),
         error=_error_of(branch.branch.start, branch) if is_failed else None,
         timed_out=end.status is Status.TIMED_OUT,
         without_output=not is_failed and not end.at_join,
-        step=branch if graph.dag else None,
+        member=branch if fork.needs else None,
     )
 
 
-def _output_of(graph: Graph, branch: Token) -> Json:
-    """What it wrote; of a durable function's, what it returned."""
-    return branch.result if graph.function else dict(branch.scope)
+def _output_of(fork: Fork, branch: Token) -> Json:
+    """What it wrote; where a durable function awaits it, what it returned."""
+    return branch.result if fork.is_awaited else dict(branch.scope)
 
 
 def _error_of(start: str, failed: Token) -> Failure:
@@ -156,9 +157,9 @@ def _error_output(error: Failure, index: int) -> Json:
 
 def joined_record(moment: Moment, parent: Token, branches: Iterable[Arrival]) -> Record:
     """What the parent goes on with. `branches`: those that have ended, in any order."""
-    fork = parent.fork
-    if fork is None:
+    if parent.fork is None:
         raise EngineFault(f"{parent.id} stands at no fork", code="broken_log")
+    fork = with_needs(moment.graph, parent.fork)
     fan_in = fan_in_of(moment.graph, fork)
     name = fork.join or parent.node
     ended = sorted(branches, key=lambda one: one.index)
@@ -175,10 +176,10 @@ def joined_record(moment: Moment, parent: Token, branches: Iterable[Arrival]) ->
     outcome = Ended(name, 0, failure=failure, timed_out=timed_out)
     if failure is None:
         result: Json = _merged(fan_in, merged, at_join=bool(fork.join))
-        writes = {fan_in.target or name: result} if fork.join and not moment.graph.function else {}
-        if moment.graph.dag and parent.branch is None:
-            steps = [one.step for one in merged if one.step]
-            result, writes = outputs(steps), written(steps)
+        writes = {fan_in.target or name: result} if fork.join and not fork.is_awaited else {}
+        if fork.needs:
+            members = [one.member for one in merged if one.member]
+            result, writes = outputs(members), written(members)
         outcome = with_writes(moment, parent, replace(outcome, result=result), None, writes)
     without = sum(one.without_output for one in ended)
     tally = Tally(len(ended), len(failed), without, sum(one.calls for one in ended))

@@ -5,11 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from stepwell.definition.graph import Json
-from stepwell.engine.locks import REFUSED, UNLOCK
+from stepwell.engine.locks import UNLOCK
 from stepwell.engine.records import UPDATE, CleanUp, Failure, Fork, Goto, Kind, Parked, Record, Resumption
-from stepwell.engine.waits import arm_value, failure_of
+from stepwell.engine.waits.code import is_for_code
+from stepwell.engine.waits.outcome import arm_value, failure_of
+from stepwell.engine.waits.several import operation_of
 
-CODE = "code"  # the wait of a function that cannot go on with the code that is deployed
 PATCH = "patch:"  # among a record's rules: a patch in force from there on
 INTERRUPTED = "interrupted"  # the run is to end: whatever is awaited then is over
 TRANSACT = "transact"  # among a record's rules: it was written with the user's own writes, or in place of them
@@ -40,7 +41,7 @@ class Journal:
         self._open: Entry | None = None
         self._parked: Parked | None = None  # the wait that the function itself asked for
         self._received: tuple[Resumption, ...] = ()
-        self._is_aside = False  # the wait for other code is no operation
+        self._is_aside = False  # the wait is no operation
 
     @property
     def open(self) -> Entry | None:
@@ -73,12 +74,12 @@ class Journal:
 
     def _wait(self, record: Record) -> Entry | None:
         if record.parked is not None:  # WAITING
-            self._is_aside = record.parked.kind == CODE
+            self._is_aside = is_for_code(record)
             if self._is_aside:
                 return None
             if record.parked.of_function:
                 self._parked, self._received = record.parked, ()
-                return self._began(record, kind_of(record.parked), _width(record.parked))
+                return self._began(record, operation_of(record.parked), _width(record.parked))
             return self._now()  # a step's own
         if self._is_aside:
             self._is_aside = record.kind is not Kind.RESUMED
@@ -106,13 +107,6 @@ class Journal:
         return self._open or Entry("", "", -1)
 
 
-def kind_of(parked: Parked) -> str:
-    """The operation that parked a function so."""
-    if len(parked.arms) == 1 or parked.children:
-        return parked.kind
-    return "all" if parked.is_all else "any"
-
-
 def _width(parked: Parked) -> int:
     return len(parked.children) or (len(parked.arms) if len(parked.arms) > 1 else 0)
 
@@ -121,9 +115,6 @@ def brought(
     parked: Parked, came: Resumption, received: tuple[Resumption, ...], name: str
 ) -> tuple[Json, Failure | None]:
     """(value, failure) of a wait that is over."""
-    if came.kind == REFUSED:
-        lock = came.payload.get("lock")
-        return None, Failure(REFUSED, "transient", f"the lock {lock!r} cannot be waited for", name, data=came.payload)
     failure = failure_of(parked, came, name, 0)
     return (None, failure) if failure else (_value(parked, came, received), None)
 

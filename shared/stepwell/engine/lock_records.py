@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from stepwell.definition.graph import Expression, Graph, Json
-from stepwell.engine.locks import LOCK
 from stepwell.engine.names import Moment, Names
-from stepwell.engine.records import Arm, Failure, Kind, Parked, Record, Resumption, Status
+from stepwell.engine.records import Failure, Kind, Record, Resumption, Status
 from stepwell.engine.routing import Ended, validation_failure
 from stepwell.engine.token import Token
+from stepwell.engine.waits.lock import park_for_locks
 from stepwell.engine.writing import ended_node, ended_record, record
 from stepwell.errors import ExpressionError
 from stepwell.limits import KEY_CHARACTERS, LOCK_QUEUE, LOCKS
@@ -26,8 +26,7 @@ def lock_record(moment: Moment, token: Token, node: str, lock: Expression) -> Re
         names = _names(lock, lock.evaluate(Names(moment, token)))
     except ExpressionError as error:
         return _failed(moment, token, node, validation_failure(error, node, 1))
-    parked = Parked(LOCK, (Arm(LOCK),), data={"locks": list(names)}, since_ms=moment.now_ms, locks=names)
-    return record(moment, token, Kind.WAITING, node, parked=parked)
+    return record(moment, token, Kind.WAITING, node, parked=park_for_locks(names, moment.now_ms))
 
 
 def refused_record(moment: Moment, token: Token, came: Resumption) -> Record:

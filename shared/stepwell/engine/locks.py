@@ -32,7 +32,7 @@ def asks(token: Token, slot: int) -> bool:
 
 def waits(token: Token) -> bool:
     """Whether the token stands in a queue."""
-    return not token.ended and token.parked is not None and token.parked.kind == LOCK and token.resumption is None
+    return not token.ended and token.parked is not None and bool(token.parked.locks) and token.resumption is None
 
 
 def is_before_first(token: Token) -> bool:

@@ -7,11 +7,13 @@ one write. Records hold what a token's state changes by, never the state itself.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import TypeAlias
 
+from stepwell import limits
 from stepwell.definition.graph import Json
+from stepwell.engine.formats import EVALUATOR
 
 ROOT = "0"
 UPDATE = "update"  # of a Resumption: what a caller had a durable function's handler do, while it waited
@@ -121,7 +123,7 @@ class Compensate:
 
 @dataclass(frozen=True, slots=True)
 class Group:
-    """The branches of one rule: each begins at `node`. No rule: the steps of a DAG, or what a function awaits."""
+    """The branches of one rule: each begins at `node`. No rule: a node's members, or what a function awaits."""
 
     rule: str
     node: str
@@ -134,20 +136,35 @@ class Group:
 class Fork:
     """The token waits while its branches run. They exist because this is recorded: none is written before it moves.
 
-    `join` is the node where they meet; "" for the end of the fork.
+    `join` is the node where they meet; "" for the end of the fork. `needs`: of each branch, those that end before it
+    begins; then the branches are a node's members, one in each group. Empty for all other forks. `page` and `chunk`
+    stay as they were recorded, when the limits of the code change.
     """
 
     groups: tuple[Group, ...]
     join: str = ""
+    needs: tuple[tuple[int, ...], ...] = ()
+    page: int = field(default_factory=lambda: limits.PAGE_BRANCHES)  # branches that share a join set
+    chunk: int = field(default_factory=lambda: limits.FORK_CHUNK)  # branches that one message wakes
 
     @property
     def is_awaited(self) -> bool:
-        """Whether a durable function awaits the branches: no rule makes them, and they are no DAG's steps."""
+        """Whether a durable function awaits the branches: no rule makes them, and they are no node's members."""
         return bool(self.join) and bool(self.groups) and not self.groups[0].rule
 
     @property
     def width(self) -> int:
         return sum(group.count for group in self.groups)
+
+    @property
+    def pages(self) -> range:
+        return range(-(-self.width // self.page))
+
+    def page_of(self, index: int) -> int:
+        return index // self.page
+
+    def page_indexes(self, page: int) -> range:
+        return range(page * self.page, min((page + 1) * self.page, self.width))
 
 
 @dataclass(frozen=True, slots=True)
@@ -271,6 +288,7 @@ class Record:
     undid: str = ""  # UNDONE: the token and slot of what it undoes; "" where nothing is left to undo
     reason: str = ""  # ENDED: why
     who: str = ""  # ENDED, STARTED: who asked
+    evaluator: int = EVALUATOR  # of its node's expressions: a fork's collection, a step's input are evaluated again
 
 
 @dataclass(frozen=True, slots=True)

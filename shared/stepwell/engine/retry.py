@@ -26,6 +26,7 @@ class Policy:
     timeout_ms: int
     at_most_once: bool
     pool: str = DEFAULT_POOL
+    stuck: Failure | None = None  # why the step's code cannot be loaded
 
 
 def resolve_policy(step: Step, defaults: StepDefaults) -> Policy:

@@ -46,7 +46,7 @@ def route(moment: Moment, token: Token, ended: Ended) -> Way:
         way = _route(moment, token, ended)
     except ExpressionError as error:
         way = Way(End(Status.FAILED, validation_failure(error, ended.node, ended.attempt)))
-    return replace(way, next=_back(moment, token, way.next)) if moment.graph.function else way
+    return replace(way, next=_back(moment, token, way.next)) if moment.graph.nodes[ended.node].durable else way
 
 
 def _back(moment: Moment, token: Token, following: Next) -> Next:
@@ -202,7 +202,7 @@ def _follow(moment: Moment, token: Token, ended: Ended, rule: Rule, names: _Seen
 
 def after_join(moment: Moment, token: Token, fork: Fork, ended: Ended) -> Next:
     """The parent goes on at the join's node; without one, the fork's end is its own."""
-    if moment.graph.function:
+    if fork.is_awaited:
         return step_limit(moment, token, moment.graph.start) or Goto(moment.graph.start)
     return _enter(moment, token, fork.join) if fork.join else _completed(moment.graph, token, ended)
 

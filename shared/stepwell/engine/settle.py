@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from stepwell.definition.graph import Json, Node, Step
-from stepwell.engine import agents, waits
+from stepwell.engine import results
 from stepwell.engine.actions import Action, RunStep, Write
 from stepwell.engine.attempts import run_step
 from stepwell.engine.names import Moment
@@ -13,6 +13,8 @@ from stepwell.engine.records import Failure, Kind, Parked, Record, Resumption
 from stepwell.engine.retry import Policy
 from stepwell.engine.routing import Ended
 from stepwell.engine.token import Token
+from stepwell.engine.waits import outcome
+from stepwell.engine.waits.kind import kind_named
 from stepwell.engine.writing import ended_node, node_named, record, waiting_record, with_writes
 from stepwell.errors import EngineFault
 
@@ -23,7 +25,7 @@ def settle(moment: Moment, token: Token) -> Action:
     if came is None or parked is None:
         raise EngineFault(f"{token.node} was resumed from no wait", code="broken_log")
     wait = None if parked.asked_by_step else node.wait
-    failure = waits.failure_of(parked, came, node.name, token.waited)
+    failure = outcome.failure_of(parked, came, node.name, token.waited)
     timed = None if parked.asked_by_step else node.wait or node.call
     if came.kind == "timeout" and timed is not None:
         if token.acted < len(timed.timeout_actions):
@@ -32,9 +34,9 @@ def settle(moment: Moment, token: Token) -> Action:
             return Write(waiting_record(moment, token, None, token.waited + 1))
         if timed.on_timeout == "continue":
             return Write(ended_node(moment, token, Ended(node.name, 0), Kind.MOVED))
-    if came.kind == "rejected" and wait is not None:
+    if wait is not None:
         asked_for = wait.arms[came.arm] if wait.arms else wait
-        failure = None if asked_for.on_reject == "route" else failure
+        failure = None if kind_named(asked_for.kind).forgives(asked_for, came) else failure
     if failure is not None:
         return Write(_after_failure(moment, token, node, failure, timed_out=came.kind == "timeout"))
     asked = parked.asked_by_step
@@ -62,12 +64,12 @@ def _resumed_value(came: Resumption) -> Json:
 def _after_wait(moment: Moment, token: Token, node: Node, came: Resumption, parked: Parked) -> Record:
     """What was waited for has come: the node's result, and what it writes."""
     if node.step is not None:
-        result = waits.result_of(None, parked, came, token.received)
+        result = outcome.result_of(None, parked, came, token.received)
         ended = Ended(node.name, token.attempt, result, on_failure=node.step.on_failure)
-        brought = moment.turn.writes if moment.turn else agents.of_pause(moment, node.name, result)
+        brought = moment.turn.writes if moment.turn else results.of_pause(node.name, node.step, result)
         ended = with_writes(moment, token, ended, node.step.output, brought)
     elif node.call is not None:
-        result, brought = agents.of_children(node.call, node.name, came.payload)
+        result, brought = results.of_children(node.call, node.name, came.payload)
         ended = Ended(node.name, token.attempt + 1, result, on_failure=node.call.on_failure)
         ended = with_writes(moment, token, ended, node.call.output, brought)
     elif node.wait is None:
@@ -76,9 +78,9 @@ def _after_wait(moment: Moment, token: Token, node: Node, came: Resumption, park
         ended = Ended(node.name, 0, token.result, stands=True)
         ended = with_writes(moment, token, ended, node.wait.output, {})
     else:
-        result = waits.result_of(node.wait, parked, came, token.received)
-        set_by_wait = waits.writes_of(node.name, parked, came, token.received, result)
-        writes = agents.of_wait(moment, token, node.wait, node.name, set_by_wait)
+        result = outcome.result_of(node.wait, parked, came, token.received)
+        set_by_wait = outcome.writes_of(node.name, parked, came, token.received, result)
+        writes = results.of_wait(moment, token, node.wait, node.name, set_by_wait)
         ended = with_writes(moment, token, Ended(node.name, 0, result), node.wait.output, writes)
     return ended_node(moment, token, ended, Kind.MOVED)
 

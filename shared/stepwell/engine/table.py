@@ -10,6 +10,8 @@ LEGAL; a signal without a row raises and nothing happens. Late and duplicate mes
         sleeping, waiting_for_approval, waiting_for_event, waiting_for_children, waiting_at_fan_in
 
     any of these where the run has begun -> compensating -> failed
+                                                 ^  v
+                                        waiting_to_compensate
 """
 
 from __future__ import annotations
@@ -33,6 +35,7 @@ class Phase(StrEnum):
     WAITING_FOR_CHILDREN = "waiting_for_children"
     WAITING_AT_FAN_IN = "waiting_at_fan_in"
     COMPENSATING = "compensating"
+    WAITING_TO_COMPENSATE = "waiting_to_compensate"  # for code
     COMPLETED = "completed"
     FAILED = "failed"
     CANCELLED = "cancelled"
@@ -54,6 +57,7 @@ class Signal(StrEnum):
     AWAITED_APPROVAL = "awaited approval"
     AWAITED_EVENT = "awaited event"
     CALLED = "called child runs"
+    STUCK = "stuck"  # its code cannot be loaded
     RECEIVED = "received a part"
     RESUMED = "resumed"
     FORKED = "forked"
@@ -81,6 +85,7 @@ LEGAL: dict[tuple[Phase, Signal], Phase] = {
     (P.EXECUTING_STEP, S.AWAITED_APPROVAL): P.WAITING_FOR_APPROVAL,
     (P.EXECUTING_STEP, S.AWAITED_EVENT): P.WAITING_FOR_EVENT,
     (P.EXECUTING_STEP, S.CALLED): P.WAITING_FOR_CHILDREN,
+    (P.EXECUTING_STEP, S.STUCK): P.WAITING_FOR_EVENT,
     (P.EXECUTING_STEP, S.CANCELLED): P.CANCELLED,
     (P.EXECUTING_STEP, S.FAILED): P.FAILED,
     (P.EVALUATING_DIVERGE, S.RETRIED): P.EXECUTING_STEP,
@@ -128,6 +133,9 @@ LEGAL |= {(phase, S.INTERRUPTED): P.EXECUTING_STEP for phase in _BEGUN}
 LEGAL |= {
     (P.COMPENSATING, S.UNDONE): P.COMPENSATING,
     (P.COMPENSATING, S.FAILED): P.FAILED,  # at its end, or terminated; it cannot be cancelled
+    (P.COMPENSATING, S.STUCK): P.WAITING_TO_COMPENSATE,
+    (P.WAITING_TO_COMPENSATE, S.RESUMED): P.COMPENSATING,
+    (P.WAITING_TO_COMPENSATE, S.FAILED): P.FAILED,
 }
 
 ENDED = frozenset({P.COMPLETED, P.FAILED, P.CANCELLED})
@@ -135,15 +143,23 @@ PARKED = frozenset({P.SLEEPING, P.WAITING_FOR_APPROVAL, P.WAITING_FOR_EVENT, P.W
 
 
 class Message(StrEnum):
-    """What can reach a token from outside its own worker."""
+    """The columns of RECEPTION: what can reach a token. engine/inputs.py has the data of each."""
 
     WAKE = "wake"
+    STEP = "step"  # a step is about to run, or its attempt has ended
+    LOST = "lost"  # its workers died
     TIMER = "timer"
     EVENT = "event"
-    CHILD = "child"  # the end of a child run
+    CHILD = "child"  # child runs have ended
+    LOCKS = "locks"  # they are granted, or refused
+    JOIN = "join"  # the branches have come together
+    UPDATE = "update"  # of a durable function
     APPROVE = "approve"
     REJECT = "reject"
+    DELEGATE = "delegate"
+    HEARTBEAT = "heartbeat"
     START = "start"
+    CLOSE = "close"  # nobody waits for the branch
     CANCEL = "cancel"
     TERMINATE = "terminate"
     DEADLINE = "deadline"
@@ -157,28 +173,42 @@ class Verdict(StrEnum):
     REFUSE = "refuse"
 
 
+# From left to right: initializing, executing_step, sleeping, waiting_for_approval, _event, _children, _at_fan_in,
+# compensating, waiting_to_compensate, completed, failed, cancelled. t: take, d: drop, r: refuse.
+_PHASES = (
+    P.INITIALIZING, P.EXECUTING_STEP, P.SLEEPING, P.WAITING_FOR_APPROVAL, P.WAITING_FOR_EVENT, P.WAITING_FOR_CHILDREN,
+    P.WAITING_AT_FAN_IN, P.COMPENSATING, P.WAITING_TO_COMPENSATE, P.COMPLETED, P.FAILED, P.CANCELLED,
+)  # fmt: skip
 _RECEPTION = """
-                      wake  timer  event  child  approve  reject  start   cancel  terminate  deadline
-initializing          take  drop   drop   drop   refuse   refuse  take    take    take       take
-executing_step        take  drop   drop   drop   refuse   refuse  refuse  take    take       take
-sleeping              take  take   drop   drop   refuse   refuse  refuse  take    take       take
-waiting_for_approval  take  take   take   drop   take     take    refuse  take    take       take
-waiting_for_event     take  take   take   drop   refuse   refuse  refuse  take    take       take
-waiting_for_children  take  take   drop   take   refuse   refuse  refuse  take    take       take
-waiting_at_fan_in     take  drop   drop   drop   refuse   refuse  refuse  take    take       take
-compensating          take  drop   drop   drop   refuse   refuse  refuse  refuse  take       drop
-completed             take  drop   drop   drop   refuse   refuse  refuse  drop    drop       drop
-failed                take  drop   drop   drop   refuse   refuse  refuse  drop    drop       drop
-cancelled             take  drop   drop   drop   refuse   refuse  refuse  drop    drop       drop
+           init exec  sleep approval event children fan_in  comp  to_comp completed failed cancelled
+wake       t    t     t     t        t     t        t       t     t       t         t      t
+step       t    t     d     d        d     d        d       t     d       d         d      d
+lost       t    t     t     t        t     t        t       t     t       d         d      d
+timer      d    d     t     t        t     t        d       d     t       d         d      d
+event      d    d     d     t        t     d        d       d     t       d         d      d
+child      d    d     d     d        d     t        d       d     d       d         d      d
+locks      d    d     d     d        t     d        d       d     d       d         d      d
+join       d    d     d     d        d     d        t       d     d       d         d      d
+update     d    d     t     t        t     t        d       d     d       d         d      d
+approve    r    r     r     t        r     r        r       r     r       r         r      r
+reject     r    r     r     t        r     r        r       r     r       r         r      r
+delegate   r    r     r     t        r     r        r       r     r       r         r      r
+heartbeat  r    r     r     t        t     r        r       r     r       r         r      r
+start      t    r     r     r        r     r        r       r     r       r         r      r
+close      t    t     t     t        t     t        t       d     d       d         d      d
+cancel     t    t     t     t        t     t        t       r     r       d         d      d
+terminate  t    t     t     t        t     t        t       t     t       d         d      d
+deadline   t    t     t     t        t     t        t       d     d       d         d      d
 """  # an ended token takes a wake only to repeat the effects of its last record
 
 
 def _rows(text: str) -> dict[tuple[Phase, Message], Verdict]:
-    head, *lines = [line.split() for line in text.strip().splitlines()]
+    verdicts = {verdict.value[0]: verdict for verdict in Verdict}
+    _, *lines = [line.split() for line in text.strip().splitlines()]
     return {
-        (Phase(phase), Message(message)): Verdict(verdict)
-        for phase, *verdicts in lines
-        for message, verdict in zip(head, verdicts, strict=True)
+        (phase, Message(message)): verdicts[letter]
+        for message, *letters in lines
+        for phase, letter in zip(_PHASES, letters, strict=True)
     }
 
 

@@ -50,6 +50,7 @@ class Branch:
     steps: Mapping[str, StepView] = field(default_factory=dict)
     result: Json = None
     started_ms: int = 0  # when it was forked, or the last before it ended: no record of the branch is older
+    needs: tuple[str, ...] = ()  # the nodes that end before it begins
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,6 +86,18 @@ class Locks:
 
 
 @dataclass(frozen=True, slots=True)
+class Aside:
+    """What a token stood at before it began to wait for code."""
+
+    last: Record
+    parked: Parked | None = None
+    resumption: Resumption | None = None
+    received: tuple[Resumption, ...] = ()
+    received_slot: int = -1
+    looks: int = 0  # how often its code has been tried
+
+
+@dataclass(frozen=True, slots=True)
 class Token:
     """A thread of control inside a run, as its log tells it."""
 
@@ -105,6 +118,7 @@ class Token:
     resumption: Resumption | None = None
     received: tuple[Resumption, ...] = ()  # the parts that have come, of a wait for several
     received_slot: int = -1  # of the wait that they came for; -1: none has
+    aside: Aside | None = None  # it waits for code
     seen: Mapping[str, tuple[str, ...]] = field(default_factory=dict)  # events by topic that were not consumed
     waited: int = 0  # how often this wait was begun again after its time was up
     acted: int = 0  # actions of a timeout that ended

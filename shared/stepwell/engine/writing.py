@@ -6,7 +6,6 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from stepwell.definition.graph import Expression, Graph, Json, Node
-from stepwell.engine import waits
 from stepwell.engine.actions import RunStep
 from stepwell.engine.compensation import ending
 from stepwell.engine.journal import PATCH
@@ -29,6 +28,7 @@ from stepwell.engine.records import (
 from stepwell.engine.routing import Ended, Way, after_join, route, validation_failure, violations
 from stepwell.engine.table import Phase
 from stepwell.engine.token import Token
+from stepwell.engine.waits import parking
 from stepwell.errors import EngineFault, ExpressionError
 from stepwell.limits import CLOCKS_APART_MS
 
@@ -54,7 +54,7 @@ def ended_node(moment: Moment, token: Token, ended: Ended, kind: Kind, started_m
 
 def joined(moment: Moment, token: Token, fork: Fork, ended: Ended, tally: Tally) -> Record:
     """The branches have come together: into the join's node, or to the end where there is none; or its failure."""
-    if ended.failure is None or moment.graph.function:
+    if ended.failure is None or fork.is_awaited:
         way = Way(after_join(moment, token, fork, ended))
     elif ended.node in moment.graph.nodes:
         way = route(moment, token, ended)
@@ -121,11 +121,11 @@ def waiting_record(moment: Moment, token: Token, pause: Pause | None, again: int
     try:
         node = node_named(moment.graph, name)
         if pause is not None:
-            parked = waits.park_for_step(moment, token, pause)
+            parked = parking.park_for_step(moment, token, pause)
         elif node.wait is not None:
-            parked = waits.park(moment, token, node.wait)
+            parked = parking.park(moment, token, node.wait)
         elif node.call is not None:
-            parked = waits.park_for_children(moment, token, node.call)
+            parked = parking.park_for_children(moment, token, node.call)
         else:
             raise EngineFault(f"{name} has nothing to wait for", code="broken_log")
     except ExpressionError as error:
@@ -149,11 +149,15 @@ def ended_record(
     is_over = not has_begun or (error is not None and error.type == TERMINATED)
     if token.cleaning is not None and not is_over:  # its time to clean up is over
         end, reason, who = End(token.cleaning.status), token.cleaning.reason, token.cleaning.who
-    elif status is Status.CANCELLED and moment.graph.cleanup_ms and token.branch is None and not is_over:
-        clean_up = CleanUp(status, moment.now_ms + moment.graph.cleanup_ms)
+    elif status is Status.CANCELLED and token.branch is None and not is_over and (ms := _cleanup_ms(moment.graph)):
+        clean_up = CleanUp(status, moment.now_ms + ms)
         return record(moment, token, Kind.ENDED, token.node, next=clean_up, reason=reason, who=who)
     following = end if is_over else ending(moment.graph, token, end, error, "")
     return record(moment, token, Kind.ENDED, token.node, next=following, reason=reason, who=who)
+
+
+def _cleanup_ms(graph: Graph) -> int:
+    return graph.first.durable.cleanup_ms if graph.first.durable else 0
 
 
 TERMINATED = "terminated"  # the type of the error of a run that a person ended at once
@@ -175,7 +179,8 @@ def deadline_ms(graph: Graph, run: RunInfo, token: Token) -> int | None:
 
 
 def node_named(graph: Graph, name: str) -> Node:
-    node = graph.nodes.get(name)
+    """The node of this name; an operation that nobody knows before its function is asked is the function's node."""
+    node = graph.nodes.get(name) or (graph.first if graph.first.durable else None)
     if node is None:
         raise EngineFault(f"the log stands at {name}, which version {graph.version} does not have", code="broken_log")
     return node

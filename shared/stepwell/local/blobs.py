@@ -2,34 +2,35 @@
 
 from __future__ import annotations
 
-import hashlib
 import os
-import re
+import shutil
 import tempfile
+import threading
 from pathlib import Path
 
 from stepwell.errors import PortError
-
-_REFERENCE = re.compile(r"sha256:([0-9a-f]{64})")
-
-
-def reference_of(data: bytes) -> str:
-    """Returns sha256:<hex> of the content."""
-    return f"sha256:{hashlib.sha256(data).hexdigest()}"
+from stepwell.limits import BLOB_DAYS, DAY_MS, SECOND_MS
+from stepwell.local.folder import make_private
+from stepwell.runtime.blobs import check_blob, checked_owner, place_of, reference_of
+from stepwell.runtime.ports import BROKEN_BLOB
 
 
 class FolderBlobs:
-    """The Blobs port on a folder. A file gets its name when complete, and never changes."""
+    """The Blobs port on a folder, with a subfolder for each owner.
+
+    A file gets its name when complete, and never changes, except for the time at which it was last put.
+    """
 
     def __init__(self, folder: str | Path) -> None:
         self._folder = Path(folder)
+        self._touching = threading.Lock()  # so that no file is put again between the check of its age and its deletion
 
-    async def put(self, data: bytes) -> str:
-        reference = reference_of(data)
-        path = self._path(reference)
+    async def put(self, data: bytes, owner: str = "") -> str:
+        reference = reference_of(data, owner)
+        path = self._folder / place_of(reference)
         try:
-            if not path.exists():
-                path.parent.mkdir(parents=True, exist_ok=True)
+            if not self._touch(path):
+                make_private(path.parent)
                 _write_whole(path, data)
         except OSError as error:
             raise PortError(f"the blob {reference} could not be written: {error}") from error
@@ -37,20 +38,40 @@ class FolderBlobs:
 
     async def get(self, reference: str) -> bytes:
         try:
-            data = self._path(reference).read_bytes()
+            data = (self._folder / place_of(reference)).read_bytes()
+        except FileNotFoundError as error:
+            raise PortError(f"the blob {reference} is not there", code=BROKEN_BLOB) from error
         except OSError as error:
             raise PortError(f"the blob {reference} could not be read: {error}") from error
-        if reference_of(data) != reference:
-            raise PortError(f"the blob {reference} is damaged", hint="its file's content has another hash")
-        return data
+        return check_blob(data, reference)
 
-    def _path(self, reference: str) -> Path:
-        """Converts a reference to a path. It must be a hash, because it comes out of a record."""
-        match = _REFERENCE.fullmatch(reference)
-        if match is None:
-            raise PortError(f"not a blob reference: {reference[:100]!r}", hint="expected sha256:<64 hex digits>")
-        digest = match[1]
-        return self._folder / digest[:2] / digest
+    async def drop(self, owner: str) -> None:
+        try:
+            shutil.rmtree(self._folder / checked_owner(owner))
+        except FileNotFoundError:
+            return
+        except OSError as error:
+            raise PortError(f"the blobs of {owner} could not be deleted: {error}") from error
+
+    def expire(self, now_ms: int) -> None:
+        """Deletes files older than their owner's days. Raises PortError."""
+        try:
+            for days in BLOB_DAYS:
+                for path in (self._folder / f"days-{days}").glob("*"):
+                    with self._touching:
+                        if path.stat().st_mtime * SECOND_MS + days * DAY_MS <= now_ms:
+                            path.unlink()
+        except OSError as error:
+            raise PortError(f"old blobs could not be deleted: {error}") from error
+
+    def _touch(self, path: Path) -> bool:
+        """Sets the file's time to now. Returns False if there is no such file."""
+        try:
+            with self._touching:
+                os.utime(path)
+        except FileNotFoundError:
+            return False
+        return True
 
 
 class MemoryBlobs:
@@ -59,16 +80,20 @@ class MemoryBlobs:
     def __init__(self) -> None:
         self._blobs: dict[str, bytes] = {}
 
-    async def put(self, data: bytes) -> str:
-        reference = reference_of(data)
-        self._blobs[reference] = bytes(data)
+    async def put(self, data: bytes, owner: str = "") -> str:
+        reference = reference_of(data, owner)
+        self._blobs[place_of(reference)] = bytes(data)
         return reference
 
     async def get(self, reference: str) -> bytes:
-        data = self._blobs.get(reference)
+        data = self._blobs.get(place_of(reference))
         if data is None:
-            raise PortError(f"the blob {reference[:100]!r} does not exist")
+            raise PortError(f"the blob {reference[:100]!r} does not exist", code=BROKEN_BLOB)
         return data
+
+    async def drop(self, owner: str) -> None:
+        gone = f"{checked_owner(owner)}/"
+        self._blobs = {place: data for place, data in self._blobs.items() if not place.startswith(gone)}
 
 
 def _write_whole(path: Path, data: bytes) -> None:

@@ -9,6 +9,7 @@ SQLite's own lock is polled with sleeps of up to 100 ms, so threads of one proce
 from __future__ import annotations
 
 import contextlib
+import os
 import sqlite3
 import threading
 import time
@@ -19,6 +20,7 @@ from typing import Any, Literal, TypeAlias
 
 from stepwell.errors import InvalidInput, PortError, UserError
 from stepwell.local import schema
+from stepwell.local.folder import PRIVATE_FILE
 
 Synchronous: TypeAlias = Literal["FULL", "NORMAL"]
 Row: TypeAlias = tuple[Any, ...]
@@ -116,6 +118,10 @@ class Database:
             connection.raw.close()
 
     def _connect(self, synchronous: Synchronous) -> _Connection:
+        # SQLite gives its journal and its shared memory the mode of the file. This opens only a new file, because
+        # closing a file that is in use releases SQLite's locks on it.
+        with contextlib.suppress(OSError):  # the file exists, or SQLite reports below why it cannot be created
+            os.close(os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_EXCL, PRIVATE_FILE))
         try:
             # Each thread uses its own; the check is off because `close` closes all from one thread.
             raw = sqlite3.connect(

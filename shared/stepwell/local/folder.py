@@ -1,9 +1,14 @@
-"""Ownership of a data folder by one dev server, which may release the leases that it finds."""
+"""Ownership of a data folder by one dev server, which may release the leases that it finds.
+
+Only its owner may read the folder: it holds inputs, results, webhook bodies and the key that signs links.
+"""
 
 from __future__ import annotations
 
+import logging
 import os
 import secrets
+import stat
 import sys
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,8 +16,13 @@ from types import TracebackType
 
 from stepwell.errors import Conflict
 
+log = logging.getLogger("stepwell.dev")
+
 LOCK_FILE = "owner.lock"
 KEY_FILE = "links.key"
+PRIVATE_FOLDER, PRIVATE_FILE = 0o700, 0o600
+# The files and folders of Stepwell in a data folder; other files in it are left alone.
+OURS = (LOCK_FILE, KEY_FILE, "stepwell.db*", "letters.db*", "blobs", "blobs/**/*", "runs", "runs/**/*")
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,8 +48,8 @@ class Claim:
 def claim_folder(path: str | Path) -> Claim:
     """Creates the folder if needed and claims it. Raises Conflict `folder_in_use` if another process owns it."""
     folder = Path(path)
-    folder.mkdir(parents=True, exist_ok=True)
-    descriptor = os.open(folder / LOCK_FILE, os.O_RDWR | os.O_CREAT, 0o644)
+    folder.mkdir(PRIVATE_FOLDER, parents=True, exist_ok=True)
+    descriptor = os.open(folder / LOCK_FILE, os.O_RDWR | os.O_CREAT, PRIVATE_FILE)
     if not _try_lock(descriptor):
         owner = os.read(descriptor, 20).decode(errors="replace").strip()
         os.close(descriptor)
@@ -50,7 +60,26 @@ def claim_folder(path: str | Path) -> Claim:
         )
     os.ftruncate(descriptor, 0)
     os.write(descriptor, f"{os.getpid()}\n".encode())
+    _keep_private(folder)
     return Claim(folder, descriptor)
+
+
+def make_private(folder: Path) -> None:
+    """Creates a folder below the data folder, and its parents, for the owner only."""
+    missing = [path for path in (folder, *folder.parents) if not path.exists()]
+    for path in reversed(missing):
+        path.mkdir(PRIVATE_FOLDER, exist_ok=True)
+
+
+def _keep_private(folder: Path) -> None:
+    """Removes the rights of others on the folder and its contents, which an older release may have left."""
+    try:
+        for path in (folder, *(path for pattern in OURS for path in folder.glob(pattern))):
+            mode = path.lstat().st_mode
+            if not stat.S_ISLNK(mode) and mode & 0o077:
+                path.chmod(PRIVATE_FOLDER if stat.S_ISDIR(mode) else PRIVATE_FILE)
+    except OSError as error:
+        log.warning("others may read the data folder %s: %s; change its mode yourself", folder, error)
 
 
 def link_key(folder: Path) -> bytes:
@@ -59,7 +88,7 @@ def link_key(folder: Path) -> bytes:
     if not path.exists():
         beside = path.with_suffix(".new")
         beside.unlink(missing_ok=True)
-        descriptor = os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+        descriptor = os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_EXCL, PRIVATE_FILE)
         with os.fdopen(descriptor, "w", encoding="ascii") as file:
             file.write(secrets.token_hex(32))
         beside.replace(path)  # complete or absent

@@ -1,6 +1,10 @@
 """The API Gateway of this machine: HTTP requests as the events of an HTTP API (payload 2.0), answers back as HTTP.
 
-An ASGI application; the resolver behind it is plain code that may wait, so each call has a thread of its own.
+An ASGI application. The resolver behind it blocks, so it runs in a thread of a pool; a call that waits for a run
+gives its thread back until it looks again, so any number of them can be open:
+
+    pool       look ─┐        ┌─ look ─┐         ┌─ look: done, answer
+    event loop       └─ pause ┘        └─ pause ─┘           the client is gone: the call is closed
 """
 
 from __future__ import annotations
@@ -8,17 +12,21 @@ from __future__ import annotations
 import asyncio
 import base64
 import json
-import threading
-from collections.abc import Awaitable, Callable, Iterable, Mapping, MutableMapping
+import math
+import time
+from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping, MutableMapping
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, Protocol, TypeAlias
 from urllib.parse import parse_qsl
 
 from aws_lambda_powertools.utilities.typing import LambdaContext
 
+from stepwell.api.exchange import Answer
 from stepwell.api.problems import problem, refused
 from stepwell.api.requests import too_large
-from stepwell.limits import BODY_BYTES
+from stepwell.limits import BODY_BYTES, OPEN_CALLS_BURST, OPEN_CALLS_PER_SECOND, SECOND_MS
+from stepwell.local.throttle import TokenBucket
+from stepwell.runtime.driving import Pause, run_to_pause
 
 Scope: TypeAlias = MutableMapping[str, Any]
 Message: TypeAlias = MutableMapping[str, Any]
@@ -28,21 +36,23 @@ Send: TypeAlias = Callable[[Message], Awaitable[None]]
 THREADS = 64
 DROPPED_BYTES = 16 * BODY_BYTES
 _TEXTUAL = ("text/", "application/json", "application/javascript", "application/xml")
+_OPEN = ("/webhooks/", "/callbacks/", "/approvals/")  # paths that need no authorization for the API
 _LOCAL_NAMES = frozenset({"localhost", "127.0.0.1", "[::1]"})
 
 
 class Resolver(Protocol):
-    """Answers the event of a request, and may wait."""
+    """Answers the event of a request. It may block, and suspend with a Pause."""
 
-    def resolve(self, event: dict[str, Any], context: LambdaContext) -> Mapping[str, Any]: ...
+    async def resolve_async(self, event: dict[str, Any], context: LambdaContext) -> Mapping[str, Any]: ...
 
 
 class Gateway:
-    """Serves one resolver, made once for each thread: a resolver holds the event that it works on."""
+    """Holds a resolver for each call in progress, because a resolver stores its current event."""
 
-    def __init__(self, make_app: Callable[[], Resolver]) -> None:
+    def __init__(self, make_app: Callable[[], Resolver], seconds: Callable[[], float] = time.monotonic) -> None:
         self._make_app = make_app
-        self._here = threading.local()
+        self._free: list[Resolver] = []
+        self._open_calls = TokenBucket(OPEN_CALLS_PER_SECOND, OPEN_CALLS_BURST, seconds)
         self._pool = ThreadPoolExecutor(THREADS, thread_name_prefix="stepwell-api")
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -52,22 +62,39 @@ class Gateway:
         if not _is_local(headers):
             await _send(send, _as_event_answer(_FOREIGN))
             return
+        wait_seconds = self._open_calls.take() if scope["path"].startswith(_OPEN) else 0.0
+        if wait_seconds:
+            await _send(send, _as_event_answer(_too_many(wait_seconds)))
+            return
         body = await _read(receive)
         if body is None:
             await _send(send, _as_event_answer(refused(too_large())))
             return
         event = http_event(scope, headers, body)
-        answer = await asyncio.get_running_loop().run_in_executor(self._pool, self._resolve, event)
-        await _send(send, answer)
+        app = self._free.pop() if self._free else self._make_app()
+        answer = await self._drive(app.resolve_async(event, LambdaContext()), receive)
+        self._free.append(app)
+        if answer is not None:
+            await _send(send, answer)
 
     def close(self) -> None:
         self._pool.shutdown(wait=False, cancel_futures=True)
 
-    def _resolve(self, event: dict[str, Any]) -> Mapping[str, Any]:
-        app: Resolver | None = getattr(self._here, "app", None)
-        if app is None:
-            app = self._here.app = self._make_app()
-        return app.resolve(event, LambdaContext())
+    async def _drive(self, call: Coroutine[Any, Any, Mapping[str, Any]], receive: Receive) -> Mapping[str, Any] | None:
+        """Returns the call's answer, or None if its client disconnected while it waited."""
+        gone: asyncio.Future[Message] | None = None
+        try:
+            while True:
+                found = await asyncio.get_running_loop().run_in_executor(self._pool, run_to_pause, call)
+                if not isinstance(found, Pause):
+                    return found
+                gone = gone or asyncio.ensure_future(receive())  # the body was read, so only a disconnect can follow
+                if (await asyncio.wait({gone}, timeout=found.duration_ms / SECOND_MS))[0]:
+                    call.close()
+                    return None
+        finally:
+            if gone is not None:
+                gone.cancel()
 
 
 def http_event(scope: Scope, headers: Mapping[str, str], body: bytes) -> dict[str, Any]:
@@ -156,7 +183,12 @@ _FOREIGN = problem(403, "not_local", "the development server answers this machin
                    hint="call it as http://127.0.0.1 or http://localhost")  # fmt: skip
 
 
-def _as_event_answer(answer: Any) -> Mapping[str, Any]:
+def _too_many(wait_seconds: float) -> Answer:
+    return problem(429, "too_many_requests", "webhooks and links were called too often at once",
+                   hint="send it again later", headers={"Retry-After": str(math.ceil(wait_seconds))})  # fmt: skip
+
+
+def _as_event_answer(answer: Answer) -> Mapping[str, Any]:
     headers = {"Content-Type": answer.content_type, **answer.headers}
     return {"statusCode": answer.status, "headers": headers, "body": json.dumps(answer.body)}
 

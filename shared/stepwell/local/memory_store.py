@@ -18,7 +18,7 @@ from stepwell.engine.records import Status, Topic
 from stepwell.engine.transact import Refusal, TableWrite
 from stepwell.local.notes import MemoryNotes
 from stepwell.local.user_items import MemoryItems, changes_of
-from stepwell.runtime.answers import decode_cursor, encode_cursor, fits, too_many_pending
+from stepwell.runtime.answers import decode_cursor, due_page, encode_cursor, fits, opened, too_many_pending
 from stepwell.runtime.jsontext import decode, encode
 from stepwell.runtime.ports import (
     Consumed,
@@ -100,8 +100,23 @@ class MemoryStore(MemoryItems, MemoryNotes):
             waiting_since_ms=change.waiting_since_ms,
             waiting_until_ms=change.waiting_until_ms,
             expires_ms=change.expires_ms,
+            due_ms=change.due_ms,
         )
         return True
+
+    async def watch(self, run_id: str, due_ms: int | None, seen: Header | None = None) -> bool:
+        header = self._runs.get(run_id)
+        if header is None or (seen is not None and (header.rev, header.due_ms) != (seen.rev, seen.due_ms)):
+            return False
+        self._runs[run_id] = replace(header, due_ms=due_ms, watched=True)
+        return True
+
+    async def list_due(self, before_ms: int, limit: int, cursor: str = "") -> RunPage:
+        after = decode_cursor(cursor) if cursor else (-1, "")
+        watched = [(one.due_ms, run_id) for run_id, one in self._runs.items() if one.watched and one.due_ms is not None]
+        due = sorted(place for place in watched if place > after and place[0] < before_ms)
+        headers = [self._runs[run_id] for _, run_id in due[: limit + 1]]
+        return due_page([replace(header, input=decode(header.input)) for header in headers], limit)
 
     async def list_runs(self, query: RunQuery) -> RunPage:
         found: list[Header] = []
@@ -196,12 +211,12 @@ class MemoryStore(MemoryItems, MemoryNotes):
 
     async def get_event(self, topic: Topic, event_id: str) -> Event | None:
         event = self._events.get(topic, {}).get(event_id)
-        return None if event is None else replace(event, payload=decode(event.payload))
+        return None if event is None else opened(event)
 
     async def pending_events(self, topic: Topic, now_ms: int) -> Sequence[Event]:
         live = [event for event in self._pending.get(topic, {}).values() if event.expires_ms > now_ms]
         live.sort(key=lambda event: (event.at_ms, event.id))
-        return [replace(event, payload=decode(event.payload)) for event in live]
+        return [opened(event) for event in live]
 
     async def put_waiter(self, waiter: Waiter) -> None:
         self._waiters[waiter.topic].setdefault(_waiter_key(waiter), waiter)

@@ -16,7 +16,7 @@ from stepwell.local.inbox import ALL_LANES, Delivery
 from stepwell.local.wiring import Local
 from stepwell.runtime.dispatch import dispatch, give_up, is_exhausted, put_off
 from stepwell.runtime.driving import run_now
-from stepwell.runtime.worker import Unlimited
+from stepwell.runtime.ports import Clock
 
 log = logging.getLogger("stepwell.pump")
 
@@ -28,13 +28,27 @@ LONGEST_DELAY_MS = MINUTE_MS
 BROKEN_PAUSE_SECONDS = 1.0  # after the inbox itself did not answer
 
 
+class Held:
+    """The budget of a message in progress: unlimited time while its lease holds."""
+
+    def __init__(self, delivery: Delivery, clock: Clock) -> None:
+        self.delivery, self._clock = delivery, clock
+        self.until_ms = clock.now_ms() + LEASE_MS
+
+    def left_ms(self) -> int | None:
+        return None
+
+    def holds(self) -> bool:
+        return self._clock.now_ms() < self.until_ms
+
+
 class Pump:
     """Worker threads, and one thread that renews the leases of their messages."""
 
     def __init__(self, local: Local, workers: int = WORKERS) -> None:
         self._local = local
         self._clock = local.parts.ports.clock
-        self._under_way: dict[str, Delivery] = {}
+        self._under_way: dict[str, Held] = {}
         self._threads = [
             threading.Thread(target=self._work, name=f"stepwell-worker-{number}", daemon=True)
             for number in range(workers)
@@ -72,19 +86,19 @@ class Pump:
             bell.wait(seen, inbox.next_due_ms(), now_ms)
             return
         bell.busy()
-        self._under_way[delivery.receipt] = delivery
+        held = self._under_way[delivery.receipt] = Held(delivery, self._clock)
         try:
-            self._handle(delivery)
+            self._handle(delivery, held)
         finally:
             del self._under_way[delivery.receipt]
 
-    def _handle(self, delivery: Delivery) -> None:
+    def _handle(self, delivery: Delivery, held: Held) -> None:
         parts = self._local.parts
         try:
             if is_exhausted(delivery.deliveries) and run_now(give_up(parts, delivery.lane, delivery.message)):
                 log.error("gave up on %s after %d deliveries", dict(delivery.message), delivery.deliveries - 1)
             else:
-                run_now(dispatch(parts, delivery.lane, delivery.message, Unlimited()))
+                run_now(dispatch(parts, delivery.lane, delivery.message, held))
         except Exception as error:
             if self._is_put_off(delivery, error):
                 self._local.inbox.delete(delivery)
@@ -108,8 +122,10 @@ class Pump:
     def _keep_leases(self) -> None:
         """Renews leases, because a step may take longer than one."""
         while not self._local.stopping.wait(EXTEND_EVERY_SECONDS):
-            for delivery in list(self._under_way.values()):
+            for held in list(self._under_way.values()):
+                delivery, now_ms = held.delivery, self._clock.now_ms()
                 try:
-                    self._local.inbox.extend(delivery, self._clock.now_ms(), LEASE_MS)
+                    if self._local.inbox.extend(delivery, now_ms, LEASE_MS):
+                        held.until_ms = now_ms + LEASE_MS
                 except Exception:
                     log.exception("the lease of %s could not be extended", dict(delivery.message))

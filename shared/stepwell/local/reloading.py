@@ -13,7 +13,10 @@ from stepwell.definition.graph import Graph, Json
 from stepwell.definition.webhooks import FILES
 from stepwell.errors import Problem, StepwellError
 from stepwell.local.wiring import Local
+from stepwell.runtime.deploys import tell_deployed
+from stepwell.runtime.driving import run_now
 from stepwell.runtime.folder import is_definition, load_folder
+from stepwell.runtime.ids import new_id
 
 log = logging.getLogger("stepwell.dev")
 
@@ -59,8 +62,15 @@ class Reloader:
         self._serve_webhooks(loaded.webhooks)
         for line in differences(before, self._local.parts.catalog.current):
             log.info("%s", line)
+        self._wake_stuck()
         if broken:
             log.warning("%d files have errors and are not deployed", len(broken))
+
+    def _wake_stuck(self) -> None:
+        """Wakes the runs that wait for code, to try the reloaded code."""
+        count = run_now(tell_deployed(self._local.parts.ports, new_id()))
+        if count:
+            log.info("%d run%s that waited for code go%s on", count, *(("", "es") if count == 1 else ("s", "")))
 
 
 class _Sources(DefaultFilter):

@@ -6,7 +6,7 @@ from dataclasses import fields
 
 from stepwell.engine.records import TERMINAL, Status, Topic
 from stepwell.local.database import Row
-from stepwell.runtime.answers import decode_cursor
+from stepwell.runtime.answers import decode_cursor, opened
 from stepwell.runtime.jsontext import decode, encode
 from stepwell.runtime.ports import Event, Header, RunQuery
 
@@ -30,14 +30,14 @@ def header_of(row: Row) -> Header:
     values["status"] = Status(values["status"])
     values["input"] = decode(values["input"])
     values["tags"] = decode(values["tags"])
-    values["idle"] = bool(values["idle"])
+    values["idle"], values["watched"] = bool(values["idle"]), bool(values["watched"])
     return Header(**values)
 
 
 def event_of(topic: Topic, row: Row) -> Event:
-    """Builds an event from (id, at_ms, expires_ms, consumed_by, payload)."""
-    event_id, at_ms, expires_ms, consumed_by, payload = row
-    return Event(topic, event_id, decode(payload), at_ms, expires_ms, consumed_by)
+    """Builds an event from (id, at_ms, expires_ms, consumed_by, format, payload)."""
+    event_id, at_ms, expires_ms, consumed_by, number, payload = row
+    return opened(Event(topic, event_id, payload, at_ms, expires_ms, consumed_by, number))
 
 
 def list_sql(query: RunQuery) -> tuple[str, list[object]]:

@@ -6,7 +6,7 @@ import sqlite3
 
 from stepwell.errors import UserError
 
-VERSION = 4
+VERSION = 5
 
 REPORTS = """CREATE TABLE reports (
         run_id TEXT NOT NULL, name TEXT NOT NULL, page INTEGER NOT NULL, value INTEGER NOT NULL,
@@ -16,11 +16,21 @@ NOTES = """CREATE TABLE notes (
 USER_ITEMS = """CREATE TABLE user_items (
         table_name TEXT NOT NULL, place TEXT NOT NULL, item TEXT NOT NULL,
         PRIMARY KEY (table_name, place)) WITHOUT ROWID"""
+DUE_RUNS = "CREATE INDEX due_runs ON runs (due_ms, run_id) WHERE watched AND due_ms IS NOT NULL"
 SINCE: dict[int, tuple[str, ...]] = {
     2: (REPORTS,),
     3: (NOTES,),
     4: (USER_ITEMS,),
+    5: (
+        "ALTER TABLE runs ADD COLUMN due_ms INTEGER",
+        "ALTER TABLE runs ADD COLUMN watched INTEGER NOT NULL DEFAULT 0",
+        DUE_RUNS,
+    ),
 }  # the additions of each version
+
+# An older Stepwell can ignore this column, so VERSION does not change and an upgrade can be rolled back.
+ADD_FORMAT = "ALTER TABLE events ADD COLUMN format INTEGER NOT NULL DEFAULT 1"
+HAS_FORMAT = "SELECT 1 FROM pragma_table_info('events') WHERE name = 'format'"
 
 # Tables are WITHOUT ROWID where a row is found by its key only: one b-tree, so that an append dirties one page.
 # Large columns are last, so that SQLite reads the others without overflow pages.
@@ -43,20 +53,22 @@ TABLES = (
         ended_ms INTEGER NOT NULL, start_at_ms INTEGER NOT NULL, deadline_ms INTEGER, idle INTEGER NOT NULL,
         priority INTEGER NOT NULL, parent TEXT, waiting_for TEXT NOT NULL, waiting_node TEXT NOT NULL,
         waiting_since_ms INTEGER NOT NULL, waiting_until_ms INTEGER, changed_ms INTEGER NOT NULL,
-        expires_ms INTEGER NOT NULL, tags TEXT NOT NULL, input TEXT NOT NULL) WITHOUT ROWID""",
+        expires_ms INTEGER NOT NULL, due_ms INTEGER, watched INTEGER NOT NULL, tags TEXT NOT NULL,
+        input TEXT NOT NULL) WITHOUT ROWID""",
     # Each ends with the order of the lists, so that a page needs no sorting.
     "CREATE INDEX runs_by_time ON runs (created_ms, run_id)",
     "CREATE INDEX runs_by_workflow ON runs (workflow, created_ms, run_id)",
     "CREATE INDEX runs_by_status ON runs (status, created_ms, run_id)",
     "CREATE INDEX runs_by_wait ON runs (waiting_for, created_ms, run_id) WHERE waiting_for <> ''",
     "CREATE INDEX runs_by_due ON runs (waiting_until_ms) WHERE waiting_until_ms IS NOT NULL",
+    DUE_RUNS,
     "CREATE INDEX runs_by_expiry ON runs (expires_ms) WHERE expires_ms > 0",
     """CREATE TABLE tags (
         name TEXT NOT NULL, value TEXT NOT NULL, created_ms INTEGER NOT NULL, run_id TEXT NOT NULL,
         PRIMARY KEY (name, value, created_ms, run_id)) WITHOUT ROWID""",
     """CREATE TABLE events (
         name TEXT NOT NULL, key TEXT NOT NULL, id TEXT NOT NULL, at_ms INTEGER NOT NULL, expires_ms INTEGER NOT NULL,
-        consumed_by TEXT NOT NULL, payload TEXT NOT NULL,
+        consumed_by TEXT NOT NULL, format INTEGER NOT NULL DEFAULT 1, payload TEXT NOT NULL,
         PRIMARY KEY (name, key, id)) WITHOUT ROWID""",
     # Covers counting, including `consumed_by`; otherwise SQLite (3.40) reads each row for it.
     """CREATE INDEX events_pending ON events (name, key, at_ms, id, expires_ms, consumed_by)
@@ -78,7 +90,7 @@ TABLES = (
 
 def prepare(connection: sqlite3.Connection, path: str) -> None:
     """Creates the tables of a new file, or those that an older one lacks; refuses a newer Stepwell's file."""
-    if _version(connection) == VERSION:
+    if _version(connection) == VERSION and connection.execute(HAS_FORMAT).fetchone():
         return
     connection.execute("BEGIN IMMEDIATE")  # if two processes find a new file, the second waits and checks again
     try:
@@ -93,6 +105,8 @@ def prepare(connection: sqlite3.Connection, path: str) -> None:
         for statement in TABLES if found == 0 else added:
             connection.execute(statement)
             connection.execute(f"PRAGMA user_version = {VERSION}")
+        if not connection.execute(HAS_FORMAT).fetchone():
+            connection.execute(ADD_FORMAT)
         connection.execute("COMMIT")
     finally:
         if connection.in_transaction:

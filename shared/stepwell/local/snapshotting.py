@@ -11,6 +11,7 @@ from pathlib import Path
 
 from stepwell.errors import PortError, StepwellError
 from stepwell.local.database import Database
+from stepwell.local.folder import make_private
 from stepwell.local.sqlite_store import SqliteStore
 from stepwell.runtime.ports import Header, StatusChange
 from stepwell.runtime.snapshots import may_be_due
@@ -29,7 +30,7 @@ class FolderFiles:
     async def write(self, name: str, lines: AsyncIterator[str]) -> None:
         path = self._folder / name
         try:
-            path.parent.mkdir(parents=True, exist_ok=True)
+            make_private(path.parent)
             descriptor, made = tempfile.mkstemp(prefix=".", dir=path.parent)
             try:
                 with os.fdopen(descriptor, "w", encoding="utf-8", newline="\n") as file:

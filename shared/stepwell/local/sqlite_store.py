@@ -5,7 +5,7 @@ The methods are `async` because the port is; none of them suspends.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from stepwell import limits
 from stepwell.definition.graph import Json
@@ -15,7 +15,7 @@ from stepwell.errors import PortError
 from stepwell.local.notes import SqliteNotes
 from stepwell.local.rows import ENDED, HEADER_COLUMNS, HEADER_FIELDS, event_of, header_of, header_row, list_sql
 from stepwell.local.user_items import SqliteItems, changes_of, statement_of
-from stepwell.runtime.answers import encode_cursor, too_many_pending
+from stepwell.runtime.answers import decode_cursor, due_page, encode_cursor, too_many_pending
 from stepwell.runtime.jsontext import encode
 from stepwell.runtime.ports import (
     Consumed,
@@ -39,8 +39,12 @@ INSERT_RUN = (
 INSERT_TAG = "INSERT INTO tags (name, value, created_ms, run_id) VALUES (?, ?, ?, ?)"
 SELECT_RUN = f"SELECT {HEADER_COLUMNS} FROM runs r WHERE r.run_id = ?"
 CHANGE_STATUS = """UPDATE runs SET rev = ?, status = ?, changed_ms = ?, started_ms = coalesce(?, started_ms),
-    ended_ms = ?, waiting_for = ?, waiting_node = ?, waiting_since_ms = ?, waiting_until_ms = ?, expires_ms = ?
-    WHERE run_id = ? AND rev < ?"""
+    ended_ms = ?, waiting_for = ?, waiting_node = ?, waiting_since_ms = ?, waiting_until_ms = ?, expires_ms = ?,
+    due_ms = ? WHERE run_id = ? AND rev < ?"""
+WATCH = "UPDATE runs SET watched = 1, due_ms = ? WHERE run_id = ?"
+WATCH_SEEN = f"{WATCH} AND rev = ? AND due_ms IS ?"
+SELECT_DUE = f"""SELECT {HEADER_COLUMNS} FROM runs r INDEXED BY due_runs
+    WHERE watched AND due_ms < ? AND (due_ms, run_id) > (?, ?) ORDER BY due_ms, run_id LIMIT ?"""
 # The sum is taken in two parts because SQLite refuses sums past 64 bits: five million runs would reach them.
 STATS = """SELECT workflow, status, waiting_for, count(*), sum(created_ms / 1000), sum(created_ms % 1000),
     min(created_ms) FROM runs GROUP BY workflow, status, waiting_for ORDER BY workflow, status, waiting_for"""
@@ -59,14 +63,15 @@ REPORT = """INSERT INTO reports (run_id, name, page, value) VALUES (?, ?, ?, ?)
     ON CONFLICT DO UPDATE SET value = excluded.value WHERE excluded.value > value"""
 SELECT_REPORTS = "SELECT page, value FROM reports WHERE run_id = ? AND name = ?"
 
-INSERT_EVENT = """INSERT INTO events (name, key, id, at_ms, expires_ms, consumed_by, payload)
-    VALUES (?, ?, ?, ?, ?, ?, ?)"""
-SELECT_EVENT = "SELECT id, at_ms, expires_ms, consumed_by, payload FROM events WHERE name = ? AND key = ? AND id = ?"
+INSERT_EVENT = """INSERT INTO events (name, key, id, at_ms, expires_ms, consumed_by, format, payload)
+    VALUES (?, ?, ?, ?, ?, ?, ?, ?)"""
+SELECT_EVENT = """SELECT id, at_ms, expires_ms, consumed_by, format, payload FROM events
+    WHERE name = ? AND key = ? AND id = ?"""
 EVENT_EXISTS = "SELECT 1 FROM events WHERE name = ? AND key = ? AND id = ?"
 # INDEXED BY, here and below: left to itself, SQLite would read the consumed events, or all ended runs, too.
 COUNT_PENDING = """SELECT count(*) FROM events INDEXED BY events_pending
     WHERE name = ? AND key = ? AND consumed_by = '' AND expires_ms > ?"""
-SELECT_PENDING = """SELECT id, at_ms, expires_ms, consumed_by, payload FROM events
+SELECT_PENDING = """SELECT id, at_ms, expires_ms, consumed_by, format, payload FROM events
     WHERE name = ? AND key = ? AND consumed_by = '' AND expires_ms > ? ORDER BY at_ms, id"""
 CONSUME_EVENT = "UPDATE events SET consumed_by = ? WHERE name = ? AND key = ? AND id = ? AND consumed_by = ''"
 PURGE_EVENTS = "DELETE FROM events WHERE expires_ms <= ?"
@@ -117,8 +122,18 @@ class SqliteStore(SqliteItems, SqliteNotes):
             change.waiting_since_ms,
             change.waiting_until_ms,
             change.expires_ms,
+            change.due_ms,
         )
         return self._db.change(CHANGE_STATUS, (*new_values, change.run_id, change.rev)) == 1
+
+    async def watch(self, run_id: str, due_ms: int | None, seen: Header | None = None) -> bool:
+        if seen is None:
+            return self._db.change(WATCH, (due_ms, run_id)) == 1
+        return self._db.change(WATCH_SEEN, (due_ms, run_id, seen.rev, seen.due_ms)) == 1
+
+    async def list_due(self, before_ms: int, limit: int, cursor: str = "") -> RunPage:
+        after = decode_cursor(cursor) if cursor else (-1, "")
+        return due_page([header_of(row) for row in self._db.rows(SELECT_DUE, (before_ms, *after, limit + 1))], limit)
 
     async def list_runs(self, query: RunQuery) -> RunPage:
         headers = tuple(header_of(row) for row in self._db.rows(*list_sql(query)))
@@ -193,14 +208,14 @@ class SqliteStore(SqliteItems, SqliteNotes):
 
     async def put_event(self, event: Event, most: int = limits.EVENT_PENDING) -> bool:
         topic = (event.topic.name, event.topic.key)
-        payload = encode(event.payload)
+        values = (event.id, event.at_ms, event.expires_ms, event.consumed_by, event.format, encode(event.payload))
         with self._db.transaction() as execute:
             if execute(EVENT_EXISTS, (*topic, event.id)).fetchone():
                 return False
             pending = execute(COUNT_PENDING, (*topic, event.at_ms)).fetchone()[0]
             if pending >= most:
                 raise too_many_pending(event.topic, most)
-            execute(INSERT_EVENT, (*topic, event.id, event.at_ms, event.expires_ms, event.consumed_by, payload))
+            execute(INSERT_EVENT, (*topic, *values))
             return True
 
     async def get_event(self, topic: Topic, event_id: str) -> Event | None:
@@ -237,15 +252,20 @@ class SqliteStore(SqliteItems, SqliteNotes):
         rows = self._db.rows(SELECT_DEFINITION, (version,))
         return rows[0][0] if rows else None
 
-    def purge(self, now_ms: int) -> int:
-        """Drops ended runs whose retention is over, with their logs, and expired events. Returns how many runs."""
+    def purge(self, now_ms: int, forget: Callable[[str], None] | None = None) -> int:
+        """Deletes ended runs whose retention is over, with their logs, and expired events. Returns the number of runs.
+
+        `forget` deletes what else there is of a run, before its rows go: after a crash it is called again.
+        """
         self._db.change(PURGE_EVENTS, (now_ms,))
         purged = 0
         while True:
             with self._db.transaction() as execute:
                 expired = execute(SELECT_EXPIRED, (now_ms, PURGE_RUNS)).fetchall()
-                for statement in PURGE_RUN:
-                    for run in expired:
+                for run in expired:
+                    if forget is not None:
+                        forget(*run)
+                    for statement in PURGE_RUN:
                         execute(statement, run)
             purged += len(expired)
             if len(expired) < PURGE_RUNS:

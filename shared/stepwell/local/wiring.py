@@ -18,16 +18,17 @@ from stepwell.errors import PortError
 from stepwell.local.bell import Bell, RingingQueue
 from stepwell.local.blobs import FolderBlobs
 from stepwell.local.database import Database
-from stepwell.local.folder import link_key
+from stepwell.local.folder import PRIVATE_FOLDER, link_key
 from stepwell.local.inbox import Inbox
 from stepwell.local.outgoing import Outgoing, TellingStore
 from stepwell.local.snapshotting import FolderFiles
 from stepwell.local.sqlite_queue import SqliteQueue
 from stepwell.local.sweeping import LocalSweeper
 from stepwell.runtime.assembly import Assembly, assemble
+from stepwell.runtime.blobs import of_run
 from stepwell.runtime.catalog import Catalog
 from stepwell.runtime.clocks import RealClock
-from stepwell.runtime.driving import run_now
+from stepwell.runtime.driving import Pause, run_now
 from stepwell.runtime.ids import new_id
 from stepwell.runtime.links import Links
 from stepwell.runtime.ports import Ports
@@ -65,7 +66,7 @@ class Local:
 
 
 class StoppableClock:
-    """The machine's clock, whose sleepers wake when the server stops."""
+    """The machine's clock. A sleeping call holds no thread, and ends when the server stops."""
 
     def __init__(self, stopping: threading.Event) -> None:
         self._clock, self._stopping = RealClock(), stopping
@@ -74,7 +75,8 @@ class StoppableClock:
         return self._clock.now_ms()
 
     async def sleep_ms(self, duration_ms: int) -> None:
-        if self._stopping.wait(max(duration_ms, 0) / 1_000):
+        await Pause(max(duration_ms, 0))
+        if self._stopping.is_set():
             raise PortError("the server is stopping", hint="retry when it is back")
 
 
@@ -85,7 +87,7 @@ def open_local(
 
     `http_hosts` are those that HTTP steps and outgoing webhooks may call. `url` is the API's address.
     """
-    data.mkdir(parents=True, exist_ok=True)
+    data.mkdir(PRIVATE_FOLDER, parents=True, exist_ok=True)
     stopping, bell = threading.Event(), Bell()
     clock = StoppableClock(stopping)
     database = Database(data / DATABASE_FILE)
@@ -111,7 +113,8 @@ def open_local(
 
     def purge(now_ms: int) -> int:
         inbox.purge(now_ms)
-        return store.purge(now_ms)
+        blobs.expire(now_ms)
+        return store.purge(now_ms, lambda run_id: run_now(blobs.drop(of_run(run_id))))
 
     sweeper = LocalSweeper(parts.ports, catalog, database)
 

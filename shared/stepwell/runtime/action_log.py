@@ -1,31 +1,34 @@
-"""One line of log for each action of an agent: its number, its type, and that it began, waits or ended; no data."""
+"""One line of log for each action, a node with a label: that it began, waits or ended; no data."""
 
 from __future__ import annotations
 
 import logging
 
 from stepwell.engine.actions import RunStep
-from stepwell.engine.agents import is_agent
 from stepwell.engine.records import End, Kind, Pause, Record, RetryAt
+from stepwell.engine.waits.code import is_for_code
 from stepwell.runtime.logbook import Standing
 
-_logger = logging.getLogger("stepwell.agent")
+_logger, _worker = logging.getLogger("stepwell.agent"), logging.getLogger("stepwell.worker")
 
 
 def log_started(at: Standing, action: RunStep) -> None:
     """A function is about to run, as an action or as one of a time-out's."""
-    if is_agent(at.graph) and action.undo is None:
-        _log(at, action.node, "timeout action started" if action.action else "started")
+    node = at.graph.nodes.get(action.node)
+    if node and node.label and action.undo is None:
+        _log(at, node.name, node.label, "timeout action started" if action.action else "started")
 
 
 def log_written(at: Standing, record: Record) -> None:
     """A record was written: `at` is what it follows."""
-    if not is_agent(at.graph):
-        return
-    word = _word(record)
-    if word and record.node:
-        _log(at, record.node, word)
-    if isinstance(record.next, End):
+    if is_for_code(record) and record.parked is not None:
+        error, durable = record.parked.data, at.graph.first.durable
+        code, ids = error.get("code", durable and durable.path), {"run_id": at.run_id, "step": record.node}
+        _worker.warning("%s waits for code: %s: %s: %s", at.run_id, code, error["type"], error["message"], extra=ids)
+    node = at.graph.nodes.get(record.node)
+    if node and node.label and (word := _word(record)):
+        _log(at, node.name, node.label, word)
+    if isinstance(record.next, End) and at.graph.first.label is not None:
         _logger.info("%s %s", at.run_id, record.next.status.value, extra={"run_id": at.run_id})
 
 
@@ -46,8 +49,7 @@ def _word(record: Record) -> str:
     return ""
 
 
-def _log(at: Standing, node: str, word: str) -> None:
-    number = list(at.graph.nodes).index(node) + 1
-    kind: str = at.graph.document["actions"][number - 1]["action_type"]
-    ids = {"run_id": at.run_id, "action": node, "number": number, "action_type": kind, "became": word}
+def _log(at: Standing, name: str, label: tuple[int, str], word: str) -> None:
+    number, kind = label
+    ids = {"run_id": at.run_id, "action": name, "number": number, "action_type": kind, "became": word}
     _logger.info("%s action %d: %s - %s", at.run_id, number, kind, word, extra=ids)

@@ -8,10 +8,14 @@ from __future__ import annotations
 import base64
 import binascii
 import json
+from collections.abc import Sequence
+from dataclasses import replace
 
+from stepwell.engine import formats
 from stepwell.engine.records import Status, Topic
 from stepwell.errors import Conflict, InvalidInput
-from stepwell.runtime.ports import Header, RunQuery
+from stepwell.runtime.jsontext import decode
+from stepwell.runtime.ports import Event, Header, RunPage, RunQuery
 
 LATEST_MS = 10**15 - 1  # the largest time that a store has room for
 
@@ -38,6 +42,15 @@ def decode_cursor(cursor: str) -> tuple[int, str]:
     return place
 
 
+def opened(event: Event) -> Event:
+    """A stored event, its payload still JSON text, as its reader gets it. Raises NewerFormat, EngineFault."""
+    formats.check_format(event.format, "event")
+    try:
+        return replace(event, payload=decode(event.payload))
+    except formats.BROKEN as error:
+        raise formats.unreadable("event", error) from error
+
+
 def too_many_pending(topic: Topic, most: int) -> Conflict:
     """The refusal of an event for which its topic has no room."""
     return Conflict(
@@ -45,6 +58,13 @@ def too_many_pending(topic: Topic, most: int) -> Conflict:
         code="too_many_pending",
         hint="start the runs that wait for them, or let them expire",
     )
+
+
+def due_page(headers: Sequence[Header], limit: int) -> RunPage:
+    """A page of runs that are due, from one run more than it holds."""
+    page = tuple(headers[:limit])
+    more = len(headers) > limit
+    return RunPage(page, encode_cursor(page[-1].due_ms or 0, page[-1].run_id) if more else "")
 
 
 def fits(header: Header, query: RunQuery) -> bool:

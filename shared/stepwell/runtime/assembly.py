@@ -12,6 +12,8 @@ from stepwell.runtime.catalog import Catalog
 from stepwell.runtime.coordinator import Coordinator
 from stepwell.runtime.links import Links
 from stepwell.runtime.logbook import Logbook
+from stepwell.runtime.loop.advance import Advance
+from stepwell.runtime.loop.door import Door
 from stepwell.runtime.mailbox import Mailbox
 from stepwell.runtime.perform import Performer
 from stepwell.runtime.ports import Ports, Schedules
@@ -62,15 +64,17 @@ def assemble(
     """
     logbook = Logbook(ports, catalog, snapshot_records, max_steps, forks_kept)
     starter = Starter(ports, catalog, Alarms(ports))
-    performer = Performer(ports, logbook, starter, Mailbox(ports, logbook, catalog, compile_expression))
-    coordinator = Coordinator(ports, logbook, performer, catalog)
-    updates = Updates(ports, logbook, coordinator, steps)
-    service = Service(ports, logbook, performer, coordinator, starter, new_id, steps, updates)
+    door = Door(logbook, jitter)
+    performer = Performer(ports, logbook, starter, Mailbox(ports, logbook, catalog, compile_expression), door)
+    advance = Advance(ports, logbook, door, performer)
+    coordinator = Coordinator(ports, logbook, door, advance, performer, catalog)
+    updates = Updates(ports, logbook, door, advance, steps)
+    service = Service(ports, logbook, performer, coordinator, door, advance, starter, new_id, steps, updates)
     scheduling = Scheduling(ports, catalog, schedules)
     return Assembly(
         ports,
         catalog,
-        Worker(ports, logbook, performer, steps, jitter, pool),
+        Worker(ports, logbook, door, advance, performer, steps, pool),
         coordinator,
         service,
         Sweeper(ports, logbook),

@@ -11,18 +11,23 @@ from collections.abc import Mapping
 from typing import NamedTuple
 
 from stepwell.definition.graph import Json
-from stepwell.engine.parts import is_complete
+from stepwell.engine.actions import Refuse
+from stepwell.engine.inputs import HeartBeat
+from stepwell.engine.parts import open_arm
 from stepwell.engine.records import Resumption, Topic
 from stepwell.engine.table import Message as Received
 from stepwell.engine.table import Verdict, receive
 from stepwell.engine.token import Token
-from stepwell.engine.waits import callback_topic
+from stepwell.engine.waits.callback import BEAT, CALLBACK, last_beat_ms
+from stepwell.engine.waits.topics import callback_topic
 from stepwell.errors import Conflict
 from stepwell.limits import BEATS, EVENT_KEPT_MS
 from stepwell.runtime.admission import check_json
+from stepwell.runtime.approvals import refused
 from stepwell.runtime.coordinator import Coordinator
 from stepwell.runtime.links import CallbackLink
 from stepwell.runtime.logbook import Logbook, Standing
+from stepwell.runtime.loop.advance import Advance
 from stepwell.runtime.messages import Publish, to_json
 from stepwell.runtime.ports import Event, Lane, Ports
 
@@ -48,18 +53,17 @@ def step_callback(run_id: str, token: str, key: str) -> str | None:
 
 def wait_callback(run_id: str, token: Token) -> str | None:
     """The callback that the token waits for now; None where it waits for none."""
-    if token.ended or token.parked is None or token.resumption is not None:
-        return None
-    arms = enumerate(token.parked.arms)
-    open_arms = (arm for index, arm in arms if arm.kind == "callback" and not is_complete(token, index))
-    return next((topic.key.removeprefix("!") for arm in open_arms for topic in arm.topics), None)
+    arm = open_arm(token, CALLBACK.name)
+    topics = token.parked.arms[arm].topics if token.parked is not None and arm is not None else ()
+    return next((topic.key.removeprefix("!") for topic in topics), None)
 
 
 class Callbacks:
     """What whoever holds a callback's link may do."""
 
-    def __init__(self, ports: Ports, logbook: Logbook, coordinator: Coordinator) -> None:
-        self._ports, self._logbook, self._coordinator = ports, logbook, coordinator
+    def __init__(self, ports: Ports, logbook: Logbook, coordinator: Coordinator, advance: Advance) -> None:
+        self._ports, self._logbook = ports, logbook
+        self._coordinator, self._advance = coordinator, advance
 
     async def complete(self, link: CallbackLink, body: Json) -> None:
         """Ends the wait with a result. Raises Conflict: `callback_used`, `callback_over`; InvalidInput."""
@@ -80,9 +84,11 @@ class Callbacks:
             raise Conflict("the wait for this callback is over", code="not_waiting")
         came = _beat(at, topic, self._ports.clock.now_ms())
         if came is not None:
-            by = f"heartbeat:{at.token.waiting_slot}:{came.payload['at_ms']}"
-            if await self._coordinator.resume(at, by, came) is not None:
-                raise Conflict("the wait for this callback ended before its heartbeat", code="not_waiting")
+            slot = at.token.waiting_slot
+            by = f"heartbeat:{slot}:{came.payload['at_ms']}"
+            answer = await self._advance.take(at, HeartBeat(slot, came), by)
+            if isinstance(answer.action, Refuse):
+                raise refused(answer.action)
 
     async def _take(self, link: CallbackLink, payload: Json) -> None:
         store, now_ms, topic = self._ports.store, self._ports.clock.now_ms(), callback_topic(link.callback)
@@ -135,11 +141,11 @@ def _beat(at: Standing, topic: Topic, now_ms: int) -> Resumption | None:
     parked = at.token.parked
     if parked is None or parked.heartbeat_ms is None:
         return None
-    last_ms = max((one.payload["at_ms"] for one in at.token.received if one.kind == "heartbeat"), default=0)
+    last_ms = last_beat_ms(at.token.received)
     arm = next((index for index, one in enumerate(parked.arms) if topic in one.topics), None)
     if arm is None or now_ms <= last_ms:
         return None
-    return Resumption("heartbeat", arm, payload={"at_ms": now_ms + parked.heartbeat_ms // BEATS})
+    return Resumption(BEAT, arm, payload={"at_ms": now_ms + parked.heartbeat_ms // BEATS})
 
 
 def _place_of(callback: str) -> Place:

@@ -6,10 +6,12 @@ import json
 from collections.abc import Callable, Iterable, Mapping
 
 from stepwell.definition.graph import EventSettings, Graph, Json
+from stepwell.engine.waits.code import DEPLOYED
 from stepwell.errors import EngineFault, NotFound
 from stepwell.runtime.ports import Store
 
 _BY_DEFAULT = EventSettings()
+_OWN = {DEPLOYED: EventSettings(consume_on_read=False, delivery="broadcast")}
 
 
 class Catalog:
@@ -20,13 +22,12 @@ class Catalog:
         self._current: dict[str, Graph] = {}
         self._versions: dict[str, Graph] = {}
         self._kept: set[str] = set()
-        self._events: dict[str, EventSettings] = {}
         self.replace(graphs)
 
     def replace(self, graphs: Iterable[Graph]) -> None:
         """Another set of workflows is deployed; runs under way keep their versions."""
         self._current = {graph.name: graph for graph in graphs}
-        self._events = {name: one for graph in self._current.values() for name, one in graph.events.items()}
+        self._events = _OWN | {name: one for graph in self._current.values() for name, one in graph.events.items()}
         self._versions = {**self._versions, **{graph.version: graph for graph in self._current.values()}}
 
     @property

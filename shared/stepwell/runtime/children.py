@@ -27,13 +27,15 @@ from stepwell.engine.children import (
 )
 from stepwell.engine.effects import EndChildren, LeaveChildren, StartChildren
 from stepwell.engine.forks import fork_id
-from stepwell.engine.records import Called, Failure, Kind, Parked, Record, Resumption, Status
+from stepwell.engine.inputs import ChildrenEnded
+from stepwell.engine.records import Called, Failure, Kind, Parked, Resumption, Status
 from stepwell.engine.table import Message as Received
 from stepwell.engine.table import Verdict, receive
 from stepwell.engine.token import Token
 from stepwell.errors import EngineFault, InvalidInput, UserError
 from stepwell.limits import CHILD_DEPTH, MINUTE_MS
 from stepwell.runtime.logbook import Logbook, Standing
+from stepwell.runtime.loop.door import Found
 from stepwell.runtime.messages import EndRun, to_json
 from stepwell.runtime.ports import Header, Lane, Ports
 from stepwell.runtime.starting import Caller, Starter
@@ -47,34 +49,32 @@ class Children:
     def __init__(self, ports: Ports, logbook: Logbook, starter: Starter) -> None:
         self._ports, self._logbook, self._starter = ports, logbook, starter
 
-    async def perform(
-        self, at: Standing, effect: StartChildren | EndChildren | LeaveChildren, by: str
-    ) -> Standing | None:
-        """The standing to go on from, where a child could not be started."""
+    async def perform(self, at: Standing, effect: StartChildren | EndChildren | LeaveChildren) -> list[Found]:
+        """What ends the wait for the children already, if anything does."""
         match effect:
             case StartChildren(parked, slot):
-                return await self.start(at, parked, slot, by)
+                return await self.start(at, parked, slot)
             case EndChildren(parked, slot):
                 await self.end(at, parked, slot)
             case LeaveChildren(parked, slot):
                 await self.leave(at, parked, slot)
-        return None
+        return []
 
-    async def start(self, at: Standing, parked: Parked, slot: int, by: str) -> Standing | None:
-        """Makes the children and sets them going. The standing to go on from where one could not be started."""
+    async def start(self, at: Standing, parked: Parked, slot: int) -> list[Found]:
+        """Makes the children and sets them going. What ends the wait: one cannot be started, or all have ended."""
         for index, one in enumerate(parked.children):
             run_id = child_id(at.run_id, at.token.id, slot, index)
             try:
                 header = await self._made(at, one, run_id, Caller(at.run_id, at.token.id, slot, index, _depth(at) + 1))
             except UserError as refusal:
-                return await self._refused(at, refusal_of(one, refusal.code, refusal.message), by)
+                return [Found(at, ChildrenEnded(slot, refusal_of(one, refusal.code, refusal.message)))]
             if not header.status.terminal:
                 await self._starter.set_going(header)
                 continue
             child = await self._logbook.load(run_id)  # who ended it may have died before it told
-            if child is not None and (resumed := await self._resume(child, by)) is not None:
-                return resumed
-        return None
+            if child is not None and (found := await self._came(at, child)):
+                return found
+        return []
 
     async def start_detached(self, at: Standing, action: RunStep) -> Outcome:
         """Starts a run that nobody waits for: its id is the step's result, and the same in every try."""
@@ -108,63 +108,41 @@ class Children:
             await self._starter.set_going(header, self._ports.clock.now_ms() + _BEGINS_ANYHOW_MS)
         return await self._starter.create(graph, header) or header
 
-    async def _refused(self, at: Standing, came: Resumption, by: str) -> Standing | None:
-        while True:
-            record = self._logbook.resumed(at, by, came)
-            winner = await self._logbook.append(at, record)
-            if winner is None or winner.by == by:
-                return at.after(winner or record)
-            if winner.kind is not Kind.RECEIVED:
-                return None
-            at = at.after(winner)  # an update: the wait goes on, one slot further
-
     # -- their ends
 
-    async def tell(self, child: Standing) -> None:
-        """A run that has ended is told of to the run that waits for it, if one does."""
-        parent = await self._resume(child, f"child:{child.run_id}")
-        if parent is not None:
-            await self._ports.queue.send(Lane.WORK, to_json(parent.wake()))  # again, if it was mine before a crash
-
-    async def _resume(self, child: Standing, by: str) -> Standing | None:
-        """The parent, where this end has resumed it under `by`, now or before a crash: it is for us to push on."""
+    async def tell(self, child: Standing) -> list[Found]:
+        """What the end of a run means for the run that waits for it, if one does."""
         caller = Caller.of(child.header)
         if caller is None or caller.index < 0 or not child.token.ended or child.token.branch is not None:
-            return None
+            return []
         parent = await self._logbook.load(caller.run_id, caller.token)
         if parent is None:
-            return None
-        while _awaits(parent.token, caller):
-            found = await self._came(parent, caller, child)
-            if found is None:
-                return None  # it waits for others too
-            record = _no_older(self._logbook.resumed(parent, by, found[0]), found[1])
-            winner = await self._logbook.append(parent, record)
-            parent = parent.after(winner or record)
-        last = parent.token.last
-        is_over = parent.token.waiting_slot == caller.slot and last is not None and last.kind is Kind.RESUMED
-        return parent if is_over and last is not None and last.by == by else None
+            return []
+        by, last = f"child:{child.run_id}", parent.token.last
+        if last is not None and last.by == by and last.kind is Kind.RESUMED:
+            return [Found(parent, None)]  # mine, from before a crash
+        return [replace(found, by=by) for found in await self._came(parent, child)]
 
-    async def _came(
-        self, parent: Standing, caller: Caller, child: Standing
-    ) -> tuple[Resumption, Sequence[Token]] | None:
-        """What this end makes of the wait, and the children that it follows from; None while others are waited for."""
-        call, children = call_of(parent.graph, parent.token), _waited_for(parent)
-        if child.token.end is None:
+    async def _came(self, parent: Standing, child: Standing) -> list[Found]:
+        """What this end makes of its parent's wait; nothing while others are waited for."""
+        caller, end = Caller.of(child.header), child.token.end
+        if caller is None or not _awaits(parent.token, caller):
+            return []
+        if end is None:
             raise EngineFault(f"{child.run_id} has not ended", code="broken_log")
-        member = member_of(caller.index, child.token.end.status)
-        members: Iterable[str] = (member,)
+        call, children = call_of(parent.graph, parent.token), _waited_for(parent)
+        members: Iterable[str] = (member_of(caller.index, end.status),)
         if len(children) > 1:
             join = f"{fork_id(parent.token.id, caller.slot)}@0"
-            members = await self._ports.store.arrive(parent.run_id, join, member)
+            members = await self._ports.store.arrive(parent.run_id, join, member_of(caller.index, end.status))
         if not is_decided(call, len(children), members):
-            return None
+            return []
         failed = failed_of(members)
         if failed is not None and is_failure(call, members):
             run_id, token = await self._ended(parent, caller, failed, child)
-            return failure_of(children[failed], run_id, token), (token,)
+            return [_over(parent, caller, failure_of(children[failed], run_id, token), (token,))]
         ended = [(one, *await self._ended(parent, caller, at, child)) for at, one in enumerate(children)]
-        return results_of(call, ended), [token for _, _, token in ended]
+        return [_over(parent, caller, results_of(call, ended), [token for _, _, token in ended])]
 
     async def _ended(self, parent: Standing, caller: Caller, index: int, known: Standing) -> tuple[str, Token]:
         """(run id, root token) of the child with this index, which has ended; `known` is the caller's own."""
@@ -203,9 +181,9 @@ def _awaits(parent: Token, caller: Caller) -> bool:
     return parent.waiting_slot == caller.slot and receive(parent.phase, Received.CHILD) is Verdict.TAKE
 
 
-def _no_older(record: Record, ended: Sequence[Token]) -> Record:
-    """The clocks of the machines where the children ended may be ahead of this one's."""
-    return replace(record, at_ms=max([record.at_ms, *(one.last.at_ms for one in ended if one.last)]))
+def _over(parent: Standing, caller: Caller, came: Resumption, ended: Sequence[Token]) -> Found:
+    since_ms = max((one.last.at_ms for one in ended if one.last), default=0)
+    return Found(parent, ChildrenEnded(caller.slot, came, since_ms))
 
 
 def _waited_for(parent: Standing) -> tuple[Called, ...]:

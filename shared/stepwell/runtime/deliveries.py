@@ -22,6 +22,7 @@ from enum import StrEnum
 from stepwell.definition.graph import Json
 from stepwell.engine.records import Topic
 from stepwell.limits import DAY_MS, DELIVERIES_KEPT, DELIVERY_BYTES, DELIVERY_KEPT_MAX_MS
+from stepwell.runtime.blobs import for_time
 from stepwell.runtime.ports import Event, Ports
 
 TOPIC = "stepwell.deliveries"  # of the names that no caller can send, so no wait is ever offered one
@@ -81,7 +82,8 @@ class Deliveries:
     async def keep(self, delivery: Delivery) -> None:
         """Once for each id and day. Raises Conflict `too_many_pending` on a day that is full."""
         if len(delivery.body) > DELIVERY_BYTES:
-            delivery = replace(delivery, blob=await self._ports.blobs.put(delivery.body), body=b"")
+            owner = for_time(delivery.expires_ms - delivery.at_ms)
+            delivery = replace(delivery, blob=await self._ports.blobs.put(delivery.body, owner), body=b"")
         topic = day_topic(delivery.source, delivery.at_ms)
         event = Event(topic, _entry_id(delivery), _to_json(delivery), delivery.at_ms, delivery.expires_ms)
         await self._ports.store.put_event(event, DELIVERIES_KEPT)

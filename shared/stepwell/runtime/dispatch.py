@@ -2,22 +2,41 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Mapping
 
 from stepwell.definition.graph import Json
-from stepwell.limits import DELIVERIES, MINUTE_MS, PUT_OFFS
+from stepwell.errors import NewerFormat
+from stepwell.limits import DELIVERIES, MINUTE_MS, NEWER_FORMAT_MS, PUT_OFFS
 from stepwell.runtime.alarms import QUEUE_HORIZON_MS
 from stepwell.runtime.assembly import Assembly
+from stepwell.runtime.loop.door import Budget, Unlimited
 from stepwell.runtime.messages import DeadLetter, Message, Publish, Scheduled, Update, Wake, from_json, to_json
 from stepwell.runtime.ports import Lane
-from stepwell.runtime.worker import Budget
+
+log = logging.getLogger("stepwell.queues")
 
 _PUT_OFF = "put_off"  # of a message's body: how often
 
 
 async def dispatch(parts: Assembly, lane: Lane, body: Mapping[str, Json], budget: Budget) -> None:
-    """Handles one message to its end. Whoever called deletes it then; if this raises, it is to come again."""
-    message = from_json(body)
+    """Handles one message to its end. The caller deletes it then; if this raises, it is to come again."""
+    try:
+        await _handle(parts, lane, from_json(body), budget)
+    except NewerFormat as newer:
+        await _leave(parts, lane, body, newer)
+
+
+async def _leave(parts: Assembly, lane: Lane, body: Mapping[str, Json], newer: NewerFormat) -> None:
+    """Sends a message that needs newer code again as it is, with all its fields, as often as it takes.
+
+    No try of it is counted: it is a new message for its queue, and never a dead letter.
+    """
+    log.warning("a message is left to a newer version: %s", newer)
+    await parts.ports.queue.send(lane, body, parts.ports.clock.now_ms() + NEWER_FORMAT_MS)
+
+
+async def _handle(parts: Assembly, lane: Lane, message: Message, budget: Budget) -> None:
     if lane is Lane.WORK and isinstance(message, Wake):
         await parts.worker.handle(message, budget)
     elif lane is Lane.WORK and isinstance(message, Update):
@@ -58,9 +77,30 @@ def is_exhausted(deliveries: int) -> bool:
 
 
 async def give_up(parts: Assembly, lane: Lane, body: Mapping[str, Json]) -> bool:
-    """Turns a wake that killed its worker into a failure of its token. False: nothing can take its place."""
-    message = from_json(body)
+    """Turns a wake that killed its worker into a failure of its token. False: the message is to be handled as before.
+
+    A message of newer code is one of those: whoever died of it was a newer worker, or none.
+    """
+    try:
+        message = from_json(body)
+    except NewerFormat:
+        return False
     if lane is not Lane.WORK or not isinstance(message, Wake):
         return False
     await parts.ports.queue.send(Lane.RESUME, to_json(DeadLetter(message)))
     return True
+
+
+async def bury(parts: Assembly, body: Mapping[str, Json]) -> bool:
+    """Takes what a dead-letter queue of the workers holds. False: no wake, to be handled as any message.
+
+    A message of newer code goes back to the workers, of which a newer one knows what it is.
+    """
+    try:
+        message = from_json(body)
+    except NewerFormat as newer:
+        await _leave(parts, Lane.WORK, body, newer)
+        return True
+    if isinstance(message, Wake):
+        await dispatch(parts, Lane.RESUME, to_json(DeadLetter(message)), Unlimited())
+    return isinstance(message, Wake)

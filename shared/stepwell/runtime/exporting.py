@@ -15,7 +15,7 @@ from typing import TypeAlias
 
 from stepwell.definition.graph import Json
 from stepwell.engine.codec import decode_record
-from stepwell.engine.forks import branch_id, fork_id, is_branch_id, page_indexes, pages
+from stepwell.engine.forks import branch_id, fork_id, is_branch_id
 from stepwell.engine.records import ROOT, Fork
 from stepwell.errors import InvalidInput
 from stepwell.limits import EXPORT_BYTES
@@ -84,8 +84,8 @@ class _Walk:
             yield token, slot, body
         if read is None and last > _NONE:
             log = await self._log(token, _NONE)
-        for slot, width in await self._forks(log):
-            async for found in self._fork(token, slot, width):
+        for slot, fork in await self._forks(log):
+            async for found in self._fork(token, slot, fork):
                 yield found
 
     def _slot_passed(self, token: str) -> int:
@@ -95,9 +95,9 @@ class _Walk:
             return self.after[-1][1]
         return _ALL if self.after > (*own, (-1, _ALL)) else _NONE
 
-    async def _fork(self, token: str, slot: int, width: int) -> AsyncIterator[tuple[str, int, str]]:
-        for page in pages(width):
-            indexes = page_indexes(width, page)
+    async def _fork(self, token: str, slot: int, fork: Fork) -> AsyncIterator[tuple[str, int, str]]:
+        for page in fork.pages:
+            indexes = fork.page_indexes(page)
             if self.after > (*_path(token), (slot, indexes[-1]), (_ALL, 0)):
                 continue
             names = [branch_id(fork_id(token, slot), index) for index in indexes]
@@ -114,10 +114,10 @@ class _Walk:
         for saved in records:
             yield saved.slot, await fetch(saved.body, self.ports.blobs)
 
-    async def _forks(self, records: Sequence[Saved]) -> list[tuple[int, int]]:
-        """(slot, width) of each."""
+    async def _forks(self, records: Sequence[Saved]) -> list[tuple[int, Fork]]:
+        """Each with its slot."""
         decoded = [decode_record(body) async for _, body in self._bodies(records)]
-        return [(one.slot, one.next.width) for one in decoded if isinstance(one.next, Fork)]
+        return [(one.slot, one.next) for one in decoded if isinstance(one.next, Fork)]
 
 
 def _path(token: str) -> Place:

@@ -55,7 +55,7 @@ def load_folder(path: Path) -> Folder:
         problems.extend(loaded.problems)
         if (graph := loaded.graph) is None:
             continue
-        if graph.function and graph.name in graphs and graphs[graph.name].function == graph.function:
+        if graph.name in graphs and _is_same_function(graph, graphs[graph.name]):
             continue  # a file defines the function that is marked in a module, with triggers, say
         if graph.name in graphs:
             problems.append(_twice(graph.name, file, files[graph.name]))
@@ -73,6 +73,11 @@ def load_folder(path: Path) -> Folder:
         webhooks.document,
         len(written) + sum(loaded.graph is not None for _, loaded in functions),
     )
+
+
+def _is_same_function(graph: Graph, other: Graph) -> bool:
+    one, two = graph.first.durable, other.first.durable
+    return one is not None and two is not None and one.path == two.path
 
 
 def check_module(file: Path) -> tuple[int, tuple[Problem, ...]]:

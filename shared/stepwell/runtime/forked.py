@@ -5,31 +5,35 @@ A wait for child runs leaves the set of those that ended, as a fork of one page 
 
 from __future__ import annotations
 
+from typing import TypeAlias
+
 from stepwell.engine.codec import decode_record
-from stepwell.engine.forks import branch_id, fork_id, page_indexes, pages
+from stepwell.engine.forks import branch_id, fork_id
 from stepwell.engine.records import ROOT, Fork, Record
 from stepwell.runtime.logbook import fetch
 from stepwell.runtime.ports import Blobs, Saved, Store
 
+Found: TypeAlias = list[tuple[str, int, int]]
 
-async def forks_of(store: Store, blobs: Blobs, run_id: str) -> list[tuple[str, int]]:
-    """(id, width) of each fork. One query for each hundred branches."""
-    found: list[tuple[str, int]] = []
+
+async def forks_of(store: Store, blobs: Blobs, run_id: str) -> Found:
+    """(id, width, pages) of each fork. One query for each page."""
+    found: Found = []
     for saved in await store.read_log(run_id, ROOT):
         await _add(store, blobs, run_id, ROOT, saved, found)
     return found
 
 
-async def _add(store: Store, blobs: Blobs, run_id: str, token: str, saved: Saved, found: list[tuple[str, int]]) -> None:
+async def _add(store: Store, blobs: Blobs, run_id: str, token: str, saved: Saved, found: Found) -> None:
     record: Record = decode_record(await fetch(saved.body, blobs))
     if record.parked is not None and len(record.parked.children) > 1:
-        found.append((fork_id(token, record.slot), len(record.parked.children)))
+        found.append((fork_id(token, record.slot), len(record.parked.children), 1))
     if not isinstance(record.next, Fork):
         return
-    fork, width = fork_id(token, record.slot), record.next.width
-    for page in pages(width):
-        logs = await store.read_logs(run_id, [branch_id(fork, index) for index in page_indexes(width, page)])
+    fork = fork_id(token, record.slot)
+    for page in record.next.pages:
+        logs = await store.read_logs(run_id, [branch_id(fork, index) for index in record.next.page_indexes(page)])
         for branch, log in logs.items():
             for one in log:
                 await _add(store, blobs, run_id, branch, one, found)
-    found.append((fork, width))
+    found.append((fork, record.next.width, len(record.next.pages)))

@@ -10,30 +10,30 @@ from __future__ import annotations
 from collections.abc import Iterable
 from itertools import islice
 
-from stepwell.engine.dag import ready, roots
 from stepwell.engine.effects import Arrive, Close, EndChildren, LeaveChildren, Open, ReleaseLocks, effects
-from stepwell.engine.forks import branch_id, first_chunks, fork_id, next_in_line, page_indexes, page_of, pages
+from stepwell.engine.forks import branch_id, first_chunks, fork_id
+from stepwell.engine.inputs import Closed, JoinCompleted
 from stepwell.engine.join import (
     Arrival,
     arrival_of,
     fan_in_of,
     fires,
     indexes_of,
-    joined_record,
     member_of,
     must_tell,
     packed,
     tally_of,
     unpacked,
 )
+from stepwell.engine.needs import ready
 from stepwell.engine.records import Status
 from stepwell.engine.token import Token
-from stepwell.engine.writing import ended_record
 from stepwell.errors import EngineFault
 from stepwell.limits import PAGE_BRANCHES
 from stepwell.runtime.children import Children
 from stepwell.runtime.locks import Locks
 from stepwell.runtime.logbook import ForkedParent, Forks, Logbook, Standing, pool_at
+from stepwell.runtime.loop.door import Door, Found
 from stepwell.runtime.messages import Message, Shut, Wake, to_json
 from stepwell.runtime.ports import Lane, Ports
 
@@ -41,13 +41,13 @@ from stepwell.runtime.ports import Lane, Ports
 class Forking:
     """Effects of forks. Each may be performed twice."""
 
-    def __init__(self, ports: Ports, logbook: Logbook, children: Children, locks: Locks) -> None:
-        self._ports, self._logbook, self._children, self._locks = ports, logbook, children, locks
+    def __init__(self, ports: Ports, logbook: Logbook, children: Children, locks: Locks, door: Door) -> None:
+        self._ports, self._logbook, self._children, self._locks, self._door = ports, logbook, children, locks, door
 
     async def perform(
         self, at: Standing, effect: Open | Arrive | Close, by: str, known: Forks | None = None
-    ) -> Standing | None:
-        """The standing to go on from, when a branch's arrival gave one."""
+    ) -> list[Found]:
+        """What a branch's arrival has led to."""
         match effect:
             case Open():
                 await self.open(at, effect)
@@ -55,47 +55,42 @@ class Forking:
                 return await self.arrive(at, effect, by, known)
             case Close():
                 await self.close(at, effect, by)
-        return None
+        return []
 
     async def open(self, at: Standing, effect: Open) -> None:
-        """Wakes the branches that begin at once, by tens; of a DAG the steps that depend on none."""
+        """Wakes the branches that begin at once, by tens."""
         fork = fork_id(at.token.id, effect.slot)
-        if at.graph.dag and not effect.fork.groups[0].rule:
-            names = list(at.graph.dag)
-            chunks: Iterable[tuple[str, int, int]] = ((names[index], index, 1) for index in roots(at.graph.dag))
-        else:
-            chunks = first_chunks(effect.fork)
         await self._send(Lane.WORK, (
             Wake(at.run_id, -1, branch_id(fork, first), pool_at(at.graph, node), count=count)
-            for node, first, count in chunks))  # fmt: skip
+            for node, first, count in first_chunks(effect.fork)))  # fmt: skip
 
     # -- arriving
 
-    async def arrive(self, at: Standing, effect: Arrive, by: str, known: Forks | None) -> Standing | None:
-        """Tells the join of this branch's end. What the caller is to go on with: the parent, when that made it go on;
+    async def arrive(self, at: Standing, effect: Arrive, by: str, known: Forks | None) -> list[Found]:
+        """Tells the join of this branch's end. What follows: its parent joins, or is ours to push on already;
 
         else a branch that can begin now, because this one has ended.
         """
         fork = await self._logbook.fork(at.run_id, effect.parent, effect.slot, known)
         if fork is None:
             raise EngineFault(f"{at.token.id} is a branch of no fork", code="broken_log")
-        page = 0 if _is_dag(at, fork) else page_of(effect.index)  # who is ready is told by all that have ended
+        page = 0 if _is_one_set(fork) else fork.fork.page_of(effect.index)
         members = await self._ports.store.arrive(at.run_id, f"{fork.id}@{page}", member_of(effect.index, at.token))
         is_complete = await self._completes(at, fork, page, members)
         parent = await self._parent(at, effect, by) if is_complete else None
         if parent is not None and parent.token.slot > effect.slot:
-            return parent
-        following = self._following(at, fork, effect.index, members)
+            return [Found(parent, None)]
+        following = self._following(fork, effect.index, members)
         begun = await self._begun(at, fork, following, by)
         number = begun[0].token.id if begun else branch_id(fork.id, following[0]) if following else ""
         first = await self._logbook.load(at.run_id, number, known) if number else None
         if first is not None and _is_ours(first, at, by) and not _is_cancelled(first):
             await self._send(Lane.WORK, (other.wake() for other in begun[1:]))
-            return first  # it was begun by us, so our arrival did not complete the join
+            return [Found(first, None)]  # it was begun by us, so our arrival did not complete the join
         if is_complete:
-            return None if parent is None else await self._join(parent, fork, by)
+            return [] if parent is None else [Found(parent, await self._joining(parent, fork))]
         await self._wake(fork, following[1:])
-        return first if first is not None and first.token.last is None else None
+        return [Found(first, None)] if first is not None and first.token.last is None else []
 
     async def _parent(self, at: Standing, effect: Arrive, by: str) -> Standing | None:
         """The parent, where it is still to join, or is ours to push on; None where it is with somebody else.
@@ -118,12 +113,9 @@ class Forking:
         found = await self._logbook.branches_at(fork, following) if len(following) > 1 else []
         return [one for one in found if _is_ours(one, at, by) and not _is_cancelled(one)]
 
-    def _following(self, at: Standing, fork: ForkedParent, index: int, members: frozenset[str]) -> list[int]:
+    def _following(self, fork: ForkedParent, index: int, members: frozenset[str]) -> list[int]:
         """The branches that begin when this one has ended."""
-        if _is_dag(at, fork):
-            return ready(at.graph.dag, indexes_of(members), index)
-        following = next_in_line(fork.fork, index)
-        return [] if following is None else [following]
+        return ready(fork.fork, indexes_of(members), index)
 
     async def _wake(self, fork: ForkedParent, indexes: list[int]) -> None:
         """The first of the branches that can begin goes on without a message; the others have one each."""
@@ -139,26 +131,20 @@ class Forking:
         A fork of one page is its page's set alone; a wider one hears from its pages when there is something to hear.
         """
         width, fan_in, tally = fork.fork.width, fan_in_of(at.graph, fork.fork), tally_of(members)
-        if len(pages(width)) > 1 and not _is_dag(at, fork):
-            if not must_tell(fan_in, len(page_indexes(width, page)), tally):
+        if len(fork.fork.pages) > 1 and not _is_one_set(fork):
+            if not must_tell(fan_in, len(fork.fork.page_indexes(page)), tally):
                 return False
             reports = await self._ports.store.report(at.run_id, fork.id, page, packed(tally))
             tally = unpacked(reports)
         return fires(fan_in, width, tally)
 
-    async def _join(self, parent: Standing, fork: ForkedParent, by: str) -> Standing | None:
-        """`joined` into the slot after the fork, unless it is there; the standing to go on from, if we wrote it."""
-        if parent.token.slot > fork.parent.token.slot:
-            return None
+    async def _joining(self, parent: Standing, fork: ForkedParent) -> JoinCompleted:
+        """The fork's join, with what its branches brought."""
         ended: list[Arrival] = []
-        for page in pages(fork.fork.width):  # of all branches but a page's only what is merged is held
+        for page in fork.fork.pages:  # of all branches but a page's only what is merged is held
             found = await self._logbook.branches(fork, page)
-            ended += [arrival_of(parent.graph, one.token) for one in found if one.token.ended]
-        record = joined_record(self._logbook.moment(parent, by), parent.token, ended)
-        winner = await self._logbook.append(parent, record)
-        if winner is not None and winner.by != by:
-            return None
-        return parent.after(winner or record)
+            ended += [arrival_of(fork.fork, one.token) for one in found if one.token.ended]
+        return JoinCompleted(fork.parent.token.slot, ended)
 
     # -- closing
 
@@ -167,7 +153,7 @@ class Forking:
         fork = await self._logbook.fork(at.run_id, at.token.id, effect.slot)
         if fork is None:
             return
-        numbers = pages(fork.fork.width)
+        numbers = fork.fork.pages
         if len(numbers) == 1:
             await self.end_page(fork, 0, by)
             return
@@ -185,12 +171,8 @@ class Forking:
             await self._end(branch, by)
 
     async def _end(self, at: Standing, by: str) -> None:
-        """`cancelled` into the branch's next free slot. One that was cancelled before has its own fork closed again."""
-        while not at.token.ended:
-            record = ended_record(self._logbook.moment(at, by), at.token, Status.CANCELLED, None)
-            winner = await self._logbook.append(at, record)
-            at = at.after(winner or record)
-        await self.close_nested(at, by)
+        """Cancels the branch if it still runs. One that was cancelled before has its own fork closed again."""
+        await self.close_nested((await self._door.put(at, Closed(), by)).at, by)
 
     async def close_nested(self, at: Standing, by: str) -> None:
         if _is_cancelled(at):
@@ -198,7 +180,7 @@ class Forking:
                 if isinstance(effect, Close):
                     await self.close(at, effect, by)
                 elif isinstance(effect, EndChildren | LeaveChildren):
-                    await self._children.perform(at, effect, by)
+                    await self._children.perform(at, effect)
                 elif isinstance(effect, ReleaseLocks):
                     await self._locks.release(at, effect)
 
@@ -227,6 +209,6 @@ def _start(branch: Token) -> str:
     return branch.branch.start if branch.branch else ""
 
 
-def _is_dag(at: Standing, fork: ForkedParent) -> bool:
-    """Whether the branches are the steps of a DAG, which no rule makes."""
-    return bool(at.graph.dag) and not fork.fork.groups[0].rule
+def _is_one_set(fork: ForkedParent) -> bool:
+    """Whether the branches arrive in one set, however many: all that have ended tell which others can begin."""
+    return bool(fork.fork.needs)

@@ -17,12 +17,14 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 
 from stepwell.engine.effects import ReleaseLocks, TakeLocks
+from stepwell.engine.inputs import LocksAnswered
 from stepwell.engine.locks import LOCKED, REFUSED, Claim, asks, waits
-from stepwell.engine.records import Record, Resumption
+from stepwell.engine.records import Resumption
 from stepwell.engine.token import Token
 from stepwell.errors import EngineFault, PortError
 from stepwell.limits import LOCK_QUEUE, LOCK_TRIES
 from stepwell.runtime.logbook import Logbook, Standing
+from stepwell.runtime.loop.door import Found
 from stepwell.runtime.messages import to_json
 from stepwell.runtime.ports import Lane, Ports
 from stepwell.runtime.starting import Caller
@@ -55,20 +57,16 @@ class Locks:
 
     # -- the effects
 
-    async def take(self, at: Standing, effect: TakeLocks, by: str) -> Standing | None:
-        """The standing to go on from where all of them are this token's, or one never will be; None: it waits."""
+    async def take(self, at: Standing, effect: TakeLocks) -> list[Found]:
+        """What ends the wait, where all of them are this token's, or one never will be."""
         claim = Claim(at.run_id, at.token.id, effect.slot)
         turn, name = await self.claim(claim, effect.names)
-        winner: Record | None = None
         came = await self._answer(at, effect, turn, name)
         if came is not None:
-            record = self._logbook.resumed(at, by, came)
-            winner = await self._logbook.append(at, record)
-            if winner is None:
-                return at.after(record)
+            return [Found(at, LocksAnswered(effect.slot, effect.names, came))]
         if not await self._asks(claim):  # we are late: who let it go may have looked before we queued for it again
             await self.let_go(claim, effect.names)
-        return at.after(winner) if winner is not None and winner.by == by else None
+        return []
 
     async def _answer(self, at: Standing, effect: TakeLocks, turn: Turn, name: str) -> Resumption | None:
         """What ends the wait for locks; None where it goes on."""
@@ -208,7 +206,7 @@ class Locks:
                 made.append(await self._with_owner(at.run_id, one) if is_told else one)
             return tuple(made)
 
-        return replace(at, token=token, dag=await told(at.dag), branches=await told(at.branches))
+        return replace(at, token=token, branches=await told(at.branches))
 
     async def _with_owner(self, run_id: str, token: Token) -> Token:
         """The lock that it waits for, who has it, and how many come before."""

@@ -10,32 +10,32 @@ from itertools import groupby
 from typing import TypeAlias
 
 from stepwell.definition.graph import DEFAULT_POOL, Graph
-from stepwell.engine.codec import decode_record, decode_token, encode_record, encode_token
-from stepwell.engine.dag import ancestors, knowing
+from stepwell.engine import formats
+from stepwell.engine.actions import Write
+from stepwell.engine.codec import decode_record, decode_snapshot, encode_record, encode_token
 from stepwell.engine.fold import apply, fold
-from stepwell.engine.forks import Branches, branch_id, fork_id, page_indexes, page_of, parent_of
+from stepwell.engine.forks import Branches, branch_id, fork_id, parent_of
 from stepwell.engine.functions import with_operation
 from stepwell.engine.names import Moment, Undo, node_of
-from stepwell.engine.parts import completes
-from stepwell.engine.records import ROOT, Fork, Kind, Record, Resumption, RunInfo
+from stepwell.engine.needs import ancestors, knowing
+from stepwell.engine.records import ROOT, Fork, Kind, Record, RunInfo
 from stepwell.engine.token import Token
-from stepwell.engine.transact import Refusal, TableWrite
+from stepwell.engine.transact import Refusal
 from stepwell.engine.turns import Turn
-from stepwell.errors import EngineFault
 from stepwell.limits import (
     CLAIM_CHECK_BYTES,
-    FORK_CHUNK,
     FORKS_KEPT,
     FORKS_KEPT_BYTES,
     FORKS_KEPT_MS,
-    PAGE_BRANCHES,
+    MINUTE_MS,
     RUN_STEPS,
     SNAPSHOT_RECORDS,
 )
+from stepwell.runtime.blobs import of_run
 from stepwell.runtime.catalog import Catalog
 from stepwell.runtime.lately import Lately
 from stepwell.runtime.messages import Wake
-from stepwell.runtime.ports import Blobs, Header, Ports, Saved
+from stepwell.runtime.ports import Blobs, Consumed, Header, Ports, Saved
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,8 +47,7 @@ class Standing:
     graph: Graph
     token: Token
     saved_slot: int  # of its last snapshot, -1 for none
-    dag: tuple[Token, ...] = ()  # the steps of a DAG, read only for who shows them
-    branches: tuple[Token, ...] = ()  # of the fork of one page where it stands, read only for who shows them
+    branches: tuple[Token, ...] = ()  # its first node's members, or of the small fork where it stands: to be shown
     rollback: tuple[Undo, ...] | None = None  # of a run that is being undone, once it was read
     turn: Turn | None = None  # of a durable function, once it was asked what follows the last record
 
@@ -74,10 +73,7 @@ class ForkedParent:
 
     @property
     def fork(self) -> Fork:
-        last = self.parent.token.last
-        if last is None or not isinstance(last.next, Fork):
-            raise EngineFault(f"{self.parent.token.id} stands at no fork", code="broken_log")
-        return last.next
+        return self.branches.fork
 
     @property
     def id(self) -> str:
@@ -130,23 +126,29 @@ class Logbook:
         return await self._folded(begun)
 
     async def _begun(self, fork: ForkedParent, index: int) -> Standing:
-        """The branch before its first record. A DAG's step has what those before it brought."""
+        """The branch before its first record, with what those that it needs have brought."""
         at = replace(fork.parent, token=fork.branches.at(index), saved_slot=-1)
         branch = at.token.branch
-        if branch is None or not at.graph.dag or not at.graph.dag.get(branch.start):
+        if branch is None or not branch.needs:
             return at
-        before = await self._folded_branches(fork, ancestors(at.graph.dag, branch.start))
+        before = await self._folded_branches(fork, ancestors(fork.fork, branch.index))
         known = knowing(branch, [one for one in before if one.ended])
         return replace(at, token=replace(at.token, branch=known))
 
     async def _folded(self, at: Standing) -> Standing:
         """From its last snapshot on; what a branch has of its parent is in `at` already."""
-        loaded = await self._store.load(at.run_id, at.token.id)
-        token, saved_slot = at.token, -1
-        if loaded.snapshot is not None:
-            saved = decode_token(await self._fetch(loaded.snapshot.body))
-            token, saved_slot = replace(saved, branch=token.branch), loaded.snapshot.slot
-        return replace(at, token=fold(await self._decoded(loaded.records), token), saved_slot=saved_slot)
+        saved, records = await self._loaded(at.run_id, at.token.id)
+        token = at.token if saved is None else replace(saved, branch=at.token.branch)
+        saved_slot = -1 if saved is None else saved.slot
+        return replace(at, token=fold(await self._decoded(records), token), saved_slot=saved_slot)
+
+    async def _loaded(self, run_id: str, token_id: str) -> tuple[Token | None, Sequence[Saved]]:
+        """The last snapshot and what follows it; None and the whole log where another fold made the snapshot."""
+        loaded = await self._store.load(run_id, token_id)
+        if loaded.snapshot is None:
+            return None, loaded.records
+        saved = decode_snapshot(await self._fetch(loaded.snapshot.body))
+        return saved, loaded.records if saved is not None else await self._store.read_log(run_id, token_id)
 
     async def fork(self, run_id: str, parent_id: str, slot: int, known: Forks | None = None) -> ForkedParent | None:
         """The parent as it was when it forked in this slot. None: no such run, or it has no fork there.
@@ -175,20 +177,19 @@ class Logbook:
             return None
         return ForkedParent(at, Branches(self.moment(at, ""), at.token))
 
-    async def with_dag(self, at: Standing) -> Standing:
-        """The run with its steps where it is a DAG that has begun; a query for each hundred. Others as they are."""
-        fork = await self._forked(at, int(at.run.idle)) if at.graph.dag else None  # slot 0 of an idle run: its start
+    async def with_branches(self, at: Standing) -> Standing:
+        """The run with its first node's members, once they may begin, or its branches at a fork of one page.
+
+        It costs a query for each hundred. Other runs are returned as they are.
+        """
+        there = at.token.last.next if at.token.last is not None and not at.token.ended else None
+        slot = at.token.slot if isinstance(there, Fork) and len(there.pages) == 1 else -1
+        if at.graph.first.members:  # the fork follows the start of an idle run, and the wait for the run's locks
+            slot = int(at.run.idle) + (2 if at.graph.lock else 0)
+        fork = await self._forked(at, slot) if slot >= 0 else None
         if fork is None:
             return at
-        return replace(at, dag=tuple(await self._folded_branches(fork, range(fork.fork.width))))
-
-    async def with_branches(self, at: Standing) -> Standing:
-        """The run with its branches where it stands at a fork of one page, for one query. Others as they are."""
-        fork = at.token.last.next if at.token.last is not None and not at.token.ended else None
-        if at.graph.dag or not isinstance(fork, Fork) or not 0 < fork.width <= PAGE_BRANCHES:
-            return at
-        parent = ForkedParent(at, Branches(self.moment(at, ""), at.token))
-        return replace(at, branches=tuple(await self._folded_branches(parent, range(fork.width))))
+        return replace(at, branches=tuple(await self._folded_branches(fork, range(fork.fork.width))))
 
     async def _as_it_was(self, at: Standing, slot: int) -> Standing:
         """The whole log is read up to there: only for what comes after a fork has closed."""
@@ -199,24 +200,24 @@ class Logbook:
 
     async def branches(self, fork: ForkedParent, page: int) -> list[Standing]:
         """All branches of one page, those without a record too."""
-        return await self.branches_at(fork, page_indexes(fork.fork.width, page))
+        return await self.branches_at(fork, fork.fork.page_indexes(page))
 
     async def logs(self, fork: ForkedParent, page: int) -> list[tuple[Standing, list[Record]]]:
         """Each branch of the page as it began, and its records: those that have any."""
-        indexes = page_indexes(fork.fork.width, page)
+        indexes = fork.fork.page_indexes(page)
         names = {branch_id(fork.id, index): index for index in indexes}
         logs = await self._store.read_logs(fork.parent.run_id, list(names))
         return [(await self._begun(fork, names[name]), await self._decoded(saved)) for name, saved in logs.items()]
 
     async def branches_at(self, fork: ForkedParent, indexes: Iterable[int]) -> list[Standing]:
-        """By index, ascending. A DAG's steps know nothing here of those before them."""
+        """By index, ascending. They know nothing here of the branches that they need."""
         tokens = await self._folded_branches(fork, indexes)
         return [replace(fork.parent, token=token, saved_slot=-1) for token in tokens]
 
     async def _folded_branches(self, fork: ForkedParent, indexes: Iterable[int]) -> list[Token]:
         """By index, ascending; one query for each page."""
         found: list[Token] = []
-        for _, page in groupby(indexes, page_of):
+        for _, page in groupby(indexes, fork.fork.page_of):
             tokens = [fork.branches.at(index) for index in page]
             logs = await self._store.read_logs(fork.parent.run_id, [token.id for token in tokens])
             found += [fold(await self._decoded(logs.get(token.id, ())), token) for token in tokens]
@@ -230,23 +231,44 @@ class Logbook:
         loaded = await self._store.load(run_id, ROOT)
         if loaded.snapshot is None or loaded.snapshot.slot >= slot:
             return Token()
-        return decode_token(await self._fetch(loaded.snapshot.body))
+        return decode_snapshot(await self._fetch(loaded.snapshot.body)) or Token()
 
     async def history(self, run_id: str, token_id: str, after: int, limit: int | None) -> Sequence[Record]:
         """Records as they were written, for people."""
         saved = await self._store.read_log(run_id, token_id, after, limit)
         return [decode_record(await self._fetch(one.body)) for one in saved]
 
-    async def append(self, at: Standing, record: Record) -> Record | None:
-        """None when this record took its slot, else the record that holds it."""
-        body = await stow(encode_record(record), self._blobs)
-        winner = await self._store.append(at.run_id, at.token.id, record.slot, body)
-        return None if winner is None else decode_record(await self._fetch(winner))
+    async def expose(self, at: Standing, record: Record) -> None:
+        """Makes a run that nobody would look at due now, before a record that moves it from outside is appended.
 
-    async def append_with(self, at: Standing, record: Record, writes: Sequence[TableWrite]) -> Record | Refusal | None:
-        """As `append`, with the user's own writes in the same transaction. A Refusal: nothing was written."""
-        body = await stow(encode_record(record), self._blobs)
-        found = await self._store.append_with(at.run_id, at.token.id, record.slot, body, writes)
+            caller    due: now ── append ── dies
+            sweeper                           └── finds the run, and wakes it
+
+        A run that the sweeper has not met yet needs none of this: it will.
+        """
+        header, now_ms = at.header, whole_minute(self._clock.now_ms())
+        is_out_of_sight = header.watched and (header.due_ms is None or header.due_ms > now_ms)
+        is_closed_branch = record.kind is Kind.ENDED and at.token.branch is not None  # the run itself has moved before
+        if is_out_of_sight and record.kind in _FROM_OUTSIDE and not is_closed_branch:
+            await self._store.watch(at.run_id, now_ms)
+
+    async def append(self, at: Standing, write: Write) -> Record | Refusal | Consumed | None:
+        """None when the record took its slot, else the record that holds it, or why nothing was written.
+
+        That is the store's Refusal of the user's own writes, or Consumed: the event, or the slot, is taken.
+        """
+        record, store = write.record, self._store
+        await self.expose(at, record)
+        body = await stow(encode_record(record), self._blobs, at.run_id)
+        run_id, token, slot = at.run_id, at.token.id, record.slot
+        found: str | Refusal | None
+        if write.consumes is not None:
+            done = await store.consume(*write.consumes, run_id, token, slot, body)
+            return None if done is Consumed.DONE else done
+        if write.also:
+            found = await store.append_with(run_id, token, slot, body, write.also)
+        else:
+            found = await store.append(run_id, token, slot, body)
         return decode_record(await self._fetch(found)) if isinstance(found, str) else found
 
     async def save_if_due(self, at: Standing) -> Standing:
@@ -255,10 +277,10 @@ class Logbook:
         And of a wide fork, whose parent is read again by each message to its branches.
         """
         last = at.token.last
-        is_wide = last is not None and isinstance(last.next, Fork) and last.next.width > FORK_CHUNK
+        is_wide = last is not None and isinstance(last.next, Fork) and last.next.width > last.next.chunk
         if at.token.slot - at.saved_slot < (2 if is_wide else self._snapshot_records):
             return at
-        body = await stow(encode_token(at.token), self._blobs)
+        body = await stow(encode_token(at.token), self._blobs, at.run_id)
         await self._store.save_snapshot(at.run_id, at.token.id, at.token.slot, body)
         return replace(at, saved_slot=at.token.slot)
 
@@ -268,13 +290,6 @@ class Logbook:
         return Moment(
             with_operation(at.graph, at.turn), at.run, now_ms, by, jitter, self._max_steps, at.rollback, at.turn
         )
-
-    def resumed(self, at: Standing, by: str, came: Resumption) -> Record:
-        """What ended the wait, or a part of what it is for: for the next slot."""
-        last = at.token.last
-        at_ms = max(self.moment(at, by).now_ms, last.at_ms if last else 0)
-        kind = Kind.RESUMED if completes(at.token, came) else Kind.RECEIVED
-        return Record(at.token.next_slot, kind, by, at_ms, at.token.node, resumption=came)
 
     async def _fetch(self, body: str) -> str:
         return await fetch(body, self._blobs)
@@ -289,22 +304,42 @@ def _size_bytes(at: Standing) -> int:
     return len(marshal.dumps(held, 2))  # four times as fast as to make JSON of it
 
 
+_FROM_OUTSIDE = frozenset({Kind.STARTED, Kind.RESUMED, Kind.ENDED})
+
+
+def whole_minute(at_ms: int) -> int:
+    """The minute in which it is: a run that is due anew within that minute keeps its entry in the index."""
+    return at_ms - at_ms % MINUTE_MS
+
+
 _CLAIM = '{"claim":'  # no record or snapshot begins so: their first field is another
 _WIDEST = 4  # bytes of a character in UTF-8
 
 
-async def stow(body: str, blobs: Blobs) -> str:
-    """The body itself, or for a large one a claim check on the blob that holds it."""
+async def stow(body: str, blobs: Blobs, run_id: str = "") -> str:
+    """The body itself, or for a large one a claim check on the run's blob that holds it; nobody's without one."""
     if len(body) * _WIDEST <= CLAIM_CHECK_BYTES or len(data := body.encode()) <= CLAIM_CHECK_BYTES:
         return body
-    return f"{_CLAIM}{json.dumps(await blobs.put(data))}}}"
+    claim = json.dumps(await blobs.put(data, of_run(run_id) if run_id else ""))
+    return f'{_CLAIM}{claim},"{formats.KEY}":{formats.FORMAT}}}'
 
 
 async def fetch(body: str, blobs: Blobs) -> str:
-    """The inverse of `stow`."""
+    """The inverse of `stow`. Raises NewerFormat, and EngineFault for a claim check that cannot be read."""
+    reference = claim_of(body)
+    return (await blobs.get(reference)).decode() if reference else body
+
+
+def claim_of(body: str) -> str:
+    """The reference to the blob that a stowed body stands for; empty where it is the body itself."""
     if not body.startswith(_CLAIM):
-        return body
-    return (await blobs.get(json.loads(body)["claim"])).decode()
+        return ""
+    try:
+        claim = json.loads(body)
+        formats.check_format(claim.get(formats.KEY, formats.OLDEST), "claim_check")
+        return str(claim["claim"])
+    except formats.BROKEN as error:
+        raise formats.unreadable("claim_check", error) from error
 
 
 def run_info(header: Header) -> RunInfo:

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from datetime import datetime
 from typing import TypeAlias
 
 from stepwell.definition.graph import DEFAULT_POOL, Json
+from stepwell.engine import formats
 from stepwell.engine.names import iso
 from stepwell.engine.records import ROOT, Topic
 from stepwell.errors import EngineFault
@@ -44,6 +45,11 @@ class Wake:
             return (self.token,)
         fork, _, first = self.token.rpartition(".")
         return tuple(f"{fork}.{int(first) + offset}" for offset in range(self.count))
+
+    @property
+    def each(self) -> tuple[Wake, ...]:
+        """A wake for each of its tokens, whose records name their own."""
+        return tuple(replace(self, token=token, count=1) for token in self.tokens)
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,11 +156,26 @@ class Scheduled:
         return f"scheduled:{self.schedule}:{self.at_ms}"
 
 
-Message: TypeAlias = Wake | Timer | Deadline | Publish | DeadLetter | Shut | EndRun | Scheduled | Update
+@dataclass(frozen=True, slots=True)
+class Deployed:
+    """Code was deployed: whoever waits for code is to try it."""
+
+    deploy_id: str
+
+    @property
+    def id(self) -> str:
+        return f"deployed:{self.deploy_id}"
+
+
+Message: TypeAlias = Wake | Timer | Deadline | Publish | Deployed | DeadLetter | Shut | EndRun | Scheduled | Update
 
 
 def to_json(message: Message) -> dict[str, Json]:
-    """The message as a queue carries it."""
+    """The message as a queue carries it, with its format's number."""
+    return {**_body(message), formats.KEY: formats.FORMAT}
+
+
+def _body(message: Message) -> dict[str, Json]:
     match message:
         case Wake(run_id, slot, token, pool, hops, count):
             more: dict[str, Json] = {"pool": pool} if pool != DEFAULT_POOL else {}
@@ -163,8 +184,8 @@ def to_json(message: Message) -> dict[str, Json]:
             return {"type": "wake", "run_id": run_id, "token": token, "slot": slot, **more}
         case Timer(run_id, slot, token):
             return {"type": "timer", "run_id": run_id, "token": token, "slot": slot}
-        case Deadline(run_id):
-            return {"type": "deadline", "run_id": run_id}
+        case Deadline() | Deployed():
+            return _brief(message)
         case Update(run_id, event_id, times):
             again: dict[str, Json] = {"times": times} if times else {}
             return {"type": "update", "run_id": run_id, "event_id": event_id, **again}
@@ -173,7 +194,7 @@ def to_json(message: Message) -> dict[str, Json]:
         case EndRun(run_id, parent, token, slot):
             return {"type": "end_run", "run_id": run_id, "parent": parent, "token": token, "slot": slot}
         case DeadLetter(wake):
-            return {"type": "dead_letter", "wake": to_json(wake)}
+            return {"type": "dead_letter", "wake": _body(wake)}
         case Scheduled(schedule, at_ms, made):
             body = {"type": "scheduled", "schedule": schedule, "at": iso(at_ms) if at_ms else SCHEDULED_TIME}
             return {**body, "made": asdict(made)} if made else body
@@ -190,15 +211,16 @@ def to_json(message: Message) -> dict[str, Json]:
 
 
 def from_json(raw: Mapping[str, Json]) -> Message:
-    """Raises EngineFault for something that is none of our messages."""
+    """Raises NewerFormat for a message of newer code, EngineFault for something that is none of our messages."""
     try:
+        formats.check_format(raw.get(formats.KEY, formats.OLDEST), "message")
         match raw["type"]:
             case "wake":
                 return _wake_of(raw)
             case "timer":
                 return Timer(raw["run_id"], raw["slot"], raw["token"])
-            case "deadline" | "update":
-                return _of_run(raw)
+            case "deadline" | "deployed" | "update":
+                return _of_brief(raw)
             case "shut":
                 return Shut(raw["run_id"], raw["parent"], raw["slot"], raw["page"])
             case "end_run":
@@ -212,7 +234,7 @@ def from_json(raw: Mapping[str, Json]) -> Message:
                 topic = Topic(*raw["topic"])
                 event = Event(topic, raw["id"], raw["payload"], raw["at_ms"], raw["expires_ms"])
                 return Publish(event, raw.get("kept", False))
-    except (KeyError, TypeError, ValueError) as error:
+    except formats.BROKEN as error:
         raise EngineFault(f"a message without its parts: {error!r}", code="broken_message") from error
     raise EngineFault(f"a message of unknown type {raw['type']!r}", code="broken_message")
 
@@ -221,7 +243,15 @@ def _time_ms(text: str) -> int:
     return 0 if text == SCHEDULED_TIME else int(datetime.fromisoformat(text).timestamp() * 1_000)
 
 
-def _of_run(raw: Mapping[str, Json]) -> Deadline | Update:
+def _brief(message: Deadline | Deployed) -> dict[str, Json]:
+    if isinstance(message, Deployed):
+        return {"type": "deployed", "id": message.deploy_id}
+    return {"type": "deadline", "run_id": message.run_id}
+
+
+def _of_brief(raw: Mapping[str, Json]) -> Deadline | Deployed | Update:
+    if raw["type"] == "deployed":
+        return Deployed(raw["id"])
     if raw["type"] == "deadline":
         return Deadline(raw["run_id"])
     return Update(raw["run_id"], raw["event_id"], raw.get("times", 0))

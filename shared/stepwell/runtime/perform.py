@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from stepwell.definition.graph import Json
 from stepwell.engine.effects import (
     Arrive,
@@ -26,9 +28,11 @@ from stepwell.engine.waits import event_topic
 from stepwell.limits import EVENT_KEPT_MS
 from stepwell.runtime.alarms import Alarms
 from stepwell.runtime.children import Children
+from stepwell.runtime.due import due_when_shown
 from stepwell.runtime.forking import Forking
 from stepwell.runtime.locks import Locks
 from stepwell.runtime.logbook import Forks, Logbook, Standing
+from stepwell.runtime.loop.door import Door, Found
 from stepwell.runtime.mailbox import Mailbox
 from stepwell.runtime.messages import Deadline, Publish, Timer, to_json
 from stepwell.runtime.ports import Event, Lane, Ports, StatusChange
@@ -37,38 +41,36 @@ from stepwell.runtime.starting import Starter
 
 
 class Performer:
-    """Makes the world agree with a token's last record. Everything here may be done twice."""
+    """Makes the world agree with a token's last record, and appends nothing. Everything here may be done twice."""
 
-    def __init__(self, ports: Ports, logbook: Logbook, starter: Starter, mailbox: Mailbox) -> None:
-        self._ports, self._logbook, self.mailbox = ports, logbook, mailbox
+    def __init__(self, ports: Ports, logbook: Logbook, starter: Starter, mailbox: Mailbox, door: Door) -> None:
+        self._ports, self.mailbox = ports, mailbox
         self.alarms = Alarms(ports)
         self.children = Children(ports, logbook, starter)
         self.locks = Locks(ports, logbook)
-        self.forking = Forking(ports, logbook, self.children, self.locks)
+        self.forking = Forking(ports, logbook, self.children, self.locks, door)
         self.rollback = Rollback(logbook, self.forking)
 
-    async def perform(self, at: Standing, by: str, known: Forks | None = None) -> Standing | None:
-        """All effects of the last record, in order. A standing to go on from, where one of them moved a token on:
-
-        an event that came before its wait ended it, or a branch's arrival completed its parent's join.
-        """
-        moved: Standing | None = None
+    async def perform(self, at: Standing, by: str, known: Forks | None = None) -> Sequence[Found]:
+        """All effects of the last record, in order. What they find is for the caller to put."""
+        found: list[Found] = []
         for effect in effects(at.graph, at.token):
             if isinstance(effect, Open | Arrive | Close):
-                moved = await self.forking.perform(at, effect, by, known)
+                found += await self.forking.perform(at, effect, by, known)
             elif isinstance(effect, StartChildren | EndChildren | LeaveChildren):
-                moved = await self.children.perform(at, effect, by)
+                found += await self.children.perform(at, effect)
             elif isinstance(effect, TakeLocks):
-                moved = await self._take_locks(at, effect, by)
+                found += await self._take_locks(at, effect)
+            elif isinstance(effect, TakePending):
+                found += await self.mailbox.pending(at)
             else:
-                moved = await self._perform(at, effect, by)
-        await self.children.tell(at)
-        return moved
+                await self._perform(at, effect)
+        return found + await self.children.tell(at)
 
-    async def _perform(self, at: Standing, effect: Effect, by: str) -> Standing | None:
+    async def _perform(self, at: Standing, effect: Effect) -> None:
         match effect:
             case ShowStatus():
-                await self.show(at.run_id, effect)
+                await self.show(at, effect)
             case Register(parked, slot):
                 await self.mailbox.register(at, parked, slot)
             case SetTimer(slot, at_ms):
@@ -77,26 +79,23 @@ class Performer:
                 await self.alarms.arm(Lane.RESUME, Deadline(at.run_id), at_ms, at.run_id)
             case ReleaseLocks():
                 await self.locks.release(at, effect)
-            case TakePending(parked, slot):
-                return await self.mailbox.take_pending(at, parked, slot, by)
             case Forget(parked, slot):
                 await self.mailbox.forget(at, parked, slot)
             case Escalate(name, payload, event_id):
                 await self._escalate(at, name, {**payload, "run_id": at.run_id}, event_id)
-        return None
 
-    async def _take_locks(self, at: Standing, effect: TakeLocks, by: str) -> Standing | None:
+    async def _take_locks(self, at: Standing, effect: TakeLocks) -> list[Found]:
         """A wait that is over at once is shown nowhere."""
-        moved = await self.locks.take(at, effect, by)
-        if moved is None and effect.shown is not None:
-            await self.show(at.run_id, effect.shown)
-        return moved
+        found = await self.locks.take(at, effect)
+        if not found and effect.shown is not None:
+            await self.show(at, effect.shown)
+        return found
 
-    async def show(self, run_id: str, effect: ShowStatus) -> bool:
+    async def show(self, at: Standing, effect: ShowStatus) -> bool:
         """The header says what the log says; an older change never undoes a newer one."""
         parked = effect.parked
         change = StatusChange(
-            run_id,
+            at.run_id,
             effect.rev,
             effect.status,
             effect.at_ms,
@@ -107,6 +106,7 @@ class Performer:
             waiting_since_ms=parked.since_ms if parked else 0,
             waiting_until_ms=parked.until_ms if parked else None,
             expires_ms=effect.expires_ms,
+            due_ms=due_when_shown(at, effect),
         )
         return await self._ports.store.change_status(change)
 

@@ -14,6 +14,7 @@ from enum import StrEnum
 from typing import Protocol
 
 from stepwell.definition.graph import Json
+from stepwell.engine import formats
 from stepwell.engine.records import Status, Topic
 from stepwell.engine.transact import Refusal, TableWrite
 from stepwell.limits import EVENT_PENDING
@@ -45,6 +46,8 @@ class Header:
     waiting_until_ms: int | None = None
     changed_ms: int = 0  # when `status` last changed
     expires_ms: int = 0  # ended runs: when their data may be dropped
+    due_ms: int | None = None  # by when something is expected of the run; None: it waits for the outside world
+    watched: bool = False  # the sweeper has looked at it once: `list_due` lists it when it is due
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,6 +65,7 @@ class StatusChange:
     waiting_since_ms: int = 0
     waiting_until_ms: int | None = None
     expires_ms: int = 0
+    due_ms: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,6 +114,7 @@ class Event:
     at_ms: int
     expires_ms: int
     consumed_by: str = ""  # "<run>|<token>|<slot>" of the `resumed` record that took it; "" while pending
+    format: int = field(default_factory=lambda: formats.FORMAT)  # of the code that wrote it
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,7 +151,7 @@ class Schedule:
 
 
 class Store(Protocol):
-    """Log, join, mailbox, headers, notes. Reads are strongly consistent except `list_runs` and `stats`."""
+    """Log, join, mailbox, headers, notes. Reads are strongly consistent except the lists and `stats`."""
 
     async def create_run(self, header: Header) -> Header | None:
         """None when this call created it; else the header that has this run id already."""
@@ -155,6 +160,15 @@ class Store(Protocol):
 
     async def change_status(self, change: StatusChange) -> bool:
         """False when the stored `rev` is not behind: an older change never undoes a newer one."""
+
+    async def watch(self, run_id: str, due_ms: int | None, seen: Header | None = None) -> bool:
+        """Sets `watched` and `due_ms`. With `seen`: only while the header has the `rev` and `due_ms` of that one.
+
+        False when there is no such run, or it has changed.
+        """
+
+    async def list_due(self, before_ms: int, limit: int, cursor: str = "") -> RunPage:
+        """Watched runs that are due before this time, the longest overdue first (due_ms, then run_id)."""
 
     async def list_runs(self, query: RunQuery) -> RunPage:
         """Newest first (created_ms, then run_id, descending). Raises InvalidInput for a cursor it did not make."""
@@ -191,7 +205,7 @@ class Store(Protocol):
         """Sets the page's number unless it is as great already; returns all pages' numbers right after."""
 
     async def read_logs(self, run_id: str, tokens: Sequence[str]) -> Mapping[str, Sequence[Saved]]:
-        """All records of these tokens, which share a page; tokens without records are left out."""
+        """All records of these tokens, branches of one fork; tokens without records are left out."""
 
     async def put_event(self, event: Event, most: int = EVENT_PENDING) -> bool:
         """False when an event of this id is there already, consumed or not: nothing is changed.
@@ -201,7 +215,8 @@ class Store(Protocol):
         Raises Conflict `too_many_pending` for a full topic; between processes that bound may be approximate.
         """
 
-    async def get_event(self, topic: Topic, event_id: str) -> Event | None: ...
+    async def get_event(self, topic: Topic, event_id: str) -> Event | None:
+        """Here and below, an event of newer code raises NewerFormat, one that cannot be read EngineFault."""
 
     async def pending_events(self, topic: Topic, now_ms: int) -> Sequence[Event]:
         """Not consumed and not expired, oldest first (at_ms, then id)."""
@@ -268,12 +283,18 @@ class Schedules(Protocol):
         """No message is sent any more. Idempotent."""
 
 
+BROKEN_BLOB = "broken_blob"
+
+
 class Blobs(Protocol):
-    async def put(self, data: bytes) -> str:
-        """The reference: sha256:<hex> of the content. Idempotent."""
+    async def put(self, data: bytes, owner: str = "") -> str:
+        """The reference: sha256:<hex> of the content, with its owner (see `stepwell.runtime.blobs`). Idempotent."""
 
     async def get(self, reference: str) -> bytes:
-        """Raises PortError when it is not there."""
+        """Raises PortError, with the code BROKEN_BLOB where the blob is missing or damaged: no later try finds it."""
+
+    async def drop(self, owner: str) -> None:
+        """Deletes all blobs of the owner. Idempotent."""
 
 
 class Clock(Protocol):

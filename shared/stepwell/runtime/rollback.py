@@ -8,8 +8,9 @@ from functools import partial
 from typing import TypeAlias
 
 from stepwell.engine.compensation import committed, newest_first
-from stepwell.engine.forks import Branches, awaited, pages
+from stepwell.engine.forks import Branches, awaited
 from stepwell.engine.names import Undo
+from stepwell.engine.needs import causal_order
 from stepwell.engine.records import ROOT, Fork, Record
 from stepwell.engine.token import Token
 from stepwell.limits import ROLLBACK_PAGES, ROLLBACK_RECORDS
@@ -46,7 +47,7 @@ class Rollback:
     async def _read(self, at: Standing, by: str, before: BeforePage) -> tuple[Undo, ...]:
         begun = replace(at, token=Token())
         records = await self._logbook.history(at.run_id, ROOT, -1, None)
-        return newest_first(at.graph, await self._committed(begun, records, by, before))
+        return newest_first(await self._committed(begun, records, by, before))
 
     async def _committed(
         self, begun: Standing, records: Sequence[Record], by: str, before: BeforePage, since_ms: int = 0
@@ -63,17 +64,17 @@ class Rollback:
 
     async def _of_fork(self, fork: ForkedParent, by: str, before: BeforePage, since_ms: int) -> list[Undo]:
         """Of its branches. One that began when another had ended is no older than that, whatever its clock said."""
-        found: list[Undo] = []
+        found: dict[int, list[Undo]] = {}
         ended_ms: dict[int, int] = {}
-        for page in pages(fork.fork.width):
+        for page in fork.fork.pages:
             await before(fork, page)
             logs = {_index(branch): (branch, records) for branch, records in await self._logbook.logs(fork, page)}
             for index in sorted(logs):
                 branch, records = logs[index]
-                began_ms = max([since_ms, *(ended_ms.get(one, 0) for one in awaited(fork.fork, {}, index))])
+                began_ms = max([since_ms, *(ended_ms.get(one, 0) for one in awaited(fork.fork, index))])
                 ended_ms[index] = max(began_ms, records[-1].at_ms)
-                found += await self._committed(branch, records, by, before, began_ms)
-        return found
+                found[index] = await self._committed(branch, records, by, before, began_ms)
+        return [undo for index in causal_order(fork.fork) for undo in found.get(index, ())]
 
 
 def _index(branch: Standing) -> int:

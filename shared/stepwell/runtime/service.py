@@ -7,31 +7,42 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field, replace
+from functools import partial
+from itertools import chain, repeat
+from typing import TypeVar
 
 from stepwell.definition.graph import Graph, Json
-from stepwell.engine.forks import page_of, split_fork_id
-from stepwell.engine.records import ROOT, End, Failure, Fork, Kind, Record, Resumption, Status, Topic
-from stepwell.engine.table import Message as Received
-from stepwell.engine.table import Verdict, receive
+from stepwell.engine.actions import Refuse
+from stepwell.engine.forks import split_fork_id
+from stepwell.engine.inputs import Cancelled, Terminated
+from stepwell.engine.inputs import Started as StartAsked
+from stepwell.engine.records import ROOT, Failure, Fork, Kind, Record, Resumption, Status, Topic
 from stepwell.engine.token import Token
 from stepwell.engine.waits import event_topic, run_topic
 from stepwell.engine.writing import TERMINATED
 from stepwell.errors import Conflict, InvalidInput, NotFound
 from stepwell.limits import LOCK_OWNERS
 from stepwell.runtime.admission import check_event_key, check_event_name, check_json, check_run_id, check_tags
-from stepwell.runtime.approvals import Approvals
+from stepwell.runtime.approvals import Approvals, refused
 from stepwell.runtime.callbacks import Callbacks
 from stepwell.runtime.coordinator import Coordinator
 from stepwell.runtime.links import ApprovalLink
 from stepwell.runtime.logbook import Logbook, Standing
+from stepwell.runtime.loop.advance import Advance
+from stepwell.runtime.loop.door import Door
 from stepwell.runtime.messages import Publish, to_json
 from stepwell.runtime.perform import Performer
 from stepwell.runtime.ports import Event, Header, Lane, Ports, RunPage, RunQuery
 from stepwell.runtime.starting import Starter, check_input
 from stepwell.runtime.updates import Answered, Updates
 from stepwell.runtime.worker import Steps
+
+T = TypeVar("T")
+
+FIRST_PAUSES_MS = (20, 40, 80, 160, 320)  # between two looks of a call that waits
+LONGEST_PAUSE_MS = 500
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,6 +84,8 @@ class Service:
         logbook: Logbook,
         performer: Performer,
         coordinator: Coordinator,
+        door: Door,
+        advance: Advance,
         starter: Starter,
         new_id: Callable[[], str],
         steps: Steps,
@@ -80,8 +93,9 @@ class Service:
     ) -> None:
         self.ports, self._starter, self._new_id, self._steps, self._updates = ports, starter, new_id, steps, updates
         self._logbook, self._performer, self._coordinator = logbook, performer, coordinator
-        self._approvals = Approvals(coordinator, self._standing, self._forked)
-        self.callbacks = Callbacks(ports, logbook, coordinator)
+        self._door, self._advance = door, advance
+        self._approvals = Approvals(advance, self._standing, logbook.with_branches)
+        self.callbacks = Callbacks(ports, logbook, coordinator, advance)
 
     # -- starting
 
@@ -137,19 +151,13 @@ class Service:
     async def start_idle(self, run_id: str, who: str = "") -> Header:
         """Starts a run that was only created. Raises NotFound, Conflict."""
         at = await self._standing(run_id)
-        if at.token.last is not None and at.token.last.kind is Kind.STARTED:
-            await self._starter.set_going(at.header)  # again: the first call may have died before this
-        elif not at.header.idle or receive(at.token.phase, Received.START) is not Verdict.TAKE:
-            raise Conflict(f"the run is {at.header.status}, not idle", code="not_idle")
-        else:
-            now_ms = self.ports.clock.now_ms()
-            at_ms = max(now_ms, at.header.created_ms)
-            record = Record(at.token.next_slot, Kind.STARTED, f"start:{run_id}", at_ms, who=who)
-            winner = await self._logbook.append(at, record)
-            if winner is not None and winner.by != record.by:
-                raise Conflict("the run ended before it could start", code="not_idle")
-            await self._performer.perform(at.after(winner or record), record.by)
-            await self._starter.set_going(at.header)
+        if at.token.last is None or at.token.last.kind is not Kind.STARTED:
+            by = f"start:{run_id}"
+            answer = await self._door.put(at, StartAsked(who), by)
+            if not answer.is_mine:
+                raise Conflict(f"the run is {at.header.status}, not idle", code="not_idle")
+            await self._advance.settle(answer.at, by)
+        await self._starter.set_going(at.header)  # again: the first call may have died before this
         return await self.header(run_id)
 
     # -- asking
@@ -172,7 +180,7 @@ class Service:
         That is the steps of a DAG, the branches of a fork of one page, who has the locks that they wait for, and what
         is undone of a run that is.
         """
-        at = await self._forked(await self._standing(run_id))
+        at = await self._logbook.with_branches(await self._standing(run_id))
         at = await self._performer.locks.with_owners(at, LOCK_OWNERS)
         return replace(at, rollback=await self._performer.rollback.plan(at))
 
@@ -189,7 +197,7 @@ class Service:
         if found is None:
             raise NotFound(f"run {run_id} has no fork {fork}", code="unknown_fork")
         last = min(first + limit, found.fork.width)
-        numbers = range(page_of(first), page_of(max(last - 1, first)) + 1) if first < last else ()
+        numbers = range(found.fork.page_of(first), found.fork.page_of(max(last - 1, first)) + 1) if first < last else ()
         read = [branch for page in numbers for branch in await self._logbook.branches(found, page)]
         return [one for one in read if one.token.branch and first <= one.token.branch.index < last]
 
@@ -209,7 +217,7 @@ class Service:
     async def query(self, run_id: str, name: str) -> Json:
         """What the run's function answers, as it stands. Nothing is written. Raises NotFound, Conflict."""
         at = await self._standing(run_id)
-        if not at.graph.function:
+        if at.graph.first.durable is None:
             raise Conflict(f"{at.run.workflow} is a graph, which answers no queries", code="not_a_function",
                            hint="GET /runs/{id} shows its state")  # fmt: skip
         if at.token.last is None and not at.header.started_ms:
@@ -224,25 +232,27 @@ class Service:
 
     async def update_answer(self, run_id: str, update_id: str, limit_ms: int = 0) -> Answered | None:
         """What came of an update; None where it is pending when the time is up. Raises NotFound, Conflict."""
-        until_ms = self.ports.clock.now_ms() + limit_ms
-        while True:
-            found = await self._updates.answer(await self._standing(run_id), update_id)
-            left_ms = until_ms - self.ports.clock.now_ms()
-            if found is not None or left_ms <= 0:
-                return found
-            await self.ports.clock.sleep_ms(min(100, left_ms))
+
+        async def look() -> Answered | None:
+            return await self._updates.answer(await self._standing(run_id), update_id)
+
+        return await self._poll(look, lambda found: found is not None, limit_ms)
 
     async def wait_for_end(self, run_id: str, limit_ms: int) -> Header:
         """The header once the run has ended, or as it is when the time is up."""
-        until_ms = self.ports.clock.now_ms() + limit_ms
-        pause_ms = 20
-        while True:
-            header = await self.header(run_id)
-            left_ms = until_ms - self.ports.clock.now_ms()
-            if header.status.terminal or left_ms <= 0:
-                return header
-            await self.ports.clock.sleep_ms(min(pause_ms, left_ms))
-            pause_ms = min(pause_ms * 2, 500)
+        return await self._poll(partial(self.header, run_id), lambda header: header.status.terminal, limit_ms)
+
+    async def _poll(self, look: Callable[[], Awaitable[T]], is_done: Callable[[T], bool], limit_ms: int) -> T:
+        """What `look` returns once `is_done`, or when the time is up. Looks less often the longer it takes."""
+        clock = self.ports.clock
+        until_ms = clock.now_ms() + limit_ms
+        for pause_ms in chain(FIRST_PAUSES_MS, repeat(LONGEST_PAUSE_MS)):
+            found = await look()
+            left_ms = until_ms - clock.now_ms()
+            if is_done(found) or left_ms <= 0:
+                break
+            await clock.sleep_ms(min(pause_ms, left_ms))
+        return found
 
     # -- ending
 
@@ -250,24 +260,19 @@ class Service:
         """False when the run had ended already. Raises NotFound, Conflict while it compensates."""
         check_json([reason, who], "reason")
         await self.header(run_id)
-        end = End(Status.CANCELLED)
-        by = f"cancel:{self._new_id()}"
-        done, token = await self._coordinator.end(run_id, end, Received.CANCEL, by, reason=reason, who=who)
-        if not done and not token.ended:
-            raise Conflict("the run is being undone, which cannot be cancelled", code="compensating",
-                           hint="terminate ends it at once, without the rest of its compensations")  # fmt: skip
-        return done
+        answer = await self._coordinator.end(run_id, Cancelled(reason, who), f"cancel:{self._new_id()}")
+        if answer is not None and isinstance(answer.action, Refuse):
+            raise refused(answer.action)
+        return answer is not None and answer.is_mine
 
     async def terminate(self, run_id: str, reason: str = "", who: str = "") -> bool:
         """Ends the run now, without compensation, as failed. False when it had ended already. Raises NotFound."""
         check_json([reason, who], "reason")
         await self.header(run_id)
         failure = Failure(TERMINATED, "step", reason or "the run was terminated")
-        by = f"terminate:{self._new_id()}"
-        done, _ = await self._coordinator.end(
-            run_id, End(Status.FAILED, failure), Received.TERMINATE, by, reason=reason, who=who
-        )
-        return done
+        given = Terminated(failure, reason, who)
+        answer = await self._coordinator.end(run_id, given, f"terminate:{self._new_id()}")
+        return answer is not None and answer.is_mine
 
     # -- approvals and events
 
@@ -334,9 +339,6 @@ class Service:
                 raise
         await self.ports.queue.send(Lane.RESUME, to_json(Publish(event, kept=True)))
         return Sent(event.id, is_new)
-
-    async def _forked(self, at: Standing) -> Standing:
-        return await self._logbook.with_branches(await self._logbook.with_dag(at))
 
     async def _standing(self, run_id: str, token: str = ROOT) -> Standing:
         await self.header(run_id)

@@ -2,32 +2,38 @@
 
 What it repairs: a caller that died between its append and what follows from it (the wake after an approval or a
 start, a run's deadline, the parent of a child that was cancelled), and nothing else.
+
+It reads what is due, and each run once when that is some minutes old (`rounds`); never the runs that wait. Whoever
+changes a run's status says when it is due (`due`); the sweeper works out the rest where a run is under way.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 
 from stepwell.definition.authoring import StepDefaults
 from stepwell.engine.children import call_of, child_id, is_decided, member_of
-from stepwell.engine.forks import awaited, page_indexes, pages
+from stepwell.engine.forks import awaited
 from stepwell.engine.locks import waits
 from stepwell.engine.names import node_of
 from stepwell.engine.parts import due_ms
 from stepwell.engine.records import Fork, Parked, Record, RetryAt, Status
 from stepwell.engine.retry import resolve_policy
 from stepwell.engine.writing import deadline_ms
-from stepwell.errors import EngineFault
+from stepwell.errors import EngineFault, NewerFormat, PortError
 from stepwell.limits import PAGE_ITEMS_MAX, STEP_TIMEOUT_MS
+from stepwell.runtime.due import due_of_wait, earliest
 from stepwell.runtime.locks import Locks
-from stepwell.runtime.logbook import ForkedParent, Logbook, Standing
+from stepwell.runtime.logbook import ForkedParent, Logbook, Standing, whole_minute
 from stepwell.runtime.messages import Deadline, Timer, to_json
-from stepwell.runtime.ports import Header, Lane, Ports, RunQuery
+from stepwell.runtime.ports import BROKEN_BLOB, Lane, Ports, RunQuery
+from stepwell.runtime.rounds import Rounds
 
 LIVE = frozenset(
     {Status.IDLE, Status.PENDING, Status.RUNNING, Status.WAITING, Status.COMPENSATING}
 )  # idle: its start may have died
+NOTE = ("sweeper", "rounds")
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,66 +44,120 @@ class Found:
     why: str  # overdue | no_progress | unreadable
 
 
+@dataclass(frozen=True, slots=True)
+class Look:
+    """What a look at a run or a token came to: why it was woken, and when it is due again; None for never."""
+
+    why: str = ""
+    due_ms: int | None = None
+
+
 class Sweeper:
-    """Looks at every live run. Waking one that needs nothing is harmless: the wake is stale, or repeats effects."""
+    """Looks at runs that are due. Waking one that needs nothing is harmless: the wake is stale, or repeats effects."""
 
     def __init__(self, ports: Ports, logbook: Logbook, *, sees_queue: bool = False) -> None:
         """`sees_queue`: the queue port sends only what is not there, so that no step needs the benefit of the doubt."""
         self._ports, self._logbook, self._sees_queue = ports, logbook, sees_queue
         self._locks = Locks(ports, logbook)
 
-    async def sweep(self, still_ms: int) -> tuple[Found, ...]:
-        """Wakes live runs whose last record is older than `still_ms` and that wait for nothing, or too long."""
-        found: list[Found] = []
-        cursor = ""
-        while True:
-            page = await self._ports.store.list_runs(RunQuery(statuses=LIVE, limit=PAGE_ITEMS_MAX, cursor=cursor))
-            for header in page.headers:
-                found.extend(await self._look_safely(header, still_ms))
-            if not page.next_cursor:
-                return tuple(found)
-            cursor = page.next_cursor
+    async def sweep(self, still_ms: int, left_ms: Callable[[], int] = lambda: 1) -> tuple[Found, ...]:
+        """Wakes live runs whose last record is older than `still_ms` and that wait for nothing, or too long.
 
-    async def _look_safely(self, header: Header, still_ms: int) -> tuple[Found, ...]:
+        A page that was begun is looked at to its end. When no time is left then, the next sweep goes on from there:
+        each look moves a run's due time, and a note keeps the place among the runs that are new.
+        """
+        looked: dict[str, tuple[Found, ...]] = {}  # at each of these runs, once in a sweep
+        if await self._sweep_due(looked, still_ms, left_ms):
+            await self._sweep_new(looked, still_ms, left_ms)
+        return tuple(one for found in looked.values() for one in found)
+
+    async def _sweep_due(self, looked: dict[str, tuple[Found, ...]], still_ms: int, left_ms: Callable[[], int]) -> bool:
+        """Whether there was time for all."""
+        cursor, before_ms = "", self._ports.clock.now_ms() - still_ms
+        while True:
+            page = await self._ports.store.list_due(before_ms, PAGE_ITEMS_MAX, cursor)
+            for header in page.headers:
+                looked[header.run_id] = await self._look_safely(header.run_id, still_ms)
+            cursor = page.next_cursor
+            if not cursor or left_ms() <= 0:
+                return not cursor
+
+    async def _sweep_new(self, looked: dict[str, tuple[Found, ...]], still_ms: int, left_ms: Callable[[], int]) -> None:
+        """Runs that the sweeper has not met. One that leaves the list in between has ended."""
+        store, note = self._ports.store, await self._ports.store.get_note(*NOTE)
+        rounds = Rounds.of(note).begun(self._ports.clock.now_ms(), still_ms)
+        listed = 0
+        while rounds.stretches and not (listed and left_ms() <= 0):
+            part = rounds.stretches[0]
+            query = RunQuery(statuses=LIVE, since_ms=part.since_ms, limit=PAGE_ITEMS_MAX, cursor=part.cursor)
+            page = await store.list_runs(query)
+            for header in page.headers:
+                if header.run_id not in looked and (part.all or not header.watched):
+                    looked[header.run_id] = await self._look_safely(header.run_id, still_ms)
+            listed += len(page.headers)
+            rounds, before = rounds.after(page.next_cursor), note
+            note = rounds.note()
+            if not await store.put_note(*NOTE, note, before):
+                return  # another sweep is at it
+
+    async def _look_safely(self, run_id: str, still_ms: int) -> tuple[Found, ...]:
         """One run whose log cannot be read does not keep the others from being looked at; it is reported."""
         try:
-            return await self._look(header, still_ms)
-        except EngineFault:
-            return (Found(header.run_id, "unreadable"),)
+            return await self._look(run_id, still_ms)
+        except NewerFormat:
+            await self._ports.store.watch(run_id, self._this_minute())  # its messages are put off for a newer worker
+            return ()
+        except (EngineFault, PortError) as error:
+            if isinstance(error, PortError) and error.code != BROKEN_BLOB:
+                raise
+            await self._ports.store.watch(run_id, self._this_minute())
+            return (Found(run_id, "unreadable"),)
 
-    async def _look(self, header: Header, still_ms: int) -> tuple[Found, ...]:
-        at = await self._logbook.load(header.run_id)
+    async def _look(self, run_id: str, still_ms: int) -> tuple[Found, ...]:
+        at = await self._logbook.load(run_id)
         if at is None:
             return ()
-        now_ms = self._ports.clock.now_ms()
-        limit_ms = deadline_ms(at.graph, at.run, at.token)
-        if limit_ms is not None and limit_ms + still_ms < now_ms and not at.token.ended:
-            await self._ports.queue.send(Lane.RESUME, to_json(Deadline(header.run_id)))
-            return (Found(header.run_id, "overdue"),)
-        found = await self._look_at(at, still_ms, shown=header.rev >= 2 * at.token.slot)
-        return (Found(header.run_id, found),) if found else ()
+        look = Look() if at.header.status.terminal else await self._look_at_run(at, still_ms)
+        due = None if look.due_ms is None else whole_minute(look.due_ms)
+        is_marked = at.header.watched and at.header.due_ms == due
+        if not is_marked and not await self._ports.store.watch(run_id, due, at.header):
+            await self._ports.store.watch(run_id, self._this_minute())  # it moved meanwhile, so it is under way
+        return (Found(run_id, look.why),) if look.why else ()
 
-    async def _look_at(self, at: Standing, still_ms: int, *, shown: bool, begins_ms: int = 0) -> str:
-        """What is wrong with a token, or with the branches that it waits for; "" when nothing is."""
+    async def _look_at_run(self, at: Standing, still_ms: int) -> Look:
+        now_ms = self._ports.clock.now_ms()
+        limit_ms = None if at.token.ended else deadline_ms(at.graph, at.run, at.token)
+        if limit_ms is not None and limit_ms + still_ms < now_ms:
+            await self._ports.queue.send(Lane.RESUME, to_json(Deadline(at.run_id)))
+            return Look("overdue", now_ms)
+        look = await self._look_at(at, still_ms, shown=at.header.rev >= 2 * at.token.slot)
+        return replace(look, due_ms=earliest(look.due_ms, limit_ms))
+
+    async def _look_at(self, at: Standing, still_ms: int, *, shown: bool, begins_ms: int = 0) -> Look:
+        """What is wrong with a token, or with the branches that it waits for."""
         now_ms = self._ports.clock.now_ms()
         if at.token.last is not None and isinstance(at.token.last.next, Fork):
             return await self._look_at_branches(at, still_ms)
         parked, last = at.token.parked, at.token.last
         waiting = parked is not None and at.token.resumption is None and at.token.undoing is None
-        due = due_ms(at.token) if waiting else None
-        if due is not None and due + still_ms < now_ms:
+        timer_ms = due_ms(at.token) if waiting else None
+        if timer_ms is not None and timer_ms + still_ms < now_ms:
             await self._ports.queue.send(Lane.RESUME, to_json(Timer(at.run_id, at.token.slot, at.token.id)))
-            return "overdue"
+            return Look("overdue", now_ms)
         if waiting and parked is not None and parked.children:
             return await self._look_at_children(at, parked, still_ms)
-        if _rests(at, now_ms) or self._due_ms(at, last, begins_ms) + still_ms >= now_ms:
-            return ""
-        if waiting and shown and not (waits(at.token) and await self._locks.is_stuck(at)):
-            return ""
+        if _rests(at, now_ms):
+            return Look(due_ms=None if at.run.idle else at.run.start_at_ms)
+        is_lock = waits(at.token)
+        expected_ms = self._due_ms(at, last, begins_ms)
+        if expected_ms + still_ms >= now_ms and not (waiting and shown and not is_lock):
+            return Look(due_ms=expected_ms)
+        if waiting and shown and not (is_lock and await self._locks.is_stuck(at)):
+            return Look(due_ms=due_of_wait(at, now_ms))
         await self._ports.queue.send(Lane.WORK, to_json(at.wake()))
-        return "no_progress"
+        return Look("no_progress", now_ms)
 
-    async def _look_at_children(self, at: Standing, parked: Parked, still_ms: int) -> str:
+    async def _look_at_children(self, at: Standing, parked: Parked, still_ms: int) -> Look:
         """Child runs that ended a while ago, and that the wait for them should know of: to begin it again tells it."""
         slot, members = at.token.slot, []
         for index in range(len(parked.children)):
@@ -105,27 +165,34 @@ class Sweeper:
             if child is not None and child.status.terminal and child.ended_ms + still_ms < self._ports.clock.now_ms():
                 members.append(member_of(index, child.status))
         if not is_decided(call_of(at.graph, at.token), len(parked.children), members):
-            return ""
+            return Look(due_ms=due_of_wait(at, self._ports.clock.now_ms()))
         await self._ports.queue.send(Lane.WORK, to_json(at.wake()))
-        return "no_progress"
+        return Look("no_progress", self._ports.clock.now_ms())
 
-    async def _look_at_branches(self, at: Standing, still_ms: int) -> str:
+    async def _look_at_branches(self, at: Standing, still_ms: int) -> Look:
         """Each branch that runs; and of each page the branch that ended last, whose arrival may have been lost."""
         fork = await self._logbook.fork(at.run_id, at.token.id, at.token.slot)
         if fork is None:
-            return ""
-        found, width = "", fork.fork.width
-        branches = [branch for page in pages(width) for branch in await self._logbook.branches(fork, page)]
+            return Look()
+        now_ms = self._ports.clock.now_ms()
+        branches = [branch for page in fork.fork.pages for branch in await self._logbook.branches(fork, page)]
+        looks: list[Look] = []
         for index, branch in enumerate(branches):
             begins_ms = None if branch.token.ended else _begins_ms(fork, branches, index)
             if begins_ms is not None:
-                found = await self._look_at(branch, still_ms, shown=True, begins_ms=begins_ms) or found
-        for page in pages(width):
-            ended = [branches[index] for index in page_indexes(width, page) if branches[index].token.ended]
+                looks.append(await self._look_at(branch, still_ms, shown=True, begins_ms=begins_ms))
+        for page in fork.fork.pages:
+            ended = [branches[index] for index in fork.fork.page_indexes(page) if branches[index].token.ended]
             last = max(ended, key=_last_ms, default=None)
-            if last is not None and self._due_ms(last, last.token.last) + still_ms < self._ports.clock.now_ms():
+            arrived_ms = None if last is None else self._due_ms(last, last.token.last)
+            if last is not None and arrived_ms is not None and arrived_ms + still_ms < now_ms:
                 await self._ports.queue.send(Lane.WORK, to_json(last.wake()))
-        return found
+                arrived_ms = now_ms if len(ended) == len(branches) else None
+            looks.append(Look(due_ms=arrived_ms))
+        return Look(next((one.why for one in reversed(looks) if one.why), ""), earliest(*[one.due_ms for one in looks]))
+
+    def _this_minute(self) -> int:
+        return whole_minute(self._ports.clock.now_ms())
 
     def _due_ms(self, at: Standing, last: Record | None, begins_ms: int = 0) -> int:
         """By when the next record may be expected: a step takes its time, a retry begins when it is due."""
@@ -142,7 +209,7 @@ class Sweeper:
 
 def _begins_ms(fork: ForkedParent, branches: Sequence[Standing], index: int) -> int | None:
     """Since when the branch could begin; None while others have to end before it."""
-    before = [branches[one] for one in awaited(fork.fork, fork.parent.graph.dag, index)]
+    before = [branches[one] for one in awaited(fork.fork, index)]
     if not all(one.token.ended for one in before):
         return None
     return max([fork.parent.token.last.at_ms if fork.parent.token.last else 0, *map(_last_ms, before)])

@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from typing import Generic, TypeVar
 
 from stepwell.definition.graph import Json
-from stepwell.engine.codec import decode_record, decode_token, encode_token
+from stepwell.engine.codec import decode_record, decode_snapshot, encode_token
 from stepwell.engine.entries import ENTRY_TYPES, Entry, entry_json
 from stepwell.engine.fold import apply, fold
 from stepwell.engine.history import narrate, opening, under_way
@@ -142,7 +142,9 @@ class Teller:
         loaded = await self._store.load(run_id, token_id)
         if loaded.snapshot is None or loaded.snapshot.slot >= slot:
             return _Stand(Token(token_id), 0)
-        token = decode_token(body := await fetch(loaded.snapshot.body, self._blobs))
+        token = decode_snapshot(body := await fetch(loaded.snapshot.body, self._blobs))
+        if token is None:
+            return _Stand(Token(token_id), 0)  # another fold made it
         between = [saved for saved in loaded.records if saved.slot < slot]
         return _Stand(fold(await self._records(between), token), len(body) + sum(len(saved.body) for saved in between))
 

@@ -15,22 +15,22 @@ from functools import partial
 from typing import Any
 
 from stepwell.definition.graph import Json
-from stepwell.engine.codec import decode_record, encode_record
-from stepwell.engine.records import ROOT, UPDATE, Kind, Record, Resumption, Topic
-from stepwell.engine.table import Phase
-from stepwell.engine.token import Token
+from stepwell.engine.actions import Write
+from stepwell.engine.codec import decode_record
+from stepwell.engine.inputs import UpdateAsked, UpdateMade
+from stepwell.engine.records import ROOT, UPDATE, Record, Resumption, Topic
 from stepwell.engine.waits import run_topic
 from stepwell.errors import Conflict, EngineFault, NotFound
 from stepwell.limits import MINUTE_MS
 from stepwell.runtime.admission import check_event_key, check_json, check_name
-from stepwell.runtime.coordinator import Coordinator
-from stepwell.runtime.logbook import Logbook, Standing, fetch, stow
+from stepwell.runtime.logbook import Logbook, Standing, fetch
+from stepwell.runtime.loop.advance import Advance
+from stepwell.runtime.loop.door import Door
 from stepwell.runtime.messages import Update, to_json
-from stepwell.runtime.ports import Consumed, Event, Lane, Ports
+from stepwell.runtime.ports import Event, Lane, Ports
 from stepwell.runtime.worker import Steps
 
 KEPT_MS = 7 * 24 * 60 * MINUTE_MS  # how long an update is tried for, and its answer is there
-_WAITING = frozenset({Phase.SLEEPING, Phase.WAITING_FOR_APPROVAL, Phase.WAITING_FOR_EVENT, Phase.WAITING_FOR_CHILDREN})
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,8 +44,9 @@ class Answered:
 class Updates:
     """Both sides: who asks for an update, and the worker that makes it. Every message may come twice, or late."""
 
-    def __init__(self, ports: Ports, logbook: Logbook, coordinator: Coordinator, steps: Steps) -> None:
-        self._ports, self._logbook, self._coordinator, self._steps = ports, logbook, coordinator, steps
+    def __init__(self, ports: Ports, logbook: Logbook, door: Door, advance: Advance, steps: Steps) -> None:
+        self._ports, self._logbook, self._steps = ports, logbook, steps
+        self._door, self._advance = door, advance
 
     # -- the caller's side
 
@@ -56,7 +57,7 @@ class Updates:
         check_json(given, "input")
         topic, now_ms = topic_of(at.run_id), self._ports.clock.now_ms()
         if await self._ports.store.get_event(topic, update_id) is None:
-            if not at.graph.function:
+            if at.graph.first.durable is None:
                 raise Conflict(f"{at.run.workflow} is a graph, which takes no updates", code="not_a_function",
                                hint="send it an event")  # fmt: skip
             if at.token.ended:
@@ -95,30 +96,24 @@ class Updates:
         if event is None or at is None:
             return
         if at.token.last is not None and at.token.last.by == update.id:
-            await self._coordinator.push(at, update.id)  # mine, from before a crash
+            await self._advance.push(at, update.id)  # mine, from before a crash
             return
         if event.consumed_by or at.token.ended or event.expires_ms <= self._ports.clock.now_ms():
             return
-        if not takes_updates(at.token):
-            await self._put_off(update)
-            return
         came = Resumption(UPDATE, name=event.payload["name"], payload={"input": event.payload["input"]},
                           event_id=event.id)  # fmt: skip
-        last_ms = at.token.last.at_ms if at.token.last else 0
-        asked = Record(at.token.next_slot, Kind.RECEIVED, update.id, max(self._ports.clock.now_ms(), last_ms),
-                       at.token.node, resumption=came)  # fmt: skip
-        made = await self._steps.updated(at, self._logbook, asked, partial(self._write, at, event))
+        asked, made = self._door.decide(at, UpdateAsked(came), update.id), None
+        if isinstance(asked, Write):
+            write = partial(self._write, at, event.topic, update.id)
+            made = await self._steps.updated(at, self._logbook, asked.record, write)
         if made is None:
             await self._put_off(update)
         else:
-            await self._coordinator.push(await self._logbook.save_if_due(made), update.id)
+            await self._advance.push(await self._logbook.save_if_due(made), update.id)
 
-    async def _write(self, at: Standing, event: Event, record: Record) -> bool:
+    async def _write(self, at: Standing, topic: Topic, by: str, record: Record) -> bool:
         """Whether the record has its slot and the event is its own."""
-        body = await stow(encode_record(record), self._ports.blobs)
-        store = self._ports.store
-        done = await store.consume(event.topic, event.id, at.run_id, at.token.id, record.slot, body)
-        return done is Consumed.DONE
+        return (await self._door.put(at, UpdateMade(record, topic), by)).is_new
 
     async def _put_off(self, update: Update) -> None:
         """The message anew, after 1 s, 2 s, … a minute: until it is made, the run ends, or it expires."""
@@ -129,13 +124,6 @@ class Updates:
 def topic_of(run_id: str) -> Topic:
     """Where a run's updates are. Nobody else may send events of this name."""
     return run_topic("stepwell.update", run_id)
-
-
-def takes_updates(token: Token) -> bool:
-    """Whether its function stands at a wait of its own."""
-    parked = token.parked
-    is_own = parked is not None and parked.of_function and not parked.locks and token.resumption is None
-    return is_own and token.phase in _WAITING and token.cleaning is None
 
 
 def _run_ended() -> Conflict:

@@ -13,23 +13,21 @@ from typing import Protocol, TypeAlias
 
 from stepwell.definition.authoring import StepDefaults
 from stepwell.definition.graph import DEFAULT_POOL, Json, Step
-from stepwell.engine.actions import AskFunction, Outcome, Rest, RunStep, Write
-from stepwell.engine.attempts import commit
+from stepwell.engine.actions import AskFunction, Outcome, PickUp, Rest, RunStep, Write
 from stepwell.engine.children import DETACHED
-from stepwell.engine.decide import decide
+from stepwell.engine.decide import is_stale
 from stepwell.engine.effects import picked_up
-from stepwell.engine.functions import refused
+from stepwell.engine.inputs import StepBegins, StepEnded, Woken
 from stepwell.engine.names import state_of
 from stepwell.engine.records import Record
 from stepwell.engine.retry import Policy, resolve_policy
-from stepwell.engine.table import Phase
-from stepwell.engine.token import Token
-from stepwell.engine.transact import Refusal
-from stepwell.engine.writing import began_record, deadline_ms
+from stepwell.engine.writing import deadline_ms
 from stepwell.errors import EngineFault
 from stepwell.limits import FORK_SHARED_MS, HOPS
-from stepwell.runtime.action_log import log_started, log_written
-from stepwell.runtime.logbook import Forks, Logbook, Standing, run_info
+from stepwell.runtime.action_log import log_started
+from stepwell.runtime.logbook import Forks, Logbook, Standing
+from stepwell.runtime.loop.advance import Advance
+from stepwell.runtime.loop.door import Answer, Budget, Door
 from stepwell.runtime.messages import Wake, to_json
 from stepwell.runtime.perform import Performer
 from stepwell.runtime.ports import Lane, Ports
@@ -77,20 +75,6 @@ class Steps(Protocol):
         """
 
 
-class Budget(Protocol):
-    """How long this invocation may still go on."""
-
-    def left_ms(self) -> int | None:
-        """How much time is left for steps; None where nobody counts."""
-
-
-class Unlimited:
-    """A worker that nobody stops: this machine's."""
-
-    def left_ms(self) -> int | None:
-        return None
-
-
 class Worker:
     """Pushes one token as far as it goes."""
 
@@ -98,57 +82,63 @@ class Worker:
         self,
         ports: Ports,
         logbook: Logbook,
+        door: Door,
+        advance: Advance,
         performer: Performer,
         steps: Steps,
-        jitter: Callable[[], float],
         pool: str | None = None,
     ) -> None:
         self._ports, self._logbook, self._performer = ports, logbook, performer
-        self._steps, self._jitter, self._pool = steps, jitter, pool
+        self._door, self._advance = door, advance
+        self._steps, self._pool = steps, pool
 
     async def handle(self, wake: Wake, budget: Budget) -> None:
         """Advances the wake's tokens. Raises PortError when the world did not answer: the wake is to come again."""
         known: Forks = {}
         until_ms = self._ports.clock.now_ms() + FORK_SHARED_MS
-        owns = [replace(wake, token=token, count=1) for token in wake.tokens]  # a token's records name its own wake
-        for number, own in enumerate(owns):
-            token = own.token
+        for number, own in enumerate(wake.each):
             if number and self._ports.clock.now_ms() > until_ms:
                 # Small steps share a message, and longer ones run beside each other.
-                await self._ports.queue.send_all(Lane.WORK, [to_json(left) for left in owns[number:]])
+                await self._ports.queue.send_all(Lane.WORK, [to_json(left) for left in wake.each[number:]])
                 return
-            at = await self._logbook.load(wake.run_id, token, known, fresh=wake.slot < 0)
-            fresh = token == wake.token  # those that come after it have less time than a message of their own had
-            while at is not None and (at.token.id != token or not is_stale(at.token, own)):
-                at, fresh = await self._once(at, own, budget, known, fresh), False
+            at = await self._logbook.load(wake.run_id, own.token, known, fresh=wake.slot < 0)
+            turn = _Turn(own, budget, known, fresh=own.token == wake.token)
+            # those that come after it have less time than a message of their own had
+            while at is not None and (at.token.id != own.token or not is_stale(at.token, own.slot, own.id)):
+                at, turn = await self._once(at, turn), replace(turn, fresh=False)
 
-    async def _once(self, at: Standing, wake: Wake, budget: Budget, known: Forks, fresh: bool) -> Standing | None:
+    async def _once(self, at: Standing, turn: _Turn) -> Standing | None:
         """One record further; None when there is nothing left to do for this wake."""
-        moved = await self._performer.perform(at, wake.id, known)
+        moved = await self._advance.settle(at, turn.by, turn.known, turn.budget)
         if moved is not None:
             return moved
-        at = await self._performer.rollback.prepare(at, wake.id)
-        action = decide(self._logbook.moment(at, wake.id, self._jitter()), at.token)
-        if at.token.branch is None and at.token.phase is Phase.INITIALIZING and not isinstance(action, Rest):
-            at = await self._pick_up(at)
-            action = decide(self._logbook.moment(at, wake.id, self._jitter()), at.token)  # it knows now when it started
-        if isinstance(action, AskFunction):
-            at = await self._steps.asked(at, self._logbook)
-            action = decide(self._logbook.moment(at, wake.id, self._jitter()), at.token)
-        match action:
-            case Rest(until_ms):
-                if until_ms is None:
-                    return None
-                await self._performer.alarms.look_again(Lane.WORK, at.wake(), until_ms, wake)
-                return None
-            case Write(record, ()):
-                return await self._append(at, record)
-            case Write():
-                return await self._transact(at, action, wake, fresh)
-            case RunStep():
-                return await self._attempt(at, action, wake, budget, fresh)
-            case AskFunction():
-                raise EngineFault(f"{at.token.id} asks its function twice", code="no_turn")
+        at = await self._performer.rollback.prepare(at, turn.by)
+        answer = await self._asked(at, turn)
+        match answer.action:
+            case Rest(int(until_ms)):
+                await self._performer.alarms.look_again(Lane.WORK, at.wake(), until_ms, turn.wake)
+            case RunStep() as action:
+                return await self._attempt(answer.at, action, turn)
+            case Write() if answer.is_mine:
+                return await self._logbook.save_if_due(answer.at)
+            case Write():  # with writes to the user's tables, which may be the default pool's alone
+                await self._hand_over(at, DEFAULT_POOL, turn)
+        return None
+
+    async def _asked(self, at: Standing, turn: _Turn) -> Answer:
+        """What comes next, once the run is shown as picked up, and its durable function has been asked."""
+        transacts = self._is_ours(DEFAULT_POOL, turn.wake)
+        while True:
+            given = Woken(at.token.slot)
+            answer = await self._door.put(at, given, turn.by, turn.budget, transacts=transacts)
+            if isinstance(answer.action, PickUp):
+                at = await self._pick_up(answer.at)
+            elif isinstance(answer.action, AskFunction):
+                if at.turn is not None:
+                    raise EngineFault(f"{at.token.id} asks its function twice", code="no_turn")
+                at = await self._steps.asked(answer.at, self._logbook)
+            else:
+                return answer
 
     def _is_ours(self, pool: str, wake: Wake) -> bool:
         """A step of another pool goes to that pool's queue. A pool without one, or two that disagree, must not send
@@ -158,69 +148,49 @@ class Worker:
     async def _pick_up(self, at: Standing) -> Standing:
         """The run is no longer pending: before its first record."""
         now_ms = self._ports.clock.now_ms()
-        if await self._performer.show(at.run_id, picked_up(at.token, now_ms)):
+        if await self._performer.show(at, picked_up(at.token, now_ms)):
             return replace(at, run=replace(at.run, started_ms=now_ms))
-        if at.run.started_ms:  # an earlier delivery did
-            return at
-        header = await self._ports.store.get_run(at.run_id)  # another did just now
-        return at if header is None else replace(at, run=run_info(header))
+        header = await self._ports.store.get_run(at.run_id)  # another did just now, or has ended it
+        started_ms = header.started_ms if header is not None else 0
+        return replace(at, run=replace(at.run, started_ms=started_ms or now_ms))
 
-    async def _append(self, at: Standing, record: Record) -> Standing | None:
-        """The winner of the slot decides: this record, an earlier delivery's of this very wake, or another's."""
-        return await self._after(at, record, await self._logbook.append(at, record))
-
-    async def _after(self, at: Standing, record: Record, winner: Record | None) -> Standing | None:
-        if winner is None:
-            log_written(at, record)
-        elif winner.by != record.by:
-            return None
-        return await self._logbook.save_if_due(at.after(winner or record))
-
-    async def _transact(self, at: Standing, action: Write, wake: Wake, fresh: bool) -> Standing | None:
-        """The record with the user's own writes, or in their place the record that says why not.
-
-            wake     append_with ── refused, nothing written ── append(failure) ── slot taken? by our own: go on with it
-            its twin     └─ the condition holds by now: written ────────┘
-
-        The pool that may write to users' tables is the default one, whose worker has most likely come here.
-        """
-        if not self._is_ours(DEFAULT_POOL, wake):
-            await self._hand_over(at, DEFAULT_POOL, wake.hops + 1 if fresh else 0)
-            return None
-        found = await self._logbook.append_with(at, action.record, action.also)
-        if not isinstance(found, Refusal):
-            return await self._after(at, action.record, found)
-        moment = self._logbook.moment(at, wake.id, self._jitter())
-        return await self._append(at, refused(moment, at.token, action.also, found))
-
-    async def _hand_over(self, at: Standing, pool: str, hops: int = 0) -> None:
+    async def _hand_over(self, at: Standing, pool: str, turn: _Turn) -> None:
+        hops = turn.wake.hops + 1 if turn.fresh else 0
         await self._ports.queue.send(Lane.WORK, to_json(replace(at.wake(hops), pool=pool)))
 
-    async def _attempt(self, at: Standing, action: RunStep, wake: Wake, budget: Budget, fresh: bool) -> Standing | None:
+    async def _attempt(self, at: Standing, action: RunStep, turn: _Turn) -> Standing | None:
         """Runs the step, or hands over when this invocation may end before it does.
 
         A fresh invocation runs it all the same, with the time it has: the next one would have no more.
         """
         policy = self._policy(action)
-        if not self._is_ours(policy.pool, wake):
-            await self._hand_over(at, policy.pool, wake.hops + 1 if fresh else 0)
+        if not self._is_ours(policy.pool, turn.wake):
+            await self._hand_over(at, policy.pool, turn)
             return None
-        left_ms = budget.left_ms()  # now: to know the policy, the user's module may have been imported
+        left_ms = turn.budget.left_ms()  # now: to know the policy, the user's module may have been imported
         if left_ms is not None and left_ms < policy.timeout_ms:
-            if not fresh:
-                await self._hand_over(at, policy.pool)
+            if not turn.fresh:
+                await self._hand_over(at, policy.pool, turn)
                 return None
             policy = replace(policy, timeout_ms=max(left_ms, 1))
+        if policy.stuck is not None:
+            return await self._ended(at, action, Outcome(failure=policy.stuck, is_stuck=True), policy, turn)
         if policy.at_most_once and action.undo is None:  # a compensation is idempotent: it may run again
-            began = began_record(self._logbook.moment(at, wake.id), at.token, action, policy.timeout_ms)
-            winner = await self._logbook.append(at, began)
-            if winner is not None:  # an earlier delivery began it: what came of it is for the next look to say
-                return at.after(winner) if winner.by == wake.id else None
-            at = replace(at.after(began), turn=at.turn)  # the step is still what its function asked for
+            begins = StepBegins(action, policy.timeout_ms, at.token.slot)
+            answer = await self._door.put(at, begins, turn.by, turn.budget)
+            if not answer.is_new:  # an earlier delivery began it: what came of it is for the next look to say
+                return answer.at if answer.is_mine else None
+            at = replace(answer.at, turn=at.turn)  # the step is still what its function asked for
         log_started(at, action)
         outcome = replace(await self._outcome(at, action, policy), started_ms=action.at_ms)
-        moment = self._logbook.moment(at, wake.id, self._jitter())
-        return await self._append(at, commit(moment, at.token, action, outcome, policy))
+        return await self._ended(at, action, outcome, policy, turn)
+
+    async def _ended(
+        self, at: Standing, action: RunStep, outcome: Outcome, policy: Policy, turn: _Turn
+    ) -> Standing | None:
+        ended = StepEnded(action, outcome, policy, at.token.slot)
+        answer = await self._door.put(at, ended, turn.by, turn.budget)
+        return await self._logbook.save_if_due(answer.at) if answer.is_mine else None
 
     def _policy(self, action: RunStep) -> Policy:
         if not action.step.run.startswith(DETACHED):
@@ -252,6 +222,15 @@ class Worker:
         )
 
 
-def is_stale(token: Token, wake: Wake) -> bool:
-    """A wake is good at the slot it was sent for, or at a record written under it; else somebody else pushes."""
-    return token.slot != wake.slot and (token.last is None or token.last.by != wake.id)
+@dataclass(frozen=True, slots=True)
+class _Turn:
+    """What a worker works under. `fresh`: its invocation has only begun."""
+
+    wake: Wake
+    budget: Budget
+    known: Forks
+    fresh: bool
+
+    @property
+    def by(self) -> str:
+        return self.wake.id

@@ -32,14 +32,15 @@ from stepwell.local.ticker import Ticker
 from stepwell.local.user_items import LocalTable
 from stepwell.runtime.assembly import assemble
 from stepwell.runtime.catalog import Catalog
+from stepwell.runtime.deploys import tell_deployed
 from stepwell.runtime.dispatch import dispatch
 from stepwell.runtime.driving import run_now
 from stepwell.runtime.exporting import read_export
 from stepwell.runtime.folder import load_folder
 from stepwell.runtime.links import Links
+from stepwell.runtime.loop.door import Unlimited
 from stepwell.runtime.ports import Lane, Ports, RunQuery
 from stepwell.runtime.service import Start
-from stepwell.runtime.worker import Unlimited
 from stepwell.testing.mocks import Mock, MockedSteps
 from stepwell.testing.replays import assert_all_replay
 from stepwell.testing.webhooks import Webhooks
@@ -243,6 +244,7 @@ class Stepwell:
         self.settle()
         self._steps.reload()
         self._sources = self._load()
+        run_now(tell_deployed(self._parts.ports, f"reload{next(self._numbers)}"))
 
     def close(self) -> None:
         """Releases waiting durable functions, so that their `finally` blocks run now."""

@@ -13,12 +13,12 @@ from stepwell.api.requests import REASON_CHARACTERS, CallbackFailBody, LinksBody
 from stepwell.api.states import waiting_tokens
 from stepwell.api.waiting import Shown, links_of, may_have_all
 from stepwell.definition.graph import Json
+from stepwell.engine.approvals import asked, open_approval
 from stepwell.engine.names import iso
-from stepwell.engine.parts import has_answered
 from stepwell.engine.records import Resumption
+from stepwell.engine.waits.approval import has_answered
 from stepwell.errors import Conflict, InvalidInput, NotFound, UserError
 from stepwell.limits import BODY_BYTES, KEY_CHARACTERS
-from stepwell.runtime.approvals import asked, open_approval
 from stepwell.runtime.links import ApprovalLink, CallbackLink, Links
 from stepwell.runtime.logbook import Standing
 

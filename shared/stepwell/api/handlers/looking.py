@@ -11,7 +11,9 @@ from stepwell.api.requests import NoQuery
 from stepwell.api.stats import stats_view
 from stepwell.errors import PortError
 from stepwell.limits import PAGE_ITEMS_MAX
-from stepwell.runtime.ports import RunQuery
+from stepwell.runtime.ports import Ports, RunQuery
+
+_PROBE = "health"  # the kind and the name of the note that tests whether the store accepts writes
 
 
 async def list_workflows(call: Call) -> Answer:
@@ -34,13 +36,23 @@ async def get_stats(call: Call) -> Answer:
 
 
 async def get_health(call: Call) -> Answer:
-    """Answers whether the store responds, without reading stored data."""
+    """Answers whether the store responds and accepts writes."""
     call.asked(NoQuery)
     try:
-        await call.parts.ports.store.get_definition("health")
+        await call.parts.ports.store.get_definition(_PROBE)
+        await _probe(call.parts.ports)
     except PortError as error:
         return Answer(503, _health("unavailable", error.message), headers={"Retry-After": "1"})
     return Answer(200, _health("ok", "reached"))
+
+
+async def _probe(ports: Ports) -> None:
+    """Writes a note and reads it back. Raises PortError."""
+    store = ports.store
+    before = await store.get_note(_PROBE, _PROBE)
+    await store.put_note(_PROBE, _PROBE, str(ports.clock.now_ms()), before)  # False: another call's write was first
+    if await store.get_note(_PROBE, _PROBE) is None:
+        raise PortError("the store took a write that cannot be read back")
 
 
 def _health(status: str, store: str) -> dict[str, object]:
@@ -71,7 +83,7 @@ LOOKING_ROUTES = (
         "/health",
         get_health,
         "Check whether the API works",
-        {200: "it works", 503: "a dependency does not answer"},
+        {200: "it works", 503: "a dependency does not answer, or accepts no writes"},
         "HealthView",
     ),
 )

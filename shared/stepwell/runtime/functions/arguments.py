@@ -14,8 +14,9 @@ from stepwell.definition.event_names import OWN_PREFIX
 from stepwell.definition.expressions import compile_expression
 from stepwell.definition.graph import Json
 from stepwell.definition.text import NAME, NAME_HINT
+from stepwell.definition.wait_schemas import SCHEMAS
 from stepwell.errors import ExpressionError, InvalidInput
-from stepwell.limits import CHILDREN, FORK_WIDTH, NAME_CHARACTERS, WAIT_ARMS, WAIT_TIMEOUTS_MS
+from stepwell.limits import CHILDREN, FORK_WIDTH, NAME_CHARACTERS, WAIT_ARMS
 from stepwell.runtime.functions.operations import Operation, input_of, reader_of, result_reader, stored
 
 
@@ -48,9 +49,9 @@ def reference(function: Callable[..., Any]) -> str:
 
 def limit_ms_of(kind: str, given: Duration | timedelta | None) -> int | None:
     """Raises InvalidInput for a timeout over the maximum, DefinitionError for what is no duration."""
-    default_ms, most_ms = WAIT_TIMEOUTS_MS[kind]
+    most_ms = SCHEMAS[kind].longest_ms
     if given is None:
-        return default_ms
+        return SCHEMAS[kind].timeout_ms
     limit_ms = parse_duration(given.total_seconds() if isinstance(given, timedelta) else given)
     if limit_ms > most_ms:
         raise InvalidInput(f"{show_duration(limit_ms)} is over the maximum of {kind}: {show_duration(most_ms)}",

@@ -11,7 +11,7 @@ from stepwell.definition.graph import Json
 from stepwell.engine.codec import failure_to_json
 from stepwell.engine.records import Failure, Record, Resumption
 from stepwell.engine.session import foreign_await
-from stepwell.errors import EngineFault, UserError
+from stepwell.errors import EngineFault, NewerFormat, UserError
 from stepwell.limits import SESSION_SECONDS
 from stepwell.runtime.functions.failures import OperationFailed
 from stepwell.runtime.functions.operations import stored
@@ -67,7 +67,7 @@ def _answered(asked: Record, came: Resumption, **told: Json) -> Record:
 
 def given_up(at: Standing, asked: Record, error: BaseException | None) -> Record:
     """A handler that came to no end: what it had done is forgotten with its session."""
-    if asked.resumption is None or isinstance(error, EngineFault):
+    if asked.resumption is None or isinstance(error, EngineFault | NewerFormat):
         raise error or EngineFault("an update without its parts", code="broken_record")
     failure = told(at, error or RuntimeError("the handler came to no end"))
     return _answered(asked, asked.resumption, error=failure_to_json(failure), refused=True)

@@ -15,6 +15,8 @@ from pydantic import PydanticUserError, TypeAdapter, ValidationError
 from stepwell.definition.child_names import child_names
 from stepwell.definition.graph import Call, Json, Wait
 from stepwell.engine.turns import Asked
+from stepwell.engine.waits.kind import kind_named
+from stepwell.engine.waits.several import ALL, ANY
 from stepwell.errors import InvalidInput
 from stepwell.limits import FORK_CHUNK
 from stepwell.runtime.steps.binding import CONTEXT, copy_of, to_json
@@ -40,7 +42,7 @@ class Operation(Generic[T]):
 
     @property
     def is_timer(self) -> bool:
-        return self.asked.kind == "sleep"
+        return self.asked.wait is not None and kind_named(self.asked.wait.kind).is_timed
 
 
 class Nothing(Operation[list[Any]]):
@@ -89,7 +91,7 @@ def together(awaited: Sequence[Awaitable[Any]], *, name: str = "all", max_concur
         if all(one.asked.call is not None and len(one.asked.call.children) == 1 for one in operations):
             return _children(operations)
         if all(one.asked.wait is not None and not one.asked.wait.arms and not one.is_timer for one in operations):
-            return _waits("all", operations)
+            return _all_waits(operations)
     is_apart = len(awaited) <= FORK_CHUNK
     asked = Asked("all", name, branches=awaited, max_concurrency=max_concurrency, is_apart=is_apart)
 
@@ -103,7 +105,7 @@ def race(awaited: Sequence[Awaitable[Any]]) -> Operation[First]:
     """The first of them to end: one wait where they are all waits, else branches of which the losers are cancelled."""
     operations = [one for one in awaited if isinstance(one, Operation)]
     if len(operations) == len(awaited) and all(one.asked.wait and not one.asked.wait.arms for one in operations):
-        return _waits("any", operations)
+        return _first_wait(operations)
     asked = Asked("first", "first", branches=awaited, is_apart=True)
 
     def read(values: Json) -> First:
@@ -120,30 +122,40 @@ def with_name(made: Operation[T], name: str) -> Operation[T]:
     return made
 
 
-def _waits(kind: str, operations: Sequence[Operation[Any]]) -> Operation[Any]:
-    """Several waits in one slot."""
+def _all_waits(operations: Sequence[Operation[Any]]) -> Operation[list[Any]]:
+    """All of several waits, in one slot."""
     if len(operations) == 1:
         (one,) = operations
-        return Operation(
-            one.asked, lambda came: [one.read(came)] if kind == "all" else _first([one], 0, one.read(came))
-        )
-    has_timer = kind == "any" and any(one.is_timer for one in operations)
+        return Operation(one.asked, lambda came: [one.read(came)])
+
+    def read(values: Json) -> list[Any]:
+        return [one.read(part) for one, part in zip(operations, values, strict=True)]
+
+    return Operation(_in_one_slot(ALL.name, "all", operations), read)
+
+
+def _first_wait(operations: Sequence[Operation[Any]]) -> Operation[First]:
+    """The first of several waits, in one slot. Beside a timer, a wait has no time limit but the function's own word."""
+    if len(operations) == 1:
+        (one,) = operations
+        return Operation(one.asked, lambda came: _first([one], 0, one.read(came)))
+
+    def read(value: Json) -> First:
+        index, came = value
+        return _first(operations, index, operations[index].read(came))
+
+    has_timer = any(one.is_timer for one in operations)
+    return Operation(_in_one_slot(ANY.name, "first", operations, has_timer=has_timer), read)
+
+
+def _in_one_slot(kind: str, name: str, operations: Sequence[Operation[Any]], *, has_timer: bool = False) -> Asked:
     arms = tuple(
         replace(one.asked.wait, timeout_ms=None) if has_timer and one.is_default_limit else one.asked.wait
         for one in operations
         if one.asked.wait is not None
     )
     callbacks = tuple(callback for one in operations for callback in one.asked.callbacks)
-    name = "first" if kind == "any" else "all"
-    asked = Asked(kind, name, wait=Wait(kind, arms=arms), callbacks=callbacks)
-
-    def read(value: Json) -> Any:
-        if kind == "all":
-            return [one.read(part) for one, part in zip(operations, value, strict=True)]
-        index, came = value
-        return _first(operations, index, operations[index].read(came))
-
-    return Operation(asked, read)
+    return Asked(kind, name, wait=Wait(kind, arms=arms), callbacks=callbacks)
 
 
 def _children(operations: Sequence[Operation[Any]]) -> Operation[list[Any]]:

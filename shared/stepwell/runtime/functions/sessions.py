@@ -23,7 +23,7 @@ from stepwell.engine.forks import parent_of
 from stepwell.engine.records import Failure, Record
 from stepwell.engine.session import Body
 from stepwell.engine.turns import Asked, Failed, Result, Stuck, Suspended, Turn
-from stepwell.errors import Conflict, EngineFault, UserError
+from stepwell.errors import Conflict, EngineFault, NewerFormat, UserError
 from stepwell.limits import SESSION_SECONDS, SESSIONS_KEPT
 from stepwell.runtime.functions.context import Context, Url
 from stepwell.runtime.functions.failures import raised
@@ -236,8 +236,11 @@ class Sessions:
     def _begin(
         self, at: Standing, given: Json, state: Mapping[str, Json], since_ms: int, records: list[Record]
     ) -> tuple[FunctionSession, Turn]:
-        function = self._registry.function(at.graph.function)
-        _check(at, function)
+        durable = at.graph.first.durable
+        if durable is None:
+            raise EngineFault(f"{at.graph.name} is no durable function", code="broken_session")
+        function = self._registry.function(durable.path)
+        _check(at, function, durable.path)
         context = Context(at.run_id, at.run.workflow, self._url)
         body: Any = function(**binding_of(function).bind(given, context, at.graph.start))
         session = self._session(at, body, at.token.began_slot, since_ms, dict(state))
@@ -346,11 +349,11 @@ def _can_go_on(session: FunctionSession, at: Standing) -> bool:
     return at.token.began_slot <= session.slot <= at.token.slot and session.asked is not None
 
 
-def _check(at: Standing, function: Callable[..., object]) -> None:
+def _check(at: Standing, function: Callable[..., object], path: str) -> None:
     """Raises UnknownStepError for a function that is not the run's."""
     name = getattr(function, WORKFLOW_MARK, None)
     if name != at.run.workflow:
-        message = f"{at.graph.function} is not the workflow {at.run.workflow} any more"
+        message = f"{path} is not the workflow {at.run.workflow} any more"
         raise UnknownStepError(message, code="version_gone",
                                hint="keep it, with its version, while runs of it are under way")  # fmt: skip
 
@@ -362,7 +365,7 @@ def _of_error(at: Standing, error: BaseException | None) -> Result:
     if isinstance(error, AttemptTimeoutError):
         message = f"{at.graph.start} came to no operation within {SESSION_SECONDS} s; what takes long belongs in a step"
         return Stuck(Failure("function_stuck", "timeout", message))
-    if isinstance(error, EngineFault):
+    if isinstance(error, EngineFault | NewerFormat):
         raise error
     return Stuck(told(at, error or RuntimeError("the function came to no end")))
 

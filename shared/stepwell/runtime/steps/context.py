@@ -10,10 +10,10 @@ from typing import Any
 
 from stepwell.definition.durations import parse_duration
 from stepwell.definition.graph import Json
+from stepwell.definition.wait_schemas import SCHEMAS
 from stepwell.errors import UserError
-from stepwell.limits import WAIT_TIMEOUTS_MS
 
-_LONGEST_MS = WAIT_TIMEOUTS_MS["callback"][1]
+_LONGEST_MS = SCHEMAS["callback"].longest_ms
 _logger = logging.getLogger("stepwell.step")
 
 

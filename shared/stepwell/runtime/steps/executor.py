@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Coroutine
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -22,8 +23,8 @@ from stepwell.runtime.ports import Clock
 from stepwell.runtime.steps.binding import BadOutputError, binding_of, copy_of, to_json
 from stepwell.runtime.steps.calls import Calls, is_call
 from stepwell.runtime.steps.context import StepContext
-from stepwell.runtime.steps.failures import CallError, failure_of
-from stepwell.runtime.steps.registry import Registry
+from stepwell.runtime.steps.failures import CallError, NotLoadedError, failure_of, not_loaded
+from stepwell.runtime.steps.registry import Registry, UnknownStepError
 from stepwell.runtime.steps.threads import AttemptTimeoutError, StepInterrupted, StepThreads
 from stepwell.runtime.worker import StepCall, WriteRecord
 
@@ -51,14 +52,17 @@ class FunctionSteps:
         self._sessions_kept = sessions
 
     def policy(self, step: Step) -> Policy:
-        """A function that cannot be found or imported has no defaults; running it says what is wrong."""
+        """A function that cannot be found or imported has no defaults: `stuck` says what is wrong."""
         if is_call(step.run):
             return resolve_policy(step, StepDefaults())
         if self._registry.knows(step.run):
             return resolve_policy(step, self._registry.defaults(step.run))
         # its module is imported now: users' code, under a limit of its own
-        found, _ = self._threads.run(partial(self._registry.defaults, step.run), STEP_TIMEOUT_MS / 1000)
-        return resolve_policy(step, found if isinstance(found, StepDefaults) else StepDefaults())
+        found, error = self._threads.run(partial(self._registry.defaults, step.run), STEP_TIMEOUT_MS / 1000)
+        if isinstance(found, StepDefaults):
+            return resolve_policy(step, found)
+        failure = not_loaded(step.run, error or UnknownStepError(f"{step.run} is no step"))
+        return replace(resolve_policy(step, StepDefaults()), stuck=failure)
 
     async def run(self, call: StepCall) -> Outcome:
         if is_call(call.run):
@@ -66,7 +70,7 @@ class FunctionSteps:
         return self.run_function(call, partial(self._registry.function, call.run))
 
     def run_function(self, call: StepCall, find: Callable[[], Callable[..., object]]) -> Outcome:
-        """One attempt of the function that `find` finds; a failure in finding it is the step's failure."""
+        """One attempt of the function that `find` finds; where it finds none, the outcome is stuck."""
         callback = step_callback(call.run_id, call.token, call.key)
         url = partial(self._callback_url, self._links, callback) if self._links and callback else None
         return self._attempted(call, lambda over: _call(find, call, over, url))
@@ -85,6 +89,8 @@ class FunctionSteps:
         over.set()
         if isinstance(made, Outcome):
             return made
+        if isinstance(error, NotLoadedError):
+            return Outcome(failure=not_loaded(call.run, error.why), started_ms=started_ms, is_stuck=True)
         failure = _failed(error or BadOutputError("the step came to no end"), call)
         return Outcome(failure=failure, started_ms=started_ms)
 
@@ -150,7 +156,7 @@ async def _awaited(made: Coroutine[object, object, object], call: StepCall, star
 def _call(
     find: Callable[[], Callable[..., object]], call: StepCall, over: _Over, url: Callable[[int], str] | None
 ) -> object:
-    function = find()
+    function = _found(find)
     binding = binding_of(function)
     context = StepContext(
         run_id=call.run_id,
@@ -168,6 +174,16 @@ def _call(
     return function(**binding.bind(call.input, context, call.node))
 
 
+def _found(find: Callable[[], Callable[..., object]]) -> Callable[..., object]:
+    """Raises NotLoadedError for whatever the import of the user's module raises."""
+    try:
+        return find()
+    except StepInterrupted:
+        raise
+    except BaseException as error:
+        raise NotLoadedError(error) from error
+
+
 def _outcome(made: object, call: StepCall, started_ms: int) -> Outcome:
     if not isinstance(made, Directive):
         return Outcome(value=to_json(made), started_ms=started_ms)
@@ -179,7 +195,7 @@ def _outcome(made: object, call: StepCall, started_ms: int) -> Outcome:
 
 def _pause(made: Directive) -> Pause:
     data = to_json(made.data)
-    if made.kind == "approval" and made.type:
+    if made.type:
         data = {**data, "type": made.type} if isinstance(data, dict) else {"type": made.type, "data": data}
     return Pause(made.kind, made.name or "", made.key or "", data, made.timeout_ms, to_json(made.result), made.then)
 

@@ -75,14 +75,22 @@ class Registry:
     def _named(self, name: str) -> Function:
         """A bare name is one given by @step(name=…), or the function's own, anywhere in the folder."""
         known: list[str] = []
+        broken: list[Exception] = []
         for path in sorted(self._folder.glob("*.py")):
             if path.stem.startswith(("test_", "conftest")):
                 continue
-            for function in _steps_of(self._module(path.stem, name)):
+            try:
+                module = self._module(path.stem, name)
+            except Exception as error:  # the step may be in another module
+                broken.append(error)
+                continue
+            for function in _steps_of(module):
                 own = defaults_of(function).name or function.__name__
                 if own == name:
                     return function
                 known.append(own)
+        if broken:
+            raise broken[0]
         hint = f"the folder has {', '.join(sorted(known)) or 'no function marked with @step'}"
         raise UnknownStepError(f"no step is named {name!r}", hint=hint)
 

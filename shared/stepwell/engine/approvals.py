@@ -1,0 +1,64 @@
+"""Approvals: who may answer one, what an answer counts for, and how an approver hands it on.
+
+WAITING ── RECEIVED (ana: yes) ── RECEIVED (leo: delegated to bea) ── RESUMED (bea: yes) ──▶
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from stepwell.engine.actions import Drop, Refuse
+from stepwell.engine.parts import as_part, open_arm
+from stepwell.engine.records import Resumption
+from stepwell.engine.token import Token
+from stepwell.engine.waits.approval import APPROVAL, answer_of, approvers, delegations, has_answered
+from stepwell.limits import DELEGATIONS
+
+
+def open_approval(token: Token) -> int | None:
+    """The arm of the first approval that is still to be given; None where the token waits for nobody."""
+    return open_arm(token, APPROVAL.name)
+
+
+def asked(token: Token, arm: int) -> tuple[str, ...]:
+    """The named approvers who have not answered yet. Empty where anybody may answer."""
+    names = approvers(token.parked.arms[arm], token.received) if token.parked else ()
+    return tuple(name for name in names if not has_answered(token, name))
+
+
+def not_waiting(token: Token, what: str = "an approval") -> Refuse:
+    """The refusal of an answer to a token that does not wait for it."""
+    return Refuse(f"the run does not wait for {what}; it is {token.phase}", "not_waiting")
+
+
+def vote(token: Token, came: Resumption, slot: int | None) -> Resumption | Drop | Refuse:
+    """The answer as a part of what the wait is for. To say the same again is no second answer."""
+    arm = open_approval(token)
+    if arm is None or slot not in {None, token.waiting_slot}:
+        return not_waiting(token)
+    before = answer_of(token, came.by)
+    if before is not None:
+        same = before.kind == came.kind
+        return Drop() if same else Refuse(f"{came.by} has answered already: {before.kind}", "already_answered")
+    found = as_part(token, replace(came, arm=arm))
+    return found or _not_asked(token, arm, came.by, "say who answers: `by`")
+
+
+def delegation(token: Token, by: str, to: str) -> Resumption | Drop | Refuse:
+    """`by` hands the approval on to `to`."""
+    arm = open_approval(token)
+    if arm is None or token.parked is None:
+        return not_waiting(token)
+    if by not in asked(token, arm):
+        return _not_asked(token, arm, by, "anybody may give this approval")
+    if to in approvers(token.parked.arms[arm], token.received) or has_answered(token, to):
+        return Refuse(f"{to} is asked for this approval already", "already_an_approver", "hand it on to somebody else")
+    if delegations(token.received) >= DELEGATIONS:
+        return Refuse(f"this approval was handed on {DELEGATIONS} times", "too_many_delegations")
+    return Resumption("delegated", arm, payload={"to": to}, by=by)
+
+
+def _not_asked(token: Token, arm: int, by: str, otherwise: str) -> Refuse:
+    names = ", ".join(asked(token, arm))
+    hint = f"`by` names one of {names}" if names else otherwise
+    return Refuse(f"{by or 'nobody'} is not asked for this approval", "not_an_approver", hint)

@@ -1,0 +1,41 @@
+"""The numbers of stored data: the format in which this code writes, and the fold that makes its snapshots.
+
+Old and new workers run side by side during a deploy, and a deploy may be rolled back. So a reader takes its own format
+and the one before. It leaves a newer one to a newer reader, as it is.
+"""
+
+from __future__ import annotations
+
+from stepwell.errors import EngineFault, NewerFormat
+
+FORMAT = 2  # of records, snapshots, messages and events; data without a number is format 1
+FOLD = 2  # of the fold: a snapshot of another one is ignored, and the log is folded anew
+EVALUATOR = 1  # of expressions: what a fork or a rollback evaluates again, it evaluates as its record says
+KEY = "v"  # of the number in stored JSON
+OLDEST = 1  # the number of data that carries none
+
+BROKEN = (AttributeError, LookupError, RecursionError, TypeError, ValueError)  # what reading broken data raises
+
+
+def check_format(number: object, what: str) -> None:
+    """Raises NewerFormat for data of newer code, EngineFault for data that is too old or has no valid number."""
+    if not isinstance(number, int):
+        raise EngineFault(f"{what}: format {number!r:.40}, which is no number", code=f"broken_{what}")
+    if number > FORMAT:
+        raise NewerFormat(f"{what}: format {number}; this version reads up to {FORMAT}",
+                          hint="a newer version of Stepwell wrote it: deploy that version again")  # fmt: skip
+    if number < FORMAT - 1:
+        raise EngineFault(f"{what}: format {number}; this version reads {FORMAT - 1} and {FORMAT}",
+                          code="format_too_old", hint="deploy a version in between first")  # fmt: skip
+
+
+def check_evaluator(number: int) -> None:
+    """Raises NewerFormat where only newer code evaluates as this record asks."""
+    if number > EVALUATOR:
+        raise NewerFormat(f"a record asks for evaluator {number}; this version has {EVALUATOR}",
+                          hint="a newer version of Stepwell wrote it: deploy that version again")  # fmt: skip
+
+
+def unreadable(what: str, error: Exception) -> EngineFault:
+    """The error for data that cannot be read. Its content is left out: it may be secret."""
+    return EngineFault(f"{what}: it cannot be read ({type(error).__name__})", code=f"broken_{what}")

@@ -1,0 +1,243 @@
+"""Inputs: everything that can move a token. Data alone; `decide` says what each of them does in each phase.
+
+Each class names the column of the reception table (engine/table.py) that it is looked up in.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import ClassVar, TypeAlias
+
+from stepwell.engine.actions import Outcome, RunStep
+from stepwell.engine.join import Arrival
+from stepwell.engine.records import Failure, Record, Resumption, Topic
+from stepwell.engine.retry import Policy
+from stepwell.engine.table import Message
+from stepwell.engine.transact import Refusal, TableWrite
+
+# -- from the worker that pushes the token
+
+
+@dataclass(frozen=True, slots=True)
+class Woken:
+    """The record in `slot` wants pushing on. None: nobody works on it yet; what would come next?"""
+
+    message: ClassVar = Message.WAKE
+    slot: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class StepBegins:
+    """An at_most_once step is about to run, for `timeout_ms` at most."""
+
+    message: ClassVar = Message.STEP
+    action: RunStep
+    timeout_ms: int
+    slot: int  # of the last record when the step was decided
+
+
+@dataclass(frozen=True, slots=True)
+class StepEnded:
+    """An attempt of a step has ended."""
+
+    message: ClassVar = Message.STEP
+    action: RunStep
+    outcome: Outcome
+    policy: Policy | None
+    slot: int  # of the last record when the step began
+
+
+@dataclass(frozen=True, slots=True)
+class WritesRefused:
+    """The transaction with the user's own writes was refused, and nothing of it was written."""
+
+    message: ClassVar = Message.STEP
+    writes: Sequence[TableWrite]
+    refusal: Refusal
+    slot: int
+
+
+@dataclass(frozen=True, slots=True)
+class WorkerLost:
+    """Every worker that was woken for the record in `slot` died."""
+
+    message: ClassVar = Message.LOST
+    slot: int
+
+
+# -- for a wait
+
+
+@dataclass(frozen=True, slots=True)
+class TimerFired:
+    """The timer of the wait in `slot` fired. `has_looked`: the mailbox holds no event that ends the wait."""
+
+    message: ClassVar = Message.TIMER
+    slot: int
+    has_looked: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class EventOffered:
+    """An event for arm `arm` of the wait in `slot`."""
+
+    message: ClassVar = Message.EVENT
+    slot: int
+    arm: int
+    topic: Topic
+    event_id: str
+    payload: object
+    at_ms: int
+    is_consumed: bool  # by whoever takes it; else it stays for others
+
+
+@dataclass(frozen=True, slots=True)
+class Approved:
+    """Somebody said yes to an approval; `slot`: to that of the wait in this slot alone."""
+
+    message: ClassVar = Message.APPROVE
+    came: Resumption
+    slot: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Rejected:
+    """Somebody said no to an approval."""
+
+    message: ClassVar = Message.REJECT
+    came: Resumption
+    slot: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Delegated:
+    """`by`, who is asked for an approval, has `to` asked instead."""
+
+    message: ClassVar = Message.DELEGATE
+    by: str
+    to: str
+
+
+@dataclass(frozen=True, slots=True)
+class HeartBeat:
+    """The system that works on a callback of the wait in `slot` is alive."""
+
+    message: ClassVar = Message.HEARTBEAT
+    slot: int
+    came: Resumption
+
+
+@dataclass(frozen=True, slots=True)
+class ChildrenEnded:
+    """The child runs of the wait in `slot` have ended, or one could not be started, or failed."""
+
+    message: ClassVar = Message.CHILD
+    slot: int
+    came: Resumption
+    since_ms: int = 0  # no record of it is older
+
+
+@dataclass(frozen=True, slots=True)
+class LocksAnswered:
+    """The locks that the wait in `slot` asked for are the token's, or never will be."""
+
+    message: ClassVar = Message.LOCKS
+    slot: int
+    names: tuple[str, ...]
+    came: Resumption
+
+
+@dataclass(frozen=True, slots=True)
+class UpdateAsked:
+    """A caller asks a durable function for an update."""
+
+    message: ClassVar = Message.UPDATE
+    came: Resumption
+
+
+@dataclass(frozen=True, slots=True)
+class UpdateMade:
+    """The durable function's handler did what a caller asked; `record` says what."""
+
+    message: ClassVar = Message.UPDATE
+    record: Record
+    topic: Topic
+
+
+@dataclass(frozen=True, slots=True)
+class JoinCompleted:
+    """The branches of the fork in `slot` have come together."""
+
+    message: ClassVar = Message.JOIN
+    slot: int
+    branches: Sequence[Arrival]
+
+
+# -- for the run
+
+
+@dataclass(frozen=True, slots=True)
+class Started:
+    """Somebody starts a run that was only created."""
+
+    message: ClassVar = Message.START
+    who: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Cancelled:
+    """Somebody cancels the run."""
+
+    message: ClassVar = Message.CANCEL
+    reason: str = ""
+    who: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Terminated:
+    """Somebody, or a limit, ends the run now, without compensation."""
+
+    message: ClassVar = Message.TERMINATE
+    error: Failure
+    reason: str = ""
+    who: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class DeadlinePassed:
+    """The run's own time is up, as its timer says."""
+
+    message: ClassVar = Message.DEADLINE
+
+
+@dataclass(frozen=True, slots=True)
+class Closed:
+    """Nobody waits for this branch any more."""
+
+    message: ClassVar = Message.CLOSE
+
+
+Input: TypeAlias = (
+    Woken
+    | StepBegins
+    | StepEnded
+    | WritesRefused
+    | WorkerLost
+    | TimerFired
+    | EventOffered
+    | Approved
+    | Rejected
+    | Delegated
+    | HeartBeat
+    | ChildrenEnded
+    | LocksAnswered
+    | UpdateAsked
+    | UpdateMade
+    | JoinCompleted
+    | Started
+    | Cancelled
+    | Terminated
+    | DeadlinePassed
+    | Closed
+)

@@ -1,0 +1,88 @@
+"""Forks whose branches need others: each branch begins when all that it needs have ended.
+
+a ──▶ b ──▶ d        a ends: {a}        → b and c are ready
+└───▶ c ────┘        c ends: {a, c}     → none
+                     b ends: {a, b, c}  → d is ready: only the last of those that it needs sees them all
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import replace
+from graphlib import TopologicalSorter
+
+from stepwell.definition.graph import Json
+from stepwell.engine.forks import next_in_line
+from stepwell.engine.records import Fork
+from stepwell.engine.token import Branch, StepView, Token
+from stepwell.errors import EngineFault
+
+
+def ready(fork: Fork, ended: Iterable[int], last: int) -> list[int]:
+    """The branches that can begin because this one has ended: the last that they need, or before them in line."""
+    if not fork.needs:
+        return next_in_line(fork, last)
+    done = set(ended)
+    return [index for index, needs in enumerate(fork.needs) if last in needs and done.issuperset(needs)]
+
+
+def ancestors(fork: Fork, index: int) -> list[int]:
+    """All branches that have ended when this one begins, in their order."""
+    found: set[int] = set()
+    left = list(fork.needs[index])
+    while left:
+        one = left.pop()
+        if one not in found:
+            found.add(one)
+            left.extend(fork.needs[one])
+    return sorted(found)
+
+
+def causal_order(fork: Fork) -> Iterable[int]:
+    """The branches in an order in which none comes before one that it needs."""
+    return TopologicalSorter(dict(enumerate(fork.needs))).static_order() if fork.needs else range(fork.width)
+
+
+def may_begin(branch: Branch) -> bool:
+    """Whether all that this branch needs have ended; it knows only of those that have."""
+    return all(name in branch.steps for name in branch.needs)
+
+
+def is_passed_over(branch: Branch) -> bool:
+    """Whether all that this branch needs were skipped."""
+    return bool(branch.needs) and all(branch.steps[name].status == "skipped" for name in branch.needs)
+
+
+def knowing(branch: Branch, ended: Iterable[Token]) -> Branch:
+    """The branch with what those before it brought: their results, and what they have written into the state."""
+    found = list(ended)
+    steps = {_name(one): view_of(one) for one in found}
+    since_ms = max([branch.started_ms, *(one.last.at_ms for one in found if one.last)])
+    return replace(
+        branch, steps={**branch.steps, **steps}, state={**branch.state, **written(found)}, started_ms=since_ms
+    )
+
+
+def view_of(ended: Token) -> StepView:
+    """What became of a member; one without code of its own leaves no trace but its end."""
+    at_ms = ended.last.at_ms if ended.last else 0
+    return ended.steps.get(_name(ended)) or StepView("completed", started_ms=at_ms, ended_ms=at_ms)
+
+
+def outputs(ended: Iterable[Token]) -> dict[str, Json]:
+    """What the members brought, by name; null for one that was skipped."""
+    return {_name(one): view_of(one).output for one in ended}
+
+
+def written(ended: Iterable[Token]) -> dict[str, Json]:
+    """What the members wrote into the state, the later in the definition over the earlier; null for one skipped."""
+    found: dict[str, Json] = {}
+    for one in ended:
+        found |= {_name(one): None} if view_of(one).status == "skipped" else one.scope
+    return found
+
+
+def _name(branch: Token) -> str:
+    if branch.branch is None:
+        raise EngineFault(f"{branch.id} is no branch", code="broken_log")
+    return branch.branch.start

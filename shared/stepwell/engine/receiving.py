@@ -1,0 +1,155 @@
+"""Receiving: what reaches a waiting token, and the record that it makes of it."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TypeAlias
+
+from stepwell.engine import approvals
+from stepwell.engine.actions import Action, Drop, Look, Refuse, Rest, Write
+from stepwell.engine.inputs import (
+    Approved,
+    ChildrenEnded,
+    Delegated,
+    EventOffered,
+    HeartBeat,
+    JoinCompleted,
+    LocksAnswered,
+    Rejected,
+    TimerFired,
+    UpdateAsked,
+    UpdateMade,
+)
+from stepwell.engine.join import joined_record
+from stepwell.engine.locks import asks
+from stepwell.engine.names import Moment
+from stepwell.engine.parts import as_part, at_due, completes, due_ms
+from stepwell.engine.records import Kind, Record, Resumption, Topic
+from stepwell.engine.token import Locks, Token
+from stepwell.limits import SEEN_EVENTS
+
+ForWait: TypeAlias = (
+    TimerFired | EventOffered | Approved | Rejected | Delegated | HeartBeat | ChildrenEnded | LocksAnswered
+    | UpdateAsked | UpdateMade | JoinCompleted
+)  # fmt: skip
+
+
+def receive(moment: Moment, token: Token, given: ForWait) -> Action:
+    """What a token that waits does about what reaches it."""
+    match given:
+        case TimerFired():
+            return _timer(moment, token, given)
+        case EventOffered():
+            return _event(moment, token, given)
+        case Approved() | Rejected() | Delegated():
+            return _answer(moment, token, given)
+        case HeartBeat():
+            return _heartbeat(moment, token, given)
+        case ChildrenEnded():
+            return _children(moment, token, given)
+        case LocksAnswered():
+            return _locks(moment, token, given)
+        case UpdateAsked() | UpdateMade():
+            return _update(moment, token, given)
+        case JoinCompleted():
+            return _join(moment, token, given)
+
+
+def _timer(moment: Moment, token: Token, given: TimerFired) -> Action:
+    """The wait's time is up, a heartbeat is missing, or others are to be asked. A timer may fire early."""
+    due = due_ms(token)
+    if due is None or not token.waiting_slot <= given.slot <= token.slot:
+        return Drop()
+    came = at_due(token, moment.now_ms)
+    if came is None:
+        return Rest(due)
+    may_be_there = token.parked is not None and any(arm.topics for arm in token.parked.arms)
+    if may_be_there and not given.has_looked and completes(token, came):
+        return Look()
+    return _resumed(moment, token, came)
+
+
+def _event(moment: Moment, token: Token, given: EventOffered) -> Action:
+    """An event is consumed in the transaction that records it, or stays for others and is remembered."""
+    if token.waiting_slot != given.slot:
+        return Drop(is_over=True)
+    came: Resumption | None = Resumption("event", given.arm, given.topic.name, given.payload, given.event_id)
+    if not given.is_consumed:
+        came = _unseen(token, given, came)
+    came = came and as_part(token, came)
+    if came is None:
+        return Drop()
+    return _resumed(moment, token, came, consumes=(given.topic, given.event_id) if given.is_consumed else None)
+
+
+def _unseen(token: Token, given: EventOffered, came: Resumption | None) -> Resumption | None:
+    """None for an event that the token has had. Of many only the latest are remembered."""
+    topic, place = str(given.topic), f"{given.at_ms:015d}:{given.event_id}"
+    had = token.seen.get(topic, ())
+    is_known = place in had or (len(had) >= SEEN_EVENTS and place < had[0])
+    return None if is_known or came is None else replace(came, seen=f"{topic}\n{place}")
+
+
+def _answer(moment: Moment, token: Token, given: Approved | Rejected | Delegated) -> Action:
+    """A yes or a no to an approval, or an approver who hands it on."""
+    if isinstance(given, Delegated):
+        came = approvals.delegation(token, given.by, given.to)
+    else:
+        came = approvals.vote(token, given.came, given.slot)
+    return _resumed(moment, token, came) if isinstance(came, Resumption) else came
+
+
+def _heartbeat(moment: Moment, token: Token, given: HeartBeat) -> Action:
+    """A sign of life of whoever works on a callback."""
+    if token.waiting_slot != given.slot:
+        return Refuse("the wait for this callback is over", "not_waiting")
+    return _resumed(moment, token, given.came)
+
+
+def _children(moment: Moment, token: Token, given: ChildrenEnded) -> Action:
+    """The children's results, or why there are none. Their machines' clocks may be ahead of this one's."""
+    if token.waiting_slot != given.slot:
+        return Drop()
+    return _resumed(moment, token, given.came, since_ms=given.since_ms)
+
+
+def _locks(moment: Moment, token: Token, given: LocksAnswered) -> Action:
+    """The locks are the token's, or never will be."""
+    return _resumed(moment, token, given.came) if token.waiting_slot == given.slot else no_locks(token, given)
+
+
+def no_locks(token: Token, given: LocksAnswered) -> Drop:
+    """Locks that come too late are let go, unless the token has them by another's word."""
+    return Drop(lets_go=None if asks(token, given.slot) else Locks(given.names, given.slot))
+
+
+def _join(moment: Moment, token: Token, given: JoinCompleted) -> Action:
+    """The parent goes on with what its branches brought."""
+    return Write(joined_record(moment, token, given.branches)) if token.slot == given.slot else Drop()
+
+
+def _update(moment: Moment, token: Token, given: UpdateAsked | UpdateMade) -> Action:
+    """A durable function takes an update at a wait of its own. Its handler ran for one slot, and for no other."""
+    parked = token.parked
+    is_own = parked is not None and parked.of_function and not parked.locks and token.resumption is None
+    if not is_own or token.cleaning is not None:
+        return Drop()
+    if isinstance(given, UpdateAsked):
+        return _resumed(moment, token, given.came)
+    consumed: tuple[Topic, str] = given.topic, given.record.resumption.event_id if given.record.resumption else ""
+    return Write(given.record, consumes=consumed) if given.record.slot == token.next_slot else Drop()
+
+
+def _resumed(
+    moment: Moment,
+    token: Token,
+    came: Resumption,
+    *,
+    since_ms: int = 0,
+    consumes: tuple[Topic, str] | None = None,
+) -> Write:
+    """What ends the wait, or is a part of what it is for."""
+    at_ms = max(moment.now_ms, since_ms, token.last.at_ms if token.last else 0)
+    kind = Kind.RESUMED if completes(token, came) else Kind.RECEIVED
+    record = Record(token.next_slot, kind, moment.by, at_ms, token.node, resumption=came)
+    return Write(record, consumes=consumes)

@@ -1,0 +1,126 @@
+"""A wait for people: who may answer, how many have to agree, and who is asked next when nobody answers.
+
+WAITING ── RECEIVED (ana: yes) ── RECEIVED (leo: delegated to bea) ── RESUMED (bea: yes) ──▶
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+
+from stepwell.definition.graph import Json, Wait
+from stepwell.engine.records import Arm, Failure, Parked, Resumption
+from stepwell.engine.table import Signal
+from stepwell.engine.token import Token
+from stepwell.engine.waits.kind import Coming, Place, WaitKind, Waker
+from stepwell.engine.waits.templates import texts
+
+_ANSWERS = frozenset({"approved", "rejected"})
+
+
+class ApprovalWait(WaitKind):
+    """Its parts are the votes, by the approver's name, where several are asked or certain ones."""
+
+    def arm(self, wait: Wait, place: Place) -> Arm:
+        if wait.approvers is None:
+            return Arm(self.name)
+        of = texts(wait.approvers.of, place.names, "approvers.of")
+        return Arm(self.name, parts=of, need=wait.approvers.need)
+
+    def dues(self, parked: Parked, index: int, received: Sequence[Resumption]) -> list[tuple[int, Resumption]]:
+        if parked.escalate_ms is None or any(one.kind == "escalated" for one in received):
+            return []
+        return [(parked.escalate_ms, Resumption("escalated", index, payload={"to": list(parked.escalate_to)}))]
+
+    def part(self, arm: Arm, came: Resumption, received: Sequence[Resumption], *, complete: bool) -> Resumption | None:
+        if complete or not has_votes(arm):
+            return None if complete else came
+        is_asked = not arm.parts or came.by in approvers(arm, received)
+        return replace(came, part=came.by) if came.by and is_asked else None
+
+    def is_complete(self, arm: Arm, came: Sequence[Resumption]) -> bool:
+        return super().is_complete(arm, [one for one in came if one.kind == "approved"])
+
+    def is_refused(self, arm: Arm, index: int, came: Sequence[Resumption]) -> bool:
+        """So many have said no that the others are not enough. Where nobody is named, one no ends it."""
+        if came[-1].kind != "rejected":
+            return False
+        noes = {one.part for one in came if one.arm == index and one.kind == "rejected"}
+        return not arm.parts or len(approvers(arm, came)) - len(noes) < arm.need
+
+    def value(self, arm: Arm, came: Sequence[Resumption]) -> Json:
+        if not came:
+            return None
+        return {**_decision(came[-1]), "votes": votes_of(came)} if arm.need > 1 else _decision(came[-1])
+
+    def brought(self, came: Resumption) -> dict[str, Json]:
+        return {"approval": _decision(came)}
+
+    def failure(self, parked: Parked, came: Resumption, node: str, waited: int) -> Failure | None:
+        if came.kind != "rejected":
+            return super().failure(parked, came, node, waited)
+        payload = came.payload if isinstance(came.payload, dict) else {}
+        message = str(payload.get("reason") or "rejected") + (f" (by {came.by})" if came.by else "")
+        return Failure("rejected", "step", message, step=node, attempts=1, data=_decision(came))
+
+    def forgives(self, wait: Wait, came: Resumption) -> bool:
+        return came.kind == "rejected" and wait.on_reject == "route"
+
+    def wakers(self, arm: Arm, run_id: str, branch: str) -> list[Waker]:
+        where = f' with "wait": "{branch}"' if branch else ""
+        return [Waker("call", f"POST /runs/{run_id}/approve or /reject{where} by whoever decides")]
+
+
+APPROVAL = ApprovalWait(
+    "approval",
+    Signal.AWAITED_APPROVAL,
+    "approval.requested",
+    sets={"approval": ()},
+    comings={
+        "approved": Coming("approval.received", "call", is_part=True),
+        "rejected": Coming("approval.rejected", "call", is_part=True),
+        "escalated": Coming("approval.escalated", "timeout", ends=False, announces="approval.escalated"),
+        "delegated": Coming("approval.delegated", "call", ends=False),
+    },
+)
+
+
+def has_votes(arm: Arm) -> bool:
+    """Whether the approval asks several people, or certain ones."""
+    return bool(arm.parts) or arm.need > 1
+
+
+def approvers(arm: Arm, received: Iterable[Resumption]) -> tuple[str, ...]:
+    """Who may answer now, after what was delegated and escalated."""
+    names = list(arm.parts)
+    for one in received:
+        if one.kind == "delegated":
+            names = [one.payload["to"] if name == one.by else name for name in names]
+        elif one.kind == "escalated":
+            names += [name for name in one.payload["to"] if name not in names]
+    return tuple(names)
+
+
+def delegations(received: Iterable[Resumption]) -> int:
+    """How often the approval was handed on."""
+    return sum(one.kind == "delegated" for one in received)
+
+
+def answer_of(token: Token, by: str) -> Resumption | None:
+    """This approver's vote, where it is there already: a second one changes nothing."""
+    votes = (one for one in token.received if one.part == by and one.kind in _ANSWERS)
+    return next(votes, None) if by else None
+
+
+def has_answered(token: Token, by: str) -> bool:
+    """Whether this approver's vote is there already."""
+    return answer_of(token, by) is not None
+
+
+def votes_of(came: Iterable[Resumption]) -> list[Json]:
+    """The votes as people see them."""
+    return [{"decision": one.kind, "by": one.by, **(one.payload or {})} for one in came if one.kind in _ANSWERS]
+
+
+def _decision(came: Resumption) -> dict[str, Json]:
+    return {"decision": came.kind, "by": came.by or None, **(came.payload or {})}

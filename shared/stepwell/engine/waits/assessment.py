@@ -1,0 +1,5 @@
+"""A wait for the result of a test that a person takes. Definitions call it `test`."""
+
+from stepwell.engine.waits.event import EventWait
+
+TEST = EventWait("test", sets={"testScore": ("testScore", "score"), "testResult": ("testResult", "result")})

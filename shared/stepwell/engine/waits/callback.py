@@ -1,0 +1,65 @@
+"""A wait for a post to a URL of its own, by an outside system that may send heartbeats meanwhile.
+
+Each has a topic of its own, to which no event can be sent but by that URL.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from stepwell.definition.graph import Json, Wait
+from stepwell.engine.names import Moment
+from stepwell.engine.records import Arm, Failure, Parked, Pause, Resumption, Topic
+from stepwell.engine.token import Token
+from stepwell.engine.waits.kind import Coming, Place, WaitKind, Waker
+from stepwell.engine.waits.topics import callback_topic
+
+BEAT = "heartbeat"
+
+
+class CallbackWait(WaitKind):
+    """Its event holds the body of the post, or an error."""
+
+    @property
+    def timeouts(self) -> frozenset[str]:
+        return super().timeouts | {"heartbeat_timeout"}
+
+    def arm(self, wait: Wait, place: Place) -> Arm:
+        return Arm(self.name, (callback_topic(next(place.callbacks)),))
+
+    def topics_of(self, moment: Moment, token: Token, pause: Pause) -> tuple[Topic, ...]:
+        """The step made its URL from its idempotency key."""
+        return (callback_topic(f"{moment.run.run_id}|{token.id}|s{token.entered_slot}"),)
+
+    def dues(self, parked: Parked, index: int, received: Sequence[Resumption]) -> list[tuple[int, Resumption]]:
+        if parked.heartbeat_ms is None:
+            return []
+        since_ms = max(parked.since_ms, last_beat_ms(received))
+        return [(since_ms + parked.heartbeat_ms, Resumption("timeout", name=BEAT))]
+
+    def value(self, arm: Arm, came: Sequence[Resumption]) -> Json:
+        return came[-1].payload["body"] if came else None
+
+    def brought(self, came: Resumption) -> dict[str, Json]:
+        body = came.payload["body"]
+        return body if isinstance(body, dict) else {"callback": body}
+
+    def failure(self, parked: Parked, came: Resumption, node: str, waited: int) -> Failure | None:
+        if came.kind == "timeout" and came.name == BEAT:
+            message = f"{node} had no heartbeat for {(parked.heartbeat_ms or 0) / 1000:g} s"
+            return Failure("heartbeat_timeout", "timeout", message, step=node, attempts=waited + 1)
+        if came.kind == "event" and came.payload and "error" in came.payload:
+            error = came.payload["error"]
+            return Failure(error["type"], "external", error["message"], step=node, data=error.get("data"))
+        return super().failure(parked, came, node, waited)
+
+    def wakers(self, arm: Arm, run_id: str, branch: str) -> list[Waker]:
+        return [Waker("call", "a POST to its callback's URL by whoever has it")]
+
+
+CALLBACK = CallbackWait("callback", comings={BEAT: Coming("heartbeat.received", "call", ends=False, only_last=True)})
+
+
+def last_beat_ms(received: Iterable[Resumption]) -> int:
+    """Until when whoever works on the callback is known to live; 0: there was no heartbeat."""
+    return max((one.payload["at_ms"] for one in received if one.kind == BEAT), default=0)

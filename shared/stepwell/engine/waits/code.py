@@ -1,0 +1,109 @@
+"""The wait for code: a token stands aside while its code cannot be imported, found or compiled.
+
+    GOTO ── WAITING for code ── RESUMED ── WAITING for code ── RESUMED ── STEP
+      └─────────────── the step follows this record, as if there had been no wait ───┘
+
+Nothing has failed and no attempt is counted: the same attempt of the same visit is made again.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+from stepwell.engine.names import Moment, iso
+from stepwell.engine.records import Arm, Failure, Kind, Parked, Record, RetryAt
+from stepwell.engine.table import Signal
+from stepwell.engine.token import Aside, Token
+from stepwell.engine.waits.kind import Began, Reason, WaitKind, Waker
+from stepwell.engine.waits.topics import event_topic, run_topic
+from stepwell.limits import HOUR_MS, MINUTE_MS
+
+CODE = "code"  # the kind of the wait
+UNBEGUN = "unbegun"  # among its record's rules: the step was recorded as begun, and its code could not be loaded
+DEPLOYED = "stepwell.deployed"  # the event that ends all waits for code; only Stepwell publishes it
+DEPLOYED_TOPIC = event_topic(DEPLOYED, "")
+_OWN_EVENT = "code.deployed"  # ends the wait of the run that it is sent to
+_LOOKS_MS = (MINUTE_MS, 5 * MINUTE_MS, 15 * MINUTE_MS, HOUR_MS)  # how soon the code is tried again by itself
+
+
+class CodeWait(WaitKind):
+    """A timer and an event end it, and the token tries again what it could not do."""
+
+    def parked(self, token: Token, record: Record, parked: Parked) -> dict[str, Any]:
+        """What the token stood at is kept."""
+        aside = token.aside or Aside(_stood_at(token, record), token.parked, token.resumption, token.received,
+                                     token.received_slot)  # fmt: skip
+        return {"aside": replace(aside, looks=record.attempt + 1), "parked": parked, "resumption": None,
+                "received": (), "received_slot": -1, "fork": None}  # fmt: skip
+
+    def resumed(self, token: Token, record: Record, parked: Parked) -> dict[str, Any]:
+        """With other code deployed, the looks by itself begin anew."""
+        came = record.resumption
+        is_deploy = came is not None and came.name == DEPLOYED
+        aside = replace(token.aside, looks=0) if token.aside and is_deploy else token.aside
+        return {"resumption": came, "aside": aside}
+
+    def began(self, record: Record, parked: Parked, run_id: str, token: str) -> Began:
+        until = None if parked.until_ms is None else iso(parked.until_ms)
+        entry = "step.stuck" if "code" in parked.data else self.entry
+        return Began(entry, {"until": until, "error": parked.data}, record.attempt + 1)
+
+    def reason(self, parked: Parked, node: str, run_id: str) -> Reason:
+        error = parked.data if isinstance(parked.data, dict) else {}
+        code = error.get("code")
+        what = f"cannot load {code}" if code else "cannot go on with the code that is deployed"
+        text = f"It {what}: {error.get('type')}: {error.get('message')}."
+        event = "a deploy, or a reload of the dev server; `stepwell event code.deployed --run RUN` for this run alone"
+        wakers = (Waker("timer", "it is tried again then, by itself", parked.until_ms), Waker("event", event))
+        return Reason(f"{text} Nothing is lost: mend the code and deploy it.", wakers)
+
+
+CODE_WAIT = CodeWait(CODE, Signal.STUCK, entry="function.stuck")
+
+
+def wait_for_code(moment: Moment, token: Token, failure: Failure, node: str, *, is_unbegun: bool = False) -> Record:
+    """The record that parks a token until there is other code.
+
+    `is_unbegun`: the step that the last record says has begun did not run.
+    """
+    again = token.aside.looks if token.aside else 0
+    until_ms = moment.now_ms + _LOOKS_MS[min(again, len(_LOOKS_MS) - 1)]
+    own = failure.data if isinstance(failure.data, dict) else {}
+    parked = Parked(
+        CODE,
+        (Arm("event", (run_topic(_OWN_EVENT, moment.run.run_id), DEPLOYED_TOPIC)),),
+        until_ms,
+        timer_arm=0,
+        data={"type": failure.type, "message": failure.message, **own},
+        since_ms=moment.now_ms,
+    )
+    at_ms = max(moment.now_ms, moment.run.created_ms, token.last.at_ms if token.last else 0)
+    return Record(token.next_slot, Kind.WAITING, moment.by, at_ms, node, attempt=again, parked=parked,
+                  rules=(UNBEGUN,) if is_unbegun else ())  # fmt: skip
+
+
+def is_for_code(record: Record) -> bool:
+    """Whether the record parks its token for code."""
+    return record.parked is not None and record.parked.kind == CODE
+
+
+def _stood_at(token: Token, record: Record) -> Record:
+    """The record to go on from; that of a step which did not begin is as the one before it."""
+    if token.last is None:
+        return Record(-1, Kind.STARTED, "", 0)
+    if UNBEGUN not in record.rules:
+        return token.last
+    if token.resumption is not None:
+        return replace(token.last, kind=Kind.RESUMED, next=None)
+    return replace(token.last, kind=Kind.STEP, next=RetryAt(0))
+
+
+def back(token: Token) -> Token:
+    """The token where it stood before it waited for code, once that wait is over."""
+    aside, last = token.aside, token.last
+    if aside is None or last is None or token.resumption is None:
+        return token
+    stood_at = replace(aside.last, slot=last.slot, at_ms=last.at_ms)
+    return replace(token, last=stood_at, parked=aside.parked, resumption=aside.resumption, received=aside.received,
+                   received_slot=aside.received_slot)  # fmt: skip

@@ -1,0 +1,96 @@
+"""Parking: the wait of a node or a step with its templates filled in."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from itertools import repeat
+
+from stepwell.definition.durations import parse_duration
+from stepwell.definition.graph import Call, Expression, Json, Wait
+from stepwell.engine import children
+from stepwell.engine.names import Moment, Names
+from stepwell.engine.records import Arm, Parked, Pause
+from stepwell.engine.token import Token
+from stepwell.engine.waits import several
+from stepwell.engine.waits.kind import Place, kind_named
+from stepwell.engine.waits.templates import texts
+from stepwell.errors import ExpressionError, UserError
+
+
+def park(moment: Moment, token: Token, wait: Wait, callbacks: Sequence[str] = ()) -> Parked:
+    """A definition's wait. Raises ExpressionError for one that cannot be filled in.
+
+    `callbacks`: the ids of its callbacks, whose URLs were given out before.
+    """
+    names = Names(moment, token)
+    arms = wait.arms or (wait,)
+    limits = [_limit_ms(arm.kind, arm.timeout, arm.timeout_ms, names) for arm in arms]
+    whole_ms = _limit_ms(wait.kind, wait.timeout, wait.timeout_ms, names) if wait.arms else None
+    first_ms, first = min(((ms, i) for i, ms in enumerate(limits) if ms is not None), default=(None, None))
+    if first_ms is None or (whole_ms is not None and whole_ms < first_ms):
+        first_ms, first = whole_ms, None
+    own = f"{moment.run.run_id}|{token.id}|w{token.next_slot}"
+    place = Place(names, moment.run.run_id, iter(callbacks) if callbacks else repeat(own))
+    escalate = next((arm.approvers for arm in arms if arm.approvers and arm.approvers.escalate_after_ms), None)
+    return Parked(
+        kind=several.parked_as(arms) if wait.arms else wait.kind,
+        arms=_named([kind_named(arm.kind).arm(arm, place) for arm in arms], arms),
+        until_ms=None if first_ms is None else moment.now_ms + first_ms,
+        timer_arm=first if first is not None and kind_named(arms[first].kind).is_timed else None,
+        is_all=kind_named(wait.kind).is_all,
+        data=wait.data.evaluate(names) if wait.data else _data_of_arms(wait, names),
+        since_ms=moment.now_ms,
+        heartbeat_ms=wait.heartbeat_ms,
+        escalate_ms=moment.now_ms + (escalate.escalate_after_ms or 0) if escalate else None,
+        escalate_to=texts(escalate.escalate_to, names, "escalate.to") if escalate else (),
+    )
+
+
+def park_for_children(moment: Moment, token: Token, call: Call) -> Parked:
+    """A wait for child runs. Raises ExpressionError where their inputs cannot be filled in."""
+    limit_ms = _limit_ms(call.kind, call.timeout, call.timeout_ms, Names(moment, token))
+    return Parked(
+        kind=call.kind,
+        arms=(Arm(call.kind),),
+        until_ms=None if limit_ms is None else moment.now_ms + limit_ms,
+        since_ms=moment.now_ms,
+        children=children.called(moment, token, call),
+    )
+
+
+def park_for_step(moment: Moment, token: Token, pause: Pause) -> Parked:
+    """The wait that a step asked for."""
+    return kind_named(pause.kind).park_for_step(moment, token, pause)
+
+
+def _named(arms: Sequence[Arm], waits: Sequence[Wait]) -> tuple[Arm, ...]:
+    """Each with the name of its result, numbered where it repeats. One alone needs none."""
+    if len(arms) == 1:
+        return tuple(arms)
+    plain = [kind_named(wait.kind).title(wait) for wait in waits]
+    numbers = [plain[:at].count(name) + 1 for at, name in enumerate(plain)]
+    return tuple(
+        replace(arm, name=name if number == 1 else f"{name}_{number}")
+        for arm, name, number in zip(arms, plain, numbers, strict=True)
+    )
+
+
+def _limit_ms(kind: str, timeout: Expression | None, timeout_ms: int | None, names: Names) -> int | None:
+    """`timeout`: a template, which wins over the milliseconds written."""
+    if timeout is None:
+        return timeout_ms
+    try:
+        limit_ms = parse_duration(timeout.evaluate(names))
+    except UserError as error:
+        raise ExpressionError(f"`{timeout.text}`: {error.message}", hint=error.hint) from error
+    most_ms = kind_named(kind).longest_ms
+    if limit_ms > most_ms:
+        most = f"{kind} waits at most {most_ms // 1000} s"
+        raise ExpressionError(f"`{timeout.text}` gave {limit_ms // 1000} s; {most}")
+    return limit_ms
+
+
+def _data_of_arms(wait: Wait, names: Names) -> Json:
+    found = {arm.event or arm.kind: arm.data.evaluate(names) for arm in wait.arms if arm.data}
+    return found or None

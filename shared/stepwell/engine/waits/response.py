@@ -1,0 +1,5 @@
+"""A wait for a message from a person."""
+
+from stepwell.engine.waits.event import EventWait
+
+RESPONSE = EventWait("response", sets={"lastResponse": ()})

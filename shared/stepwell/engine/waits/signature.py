@@ -1,0 +1,8 @@
+"""A wait for a signed document."""
+
+from stepwell.engine.waits.event import EventWait
+
+SIGNATURE = EventWait(
+    "signature",
+    sets={"signedDocumentUrl": ("signedDocumentUrl", "url"), "signedAt": ("signedAt", "signed_at")},
+)

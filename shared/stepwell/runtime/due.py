@@ -1,0 +1,41 @@
+"""When something is expected of a run: by then the sweeper looks at it, and not before."""
+
+from __future__ import annotations
+
+from stepwell.engine.effects import ShowStatus
+from stepwell.engine.parts import due_ms
+from stepwell.engine.records import Status
+from stepwell.engine.writing import deadline_ms
+from stepwell.limits import CHECK_RUNS_MS
+from stepwell.runtime.logbook import Standing, whole_minute
+
+_UNDER_WAY = frozenset({Status.PENDING, Status.RUNNING, Status.COMPENSATING})
+_PART_OF_WAIT = 4
+
+
+def earliest(*times_ms: int | None) -> int | None:
+    """The first of these times, without those that are None."""
+    return min((at_ms for at_ms in times_ms if at_ms is not None), default=None)
+
+
+def due_when_shown(at: Standing, shown: ShowStatus) -> int | None:
+    """What a header says of it. A run under way is due at once: the sweeper works out by when it should have moved."""
+    if shown.status.terminal:
+        return None
+    own_ms = shown.at_ms if shown.status in _UNDER_WAY else due_of_wait(at, shown.at_ms)
+    due = earliest(own_ms, deadline_ms(at.graph, at.run, at.token))
+    return None if due is None else whole_minute(due)
+
+
+def due_of_wait(at: Standing, now_ms: int) -> int | None:
+    """When a parked token is due: at its timer; where it waits for other runs, also when it is time to check them.
+
+    Whoever cancels a child run, or the owner of a lock, may die before it tells those who wait. Such a wait is checked
+    each time that it has lasted a quarter longer: about 20 times in a day.
+    """
+    parked = at.token.parked
+    if parked is None:
+        return None
+    depends = parked.children or parked.locks
+    check_ms = now_ms + max((now_ms - parked.since_ms) // _PART_OF_WAIT, CHECK_RUNS_MS) if depends else None
+    return earliest(due_ms(at.token), check_ms)

@@ -1,0 +1,1 @@
+"""The loop: the one door to the logs, and who brings inputs to it."""

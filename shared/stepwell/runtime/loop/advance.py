@@ -1,0 +1,92 @@
+"""Advance: inputs from outside are put to a token, and whatever moved is pushed on.
+
+perform the effects of the last record ── what they find is put, as inputs ── the token moved? a worker is woken
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from stepwell.engine.actions import Drop, Look
+from stepwell.engine.effects import ReleaseLocks
+from stepwell.engine.inputs import Input, TimerFired
+from stepwell.engine.records import Kind
+from stepwell.engine.table import ENDED, PARKED, Phase
+from stepwell.engine.token import Token
+from stepwell.runtime.logbook import Forks, Logbook, Standing
+from stepwell.runtime.loop.door import UNLIMITED, Answer, Budget, Door, Found
+from stepwell.runtime.messages import to_json
+from stepwell.runtime.perform import Performer
+from stepwell.runtime.ports import Lane, Ports
+
+
+class Advance:
+    """Everything that moves a token but its own worker."""
+
+    def __init__(self, ports: Ports, logbook: Logbook, door: Door, performer: Performer) -> None:
+        self._ports, self._logbook, self._door, self._performer = ports, logbook, door, performer
+
+    async def take(self, at: Standing, given: Input, by: str) -> Answer:
+        """Puts an input, unless an earlier delivery did, and pushes on what moved."""
+        if at.token.last is not None and at.token.last.by == by:
+            answer = Answer(at, Drop(), is_mine=True)
+        else:
+            answer = await self._put(at, given, by)
+        if answer.is_mine:
+            await self.push(answer.at, by)
+        return answer
+
+    async def _put(self, at: Standing, given: Input, by: str) -> Answer:
+        """A timer that would end a wait looks into the mailbox first: the message about an event may be lost."""
+        answer = await self._door.put(at, given, by)
+        if not isinstance(answer.action, Look) or not isinstance(given, TimerFired):
+            return answer
+        moved = await self._put_found(answer.at, await self._performer.mailbox.pending(answer.at), by, UNLIMITED)
+        if moved is not None and can_move(moved.token):
+            return Answer(moved, Drop(), is_mine=True)
+        return await self._door.put(moved or answer.at, replace(given, has_looked=True), by)
+
+    async def push(self, at: Standing, by: str) -> None:
+        """Wakes a worker where one is next. What the last record demands, that worker does, or it is done here."""
+        last, moved = at.token.last, at
+        if not can_move(at.token) or (last is not None and last.kind is Kind.ENDED):
+            moved = await self.settle(at, by) or at
+        if can_move(moved.token):
+            await self.wake(moved)
+
+    async def wake(self, at: Standing, hops: int = 0) -> None:
+        """Has a worker push on the token."""
+        await self._ports.queue.send(Lane.WORK, to_json(at.wake(hops)))
+
+    async def settle(
+        self, at: Standing, by: str, known: Forks | None = None, budget: Budget = UNLIMITED
+    ) -> Standing | None:
+        """Performs the effects of the last record and puts what they find. The token to go on with, if one moved."""
+        return await self._put_found(at, await self._performer.perform(at, by, known), by, budget)
+
+    async def _put_found(self, at: Standing, founds: Sequence[Found], by: str, budget: Budget) -> Standing | None:
+        moved: Standing | None = None
+        for found in founds:
+            here = at if _is_same(at, found.at) else found.at
+            answer = Answer(here, Drop(), is_mine=True)
+            if found.given is not None:
+                answer = await self._door.put(here, found.given, found.by or by, budget)
+            if isinstance(answer.action, Drop) and answer.action.lets_go is not None:
+                await self._performer.locks.release(answer.at, ReleaseLocks((answer.action.lets_go,)))
+            if _is_same(at, answer.at):
+                at = answer.at
+            if answer.is_mine and answer.at.run_id != at.run_id:
+                await self.wake(answer.at)
+            elif answer.is_mine:
+                moved = answer.at
+        return moved
+
+
+def _is_same(one: Standing, other: Standing) -> bool:
+    return (one.run_id, one.token.id) == (other.run_id, other.token.id)
+
+
+def can_move(token: Token) -> bool:
+    """Whether a worker is next: the token has not ended, and does not wait."""
+    return token.phase not in ENDED | PARKED | {Phase.WAITING_TO_COMPENSATE}

@@ -1,0 +1,111 @@
+"""The door: the one place that appends to a log.
+
+input ── decide ── Write ── append ── none there, or mine ── the token after it
+            ▲                 └────── another's: the token after that, and decide again
+            └─────────────────────────────┘
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Protocol
+
+from stepwell.engine.actions import Action, Drop, Write
+from stepwell.engine.decide import decide
+from stepwell.engine.inputs import Input, WritesRefused
+from stepwell.engine.records import Record
+from stepwell.engine.transact import Refusal
+from stepwell.errors import LeaseLost
+from stepwell.runtime.action_log import log_written
+from stepwell.runtime.logbook import Logbook, Standing
+from stepwell.runtime.ports import Consumed
+
+
+class Budget(Protocol):
+    """How long whoever works on a message may still go on."""
+
+    def left_ms(self) -> int | None:
+        """The time left for steps; None where nobody counts."""
+
+    def holds(self) -> bool:
+        """Whether the message is still this worker's. Its lease may have run out while it was held up."""
+
+
+class Unlimited:
+    """The budget of work that nobody stops or takes over."""
+
+    def left_ms(self) -> int | None:
+        return None
+
+    def holds(self) -> bool:
+        return True
+
+
+UNLIMITED = Unlimited()
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What became of an input: the token as it stands now, and what was decided last."""
+
+    at: Standing
+    action: Action
+    is_mine: bool = False  # the record stands, written now or by an earlier delivery of the same message
+    is_new: bool = False  # it was written now
+    is_taken: bool = False  # the event that was offered has been consumed by another
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """An input that performing an effect has found. None: the token was moved before, and wants pushing on."""
+
+    at: Standing
+    given: Input | None
+    by: str = ""  # under which it is put; "": under the same as the effect
+
+
+class Door:
+    """Puts inputs to tokens."""
+
+    def __init__(self, logbook: Logbook, jitter: Callable[[], float]) -> None:
+        self._logbook, self._jitter = logbook, jitter
+
+    def decide(self, at: Standing, given: Input, by: str) -> Action:
+        """What the token would do about the input now. Nothing is written."""
+        return decide(self._logbook.moment(at, by, self._jitter()), at.token, given)
+
+    async def put(
+        self, at: Standing, given: Input, by: str, budget: Budget = UNLIMITED, *, transacts: bool = True
+    ) -> Answer:
+        """Decides until what is decided stands, or is nothing to write.
+
+        `transacts`: whether this worker may write to the user's tables; else the Write is answered, not written.
+        Raises LeaseLost when the message has become another worker's, PortError when the store did not answer.
+        """
+        while True:
+            action = self.decide(at, given, by)
+            if not isinstance(action, Write) or (action.also and not transacts):
+                return Answer(at, action)
+            if not budget.holds():
+                raise LeaseLost(f"the lease of {by} ran out before its record {action.record.slot}")
+            found = await self._logbook.append(at, action)
+            match found:
+                case None:
+                    log_written(at, action.record)
+                    return Answer(at.after(action.record), action, is_mine=True, is_new=True)
+                case Refusal():
+                    given = WritesRefused(action.also, found, at.token.slot)
+                case Consumed.EVENT_TAKEN:
+                    return Answer(at, Drop(), is_taken=True)
+                case _:
+                    at = await self._behind(at, found)
+                    last = at.token.last
+                    if at.token.slot >= action.record.slot and last is not None and last.by == by:
+                        return Answer(at, action, is_mine=True)
+
+    async def _behind(self, at: Standing, winner: Record | Consumed) -> Standing:
+        """The token after the record that won the slot."""
+        if isinstance(winner, Record):
+            return at.after(winner)
+        return await self._logbook.load(at.run_id, at.token.id) or at

@@ -1,0 +1,45 @@
+"""Law 12: code that cannot be loaded fails no run, and a deploy ends every wait for it at once."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from stepwell.engine.records import Record
+from stepwell.engine.token import Token
+from stepwell.engine.waits.code import CODE
+from tests.sim.fn_code import CANNOT_IMPORT
+from tests.sim.programs import Program
+
+if TYPE_CHECKING:
+    from tests.sim.world import World
+
+
+def with_bad_deploys(program: Program, rng: random.Random) -> Program:
+    """Now and then the code of the steps breaks for a while, from the start or in the midst of a run."""
+    if rng.random() > 0.1:
+        return program
+    broken = rng.choice([0, rng.randint(0, 60), rng.randint(0, 300)])
+    return replace(program, deploys=(("break", broken), ("mend", broken + rng.randint(1, 300))))
+
+
+def laws_of_code(world: World, logs: Mapping[str, list[Record]]) -> Iterator[str]:
+    """No record tells of bad code but the wait for other code."""
+    for token, log in logs.items():
+        for record in log:
+            if record.error is not None and record.error.type == CANNOT_IMPORT.type:
+                yield f"law 12: {token} slot {record.slot}: bad code failed an attempt of {record.node}"
+
+
+def laws_of_quiet_code(world: World, tokens: Mapping[str, Token], under_way: set[str]) -> Iterator[str]:
+    """Who began to wait before the last deploy has tried again, unless that deploy is still to be told."""
+    if world.processes.code.is_broken or any(name.startswith("deployed:") for name in under_way):
+        return
+    for token in tokens.values():
+        parked = token.parked
+        if token.ended or parked is None or parked.kind != CODE or token.resumption is not None:
+            continue
+        if world.seen.order.get((token.id, token.waiting_slot), 0) < world.mended_at:
+            yield f"law 12: {token.id} waits for code since before the deploy that mended it"
