@@ -1,4 +1,4 @@
-"""Durable functions among the engine's decisions: what a session says is next becomes a record, or a step to run.
+"""Durable functions: turns the next operation of a session into a record, or into a step to run.
 
 An operation is a node that the function makes as it goes: entered by its first record, and led back to the function by
 its last one. So a wait, a retry, a fork and a child run are for a function what they are for a graph.
@@ -44,7 +44,7 @@ _LOCKED_ALREADY = Failure("lock_nested", "validation", "it asked for a lock whil
 
 
 def asked(moment: Moment) -> AskFunction | None:
-    """The question to the function; None where it was asked."""
+    """Returns the question to the function; None if it was asked already."""
     return AskFunction() if moment.turn is None else None
 
 
@@ -60,7 +60,7 @@ def amid(moment: Moment, token: Token) -> Action | None:
 
 
 def with_operation(graph: Graph, turn: Turn | None) -> Graph:
-    """The graph with the operation that the function awaits as a node."""
+    """Returns the graph with a node for the operation that the function awaits."""
     if turn is None or not isinstance(turn.result, Suspended):
         return graph
     asked = turn.result.asked
@@ -69,7 +69,7 @@ def with_operation(graph: Graph, turn: Turn | None) -> Graph:
 
 
 def enter(moment: Moment, token: Token) -> Action:
-    """The function's turn, as a record or as a step to run."""
+    """Turns the function's turn into a record or a step to run."""
     turn = _turn(moment)
     match turn.result:
         case Suspended(asked, slot):

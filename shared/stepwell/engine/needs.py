@@ -27,7 +27,7 @@ def ready(fork: Fork, ended: Iterable[int], last: int) -> list[int]:
 
 
 def ancestors(fork: Fork, index: int) -> list[int]:
-    """All branches that have ended when this one begins, in their order."""
+    """Returns all branches that have ended when this one begins, in order."""
     found: set[int] = set()
     left = list(fork.needs[index])
     while left:
@@ -39,17 +39,17 @@ def ancestors(fork: Fork, index: int) -> list[int]:
 
 
 def causal_order(fork: Fork) -> Iterable[int]:
-    """The branches in an order in which none comes before one that it needs."""
+    """Sorts the branches so that each comes after those that it needs."""
     return TopologicalSorter(dict(enumerate(fork.needs))).static_order() if fork.needs else range(fork.width)
 
 
 def may_begin(branch: Branch) -> bool:
-    """Whether all that this branch needs have ended; it knows only of those that have."""
+    """Tells whether all branches that this one needs have ended."""
     return all(name in branch.steps for name in branch.needs)
 
 
 def is_passed_over(branch: Branch) -> bool:
-    """Whether all that this branch needs were skipped."""
+    """Tells whether all branches that this one needs were skipped."""
     return bool(branch.needs) and all(branch.steps[name].status == "skipped" for name in branch.needs)
 
 
