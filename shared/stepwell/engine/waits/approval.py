@@ -68,7 +68,7 @@ class ApprovalWait(WaitKind):
 
     def wakers(self, arm: Arm, run_id: str, branch: str) -> list[Waker]:
         where = f' with "wait": "{branch}"' if branch else ""
-        return [Waker("call", f"POST /runs/{run_id}/approve or /reject{where} by whoever decides")]
+        return [Waker("call", f"POST /runs/{run_id}/approve or /reject{where} by the approver")]
 
 
 APPROVAL = ApprovalWait(

@@ -54,7 +54,7 @@ class CallbackWait(WaitKind):
         return super().failure(parked, came, node, waited)
 
     def wakers(self, arm: Arm, run_id: str, branch: str) -> list[Waker]:
-        return [Waker("call", "a POST to its callback's URL by whoever has it")]
+        return [Waker("call", "a POST to the callback's URL")]
 
 
 CALLBACK = CallbackWait("callback", comings={BEAT: Coming("heartbeat.received", "call", ends=False, only_last=True)})

@@ -52,11 +52,11 @@ class CodeWait(WaitKind):
     def reason(self, parked: Parked, node: str, run_id: str) -> Reason:
         error = parked.data if isinstance(parked.data, dict) else {}
         code = error.get("code")
-        what = f"cannot load {code}" if code else "cannot go on with the code that is deployed"
+        what = f"cannot load {code}" if code else "cannot continue with the deployed code"
         text = f"It {what}: {error.get('type')}: {error.get('message')}."
-        event = "a deploy, or a reload of the dev server; `stepwell event code.deployed --run RUN` for this run alone"
-        wakers = (Waker("timer", "it is tried again then, by itself", parked.until_ms), Waker("event", event))
-        return Reason(f"{text} Nothing is lost: mend the code and deploy it.", wakers)
+        event = "a deploy, or a reload of the dev server; `stepwell event code.deployed --run RUN` for this run only"
+        wakers = (Waker("timer", "it retries by itself", parked.until_ms), Waker("event", event))
+        return Reason(f"{text} Nothing is lost: fix the code and deploy it.", wakers)
 
 
 CODE_WAIT = CodeWait(CODE, Signal.STUCK, entry="function.stuck")

@@ -34,9 +34,9 @@ class LockWait(WaitKind):
         lock, owner, ahead = (parked.data.get(name) for name in ("lock", "owner", "ahead"))
         text = f"It waits{f' at {node}' if node else ''} since {iso(parked.since_ms)} for"
         if lock is None:
-            return Reason(f"{text} {' and '.join(parked.locks)}, which it is about to have.")
+            return Reason(f"{text} {' and '.join(parked.locks)}, which it is about to get.")
         others = f", with {ahead - 1} more in front of it" if ahead > 1 else ""
-        waker = Waker("lock", f"GET /runs/{owner}/explain tells what that run is at")
+        waker = Waker("lock", f"GET /runs/{owner}/explain shows the state of that run")
         return Reason(f"{text} the lock {lock}, which {owner} has{others}.", (waker,))
 
 
