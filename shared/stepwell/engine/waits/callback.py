@@ -1,6 +1,6 @@
-"""A wait for a post to a URL of its own, by an outside system that may send heartbeats meanwhile.
+"""A wait for a POST to its own URL, by an outside system that may send heartbeats meanwhile.
 
-Each has a topic of its own, to which no event can be sent but by that URL.
+Each has its own topic, which only that URL can send an event to.
 """
 
 from __future__ import annotations
