@@ -178,7 +178,7 @@ Effect: TypeAlias = (
 
 
 def picked_up(token: Token, now_ms: int) -> ShowStatus:
-    """A worker has the run: before its first step."""
+    """Shows that a worker has the run, before its first step."""
     return ShowStatus(2 * token.slot + 1, Status.RUNNING, now_ms, picked_up=True)
 
 

@@ -136,7 +136,7 @@ _ENTERING = frozenset({Kind.BEGAN, Kind.STEP, Kind.MOVED, Kind.WAITING, Kind.RET
 
 
 def _has_awaited(token: Token) -> bool:
-    """Whether an operation of a durable function is over, which no record but its last one says."""
+    """Tells whether this record ends an operation of a durable function."""
     if token.last is not None and token.last.kind is Kind.ENDED:
         return True
     return token.resumption is not None and token.parked is not None and token.parked.of_function
@@ -284,7 +284,7 @@ def _resumed(token: Token, record: Record) -> Changes:
 
 
 def _awaited(token: Token, parked: Parked, record: Record, came: Resumption) -> Changes:
-    """What a durable function has awaited is over with this record: none follows that says so."""
+    """Ends the operation that a durable function awaited, because no further record does."""
     value, error = brought(parked, came, token.received, record.node)
     status = "completed" if error is None else "failed"
     view = replace(token.steps[record.node], status=status, output=value, error=error, ended_ms=record.at_ms)
@@ -323,7 +323,7 @@ def _ended(token: Token, record: Record) -> Changes:
 
 
 def _undone(token: Token, record: Record) -> Changes:
-    """An attempt to undo one of the committed steps, or the word that none is left."""
+    """Applies an attempt to undo a committed step, or the end of the compensation."""
     over: Changes = {"parked": None, "resumption": None, "fork": None, "attempt": 0}
     if isinstance(record.next, End):
         over["end"] = record.next

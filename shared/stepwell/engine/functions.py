@@ -1,7 +1,7 @@
 """Durable functions: turns the next operation of a session into a record, or into a step to run.
 
-An operation is a node that the function makes as it goes: entered by its first record, and led back to the function by
-its last one. So a wait, a retry, a fork and a child run are for a function what they are for a graph.
+An operation is a node that the function creates as it runs. Its first record enters it, and its last record leads back
+to the function. So a wait, a retry, a fork and a child run work for a function as for a graph.
 """
 
 from __future__ import annotations
@@ -169,7 +169,7 @@ def _parked(moment: Moment, token: Token, asked: Asked) -> Parked:
 
 
 def _broken(token: Token) -> End:
-    """Whatever becomes of a clean-up, its run ends as it was to end."""
+    """Ends the run as planned, whatever the result of its clean-up."""
     return End(Status.FAILED if token.cleaning is None else token.cleaning.status)
 
 
@@ -178,7 +178,7 @@ def _completed(moment: Moment, token: Token) -> Next:
 
 
 def _failed(moment: Moment, token: Token, failure: Failure) -> Next:
-    """A wait's time-out that the function does not take is the run's."""
+    """Fails the run with a wait's time-out if the function does not handle it."""
     status = Status.TIMED_OUT if is_timeout(failure.type) else Status.FAILED
     return ending(moment.graph, token, End(status), failure, failure.step)
 

@@ -1,6 +1,6 @@
 """History: a token's records as entries for people, in order of time.
 
-A record is one commit and may tell several things: an attempt ended, phases changed, the run ended. Telling is a
+A record is one commit and may have several entries: an attempt ended, phases changed, the run ended. The entries are a
 pure function of the record and the token before and after it, so an entry's id is the same whenever it is read.
 """
 

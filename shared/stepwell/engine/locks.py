@@ -18,7 +18,7 @@ LOCKED, REFUSED = "locked", "lock_refused"  # what ends that wait: they are all 
 
 @dataclass(frozen=True, slots=True)
 class Claim:
-    """A place in a lock's queue: the wait, in this slot of this token's log, that asks for it."""
+    """A place in a lock's queue: the slot of this token's log whose wait requested it."""
 
     run_id: str
     token: str
@@ -61,9 +61,9 @@ def answered(token: Token, record: Record) -> dict[str, Any]:
 
 
 def after(token: Token, record: Record) -> dict[str, Any]:
-    """What the record lets go. Who ends a token from outside lets go, too, what the record before it did:
+    """Returns the locks that the record releases. An end from outside also releases those of the record before it,
 
-    whoever wrote that one may have died before.
+    because its writer may have died before it released them.
     """
     let_go = token.released if record.kind is Kind.ENDED else ()
     if token.locks is None or not _lets_go(token.locks, record):
@@ -72,7 +72,7 @@ def after(token: Token, record: Record) -> dict[str, Any]:
 
 
 def _lets_go(locks: Locks, record: Record) -> bool:
-    """A step's locks go when its node is left, a function's when it says so, the run's own at its end."""
+    """A step's locks are released when its node ends, a function's on request, the run's own at its end."""
     if locks.of_function:
         return isinstance(record.next, End) or UNLOCK in record.rules
     return isinstance(record.next, End) or (bool(locks.node) and isinstance(record.next, Goto | Fork | Compensate))

@@ -19,7 +19,7 @@ from stepwell.errors import EngineFault
 
 
 def ready(fork: Fork, ended: Iterable[int], last: int) -> list[int]:
-    """The branches that can begin because this one has ended: the last that they need, or before them in line."""
+    """Returns the branches that can begin now: this one is the last that they need, or their predecessor in line."""
     if not fork.needs:
         return next_in_line(fork, last)
     done = set(ended)
@@ -64,13 +64,13 @@ def knowing(branch: Branch, ended: Iterable[Token]) -> Branch:
 
 
 def view_of(ended: Token) -> StepView:
-    """What became of a member; one without code of its own leaves no trace but its end."""
+    """Returns the view of a member; one without code has only an end."""
     at_ms = ended.last.at_ms if ended.last else 0
     return ended.steps.get(_name(ended)) or StepView("completed", started_ms=at_ms, ended_ms=at_ms)
 
 
 def outputs(ended: Iterable[Token]) -> dict[str, Json]:
-    """What the members brought, by name; null for one that was skipped."""
+    """Returns the members' outputs by name; null for a skipped one."""
     return {_name(one): view_of(one).output for one in ended}
 
 

@@ -19,7 +19,7 @@ _ANSWERS = frozenset({"approved", "rejected"})
 
 
 class ApprovalWait(WaitKind):
-    """Its parts are the votes, by the approver's name, where several are asked or certain ones."""
+    """Its parts are the votes by approver, if several people or named ones are asked."""
 
     def arm(self, wait: Wait, place: Place) -> Arm:
         if wait.approvers is None:

@@ -45,7 +45,7 @@ def arm_value(parked: Parked, index: int, came: Resumption, received: tuple[Resu
 
 
 def joined(pause: Pause, came: Resumption) -> Json:
-    """What the directive carried joined with what came; what came wins where both name a key."""
+    """Merges the directive's data with the wait's value, which wins if both have a key."""
     kind = kind_named(pause.kind)
     if kind.is_timed:
         return pause.result
