@@ -1,1 +1,1 @@
-"""The Lambda functions: one thin door each, `functions.<door>.handler`."""
+"""The Lambda functions: one thin handler each, `functions.<name>.handler`."""

@@ -1,4 +1,4 @@
-"""The API's door: HTTP calls that API Gateway has let in."""
+"""The API handler: HTTP calls that API Gateway has authorized."""
 
 from __future__ import annotations
 
@@ -15,7 +15,9 @@ from stepwell.runtime.steps.secrets import SecretsByKind
 ROOT = Path(__file__).parent.parent
 
 door = open_door(ROOT)
-_sources = sources_of(read_packed(ROOT).get("webhooks"), SecretsByKind({}))  # what came was proved when it came
+_sources = sources_of(
+    read_packed(ROOT).get("webhooks"), SecretsByKind({})
+)  # without secrets, because stored deliveries were verified on arrival
 app = create_app(door.parts, delivery_routes(lambda: _sources))
 
 

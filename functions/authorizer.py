@@ -1,4 +1,4 @@
-"""The authorizer's door: whether a caller shows the API's key, in the header `x-api-key`."""
+"""The authorizer handler: checks the API key in the header `x-api-key`."""
 
 from __future__ import annotations
 
@@ -13,20 +13,20 @@ from stepwell.runtime.stores.clocks import RealClock
 from stepwell.settings import read_deployment
 
 if TYPE_CHECKING:
-    from stepwell.aws.entry import Context  # which brings the whole engine along
+    from stepwell.aws.entry import Context  # imports the whole engine
 
 deployment = read_deployment()
 if not deployment.api_key_secret:
     raise UserError("STEPWELL_API_KEY_SECRET is not set", code="bad_setting", hint="the stack sets it: deploy again")
 observing = Observing(deployment.log_level, {})
 clients = Clients()
-clients.secretsmanager()  # now, while the function has a whole processor
+clients.secretsmanager()  # created now, while the function has a full CPU
 secrets = AwsSecrets(clients.secretsmanager, clients.ssm, RealClock())
 
 
 @observing.invocation
 def handler(event: dict[str, Any], context: Context) -> dict[str, bool]:
-    """Raises PortError when the secret cannot be had: API Gateway then answers 500, and remembers nothing."""
+    """Authorizes a call. Raises PortError if the secret is unavailable: API Gateway answers 500, without caching."""
     headers = {name.lower(): value for name, value in (event.get("headers") or {}).items()}
     shown = headers.get("x-api-key", "").encode(errors="surrogatepass")
     key = secrets.get(f"secretsmanager:{deployment.api_key_secret}").encode()

@@ -1,4 +1,4 @@
-"""The coordinator's door: the resume queue with events, timers and firings, and the work queues' dead letters."""
+"""The coordinator handler: the resume queue (events, timers, firings) and the work queues' dead-letter queues."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The sender's door: letters to the endpoints of webhooks. It waits for slow ones, so that nobody else has to."""
+"""The sender handler: delivers outgoing webhooks, and alone waits for slow endpoints."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from stepwell.aws.batches import batch_of
 from stepwell.aws.sending import open_office
 
 if TYPE_CHECKING:
-    from stepwell.aws.entry import Context  # which brings the whole engine along
+    from stepwell.aws.entry import Context  # imports the whole engine
 
 office = open_office(Path(__file__).parent.parent)
 

@@ -1,4 +1,4 @@
-"""The stream's door: what was written to the table, told to subscribers after the fact. Nothing waits for it."""
+"""The stream handler: publishes the table's changes to subscribers after the fact. No run waits for it."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ stream = open_stream(door.aws, run_view, read_packed(ROOT).get("webhooks"))
 
 @door.observing.invocation
 def handler(event: dict[str, Any], context: Context) -> dict[str, Any]:
-    """Lambda sends the records again from the first one that is named."""
+    """Handles a batch; Lambda delivers the records again from the first reported one."""
     records = event["Records"]
     taken = run_now(stream.take(records))
     tell_runs(taken.notices)

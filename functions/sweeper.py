@@ -1,4 +1,4 @@
-"""The sweeper's door: every few minutes it wakes what stands still. In a healthy system it finds nothing."""
+"""The sweeper handler: wakes stuck runs every few minutes. In a healthy system it finds none."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from stepwell.limits import MINUTE_MS
 from stepwell.runtime.loop.driving import run_now
 
 STILL_MS = 5 * MINUTE_MS
-A_PAGE_MS = MINUTE_MS // 2  # what looking at a page of runs may take
+A_PAGE_MS = MINUTE_MS // 2  # the most time for one page of runs
 METRICS = {"overdue": "Overdue", "no_progress": "NoProgress", "unreadable": "Unreadable"}
 log = logging.getLogger("stepwell.sweeper")
 
@@ -21,7 +21,7 @@ door = open_door(Path(__file__).parent.parent)
 
 @door.observing.invocation
 def handler(event: dict[str, Any], context: Context) -> dict[str, int]:
-    """A count of nothing is told too: an alarm that hears nothing knows nothing."""
+    """Emits the counts, zeros included, because an alarm needs data."""
     found = run_now(door.parts.sweeper.sweep(STILL_MS, TimeLeft(context, reserve_ms=A_PAGE_MS).left_ms))
     for one in found:
         log.warning("the run stood still: %s", one.why, extra={"run_id": one.run_id, "why": one.why})

@@ -1,4 +1,4 @@
-"""The webhooks' door: calls of other systems, proved by their own signatures."""
+"""The webhook handler: calls of other systems, proved by their signatures."""
 
 from __future__ import annotations
 

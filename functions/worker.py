@@ -1,7 +1,7 @@
-"""The worker's door: wakes from its pool's queue, each driven as far as this invocation goes. It alone has users' code,
-so it answers the API's queries too.
+"""The worker handler: advances runs by the wakes of its pool's queue, as far as one invocation allows.
 
-One message for each invocation is what the event source has; more are handled one after the other.
+Only workers have user code, so they also answer the API's queries. The event source sends one message for each
+invocation; several are handled one by one.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """The infrastructure: a CDK construct, `engine.StepwellEngine`, and the stack that `cdk deploy` makes of it.
 
-The CDK is a Node program under its Python face. It runs on the Node that comes from PyPI with the `deploy` extra, so
-that no other Node is needed; that must be said before `aws_cdk` is imported.
+The CDK is a Node program with a Python interface. It runs on the Node from PyPI in the `deploy` extra, so that no other
+Node is needed; this must be set before `aws_cdk` is imported.
 """
 
 import os

@@ -1,4 +1,4 @@
-"""Alarms: what a person must know of. Each says what it means and what to do."""
+"""The alarms, each with its meaning and the action to take."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from infra.functions import Door
 from infra.props import EngineProps
 from infra.queues import Queues
 
-SLACK_SECONDS = 300  # that a message may be older than it rightly is
+SLACK_SECONDS = 300  # tolerance for the age of a message
 LATE_MS = 3_600_000  # of the stream, which forgets after 24 hours
 
 DEAD_LETTERS = "Messages that nobody could take. Look at them, mend what refuses them, send them back."
@@ -36,7 +36,7 @@ _LATER = cloudwatch.TreatMissingData.NOT_BREACHING
 
 
 class Alarms(Construct):
-    """The alarms, and the topic that tells of them where there is an address."""
+    """The alarms, and a topic that notifies the address, if there is one."""
 
     def __init__(
         self,
@@ -63,7 +63,7 @@ class Alarms(Construct):
         self._on("PassedOver", metrics.own(self, metrics.PASSED_OVER, "Sum"), 0, PASSED_OVER)
 
     def _watch(self, door: Door) -> None:
-        """One that fails is delivered again; two periods of three are a fault that stays."""
+        """Alarms on errors in two of three periods, because single failures are retried."""
         name, function = door.node.id, door.function
         self._on(f"Errors-{name}", function.metric_errors(period=metrics.PERIOD), 0, ERRORS.format(name), of=(2, 3))
         throttles = function.metric_throttles(period=metrics.PERIOD)
@@ -78,7 +78,7 @@ class Alarms(Construct):
         *,
         of: tuple[int, int] = (1, 1),
     ) -> None:
-        """An alarm when the metric is above the threshold in `of[0]` of the last `of[1]` periods."""
+        """Adds an alarm for a metric above the threshold in `of[0]` of the last `of[1]` periods."""
         alarm = cloudwatch.Alarm(
             self,
             construct_id,
@@ -95,7 +95,7 @@ class Alarms(Construct):
 
     def _make_topic(self, props: EngineProps) -> sns.Topic:
         topic = sns.Topic(self, "Topic", master_key=props.kms_key, enforce_ssl=True)
-        # A topic with a policy of its own is closed to alarms, which the default policy lets in.
+        # A topic's own policy replaces the default policy, which allows alarms.
         mine = {"StringEquals": {"aws:SourceAccount": cdk.Stack.of(self).account}}
         topic.add_to_resource_policy(
             iam.PolicyStatement(

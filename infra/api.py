@@ -1,6 +1,6 @@
-"""The HTTP API: every call behind one authorizer, but for those that bring their own signature.
+"""The HTTP API, with one authorizer for all calls without their own signature.
 
-These are webhooks, callbacks and the links of approvals. A link's signature is in its path: no path is logged.
+Webhooks, callbacks and approval links have their own. A link's signature is in its path, so paths are not logged.
 """
 
 from __future__ import annotations
@@ -23,10 +23,10 @@ from infra.props import EngineProps
 RATE_PER_SECOND = 1_000
 BURST = 1_000
 KEY_HEADER = "$request.header.x-api-key"
-KEY_REMEMBERED = cdk.Duration.minutes(5)  # how long a key that was taken out of use may still be good
+KEY_REMEMBERED = cdk.Duration.minutes(5)  # how long a revoked key may still work
 
 Routes = tuple[tuple[str, str], ...]
-# The least that a caller needs for each, as execute-api ARNs have it: method and path, `*` for any text.
+# The minimal permissions of callers, as in execute-api ARNs: method and path, `*` for any text.
 START: Routes = (("POST", "/workflows/*/runs"), ("POST", "/runs/*/start"))
 SEND_EVENT: Routes = (("POST", "/events"), ("POST", "/runs/*/events"))
 LINK: Routes = (("POST", "/runs/*/links"),)
@@ -34,7 +34,7 @@ READ: Routes = tuple(
     ("GET", path) for path in ("/workflows", "/workflows/*", "/runs", "/runs/*", "/schedules", "/stats", "/deliveries")
 )
 
-# Whose callers show a link that the function has signed.
+# Routes for signed links.
 LINKS: Mapping[str, Sequence[gateway.HttpMethod]] = {
     "/callbacks/{token}": [gateway.HttpMethod.POST],
     "/callbacks/{token}/fail": [gateway.HttpMethod.POST],
@@ -58,7 +58,7 @@ _ACCESS_LOG = {
 
 
 class Api(Construct):
-    """The API and its stage; its routes, once there are functions that serve them."""
+    """The API and its stage; routes are added with their functions."""
 
     def __init__(self, scope: Construct, construct_id: str, props: EngineProps) -> None:
         super().__init__(scope, construct_id)
@@ -70,11 +70,11 @@ class Api(Construct):
 
     @property
     def url(self) -> str:
-        """Where others reach it, without a slash at its end."""
+        """The public URL, without a trailing slash."""
         return self._props.public_url or self.http.api_endpoint
 
     def serve(self, doors: Doors) -> None:
-        """Makes the routes."""
+        """Adds the routes."""
         api = integrations.HttpLambdaIntegration("Api", doors.api.function)
         self.http.add_routes(
             path="/{proxy+}",
@@ -95,15 +95,15 @@ class Api(Construct):
         integration: integrations.HttpLambdaIntegration,
         reasons: Mapping[str, str],
     ) -> list[str]:
-        """Makes routes that nobody guards but the function. Returns their keys."""
+        """Adds routes without an authorizer, which their function protects. Returns their keys."""
         none = gateway.HttpNoneAuthorizer()
         for route in self.http.add_routes(path=path, methods=methods, integration=integration, authorizer=none):
             nag.acknowledge(route, reasons)
-            self.stage.node.add_dependency(route)  # whose settings may name only routes that there are
+            self.stage.node.add_dependency(route)  # the stage's settings may name only existing routes
         return [f"{method.value} {path}" for method in methods]
 
     def _throttle(self, opened: Sequence[str]) -> None:
-        """Gives each of the open routes a rate of its own: the stage's is then left to the calls that sign."""
+        """Limits the rate of each open route, so that signed calls keep the stage's own rate."""
         rate = self._props.open_rate_per_second
         settings = {"ThrottlingRateLimit": rate, "ThrottlingBurstLimit": rate, "DetailedMetricsEnabled": True}
         _stage_of(self.stage).route_settings = dict.fromkeys(opened, settings)
@@ -124,13 +124,13 @@ class Api(Construct):
         return stage
 
     def arns(self, routes: Routes) -> list[str]:
-        """What a principal is allowed to invoke."""
+        """Returns a policy statement that allows a principal to invoke calls."""
         return [self.http.arn_for_execute_api(method, path, self.stage.stage_name) for method, path in routes]
 
 
 def _stage_of(stage: gateway.HttpStage) -> gateway.CfnStage:
     resource = stage.node.default_child
-    assert isinstance(resource, gateway.CfnStage)  # noqa: S101 - what a stage is made of
+    assert isinstance(resource, gateway.CfnStage)  # noqa: S101 - the resource of a stage
     return resource
 
 

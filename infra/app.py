@@ -1,4 +1,4 @@
-"""The CDK app: `python -m infra.app`, which `cdk` runs as cdk.json says, or a person to look at the template."""
+"""The CDK app, `python -m infra.app`, which `cdk` runs according to cdk.json."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from infra.stack import StepwellStack
 
 
 def build(app: cdk.App) -> StepwellStack:
-    """The stack that the app's context asks for. Raises BadProperty, BundlingError."""
+    """Builds the stack of the app's context. Raises BadProperty, BundlingError."""
     asked = app.node.get_all_context()
     stack = StepwellStack(app, context.stack_name(asked), asked)
     cdk.Validations.of(app).add_plugins(AwsSolutionsChecks(app))
@@ -37,7 +37,7 @@ def main() -> int:
 
 
 def _context() -> Mapping[str, Any]:
-    """From the CDK's command line, which has read cdk.json; without it, cdk.json's own."""
+    """Returns the context of the CDK's command line, or else that of cdk.json."""
     if "CDK_CONTEXT_JSON" in os.environ:
         context: Mapping[str, Any] = json.loads(os.environ["CDK_CONTEXT_JSON"])
     else:

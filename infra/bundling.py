@@ -1,4 +1,4 @@
-"""The functions' packages, built without Docker: uv installs what uv.lock names, as wheels for the functions' platform.
+"""Builds the functions' packages without Docker: uv installs the wheels of uv.lock for the functions' platform.
 
 engine   functions/  stepwell/  dependencies  workflows.json  webhooks.yaml       every function but the workers
 worker   the same, and workflows/ with what its requirements.txt names            the workers
@@ -29,10 +29,10 @@ DOORS, PACKAGE = ROOT / "functions", ROOT / "shared" / "stepwell"
 PACKED = "workflows.json"
 PYTHON = "3.14"  # the functions' runtime
 WHEELS = ("--python-platform", "aarch64-manylinux_2_28", "--python-version", PYTHON, "--only-binary", ":all:")
-RUNTIME_HAS = ("boto3", "botocore", "s3transfer")  # a function's Python comes with them
-# Of stepwell: what is for a person's machine.
+RUNTIME_HAS = ("boto3", "botocore", "s3transfer")  # included in Lambda's Python
+# Parts of stepwell for local use only.
 NOT_DEPLOYED = ("local", "cli", "testing", "aws/emulator*.py", "aws/deployment.py", "aws/identity.py", "aws/signing.py")
-# Of the dependencies: what no import reads. cel-expr-python ships its build tree, and extensions never asked for.
+# Parts of dependencies that no import reads. cel-expr-python ships its build tree and unused extensions.
 UNREAD = (
     ".lock",
     "bin",
@@ -47,17 +47,17 @@ UNREAD = (
     "*.pyi",
     "*/__pycache__",
 )
-# Of the workflow folder: caches and whatever is hidden, which may hold secrets.
+# Parts of the workflow folder: caches and hidden files, which may contain secrets.
 _NOT_COPIED = shutil.ignore_patterns(".*", "__pycache__", "*.pyc", "cdk.out", "node_modules")
 
 
 class BundlingError(RuntimeError):
-    """A package could not be built; the message holds what the tool that failed has said."""
+    """A package could not be built; the message has the tool's output."""
 
 
 @dataclass(frozen=True, slots=True)
 class Bundles:
-    """The folders of the two packages, and what the workflows came to."""
+    """The folders of the two packages, and the packed workflows."""
 
     engine: Path
     worker: Path
@@ -76,7 +76,9 @@ def build(
     """Builds both packages of a workflow folder below `into`. Raises BundlingError."""
     engine, worker = into / "engine", into / "worker"
     engine.mkdir()
-    packed = pack(folder, engine / PACKED, pools, http_hosts)  # first: it is quick, and says what the user can mend
+    packed = pack(
+        folder, engine / PACKED, pools, http_hosts
+    )  # first, because it is quick and reports the user's mistakes
     locked = into / "locked.txt"
     _install_locked(engine, locked, platform, tracing)
     _copy_own(engine)
@@ -88,7 +90,7 @@ def build(
 
 
 def pack(folder: Path, out: Path, pools: Collection[str], http_hosts: Collection[str] = ()) -> Mapping[str, Any]:
-    """Checks the definitions and writes them to one file. Returns what is in it. Raises BundlingError."""
+    """Checks the definitions and writes them to one file. Returns its content. Raises BundlingError."""
     command = [sys.executable, "-m", "stepwell.runtime.starts.pack", str(folder), str(out), ",".join(http_hosts)]
     _run(command, f"the workflows of {folder}")
     packed: Mapping[str, Any] = json.loads(out.read_text(encoding="utf-8"))
@@ -103,7 +105,7 @@ def pack(folder: Path, out: Path, pools: Collection[str], http_hosts: Collection
 
 @cache
 def pack_definitions(folder: Path, pools: tuple[str, ...], http_hosts: tuple[str, ...]) -> Mapping[str, Any]:
-    """What is in a folder's definitions, without a package, and without the webhooks: they are not looked at."""
+    """Returns a folder's definitions without building a package, and without webhooks."""
     with tempfile.TemporaryDirectory() as into:
         definitions = Path(into) / "definitions"
         shutil.copytree(folder, definitions, ignore=lambda _, names: [name for name in names if name in WEBHOOKS_FILES])
@@ -111,7 +113,7 @@ def pack_definitions(folder: Path, pools: tuple[str, ...], http_hosts: tuple[str
 
 
 def _install_locked(into: Path, locked: Path, platform: str, tracing: bool) -> None:
-    """The dependencies of the package, exactly as locked, their hashes checked."""
+    """Installs the dependencies exactly as locked, with hash checks."""
     extra = ("--extra", "tracing") if tracing else ()
     there = [word for name in RUNTIME_HAS for word in ("--no-emit-package", name)]
     lock = ("export", "--frozen", "--no-dev", "--no-emit-project", "--project", str(ROOT), "-o", str(locked), "-q")
@@ -121,21 +123,21 @@ def _install_locked(into: Path, locked: Path, platform: str, tracing: bool) -> N
 
 
 def install(into: Path, platform: str, *what: str) -> None:
-    """Installs what the words of `uv pip install` say, for the platform. Raises BundlingError."""
+    """Runs `uv pip install` with these arguments for the platform. Raises BundlingError."""
     target = WHEELS if platform == "lambda" else ("--python", sys.executable)
     _run([find_uv_bin(), "pip", "install", "-q", "--target", str(into), *target, *what], "the dependencies")
 
 
 def remove(tree: Path, patterns: Iterable[str]) -> None:
-    """Deletes what matches one of the patterns, which are relative to the tree; `*` stands for folders too."""
+    """Deletes files that match a pattern relative to the tree; `*` also matches folders."""
     wanted = tuple(patterns)
-    for path in sorted(tree.rglob("*"), reverse=True):  # what a folder holds comes before it
+    for path in sorted(tree.rglob("*"), reverse=True):  # contents before their folder
         if any(fnmatch.fnmatch(path.relative_to(tree).as_posix(), pattern) for pattern in wanted):
             shutil.rmtree(path) if path.is_dir() else path.unlink()
 
 
 def _copy_own(into: Path) -> None:
-    """The doors and the package, and who it is: without the last, it could not tell its version."""
+    """Copies the handlers, the package and its metadata, which has its version."""
     shutil.copytree(DOORS, into / "functions", ignore=_NOT_COPIED)
     own = into / "stepwell"
     shutil.copytree(PACKAGE, own, ignore=_NOT_COPIED)
@@ -146,7 +148,7 @@ def _copy_own(into: Path) -> None:
 
 
 def _run(command: Sequence[str], what: str) -> None:
-    done = subprocess.run(command, capture_output=True, text=True, check=False)  # noqa: S603 - our own words
+    done = subprocess.run(command, capture_output=True, text=True, check=False)  # noqa: S603 - fixed arguments
     if done.returncode:
         said = "\n".join(text.strip() for text in (done.stdout, done.stderr) if text.strip())
         raise BundlingError(f"{what}: {command[0]} ended with {done.returncode}\n{said}")

@@ -1,4 +1,4 @@
-"""What the steps of a folder call, so that the workers may call that and nothing else: by pool, as ARNs."""
+"""The external resources that a folder's steps call, by pool, as ARNs for the workers' permissions."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from infra.references import lambda_arn, parameter_arn, secret_arn
 
 
 def arns_of(calls: Mapping[str, Sequence[str]], stack: cdk.Stack) -> Mapping[str, list[str]]:
-    """Of one pool, by their names in the table of permissions."""
+    """The resources of one pool, by their names in the table of permissions."""
     named = [reference.partition("#")[0].partition(":") for reference in calls.get("secret", ())]
     secrets = sorted({name for kind, _, name in named if kind == "secretsmanager"})
     parameters = sorted({name for kind, _, name in named if kind == "ssm"})

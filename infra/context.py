@@ -1,6 +1,6 @@
-"""The CDK's context, from cdk.json or `-c key=value`, as an engine's properties.
+"""Converts the CDK's context, from cdk.json or `-c key=value`, to an engine's properties.
 
-A value given on the command line is text, and the same value in cdk.json may be what JSON has for it: both are taken.
+A value is text on the command line and may be JSON in cdk.json; both forms are accepted.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from infra.props import BadProperty, EngineProps, Pool
 
 DEFAULT_FOLDER = "workflows"
 DEFAULT_STACK = "Stepwell"
-# What an emulator cannot do is switched off by name; every one of these can be given beside `emulator`.
+# Features that the emulator lacks; each can still be set beside `emulator`.
 EMULATOR: Mapping[str, Any] = {
     "platform": "local",
     "alarms": False,
@@ -30,7 +30,7 @@ EMULATOR: Mapping[str, Any] = {
     "auto_delete_objects": False,
     "removal_policy": "destroy",
 }
-_BESIDE = ("emulator", "stack_name")  # what is no property of an engine
+_BESIDE = ("emulator", "stack_name")  # keys that are not properties of an engine
 _RETENTIONS = {
     1: "ONE_DAY", 3: "THREE_DAYS", 7: "ONE_WEEK", 14: "TWO_WEEKS", 30: "ONE_MONTH", 60: "TWO_MONTHS",
     90: "THREE_MONTHS", 180: "SIX_MONTHS", 365: "ONE_YEAR", 731: "TWO_YEARS", 1827: "FIVE_YEARS", 3653: "TEN_YEARS",
@@ -39,12 +39,12 @@ _POLICIES = {"retain": cdk.RemovalPolicy.RETAIN, "destroy": cdk.RemovalPolicy.DE
 
 
 def stack_name(context: Mapping[str, Any]) -> str:
-    """What the stack is called."""
+    """Returns the stack's name."""
     return _text("stack_name", context.get("stack_name") or DEFAULT_STACK)
 
 
 def read(stack: cdk.Stack, context: Mapping[str, Any]) -> EngineProps:
-    """Raises BadProperty for a value that cannot be, or a key that there is not. `stack` holds what is imported."""
+    """Builds the properties. Raises BadProperty for a bad value or an unknown key. `stack` owns imported resources."""
     ours = {key: value for key, value in context.items() if _is_ours(key)}
     _refuse_unknown(ours)
     given = {key: value for key, value in ours.items() if value not in ("", None) and key not in _BESIDE}
@@ -59,7 +59,7 @@ def read(stack: cdk.Stack, context: Mapping[str, Any]) -> EngineProps:
 
 
 def _is_ours(key: str) -> bool:
-    """The CDK's own keys, and what it looked up, hold one of these."""
+    """Returns whether a key is the CDK's own or a cached lookup."""
     return not any(mark in key for mark in ":@/-")
 
 
@@ -68,7 +68,7 @@ def _refuse_unknown(keys: Mapping[str, Any]) -> None:
     for key in keys:
         if key not in names:
             near = get_close_matches(key, names, 1)
-            raise BadProperty(f"context: there is no {key}" + (f"; is it {near[0]}?" if near else ""))
+            raise BadProperty(f"context: unknown property {key}" + (f"; is it {near[0]}?" if near else ""))
 
 
 def _text(key: str, value: Any) -> str:
@@ -93,7 +93,7 @@ def _number(key: str, value: Any) -> int:
 
 
 def _texts(key: str, value: Any) -> Sequence[str]:
-    """A list, or texts with commas between them."""
+    """Parses a list, or text separated by commas."""
     texts = [text.strip() for text in value.split(",")] if isinstance(value, str) else value
     if not isinstance(texts, list) or not all(isinstance(text, str) and text for text in texts):
         raise BadProperty(f"{key}: {value!r} is not a list of texts")
@@ -113,7 +113,7 @@ def _object(key: str, value: Any) -> Mapping[str, Any]:
 
 def _chosen(table: Mapping[Any, Any], value: Any, key: str) -> Any:
     if value not in table:
-        raise BadProperty(f"{key}: {value!r} is none of {', '.join(str(one) for one in table)}")
+        raise BadProperty(f"{key}: {value!r} is not one of {', '.join(str(one) for one in table)}")
     return table[value]
 
 
@@ -148,7 +148,9 @@ def _variables(key: str, value: Any) -> Mapping[str, str]:
 
 def _statement(key: str, given: Mapping[str, Any]) -> iam.PolicyStatement:
     if set(given) != {"actions", "resources"}:
-        raise BadProperty(f"{key}: a statement has actions and resources, this one {', '.join(sorted(given))}")
+        raise BadProperty(
+            f"{key}: a statement needs actions and resources, but this one has {', '.join(sorted(given))}"
+        )
     return iam.PolicyStatement(
         actions=list(_texts(f"{key}.actions", given["actions"])),
         resources=list(_texts(f"{key}.resources", given["resources"])),
@@ -157,7 +159,9 @@ def _statement(key: str, given: Mapping[str, Any]) -> iam.PolicyStatement:
 
 def _vpc(scope: Construct, given: Mapping[str, Any]) -> ec2.IVpc:
     if set(given) != {"id", "availability_zones", "subnet_ids"}:
-        raise BadProperty(f"vpc: it has id, availability_zones and subnet_ids, this one {', '.join(sorted(given))}")
+        raise BadProperty(
+            f"vpc: it needs id, availability_zones and subnet_ids, but this one has {', '.join(sorted(given))}"
+        )
     return ec2.Vpc.from_vpc_attributes(
         scope,
         "Vpc",

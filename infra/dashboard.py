@@ -1,4 +1,4 @@
-"""The dashboard: how the engine does, on one page, with what needs a person at the top."""
+"""The dashboard: the engine's state on one page, with problems at the top."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _RUNS = (metrics.RUNS_STARTED, metrics.RUNS_ENDED, metrics.RUNS_FAILED)
 def make_dashboard(
     scope: Construct, queues: Queues, table: dynamodb.Table, api: Api, doors: Sequence[Door]
 ) -> cloudwatch.Dashboard:
-    """Three rows: needs a person; runs and queues; functions, table and API."""
+    """Three rows: problems; runs and queues; functions, table and API."""
     dashboard = cloudwatch.Dashboard(scope, "Dashboard")
     functions = [(door.node.id, door.function) for door in doors]
     taken_from = [(name, queue) for name, queue, _ in queues.taken_from()]

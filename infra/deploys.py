@@ -1,7 +1,7 @@
-"""Deploys: when CloudFormation has updated the stack, runs that wait for code are woken.
+"""Deploys: wakes the runs that wait for code when CloudFormation has updated the stack.
 
-CloudFormation itself tells the account's event bus, so that it works for every way to deploy a stack: no custom
-resource, no further function, and a rollback counts too.
+CloudFormation reports to the account's event bus, so this works for every way to deploy the stack, rollbacks
+included, without a custom resource or another function.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ STATUSES = ("UPDATE_COMPLETE", "UPDATE_ROLLBACK_COMPLETE")
 
 
 class Deploys(Construct):
-    """A rule that sends `deployed` to the resume queue."""
+    """Creates a rule that sends `deployed` to the resume queue."""
 
     def __init__(self, scope: Construct, construct_id: str, resume: sqs.Queue) -> None:
         super().__init__(scope, construct_id)

@@ -1,4 +1,4 @@
-"""The engine's functions by name: what each is given, what invokes it, and what it is told of its stack."""
+"""The engine's Lambda functions: their settings, event sources and environment."""
 
 from __future__ import annotations
 
@@ -25,15 +25,15 @@ from infra.timers import Timers
 from infra.webhooks import Webhooks
 
 _QUICK = Shape(memory_mb=512, timeout_seconds=10)
-_API = Shape(memory_mb=1024, timeout_seconds=29)  # a caller may wait 25 seconds for a run's end; a gateway waits 30
+_API = Shape(memory_mb=1024, timeout_seconds=29)  # callers wait up to 25 seconds for a run's end, the gateway 30
 _STREAM = Shape(memory_mb=1024, timeout_seconds=300)  # a snapshot of a long run takes half a minute
-_SENDERS = 20  # at once: a slow endpoint does not take the account's functions from the workers
+_SENDERS = 20  # at once, so that slow endpoints do not use up the account's concurrency
 _SWEEPER = Shape(memory_mb=512, timeout_seconds=SWEEP_MINUTES * 60 - 10)
 
 
 @dataclass(frozen=True, slots=True)
 class Packages:
-    """The code of the workers, and of all other functions; and what the workflows came to."""
+    """The code of the workers and of the other functions, and the packed workflows."""
 
     engine: lambda_.Code
     worker: lambda_.Code
@@ -41,9 +41,9 @@ class Packages:
 
 
 class Doors(Construct):
-    """`workers` are by pool; `webhooks`, `sender` and `authorizer` are there where something needs them.
+    """The engine's functions. `workers` are by pool; `webhooks`, `sender` and `authorizer` exist only if needed.
 
-    `schedules`: what the definitions' triggers ask for.
+    `schedules` are those of the definitions' triggers.
     """
 
     def __init__(
@@ -59,12 +59,12 @@ class Doors(Construct):
         linking: Mapping[str, str],
         webhooks: Webhooks,
     ) -> None:
-        """`linking`: what those who make links are told."""
+        """`linking` is the environment of functions that create links."""
         super().__init__(scope, construct_id)
         self._queues, self._props, self._linking = queues, props, linking
         self._place = Place(props, resources, self._environment(storage, timers), self._security_group(),
                             storage.bucket, timers.group)  # fmt: skip
-        with tempfile.TemporaryDirectory() as into:  # a function copies its package to the assembly when it is made
+        with tempfile.TemporaryDirectory() as into:  # a function copies its package into the assembly on creation
             self._code = _packages(props, Path(into))
             self.schedules: Sequence[Mapping[str, Any]] = self._code.packed["schedules"]
             self.webhooks = self._make_webhooks(webhooks) if webhooks.sources else None
@@ -79,7 +79,7 @@ class Doors(Construct):
             self.authorizer = self._make_authorizer(api_key) if api_key else None
 
     def __iter__(self) -> Iterator[Door]:
-        """All of them."""
+        """Returns all functions."""
         doors = (self.api, self.webhooks, self.coordinator, *self.workers.values(), self.stream, self.sender,
                  self.sweeper, self.authorizer)  # fmt: skip
         return (door for door in doors if door)
@@ -105,14 +105,14 @@ class Doors(Construct):
         }
 
     def _security_group(self) -> ec2.ISecurityGroup | None:
-        """One for all functions: nothing comes in."""
+        """Creates one security group for all functions, without inbound rules."""
         vpc = self._props.vpc
         return (
             ec2.SecurityGroup(self, "SecurityGroup", vpc=vpc, description="The functions of Stepwell") if vpc else None
         )
 
     def _make_api(self) -> Door:
-        """Queries are for users' code, which each pool's worker has: the default one's answers."""
+        """Lets the API call the default pool's worker for queries, which need user code."""
         worker = self.workers[DEFAULT_POOL].function
         told = {**self._linking, "STEPWELL_WORKER": worker.function_name}
         return self._door("api", replace(_API, environment=told), {"worker": [worker.function_arn]})
@@ -130,7 +130,7 @@ class Doors(Construct):
         return door
 
     def _make_sender(self, webhooks: Webhooks) -> Door | None:
-        """One letter at a time: the others of a batch would wait for a slow endpoint. What is not taken is put back."""
+        """Creates the sender, with one delivery per invocation so that a slow endpoint delays no others."""
         letters, dead = self._queues.letters, self._queues.dead_letters
         if not (letters and dead):
             return None
@@ -143,7 +143,7 @@ class Doors(Construct):
         return door
 
     def _make_coordinator(self) -> Door:
-        """Its limit is for events and timers; the dead letters of each pool may ask for the least beside it."""
+        """Creates the coordinator; its limit covers events and timers, plus the minimum for each dead-letter queue."""
         limit = self._props.coordinator_concurrency
         together = limit + LEAST_CONCURRENCY * len(self._queues.work_dead) if limit else None
         shape = Shape(memory_mb=1024, timeout_seconds=COORDINATOR_SECONDS, concurrency=together, recursive=True)
@@ -154,7 +154,7 @@ class Doors(Construct):
         return door
 
     def _make_worker(self, name: str, pool: Pool) -> Door:
-        """One message at a time: a step may take minutes, and a batch is as slow as its slowest."""
+        """Creates a worker, with one message per invocation because a batch is as slow as its slowest step."""
         shape = Shape(
             memory_mb=pool.memory_mb,
             timeout_seconds=pool.timeout_seconds,

@@ -1,4 +1,4 @@
-"""`StepwellEngine`: everything that runs a folder of workflows on AWS, as one construct.
+"""`StepwellEngine`: a construct that runs a folder of workflows on AWS.
 
 engine = StepwellEngine(self, "Stepwell", EngineProps(folder=Path("workflows")))
 engine.grant_start(orders_function)                                # it may start runs
@@ -34,7 +34,7 @@ from infra.webhooks import read_webhooks
 
 
 class StepwellEngine(Construct):
-    """The engine. `EngineProps` says what can be chosen; raises BundlingError when the workflows have errors.
+    """The engine, configured by `EngineProps`. Raises BundlingError if the workflows have errors.
 
     Its parts, for grants, rules and outputs: `table`, `bucket`, `bus`, `queues`, `workers` (functions by pool),
     `api_url`; `link_key`, the secret that signs links; `api_key`, the API's, with `auth="api_key"`; `dashboard` and
@@ -71,76 +71,76 @@ class StepwellEngine(Construct):
 
     @property
     def table(self) -> dynamodb.Table:
-        """Runs, their logs, events and waits."""
+        """The table of runs, logs, events and waits."""
         return self._storage.table
 
     @property
     def bucket(self) -> s3.Bucket:
-        """Large values under `blobs/`, ended runs under `runs/`."""
+        """The bucket with large values under `blobs/` and snapshots under `runs/`."""
         return self._storage.bucket
 
     @property
     def bus(self) -> events.EventBus:
-        """What happens to runs, as events; add a rule to be told."""
+        """The event bus of run events; add a rule to subscribe."""
         return self._storage.bus
 
     @property
     def workers(self) -> Mapping[str, lambda_.Function]:
-        """The functions that run steps, by pool."""
+        """The worker functions by pool."""
         return {name: door.function for name, door in self.doors.workers.items()}
 
     @property
     def api_url(self) -> str:
-        """Where the API is, without a slash at its end."""
+        """The API's URL, without a trailing slash."""
         return self._api.http.api_endpoint
 
-    # -- what others may do
+    # -- grants
 
     def grant_start(self, grantee: iam.IGrantable) -> iam.Grant:
-        """To start runs. Raises BadProperty unless the API's callers are known by IAM."""
+        """Allows starting runs. Raises BadProperty unless the API uses IAM."""
         return self._grant(grantee, api.START)
 
     def grant_send_event(self, grantee: iam.IGrantable) -> iam.Grant:
-        """To send events, to one run or to whoever waits. Raises BadProperty unless callers are known by IAM."""
+        """Allows sending events, to one run or to all waits. Raises BadProperty unless the API uses IAM."""
         return self._grant(grantee, api.SEND_EVENT)
 
     def grant_links(self, grantee: iam.IGrantable) -> iam.Grant:
-        """To have the links that end what a run waits for: to answer for anybody. For who sends them on.
+        """Allows creating links that end waits, and so answering for anybody; meant for a mailer.
 
-        Raises BadProperty unless callers are known by IAM.
+        Raises BadProperty unless the API uses IAM.
         """
         return self._grant(grantee, api.LINK)
 
     def grant_read(self, grantee: iam.IGrantable) -> iam.Grant:
-        """To look at runs, workflows and statistics. Raises BadProperty unless callers are known by IAM."""
+        """Allows reading runs, workflows and statistics. Raises BadProperty unless the API uses IAM."""
         return self._grant(grantee, api.READ)
 
     def _grant(self, grantee: iam.IGrantable, routes: api.Routes) -> iam.Grant:
         if self._props.auth != "iam":
-            raise BadProperty(f"auth: a grant is for an API of auth iam, this one is of {self._props.auth}")
+            raise BadProperty(f"auth: a grant needs auth iam, but this API has {self._props.auth}")
         arns = self._api.arns(routes)
         return iam.Grant.add_to_principal(grantee=grantee, actions=["execute-api:Invoke"], resource_arns=arns)
 
-    # -- how it does
+    # -- metrics
 
     def metric_runs_ended(self) -> cloudwatch.Metric:
-        """Runs that ended, however they did."""
+        """The number of ended runs."""
         return metrics.own(self, metrics.RUNS_ENDED, "Sum")
 
     def metric_runs_failed(self) -> cloudwatch.Metric:
-        """Runs that ended otherwise than completed."""
+        """The number of runs that ended without completing."""
         return metrics.own(self, metrics.RUNS_FAILED, "Sum")
 
     def metric_overdue(self) -> cloudwatch.Metric:
-        """Runs that the sweeper had to wake; in a healthy system none."""
+        """The number of runs that the sweeper woke; none in a healthy system."""
         return metrics.overdue(self)
 
     def metric_dead_letters(self) -> cloudwatch.Metric:
-        """Messages that nobody could take, and that are a person's now."""
+        """The number of messages in the dead-letter queue."""
         return metrics.waiting(self.queues.dead)
 
     def metric_oldest_message_age(self, pool: str | None = None) -> cloudwatch.Metric:
-        """Seconds that the oldest message has waited: for a pool's worker, or, without one, for the coordinator."""
+        """The age in seconds of the oldest message for a pool's worker, or without one for the coordinator."""
         queue = self.queues.resume if pool is None else self.queues.work[pool]
         return metrics.age_seconds(queue)
 

@@ -1,7 +1,7 @@
-"""The functions and what invokes them: a role, a log group and a package for each; queues, the stream and a clock.
+"""Creates Lambda functions with role, log group and package, and their event sources.
 
-Reserved concurrency is always at least what a function's event sources may ask for together, so none of them is
-throttled into its dead letters.
+Reserved concurrency is at least the sum of a function's event sources, so that none is throttled into its dead-letter
+queue.
 """
 
 from __future__ import annotations
@@ -30,9 +30,9 @@ SWEEP_MINUTES = 5
 STREAM_BATCH = 100
 STREAM_TRIES = 10
 COORDINATOR_BATCH = 10
-LEAST_CONCURRENCY = 2  # what a queue's event source may be held to at the least
+LEAST_CONCURRENCY = 2  # the minimum for a queue's event source
 
-# A run's records as they come, and its header whenever it changes or expires.
+# New records of a run, and changes or the expiry of its header.
 STREAM_PATTERNS: Sequence[Mapping[str, object]] = (
     {"eventName": ["INSERT"], "dynamodb": {"Keys": {"sk": {"S": [{"prefix": "LOG#"}]}}}},
     {"dynamodb": {"Keys": {"sk": {"S": ["RUN"]}}}},
@@ -41,7 +41,7 @@ STREAM_PATTERNS: Sequence[Mapping[str, object]] = (
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """What all functions of an engine share."""
+    """The settings that all functions of an engine share."""
 
     props: EngineProps
     resources: Resources
@@ -51,24 +51,24 @@ class Place:
     schedule_group: str
 
     def findings(self, door: str) -> Mapping[str, str]:
-        """What cdk-nag finds about the function's role, and why it is left."""
+        """Suppresses cdk-nag findings about the function's role, with reasons."""
         anywhere = nag.ANYWHERE if self.props.tracing or self.props.vpc else {}
         return {**nag.about_role(door, self.bucket, self.schedule_group), **anywhere}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Shape:
-    """What a function is given. `concurrency` is what its event sources may ask for together."""
+    """A function's size. `concurrency` is the sum of its event sources."""
 
     memory_mb: int
     timeout_seconds: int
     concurrency: int | None = None
-    recursive: bool = False  # a run may come by here as often as its steps say, which Lambda would take for a loop
+    recursive: bool = False  # a run may pass here many times, which Lambda would detect as a loop
     environment: Mapping[str, str] | None = None
 
 
 class Door(Construct):
-    """One function, `functions.<door>.handler`, with its own role and log group."""
+    """One function, `functions.<name>.handler`, with its own role and log group."""
 
     def __init__(
         self,
@@ -81,7 +81,7 @@ class Door(Construct):
         more: Mapping[str, Sequence[str]] | None = None,
         extra: Sequence[iam.PolicyStatement] = (),
     ) -> None:
-        """`more`: resources that are this function's own; `extra`: statements beside the table's."""
+        """`more` are the function's own resources; `extra` are statements beside the table's."""
         super().__init__(scope, construct_id)
         self._place, props = place, place.props
         log_group = logs.LogGroup(self, "Logs", retention=props.log_retention, encryption_key=props.kms_key,
@@ -133,7 +133,7 @@ class Door(Construct):
         )
 
     def follow(self, stream_arn: str, failures: sqs.Queue) -> None:
-        """The stream's records invoke the function; those that it cannot take are told to a queue."""
+        """The stream's records invoke the function; the positions of failed ones go to a queue."""
         mapping = lambda_.CfnEventSourceMapping
         stack = cdk.Stack.of(self)
         filters = [mapping.FilterProperty(pattern=stack.to_json_string(pattern)) for pattern in STREAM_PATTERNS]
@@ -153,7 +153,7 @@ class Door(Construct):
         )
 
     def run_every(self, minutes: int) -> None:
-        """No second try: the next turn comes soon enough."""
+        """A schedule invokes the function, without retries because the next turn follows soon."""
         target = targets.LambdaFunction(self.function, retry_attempts=0)
         events.Rule(self, "Clock", schedule=events.Schedule.rate(cdk.Duration.minutes(minutes)), targets=[target])
 

@@ -1,4 +1,4 @@
-"""A key of the customer's: which services must be allowed to use it, beside the functions."""
+"""A customer's KMS key, and the services that must be allowed to use it."""
 
 from __future__ import annotations
 
@@ -15,8 +15,10 @@ _USE = ("kms:Decrypt", "kms:DescribeKey", "kms:Encrypt", "kms:GenerateDataKey", 
 
 
 def open_to_services(scope: Construct, key: kms.IKey) -> None:
-    """Lets logs, alarms and events be encrypted under the key. Does nothing to a key that is only named by its ARN:
-    whoever made that one must do it."""
+    """Allows logs, alarms and events to use the key.
+
+    A key that is imported by ARN is not changed; its owner must allow them.
+    """
     stack = cdk.Stack.of(scope)
     any_log = stack.format_arn(service="logs", resource="*")
     _allow(key, f"logs.{stack.region}.amazonaws.com", {"ArnLike": {_LOGS: any_log}})
@@ -25,7 +27,7 @@ def open_to_services(scope: Construct, key: kms.IKey) -> None:
 
 
 def _allow(key: kms.IKey, service: str, when: Mapping[str, Mapping[str, str]]) -> None:
-    """In a key's policy, `*` is the key itself."""
+    """Builds a statement of the key's policy, where `*` is the key itself."""
     key.add_to_resource_policy(
         iam.PolicyStatement(
             principals=[iam.ServicePrincipal(service)], actions=list(_USE), resources=["*"], conditions=when

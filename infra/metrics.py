@@ -1,4 +1,4 @@
-"""The metrics that tell how an engine does: its own, in the namespace Stepwell, and its queues'."""
+"""The metrics of an engine: its own, in the namespace Stepwell, and those of its queues."""
 
 from __future__ import annotations
 
@@ -8,19 +8,19 @@ from aws_cdk import aws_sqs as sqs
 from constructs import Construct
 
 NAMESPACE = "Stepwell"
-OVERDUE, NO_PROGRESS, UNREADABLE = "Overdue", "NoProgress", "Unreadable"  # what the sweeper found
+OVERDUE, NO_PROGRESS, UNREADABLE = "Overdue", "NoProgress", "Unreadable"  # found by the sweeper
 RUNS_STARTED, RUNS_ENDED, RUNS_FAILED = "RunsStarted", "RunsEnded", "RunsFailed"
 PASSED_OVER = "PassedOver"  # by the stream
 PERIOD = cdk.Duration.minutes(5)
 
 
 def service_of(scope: Construct) -> str:
-    """The dimension that keeps two engines of one account apart: the stack's name."""
+    """The dimension that distinguishes engines of one account: the stack's name."""
     return cdk.Stack.of(scope).stack_name
 
 
 def own(scope: Construct, name: str, statistic: str) -> cloudwatch.Metric:
-    """A metric that the functions emit."""
+    """Returns a metric that the functions emit."""
     return cloudwatch.Metric(
         namespace=NAMESPACE,
         metric_name=name,
@@ -31,15 +31,15 @@ def own(scope: Construct, name: str, statistic: str) -> cloudwatch.Metric:
 
 
 def overdue(scope: Construct) -> cloudwatch.Metric:
-    """Runs that the sweeper found waiting too long, at each turn."""
+    """Returns the number of overdue runs in each sweep."""
     return own(scope, OVERDUE, "Maximum")
 
 
 def age_seconds(queue: sqs.Queue) -> cloudwatch.Metric:
-    """How long the oldest message has been in the queue."""
+    """Returns the age of the queue's oldest message."""
     return queue.metric_approximate_age_of_oldest_message(statistic="Maximum", period=PERIOD)
 
 
 def waiting(queue: sqs.Queue) -> cloudwatch.Metric:
-    """How many messages of the queue nobody has taken yet."""
+    """Returns the number of waiting messages."""
     return queue.metric_approximate_number_of_messages_visible(statistic="Maximum", period=PERIOD)

@@ -1,6 +1,6 @@
-"""What cdk-nag's AWS Solutions rules find and we leave as it is, each with its reason. All else fails the synthesis.
+"""Suppressed findings of cdk-nag's AWS Solutions rules, each with its reason. Other findings fail the synthesis.
 
-A role's `*` is acknowledged by its very resource, so that another one in the same role is found.
+A `*` in a role is suppressed for its exact resource only, so that others in the same role are found.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ BUCKET = {
     "AwsSolutions-S1": "Only the engine's own functions may read it, and whoever wants a trail of each access has "
     "CloudTrail's data events; access logs would need a second bucket that grows without end.",
 }
-# The names of the table of permissions whose ARN ends in `*`.
+# Names in the table of permissions whose ARN ends with `*`.
 PREFIXES = {
     "blobs": "A blob is named by the hash of its content: its key is not known before.",
     "run_blobs": "Which runs will expire, and with them their blobs, is not known before.",
@@ -47,13 +47,13 @@ WEBHOOKS = {
 
 
 def acknowledge(scope: IConstruct, reasons: Mapping[str, str]) -> None:
-    """Says of these findings, by id, why they are left."""
+    """Suppresses findings by id, with reasons."""
     for finding, reason in reasons.items():
         cdk.Validations.of(scope).acknowledge(cdk.Acknowledgment(id=finding, reason=reason))
 
 
 def about_role(door: str, bucket: s3.IBucket, group: str) -> Mapping[str, str]:
-    """The findings about the role of a function, by its row in the table of permissions."""
+    """Suppresses findings about a function's role, by its row in the table of permissions."""
     bucket_arn = f"<{_logical_id(bucket)}.Arn>"
     found = {
         "blobs": f"{bucket_arn}/blobs/*",
@@ -66,7 +66,7 @@ def about_role(door: str, bucket: s3.IBucket, group: str) -> Mapping[str, str]:
 
 
 def about_pool(statements: Iterable[iam.PolicyStatement]) -> Mapping[str, str]:
-    """The findings about what a pool's owner has allowed its steps."""
+    """Suppresses findings about the permissions that a pool's owner gave to its steps."""
     wide: list[str] = []
     for statement in statements:
         wide += [f"Action::{action}" for action in statement.actions if "*" in action]
@@ -75,13 +75,13 @@ def about_pool(statements: Iterable[iam.PolicyStatement]) -> Mapping[str, str]:
 
 
 def _flat(scope: IConstruct, name: str) -> str:
-    """A name as cdk-nag prints it: one that is another resource's in angle brackets."""
+    """Formats a name as cdk-nag does, with references in angle brackets."""
     resolved = cdk.Stack.of(scope).resolve(name)
     return f"<{resolved['Ref']}>" if isinstance(resolved, dict) else name
 
 
 def _logical_id(construct: IConstruct) -> str:
-    """The name in the template of what a construct is made of."""
+    """Returns the logical id of a construct's resource."""
     resource = construct.node.default_child
-    assert isinstance(resource, cdk.CfnElement)  # noqa: S101 - what it is made of
+    assert isinstance(resource, cdk.CfnElement)  # noqa: S101 - the construct's resource
     return cdk.Stack.of(construct).get_logical_id(resource)

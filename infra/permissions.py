@@ -1,6 +1,6 @@
-"""Who may do what: one row for each function and resource, with exactly the actions that the function calls.
+"""The table of permissions: one row for each function and resource, with exactly the actions it calls.
 
-Written by hand rather than by the CDK's grants, which give more than is called: `grant_read_write_data` scans.
+The CDK's grants give more than needed: `grant_read_write_data` includes scans.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 
 from aws_cdk import aws_iam as iam
 
-# A transaction needs what its items need.
+# A transaction needs the permissions of its items.
 _READ = ("dynamodb:GetItem", "dynamodb:Query")
 _ADVANCE = (*_READ, "dynamodb:PutItem", "dynamodb:UpdateItem", "dynamodb:DeleteItem")
 _LIST = ("dynamodb:BatchGetItem",)
@@ -20,23 +20,23 @@ _SEND = ("sqs:SendMessage",)
 _KEY = ("kms:Decrypt", "kms:GenerateDataKey")
 _TABLE_KEY = (*_KEY, "kms:Encrypt", "kms:DescribeKey", "kms:ReEncryptFrom", "kms:ReEncryptTo")
 
-Row = tuple[Sequence[str], str]  # actions, the name of what they are done to
+Row = tuple[Sequence[str], str]  # actions, the name of their resource
 
-# Whoever starts a run.
+# Functions that start runs.
 _START = (*_READ, "dynamodb:PutItem", "dynamodb:UpdateItem")
 _REACH: tuple[Row, ...] = (
     (("s3:GetObject", "s3:PutObject"), "blobs"),
     (_SEND, "resume"),
     (_SEND, "work"),
 )
-# Whoever arms timers: of a run that it starts, too.
+# Functions that set timers, also for runs that they start.
 _ARM: tuple[Row, ...] = (
     (("scheduler:CreateSchedule",), "schedules"),
     (("iam:PassRole",), "schedule_role"),
 )
-# Whoever moves a run: appends, registers waits, sends wakes.
+# Functions that advance runs: append, register waits, send wakes.
 _MOVE: tuple[Row, ...] = ((_ADVANCE, "table"), *_REACH)
-# Whoever signs links, or reads them.
+# Functions that sign or verify links.
 _LINK: tuple[Row, ...] = ((("secretsmanager:GetSecretValue",), "link_key"),)
 
 PERMISSIONS: Mapping[str, Sequence[Row]] = {
@@ -87,7 +87,7 @@ PERMISSIONS: Mapping[str, Sequence[Row]] = {
 }  # fmt: skip
 
 LOGS: Row = (("logs:CreateLogStream", "logs:PutLogEvents"), "logs")
-# With a key of the customer's: what the services ask of the caller when they use the key for it.
+# With a customer's key: what the services require of their caller.
 KEY_USE: Mapping[str, Sequence[str]] = {
     "api": _TABLE_KEY,
     "webhooks": _TABLE_KEY,
@@ -99,7 +99,7 @@ KEY_USE: Mapping[str, Sequence[str]] = {
     "authorizer": ("kms:Decrypt",),
     "schedule": _KEY,
 }
-# EC2 knows no resource for the network interface that is not there yet.
+# EC2 has no resource for a network interface before its creation.
 NETWORK = (
     "ec2:CreateNetworkInterface",
     "ec2:DescribeNetworkInterfaces",
@@ -117,18 +117,18 @@ _CONDITIONS: Mapping[str, Mapping[str, Mapping[str, str]]] = {
 
 @dataclass(frozen=True, slots=True)
 class Resources:
-    """The ARNs behind the names in the table. A name may have none, and then makes no statement."""
+    """The ARNs of the names in the table. A name without ARNs adds no statement."""
 
     arns: Mapping[str, Sequence[str]]
     key_arn: str = ""
     in_vpc: bool = False
 
     def with_arns(self, **more: Sequence[str]) -> Resources:
-        """These and more."""
+        """Returns these resources and more."""
         return replace(self, arns={**self.arns, **more})
 
     def statements(self, function: str, more: Mapping[str, Sequence[str]]) -> Iterator[iam.PolicyStatement]:
-        """What the function may do; `more` are the resources that are its own."""
+        """Returns a function's statements; `more` are its own resources."""
         arns = {**self.arns, **more}
         for actions, name in (*PERMISSIONS[function], *([LOGS] if "logs" in more else [])):
             if arns[name]:

@@ -1,4 +1,4 @@
-"""What can be chosen about a deployment: the properties of `StepwellEngine`, checked when they are made."""
+"""The properties of `StepwellEngine`, checked on creation."""
 
 from __future__ import annotations
 
@@ -20,17 +20,17 @@ LOG_LEVELS = ("debug", "info", "warning", "error")
 PLATFORMS = ("lambda", "local")
 EVENTS = ("all", "runs", "none")
 MAX_STEPS = 100_000
-MAX_OPEN_RATE = 10_000  # what API Gateway allows an account at first
+MAX_OPEN_RATE = 10_000  # API Gateway's initial quota of an account
 _POOL_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,63}")
 
 
 class BadProperty(ValueError):
-    """A property that cannot be: the message says which, what it is, and what it may be."""
+    """A bad property; the message has its name, its value and the allowed values."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Pool:
-    """A worker: a Lambda function with a queue of its own, for the steps whose `pool:` names it.
+    """A worker: a Lambda function with its own queue, for the steps whose `pool:` names it.
 
     memory_mb: also decides the processor: 1,769 MB are one.
     timeout_seconds: how long one invocation may last; a step that may take longer than that cannot run here.
@@ -129,14 +129,14 @@ class EngineProps:
         self._check_auth()
         self._check_hosts()
         if self.public_url and not re.fullmatch(r"https?://[^\s/?#]+(/[^\s?#]*[^\s?#/])?", self.public_url):
-            raise BadProperty(f"public_url: {self.public_url!r} is not https://HOST, without a slash at its end")
+            raise BadProperty(f"public_url: {self.public_url!r} is not https://HOST, without a trailing slash")
 
     def _check_pools(self) -> None:
         if DEFAULT_POOL not in self.pools:
             raise BadProperty(f"pools: {', '.join(self.pools)}: `{DEFAULT_POOL}` must be among them")
         for name in self.pools:
             if not _POOL_NAME.fullmatch(name):
-                raise BadProperty(f"pools: {name!r} is no name: letters, digits, - and _, 64 at most")
+                raise BadProperty(f"pools: {name!r} is not a valid name: letters, digits, - and _, 64 at most")
 
     def _check_auth(self) -> None:
         if self.auth == "jwt" and not (self.jwt_issuer.startswith("https://") and self.jwt_audience):
@@ -145,19 +145,19 @@ class EngineProps:
             raise BadProperty(f"auth: jwt_issuer and jwt_audience are for jwt, not for {self.auth}")
 
     def _check_hosts(self) -> None:
-        """What is in an entry is for the package to read; what is for a person's machine alone stays there."""
+        """Checks the host list; `http://` entries are for local use only."""
         for entry in self.http_hosts:
             if self.platform == "lambda" and (entry == "*" or "://" in entry):
-                raise BadProperty(f"http_hosts: {entry!r}: name the hosts, such as api.example.com or *.example.com")
+                raise BadProperty(f"http_hosts: {entry!r}: use host names such as api.example.com or *.example.com")
 
     @property
     def webhooks_file(self) -> Path | None:
-        """Where the folder names sources and endpoints of webhooks, if it does."""
+        """The path of the folder's `webhooks.yaml`, if there is one."""
         return next((file for name in WEBHOOKS_FILES if (file := self.folder / name).is_file()), None)
 
     @property
     def keeps_data(self) -> bool:
-        """Whether data outlives the stack."""
+        """Whether the data outlives the stack."""
         return self.removal_policy is not cdk.RemovalPolicy.DESTROY
 
 
@@ -168,4 +168,4 @@ def _within(name: str, value: int, least: int, most: int) -> None:
 
 def _one_of(name: str, value: str, allowed: Sequence[str]) -> None:
     if value not in allowed:
-        raise BadProperty(f"{name}: {value!r} is none of {', '.join(allowed)}")
+        raise BadProperty(f"{name}: {value!r} is not one of {', '.join(allowed)}")

@@ -1,6 +1,6 @@
-"""The queues, and what becomes of a message that kills whoever takes it.
+"""The queues, and the path of a message that kills its worker.
 
-work (one for each pool) ──5 tries──▶ its dead letters ──▶ coordinator: the step has failed, `worker_lost`
+work (one for each pool) ──5 tries──▶ its dead-letter queue ──▶ coordinator: the step has failed, `worker_lost`
                                             └──10 tries──▶ dead
 resume ──5 tries──────────────────────────────────────────▶ dead ──▶ an alarm, and a person
 letters (where webhooks go out) ──5 tries──▶ dead letters ──▶ an alarm, and a person
@@ -16,21 +16,21 @@ from constructs import Construct
 
 from infra.props import EngineProps
 
-DELIVERIES = 5  # of a message, before it counts as one that kills its worker
-BURIALS = 10  # of a dead letter, before it is a person's
+DELIVERIES = 5  # of a message, before it goes to the dead-letter queue
+BURIALS = 10  # of a dead letter, before it goes to the queue with the alarm
 KEPT = cdk.Duration.days(7)
-# Longer than KEPT, because a dead letter's age counts from when it was first sent.
+# Longer than KEPT, because a dead letter's age counts from the first send.
 DEAD_KEPT = cdk.Duration.days(14)
 COORDINATOR_SECONDS = 60
 SENDER_SECONDS = 30  # an endpoint may take 15 to answer
-DELAY_SECONDS = 900  # the longest that SQS makes
+DELAY_SECONDS = 900  # the maximum of SQS
 
 
 class Queues(Construct):
     """`work` and `work_dead` by pool, `resume`, and `dead`; `letters` and `dead_letters` with `sends`."""
 
     def __init__(self, scope: Construct, construct_id: str, props: EngineProps, *, sends: bool = False) -> None:
-        """`sends`: whether the folder has endpoints that webhooks go out to."""
+        """`sends`: whether the folder has endpoints for outgoing webhooks."""
         super().__init__(scope, construct_id)
         self._key, self._pools = props.kms_key, props.pools
         coordinator_timeout = cdk.Duration.seconds(COORDINATOR_SECONDS)
@@ -40,7 +40,7 @@ class Queues(Construct):
         self.work_dead: dict[str, sqs.Queue] = {}
         for name, pool in props.pools.items():
             buried = self._make(f"WorkDead-{name}", DEAD_KEPT, coordinator_timeout, _after(BURIALS, self.dead))
-            # The least a mapping takes; while a worker works, it keeps its message by a heartbeat much shorter.
+            # The minimum for an event source; a working worker extends it by a much shorter heartbeat.
             timeout = cdk.Duration.seconds(pool.timeout_seconds)
             self.work[name] = self._make(f"Work-{name}", KEPT, timeout, _after(DELIVERIES, buried))
             self.work_dead[name] = buried
@@ -70,8 +70,10 @@ class Queues(Construct):
         )
 
     def taken_from(self) -> Iterator[tuple[str, sqs.Queue, int]]:
-        """Every queue that the engine itself takes from: its name for people, and how old a message may rightly be,
-        in seconds, which is its delay and the time of its function."""
+        """Returns the engine's queues with their names and the normal maximum age of a message in seconds.
+
+        That age is the delay plus the time of the function.
+        """
         yield "resume", self.resume, DELAY_SECONDS + COORDINATOR_SECONDS
         for name, queue in self.work.items():
             yield f"work {name}", queue, DELAY_SECONDS + self._pools[name].timeout_seconds
@@ -81,7 +83,7 @@ class Queues(Construct):
             yield "letters", self.letters, DELAY_SECONDS + SENDER_SECONDS
 
     def places(self) -> Mapping[str, object]:
-        """URL and ARN of the queues that are sent to, as the functions read them."""
+        """Returns the URLs and ARNs of the queues for the functions' environment."""
         work = {name: _place(queue) for name, queue in self.work.items()}
         return {"resume": _place(self.resume), "work": work}
 

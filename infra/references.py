@@ -1,4 +1,4 @@
-"""The ARNs of what definitions and webhooks name: secrets, parameters, functions."""
+"""The ARNs of resources named in definitions and webhooks: secrets, parameters, functions."""
 
 from __future__ import annotations
 
@@ -6,21 +6,21 @@ import aws_cdk as cdk
 
 
 def secret_arn(name: str, stack: cdk.Stack) -> str:
-    """Of a secret by its name or ARN. Secrets Manager adds a hyphen and six characters to a secret's name."""
+    """Returns a secret's ARN from its name or ARN. Secrets Manager appends a hyphen and six characters."""
     if name.startswith("arn:"):
         return name
     return _arn(stack, "secretsmanager", "secret", f"{name}-??????", cdk.ArnFormat.COLON_RESOURCE_NAME)
 
 
 def parameter_arn(name: str, stack: cdk.Stack) -> str:
-    """Of a parameter by its name, with or without the slash at its beginning, or ARN."""
+    """Returns a parameter's ARN from its name, with or without a leading slash, or ARN."""
     if name.startswith("arn:"):
         return name
     return _arn(stack, "ssm", "parameter", name.removeprefix("/"), cdk.ArnFormat.SLASH_RESOURCE_NAME)
 
 
 def lambda_arn(name: str, stack: cdk.Stack) -> str:
-    """Of a function by its name or ARN, with its alias or version where it has one."""
+    """Returns a function's ARN from its name or ARN, with its alias or version."""
     if name.startswith("arn:"):
         return name
     return _arn(stack, "lambda", "function", name, cdk.ArnFormat.COLON_RESOURCE_NAME)

@@ -1,6 +1,6 @@
-"""The schedules of the definitions' triggers: each sends to the resume queue at its times, under the timers' role.
+"""The schedules of the definitions' triggers, which send to the resume queue under the timers' role.
 
-Their names are CloudFormation's, and a definition that goes takes its schedule with it.
+CloudFormation names them, and deletes a schedule together with its definition.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from infra.timers import Timers
 
 
 class Schedules(Construct):
-    """One for each trigger, as `stepwell.runtime.starts.pack` has written it."""
+    """Creates a schedule for each trigger in the packed workflows."""
 
     def __init__(
         self,

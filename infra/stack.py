@@ -1,4 +1,4 @@
-"""The stack: one engine, and what a person needs to know of it as outputs."""
+"""The stack: one engine and its outputs."""
 
 from __future__ import annotations
 
@@ -13,11 +13,14 @@ from infra.engine import StepwellEngine
 
 
 class StepwellStack(cdk.Stack):
-    """`engine` and its outputs: ApiUrl, TableName, BucketName, BusName, ResumeQueueUrl, DeadQueueUrl, WorkQueueUrls,
-    WorkerNames, and, where there are such, LettersQueueUrl, DeadLettersQueueUrl, ApiKeySecret and DashboardName."""
+    """An engine with these outputs.
+
+    ApiUrl, TableName, BucketName, BusName, ResumeQueueUrl, DeadQueueUrl, WorkQueueUrls, WorkerNames, and, if they
+    exist, LettersQueueUrl, DeadLettersQueueUrl, ApiKeySecret and DashboardName.
+    """
 
     def __init__(self, scope: Construct, construct_id: str, asked: Mapping[str, Any]) -> None:
-        """`asked`: the context. Raises BadProperty, BundlingError."""
+        """`asked` is the context. Raises BadProperty, BundlingError."""
         super().__init__(
             scope, construct_id, description="Stepwell: durable workflows", tags={"application": "stepwell"}
         )

@@ -1,4 +1,4 @@
-"""Where runs live: the table, the bucket for what is too large for it, and the bus that tells others of them."""
+"""The storage of runs: the table, the bucket for large values, and the event bus."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class Storage(Construct):
 
     @property
     def stream_arn(self) -> str:
-        """Every change of the table."""
+        """The ARN of the table's stream."""
         arn = self.table.table_stream_arn
         assert arn  # noqa: S101 - the table has a stream
         return arn
@@ -48,7 +48,7 @@ class Storage(Construct):
             point_in_time_recovery_specification=dynamodb.PointInTimeRecoverySpecification(
                 point_in_time_recovery_enabled=True
             ),
-            # Without a key of the customer's: DynamoDB's own, which costs nothing for each call.
+            # Without a customer's key: DynamoDB's own, which is free.
             encryption=dynamodb.TableEncryption.CUSTOMER_MANAGED if props.kms_key else None,
             encryption_key=props.kms_key,
             deletion_protection=props.keeps_data,
@@ -76,10 +76,10 @@ class Storage(Construct):
         return table
 
     def _make_bucket(self, props: EngineProps) -> s3.Bucket:
-        """No versions: a blob is named by its content, and a snapshot is of a run that has ended.
+        """Creates the bucket, without versions: a blob is named by its content, a snapshot is of an ended run.
 
-        A run's blobs are deleted with its log, by the stream. No age tells when: the run may live for years. Those of
-        events expire by their age; snapshots, and definitions, never.
+        The stream function deletes a run's blobs with its log, because a run may live for years. The blobs of events
+        expire by their age; snapshots and definitions never expire.
         """
         bucket = s3.Bucket(
             self,

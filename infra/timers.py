@@ -1,4 +1,4 @@
-"""Long timers: the group in which the engine's schedules are made, and the role with which they send."""
+"""The schedule group and the role of the engine's timers."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ ACCOUNT_GROUP = "default"  # every account has it
 
 
 class Timers(Construct):
-    """`group` is a name, `arn` stands for any schedule in it."""
+    """The timers' resources; `group` is a name, `arn` matches any schedule in it."""
 
     def __init__(self, scope: Construct, construct_id: str, props: EngineProps, resources: Resources) -> None:
         super().__init__(scope, construct_id)
@@ -24,7 +24,7 @@ class Timers(Construct):
             self.group = scheduler.CfnScheduleGroup(self, "Group").ref
         self.arn = stack.format_arn(service="scheduler", resource="schedule", resource_name=f"{self.group}/*")
         sends = iam.PolicyDocument(statements=list(resources.statements("schedule", {})))
-        # A schedule's role trusts the service for this account's schedules only.
+        # The role trusts the Scheduler for this account's schedules only.
         mine = {"StringEquals": {"aws:SourceAccount": stack.account}}
         service = iam.ServicePrincipal("scheduler.amazonaws.com", conditions=mine)
         self.role = iam.Role(self, "Role", assumed_by=service, inline_policies={"engine": sends})

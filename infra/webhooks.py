@@ -1,6 +1,6 @@
-"""What a folder's webhooks need of the stack: whether there are sources and endpoints, and which secrets they name.
+"""The stack's requirements for a folder's webhooks: sources, endpoints, and the secrets that they name.
 
-Each function may read the secrets of its own part and no others.
+Each function may read only the secrets of its own part.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _NOTHING: Mapping[str, object] = {}
 
 @dataclass(frozen=True, slots=True)
 class Named:
-    """One part of the file: what it names, by names of its own. Empty: there is no such part."""
+    """One part of the file, by name; empty if the part is missing."""
 
     entries: Mapping[str, object]
 
@@ -28,20 +28,20 @@ class Named:
         return bool(self.entries)
 
     def secret_arns(self, stack: cdk.Stack) -> list[str]:
-        """Of the secrets named by `secretsmanager:`."""
+        """Returns the ARNs of the `secretsmanager:` secrets."""
         return [secret_arn(name, stack) for name in self._named("secretsmanager:")]
 
     def parameter_arns(self, stack: cdk.Stack) -> list[str]:
-        """Of the parameters named by `ssm:`."""
+        """Returns the ARNs of the `ssm:` parameters."""
         return [parameter_arn(name, stack) for name in self._named("ssm:")]
 
     def _named(self, prefix: str) -> list[str]:
-        """The names behind `<kind>:NAME[#field]`, sorted."""
+        """Returns the names in `<kind>:NAME[#field]`, sorted."""
         texts = (text for text in self._secrets() if text.startswith(prefix))
         return sorted({text.removeprefix(prefix).partition("#")[0] for text in texts})
 
     def _secrets(self) -> Iterator[str]:
-        """Each entry has a secret, or a list of them while one is replaced by another."""
+        """Yields the secret references; an entry has one, or a list during a rotation."""
         for entry in self.entries.values():
             named = entry.get("secret") if isinstance(entry, Mapping) else None
             for one in named if isinstance(named, list) else [named]:
@@ -51,14 +51,14 @@ class Named:
 
 @dataclass(frozen=True, slots=True)
 class Webhooks:
-    """`sources` are those that call; `out` the endpoints that are told."""
+    """A folder's webhooks: incoming `sources` and outgoing endpoints (`out`)."""
 
     sources: Named = Named(_NOTHING)
     out: Named = Named(_NOTHING)
 
 
 def read_webhooks(file: Path | None) -> Webhooks:
-    """None: there is no file. Raises BadProperty for what is not YAML, or none of webhooks."""
+    """Reads the file; None if there is none. Raises BadProperty if it is not a valid webhooks file."""
     if file is None:
         return Webhooks()
     try:

@@ -1,4 +1,4 @@
-"""Stepwell: durable workflows on AWS, serverless, in Python. What step code imports; standard library only."""
+"""Stepwell: durable workflows on AWS, serverless, in Python. The imports of step code; standard library only."""
 
 from typing import TYPE_CHECKING
 
@@ -60,7 +60,7 @@ __all__ = [
 
 
 def __getattr__(name: str) -> object:
-    """The type of `ctx` comes with a library for types, which steps may do without."""
+    """Imports the type of `ctx` lazily, because it needs a typing library that steps do not."""
     if name == "WorkflowContext":
         from stepwell.runtime.durable.context import Context  # noqa: PLC0415 - only for who asks for it
 

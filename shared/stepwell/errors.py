@@ -1,7 +1,7 @@
-"""The errors Stepwell raises: each says what happened, what was expected and what to do, under a stable code.
+"""The errors that Stepwell raises, with a stable code: what happened, what was expected, and what to do.
 
-Divided by whose fault it is: `UserError` (a definition, a request, an input), `StepError` and its children
-(raised by step code to say what kind of failure it met), `PortError` (the world outside did not answer).
+The classes follow the cause: `UserError` (a definition, a request, an input), `StepError` and its children (raised by
+step code to choose the category), `PortError` (an outside service did not answer).
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 
 class StepwellError(Exception):
-    """Root of all errors. `code` is stable: programs match on it, people search for it."""
+    """The base of all errors. `code` is stable, for programs to match and people to search."""
 
     code = "stepwell_error"
 
@@ -27,7 +27,7 @@ class StepwellError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Problem:
-    """One thing wrong in what a user wrote: where, and what. `path` is a JSON pointer; line and column count from 1."""
+    """One mistake in a user's file, with its place. `path` is a JSON pointer; line and column count from 1."""
 
     code: str
     message: str
@@ -45,7 +45,7 @@ class Problem:
 
 
 class UserError(StepwellError):
-    """What came in cannot be accepted. Nothing was written."""
+    """The request cannot be accepted. Nothing was written."""
 
     code = "bad_request"
 
@@ -68,7 +68,7 @@ class DefinitionError(UserError):
 
 
 class InvalidInput(UserError):
-    """A value that its schema, or the limits, refuse."""
+    """A value that its schema or a limit refuses."""
 
     code = "invalid_input"
 
@@ -80,19 +80,19 @@ class NotFound(UserError):
 
 
 class Conflict(UserError):
-    """The run is not in a state in which this can be done."""
+    """The run's state does not allow the request."""
 
     code = "conflict"
 
 
 class ExpressionError(StepwellError):
-    """An expression that could not be evaluated: a `validation` error of its node."""
+    """An expression could not be evaluated, which is a `validation` error of its node."""
 
     code = "bad_expression"
 
 
 class PortError(StepwellError):
-    """A store, queue or timer did not answer, or its answer is unknown; the message is delivered again."""
+    """A store, queue or timer did not answer, or its answer was lost; the message is delivered again."""
 
     code = "unavailable"
 
@@ -104,7 +104,7 @@ class LeaseLost(PortError):
 
 
 class EngineFault(StepwellError):
-    """A law of the engine would have been broken: a defect of Stepwell, never of a workflow."""
+    """An invariant of the engine would be broken: a defect of Stepwell, never of a workflow."""
 
     code = "engine_fault"
 
@@ -116,11 +116,11 @@ class NewerFormat(StepwellError):
 
 
 class Cancelled(BaseException):
-    """Raised where a durable function awaits something and its run is cancelled. No `except Exception` catches it."""
+    """Raised in a durable function at its current await when the run is cancelled. `except Exception` misses it."""
 
 
 class StepError(Exception):
-    """Base of what step code raises to choose its error category. Its class name is the error's type."""
+    """The base of errors that step code raises to choose a category. The class name is the error's type."""
 
     category = "step"
 
@@ -130,24 +130,24 @@ class StepError(Exception):
 
 
 class Transient(StepError):
-    """Worth another try: retried by the step's policy."""
+    """A temporary failure, retried by the step's policy."""
 
     category = "transient"
 
 
 class External(StepError):
-    """A system outside failed. Retried only if the policy's `on` names it."""
+    """A failure of an outside system, retried only if the policy's `on` names it."""
 
     category = "external"
 
 
 class Blocked(StepError):
-    """Governance: the step may not go on until a person approves."""
+    """A governance block: the step continues only after a person approves."""
 
     category = "governance"
 
 
 class Invalid(StepError):
-    """The step's input or output is wrong; never retried."""
+    """A wrong input or output of the step, never retried."""
 
     category = "validation"

@@ -62,7 +62,7 @@ def test_a_refused_delivery_is_replayed_once_the_mapping_is_mended(world: Keepin
     assert world.push(1) == 400
     (one,) = world.listed()
     assert (one["source"], one["id"], one["outcome"], one["made"]) == ("github", "d-1", "refused", None)
-    assert one["detail"].startswith("unmappable: `key` makes nothing of this delivery")
+    assert one["detail"].startswith("unmappable: `key` fails for this delivery")
     assert world.replay("github", "d-1")[0] == 400
 
     world.change(MENDED)

@@ -186,7 +186,7 @@ def test_a_genuine_signature_that_came_twice_is_refused_for_that(world: WebhookW
     doubled = {name: f"{value},{value}" if "ignature" in name else value for name, value in headers.items()}
     reply = world.deliver(source, BODY, doubled)
     assert told(reply) == (401, "bad_signature")
-    assert reply.json["detail"].endswith("came more than once")
+    assert reply.json["detail"].endswith("occurs more than once")
 
 
 def test_a_github_signature_in_upper_case_or_of_sha1_is_none(world: WebhookWorld) -> None:
@@ -214,7 +214,7 @@ def test_a_secret_that_is_empty_or_broken_proves_nothing(
     headers = {"X-Signature": signature, **standard(BODY, key=key)}
     reply = world.deliver(source, BODY, headers)
     assert told(reply) == (503, code)
-    assert reply.json["detail"] == "a secret that this needs is not there, or cannot be read now"
+    assert reply.json["detail"] == "a required secret is missing or cannot be read at the moment"
     assert "env:" not in reply.text
     assert world.queued == []
 

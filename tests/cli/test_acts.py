@@ -45,7 +45,7 @@ def test_a_rejection_has_a_reason(api: FakeApi, cli: Cli) -> None:
 
 def test_an_approval_is_handed_on(api: FakeApi, cli: Cli) -> None:
     api.on("POST", "/runs/r1/delegate", (200, {}))
-    assert cli("delegate", "r1", "--to", "bea").stdout == "handed on r1\n"
+    assert cli("delegate", "r1", "--to", "bea").stdout == "delegated r1\n"
     assert api.calls[0].body == {"to": "bea", "by": "ana"}
 
 
@@ -60,9 +60,9 @@ def test_cancel_and_terminate_tell_whether_they_did_it(api: FakeApi, cli: Cli) -
     api.on("POST", "/runs/r1/cancel", (200, {"cancelled": True}), (200, {"cancelled": False}))
     api.on("POST", "/runs/r1/terminate", (200, {"terminated": True}), (200, {"terminated": False}))
     assert cli("cancel", "r1", "--reason", "a mistake").stdout == "cancelled r1\n"
-    assert cli("cancel", "r1").stdout == "r1 had ended before\n"
+    assert cli("cancel", "r1").stdout == "r1 had already ended\n"
     assert cli("terminate", "r1").stdout == "terminated r1\n"
-    assert cli("terminate", "r1").stdout == "r1 had ended before\n"
+    assert cli("terminate", "r1").stdout == "r1 had already ended\n"
     assert api.calls[0].body == {"reason": "a mistake", "by": "ana"}
 
 
@@ -70,7 +70,7 @@ def test_a_cancelled_run_that_is_undone_first_says_so_and_cannot_be_cancelled_ag
     hint = "terminate ends it at once, without the rest of its compensations"
     refusal = problem(409, "compensating", "the run is being undone, which cannot be cancelled", hint=hint)
     api.on("POST", "/runs/r1/cancel", (200, {"cancelled": True, "status": "compensating"}), refusal)
-    assert cli("cancel", "r1").stdout == "cancelled r1; what it has done is undone now\n"
+    assert cli("cancel", "r1").stdout == "cancelled r1; its compensation begins\n"
     again = cli("cancel", "r1")
     assert again.exit_code == 2
     assert again.stderr == (

@@ -24,7 +24,7 @@ def test_a_scheme_that_is_not_there_is_shown_in_its_line_with_those_that_are(cli
         result = cli("check", path)
         assert result.exit_code == 1
         place, line, caret, hint, *_ = result.stdout.splitlines()
-        assert place == "webhooks.yaml:2:10: error there is no scheme 'strpe' [unknown_scheme]"
+        assert place == "webhooks.yaml:2:10: error unknown scheme 'strpe' [unknown_scheme]"
         assert line[caret.index("^") :].startswith("scheme: strpe")
         assert hint.startswith("  hint: the schemes are standard-webhooks, stripe, github, ")
 

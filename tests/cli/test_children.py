@@ -52,7 +52,7 @@ def test_show_tells_a_rollback_step_by_step(api: FakeApi, cli: Cli, run: dict[st
 def test_show_says_when_what_is_left_was_not_read(api: FakeApi, cli: Cli) -> None:
     run = rolled_back("failed", 0)
     run["rollback"]["not_undone"] = None
-    assert shown(api, cli, run)[-1] == "… what is left was not read: its logs are long"
+    assert shown(api, cli, run)[-1] == "… the remaining steps were not read: the logs are too long"
 
 
 def test_a_partial_rollback_is_told_in_a_sentence(api: FakeApi, cli: Cli) -> None:

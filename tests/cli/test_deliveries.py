@@ -50,7 +50,7 @@ def test_all_since_a_time_are_replayed_in_their_order_and_each_is_told(cli: Cli,
     api.on("POST", "/deliveries:replay", problem(409, "already_taken", "it was published"),
            (202, {"run_id": "run_1", "replay": 1}), problem(400, "unmappable", "no key"))  # fmt: skip
     told = cli("webhook", "replay", "shop", "--since", "2h")
-    assert told.stdout.splitlines() == ["d-1: passed over: it was published", "d-2: started run_1",
+    assert told.stdout.splitlines() == ["d-1: skipped: it was published", "d-2: started run_1",
                                         "d-3: refused: no key"]  # fmt: skip
     assert told.exit_code == 1
 

@@ -108,7 +108,7 @@ def test_a_dry_run_makes_the_template_and_asks_nobody(project: Path, capsys: pyt
 
 def test_an_account_that_is_not_prepared_comes_with_the_command_that_prepares_it(project: Path) -> None:
     fake = FakeCdk({})
-    with pytest.raises(UserError, match="aws://111122223333/eu-west-1 is not prepared") as told:
+    with pytest.raises(UserError, match="not bootstrapped in aws://111122223333/eu-west-1") as told:
         deploy.carry_out(order(project, profile="work"), identify=lambda *_: BARE, run=fake)
     assert (told.value.code, fake.calls) == ("not_bootstrapped", [])
     command = f"npx {cdk.CDK} bootstrap aws://111122223333/eu-west-1 --profile work"
@@ -162,7 +162,7 @@ def test_outside_of_a_project_it_says_where_to_go(cli: Cli, project: Path) -> No
     assert result.exit_code == 2
     assert "there is no cdk.json with infra/app.py in" in result.stderr
     assert "[no_project]" in result.stderr
-    assert "hint: go to your copy of Stepwell's repository" in result.stderr
+    assert "hint: change to your copy of Stepwell's repository" in result.stderr
 
 
 def test_the_cdk_runs_on_the_node_that_was_installed_with_stepwell(project: Path) -> None:
@@ -198,7 +198,7 @@ def test_without_that_node_it_is_the_systems_and_without_any_it_is_told(
     cdk.Cdk(project, run=fake)("synth")
     assert fake.calls == [["synth"]]
     npx.unlink()
-    with pytest.raises(StepwellError, match="no Node") as told:
+    with pytest.raises(StepwellError, match="needs Node") as told:
         cdk.Cdk(project, run=fake)("synth")
     assert told.value.code == "not_installed"
 

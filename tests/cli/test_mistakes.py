@@ -12,7 +12,7 @@ from .conftest import Cli, FakeApi, problem
 def test_a_server_that_is_down_comes_with_how_to_start_it(cli: Cli) -> None:
     result = cli("runs")
     assert (result.exit_code, result.stdout) == (2, "")
-    assert "error: no server answers at http://127.0.0.1:9" in result.stderr
+    assert "error: cannot reach http://127.0.0.1:9" in result.stderr
     assert "[unreachable]" in result.stderr
     assert "hint: start it with: stepwell dev" in result.stderr
 
@@ -41,10 +41,10 @@ def test_an_input_that_violates_the_schema_lists_each_mistake_with_its_path(api:
     ("given", "told"),
     [
         ("{a: 1}", "-i is not JSON: Expecting property name enclosed in double quotes at line 1, column 2 [bad_json]"),
-        ('{"a": NaN}', "-i is not JSON: NaN is no JSON value; use null [bad_json]"),
-        ("order.json", "there is no file 'order.json', and it is not JSON [bad_json]"),
-        ("x" * 5000, "and it is not JSON [bad_json]"),
-        ("a\0b", "and it is not JSON [bad_json]"),
+        ('{"a": NaN}', "-i is not JSON: NaN is not a JSON value; use null [bad_json]"),
+        ("order.json", "'order.json' is neither a file nor JSON [bad_json]"),
+        ("x" * 5000, "is neither a file nor JSON [bad_json]"),
+        ("a\0b", "is neither a file nor JSON [bad_json]"),
     ],
 )
 def test_an_input_that_is_no_json_is_told_before_anything_is_sent(cli: Cli, given: str, told: str) -> None:
@@ -67,10 +67,10 @@ def test_a_file_that_is_no_text_is_told(cli: Cli, tmp_path: Path) -> None:
         (["runs", "--colour"], "No such option"),
         (["show"], "Missing argument"),
         (["runs", "--limit", "0"], "Invalid value for '--limit'"),
-        (["run", "w", "--tag", "team"], "error: 'team' is no name=value [bad_pair]"),
+        (["run", "w", "--tag", "team"], "error: 'team' is not of the form name=value [bad_pair]"),
         (["runs", "--since", "yesterday"], "error: 'yesterday' is not a duration [bad_duration]"),
         (["runs", "--url", "localhost:8787"], "error: 'localhost:8787' is not the URL of an API [bad_url]"),
-        (["graph"], "name a definition file or a workflow, or a run with --run"),
+        (["graph"], "give a definition file, a workflow's name, or a run with --run"),
         (["graph", "nofile.yaml"], "error: there is no file or folder 'nofile.yaml' [no_such_file]"),
         (["check", "nofile.yaml"], "error: there is no file or folder 'nofile.yaml' [no_such_file]"),
         (["dev", "nofolder"], "error: there is no folder 'nofolder' [no_such_folder]"),
@@ -88,7 +88,7 @@ def test_something_else_at_the_url_is_told(api: FakeApi, cli: Cli, status: int, 
     api.on("GET", "/stats", (status, body))
     result = cli("stats")
     assert result.exit_code == 2
-    assert f"no Stepwell API: {status} to /stats [not_stepwell]" in result.stderr
+    assert f"is not a Stepwell API: it answered {status} to /stats [not_stepwell]" in result.stderr
 
 
 def test_a_bad_setting_is_told(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:

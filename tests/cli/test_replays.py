@@ -77,4 +77,4 @@ def test_a_run_of_a_graph_is_not_replayed(api: FakeApi, cli: Cli, folder: Path) 
     api.on("GET", "/runs/r2/export", (200, page))
     result = cli("replay", "r2", "-f", str(folder))
     assert result.exit_code == 2
-    assert "only durable functions are replayed" in result.stderr
+    assert "a replay needs a durable function" in result.stderr

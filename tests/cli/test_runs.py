@@ -29,7 +29,7 @@ def test_run_sends_input_id_key_and_tags_and_tells_the_id(api: FakeApi, cli: Cli
 
 def test_run_says_when_the_key_was_used_before(api: FakeApi, cli: Cli) -> None:
     api.on("POST", START, (200, RUN))
-    assert f"was started before: {ID}" in cli("run", "order-review").stdout
+    assert f"already started: {ID}" in cli("run", "order-review").stdout
 
 
 def test_run_takes_its_input_from_a_file_and_from_standard_input(api: FakeApi, cli: Cli, tmp_path: Path) -> None:

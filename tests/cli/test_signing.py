@@ -276,14 +276,14 @@ def test_a_key_that_no_header_can_carry_is_told(cli: Cli, monkeypatch: pytest.Mo
     monkeypatch.setenv("STEPWELL_API_KEY", "“abc”")
     result = cli("stats")
     assert result.exit_code == 2
-    assert "STEPWELL_API_KEY has characters that no header can carry [bad_setting]" in result.stderr
+    assert "STEPWELL_API_KEY has characters that an HTTP header cannot contain [bad_setting]" in result.stderr
 
 
 def test_no_credentials_are_told_before_anything_is_sent(cli: Cli, chain: pytest.MonkeyPatch) -> None:
     result = cli("stats", "--url", DEPLOYED)
     assert (result.exit_code, result.stdout) == (2, "")
     assert "error: there are no AWS credentials [no_credentials]" in result.stderr
-    assert "hint: aws sso login, or set AWS_PROFILE" in result.stderr
+    assert "hint: run aws sso login, or set AWS_PROFILE" in result.stderr
 
 
 def test_no_region_for_an_emulator_is_told(cli: Cli, chain: pytest.MonkeyPatch) -> None:
@@ -335,4 +335,4 @@ def test_credentials_that_have_expired_are_told_as_such(api: FakeApi) -> None:
     api.on("GET", "/stats", (403, {"message": "The security token included in the request is expired"}))
     with Client(api.url, signing()) as client, pytest.raises(StepwellError, match="is expired") as told:
         client.stats()
-    assert (told.value.code, told.value.hint) == ("credentials_expired", "aws sso login, or new keys")
+    assert (told.value.code, told.value.hint) == ("credentials_expired", "run aws sso login, or get new keys")

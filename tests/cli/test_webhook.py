@@ -61,7 +61,7 @@ def test_a_body_is_signed_as_each_sender_would_and_taken(
     started = cli("webhook", "test", "start", "-f", "-", "-H", "x-github-event=push", "--json", stdin="{}")
     again = cli("webhook", "test", "start", "-f", "-", "-H", "x-github-event=push", stdin="{}")
     run_id = json.loads(started.stdout)["run_id"]
-    assert (again.exit_code, again.stdout) == (0, f"duplicate: it started {run_id} before\n")
+    assert (again.exit_code, again.stdout) == (0, f"duplicate of the delivery that started {run_id}\n")
     asked = cli("webhook", "test", "slack", "-f", "-", stdin='{"type": "url_verification", "challenge": "abc"}')
     assert asked.stdout == "answered the challenge abc\n"
     for scheme in ("shopify", "twilio"):  # the one answers JSON, the other the words of its sender
@@ -83,7 +83,7 @@ def test_a_body_is_signed_as_each_sender_would_and_taken(
     [
         (("strpe", "-f", "body.json"), "did you mean `stripe`?"),
         (("away", "-f", "body.json"), "no secret of away can be read here: ssm:/there"),
-        (("stripe", "-f", "nothing.json"), "nothing.json cannot be read"),
+        (("stripe", "-f", "nothing.json"), "cannot read nothing.json"),
     ],
 )
 def test_what_cannot_be_sent_is_told(
@@ -103,4 +103,4 @@ def test_a_webhooks_file_with_errors_is_not_sent_by(cli: Cli, tmp_path: Path, mo
     Path("body.json").write_text("{}")
     result = cli("webhook", "test", "s", "-f", "body.json")
     assert result.exit_code == 2
-    assert "say so twice: scheme: none and secret: none" in result.stderr
+    assert "write both scheme: none and secret: none" in result.stderr

@@ -71,7 +71,7 @@ def test_check_of_one_file_warns_of_a_workflow_that_another_file_may_hold(cli: C
     alone = cli("check", "caller.yaml")
     assert alone.exit_code == 0
     assert alone.stdout.splitlines()[0] == "caller.yaml:3:15: warning there is no workflow `fraud` [unknown_workflow]"
-    assert "check the folder" in alone.stdout
+    assert "check the whole folder" in alone.stdout
     assert cli("check", ".").exit_code == 1
 
 

@@ -149,9 +149,9 @@ MISTAKES = [
     (
         "{actionType: trigger_agent, parameters: {agent: b, waitForCompletion: false, timeout: 1h}}",
         "misplaced_key",
-        "nobody waits",
+        "without a wait",
     ),
-    ("{actionType: delay}", "missing_key", "how long"),
+    ("{actionType: delay}", "missing_key", "give the time"),
     ("{actionType: delay, parameters: {duration: soon}}", "bad_duration", "not a duration"),
     ("{actionType: 'workflow:b'}", "bad_action_type", "write trigger_agent"),
     ("{actionType: 'http:GET https://x.example'}", "bad_action_type", "write a function"),

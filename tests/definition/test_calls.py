@@ -158,7 +158,7 @@ MISTAKES = [
     ("detached children", "children: [{workflow: f}], detached: true", "misplaced_key", "`detached`"),
     ("detached, with a timeout", "run: 'workflow:f', detached: true, timeout: 1m", "misplaced_key", "`timeout`"),
     ("detached, closed", "run: 'workflow:f', detached: true, parent_close: cancel", "misplaced_key", "`parent_close`"),
-    ("detached, isolated", "run: 'workflow:f', detached: true, on_failure: isolate", "misplaced_key", "nobody sees"),
+    ("detached, isolated", "run: 'workflow:f', detached: true, on_failure: isolate", "misplaced_key", "no run sees"),
     ("an isolated step", "run: x, on_failure: isolate", "misplaced_key", "for child runs"),
     ("parent_close of a step", "run: x, parent_close: cancel", "misplaced_key", "child run"),
     ("siblings of a wait", "wait: {for: approval}, siblings: cancel", "misplaced_key", "list of children"),

@@ -108,7 +108,7 @@ MISTAKES = [
         ("cycle", 4, "`a -> c -> b -> a`"),
     ),
     ("no root", "{name: a, depends_on: [b]}\n{name: b, depends_on: [a]}", ("no_root", 2, "none can begin")),
-    ("nothing under steps", "", ("empty_value", 2, "give it one")),
+    ("nothing under steps", "", ("empty_value", 2, "give it a value")),
     ("an unknown dependency", "{name: fetch}\n{name: b, depends_on: [fetsh]}", ("unknown_dependency", 4, "`fetch`")),
     ("one dependency twice", "{name: a}\n{name: b, depends_on: [a, a]}", ("duplicate_dependency", 4, "twice")),
     ("duplicate names", "{name: a}\n{name: a}", ("duplicate_name", 4, "rename")),
@@ -121,7 +121,7 @@ MISTAKES = [
     ("a rule", "{name: a, branch: [{skip_to: end}]}", ("unknown_key", 3, "`branch`")),
     ("visits", "{name: a, max_visits: 3}", ("unknown_key", 3, "max_visits")),
     ("an unknown step", "{name: a, run: x, input: '{{ steps.b.output }}'}", ("unknown_step", 3, "names no node")),
-    ("a branch", "{name: a, run: x, input: '{{ branch.item }}'}", ("no_branch", 3, "no fork")),
+    ("a branch", "{name: a, run: x, input: '{{ branch.item }}'}", ("no_branch", 3, "outside any fork")),
 ]
 
 

@@ -49,7 +49,7 @@ def test_families_of_events_are_spelled_out() -> None:
         (f"{{{URL}, secret: [env:A, env:B, env:C, env:D, env:E, env:F]}}", "too_many_secrets", "/secret", "at most 5"),
         (f"{{{URL}, secret: env:A, events: [run.complete]}}", "unknown_event", "/events", "mean `run.completed`?"),
         (f"{{{URL}, secret: env:A, events: [step.started]}}", "unknown_event", "/events", "did you mean"),
-        (f"{{{URL}, secret: env:A, events: ['rnu.*']}}", "unknown_event", "/events", "such as run.*"),
+        (f"{{{URL}, secret: env:A, events: ['rnu.*']}}", "unknown_event", "/events", "for example run.*"),
         (f"{{{URL}, secret: env:A, events: []}}", "wrong_type", "/events", "events: [run.*"),
         (f"{{{URL}, secret: env:A, workflows: [odrer]}}", "unknown_workflow", "/workflows", "did you mean `order`?"),
         (f"{{{URL}, secret: env:A, workflows: order}}", "wrong_type", "/workflows", "workflows: [order]"),

@@ -59,7 +59,7 @@ def test_a_stored_document_has_its_settings() -> None:
         ("a b: {}", "bad_name", "letters"),
         ("SCHEDULE_REACHED: {}", "reserved_event", "AGENT_COMPLETED"),
         ("stepwell.alarm: {}", "reserved_event", "stepwell."),
-        ("CALLBACK_COMPLETED: {}", "reserved_event", "a URL of its own"),
+        ("CALLBACK_COMPLETED: {}", "reserved_event", "its own URL"),
     ],
 )
 def test_a_mistake_in_the_settings_has_its_code_its_line_and_a_hint(written: str, code: str, said: str) -> None:

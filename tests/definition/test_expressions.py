@@ -92,7 +92,7 @@ def test_a_mistake_is_found_when_it_is_compiled(text: str, code: str, hint: str)
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("result.missing > 1", "no such key"),
+        ("result.missing > 1", "there is no key"),
         ("result.none.x", "not null"),
         ("result.text + 1", "string"),
         ("result.items[10]", "outside"),
@@ -278,5 +278,5 @@ def test_of_a_long_list_only_the_items_that_are_taken_are_copied() -> None:
 
 
 def test_what_is_no_collection_has_no_items() -> None:
-    with pytest.raises(ExpressionError, match="not of a string"):
+    with pytest.raises(ExpressionError, match="not a string"):
         compile_expression("input").items({"input": "many"})

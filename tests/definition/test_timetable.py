@@ -175,12 +175,12 @@ def test_a_rate_counts_whole_periods_since_it_was_made() -> None:
 @pytest.mark.parametrize(
     ("text", "code", "told"),
     [
-        ("cron(0 9 * * * *)", "bad_schedule", "exactly one must be ?"),
-        ("cron(0 9 ? * ? *)", "bad_schedule", "exactly one must be ?"),
+        ("cron(0 9 * * * *)", "bad_schedule", "exactly one of day of month and day of week must be ?"),
+        ("cron(0 9 ? * ? *)", "bad_schedule", "exactly one of day of month and day of week must be ?"),
         ("cron(0 9 * * ?)", "bad_schedule", "six fields"),
         ("cron(0 9 30 2 ? *)", "bad_schedule", "never fires"),
-        ("cron(60 9 * * ? *)", "bad_schedule", "goes from 0 to 59"),
-        ("cron(0 9 ? * 0 *)", "bad_schedule", "goes from 1 to 7"),
+        ("cron(60 9 * * ? *)", "bad_schedule", "must be from 0 to 59"),
+        ("cron(0 9 ? * 0 *)", "bad_schedule", "must be from 1 to 7"),
         ("cron(0 9 15W * ? *)", "unsupported_schedule", "nearest weekday"),
         ("cron(0 9 ? * L *)", "unsupported_schedule", "day of week 'L'"),
         ("0 9 1 * 1", "unsupported_schedule", "day of month and a day of week"),
@@ -189,8 +189,8 @@ def test_a_rate_counts_whole_periods_since_it_was_made() -> None:
         ("5-1 9 * * *", "bad_schedule", "cannot be"),
         ("1,,2 9 * * *", "bad_schedule", "cannot be"),
         ("rate(0 minutes)", "bad_schedule", "between 1 minute"),
-        ("rate(5 seconds)", "bad_schedule", "is no schedule"),
-        ("@daily", "bad_schedule", "is no schedule"),
+        ("rate(5 seconds)", "bad_schedule", "is not a schedule"),
+        ("@daily", "bad_schedule", "is not a schedule"),
         ("*/" + "9" * 5_000 + " 9 * * *", "bad_schedule", "at most 256"),
         ("² 9 * * *", "bad_schedule", "cannot be"),
     ],
@@ -204,7 +204,7 @@ def test_what_is_no_schedule_is_refused_by_name(text: str, code: str, told: str)
 
 @pytest.mark.parametrize("zone", ["", "Mars/Base", "Europe", "../etc/passwd", "/etc/localtime", "Europe/\0", "a" * 500])
 def test_what_is_no_time_zone_is_refused(zone: str) -> None:
-    with pytest.raises(UserError, match="is no time zone") as caught:
+    with pytest.raises(UserError, match="is not a time zone") as caught:
         parse_schedule("0 9 * * *", zone)
     assert caught.value.code == "bad_timezone"
 

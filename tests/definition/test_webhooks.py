@@ -45,7 +45,7 @@ def test_a_good_file_is_plain_json_with_its_secrets_as_lists() -> None:
 
 def test_an_unknown_scheme_is_refused_by_name_with_those_there_are() -> None:
     problem = problem_of("{scheme: strpe, secret: env:A, event: body.type}")
-    assert (problem.code, problem.message) == ("unknown_scheme", "there is no scheme 'strpe'")
+    assert (problem.code, problem.message) == ("unknown_scheme", "unknown scheme 'strpe'")
     assert problem.hint == (
         "the schemes are standard-webhooks, stripe, github, slack, shopify, twilio, docusign, hmac, basic, none"
     )
@@ -94,7 +94,7 @@ def test_a_mistake_is_told_with_its_place(source: str, code: str, path: str) -> 
 def test_whoever_wants_a_source_without_signatures_says_so_twice(secret: str) -> None:
     problem = problem_of(f"{{scheme: none{secret}, event: body.type}}")
     assert (problem.code, problem.severity) == ("unsigned_source", "error")
-    assert problem.hint == "if anybody may send to it, say so twice: scheme: none and secret: none"
+    assert problem.hint == "to allow this, write both scheme: none and secret: none"
     assert "hunter2" not in str(problem)
 
 
@@ -107,7 +107,7 @@ def test_a_source_without_signatures_is_taken_with_a_warning() -> None:
 
 def test_text_that_should_be_in_quotes_gets_a_hint() -> None:
     hint = problem_of("{scheme: github, secret: env:A, event: paid}").hint
-    assert hint == "the names are body, headers, query; fixed text is in quotes of its own: \"'paid'\""
+    assert hint == "the names are body, headers, query; quote fixed text: \"'paid'\""
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,7 @@ from tests.docs.generate import BLOCKS, DOCS, pages, rendered
 
 ROOT = DOCS.parent
 WRITTEN = [ROOT / "README.md", *sorted(DOCS.rglob("*.md")), *sorted((ROOT / "examples").rglob("README.md"))]
-_LINK = re.compile(r"\]\(([^)#:]+)(?:#[^)]*)?\)")
+_LINK = re.compile(r"\](?:\(|: )([^)#:\s]+)(?:#[^)\s]*)?(?:\)|$)", re.MULTILINE)
 _YAML = re.compile(r"```yaml\n(.*?)```", re.DOTALL)
 
 

@@ -59,6 +59,6 @@ def test_a_run_that_is_stuck_says_what_is_wrong_and_what_to_do(flows: Flows) -> 
     kit.reload()
     kit.advance("1s")
     text, wakers = why(kit, run)
-    assert "cannot go on with the code that is deployed: non_determinism: record 0 holds step charge" in text
+    assert "cannot continue with the deployed code: non_determinism: record 0 holds step charge" in text
     assert "asks for sleep" in text
     assert wakers == ["timer", "event", "branch"]

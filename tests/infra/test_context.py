@@ -38,7 +38,7 @@ def test_a_value_of_the_command_line_is_text_and_means_the_same() -> None:
 @pytest.mark.parametrize(
     ("given", "said"),
     [
-        ({"auth": "open"}, "auth: 'open' is none of iam, jwt, api_key"),
+        ({"auth": "open"}, "auth: 'open' is not one of iam, jwt, api_key"),
         ({"auth": "jwt"}, "auth: jwt needs jwt_issuer"),
         ({"auth": "jwt", "jwt_issuer": "http://plain.example.org", "jwt_audience": "a"}, "an https:// URL"),
         ({"jwt_issuer": "https://issuer.example.org/"}, "are for jwt, not for iam"),
@@ -49,27 +49,27 @@ def test_a_value_of_the_command_line_is_text_and_means_the_same() -> None:
         ({"max_steps": True}, "max_steps: True is not a whole number"),
         ({"alarms": "yes"}, "alarms: 'yes' is neither true nor false"),
         ({"emulator": "yes"}, "emulator: 'yes' is neither true nor false"),
-        ({"http_hosts": "*"}, "http_hosts: '*': name the hosts"),
-        ({"http_hosts": ["http://localhost:8000"]}, "name the hosts"),
-        ({"log_level": "loud"}, "log_level: 'loud' is none of debug, info, warning, error"),
-        ({"log_retention_days": 31}, "log_retention_days: 31 is none of 1, 3, 7"),
-        ({"removal_policy": "keep"}, "removal_policy: 'keep' is none of retain, destroy"),
-        ({"platform": "windows"}, "platform: 'windows' is none of lambda, local"),
+        ({"http_hosts": "*"}, "http_hosts: '*': use host names"),
+        ({"http_hosts": ["http://localhost:8000"]}, "use host names"),
+        ({"log_level": "loud"}, "log_level: 'loud' is not one of debug, info, warning, error"),
+        ({"log_retention_days": 31}, "log_retention_days: 31 is not one of 1, 3, 7"),
+        ({"removal_policy": "keep"}, "removal_policy: 'keep' is not one of retain, destroy"),
+        ({"platform": "windows"}, "platform: 'windows' is not one of lambda, local"),
         ({"coordinator_concurrency": 1}, "coordinator_concurrency: 1 is not a whole number from 2 to 1000"),
         ({"pools": "default"}, "pools: 'default' is not JSON"),
         ({"pools": ["default"]}, "is not an object"),
         ({"pools": {"big": {}}}, "pools: big: `default` must be among them"),
-        ({"pools": {"default": {}, "a b": {}}}, "'a b' is no name"),
-        ({"pools": {"default": {"memory": 512}}}, "pools.default: 'memory' is none of memory_mb"),
+        ({"pools": {"default": {}, "a b": {}}}, "'a b' is not a valid name"),
+        ({"pools": {"default": {"memory": 512}}}, "pools.default: 'memory' is not one of memory_mb"),
         ({"pools": {"default": {"memory_mb": 64}}}, "pools.default.memory_mb: 64 is not a whole number from 128"),
         ({"pools": {"default": {"timeout_seconds": 901}}}, "pools.default.timeout_seconds: 901"),
         ({"pools": {"default": {"concurrency": 1}}}, "pools.default.concurrency: 1 is not a whole number from 2"),
         ({"pools": {"default": {"environment": {"STEPWELL_TABLE": "x"}}}}, "STEPWELL_TABLE belong to Stepwell"),
         ({"pools": {"default": {"environment": {"SIZE": 3}}}}, "pools.default.environment.SIZE: 3 is not text"),
         ({"pools": {"default": {"permissions": {}}}}, "is not a list of statements"),
-        ({"pools": {"default": {"permissions": [{"actions": ["a:b"]}]}}}, "has actions and resources"),
-        ({"vpc": {"id": "vpc-12345678"}}, "it has id, availability_zones and subnet_ids"),
-        ({"pool": "{}"}, "there is no pool; is it pools?"),
+        ({"pools": {"default": {"permissions": [{"actions": ["a:b"]}]}}}, "needs actions and resources"),
+        ({"vpc": {"id": "vpc-12345678"}}, "it needs id, availability_zones and subnet_ids"),
+        ({"pool": "{}"}, "unknown property pool; is it pools?"),
     ],
 )
 def test_a_value_that_cannot_be_is_named_with_what_it_may_be(given: dict[str, Any], said: str) -> None:
@@ -113,5 +113,5 @@ def test_a_bad_context_ends_the_app_with_one_line(
     monkeypatch.setenv("CDK_CONTEXT_JSON", json.dumps({"folder": FOLDER, "auth": "open"}))
     monkeypatch.setenv("CDK_OUTDIR", str(tmp_path))
     assert app.main() == 1
-    assert capsys.readouterr().err == "auth: 'open' is none of iam, jwt, api_key\n"
+    assert capsys.readouterr().err == "auth: 'open' is not one of iam, jwt, api_key\n"
     assert not list(tmp_path.glob("*.template.json"))

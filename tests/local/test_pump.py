@@ -103,7 +103,7 @@ def test_a_message_that_met_a_disk_that_did_not_answer_is_put_off_and_not_given_
     for _ in range(DELIVERIES):
         delivery = local.inbox.receive((Lane.WORK,), now_ms, 0)
         assert delivery is not None
-        pump._handle(delivery)
+        pump._handle(delivery, pumping.Held(delivery, local.parts.ports.clock))
         now_ms += MINUTE_MS + 1
     assert local.inbox.pending() == 1
     again = local.inbox.receive((Lane.WORK,), now_ms, 0)
@@ -191,7 +191,7 @@ def test_a_message_of_newer_code_is_kept_as_it_is_and_never_given_up(local: Loca
     for _ in range(DELIVERIES + 1):
         delivery = local.inbox.receive((Lane.WORK,), now_ms + 1, 0)
         assert delivery is not None
-    pump._handle(delivery)
+    pump._handle(delivery, pumping.Held(delivery, local.parts.ports.clock))
     assert local.inbox.pending() == 1
     again = local.inbox.receive((Lane.WORK,), now_ms + 2 * MINUTE_MS, 0)
     assert again is not None

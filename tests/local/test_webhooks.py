@@ -54,4 +54,4 @@ def test_changed_webhooks_are_taken_up(dev: Start, folder: Path) -> None:
     until(lambda: server.call("POST", "/webhooks/shop", BODY, **SIGNED)[0] == 202, "the new source")
     (folder / "webhooks.yaml").write_text(SOURCES.replace("hmac", "hamc"))
     until(lambda: server.call("POST", "/webhooks/shop", BODY, **SIGNED)[0] == 404, "its removal")
-    assert "there is no scheme 'hamc'" in server.errors
+    assert "unknown scheme 'hamc'" in server.errors

@@ -104,7 +104,7 @@ def test_a_run_that_has_not_begun_and_one_of_a_graph_answer_nothing(kit: Stepwel
 def test_an_api_without_the_code_says_that_it_is_not_answered_there(run: Run, kit: Stepwell) -> None:
     kit.service._steps = NoSteps()
     with pytest.raises(
-        UserError, match=r"runs no code of load, and knows no worker.*put what is to be seen into ctx.state"
+        UserError, match=r"no worker that can answer queries of load.*put the values into ctx.state"
     ) as refused:
         run.query("progress")
     assert problem_answer(refused.value).status == 501

@@ -175,7 +175,7 @@ def test_runs_of_graphs_are_not_replayed(tmp_path: Path) -> None:
     kit = Stepwell(tmp_path)
     kit.define("workflow: flow\ntimeline: [{name: nap, sleep: 60s}]")
     run = kit.start("flow")
-    with pytest.raises(UserError, match="only durable functions are replayed"):
+    with pytest.raises(UserError, match="a replay needs a durable function"):
         replay(exported(run.export(), "a run"), tmp_path)
     with pytest.raises(AssertionError, match="none of the exports"):
         kit.replay(run)

@@ -1,1 +1,1 @@
-"""The HTTP API: routes, what they accept, and what they answer. Decides nothing about runs."""
+"""The HTTP API: routes, their requests and their answers. It makes no decisions about runs."""

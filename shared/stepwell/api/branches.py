@@ -1,4 +1,4 @@
-"""Forks and their branches as the API shows them."""
+"""The API's view of forks and their branches."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ from stepwell.limits import PAGE_ITEMS_MAX
 from stepwell.runtime.calls.service import Service
 from stepwell.runtime.log.logbook import Standing
 
-BRANCHES_LOOKED_AT = 2_000  # for one page of those of a status: a query for each hundred
+BRANCHES_LOOKED_AT = 2_000  # read for one page with a status filter: one query for each hundred
 _MAY_BE_UNDONE = frozenset({Status.COMPENSATING, Status.COMPENSATED, Status.FAILED})
 
 
 class ForkView(TypedDict):
-    """The fork that a run stands at; its branches are listed apart."""
+    """The fork that a run is at, without its branches."""
 
     id: str
     node: str
@@ -55,7 +55,7 @@ class BranchView(TypedDict):
 
 
 def fork_view(token: Token) -> ForkView | None:
-    """The fork that a token waits at."""
+    """Returns the fork that a token waits at."""
     fork = fork_at(token)
     if fork is None:
         return None
@@ -63,11 +63,11 @@ def fork_view(token: Token) -> ForkView | None:
 
 
 async def read_branches(service: Service, found: Sequence[Standing]) -> list[BranchView]:
-    """These branches of one run with the status of their children, and with what of them was undone."""
+    """Returns the views of one run's branches, with their children's status and undone steps."""
     if not found:
         return []
     statuses = await read_statuses(service, *found)
-    header = await service.header(found[0].run_id)  # that of a branch may be as it was when it forked
+    header = await service.header(found[0].run_id)  # a branch's copy may be as old as its fork
     may_be_undone = header.status in _MAY_BE_UNDONE
     undone = undone_steps(await service.standing(found[0].run_id)) if may_be_undone else frozenset()
     return [branch_view(at, statuses, undone) for at in found]
@@ -76,9 +76,9 @@ async def read_branches(service: Service, found: Sequence[Standing]) -> list[Bra
 def branch_view(
     at: Standing, statuses: Statuses | None = None, undone: Collection[tuple[str, str]] = frozenset()
 ) -> BranchView:
-    """A branch as its own log has it.
+    """Builds a branch's view from its own log.
 
-    `statuses`: what was read of the child runs; `undone`: (token, step) of what the run has undone.
+    `statuses` are those of child runs that were read; `undone` has (token, step) of each undone step.
     """
     token, branch = at.token, at.token.branch
     steps = {name: replace(step, status="compensated") if (token.id, name) in undone else step
@@ -93,7 +93,7 @@ def branch_view(
         current_step=None if token.ended else node_of(at.graph, token),
         waiting_for=waiting.kind if waiting else None,
         waiting_until=time_of(waiting.until_ms) if waiting else None,
-        waiting_data=waiting_data(at.run_id, token, 0) if waiting else None,  # no links, so at no time
+        waiting_data=waiting_data(at.run_id, token, 0) if waiting else None,  # without links, which need the time
         output=dict(token.scope),
         error=error_view(error_of(token)),
         steps={name: step_result(step) for name, step in steps.items()},
@@ -104,7 +104,7 @@ def branch_view(
 
 
 def branch_status(token: Token) -> Status:
-    """How a branch stands, by its own log alone."""
+    """Returns a branch's status according to its own log."""
     if token.end is not None:
         return token.end.status
     if is_parked(token):
@@ -115,9 +115,9 @@ def branch_status(token: Token) -> Status:
 async def find_branches(
     service: Service, run_id: str, fork: str, first: int, limit: int, statuses: Collection[Status] = ()
 ) -> tuple[list[Standing], int | None]:
-    """The branches from `first` on that have one of these statuses, and where to go on; None: there are no more.
+    """Finds branches with one of these statuses from `first` on, and where to continue (None at the end).
 
-    No more than so many are looked at, found or not. Raises NotFound.
+    Reads a limited number of branches, found or not. Raises NotFound.
     """
     found: list[Standing] = []
     until = first + (BRANCHES_LOOKED_AT if statuses else limit)

@@ -1,4 +1,4 @@
-"""Child runs as the API shows them: those that a run's steps have started, in the latest visit of each."""
+"""The API's view of child runs: those that a run's steps started, in the latest visit of each."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from stepwell.limits import CHILD_STATUSES
 from stepwell.runtime.calls.service import Service
 from stepwell.runtime.log.logbook import Standing
 
-Statuses = Mapping[str, str]  # of child runs, by their ids
+Statuses = Mapping[str, str]  # the status of child runs by id
 
 
 class ChildView(TypedDict):
-    """A child run. `status` is null where it could not be started, and for those beyond the first 25.
+    """A child run. `status` is null if it could not be started, and for children beyond the first 25.
 
-    `detached`: the run went on without waiting for it.
+    `detached`: the run does not wait for it.
     """
 
     name: str
@@ -32,13 +32,13 @@ class ChildView(TypedDict):
 
 
 def child_views(at: Standing, statuses: Statuses) -> list[ChildView]:
-    """The children of this token's steps, and of the steps of a DAG."""
+    """Returns the children of this token's steps and of a DAG's steps."""
     members = at.branches if at.graph.dag else ()
     return [one for token in (at.token, *members) for one in children_of(at, token, statuses)]
 
 
 def children_of(at: Standing, token: Token, statuses: Statuses) -> Iterator[ChildView]:
-    """The children that one token's steps have started."""
+    """Yields the children that one token's steps have started."""
     for step, view in token.steps.items():
         for index, one in enumerate(view.children):
             run_id = child_id(at.run_id, token.id, view.called_slot, index)
@@ -49,14 +49,14 @@ def children_of(at: Standing, token: Token, statuses: Statuses) -> Iterator[Chil
 
 
 def waited_for(at: Standing, token: Token, statuses: Statuses) -> list[ChildView]:
-    """The children of the wait that this token stands at."""
+    """Returns the children that this token waits for."""
     if token.parked is None or not token.parked.children:
         return []
     return [one for one in children_of(at, token, statuses) if one["step"] == token.node and not one["detached"]]
 
 
 async def read_statuses(service: Service, *standings: Standing) -> Statuses:
-    """The status of each child by its header, of the first 25: those that are waited for before all others."""
+    """Reads the status of the first 25 children from their headers, beginning with those of current waits."""
     waited = [one for at in standings for token in waiting_tokens(at) for one in waited_for(at, token, {})]
     others = [one for at in standings for one in child_views(at, {})]
     wanted = list(dict.fromkeys(one["run_id"] for one in (*waited, *others)))[:CHILD_STATUSES]
@@ -65,7 +65,7 @@ async def read_statuses(service: Service, *standings: Standing) -> Statuses:
 
 
 def _detached(at: Standing, step: str, view: StepView) -> str:
-    """The workflow of the run that a step has started without waiting for it."""
+    """Returns the workflow of a detached run that a step has started."""
     node = at.graph.nodes.get(step)
     is_detached = node is not None and node.step is not None and node.step.run.startswith(DETACHED)
     if not is_detached or node is None or node.step is None or not isinstance(view.output, str):

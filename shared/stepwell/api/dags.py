@@ -1,4 +1,4 @@
-"""A DAG as the API shows it: every step with its status, those that have not begun too."""
+"""The API's view of a DAG: every step with its status, including steps that have not begun."""
 
 from __future__ import annotations
 
@@ -15,24 +15,24 @@ _AT_WORK = frozenset({"running", "waiting"})
 
 
 def step_views(at: Standing) -> dict[str, StepView]:
-    """The steps of a DAG in the order of the definition; `pending` is one whose turn has not come, or never came."""
-    tokens = dict(zip(at.graph.dag, at.branches, strict=False))  # none before the run has begun
+    """Returns a DAG's steps in the order of the definition; `pending` steps have not begun, or never will."""
+    tokens = dict(zip(at.graph.dag, at.branches, strict=False))  # empty before the run has begun
     return {name: _view(at, name, tokens) for name in at.graph.dag}
 
 
 def live_steps(at: Standing) -> list[Token]:
-    """The tokens of the steps that run or wait."""
+    """Returns the tokens of the steps that run or wait."""
     views = step_views(at)
     return [one for name, one in zip(at.graph.dag, at.branches, strict=True) if views[name].status in _AT_WORK]
 
 
 def at_work(views: Mapping[str, StepView]) -> list[str]:
-    """The steps that run or wait."""
+    """Returns the names of the steps that run or wait."""
     return [name for name, view in views.items() if view.status in _AT_WORK]
 
 
 def done(views: Iterable[StepView]) -> int:
-    """How many steps nothing more is to come of."""
+    """Counts the finished steps."""
     return sum(view.status in _DONE for view in views)
 
 

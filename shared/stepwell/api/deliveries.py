@@ -1,4 +1,4 @@
-"""Deliveries of webhooks as the API shows them."""
+"""The API's view of stored webhook deliveries."""
 
 from __future__ import annotations
 
@@ -9,15 +9,15 @@ from stepwell.runtime.notify.deliveries import Listed
 
 
 class DeliveryView(TypedDict):
-    """What came, and what became of it. `made`: the id of the event or of the run."""
+    """A delivery and its outcome. `made` is the id of its event or run."""
 
     source: str
     id: str
     at: str
     outcome: str  # published | started | ignored | refused
-    detail: str  # the event's name and key, or the workflow; why it was refused
+    detail: str  # the event's name and key, the workflow, or the reason of a refusal
     made: str | None
-    replays: list[str]  # the ids of what its replays made, oldest first
+    replays: list[str]  # the ids of the events or runs of its replays, oldest first
     bytes: int
     expires_at: str
 
@@ -30,7 +30,7 @@ class DeliveryPage(TypedDict):
 class ReplayView(TypedDict, total=False):
     event_id: str
     run_id: str
-    ignored: bool  # the source's `match` is false, today
+    ignored: bool  # the source's current `match` is false
     replay: int  # its number
 
 

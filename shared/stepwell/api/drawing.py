@@ -1,7 +1,7 @@
-"""Pictures of a workflow, coloured by what happened in a run: Mermaid, Graphviz and SVG. Pure functions.
+"""Draws a workflow, coloured by a run's history, as Mermaid, Graphviz or SVG. Pure functions.
 
-What goes into a picture is decided in `drawing_shape`; here and in `drawing_svg` it is written down. Names and
-conditions are the users' text: each format is escaped so that it can say nothing but itself.
+`drawing_shape` decides the content of a picture; this module and `drawing_svg` write it. Names and conditions are
+user text, so each format escapes them.
 """
 
 from __future__ import annotations
@@ -34,12 +34,12 @@ _DOT_SHAPES = {
 
 
 def svg(graph: Graph, states: Mapping[str, str]) -> str:
-    """A picture to look at; `states` has the status of each node that the run has touched."""
+    """Draws an SVG; `states` has the status of each node that the run has visited."""
     return render(picture(graph, states))
 
 
 def mermaid(graph: Graph, states: Mapping[str, str]) -> str:
-    """A flowchart for Markdown pages."""
+    """Draws a Mermaid flowchart for Markdown pages."""
     drawn = picture(graph, states)
     lines = ["flowchart TD"]
     lines += [f"    {_mermaid_shape(shape)}" for shape in drawn.shapes]
@@ -55,7 +55,7 @@ def mermaid(graph: Graph, states: Mapping[str, str]) -> str:
 
 
 def dot(graph: Graph, states: Mapping[str, str]) -> str:
-    """For Graphviz."""
+    """Draws a Graphviz graph."""
     drawn = picture(graph, states)
     lines = [
         f"digraph {_dot_text(drawn.name)} {{",
@@ -69,7 +69,7 @@ def dot(graph: Graph, states: Mapping[str, str]) -> str:
 
 
 def _look(shape: Shape) -> str:
-    """The end of a run that failed looks like a failed node."""
+    """Returns a shape's status; the end of a failed run looks like a failed node."""
     return "failed" if shape.kind == "fail" else shape.status
 
 
@@ -93,7 +93,7 @@ def _mermaid_text(texts: list[str] | tuple[str, ...]) -> str:
 
 
 def _mermaid_character(character: str) -> str:
-    """What is not plain becomes a character code: no quote, tag, directive or comment can come out of a name."""
+    """Replaces special characters by codes, so that a name cannot contain quotes, tags, directives or comments."""
     if character.isalnum() or character in _MERMAID_PLAIN:
         return character
     return f"#{ord(character)};" if character.isprintable() else "#65533;"

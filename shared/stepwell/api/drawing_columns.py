@@ -1,4 +1,4 @@
-"""How far to the right each spot of a layered picture stands, once the layers and the order in them are known.
+"""Computes the horizontal position of each spot of a layered picture, given the layers and their order.
 
 After Brandes and Köpf, "Fast and Simple Horizontal Coordinate Assignment": spots are stacked into columns four
 times (from above and from below, preferring left and right), and each spot stands at the average of the middle two
@@ -18,38 +18,38 @@ _ROUNDS = 8
 
 
 class Placed(Protocol):
-    """What is to be placed: its room to either side, and its neighbours with the pull of the line between."""
+    """A spot to place: its room on either side, and its neighbours with the pull of the line between."""
 
     @property
     def real(self) -> bool:
-        """Whether it is a shape, and not a point of a line."""
+        """Whether it is a shape instead of a point of a line."""
 
     @property
     def reach_left(self) -> float:
-        """From its centre to its left edge."""
+        """The distance from its centre to its left edge."""
 
     @property
     def reach_right(self) -> float:
-        """From its centre to its right edge."""
+        """The distance from its centre to its right edge."""
 
     def near(self, above: bool) -> Sequence[tuple[Placed, float]]:
-        """Its neighbours in the layer above, or in the one below."""
+        """Returns its neighbours in the layer above or below."""
 
 
 def place(rows: Sequence[Sequence[Placed]]) -> dict[int, float]:
-    """x of each spot, by `id`."""
+    """Computes x of each spot, by `id`."""
     crossed = _crossed(rows)
     answers = [_stacked(rows, crossed, above=above, left=left) for above in (True, False) for left in (True, False)]
     return min(answers, key=lambda answer: _length(rows, answer))
 
 
 def _length(rows: Sequence[Sequence[Placed]], x: Mapping[int, float]) -> float:
-    """How far the lines run sideways, each as heavy as it pulls."""
+    """Sums the sideways length of the lines, weighted by their pull."""
     return sum(abs(x[id(spot)] - x[id(near)]) * pull for row in rows for spot in row for near, pull in spot.near(True))
 
 
 def _crossed(rows: Sequence[Sequence[Placed]]) -> frozenset[tuple[int, int]]:
-    """The pieces of line, as (upper, lower), that cross a piece between two points: those have to give way."""
+    """Returns the line segments, as (upper, lower), that cross a segment between two points and must give way."""
     found: set[tuple[int, int]] = set()
     for upper, lower in pairwise(rows):
         places = {id(spot): index for index, spot in enumerate(upper)}
@@ -83,7 +83,7 @@ def _stacked(
 
 
 def _tighten(column: Sequence[tuple[Placed, Placed | None, Placed | None]], x: dict[int, float]) -> None:
-    """Moves a column to the weighted median of what it is joined to, as far as its neighbours leave room."""
+    """Moves a column to the weighted median of its connections, as far as its neighbours leave room."""
     here = {id(spot) for spot, _, _ in column}
     joined = sorted(
         (x[id(near)], pull)
@@ -93,7 +93,7 @@ def _tighten(column: Sequence[tuple[Placed, Placed | None, Placed | None]], x: d
     )
     half = sum(pull for _, pull in joined) / 2
     wanted = x[id(column[0][0])]
-    for wanted, pull in joined:  # noqa: B007 - the one at which half of the pull is passed
+    for wanted, pull in joined:  # noqa: B007 - ends at the item that passes half of the pull
         half -= pull
         if half <= 0:
             break
@@ -105,9 +105,9 @@ def _tighten(column: Sequence[tuple[Placed, Placed | None, Placed | None]], x: d
 def _columns(
     rows: Sequence[Sequence[Placed]], crossed: frozenset[tuple[int, int]], *, above: bool
 ) -> Mapping[int, int]:
-    """The head of each spot's column: a spot joins that of its middle neighbour unless that would cross another.
+    """Finds the head of each spot's column: a spot joins its middle neighbour unless that crosses another line.
 
-    Only where the line between is the strongest for both: the way that runs usually take comes out straight.
+    It joins only along the strongest line of both, so the usual path of runs is straight.
     """
     heads = {id(spot): id(spot) for row in rows for spot in row}
     for before, row in pairwise(rows):
@@ -133,7 +133,7 @@ def _strongest(spot: Placed, above: bool) -> float:
 
 
 def _compacted(rows: Sequence[Sequence[Placed]], heads: Mapping[int, int], *, left: bool) -> dict[int, float]:
-    """The columns pushed together, as far as the widest pairs allow; then each back towards what follows it."""
+    """Pushes the columns together as far as the widest pairs allow, then each back towards its successor."""
     before: dict[int, dict[int, float]] = {head: {} for head in heads.values()}
     after: dict[int, dict[int, float]] = {head: {} for head in heads.values()}
     for row in rows:

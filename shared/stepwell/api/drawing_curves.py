@@ -1,4 +1,4 @@
-"""How the lines of a laid-out picture run, as SVG path data: down from shape to shape, and up beside them."""
+"""Computes the SVG paths of a picture's lines: down from shape to shape, and up beside the shapes."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _Sides: TypeAlias = tuple[_Point | None, _Point | None]
 
 
 def line_curves(layout: Layout, looping: frozenset[str]) -> list[str]:
-    """Path data for each route; empty where there is none. `looping` are shapes whose right side is taken."""
+    """Returns path data for each route, empty if there is none. `looping` are shapes whose right side is taken."""
     busy = {id(layout.shapes[name]) for name in looping}
     routes = {number: route for number, route in enumerate(layout.routes) if route is not None}
     sides = {number: _sides(route, layout, busy) if route.back else (None, None) for number, route in routes.items()}
@@ -32,9 +32,9 @@ def line_curves(layout: Layout, looping: frozenset[str]) -> list[str]:
 
 
 def _ports(routes: Mapping[int, Route], sides: Mapping[int, _Sides]) -> dict[tuple[int, int], float]:
-    """Where lines meet the lower edge of their upper shape (0) and the upper edge of their lower one (-1).
+    """Computes where lines meet the lower edge of their upper shape (0) and the upper edge of their lower one (-1).
 
-    Beside each other in the order in which they come, so that none crosses; a line that comes straight stays so.
+    Lines stand side by side in order, so that none cross; a straight line stays straight.
     """
     meeting: dict[tuple[int, int], list[tuple[float, int]]] = {}
     for number, route in routes.items():
@@ -68,7 +68,7 @@ def _curve(points: Sequence[_Point]) -> str:
 
 
 def _sides(route: Route, layout: Layout, busy: set[int]) -> _Sides:
-    """Where a line that runs back meets the sides of its upper and lower shapes; None: above or below them instead."""
+    """Computes where a backward line meets the sides of its shapes; None if it meets them above or below."""
     upper, lower, first, last = route.spots[0], route.spots[-1], route.spots[1], route.spots[-2]
     return (
         _side(upper, first.x, layout.rows[upper.layer], busy),
@@ -77,7 +77,7 @@ def _sides(route: Route, layout: Layout, busy: set[int]) -> _Sides:
 
 
 def _back_curve(points: Sequence[_Point], upper: _Point | None, lower: _Point | None) -> str:
-    """Up from the lower shape to the upper one."""
+    """Draws a line up from the lower shape to the upper one."""
     inner = list(reversed(points[1:-1]))
     start = _curve([points[-1], inner[0]]) if lower is None else _quarter(lower, inner[0], out=True)
     finish = _curve([inner[-1], points[0]]) if upper is None else _quarter(upper, inner[-1], out=False)
@@ -85,7 +85,7 @@ def _back_curve(points: Sequence[_Point], upper: _Point | None, lower: _Point | 
 
 
 def _side(spot: Spot, x: float, row: Sequence[Spot], busy: set[int]) -> _Point | None:
-    """The middle of the side that looks towards x, unless x is not outside, or something is in the way."""
+    """Returns the middle of the side that faces x, unless x is inside or the way is blocked."""
     half = spot.size.width / 2
     to_right = x > spot.x
     if abs(x - spot.x) < half + 6 or (to_right and id(spot) in busy):
@@ -101,7 +101,7 @@ def _side(spot: Spot, x: float, row: Sequence[Spot], busy: set[int]) -> _Point |
 
 
 def _quarter(side: _Point, point: _Point, *, out: bool) -> str:
-    """A quarter turn between the side of a shape (level there) and a point of a line (upright there)."""
+    """Draws a quarter turn between a shape's side (horizontal) and a line's point (vertical)."""
     (side_x, side_y), (x, y) = side, point
     if out:
         return f"M{side_x:.1f} {side_y:.1f} C{x:.1f} {side_y:.1f} {x:.1f} {side_y:.1f} {x:.1f} {y:.1f}"

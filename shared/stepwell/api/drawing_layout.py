@@ -1,8 +1,8 @@
-"""Where the shapes and lines of a picture go: a layered layout, top to bottom.
+"""Computes the layered layout of a picture's shapes and lines, top to bottom.
 
-Layers by longest path; every line that is longer than one layer passes through points of its own in the layers
-between, and a line's label is such a point with a size, so that nothing can lie on top of anything. Layers are
-ordered by barycenter, and placed in columns by `drawing_columns`.
+Layers follow the longest path. A line longer than one layer passes through its own points in the layers between, and a
+line's label is such a point with a size, so nothing overlaps. Layers are ordered by barycenter, and `drawing_columns`
+places them in columns.
 """
 
 from __future__ import annotations
@@ -16,13 +16,13 @@ from stepwell.api.drawing_columns import place
 
 _GAP_Y = 17.0  # between a layer of shapes and the layer of labels beneath it
 _SWEEPS = 12
-_POINTS_MAX = 4_000  # lines that would need more pass straight behind the shapes: a picture nobody reads anyway
+_POINTS_MAX = 4_000  # lines that need more points pass straight behind the shapes
 _PULL_PLAIN, _PULL_LABELLED, _PULL_BACK = 6.0, 2.0, 0.3  # how strongly a line pulls its ends under each other
 
 
 @dataclass(frozen=True, slots=True)
 class Size:
-    """The room that something takes. `beside` is what it needs at its right on top of its width."""
+    """The size of a shape or label. `beside` is extra room on its right."""
 
     width: float
     height: float
@@ -40,7 +40,7 @@ class Link:
 
 @dataclass(slots=True, eq=False)
 class Spot:
-    """A shape, or a point that a line passes through, or its label. x and y are its centre."""
+    """A shape, a point of a line, or a line's label. x and y are its centre."""
 
     size: Size
     layer: int
@@ -52,27 +52,27 @@ class Spot:
 
     @property
     def real(self) -> bool:
-        """Whether it is a shape."""
+        """Whether the spot is a shape."""
         return self.link < 0
 
     @property
     def reach_left(self) -> float:
-        """From its centre to its left edge."""
+        """The distance from its centre to its left edge."""
         return self.size.width / 2
 
     @property
     def reach_right(self) -> float:
-        """From its centre to the end of the room it takes at its right."""
+        """The distance from its centre to the end of its room on the right."""
         return self.size.width / 2 + self.size.beside
 
     def near(self, above: bool) -> Sequence[tuple[Spot, float]]:
-        """Its neighbours in the layer above, or in the one below, with the pull of the line between."""
+        """Returns its neighbours in the layer above or below, with the pull of the line between."""
         return self.above if above else self.below
 
 
 @dataclass(frozen=True, slots=True)
 class Route:
-    """The spots that a line passes, from the upper to the lower end; `back` lines run up against them."""
+    """The spots of a line, from its upper to its lower end; a `back` line runs upwards."""
 
     spots: tuple[Spot, ...]
     label: Spot | None
@@ -81,7 +81,7 @@ class Route:
 
 @dataclass(frozen=True, slots=True)
 class Layout:
-    """Centres in pixels, from 0 to the right and down. A link from a shape to itself has no route."""
+    """The centres in pixels, from the top left. A link from a shape to itself has no route."""
 
     shapes: Mapping[str, Spot]
     routes: tuple[Route | None, ...]
@@ -92,7 +92,7 @@ class Layout:
 
 
 def arrange(sizes: Mapping[str, Size], links: Sequence[Link]) -> Layout:
-    """A place for everything. The first of `sizes` is the top."""
+    """Computes the layout. The first of `sizes` is the top."""
     back = _back_links(sizes, links)
     layers = _layers(sizes, links, back)
     shapes = {name: Spot(size, layers[name]) for name, size in sizes.items()}
@@ -100,7 +100,7 @@ def arrange(sizes: Mapping[str, Size], links: Sequence[Link]) -> Layout:
     for spot in shapes.values():
         rows[spot.layer].append(spot)
     routes: list[Route | None] = [None] * len(links)
-    # Lines that run back come last, so that they begin at the right edge and stay there unless it crosses more.
+    # Backward lines come last, so that they begin at the right edge and stay there unless that adds crossings.
     for index in sorted(range(len(links)), key=lambda number: number in back):
         if links[index].source != links[index].target:
             routes[index] = _lay(index, links[index], index in back, shapes, rows)
@@ -117,7 +117,7 @@ def arrange(sizes: Mapping[str, Size], links: Sequence[Link]) -> Layout:
 
 
 def _back_links(names: Iterable[str], links: Sequence[Link]) -> frozenset[int]:
-    """Links to a shape that the walk from the top is still inside of: turned round, the rest has no cycle."""
+    """Returns the links that close a cycle in a walk from the top; reversing them leaves no cycle."""
     outgoing: dict[str, list[int]] = {}
     for index, link in enumerate(links):
         outgoing.setdefault(link.source, []).append(index)
@@ -144,7 +144,7 @@ def _back_links(names: Iterable[str], links: Sequence[Link]) -> frozenset[int]:
 
 
 def _layers(names: Iterable[str], links: Sequence[Link], back: frozenset[int]) -> dict[str, int]:
-    """Twice the length of the longest way from a top: odd layers are left for labels."""
+    """Returns layers as twice the longest path from a top; odd layers are for labels."""
     layers = dict.fromkeys(names, 0)
     after: dict[str, list[str]] = {}
     missing = dict.fromkeys(layers, 0)
@@ -153,7 +153,7 @@ def _layers(names: Iterable[str], links: Sequence[Link], back: frozenset[int]) -
             after.setdefault(link.source, []).append(link.target)
             missing[link.target] += 1
     ready = [name for name, count in missing.items() if not count]
-    for name in ready:  # grows while it is walked
+    for name in ready:  # grows during the loop
         for target in after.get(name, ()):
             layers[target] = max(layers[target], layers[name] + 2)
             missing[target] -= 1
@@ -163,7 +163,7 @@ def _layers(names: Iterable[str], links: Sequence[Link], back: frozenset[int]) -
 
 
 def _lay(index: int, link: Link, back: bool, shapes: Mapping[str, Spot], rows: list[list[Spot]]) -> Route:
-    """The spots of one line, added to the layers it passes; its label is the one nearest to where it starts."""
+    """Adds the spots of one line to its layers; its label is the spot nearest to its start."""
     top, bottom = shapes[link.source], shapes[link.target]
     if back:
         top, bottom = bottom, top
@@ -188,7 +188,7 @@ def _lay(index: int, link: Link, back: bool, shapes: Mapping[str, Spot], rows: l
 
 
 def _ordered(rows: list[list[Spot]]) -> list[list[Spot]]:
-    """The order with the fewest crossings among those that the barycenter sweeps pass through."""
+    """Returns the order with the fewest crossings among those of the barycenter sweeps."""
     best, fewest = rows, _crossings(rows)
     current = [list(row) for row in rows]
     for sweep in range(_SWEEPS):

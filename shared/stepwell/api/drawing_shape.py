@@ -1,6 +1,6 @@
-"""What a picture of a workflow shows, before any format: shapes, lines between them, and their words.
+"""Computes a workflow's picture independently of the format: shapes, lines between them, and their texts.
 
-Shapes have ids of our own (`n0`, `f1`), so that no name that a user chose can mean something to a format.
+Shapes have generated ids (`n0`, `f1`), so that no user's name has a meaning in a format.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from stepwell.definition.graph import END, Call, Expression, Graph, Json, Node, 
 from stepwell.engine.children import DETACHED
 from stepwell.engine.waits.kind import kind_named
 
-LABEL_CHARACTERS = 38  # of a condition on a line; what is longer is cut, the whole is in the tooltip
+LABEL_CHARACTERS = 38  # of a condition on a line; longer ones are cut and shown whole in the tooltip
 LABEL_LINES = 3
 NAME_CHARACTERS = 32
 STATUSES = ("completed", "running", "waiting", "failed", "skipped", "cancelled", "compensated")
@@ -34,7 +34,7 @@ _Ends: TypeAlias = tuple[str, str]
 
 @dataclass(frozen=True, slots=True)
 class Shape:
-    """A node, or one of the places where a run begins and ends. `status` is empty for what the run has not touched."""
+    """A node, or a start or end of the run. `status` is empty if the run has not visited it."""
 
     id: str
     kind: str  # start | step | wait | call | route | end | fail
@@ -44,13 +44,13 @@ class Shape:
 
     @property
     def name(self) -> str:
-        """The title, as long as a picture can hold."""
+        """The title, cut to fit the picture."""
         return shorten(self.title, NAME_CHARACTERS)
 
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """All the rules that lead from one shape to another; dashed when it is an error that takes them."""
+    """All rules that lead from one shape to another; dashed if they handle errors."""
 
     source: str
     target: str
@@ -59,7 +59,7 @@ class Line:
 
     @property
     def labels(self) -> tuple[str, ...]:
-        """The conditions, as long and as many as a picture can hold."""
+        """The conditions, cut to fit the picture."""
         shown = tuple(_label(text) for text in self.conditions[:LABEL_LINES])
         hidden = len(self.conditions) - LABEL_LINES
         return (*shown[:-1], f"{shorten(shown[-1], LABEL_CHARACTERS - 10)} +{hidden} more") if hidden > 0 else shown
@@ -67,7 +67,7 @@ class Line:
 
 @dataclass(frozen=True, slots=True)
 class Picture:
-    """Shapes from the start to the end, in the order of the definition."""
+    """The shapes from start to end, in the order of the definition, and their lines."""
 
     name: str
     shapes: tuple[Shape, ...]
@@ -75,9 +75,7 @@ class Picture:
 
 
 def picture(graph: Graph, states: Mapping[str, str]) -> Picture:
-    """Everything that will be drawn. `passed`, of a node without code, is drawn as completed; a status
-    that is not one of `STATUSES` as untouched.
-    """
+    """Computes the picture. `passed` (a node without code) looks completed; an unknown status looks unvisited."""
     ids = {name: f"n{index}" for index, name in enumerate(graph.shown)}
     nodes = [_node_shape(node, ids[name], states.get(name, "")) for name, node in graph.shown.items()]
     failures: dict[_Ends, Shape] = {}
@@ -93,7 +91,7 @@ def picture(graph: Graph, states: Mapping[str, str]) -> Picture:
 
 
 def outline(graph: Graph, states: Mapping[str, str]) -> dict[str, Json]:
-    """The same as plain JSON, for programs that draw on their own."""
+    """Returns the picture as plain JSON, for other drawing programs."""
     drawn = picture(graph, states)
     return {
         "workflow": drawn.name,
@@ -109,13 +107,13 @@ def outline(graph: Graph, states: Mapping[str, str]) -> dict[str, Json]:
 
 
 def shorten(text: str, characters: int) -> str:
-    """One line of at most so many characters."""
+    """Shortens text to one line of at most this many characters."""
     line = " ".join(text.split())
     return line if len(line) <= characters else line[: characters - 1].rstrip() + "…"
 
 
 def _label(condition: str) -> str:
-    """A condition cut to its length, and how often it may be taken whole."""
+    """Shortens a condition, but keeps its limit whole."""
     text, limit, most = condition.rpartition(_LIMIT)
     return shorten(text, LABEL_CHARACTERS - 8) + limit + most if limit else shorten(condition, LABEL_CHARACTERS)
 
@@ -149,7 +147,7 @@ def _call_words(call: Call) -> str:
 
 
 def _dag_lines(dag: Mapping[str, tuple[str, ...]], ids: Mapping[str, str]) -> Iterator[Line]:
-    """From the start to the steps that depend on none, from each step to its dependents, from the last to the end."""
+    """Yields the lines from the start to the roots, between the steps, and from the leaves to the end."""
     needed = {one for needs in dag.values() for one in needs}
     for name, needs in dag.items():
         sources = [ids[one] for one in needs if one in ids] or [_START_ID]
@@ -160,11 +158,11 @@ def _dag_lines(dag: Mapping[str, tuple[str, ...]], ids: Mapping[str, str]) -> It
 def _node_lines(
     node: Node, source: str, ids: Mapping[str, str], failures: dict[_Ends, Shape]
 ) -> Iterator[tuple[_Ends, str, bool]]:
-    """((from, to), condition, error) for each rule that leads somewhere; `continue` leads nowhere."""
+    """Yields ((from, to), condition, error) for each rule with a target; `continue` has none."""
     if not node.rules:
         yield (source, _END_ID), "", False
     conditional = False
-    takes_one = node.fan_out != "all"  # else none is the `otherwise` of the others
+    takes_one = node.fan_out != "all"  # only then is there an `otherwise`
     for rule in node.rules:
         if rule.fail is not None:
             key = (source, rule.fail)
@@ -172,13 +170,13 @@ def _node_lines(
             yield (source, failures[key].id), _condition(rule, conditional), True
         elif rule.to is not None:
             target = _END_ID if rule.to == END else ids.get(rule.to)
-            if target is not None:  # a definition with an unknown target can still be looked at
+            if target is not None:  # a definition with an unknown target can still be drawn
                 yield (source, target), _condition(rule, conditional), rule.when is not None and rule.when.reads_error
         conditional = conditional or (takes_one and rule.stage == "transition" and rule.when is not None)
 
 
 def _condition(rule: Rule, conditional: bool) -> str:
-    """The rule in words. A transition without a condition, after others that have one, is the `otherwise`."""
+    """Describes a rule. A transition without a condition, after others with one, is the `otherwise`."""
     text = _bare(rule.when)
     if not text and rule.stage == "transition" and conditional:
         text = "otherwise"
@@ -195,7 +193,7 @@ def _bare(condition: Expression | None) -> str:
 
 
 def _merged(rules: Iterator[tuple[_Ends, str, bool]]) -> Iterator[Line]:
-    """One line where several rules lead to the same place; errors keep a line of their own."""
+    """Merges rules with the same target into one line; errors keep a separate line."""
     conditions: dict[tuple[_Ends, bool], list[str]] = {}
     for ends, condition, error in rules:
         conditions.setdefault((ends, error), []).extend([condition] if condition else [])

@@ -1,7 +1,6 @@
-"""A picture as SVG: presentation attributes only (no style sheet, no script), so that it can be put into any page.
+"""Renders a picture as SVG with presentation attributes only (no style sheet, no script), for use in any page.
 
-Everything that is text stands on a ground of its own, and lines are of a middle grey, so that a picture reads the
-same on white and on black.
+Text has its own background and lines are medium grey, so a picture is readable on white and on black.
 """
 
 from __future__ import annotations
@@ -29,11 +28,11 @@ _FONT = "font-family=\"system-ui, -apple-system, 'Segoe UI', Roboto, 'Noto Sans'
 _MARGIN = 16.0
 _TITLE, _DETAIL, _LABEL = 13.0, 11.0, 11.0  # font sizes
 _DETAIL_CHARACTERS = 38
-_LOOP = 28.0  # how far a line from a shape to itself swings out
+_LOOP = 28.0  # the width of a line from a shape to itself
 
 
 def render(picture: Picture) -> str:
-    """The whole document."""
+    """Renders the whole document."""
     shapes = {shape.id: shape for shape in picture.shapes}
     loops = {line.source: line for line in picture.lines if line.source == line.target}
     sizes = {shape.id: _shape_size(shape, loops.get(shape.id)) for shape in picture.shapes}
@@ -58,7 +57,7 @@ def render(picture: Picture) -> str:
 
 
 def text_width(text: str, size: float) -> float:
-    """About how wide a text is in a sans-serif font; rather too wide than cut."""
+    """Estimates the width of text in a sans-serif font, rather too wide than too narrow."""
     return size * sum(_character_width(character) for character in text)
 
 
@@ -124,7 +123,7 @@ def _shape(shape: Shape, spot: Spot) -> Iterator[str]:
         f'<rect x="{-width / 2:.1f}" y="{-height / 2:.1f}" width="{width:.1f}" height="{height:.1f}" rx="{radius}" '
         f'fill="{ground}" stroke="{border}" stroke-width="{2 if shape.status else 1.2}"{dashes}/>'
     )
-    if shape.kind == "call":  # bars at its sides, as flowcharts draw what is defined elsewhere
+    if shape.kind == "call":  # bars at its sides, the flowchart symbol of a process defined elsewhere
         x, y = width / 2 - 5, height / 2
         yield f'<path d="M{-x:.1f} {-y:.1f} V{y:.1f} M{x:.1f} {-y:.1f} V{y:.1f}" stroke="{border}"/>'
     if shape.kind in {"end", "fail"}:
@@ -171,7 +170,7 @@ def _label(line: Line, spot: Spot) -> Iterator[str]:
 
 
 def _legend(picture: Picture, y: float) -> tuple[list[str], float]:
-    """The statuses that occur, and their names; nothing for a definition that was not run."""
+    """Renders the legend of the statuses that occur; empty without a run."""
     present = {shape.status for shape in picture.shapes}
     x, parts = 0.0, []
     for status in STATUSES:
@@ -204,5 +203,5 @@ def _attribute(text: str) -> str:
 
 
 def _xml_characters(text: str) -> str:
-    """XML has no way to write most control characters; each becomes a mark that something was there."""
+    """Escapes text for XML; control characters, which XML cannot contain, become a replacement mark."""
     return "".join(character if character.isprintable() or character in "\t\n" else "\ufffd" for character in text)

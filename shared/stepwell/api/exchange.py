@@ -1,4 +1,4 @@
-"""What a route is: the call it gets, the answer it gives, and the row that describes both."""
+"""The types of routes: a call, an answer, and a row of the route table."""
 
 from __future__ import annotations
 
@@ -29,21 +29,21 @@ class Call:
     identity: Identity = field(default_factory=Identity)
 
     def body(self, model: type[M]) -> M:
-        """The body as this model. Raises UserError for one that is too large, no JSON, or something else."""
+        """Parses the body. Raises UserError if it is too large, not JSON, or does not fit the model."""
         return parse_body(self.raw_body, model)
 
     def who(self, named: str) -> str:
-        """Who does it: the caller, where the gateway knows them by name, whatever the body says; else who it names."""
+        """Returns who acts: the authenticated caller if the gateway names one, otherwise the name in the body."""
         return self.identity.name or named
 
     def asked(self, model: type[M]) -> M:
-        """The query string as this model. Raises UserError."""
+        """Parses the query string. Raises UserError."""
         return parse_query(self.query, model)
 
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """What goes back. A `body` that is no string goes as JSON."""
+    """The answer to a call. A `body` that is not a string is sent as JSON."""
 
     status: int
     body: Json
@@ -56,15 +56,15 @@ Handle = Callable[[Call], Awaitable[Answer]]
 
 @dataclass(frozen=True, slots=True)
 class Route:
-    """A row of the route table: what is served, and what the OpenAPI document says of it."""
+    """A row of the route table: the handler, and its description for the OpenAPI document."""
 
     method: str
     path: str  # /runs/{run_id}
     handle: Handle
     summary: str
-    answers: Mapping[int, str]  # status to what it means; problems that every route has are not repeated
+    answers: Mapping[int, str]  # the meaning of each status, without the problems of every route
     shape: str = ""  # the name of the answer's schema, for the statuses below 300
     body: type[BaseModel] | None = None
     query: type[BaseModel] | None = None
-    headers: Mapping[str, str] = field(default_factory=dict)  # request headers it reads, and what for
-    media: str = JSON_TYPE  # of the answer
+    headers: Mapping[str, str] = field(default_factory=dict)  # the request headers it reads, with their meanings
+    media: str = JSON_TYPE  # the content type of the answer

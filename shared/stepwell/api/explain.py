@@ -1,4 +1,4 @@
-"""Why a run is where it is: what it waits for since when, what will wake it and when, and what happened last."""
+"""Explains a run: what it waits for and since when, what will wake it and when, and its last history entry."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ from stepwell.runtime.log.logbook import Standing
 
 
 class Waker(TypedDict):
-    """Something that will, or can, move the run on."""
+    """Something that will or can make the run continue."""
 
     what: str  # timer | event | call | queue | deadline | branch | child | lock
     at: str | None
@@ -41,7 +41,7 @@ class Waker(TypedDict):
 
 
 class Explanation(TypedDict):
-    """Why a run is where it is. `nothing_can_wake_it` is never true but by a defect."""
+    """The explanation of a run. `nothing_can_wake_it` is true only through a defect."""
 
     run_id: str
     status: str
@@ -71,14 +71,14 @@ class _Why:
 
 
 def explain(at: Standing, now_ms: int, last: Entry | None, statuses: Statuses) -> Explanation:
-    """The explanation of a run as its log has it now; `statuses`: what was read of its child runs."""
+    """Explains a run from its current log; `statuses` are those of its child runs that were read."""
     status = status_of(at)
     why = _why(at, status, now_ms, statuses)
     is_over = at.token.ended or status is Status.COMPENSATING  # a deadline does not end a rollback
     limit_ms = None if is_over else deadline_ms(at.graph, at.run, at.token)
     wakers = list(why.wakers)
     if limit_ms is not None:
-        wakers.append(Waker(what="deadline", at=iso(limit_ms), detail="the run's own timeout ends it"))
+        wakers.append(Waker(what="deadline", at=iso(limit_ms), detail="the run's own timeout"))
     return Explanation(
         run_id=at.run_id,
         status=status.value,
@@ -107,11 +107,11 @@ def _why(at: Standing, status: Status, now_ms: int, statuses: Statuses) -> _Why:
         return _parked(at, token.parked, now_ms, statuses)
     if status is Status.IDLE:
         call = Waker(what="call", at=None, detail=f"POST /runs/{at.run_id}/start starts it, /cancel ends it")
-        return _Why("It was created and not started.", (call,), header.created_ms)
+        return _Why("It was created but not started.", (call,), header.created_ms)
     if status is Status.PENDING and header.start_at_ms > now_ms:
         at_text = iso(header.start_at_ms)
-        timer = Waker(what="timer", at=at_text, detail="its start is due then")
-        return _Why(f"It is to start at {at_text}, not before.", (timer,), header.created_ms)
+        timer = Waker(what="timer", at=at_text, detail="its start is due")
+        return _Why(f"It starts at {at_text}.", (timer,), header.created_ms)
     if status is Status.PENDING:
         since_ms = token.last.at_ms if token.last else max(header.created_ms, header.start_at_ms)
         return _Why("It is in the queue: the next free worker picks it up.", (_QUEUE,), since_ms, in_queue=True)
@@ -122,10 +122,10 @@ def _why(at: Standing, status: Status, now_ms: int, statuses: Statuses) -> _Why:
 
 
 def _forked(at: Standing, fork: Fork, now_ms: int, statuses: Statuses) -> _Why:
-    """A run whose branches run. Where all of them wait, what is due first is told."""
+    """Explains a run with branches. If all of them wait, it describes the wait that is due first."""
     since_ms = at.token.last.at_ms if at.token.last else 0
     text = f"It waits for the {fork.width} branches of {at.token.node}, which meet at {fork.join or 'the end'}."
-    branches = Waker(what="branch", at=None, detail=f"GET /runs/{at.run_id}/branches tells of each branch")
+    branches = Waker(what="branch", at=None, detail=f"GET /runs/{at.run_id}/branches lists the branches")
     waiting = waiting_tokens(at)
     if not waiting:
         return _Why(text, (branches,), since_ms)
@@ -135,7 +135,7 @@ def _forked(at: Standing, fork: Fork, now_ms: int, statuses: Statuses) -> _Why:
 
 
 def _dag(at: Standing, now_ms: int, statuses: Statuses) -> _Why:
-    """What each of the steps that wait waits for."""
+    """Explains a DAG by the waits of its steps."""
     since_ms = at.token.last.at_ms if at.token.last else 0
     whys = _waits(at, [one for one in at.branches if is_parked(one)], now_ms, statuses)
     at_work = current_steps(at)
@@ -151,7 +151,7 @@ def _waits(at: Standing, tokens: Sequence[Token], now_ms: int, statuses: Statuse
 
 
 def _compensating(at: Standing, now_ms: int) -> _Why:
-    """Which compensation is next, or is tried again, and when."""
+    """Explains a rollback: the next compensation, or the next retry and its time."""
     token, left = at.token, left_to_undo(at)
     since_ms = token.last.at_ms if token.last else 0
     undone = len(token.undoing.undone) if token.undoing else 0
@@ -161,7 +161,7 @@ def _compensating(at: Standing, now_ms: int) -> _Why:
     last, failure = token.last, failed_compensation(token)
     if last and failure and isinstance(last.next, RetryAt) and (retry := last.next).at_ms > now_ms:
         text += f" Attempt {token.attempt + 1} of the compensation of {last.node} is due at {iso(retry.at_ms)}"
-        timer = Waker(what="timer", at=iso(retry.at_ms), detail="the backoff of its retry is over then")
+        timer = Waker(what="timer", at=iso(retry.at_ms), detail="the backoff of its retry ends")
         return _Why(f"{text} after {failure.type}: {failure.message}.", (timer,), since_ms, retry_ms=retry.at_ms)
     if token.phase is Phase.WAITING_TO_COMPENSATE and is_parked(token) and token.parked is not None:
         stuck = _parked(at, token.parked, now_ms, {})
@@ -178,15 +178,13 @@ def _running(at: Standing, now_ms: int) -> _Why:
     if isinstance(retry, RetryAt) and retry.at_ms > now_ms:
         failed = f" after {token.error.type}: {token.error.message}" if token.error else ""
         text = f"Attempt {token.attempt + 1} of {node} is due at {iso(retry.at_ms)}{failed}."
-        timer = Waker(what="timer", at=iso(retry.at_ms), detail="the backoff of its retry is over then")
+        timer = Waker(what="timer", at=iso(retry.at_ms), detail="the backoff of its retry ends")
         return _Why(text, (timer,), since_ms, retry_ms=retry.at_ms)
-    text = f"A worker has it, or will in a moment: {node}, attempt {token.attempt + 1}, since {iso(since_ms)}."
+    text = f"A worker has it, or is about to get it: {node}, attempt {token.attempt + 1}, since {iso(since_ms)}."
     return _Why(text, (_QUEUE,), since_ms, in_queue=True)
 
 
-_QUEUE = Waker(
-    what="queue", at=None, detail="its wake is in the queue or with a worker; a worker that dies is replaced"
-)
+_QUEUE = Waker(what="queue", at=None, detail="its wake is in the queue or with a worker; a dead worker is replaced")
 
 
 def _parked(at: Standing, parked: Parked, now_ms: int, statuses: Statuses) -> _Why:
@@ -203,7 +201,7 @@ def _parked(at: Standing, parked: Parked, now_ms: int, statuses: Statuses) -> _W
         late = " (overdue: the sweeper wakes it)" if parked.until_ms < now_ms else ""
         text += f", until {iso(parked.until_ms)}{late}"
     if not wakers:
-        text += "; nothing can wake it, which is a defect"
+        text += "; nothing can wake it, which is a defect of Stepwell"
     return _Why(text + ".", tuple(wakers), parked.since_ms, parked.kind)
 
 
@@ -220,7 +218,7 @@ def _what(parked: Parked, children: Sequence[ChildView]) -> str:
 
 
 def _of_children(children: Sequence[ChildView]) -> list[Waker]:
-    """The ends that are still to come; where all have ended, the last of them is being told."""
+    """Returns the children that have not ended; if all have ended, the last one is being reported."""
     left = [one for one in children if not _has_ended(one)] or children[-1:]
     return [Waker(what="child", at=None, detail=f"the end of {one['name']} ({_child_words(one)})") for one in left]
 

@@ -1,4 +1,4 @@
-"""Workflows as the API shows them: nodes and edges, and for a run what became of each node."""
+"""The API's view of workflows: nodes and edges, and for a run the status of each node."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ EdgeView = TypedDict(
 
 
 class WorkflowSummary(TypedDict):
-    """A workflow in the list."""
+    """A workflow in a list."""
 
     name: str
     version: str
@@ -58,7 +58,7 @@ class WorkflowSummary(TypedDict):
 
 
 class GraphView(TypedDict):
-    """Nodes and edges."""
+    """A graph's nodes and edges."""
 
     start: str
     nodes: list[NodeView]
@@ -66,7 +66,7 @@ class GraphView(TypedDict):
 
 
 class WorkflowView(WorkflowSummary):
-    """A workflow: the graph that runs execute, and the definition it was compiled from."""
+    """A workflow: the graph that runs execute, and its definition."""
 
     graph: GraphView
     timeout_seconds: float | None
@@ -94,7 +94,7 @@ def workflow_view(graph: Graph) -> WorkflowView:
 
 
 def graph_view(graph: Graph) -> GraphView:
-    """The graph; `to` is `end` for an edge that ends the run, null for one that fails it or lets the next decide.
+    """Builds the graph view; `to` is `end` for an edge that ends the run, null for one that fails it or continues.
 
     Of a DAG the edges are the dependencies, of stage `depends_on`, from each to the step that waits for it.
     """
@@ -121,7 +121,7 @@ def node_states(at: Standing) -> dict[str, str]:
         return {name: step.status for name, step in at.token.steps.items()} | {at.graph.start: status}
     states = {name: "passed" for name in at.token.visits if name != at.token.node or at.token.ended}
     states |= {name: step.status for name, step in at.token.steps.items()}
-    if at.token.undoing is not None:  # what branches did, too: a node is undone when all that it did is
+    if at.token.undoing is not None:  # branches too: a node is undone if all its commits are
         left = {one.node for one in left_to_undo(at) or ()}
         states |= {node: "completed" if node in left else "compensated" for _, node in undone_steps(at)}
     else:

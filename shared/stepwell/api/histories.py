@@ -1,4 +1,4 @@
-"""Reading a run's history page by page: the log is folded from the last snapshot before the page, or its start."""
+"""Reads a run's history page by page, folding the log from the last snapshot before the page."""
 
 from __future__ import annotations
 
@@ -20,18 +20,18 @@ _BEFORE_ALL = (-2, 0)
 
 @dataclass(frozen=True, slots=True)
 class HistoryPage:
-    """Some entries, oldest first, and whether there are more."""
+    """A page of entries, oldest first, and whether there are more."""
 
     entries: tuple[Entry, ...]
     more: bool
 
 
 async def read_history(service: Service, run_id: str, after: str, limit: int) -> HistoryPage:
-    """The entries that follow the one with the id `after`. Raises NotFound, InvalidInput."""
+    """Reads the entries after the one with the id `after`. Raises NotFound, InvalidInput."""
     place = place_of(after) if after else _BEFORE_ALL
     if place is None:
-        raise InvalidInput(f"{after[:80]!r} is no entry's id", code="bad_cursor",
-                           hint="pass the `id` of the last entry that is known, or next_cursor")  # fmt: skip
+        raise InvalidInput(f"{after[:80]!r} is not the id of an entry", code="bad_cursor",
+                           hint="pass the `id` of the last known entry, or next_cursor")  # fmt: skip
     found: list[Entry] = []
     async for entry in _entries(service, run_id, place):
         if len(found) == limit:
@@ -41,7 +41,7 @@ async def read_history(service: Service, run_id: str, after: str, limit: int) ->
 
 
 async def last_entry(service: Service, run_id: str, slot: int) -> Entry | None:
-    """The newest entry that the record in `slot`, or what preceded it, tells."""
+    """Returns the newest entry of the record in `slot`, or of an earlier one."""
     newest = None
     async for entry in _entries(service, run_id, (slot, -1)):
         newest = entry

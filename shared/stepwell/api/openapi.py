@@ -1,4 +1,4 @@
-"""The OpenAPI 3.1 document, generated from the route table, the request models and the shapes of the answers."""
+"""Generates the OpenAPI 3.1 document from the route table, the request models and the answer types."""
 
 from __future__ import annotations
 
@@ -112,7 +112,7 @@ class SentView(TypedDict):
 class TakenView(TypedDict, total=False):
     event_id: str
     run_id: str
-    duplicate: bool  # it had come before
+    duplicate: bool  # the delivery was accepted before
     ignored: bool  # the source's `match` is false
 
 
@@ -136,7 +136,7 @@ class FieldProblem(TypedDict):
 
 
 class ProblemView(TypedDict):
-    """RFC 9457: `code`, which `type` ends with, is stable; programs match on it."""
+    """RFC 9457. `code`, the end of `type`, is stable, so programs can match on it."""
 
     type: str
     code: str
@@ -180,7 +180,7 @@ _EVERY_BODY = {400: "the body is not JSON", 413: "the body is too large"}
 
 
 def document(routes: Iterable[Route], version: str) -> Schema:
-    """The whole document."""
+    """Builds the whole document."""
     schemas: Schema = {}
     for shape in _SHAPES:
         _collect(TypeAdapter(shape).json_schema(ref_template=_REF), shape.__name__, schemas)
@@ -196,7 +196,7 @@ def document(routes: Iterable[Route], version: str) -> Schema:
 
 
 def _collect(schema: Schema, name: str, schemas: Schema) -> None:
-    """A schema and the ones it refers to, side by side."""
+    """Returns a schema and the schemas it refers to."""
     for inner, found in schema.pop("$defs", {}).items():
         schemas[inner] = found
     schemas[name] = schema
@@ -251,7 +251,7 @@ def _query_parameters(model: type[BaseModel] | None) -> list[Schema]:
 
 
 def _inline(part: Schema, definitions: Schema) -> Schema:
-    """A parameter's schema with its one enum written out: parameters are short, and refer to nothing."""
+    """Returns a parameter's schema with its enum inlined, so that it refers to nothing."""
     if isinstance(items := part.get("items"), dict) and "$ref" in items:
         return {**part, "items": definitions[items["$ref"].rpartition("/")[2]]}
     return part

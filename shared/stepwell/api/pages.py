@@ -1,4 +1,4 @@
-"""The pages behind approval links: whole in themselves, without scripts, and with all that is not ours escaped."""
+"""The HTML pages of approval links: self-contained, without scripts, with all outside text escaped."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from stepwell.api.requests import REASON_CHARACTERS
 from stepwell.definition.graph import Json
 from stepwell.limits import KEY_CHARACTERS
 
-DATA_CHARACTERS = 20_000  # of what is shown of the wait's data
+DATA_CHARACTERS = 20_000  # of the wait's data that a page shows
 
 _STYLE = """
 body{font:16px/1.5 system-ui,sans-serif;max-width:42rem;margin:2rem auto;padding:0 1rem;color:#1b1f24;background:#fff}
@@ -31,7 +31,7 @@ _HEADERS: Mapping[str, str] = {
     "Content-Security-Policy": f"default-src 'none'; style-src 'sha256-{_STYLE_HASH}'; form-action 'self'; "
     "base-uri 'none'; frame-ancestors 'none'",
     "Cache-Control": "no-store",
-    "Referrer-Policy": "same-origin",  # the address is the right to answer; without it, forms would have no origin
+    "Referrer-Policy": "same-origin",  # hides the URL, which is a credential, from other sites; forms need an origin
     "X-Content-Type-Options": "nosniff",
     "X-Robots-Tag": "noindex",
 }
@@ -39,7 +39,7 @@ _HEADERS: Mapping[str, str] = {
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """What somebody is asked to approve. `approver`: in whose name; "" where they say so."""
+    """An approval to answer. `approver` is the name to answer in; "" if the person types it."""
 
     workflow: str
     run_id: str
@@ -50,7 +50,7 @@ class Asked:
 
 
 def question(asked: Asked) -> Answer:
-    """The question, and a form for each answer."""
+    """Renders the question, with a form for each answer."""
     facts = {
         "Workflow": asked.workflow,
         "Asked by": f"step {asked.step}",
@@ -64,7 +64,7 @@ def question(asked: Asked) -> Answer:
 
 
 def notice(status: int, title: str, text: str) -> Answer:
-    """A page that says one thing."""
+    """Renders a page with a single message."""
     return _page(status, title, f"<p>{escape(text)}</p>")
 
 

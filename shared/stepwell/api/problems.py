@@ -1,4 +1,4 @@
-"""Errors as answers: RFC 9457 problem details with a stable type, and nothing of the inside in them."""
+"""Turns errors into RFC 9457 problem documents with a stable type and no internal details."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ _BY_CLASS: tuple[tuple[type[UserError], int], ...] = ((NotFound, 404), (Conflict
 
 
 def problem_answer(error: Exception) -> Answer:
-    """The answer for any exception. What is not the caller's fault is logged, under an id where it is a defect."""
+    """Builds the answer for any exception. Logs errors that are not the caller's fault; defects get an id."""
     if isinstance(error, UserError):
         return refused(error)
     if isinstance(error, NewerFormat):
@@ -46,21 +46,21 @@ def problem_answer(error: Exception) -> Answer:
                        headers={"Retry-After": str(NEWER_FORMAT_MS // SECOND_MS)})  # fmt: skip
     if isinstance(error, PortError):
         log.warning("%s: %s", error.code, error)
-        if error.code in SECRET_CODES:  # which one is in the log: callers of webhooks may be anybody
-            return problem(503, error.code, "a secret that this needs is not there, or cannot be read now",
-                           hint="the log names it, and says how to make one that is missing",
+        if error.code in SECRET_CODES:  # only the log names the secret, because webhook callers may be anybody
+            return problem(503, error.code, "a required secret is missing or cannot be read at the moment",
+                           hint="the log names the secret, and how to create a missing one",
                            headers={"Retry-After": str(RETRY_AFTER_SECONDS)})  # fmt: skip
-        return problem(503, error.code, "the store or queue did not answer; what was asked may or may not be done",
-                       hint="send the same again: with the same run_id or Idempotency-Key it is done once",
+        return problem(503, error.code, "the store or queue did not answer; the request may have taken effect",
+                       hint="send the same request again; with the same run_id or Idempotency-Key it takes effect once",
                        headers={"Retry-After": str(RETRY_AFTER_SECONDS)})  # fmt: skip
     error_id = secrets.token_hex(8)
     log.error("error %s", error_id, exc_info=error)
-    return problem(500, "internal_error", f"something went wrong on this side; the log has it under {error_id}",
+    return problem(500, "internal_error", f"an internal error; search the log for {error_id}",
                    more={"error_id": error_id})  # fmt: skip
 
 
 def refused(error: UserError, more: Mapping[str, Json] | None = None) -> Answer:
-    """What the caller can mend."""
+    """Builds the answer for an error that the caller can fix."""
     errors = [{"path": problem.path, "message": problem.message} for problem in error.problems]
     return problem(
         _status_of(error), error.code, error.message, hint=error.hint, more={**(more or {}), "errors": errors}
@@ -76,7 +76,7 @@ def problem(
     headers: Mapping[str, str] | None = None,
     more: Mapping[str, Json] | None = None,
 ) -> Answer:
-    """A problem document; `more` are members of its own type."""
+    """Builds a problem document; `more` has extra members."""
     body = {
         "type": f"urn:stepwell:{code}",
         "code": code,

@@ -1,4 +1,4 @@
-"""What callers may send: bodies and query strings as strict models, and JSON read with nothing let through."""
+"""The requests of callers: strict models of bodies and query strings, and a strict JSON parser."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ PRIORITY = 1_000_000  # the greatest, either way
 
 
 def _instant_ms(value: object) -> object:
-    """RFC 3339 with its offset, as milliseconds."""
+    """Converts RFC 3339 with an offset to milliseconds."""
     if value is None:
         return None
     if not isinstance(value, str):
@@ -52,7 +52,7 @@ def _instant_ms(value: object) -> object:
 
 
 def _several(value: object) -> object:
-    """status=running&status=waiting, or status=running,waiting."""
+    """Splits a filter: status=running&status=waiting, or status=running,waiting."""
     given = value if isinstance(value, list) else [value]
     return [part.strip() for one in given for part in str(one).split(",") if part.strip()]
 
@@ -72,7 +72,7 @@ InstantMs = Annotated[
 DurationMs = Annotated[
     int | None, BeforeValidator(_duration_ms), WithJsonSchema({"type": ["string", "number", "null"]})
 ]
-# What admission accepts, said in the document too; admission is who refuses.
+# The limits of admission, for the OpenAPI document; admission itself enforces them.
 NAME_PATTERN = f"^[A-Za-z0-9][A-Za-z0-9._:-]{{0,{NAME_CHARACTERS - 1}}}$"
 RUN_ID_PATTERN = f"^[A-Za-z0-9][A-Za-z0-9_-]{{0,{NAME_CHARACTERS - 1}}}$"
 ENTRY_PATTERN = r"^([0-9][0-9/.]*@-?[0-9]{1,9}\.[0-9]{1,9})?$"
@@ -88,13 +88,13 @@ Reason = Annotated[str, Field(max_length=REASON_CHARACTERS)]
 
 
 class Body(BaseModel):
-    """A request's body: exact types, and no field that nobody reads."""
+    """The base of request bodies: exact types, no unknown fields."""
 
     model_config = ConfigDict(strict=True, extra="forbid")
 
 
 class Query(BaseModel):
-    """A request's query string: text that reads as the field's type."""
+    """The base of query strings: text that converts to the field's type."""
 
     model_config = ConfigDict(extra="forbid")
 
@@ -260,9 +260,9 @@ class NoQuery(Query):
 
 @dataclass(frozen=True, slots=True)
 class Identity:
-    """Who the gateway's authorizer says is calling: a user's ARN, or a token's email or subject.
+    """The caller according to the gateway's authorizer: a user's ARN, or a token's email or subject.
 
-    kind: iam | jwt; "" where it knows nobody, as with an API key, and on this machine.
+    kind: iam | jwt; "" if there is no identity, as with an API key or on this machine.
     """
 
     name: str = ""
@@ -271,7 +271,7 @@ class Identity:
 
 
 def identity_of(event: Mapping[str, Any]) -> Identity:
-    """An email that its issuer says is not verified is whatever its owner has typed: the subject counts then."""
+    """Returns the email, or the subject if the email is not verified and could be anything."""
     authorizer = (event.get("requestContext") or {}).get("authorizer") or {}
     if iam := authorizer.get("iam"):
         return Identity(str(iam.get("userArn") or "")[:KEY_CHARACTERS], "iam")
@@ -284,7 +284,7 @@ def identity_of(event: Mapping[str, Any]) -> Identity:
 
 
 def body_bytes(body: str | None, is_base64: bool) -> bytes:
-    """The body as it was sent. Raises UserError for one that is too large or not base64 though it says so."""
+    """Returns the body as it was sent. Raises UserError if it is too large or not the declared base64."""
     text = body or ""
     if len(text) > BODY_BYTES * 2:
         raise too_large()
@@ -297,13 +297,13 @@ def body_bytes(body: str | None, is_base64: bool) -> bytes:
 
 
 def too_large() -> UserError:
-    """The refusal of a body over the limit."""
+    """Returns the error for a body over the limit."""
     return UserError(f"the body has more than {BODY_BYTES} bytes", code="body_too_large",
-                     hint="put what is large elsewhere and send a reference to it")  # fmt: skip
+                     hint="store large data elsewhere and send a reference")  # fmt: skip
 
 
 def read_json(raw: bytes) -> Json:
-    """The body's JSON; an empty body is an empty object. Raises UserError: too large, not JSON, not storable."""
+    """Parses the body's JSON; an empty body is an empty object. Raises UserError: too large, not JSON, not storable."""
     if len(raw) > BODY_BYTES:
         raise too_large()
     if not raw.strip():
@@ -312,23 +312,23 @@ def read_json(raw: bytes) -> Json:
         value = json.loads(raw.decode(), parse_constant=_refuse_constant, object_pairs_hook=_unique)
     except RecursionError as error:
         raise InvalidInput(f"the body is nested deeper than {JSON_DEPTH} levels", code="too_deep") from error
-    except ValueError as error:  # of the text's encoding too
+    except ValueError as error:  # also raised for the encoding
         raise _bad_json(f"the body is not JSON: {error}") from error
     check_json(value, "body")
     return value
 
 
 def parse_body(raw: bytes, model: type[M]) -> M:
-    """Raises UserError with each mistake and its path."""
+    """Parses a body. Raises UserError with each mistake and its path."""
     return _validated(model, read_json(raw), "body")
 
 
 def parse_query(query: str, model: type[M]) -> M:
-    """Raises UserError with each mistake. A repeated name is a list."""
+    """Parses a query string, where a repeated name is a list. Raises UserError with each mistake."""
     try:
         pairs = parse_qsl(query, keep_blank_values=True, max_num_fields=QUERY_FIELDS, errors="strict")
     except ValueError as error:
-        raise InvalidInput(f"the query string cannot be read: {error}", code="bad_query") from error
+        raise InvalidInput(f"cannot parse the query string: {error}", code="bad_query") from error
     found: dict[str, Any] = {}
     for name, value in pairs:
         found[name] = value if name not in found else [*_as_list(found[name]), value]
@@ -358,16 +358,16 @@ def _pointer(place: tuple[int | str, ...]) -> str:
 
 
 def _refuse_constant(name: str) -> Json:
-    raise ValueError(f"{name} is no JSON value; use null")
+    raise ValueError(f"{name} is not a JSON value; use null")
 
 
 def _unique(pairs: list[tuple[str, Json]]) -> Mapping[str, Json]:
-    """An object whose name comes twice means two things: readers disagree about which counts."""
+    """Refuses an object with a duplicate name, because parsers disagree about which value counts."""
     found = dict(pairs)
     if len(found) < len(pairs):
         names = [name for name, _ in pairs]
         twice = next(name for name in names if names.count(name) > 1)
-        raise ValueError(f"the name {twice[:80]!r} comes twice in one object")
+        raise ValueError(f"the name {twice[:80]!r} occurs twice in one object")
     return found
 
 

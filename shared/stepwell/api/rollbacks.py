@@ -1,4 +1,4 @@
-"""A rollback as the API shows it: why the run is undone, what was undone, and what was not."""
+"""The API's view of a rollback: its reason, the undone steps, and the remaining ones."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from stepwell.runtime.log.logbook import Standing
 
 
 class UndoView(TypedDict):
-    """A committed step: the record in `slot` of the token's log. `step` is null where that was not read."""
+    """A committed step: the record in `slot` of the token's log. `step` is null if it was not read."""
 
     step: str | None
     token: str
@@ -19,10 +19,10 @@ class UndoView(TypedDict):
 
 
 class RollbackView(TypedDict):
-    """A run that is being undone, or was. `status`: what it would have ended with, for this `reason`.
+    """A rollback in progress or done. `status` is what the run would have ended with, for this `reason`.
 
-    `undone` is in the order in which it was done; `not_undone` begins with what would come next, and is null where
-    the logs are too long to be read for it. `error`: what the last attempt to undo something failed with.
+    `undone` is in the order of compensation. `not_undone` begins with the next step, and is null if the logs are too
+    long to read. `error` is that of the last failed compensation.
     """
 
     status: str
@@ -33,7 +33,7 @@ class RollbackView(TypedDict):
 
 
 def rollback_view(at: Standing) -> RollbackView | None:
-    """None for a run that was never to be undone."""
+    """Returns the rollback, or None if the run never compensated."""
     undoing = at.token.undoing
     if undoing is None:
         return None
@@ -50,13 +50,13 @@ def rollback_view(at: Standing) -> RollbackView | None:
 
 
 def undone_steps(at: Standing) -> frozenset[tuple[str, str]]:
-    """(token, step) of each commit that was undone, where that was read."""
+    """Returns (token, step) of each undone commit that was read."""
     undone = at.token.undoing.undone if at.token.undoing else ()
     return frozenset((one.token, one.node) for one in (at.rollback or ())[: len(undone)])
 
 
 def outcome_of(at: Standing) -> str | None:
-    """`rollback`: all was undone; `partial_rollback`: the run failed in the middle of it. None for other ends."""
+    """Returns `rollback` if all was undone, `partial_rollback` if a compensation failed, None for other ends."""
     if at.token.end is None or at.token.undoing is None:
         return None
     return "rollback" if at.token.end.status is Status.COMPENSATED else "partial_rollback"

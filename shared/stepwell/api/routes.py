@@ -1,6 +1,6 @@
 """The API as a whole: one table of routes, and the resolver that serves it behind an API Gateway HTTP API.
 
-Every answer, an unknown route's and a defect's too, is made here from an Answer, so each error is a problem document.
+Every answer is made here from an Answer, also for unknown routes and defects, so each error is a problem document.
 """
 
 from __future__ import annotations
@@ -43,8 +43,10 @@ _encode = json.JSONEncoder(separators=(",", ":"), ensure_ascii=False).encode
 
 
 class Resolver(APIGatewayHttpResolver):
-    """Powertools keeps the event under way in an attribute of a class. Here each resolver has its own, so that
-    the dev server can answer many calls at once, with a resolver for each."""
+    """A resolver that keeps the current event per instance.
+
+    Powertools keeps it in a class attribute; the dev server answers many calls at once, with a resolver for each.
+    """
 
     def __init__(self) -> None:
         super().__init__()
@@ -58,18 +60,18 @@ class Resolver(APIGatewayHttpResolver):
         return run_now(self.resolve_async(event, context))
 
     async def resolve_async(self, event: Any, context: Any) -> dict[str, Any]:
-        """The answer; suspends where the clock's `sleep_ms` does."""
+        """Answers an event; suspends where the clock's `sleep_ms` does."""
         self._event = event
         return await super().resolve_async(event, context)
 
 
 def create_app(parts: Assembly, more: Iterable[Route] = ()) -> Resolver:
-    """The whole API over these parts: what a Lambda's handler and the dev server hand their events to."""
+    """Builds the whole API over these parts, for the Lambda handler and the dev server."""
     return app_of(parts, (*ROUTES, *more))
 
 
 def app_of(parts: Assembly, routes: tuple[Route, ...]) -> Resolver:
-    """A resolver that serves these routes, their document, and nothing else."""
+    """Builds a resolver for these routes and their document only."""
     app = Resolver()
     table = [*routes, _openapi_route(routes)]
     for route in table:
@@ -94,7 +96,7 @@ def _endpoint(app: Resolver, parts: Assembly, route: Route) -> Callable[..., Awa
                 identity_of(event.raw_event),
             )
             answer = await route.handle(call)
-        except Exception as error:  # the outermost: whatever it is, it is logged, and the caller gets a problem
+        except Exception as error:  # the last resort: logs the error and answers with a problem
             answer = problem_answer(error)
         return _response(answer, event.http_method)
 
@@ -102,12 +104,14 @@ def _endpoint(app: Resolver, parts: Assembly, route: Route) -> Callable[..., Awa
 
 
 def _no_route(app: Resolver, patterns: list[tuple[re.Pattern[str], str]], error: NotFoundError) -> Response[str]:
-    """Another method of a known path, or no path at all."""
+    """Answers another method of a known path, or an unknown path."""
     method, path = app.current_event.http_method, app.current_event.path
     known = sorted({allowed for pattern, allowed in patterns if pattern.fullmatch(path)})
     allow = ", ".join([*known, *(["HEAD"] if "GET" in known else []), "OPTIONS"])
-    if not known or method in known:  # a known path holds a character here that no path may
-        answer = problem(404, "unknown_route", f"nothing is at {path[:200]!r}", hint="GET /openapi.json lists what is")
+    if not known or method in known:  # a known path with a character that paths cannot contain
+        answer = problem(
+            404, "unknown_route", f"there is no route {path[:200]!r}", hint="GET /openapi.json lists the routes"
+        )
     elif method == "OPTIONS":
         answer = Answer(204, "", headers={"Allow": allow})
     else:
@@ -119,7 +123,7 @@ def _openapi_route(routes: tuple[Route, ...]) -> Route:
     made: dict[str, Any] = {}
 
     async def get_openapi(call: Call) -> Answer:
-        """Generated at the first request: a cold start need not pay for it."""
+        """Generates the document at the first request, to keep cold starts fast."""
         if not made:
             made.update(document(routes, installed_version()))
         return Answer(200, made)

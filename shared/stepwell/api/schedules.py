@@ -1,4 +1,4 @@
-"""A schedule as the API shows it."""
+"""The API's view of a schedule."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class SchedulePage(TypedDict):
 
 
 def schedule_view(known: Known, now_ms: int) -> ScheduleView:
-    """`next` is empty where the schedule never fires again, or nobody knows yet since when its rate counts."""
+    """Builds the view; `next` is empty if the schedule never fires again, or its rate has not begun to count."""
     schedule, last = known.schedule, known.last
     return ScheduleView(
         name=schedule.name,

@@ -1,4 +1,4 @@
-"""Where a run stands, read off its log: its status, what it waits for, where it is at, how far it is, how it ended."""
+"""Reads a run's state off its log: status, wait, current nodes, progress, and end."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from stepwell.runtime.log.logbook import Standing
 
 
 def status_of(at: Standing) -> Status:
-    """The status by the log. The header alone knows of a worker that has the run and has written nothing yet."""
+    """Returns the status by the log. Only the header knows of a worker that has written nothing yet."""
     token = at.token
     if token.end is not None:
         return token.end.status
@@ -28,35 +28,35 @@ def status_of(at: Standing) -> Status:
 
 
 def phase_of(at: Standing) -> Phase:
-    """The token's phase; a run that a worker has is not initializing any more."""
+    """Returns the token's phase; a run that a worker has picked up is no longer initializing."""
     running = status_of(at) is Status.RUNNING
     return Phase.EXECUTING_STEP if running and at.token.phase is Phase.INITIALIZING else at.token.phase
 
 
 def fork_at(token: Token) -> Fork | None:
-    """The fork that a token stands at."""
+    """Returns the fork that a token is at."""
     fork = token.last.next if token.last is not None and not token.ended else None
     return fork if isinstance(fork, Fork) else None
 
 
 def is_parked(token: Token) -> bool:
-    """Whether the token waits, and what it waits for has not come."""
+    """Returns whether the token waits."""
     return not token.ended and token.parked is not None and token.resumption is None
 
 
 def waiting_tokens(at: Standing) -> list[Token]:
-    """The tokens that wait, what is due first in front; none while a live one does something else.
+    """Returns the waiting tokens by due time; empty while a live token does something else.
 
-    Of a fork of several pages, and of one inside a branch, the branches are not known here: such a run runs.
+    The branches of a fork of several pages, or inside a branch, are not read here; such a run counts as running.
     """
     live = live_tokens(at)
     return sorted(live, key=_due_ms) if all(is_parked(one) for one in live) else []
 
 
 def live_tokens(at: Standing) -> list[Token]:
-    """What moves or waits in a run that is under way: its branches, where they were read, else its root.
+    """Returns the live tokens of a run: its branches if they were read, else its root.
 
-    A branch whose turn has not come is none of them.
+    A branch that has not begun is not live.
     """
     fork = fork_at(at.token)
     if at.token.phase is Phase.WAITING_TO_COMPENSATE:
@@ -78,9 +78,9 @@ def _due_ms(token: Token) -> float:
 
 
 def current_steps(at: Standing) -> list[str]:
-    """The nodes that the run, or its branches, stand at; of a DAG the steps that run or wait.
+    """Returns the current nodes of the run or its branches; for a DAG, the steps that run or wait.
 
-    Of a run that is being undone, the node whose compensation comes next, where that was read.
+    For a rollback, returns the node of the next compensation, if it was read.
     """
     if at.token.ended or status_of(at) in {Status.IDLE, Status.PENDING}:
         return []
@@ -98,7 +98,7 @@ _AT_WORK = frozenset({"running", "waiting"})
 def progress(at: Standing) -> str:
     """`done/all`: entries of a timeline before the current one, ended steps of a DAG, else nodes that were left."""
     token, names = at.token, list(at.graph.shown)
-    if at.graph.function:  # nobody knows how many there will be: those that have begun
+    if at.graph.function:  # the total is unknown, so count the operations that have begun
         views = token.steps.values()
         return f"{sum(view.status not in _AT_WORK for view in views)}/{len(views)}"
     if token.end is not None and token.end.status is Status.COMPLETED:
@@ -113,7 +113,7 @@ def progress(at: Standing) -> str:
 
 
 def error_of(token: Token) -> Failure | None:
-    """What the run ended with, or is undone for; before that the last error that nothing has succeeded after."""
+    """Returns the error of the run's end or rollback; before that, the last error without a later success."""
     if token.end is not None:
         return token.end.error
     return token.undoing.error if token.undoing is not None else token.error
@@ -123,7 +123,7 @@ def error_of(token: Token) -> Failure | None:
 
 
 def left_to_undo(at: Standing) -> tuple[Undo, ...] | None:
-    """What was not undone, the next one in front. None: it was not read."""
+    """Returns the remaining compensations, the next one first; None if they were not read."""
     if at.token.end is not None and at.token.end.status is Status.COMPENSATED:
         return ()
     if at.rollback is None or at.token.undoing is None:
@@ -132,12 +132,12 @@ def left_to_undo(at: Standing) -> tuple[Undo, ...] | None:
 
 
 def failed_compensation(token: Token) -> Failure | None:
-    """What the last attempt to undo something failed with, if it did."""
+    """Returns the error of the last compensation attempt, if it failed."""
     return token.last.error if token.last is not None and token.last.kind is Kind.UNDONE else None
 
 
 def reason_of(undoing: Undoing) -> str:
-    """Why a run is undone: failed at ship: no luck · cancelled by ana: too late."""
+    """Describes a rollback's reason: `failed at ship: no luck`, or `cancelled by ana: too late`."""
     if undoing.status is Status.CANCELLED:
         return _cancelled(undoing.who, undoing.reason)
     return _ended(undoing.status, undoing.error)
@@ -147,7 +147,7 @@ def reason_of(undoing: Undoing) -> str:
 
 
 def summary_of(at: Standing) -> str | None:
-    """How an ended run ended, in a sentence."""
+    """Describes the end of a run in a sentence."""
     token = at.token
     if token.end is None or token.last is None:
         return None

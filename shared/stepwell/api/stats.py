@@ -1,4 +1,4 @@
-"""Numbers over all runs: how many there are in each status and how old, by workflow, and what they wait for."""
+"""Statistics of all runs: counts and ages by status, by workflow, and by wait."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ class StatusNumbers(TypedDict):
 
 
 class StatsView(TypedDict):
-    """All runs in numbers."""
+    """The statistics of all runs."""
 
     total: int
     statuses: dict[str, StatusNumbers]
@@ -28,7 +28,7 @@ class StatsView(TypedDict):
 
 
 def stats_view(rows: Iterable[Mapping[str, Json]], overdue: int, now_ms: int) -> StatsView:
-    """From the store's rows, one for each (workflow, status, waiting_for)."""
+    """Builds the statistics from the store's rows, one for each (workflow, status, waiting_for)."""
     by_status: dict[str, list[Mapping[str, Json]]] = {}
     workflows: dict[str, dict[str, int]] = {}
     waits: dict[str, int] = {}

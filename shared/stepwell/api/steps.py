@@ -1,4 +1,4 @@
-"""What became of a run's steps, and of the errors in it, as the API shows them."""
+"""The API's view of a run's steps and errors."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from stepwell.engine.token import StepView
 
 
 class ErrorView(TypedDict):
-    """An error: `category` decides what becomes of it, `type` is a class name or a code."""
+    """An error: `category` decides about retries, `type` is a class name or a code."""
 
     type: str
     category: str
@@ -22,7 +22,7 @@ class ErrorView(TypedDict):
 
 
 class StepResult(TypedDict):
-    """What became of a step or wait, in its latest visit."""
+    """The result of a step or wait in its latest visit."""
 
     status: str
     output: Json
@@ -33,7 +33,7 @@ class StepResult(TypedDict):
 
 
 def error_view(failure: Failure | None) -> ErrorView | None:
-    """The error with every field of it."""
+    """Builds the view of an error with all its fields."""
     if failure is None:
         return None
     return ErrorView(
@@ -58,5 +58,5 @@ def step_result(step: StepView) -> StepResult:
 
 
 def time_of(at_ms: int | None) -> str | None:
-    """RFC 3339; None for what has not happened."""
+    """Formats a time as RFC 3339; None if it has not happened."""
     return iso(at_ms) if at_ms else None

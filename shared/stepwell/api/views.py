@@ -1,6 +1,6 @@
-"""Runs as the API shows them. What a single run's view says is read off its log, never off a header that lags behind.
+"""The API's view of runs. A single run's view is read off its log, because headers lag behind.
 
-The TypedDicts are the shapes that the OpenAPI document names.
+The TypedDicts are the named schemas of the OpenAPI document.
 """
 
 from __future__ import annotations
@@ -79,7 +79,7 @@ class RunView(TypedDict):
 
 
 class RunSummary(TypedDict):
-    """A run in a list: what its header says, which may lag a moment behind its log."""
+    """A run in a list, from its header, which may lag a moment behind its log."""
 
     run_id: str
     workflow: str
@@ -99,13 +99,13 @@ class RunSummary(TypedDict):
 
 
 async def read_run(service: Service, run_id: str, shown: Shown | None = None) -> RunView:
-    """The run as it is now, the status of its children, and the links that are to be shown. Raises NotFound."""
+    """Reads the run's view with its children's status and the caller's links. Raises NotFound."""
     at = await service.standing(run_id)
     return run_view(at, service.ports.clock.now_ms(), await read_statuses(service, at), shown)
 
 
 def run_view(at: Standing, now_ms: int, statuses: Statuses | None = None, shown: Shown | None = None) -> RunView:
-    """The run as its root token's log has it; `statuses`: what was read of its child runs."""
+    """Builds the view from the root token's log; `statuses` are those of child runs that were read."""
     header, token, status = at.header, at.token, status_of(at)
     waiting = next(iter(waiting_tokens(at)), None)
     parked = waiting.parked if waiting else None
@@ -148,7 +148,7 @@ def run_view(at: Standing, now_ms: int, statuses: Statuses | None = None, shown:
 
 
 def _cancelled(token: Token, status: Status) -> tuple[str, str]:
-    """Who cancelled it, and why: also of a run that is undone for it, or was."""
+    """Returns who cancelled the run and why, also for a run that compensates because of it."""
     if token.undoing is not None and token.undoing.status is Status.CANCELLED:
         return token.undoing.who, token.undoing.reason
     if token.cleaning is not None:
@@ -157,7 +157,7 @@ def _cancelled(token: Token, status: Status) -> tuple[str, str]:
 
 
 def run_summary(header: Header) -> RunSummary:
-    """The run as its header has it."""
+    """Builds the view from the run's header."""
     parent = parent_id(header)
     return RunSummary(
         run_id=header.run_id,
@@ -179,13 +179,13 @@ def run_summary(header: Header) -> RunSummary:
 
 
 def parent_id(header: Header) -> str | None:
-    """The run that started this one."""
+    """Returns the run that started this one."""
     caller = Caller.of(header)
     return caller.run_id if caller else None
 
 
 def links(run_id: str, parent: str | None = None) -> dict[str, str]:
-    """Where to ask on."""
+    """Returns the links to further information."""
     base = f"/runs/{run_id}"
     names = ("history", "result", "explain", "graph", "branches")
     return {"self": base, **{name: f"{base}/{name}" for name in names}, **_parent_link(parent)}
@@ -196,9 +196,9 @@ def _parent_link(parent: str | None) -> dict[str, str]:
 
 
 def _steps(at: Standing) -> dict[str, StepResult]:
-    """What the log tells of each step, and the one that runs for the first time, of which it tells nothing yet.
+    """Returns each step in the log, and a step on its first visit, which the log does not have yet.
 
-    Of a DAG: every step.
+    For a DAG, returns every step.
     """
     if at.graph.dag:
         return {name: step_result(step) for name, step in step_views(at).items()}

@@ -1,4 +1,4 @@
-"""One status, five vocabularies: `?as=` shows a run in a format's own words. The table is the rule."""
+"""Translates a run's status to a format's own vocabulary (`?as=`), by a table."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from stepwell.runtime.log.logbook import Standing
 
 SAME = "*"  # the phase itself
 
-# Of a run that waits, the phase decides in which such a wait parks. `idle` exists in the dag format alone.
+# For a waiting run, the row is the phase that its kind of wait parks in. Only the dag format has `idle`.
 _TABLE = """
 status                timeline                  agent      session    dag
 idle                  idle                      idle       idle       idle
@@ -46,9 +46,9 @@ WORDS = _rows(_TABLE)
 
 
 def in_words_of(vocabulary: str, view: RunView, at: Standing) -> dict[str, Any]:
-    """The view of the run `at`, with the status and what goes with it in this vocabulary. Raises InvalidInput."""
+    """Returns the run's view with its status in this vocabulary. Raises InvalidInput."""
     if vocabulary not in VOCABULARIES:
-        raise InvalidInput(f"{vocabulary[:40]!r} is no vocabulary", code="unknown_vocabulary",
+        raise InvalidInput(f"{vocabulary[:40]!r} is not a vocabulary", code="unknown_vocabulary",
                            hint=f"as={' | '.join(VOCABULARIES)}")  # fmt: skip
     word = WORDS[_row_of(view), vocabulary]
     shown: dict[str, Any] = {**view, "status": view["phase"] if word == SAME else word}
@@ -62,12 +62,12 @@ def _row_of(view: RunView) -> str:
 
 
 def _parked_in(view: RunView) -> str:
-    """The phase in which the token waits that the view shows; "" where none waits."""
+    """Returns the phase of the waiting token that the view shows; "" if no token waits."""
     return kind_named(view["waiting_for"]).phase.value if view["waiting_for"] else ""
 
 
 def _agent(view: RunView, at: Standing) -> dict[str, Any]:
-    """An agent's checkpoint: its action, the next one, its variables and its conversation; and how it ended."""
+    """Builds an agent's checkpoint: current and next action, variables, conversation, and end."""
     error = view["error"] if view["ended_at"] else None
     given = view["input"] if isinstance(view["input"], dict) else {}
     variables = {**given, **view["state"]}
@@ -86,7 +86,7 @@ def _agent(view: RunView, at: Standing) -> dict[str, Any]:
 
 
 def _next_action(view: RunView, at: Standing) -> str | None:
-    """Where the run goes from here; None at the end of the way, and where a condition is to decide."""
+    """Returns the next action; None at the end, and if a condition decides."""
     node = next((at.graph.nodes[name] for name in view["current_steps"] if name in at.graph.nodes), None)
     if node is None or len(node.rules) != 1 or node.rules[0].when is not None:
         return None

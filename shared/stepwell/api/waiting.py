@@ -1,6 +1,6 @@
-"""What a waiting run shows of its wait: its data, who has answered and who may, and the links that end it.
+"""Builds waiting_data of a waiting run: its data, votes and approvers, and the links that end it.
 
-A link is the right to answer. It is made for whoever asks, and is nowhere kept.
+A link is a credential to answer. It is computed on request and stored nowhere.
 """
 
 from __future__ import annotations
@@ -20,10 +20,10 @@ from stepwell.runtime.calls.callbacks import wait_callback
 from stepwell.runtime.calls.links import ApprovalLink, CallbackLink, Links
 
 if TYPE_CHECKING:
-    from stepwell.api.requests import Identity  # which brings pydantic along
+    from stepwell.api.requests import Identity  # imports pydantic
 
-ANYONE = "anyone"  # whose link it is where the approval names nobody
-LINK_SCOPE = "stepwell/links"  # of a token whose holder may have the links of others
+ANYONE = "anyone"  # the link's name if the approval names no approvers
+LINK_SCOPE = "stepwell/links"  # the scope of a token that may get the links of others
 
 
 class LinksView(TypedDict):
@@ -36,7 +36,7 @@ class LinksView(TypedDict):
 
 @dataclass(frozen=True, slots=True)
 class Shown:
-    """Which links a caller is shown with the run itself."""
+    """The links that a caller gets with the run itself."""
 
     links: Links
     callbacks: bool = True
@@ -44,9 +44,9 @@ class Shown:
 
 
 def shown_to(identity: Identity, links: Links | None) -> Shown | None:
-    """Nothing by which a caller could do more than by the API's other calls.
+    """Selects only links that give a caller no additional power.
 
-    Who is known by IAM may be allowed to look and no more. Who is known by name answers approvals in that name.
+    An IAM caller may have read access only. A named caller answers approvals in its own name.
     """
     if links is None or identity.kind == "iam":
         return None
@@ -54,12 +54,12 @@ def shown_to(identity: Identity, links: Links | None) -> Shown | None:
 
 
 def may_have_all(identity: Identity) -> bool:
-    """Whether the caller may have every link for the asking. With IAM, that is for its policy to say."""
+    """Returns whether the caller may request all links. With IAM, its policy decides."""
     return identity.kind != "jwt" or LINK_SCOPE in identity.scopes
 
 
 def waiting_data(run_id: str, token: Token, now_ms: int, shown: Shown | None = None) -> Json:
-    """The wait's own data, and beside it what is known of its votes and how it can be ended."""
+    """Returns the wait's data with its votes and its links."""
     parked = token.parked
     if parked is None:
         return None
@@ -74,7 +74,7 @@ def waiting_data(run_id: str, token: Token, now_ms: int, shown: Shown | None = N
 
 
 def links_of(run_id: str, token: Token, now_ms: int, shown: Shown) -> LinksView:
-    """The links of the wait that the token stands at. Raises PortError where the key cannot be had."""
+    """Computes the links of the token's wait. Raises PortError if the key is unavailable."""
     callback = wait_callback(run_id, token) if shown.callbacks else None
     link = CallbackLink(callback, _expires_ms(token, "callback", now_ms)) if callback else None
     return LinksView(
@@ -97,13 +97,13 @@ def _approval_links(run_id: str, token: Token, now_ms: int, links: Links) -> dic
 
 
 def _expires_ms(token: Token, kind: str, now_ms: int) -> int:
-    """With the wait; one without an end is as long as such a wait may be."""
+    """Returns when the links expire: with the wait, or after the longest possible wait."""
     until_ms = token.parked.until_ms if token.parked else None
     return now_ms + SCHEMAS[kind].longest_ms if until_ms is None else until_ms
 
 
 def _votes(token: Token, parked: Parked) -> dict[str, Json]:
-    """Of an approval that asks several people, or certain ones."""
+    """Returns the votes of an approval that names approvers or needs several."""
     arm = open_approval(token)
     if arm is None or not has_votes(parked.arms[arm]):
         return {}

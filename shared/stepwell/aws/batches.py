@@ -1,4 +1,4 @@
-"""The messages of an SQS event, one after the other: what failed is told by its id, and no other suffers for it."""
+"""Handles the messages of an SQS event one by one, and reports failures by id without affecting the others."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _logger = logging.getLogger("stepwell.queues")
 
 @dataclass(frozen=True, slots=True)
 class Delivery:
-    """One delivery of a message. `count`: which one it is, from 1; the last few tell that its handler dies of it."""
+    """One delivery of a message. `count` is its number from 1; a high number means that its handler dies."""
 
     id: str
     receipt: str = field(repr=False)
@@ -24,39 +24,39 @@ class Delivery:
     body: str = field(repr=False)
 
     def message(self) -> Mapping[str, Json]:
-        """Raises EngineFault `broken_message` for what is no JSON object. Its content is not told: it may be secret."""
+        """Parses the body. Raises EngineFault `broken_message`, without the content, if it is not a JSON object."""
         try:
             found = decode(self.body)
         except ValueError:
             raise EngineFault("a message that is not JSON", code="broken_message") from None
         if not isinstance(found, dict):
-            raise EngineFault("a message that is no JSON object", code="broken_message")
+            raise EngineFault("a message that is not a JSON object", code="broken_message")
         return found
 
 
 @dataclass(slots=True)
 class Batch:
-    """The deliveries of one event, and those of them that failed."""
+    """The deliveries of one event, and the failed ones."""
 
     deliveries: tuple[Delivery, ...]
     failed: list[Delivery] = field(default_factory=list)
 
     def each(self, take: Callable[[Delivery], None], left_ms: Callable[[], int]) -> None:
-        """Whatever a delivery's handler raises is logged; the others of the batch are handled all the same.
+        """Handles all deliveries; an exception is logged and does not stop the others.
 
-        `left_ms`: how long the invocation may go on. What there is no time for comes again.
+        `left_ms` is the remaining time of the invocation. Deliveries beyond it are delivered again.
         """
         for delivery in self.deliveries:
             try:
                 if left_ms() <= 0:
                     raise PortError("this invocation has no time left")
                 take(delivery)
-            except Exception:  # the outermost: the message comes again, or goes to the dead letters
+            except Exception:  # the last resort: SQS delivers the message again, or to the dead-letter queue
                 _logger.exception("delivery %d of message %s failed", delivery.count, delivery.id)
                 self.failed.append(delivery)
 
     def answer(self) -> dict[str, Json]:
-        """What Lambda is told: the messages to keep. It deletes the others."""
+        """Returns the failed messages for Lambda, which deletes the others."""
         return {"batchItemFailures": [{"itemIdentifier": delivery.id} for delivery in self.failed]}
 
 

@@ -1,4 +1,4 @@
-"""Notices to an EventBridge bus, ten in a request. One may come twice: its `id` is the same, so it can be told."""
+"""Sends notices to an EventBridge bus, ten per request. A duplicate has the same `id`."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from stepwell.runtime.stores.jsontext import encode
 
 SOURCE = "stepwell"
 BATCH_EVENTS = 10
-# Of one request, and so of one event. EventBridge takes 256 KiB, and counts an envelope of its own.
+# The limit of one request, and so of one event: EventBridge's 256 KiB, less its own envelope.
 REQUEST_BYTES = 250_000
 
 _logger = logging.getLogger("stepwell.stream")
@@ -23,24 +23,24 @@ _logger = logging.getLogger("stepwell.stream")
 
 @dataclass(frozen=True, slots=True)
 class Ready:
-    """A notice as it is sent. `position` is that of the change that it is of."""
+    """A notice ready to send. `position` is the position of its change."""
 
     position: int
     event: Mapping[str, Any]
 
     @property
     def size_bytes(self) -> int:
-        """As EventBridge counts: the time is 14."""
+        """The size as EventBridge counts it, with 14 for the time."""
         texts = ("Source", "DetailType", "Detail")
         return 14 + sum(len(self.event[name].encode()) for name in texts)
 
 
-# What went well within a run: most of all events, and each costs as much as a write.
+# Successes within a run: the most frequent events, each of which costs as much as a write.
 ROUTINE = frozenset({"step.completed", "action.completed", "branch.completed", "branch.cancelled"})
 
 
 class Bus:
-    """The bus of a deployment. `events`: what it is told: all, runs (all but ROUTINE), none."""
+    """The bus of a deployment. `events` selects what it gets: all, runs (all but ROUTINE), none."""
 
     def __init__(
         self, name: str, client: Callable[[], EventsClient], retry: Retry | None = None, events: str = "all"
@@ -51,14 +51,14 @@ class Bus:
         return self._events == "all" or (self._events == "runs" and notice.entry.type not in ROUTINE)
 
     def ready(self, position: int, notice: Notice) -> Ready:
-        """The notice, without its data where that would make it too large."""
+        """Prepares a notice, without its data if it would be too large."""
         made = self._event(position, notice)
         return made if made.size_bytes <= REQUEST_BYTES else self._event(position, without_data(notice))
 
     def put(self, batch: Iterable[Ready]) -> None:
-        """Sends a batch; what was refused for now is sent again. Raises PortError when some of it was not taken.
+        """Sends a batch and retries refused entries. Raises PortError if some were not accepted.
 
-        An event that EventBridge will never take is logged and left out.
+        An event that EventBridge can never accept is logged and skipped.
         """
         self._retry.until_all("PutEvents", self._send, [one.event for one in batch])
 
@@ -85,7 +85,7 @@ class Bus:
 
 
 def batches(events: Iterable[Ready]) -> Iterator[list[Ready]]:
-    """As many as one request takes."""
+    """Splits entries into requests."""
     batch: list[Ready] = []
     size_bytes = 0
     for event in events:

@@ -1,4 +1,4 @@
-"""What a deployed worker calls beside its Python functions: Lambda functions, and HTTP with secrets that AWS keeps."""
+"""The external calls of a deployed worker: Lambda functions, and HTTP with secrets kept by AWS."""
 
 from __future__ import annotations
 
@@ -14,6 +14,6 @@ from stepwell.settings import Deployment
 
 
 def calls_of(deployment: Deployment, clients: Clients, clock: Clock) -> Calls:
-    """Raises BadUrlError for an allowed host that is none."""
+    """Builds the callers. Raises BadUrlError for a bad entry of the host list."""
     http = HttpSteps(parse_hosts(deployment.http_hosts), secrets_of(clients, clock))
     return Calls(http, LambdaSteps(LambdaInvoker(clients.lambda_)))

@@ -1,4 +1,4 @@
-"""One call to AWS: what its error means, and whether it is made again.
+"""Makes one call to AWS, classifies its error, and retries it.
 
     busy      throttled, a conflicting transaction        nothing happened      again, with full jitter
     unknown   time-out, broken connection, 5xx            it may have happened  again, and remembered as unsure
@@ -7,7 +7,7 @@
     defect    a request that cannot be right              nothing happened      EngineFault
     broken    no permission, no such table                nothing happened      PortError, at once
 
-An answer after an unknown outcome may be about our own write: `Refused.unsure` says so.
+An answer after an unknown outcome may concern the caller's own write; `Refused.unsure` marks it.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ BAD_VALUES = frozenset(
 
 
 class Refused(Exception):
-    """A condition did not hold. `item` is what is there instead; `unsure`: it may be our own, of an earlier try."""
+    """A condition did not hold. `item` is the existing item; `unsure`: it may be an earlier attempt's own write."""
 
     def __init__(self, item: Item | None, unsure: bool) -> None:
         super().__init__("a condition did not hold")
@@ -70,7 +70,7 @@ class Refused(Exception):
 
 
 class Cancelled(Exception):
-    """A transaction was refused. `reasons` has a code for each of its items, "None" for one that was fine."""
+    """A transaction was refused. `reasons` has a code for each item, "None" for an accepted one."""
 
     def __init__(self, reasons: Sequence[str]) -> None:
         super().__init__(", ".join(reasons))
@@ -88,17 +88,17 @@ class Meaning(Enum):
 
 
 def code_of(error: ClientError) -> str:
-    """The service's name for the error."""
+    """Returns the service's error code."""
     return str(error.response.get("Error", {}).get("Code", ""))
 
 
 def reasons_of(error: ClientError) -> list[str]:
-    """The code for each item of a cancelled transaction."""
+    """Returns the code of each item of a cancelled transaction."""
     return [str(reason.get("Code", "None")) for reason in error.response.get("CancellationReasons", ())]
 
 
 def meaning_of(error: Exception) -> Meaning:
-    """What to make of an error that a client raised."""
+    """Classifies an error of a client."""
     match error:
         case ClientError():
             return _of_answer(error)
@@ -124,7 +124,7 @@ def _of_answer(error: ClientError) -> Meaning:
         return Meaning.BUSY
     if code in BAD_VALUES:
         return Meaning.BAD_VALUE
-    if code == "ValidationException":  # what depends on the caller's values is their size; the rest is ours
+    if code == "ValidationException":  # only the size depends on the caller's values; anything else is a defect
         return Meaning.BAD_VALUE if "size" in str(error).lower() else Meaning.DEFECT
     if error.response.get("ResponseMetadata", {}).get("HTTPStatusCode", 400) >= 500 or code.startswith("Internal"):
         return Meaning.UNKNOWN
@@ -132,7 +132,7 @@ def _of_answer(error: ClientError) -> Meaning:
 
 
 def _of_reasons(reasons: Sequence[str]) -> Meaning:
-    """The first item's condition is decisive; a later item's only if no earlier item was merely busy."""
+    """Classifies a transaction: the first item's condition decides; a later one only if no earlier item was busy."""
     for reason in reasons:
         if reason in CONDITION:
             return Meaning.CANCELLED
@@ -145,7 +145,7 @@ def _of_reasons(reasons: Sequence[str]) -> Meaning:
 
 @dataclass(frozen=True, slots=True)
 class Retry:
-    """Full jitter: the n-th wait is anywhere between nothing and `base * 2**n`, at most `most`."""
+    """Retries with full jitter: the n-th wait is between 0 and `base * 2**n`, at most `most`."""
 
     attempts: int = 6
     base_seconds: float = 0.05
@@ -154,7 +154,7 @@ class Retry:
     random: Callable[[], float] = random.random
 
     def call(self, what: str, send: Callable[[], T]) -> T:
-        """What `send` returns. Raises Refused, Cancelled, InvalidInput, EngineFault, PortError; nothing else."""
+        """Calls `send` and returns its result. Raises only Refused, Cancelled, InvalidInput, EngineFault, PortError."""
         unsure = False
         for attempt in range(self.attempts):
             try:
@@ -165,16 +165,16 @@ class Retry:
                     _raise(what, meaning, error, unsure)
                 unsure = unsure or meaning is Meaning.UNKNOWN
                 if attempt + 1 == self.attempts:
-                    raise PortError(f"{what}: {self.attempts} tries, the last: {error}") from error
+                    raise PortError(f"{what}: {self.attempts} attempts failed, the last: {error}") from error
                 self.wait(attempt)
-        raise PortError(f"{what}: no tries were allowed")
+        raise PortError(f"{what}: no attempts were allowed")
 
     def wait(self, attempt: int) -> None:
-        """The pause after this try, counted from 0."""
+        """Returns the pause after this attempt, counted from 0."""
         self.sleep(self.random() * min(self.most_seconds, self.base_seconds * 2**attempt))
 
     def until_all(self, what: str, send: Callable[[Any], tuple[T, Any]], left: Any) -> list[T]:
-        """For batches: `send` returns its result and what was left undone, which is sent again. The results."""
+        """Sends a batch and retries the unprocessed rest that `send` returns. Returns all results."""
         done: list[T] = []
         for attempt in range(self.attempts):
             result, left = send(left)

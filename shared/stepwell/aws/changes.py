@@ -1,4 +1,4 @@
-"""What a record of the table's stream says: a header changed or expired, or a record was appended to a log."""
+"""Parses the table's stream: a header changed or expired, or a record was appended to a log."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from stepwell.aws.items import header_of
 from stepwell.aws.protocols import Item
 from stepwell.runtime.ports import Header
 
-TTL = "dynamodb.amazonaws.com"  # who deletes what has expired
+TTL = "dynamodb.amazonaws.com"  # the principal that deletes expired items
 _LOG = "LOG"
 
 
 @dataclass(frozen=True, slots=True)
 class HeaderChanged:
-    """A run was created (`before` is None), or its header changed. An input that is stored apart is not here."""
+    """A run was created (`before` is None), or its header changed. Excludes an input stored separately."""
 
     run_id: str
     before: Header | None
@@ -27,7 +27,7 @@ class HeaderChanged:
 
 @dataclass(frozen=True, slots=True)
 class Appended:
-    """A record was appended to a token's log. `item` holds its body, or a claim check on it."""
+    """A record was appended to a token's log. `item` has its body, or a claim check."""
 
     run_id: str
     token: str
@@ -37,7 +37,7 @@ class Appended:
 
 @dataclass(frozen=True, slots=True)
 class Expired:
-    """A run's retention is over: its header has been deleted. `has_blob`: it referred to one."""
+    """A run's retention is over, and its header was deleted. `has_blob`: the header referred to a blob."""
 
     run_id: str
     has_blob: bool = False
@@ -47,7 +47,7 @@ Change: TypeAlias = HeaderChanged | Appended | Expired
 
 
 def change_of(record: Mapping[str, Any]) -> Change | None:
-    """None for what nobody is told of. Raises LookupError or ValueError for an item that cannot be read."""
+    """Parses a change; None if it is irrelevant. Raises LookupError or ValueError for an unreadable item."""
     change, kind = record["dynamodb"], record["eventName"]
     partition, sort = (change["Keys"][name]["S"] for name in (keys.PARTITION, keys.SORT))
     if sort == "RUN":
@@ -62,12 +62,12 @@ def change_of(record: Mapping[str, Any]) -> Change | None:
 
 
 def place_of(record: Mapping[str, Any]) -> str:
-    """Where the change is, for a log."""
+    """Describes the change's place for a log."""
     return "/".join(str(record["dynamodb"]["Keys"][name]["S"]) for name in (keys.PARTITION, keys.SORT))
 
 
 def sequence_of(record: Mapping[str, Any]) -> str:
-    """The name by which Lambda knows the record."""
+    """Returns Lambda's identifier of the record."""
     return str(record["dynamodb"]["SequenceNumber"])
 
 
@@ -81,5 +81,5 @@ def _header(item: Item) -> Header:
 
 
 def _run_of(partition: str) -> str:
-    """The run of a partition `RUN#<run>` or `RUN#<run>#<fork>@<page>`."""
+    """Returns the run of a partition `RUN#<run>` or `RUN#<run>#<fork>@<page>`."""
     return keys.unpart(partition.split("#")[1])

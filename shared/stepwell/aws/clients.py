@@ -1,7 +1,6 @@
-"""boto3's clients: one of each service, made when it is first used and reused ever after.
+"""boto3's clients: one for each service, created on first use and reused.
 
-A client costs tenths of a second to make, the Scheduler's most of all; a function that never sets a timer never
-pays for it.
+Creating a client takes tenths of a second, most for the Scheduler, so a function that sets no timer avoids it.
 """
 
 from __future__ import annotations
@@ -22,15 +21,15 @@ from stepwell.aws.protocols import (
 
 CONNECT_TIMEOUT_SECONDS = 1
 READ_TIMEOUT_SECONDS = 3  # between two bytes
-ANSWER_TIMEOUT_SECONDS = 900  # of a function that is called, which may run for so long before its first byte
+ANSWER_TIMEOUT_SECONDS = 900  # a called function may run this long before its first byte
 CONNECTIONS = 32
 
 
 class Clients:
-    """The clients of one region. Their own retries are off: `calls.Retry` knows what an unknown outcome means."""
+    """The clients of one region, without their own retries, because `calls.Retry` handles unknown outcomes."""
 
     def __init__(self, session: Any = None) -> None:
-        """`session`: a boto3 Session; without one, all comes from the environment (AWS_REGION, AWS_ENDPOINT_URL …)."""
+        """`session` is a boto3 Session; the default reads the environment (AWS_REGION, AWS_ENDPOINT_URL …)."""
         self._session = session
         self._made: dict[str, Any] = {}
         self._making = threading.Lock()

@@ -1,6 +1,6 @@
-"""A synthesised cloud assembly (a `cdk.out`), deployed to the emulator as it is: assets uploaded, stacks made.
+"""Deploys a synthesised cloud assembly (a `cdk.out`) to the emulator: uploads assets, creates stacks.
 
-What `cdk bootstrap` and `cdk deploy` do, without Node and in a second.
+This equals `cdk bootstrap` and `cdk deploy`, without Node and in a second.
 """
 
 from __future__ import annotations
@@ -29,20 +29,20 @@ ZIP_TIME = (1980, 1, 1, 0, 0, 0)  # the same content makes the same file
 
 @dataclass(frozen=True, slots=True)
 class Stack:
-    """A stack that stands: its outputs, and the physical ids of its resources by type and logical id."""
+    """A deployed stack: its outputs, and the physical ids of its resources by type and logical id."""
 
     name: str
     outputs: Mapping[str, str]
     resources: Mapping[tuple[str, str], str]
 
     def of_type(self, kind: str) -> Mapping[str, str]:
-        """Physical ids by logical id."""
+        """Returns physical ids by logical id."""
         return {logical: physical for (found, logical), physical in self.resources.items() if found == kind}
 
 
 @dataclass(frozen=True, slots=True)
 class _Planned:
-    """What the assembly says of a stack."""
+    """A stack of the assembly."""
 
     name: str
     template: Path
@@ -51,7 +51,7 @@ class _Planned:
 
 
 def deploy(emulator: Emulator, assembly: Path) -> tuple[Stack, ...]:
-    """Makes or updates the assembly's stacks, in their order. Raises StepwellError `deploy_failed` with the reasons."""
+    """Creates or updates the assembly's stacks in order. Raises StepwellError `deploy_failed` with the reasons."""
     try:
         return _deploy(emulator, assembly)
     except (BotoCoreError, ClientError) as error:
@@ -73,7 +73,7 @@ def _deploy(emulator: Emulator, assembly: Path) -> tuple[Stack, ...]:
 
 
 def _stacks(assembly: Path) -> Iterator[_Planned]:
-    """In the order in which the assembly lists them, which is that of their dependencies."""
+    """Returns the stacks in the assembly's order, which follows their dependencies."""
     artifacts: Mapping[str, Json] = _read(assembly / "manifest.json")["artifacts"]
     manifests = {
         name: assembly / artifact["properties"]["file"]
@@ -92,7 +92,7 @@ def _stacks(assembly: Path) -> Iterator[_Planned]:
 
 
 def _upload(emulator: Emulator, assembly: Path, manifest: Json) -> Mapping[str, str]:
-    """Every file asset into the bucket it names, unless it is there. Returns bucket/key by the asset's file name."""
+    """Uploads missing file assets to their buckets. Returns bucket/key by the asset's file name."""
     store = emulator.client("s3")
     buckets = {bucket["Name"] for bucket in store.list_buckets()["Buckets"]}
     places = {}
@@ -109,7 +109,7 @@ def _upload(emulator: Emulator, assembly: Path, manifest: Json) -> Mapping[str, 
 
 
 def _forget_others(emulator: Emulator, kept: Collection[str]) -> None:
-    """Of a deployment that is over: it would stay in memory. The functions have their code by now."""
+    """Deletes uploaded assets after a deployment, to free the emulator's memory."""
     store = emulator.client("s3")
     for bucket in {place.partition("/")[0] for place in kept}:
         for found in store.list_objects_v2(Bucket=bucket).get("Contents", ()):
@@ -161,7 +161,7 @@ def _update(formation: Any, wanted: Mapping[str, Any]) -> None:
 
 
 def _settle(formation: Any, name: str) -> Mapping[str, Any]:
-    """The stack when nothing moves in it any more."""
+    """Waits until the stack is stable, and returns it."""
     until = time.monotonic() + DEPLOY_SECONDS
     while time.monotonic() < until:
         stack: Mapping[str, Any] = formation.describe_stacks(StackName=name)["Stacks"][0]

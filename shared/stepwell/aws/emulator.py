@@ -1,4 +1,4 @@
-"""AWS on this machine: ministack as a child process of this one, which ends with it."""
+"""The AWS emulator: ministack as a child process, which ends with this process."""
 
 from __future__ import annotations
 
@@ -24,32 +24,32 @@ if TYPE_CHECKING:
 HOST = "127.0.0.1"
 ACCOUNT = "000000000000"
 REGION = "us-east-1"
-ANY_SECRET = "none"  # noqa: S105 - it asks for one, and looks at none
+ANY_SECRET = "none"  # noqa: S105 - the emulator requires one and checks none
 START_SECONDS = 60.0
 STOP_SECONDS = 5.0
 READ_SECONDS = 60
 POLL_SECONDS = 0.05
 NEEDED = ("ministack", "boto3", "aws_cdk", "cdk_nag", "uv")
-INHERITED = ("HOME", "LANG", "LC_ALL", "PATH", "SYSTEMROOT", "VIRTUAL_ENV")  # the functions see them all
+INHERITED = ("HOME", "LANG", "LC_ALL", "PATH", "SYSTEMROOT", "VIRTUAL_ENV")  # visible to the functions
 
 
 def check_installed() -> None:
-    """Raises StepwellError `not_installed`. Looks without loading: the CDK alone takes seconds."""
+    """Checks the dependencies without importing them, which takes seconds. Raises StepwellError `not_installed`."""
     for module in NEEDED:
         if find_spec(module) is None:
-            message = f"AWS on this machine needs {module}, which is not installed"
+            message = f"the AWS emulator needs {module}, which is not installed"
             raise StepwellError(message, code="not_installed", hint='pip install "stepwell[emulator,deploy]"')
 
 
 class Emulator:
-    """A running ministack. What it holds is gone when it stops."""
+    """A running ministack, whose data is lost when it stops."""
 
     def __init__(self, folder: Path, log: IO[Any] | None = None, variables: Mapping[str, str] | None = None) -> None:
-        """`folder`: its own, emptied now and at the end; `log`: where its and the functions' lines go.
+        """`folder` is emptied now and at the end; `log` gets the output of the emulator and the functions.
 
-        `variables`: more of its environment, which the functions inherit.
+        `variables` are added to its environment, which the functions inherit.
         """
-        shutil.rmtree(folder, ignore_errors=True)  # of one that was killed
+        shutil.rmtree(folder, ignore_errors=True)  # left by a killed emulator
         folder.mkdir(parents=True)
         self._folder = folder
         self.port = _free_port()
@@ -61,7 +61,7 @@ class Emulator:
             stdout=log,
             stderr=log,
             env={**_environment(folder, self.port), **(variables or {})},
-            start_new_session=True,  # Ctrl-C is for the parent, which then stops this one
+            start_new_session=True,  # Ctrl-C goes to the parent, which then stops the emulator
         )
 
     def __enter__(self) -> Emulator:
@@ -78,13 +78,13 @@ class Emulator:
         self.stop()
 
     def client(self, service: str) -> Any:
-        """A boto3 client that talks to it and nobody else, whatever the environment says. It is closed at the end."""
+        """Returns a boto3 client for the emulator only, whatever the environment says. It is closed at the end."""
         if service not in self._clients:
             self._clients[service] = self._connect(service)
         return self._clients[service]
 
     def signature(self) -> SigV4:
-        """For calls of its APIs, as its own account."""
+        """Returns a signature for API calls as the emulator's own account."""
         from botocore.credentials import Credentials  # noqa: PLC0415 - slow to load
 
         from stepwell.aws.signing import SigV4  # noqa: PLC0415
@@ -92,7 +92,7 @@ class Emulator:
         return SigV4(Credentials(ACCOUNT, ANY_SECRET), REGION)
 
     def stop(self) -> None:
-        """First politely: it then stops its functions' processes."""
+        """Stops the process, first by a signal that lets it stop its functions' processes."""
         for client in self._clients.values():
             client.close()
         if self._child.poll() is None:
@@ -134,7 +134,7 @@ class Emulator:
 
 
 def _environment(folder: Path, port: int) -> Mapping[str, str]:
-    """Little of ours: the functions inherit it all."""
+    """Returns a minimal environment, because the functions inherit it."""
     return {
         **{name: value for name, value in environment().items() if name in INHERITED},
         "GATEWAY_PORT": str(port),

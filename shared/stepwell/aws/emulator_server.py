@@ -1,6 +1,6 @@
-"""The emulator's own process: ministack, with schedules that fire to the second and the functions' logs on stderr.
+"""The emulator's process: ministack, with schedules precise to the second and the functions' logs on stderr.
 
-Started by `emulator.Emulator`, as a module. It ends when its standard input does, so that it never outlives its parent.
+`emulator.Emulator` starts it as a module. It ends with its standard input, so it never outlives its parent.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ SCHEDULE_TICK_SECONDS = 1
 
 
 def main() -> None:
-    """Serves until it is told to stop."""
+    """Serves until a signal stops it."""
     scheduler._SCHEDULE_TICK_INTERVAL = SCHEDULE_TICK_SECONDS
     lambda_svc._emit_lambda_logs = told(lambda_svc._emit_lambda_logs)
     threading.Thread(target=end_with_parent, name="stepwell-parent", daemon=True).start()
@@ -27,13 +27,13 @@ def main() -> None:
 
 
 def end_with_parent() -> None:
-    """The parent holds the other end of standard input, and never writes to it."""
+    """Ends the process when the parent closes standard input, to which it never writes."""
     sys.stdin.read()
     os.kill(os.getpid(), signal.SIGTERM)
 
 
 def told(emit: Any) -> Any:
-    """What keeps an invocation's output, telling it on stderr too."""
+    """Wraps the storage of an invocation's output to print it on stderr too."""
 
     def tell(func: Any, request_id: str, text: str, error: bool, *rest: Any, **more: Any) -> None:
         config = func.get("config") or func
@@ -47,7 +47,7 @@ def told(emit: Any) -> Any:
 
 
 def readable(line: str) -> str:
-    """A line for a person: of a JSON log its level, message and run; nothing of a metric, which CloudWatch takes."""
+    """Formats a log line for people: level, message and run of a JSON log; nothing for a metric."""
     try:
         entry = json.loads(line)
     except ValueError:

@@ -1,6 +1,6 @@
-"""How a function begins: its environment read, its logs set up, its parts put together, once for each process.
+"""The start of a function, once per process: reads the environment, sets up logs, assembles the parts.
 
-All of it happens while Lambda imports the door, when a function has a whole processor, whatever its memory.
+This happens while Lambda imports the handler, when a function has a full CPU whatever its memory.
 """
 
 from __future__ import annotations
@@ -29,11 +29,11 @@ from stepwell.settings import Deployment, read_deployment
 
 _logger = logging.getLogger("stepwell.queues")
 
-RESERVE_MS = 5_000  # of an invocation's time, kept for what follows a step: its record, the effects, the wake
+RESERVE_MS = 5_000  # of an invocation's time, reserved for the record, effects and wake after a step
 
 
 class Context(Protocol):
-    """What Lambda tells of an invocation."""
+    """Lambda's context of an invocation."""
 
     aws_request_id: str
 
@@ -42,10 +42,10 @@ class Context(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class TimeLeft:
-    """The Budget of an invocation: what Lambda leaves it, less a reserve."""
+    """The Budget of an invocation: its remaining time, less a reserve."""
 
     context: Context
-    lease: Lease | None = None  # of the message under way; None: nobody else can get it
+    lease: Lease | None = None  # of the message in progress; None: nobody else can receive it
     reserve_ms: int = RESERVE_MS
 
     def left_ms(self) -> int:
@@ -57,7 +57,7 @@ class TimeLeft:
 
 @dataclass(frozen=True, slots=True)
 class Door:
-    """A function that is ready for its invocations."""
+    """A function that is ready for invocations."""
 
     aws: Deployed
     observing: Observing
@@ -72,9 +72,9 @@ class Door:
 
     @contextmanager
     def putting_off(self, lane: Lane, delivery: Delivery) -> Iterator[None]:
-        """Around a delivery's work: where the world does not answer, its last delivery is not its end.
+        """Wraps a delivery's work: a service that does not answer does not count as the last delivery.
 
-        Else an outage of a minute would make dead letters of messages that killed nobody.
+        Otherwise a short outage would send healthy messages to the dead-letter queue.
         """
         try:
             yield
@@ -86,7 +86,7 @@ class Door:
 
 
 def open_door(root: Path) -> Door:
-    """A function without user code. `root`: its package. Raises UserError, EngineFault: what the stack forgot."""
+    """Starts a function without user code. `root` is its package. Raises UserError, EngineFault for a bad stack."""
     deployment = _deployment()
     observing = Observing(deployment.log_level, {}, trace=deployment.trace)
     aws = open_aws(deployment, root)
@@ -95,7 +95,7 @@ def open_door(root: Path) -> Door:
 
 
 def open_worker(root: Path, steps: Callable[[Deployment, Clients, Clock], Steps]) -> Door:
-    """A function that runs users' code: the steps of the pool that the environment names."""
+    """Starts a function with user code, for the steps of the environment's pool."""
     deployment, clients, clock = _deployment(), open_clients(), RealClock()
     observing = Observing(deployment.log_level, {"pool": deployment.pool}, trace=deployment.trace)
     observed = ObservedSteps(steps(deployment, clients, clock), observing, clock.now_ms)
@@ -118,6 +118,6 @@ def _deployment() -> Deployment:
 
 
 def _warm(aws: Deployed) -> None:
-    """The clients that every invocation needs; the others are made when they are first used."""
+    """Creates the clients that every invocation needs; others are created on first use."""
     aws.clients.dynamodb()
     aws.clients.sqs()

@@ -87,7 +87,7 @@ class Headers(OnTable):
         raise PortError(f"the input of run {item['at']['S']} is not there")
 
     async def _headers(self, places: Sequence[tuple[str | int, str]]) -> dict[str, Header]:
-        """The runs of these (at or time, run_id) places by id, those that still exist; eventually consistent."""
+        """Reads the headers of these (at or time, run_id) places by id, if they exist; eventually consistent."""
         items = self._table.get_many(keys.header_key(run_id) for _, run_id in places)
         apart = [
             {keys.PARTITION: item[keys.PARTITION], keys.SORT: item["input_at"]} for item in items if "input_at" in item

@@ -1,4 +1,4 @@
-"""Who a person is at AWS, and where: the account, the region, and what to do when the credentials are no good."""
+"""The caller's AWS identity: account and region, with hints for bad credentials."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from botocore.exceptions import BotoCoreError, ClientError, EndpointConnectionEr
 from stepwell.aws.calls import code_of
 from stepwell.errors import PortError, StepwellError, UserError
 
-BOOTSTRAP = "/cdk-bootstrap/hnb659fds/version"  # the parameter that the CDK's bootstrap leaves behind
+BOOTSTRAP = "/cdk-bootstrap/hnb659fds/version"  # the parameter that the CDK's bootstrap creates
 EXPIRED = frozenset({"ExpiredToken", "ExpiredTokenException", "RequestExpired"})
 
 
 @dataclass(frozen=True, slots=True)
 class Identity:
-    """The account and region that a deployment would go to."""
+    """The target account and region of a deployment."""
 
     account: str
     region: str
@@ -25,7 +25,7 @@ class Identity:
 
 
 def identity(profile: str, region: str) -> Identity:
-    """Asks AWS; empty: what boto3 finds. Raises UserError `no_region`, and what `credentials_error` makes of errors."""
+    """Asks AWS; empty values leave the choice to boto3. Raises UserError `no_region`, or a credentials error."""
     import boto3  # noqa: PLC0415 - signing needs none of it
 
     try:
@@ -39,25 +39,25 @@ def identity(profile: str, region: str) -> Identity:
 
 
 def no_region() -> UserError:
-    """For whoever has not said where."""
+    """Returns the error for a missing region."""
     return UserError("no AWS region is chosen", code="no_region", hint="set AWS_REGION, such as eu-west-1")
 
 
 def credentials_error(error: Exception | None) -> StepwellError:
-    """What a person is told of botocore's error; None: there were no credentials."""
+    """Translates botocore's error to a hint; None means no credentials."""
     renew = "aws sts get-caller-identity tells whether they work; aws sso login renews a login"
     if error is None or isinstance(error, NoCredentialsError):
-        hint = "aws sso login, or set AWS_PROFILE, or AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY"
+        hint = "run aws sso login, or set AWS_PROFILE, or AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY"
         return UserError("there are no AWS credentials", code="no_credentials", hint=hint)
     if isinstance(error, ClientError) and code_of(error) in EXPIRED:
         return UserError("the AWS credentials have expired", code="credentials_expired", hint=renew)
     if isinstance(error, EndpointConnectionError | HTTPClientError):
-        return PortError(f"AWS did not answer: {error}", hint="look at the network, the region and AWS_ENDPOINT_URL")
+        return PortError(f"AWS did not answer: {error}", hint="check the network, the region and AWS_ENDPOINT_URL")
     return UserError(f"the AWS credentials cannot be used: {error}", code="bad_credentials", hint=renew)
 
 
 def _bootstrapped(session: Any) -> bool:
-    """Whether the CDK has been here. Who may not look is not held up: the CDK looks too."""
+    """Returns whether the CDK is bootstrapped; assumes so without permission, because the CDK checks too."""
     try:
         session.client("ssm").get_parameter(Name=BOOTSTRAP)
     except ClientError as error:

@@ -1,4 +1,4 @@
-"""Calls Lambda functions for the steps that are one, and waits for their answers."""
+"""Calls Lambda functions for Lambda steps, and waits for their answers."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from stepwell.limits import ANSWER_BYTES
 from stepwell.runtime.steps.failures import CallError
 from stepwell.runtime.steps.lambdas import Invoked
 
-# What Lambda itself could not do now, by its API's reference; its other errors are not cured by another try.
+# Temporary failures of Lambda itself, by its API reference; a retry does not help with other errors.
 _PASSING = THROTTLES | {
     "EC2ThrottledException",
     "EC2UnexpectedException",
@@ -30,13 +30,13 @@ _PASSING = THROTTLES | {
 
 
 class LambdaInvoker:
-    """The Invoker port. One call, no tries of its own: the step's policy says whether there is another."""
+    """The Invoker port. It makes one call without retries, because the step's policy decides about them."""
 
     def __init__(self, client: Callable[[], LambdaClient]) -> None:
         self._client = client
 
     def invoke(self, function: str, payload: bytes, told: Mapping[str, str]) -> Invoked:
-        """`told` is the client context's `custom`. Raises CallError."""
+        """Calls a function; `told` is `custom` of the client context. Raises CallError."""
         context = base64.b64encode(json.dumps({"custom": dict(told)}).encode()).decode()
         try:
             answer = self._client().invoke(
@@ -49,7 +49,7 @@ class LambdaInvoker:
             raise CallError(code, category, f"{function} was not called: {error}") from error
         except BotoCoreError as error:
             if meaning_of(error) in (Meaning.BUSY, Meaning.UNKNOWN):
-                raise CallError("lambda_connection", "transient", f"{function} gave no answer: {error}") from error
+                raise CallError("lambda_connection", "transient", f"{function} did not answer: {error}") from error
             raise CallError(type(error).__name__, "step", f"{function} was not called: {error}") from error
 
 

@@ -124,7 +124,7 @@ def change_request(change: StatusChange) -> dict[str, Any]:
 
 
 def watch_request(run_id: str, due_ms: int | None, seen: Header | None) -> dict[str, Any]:
-    """The parts of an UpdateItem that puts a run under the sweeper's watch."""
+    """Builds the parts of an UpdateItem that puts a run under the sweeper's watch."""
     values = {"due_in": text(keys.due_key(run_id)), "due": _due(due_ms, run_id)}
     if seen is None:
         return _update_of(values, "attribute_exists(#pk)")
@@ -135,17 +135,17 @@ def watch_request(run_id: str, due_ms: int | None, seen: Header | None) -> dict[
 
 
 def is_watched(item: Item | None, run_id: str, due_ms: int | None) -> bool:
-    """Whether a header is as this very watch left it."""
+    """Tells whether a header is unchanged since this watch wrote it."""
     return item is not None and "due_in" in item and item.get("due") == _due(due_ms, run_id)
 
 
 def _due(due_ms: int | None, run_id: str) -> dict[str, str] | None:
-    """Where the run stands in the index `by_due`."""
+    """Returns the run's position in the index `by_due`."""
     return None if due_ms is None else text(keys.place(due_ms, run_id))
 
 
 def _update_of(values: Mapping[str, dict[str, str] | None], condition: str, **bound: dict[str, str]) -> dict[str, Any]:
-    """An UpdateItem that sets these attributes, or removes those that are None."""
+    """Builds an UpdateItem that sets these attributes, or removes those that are None."""
     new = {name: value for name, value in values.items() if value is not None}
     sets = ", ".join(f"#{name} = :{name}" for name in new)
     gone = ", ".join(f"#{name}" for name in values if name not in new)

@@ -1,4 +1,4 @@
-"""The keys of the one table, and of its indexes. Text from outside is escaped, so that `#` only ever separates.
+"""The keys of the table and its indexes. Outside text is escaped, so that `#` is always a separator.
 
 RUN#<run>                  RUN                          the header
 RUN#<run>                  RUN#INPUT#<hash>             an input too large to be rewritten with the header
@@ -23,16 +23,16 @@ from stepwell.errors import InvalidInput
 from stepwell.runtime.stores.answers import LATEST_MS
 
 PARTITION, SORT = "pk", "sk"
-PARTITION_BRANCHES = 100  # that share a partition: a part of each key that was ever written, so it never changes
+PARTITION_BRANCHES = 100  # that share a partition: part of every stored key, so it must never change
 BY_WORKFLOW, BY_STATE, BY_DUE = "by_workflow", "by_state", "by_due"
 
 PART_BYTES = 900  # of one part of a key; a longer one is hashed. Partition keys hold 2,048 bytes, sort keys 1,024
-STATE_SHARDS = 4  # partitions of each state, and of what is due: each takes about 1,000 writes a second
+STATE_SHARDS = 4  # partitions of each state, and of due runs: each takes about 1,000 writes a second
 LIVE, DUE = "live", "due"
 
 
 def part(text: str) -> str:
-    """The text as one part of a key: escaped; by its hash where it is long."""
+    """Encodes text as one part of a key: escaped, or hashed if it is long."""
     escaped = text.replace("%", "%25").replace("#", "%23")
     try:
         data = escaped.encode()
@@ -42,7 +42,7 @@ def part(text: str) -> str:
 
 
 def unpart(escaped: str) -> str:
-    """The inverse of `part`, for a text that was not too long for it."""
+    """The inverse of `part`, for text that was not hashed."""
     return escaped.replace("%23", "#").replace("%25", "%")
 
 
@@ -63,7 +63,7 @@ def input_sort(text: str) -> str:
 
 
 def token_partition(run_id: str, token: str) -> str:
-    """The root token lives with its run; a branch with the others of its page, so that no partition grows with a fork.
+    """Returns a token's partition: the run's for the root, the page's for a branch, so no partition grows with a fork.
 
     A branch's id is its fork's path, a dot and its index: `0/3.17`.
     """
@@ -74,12 +74,12 @@ def token_partition(run_id: str, token: str) -> str:
 
 
 def partitions_of(width: int) -> int:
-    """In how many partitions the branches of a fork are."""
+    """Returns the number of partitions that hold the branches of a fork."""
     return -(-width // PARTITION_BRANCHES)
 
 
 def page_partition(run_id: str, fork: str, page: int) -> str:
-    """Where the branches of a page live, and the set of those that have arrived."""
+    """Returns the partition of a page's branches and arrivals."""
     return f"{run_partition(run_id)}#{part(fork)}@{page}"
 
 
@@ -92,7 +92,7 @@ def log_sort(token: str, slot: int) -> str:
 
 
 def token_of(sort: str) -> str:
-    """The token of a record's sort key, escaped as `part` does."""
+    """Returns the token of a record's sort key, escaped by `part`."""
     return sort.removeprefix("LOG#").rpartition("#")[0]
 
 
@@ -140,9 +140,9 @@ WORKFLOWS_KEY = key("WORKFLOWS", "WORKFLOWS")
 
 
 def place(created_ms: int, run_id: str) -> str:
-    """Where a run stands in every list: by its time, then by its id."""
+    """Returns a run's sort key in lists: time, then id."""
     if not 0 <= created_ms <= LATEST_MS:
-        raise InvalidInput(f"{created_ms} is no time that a run can be created at", code="bad_time")
+        raise InvalidInput(f"{created_ms} is not a valid creation time", code="bad_time")
     return f"{created_ms:015d}#{run_id}"
 
 
@@ -153,7 +153,7 @@ def created_and_run(at: str) -> tuple[int, str]:
 
 
 def group_of(status: Status) -> str | None:
-    """Under which state a run of this status is listed. None: completed runs, the most of all, under none."""
+    """Returns the state that lists a run of this status; None for completed runs, the most frequent ones."""
     if status is Status.COMPLETED:
         return None
     return status.value if status in TERMINAL else LIVE
@@ -164,13 +164,13 @@ def state_key(group: str, shard: int) -> str:
 
 
 def state_of(status: Status, run_id: str) -> str | None:
-    """The partition of the index `by_state`. It does not change while a run lives, so waiting costs no index write."""
+    """Returns the partition of the index `by_state`, constant for a live run, so waiting costs no index write."""
     group = group_of(status)
     return None if group is None else state_key(group, _shard(run_id))
 
 
 def due_key(run_id: str) -> str:
-    """The partition of the index `by_due`."""
+    """Returns a partition of the index `by_due`."""
     return state_key(DUE, _shard(run_id))
 
 

@@ -1,12 +1,12 @@
-"""The lease of a message under way: how long it stays invisible, so that a dead worker is replaced within a minute.
+"""The lease of a message in progress: its visibility timeout, so that a dead worker is replaced within a minute.
 
     received                       1 s        20 s later …                  done: Lambda deletes it
     |- the queue's own visibility -|- 60 s ---|- 60 s, or the time left ----|
                                                                             failed: 1 s, 2 s, 8 s, 32 s, 60 s
 
-The queue's own visibility is the function's timeout. Nothing is asked of SQS in the first second, so that a chain of
-quick steps costs no request beyond receive and delete; who dies within that second is replaced only when the
-function's timeout is over. A message that comes again may have killed its worker: its lease is short from the start.
+The queue's own visibility timeout is the function's timeout. The first second makes no request, so that a chain of
+quick steps costs only receive and delete; a worker that dies within that second is replaced after the function's
+timeout. A redelivered message may have killed its worker, so its lease is short from the start.
 """
 
 from __future__ import annotations
@@ -29,12 +29,12 @@ _logger = logging.getLogger("stepwell.lease")
 LEASE_SECONDS = 60
 EXTEND_EVERY_SECONDS = 20.0
 QUIET_SECONDS = 1.0  # before the first request
-FIRST_DELAY_SECONDS = 0.5  # before a message whose handler raised comes again; four times as long after each further
+FIRST_DELAY_SECONDS = 0.5  # the backoff after an exception, times four after each further one
 LONGEST_DELAY_SECONDS = 60
 
 
 class Stop(Protocol):
-    """What a lease's thread waits for: threading.Event, or a test's own."""
+    """The signal that a lease's thread waits for: threading.Event, or a test's own."""
 
     def set(self) -> None: ...
 
@@ -42,14 +42,14 @@ class Stop(Protocol):
 
 
 class Lease:
-    """How long a delivery stays this worker's, by the process's own clock: a process that was held up must ask."""
+    """How long a delivery belongs to this worker, by the process's clock; a process that was suspended must check."""
 
     def __init__(self, now: Callable[[], float]) -> None:
         self._now = now
         self._until = math.inf  # the queue's own visibility is no shorter than the invocation
 
     def extend(self, since: float, seconds: float) -> None:
-        """The lease was set to `seconds`, at `since` at the earliest."""
+        """Notes that the lease was set to `seconds`, at `since` at the earliest."""
         self._until = since + seconds
 
     def holds(self) -> bool:
@@ -57,7 +57,7 @@ class Lease:
 
 
 class Leases:
-    """Visibility of one queue's messages."""
+    """The visibility timeouts of one queue's messages."""
 
     def __init__(
         self,
@@ -72,7 +72,7 @@ class Leases:
 
     @contextmanager
     def kept(self, delivery: Delivery, left_ms: Callable[[], int]) -> Iterator[Lease]:
-        """Keeps the message invisible while the block runs. `left_ms`: until Lambda ends this invocation."""
+        """Keeps the message invisible during the block. `left_ms` is the invocation's remaining time."""
         stop, lease = self._new_stop(), Lease(self._now)
         work = (delivery, left_ms, stop, lease)
         keeper = threading.Thread(target=self._keep, args=work, name="stepwell-lease", daemon=True)
@@ -81,10 +81,10 @@ class Leases:
             yield lease
         finally:
             stop.set()
-            keeper.join()  # what it still had to say must not come after what is said about the message next
+            keeper.join()  # its last request must not follow the next request about the message
 
     def release(self, delivery: Delivery) -> None:
-        """Lets a message whose handler failed come again, the later the more often it has failed."""
+        """Releases a failed message with a backoff that grows with its failures."""
         seconds = min(FIRST_DELAY_SECONDS * 4 ** min(delivery.count - 1, 8), LONGEST_DELAY_SECONDS)
         self._change(delivery, max(round(seconds), 1))
 
@@ -100,7 +100,7 @@ class Leases:
             pause_seconds = EXTEND_EVERY_SECONDS
 
     def _change(self, delivery: Delivery, seconds: int) -> bool:
-        """Whether it was set. An error is not the work's: the message then comes again earlier, or later."""
+        """Sets the visibility. Returns False on an error, which only makes the message return earlier or later."""
         try:
             self._retry.call("ChangeMessageVisibility", lambda: self._client().change_message_visibility(
                 QueueUrl=self._queue_url, ReceiptHandle=delivery.receipt, VisibilityTimeout=seconds))  # fmt: skip

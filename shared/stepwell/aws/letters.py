@@ -1,7 +1,7 @@
-"""The queue of letters to the endpoints of webhooks, and the one where those lie that no endpoint took.
+"""The queue of outgoing webhook deliveries, and the dead-letter queue of failed ones.
 
-A letter that is to be tried again later is sent anew, with a delay. Kept invisible, it would count among the 120,000
-messages that SQS has in flight for one queue, and an endpoint that is down would shut out all others.
+A retry is a new message with a delay. An invisible message would count among the 120,000 in-flight messages of a queue,
+and an endpoint that is down would block all others.
 """
 
 from __future__ import annotations
@@ -20,18 +20,18 @@ from stepwell.runtime.stores.jsontext import encode
 
 
 class LetterQueue:
-    """A queue of letters. Those of one endpoint are a group: while it is slow, SQS hands out the others first."""
+    """A queue of deliveries, grouped by endpoint, so that SQS prefers the others while one endpoint is slow."""
 
     def __init__(self, url: str, client: Callable[[], SqsClient], clock: Clock, retry: Retry | None = None) -> None:
         self._url, self._client, self._clock, self._retry = url, client, clock, retry or Retry()
 
     def post(self, letter: Letter) -> None:
-        """To come at its time, or in 15 minutes, whichever is sooner. Raises PortError."""
+        """Sends a delivery for its time, or in 15 minutes if sooner. Raises PortError."""
         self._retry.call("SendMessage", lambda: self._client().send_message(
             QueueUrl=self._url, **self._entry(letter)))  # fmt: skip
 
     def post_all(self, letters: Sequence[Letter]) -> None:
-        """At most ten. Raises PortError when some of them may not have been taken."""
+        """Sends at most ten. Raises PortError if some may not have been accepted."""
         entries = [{"Id": str(number), **self._entry(letter)} for number, letter in enumerate(letters)]
         self._retry.until_all("SendMessageBatch", self._send, entries)
 
@@ -52,13 +52,13 @@ class LetterQueue:
 
 @dataclass(frozen=True, slots=True)
 class Outgoing:
-    """The endpoints of a deployment, and the queue of what they are to be sent."""
+    """The endpoints of a deployment, and the queue of their deliveries."""
 
     endpoints: Collection[Endpoint]
     queue: LetterQueue
 
 
 def tens(letters: Sequence[tuple[int, Letter]]) -> Iterator[Sequence[tuple[int, Letter]]]:
-    """As many as one request takes: by their number, because ten of the largest are less than its size."""
+    """Splits deliveries into requests of ten, because ten of the largest fit."""
     for at in range(0, len(letters), BATCH_ENTRIES):
         yield letters[at : at + BATCH_ENTRIES]

@@ -1,4 +1,4 @@
-"""Logs, snapshots, joins and definitions: the parts of the store that are written once, or only grow."""
+"""Logs, snapshots, joins and definitions: the parts of the store that are written once or only grow."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ from stepwell.runtime.log.logbook import claim_of
 from stepwell.runtime.ports import Loaded, Saved
 from stepwell.runtime.stores.blobs import of_run
 
-_PAGE_RECORDS = 1_000  # asked for at once where a limit is given
+_PAGE_RECORDS = 1_000  # read at once if a limit is given
 _LAST_SLOT = 10**10 - 1
 _BLOB = "body_blob"
 CLAIMS = (_BLOB, "input_blob")  # attributes that refer to blobs of the run
-_REPORT = "@"  # attributes of a wide fork's root join, `@7` for page 7: a hundred are to fit into one write unit
+_REPORT = "@"  # attributes of a wide fork's root join, `@7` for page 7; a hundred must fit into one write unit
 
 
 class Logs(OnTable):
-    """One conditional put per record; the refusal carries the record that won."""
+    """The log, with one conditional put per record; a refusal has the record that won."""
 
     async def append(self, run_id: str, token: str, slot: int, body: str) -> str | None:
         there = self._table.put_new(await self._record(run_id, token, slot, body))
@@ -33,12 +33,12 @@ class Logs(OnTable):
         return {**keys.record_key(run_id, token, slot), **packed, **self._table.until()}
 
     async def _packed(self, run_id: str, body: str) -> Item:
-        """A body that is a claim check already is one of the item too, so that `erase` sees it."""
+        """Packs a body. A body that is already a claim check becomes the item's too, so that `erase` finds it."""
         reference = claim_of(body)
         return {_BLOB: text(reference)} if reference else await self._table.pack("body", body, of_run(run_id))
 
     async def load(self, run_id: str, token: str) -> Loaded:
-        # Two reads need no transaction: a log only grows, so the records always go on from the snapshot read first.
+        # Two reads need no transaction, because a log only grows: the records continue from the snapshot read first.
         found = self._table.get(keys.snapshot_key(run_id, token))
         snapshot = None
         if found is not None:
@@ -63,7 +63,7 @@ class Logs(OnTable):
         ]
 
     async def body_of(self, item: Item) -> str:
-        """The body of a record's item, as the table's stream has it."""
+        """Returns the body of a record's item from the table's stream."""
         return await self._table.unpack("body", item)
 
     async def save_snapshot(self, run_id: str, token: str, slot: int, body: str) -> None:
@@ -95,12 +95,12 @@ class Logs(OnTable):
                 ExpressionAttributeNames=names,
                 ExpressionAttributeValues={**numbers(value=value), ":expires": self._table.until()[EXPIRES]},
             )
-        except Refused as refused:  # it is as great already
+        except Refused as refused:  # it already has this value or a greater one
             item = refused.item or {}
         return {int(name[len(_REPORT) :]): int(one["N"]) for name, one in item.items() if name.startswith(_REPORT)}
 
     async def read_logs(self, run_id: str, tokens: Sequence[str]) -> Mapping[str, Sequence[Saved]]:
-        """One query of each partition: a page is in one, unless its fork's record has another page size than today."""
+        """Queries each partition. A page is in one partition, unless its fork's record has an older page size."""
         wanted = {keys.part(token): token for token in tokens}
         found: dict[str, list[Saved]] = {}
         for partition in dict.fromkeys(keys.token_partition(run_id, token) for token in tokens):
@@ -112,7 +112,7 @@ class Logs(OnTable):
         return found
 
     async def put_definition(self, version: str, body: str) -> None:
-        """Read first: every cold start asks, and a refused put of a large item costs as much as a put."""
+        """Stores a definition after reading it, because a refused put of a large item costs as much as a put."""
         where = keys.definition_key(version)
         if self._table.get(where, keys.PARTITION) is None:
             self._table.put_new({**where, **await self._table.pack("body", body)})
@@ -122,15 +122,15 @@ class Logs(OnTable):
         return None if item is None else await self._table.unpack("body", item)
 
     def erase(self, run_id: str, claims: list[str] | None = None) -> int:
-        """Deletes what an ended run left beside its header, once the header is gone. Returns how many items.
+        """Deletes an ended run's items after its header is gone. Returns their number.
 
-        One write unit for each kilobyte: call it when the header's TTL has removed it, which costs nothing. What its
-        forks left goes first, by `erase_fork`. `claims` gets the references to blobs that were in the items.
+        It costs one write unit per kilobyte. Call it when TTL has removed the header, after `erase_fork` for its forks.
+        `claims` collects the references to blobs that the items held.
         """
         return self._erase(keys.run_partition(run_id), claims)
 
     def erase_fork(self, run_id: str, fork: str, width: int, pages: int, claims: list[str] | None = None) -> int:
-        """Deletes the branches of a fork, and its joins. Returns how many items."""
+        """Deletes the branches and joins of a fork. Returns the number of items."""
         self._table.delete(keys.join_key(run_id, fork))
         numbers = range(max(keys.partitions_of(width), pages))
         return sum(self._erase(keys.page_partition(run_id, fork, number), claims) for number in numbers)

@@ -1,7 +1,7 @@
 """The mailbox: events and waits meet in one partition per topic.
 
-An event's key is its id, so that one conditional put tells a duplicate, and one strongly consistent query gives what
-is pending. A consumed event stays, marked, until it expires: the query reads it too.
+An event's key is its id, so one conditional put detects a duplicate, and one strongly consistent query returns the
+pending events. A consumed event stays, marked, until it expires, so the query reads it too.
 """
 
 from __future__ import annotations
@@ -27,14 +27,14 @@ _TOPICS_REMEMBERED = 1_000
 
 
 class Mailbox(Logs):
-    """Events are consumed at most once, in the transaction that appends `resumed`."""
+    """The mailbox, where the transaction that appends `resumed` consumes an event at most once."""
 
     def __init__(self, table: Table) -> None:
         super().__init__(table)
         self._room: dict[Topic, int] = {}
 
     async def put_event(self, event: Event, most: int = limits.EVENT_PENDING) -> bool:
-        """The limit of pending events is counted when this process has used up what it last counted as free."""
+        """Stores an event. It counts pending events again only after using up the last counted room."""
         owner = for_time(event.expires_ms - event.at_ms)
         item = {**event_item(event), **await self._table.pack("payload", encode(event.payload), owner)}
         room = self._room.pop(event.topic, 0) or most - self._count_pending(event.topic, event.at_ms)
@@ -94,12 +94,12 @@ class Mailbox(Logs):
         try:
             self._table.transact({"Put": put}, {"Update": mark})
         except Cancelled as cancelled:
-            # The slot first: where both are taken, it is the token that has moved on.
+            # The slot first: if both are taken, the token has moved on.
             return Consumed.SLOT_TAKEN if cancelled.reasons[0] in CONDITION else Consumed.EVENT_TAKEN
         except PortError:
             written = self._table.get(keys.record_key(run_id, token, slot))
             if written == record and self._is_taken(topic, event_id, taker):
-                return Consumed.DONE  # it happened, and no answer said so
+                return Consumed.DONE  # it succeeded, but the answer was lost
             raise
         return Consumed.DONE
 

@@ -1,4 +1,4 @@
-"""Notes: small texts by kind and name. A kind is a partition, because there are few of each."""
+"""Notes: small texts by kind and name. A kind is a partition, because each has few notes."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _NEW = "attribute_not_exists(pk)"
 
 
 class Notes(OnTable):
-    """The notes of the Store port."""
+    """The Store port's notes."""
 
     async def put_note(self, kind: str, name: str, body: str, before: str | None) -> bool:
         item = {**keys.note_key(kind, name), "name": text(name), "body": text(body)}

@@ -1,6 +1,6 @@
-"""What is told of a function's work: logs as JSON with the ids of run, token and step; metrics; traces, if asked for.
+"""Observability of a function: JSON logs with the ids of run, token and step; metrics; optional traces.
 
-No input, output, payload, header or key is told. What a step's own exception says is its author's.
+Logs contain no input, output, payload, header or key, except in the message of a step's own exception.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from stepwell.runtime.steps.port import StepCall, Steps, WriteRecord
 _logger = logging.getLogger("stepwell.worker")
 
 NAMESPACE = "Stepwell"
-# Below warning they tell whole requests.
+# Below `warning` they log whole requests.
 CHATTY = ("aws_lambda_powertools", "aws_xray_sdk", "boto3", "botocore", "s3transfer", "urllib3")
 
 Handler: TypeAlias = Callable[[dict[str, Any], Any], Any]
@@ -37,7 +37,7 @@ class Observing:
     """The logs, metrics and traces of one function."""
 
     def __init__(self, log_level: str, dimensions: Mapping[str, str], *, trace: bool = False) -> None:
-        """`dimensions`: of the metrics, beside Powertools' own `service`."""
+        """`dimensions` of the metrics are added to Powertools' own `service`."""
         self._formatter = _Formatter(utc=True, use_rfc3339=True, serialize_stacktrace=False)
         _log_through(self._formatter, log_level)
         self._metrics = EphemeralMetrics(namespace=NAMESPACE)
@@ -45,7 +45,7 @@ class Observing:
         self._tracer = _tracer() if trace else None
 
     def invocation(self, handler: Handler) -> Handler:
-        """Around a handler: the request's id in each line, one line with its metrics, a segment of the trace."""
+        """Wraps a handler: adds the request id to each line, flushes metrics, and traces."""
 
         @wraps(handler)
         def observed(event: dict[str, Any], context: Any) -> Any:
@@ -70,7 +70,7 @@ class Observing:
 
     @contextmanager
     def about(self, **ids: Json) -> Iterator[None]:
-        """These ids are in each line that is logged meanwhile, by whatever thread."""
+        """Adds these ids to each line that any thread logs meanwhile."""
         told = {name: value for name, value in ids.items() if value not in {None, ""}}
         self._formatter.append_keys(**told)
         if self._tracer is not None and "run_id" in told:
@@ -82,7 +82,7 @@ class Observing:
 
 
 def ids_of(body: Mapping[str, Json]) -> dict[str, Json]:
-    """What a message is about, without what it carries: of one that this code cannot read, its run alone."""
+    """Returns the ids of a message, without its content; only the run's id if this code cannot read it."""
     try:
         return _ids_of(from_json(body))
     except (EngineFault, NewerFormat):
@@ -102,7 +102,7 @@ def _ids_of(message: Message) -> dict[str, Json]:
 
 
 class _Formatter(LambdaPowertoolsFormatter):
-    """Powertools' own, for threads that log while another one changes the ids."""
+    """A formatter like Powertools', safe for threads that log while another one changes the ids."""
 
     def append_keys(self, **additional_keys: Any) -> None:
         self.log_format = {**self.log_format, **additional_keys}
@@ -113,7 +113,7 @@ class _Formatter(LambdaPowertoolsFormatter):
 
 
 class ObservedSteps:
-    """The Steps port, told of: how many ran, how long, and how many failed."""
+    """The Steps port with metrics: how many steps ran, how long, and how many failed."""
 
     def __init__(self, steps: Steps, observing: Observing, now_ms: Callable[[], int]) -> None:
         self._steps, self._observing, self._now_ms = steps, observing, now_ms
@@ -146,7 +146,7 @@ class ObservedSteps:
 
 
 def _log_through(formatter: logging.Formatter, log_level: str) -> None:
-    """All loggers of the process, the users' too, write one line of JSON for each record."""
+    """Makes all loggers of the process, including the users', write one line of JSON per record."""
     handler = logging.StreamHandler(sys.stdout)
     handler.setFormatter(formatter)
     root = logging.getLogger()

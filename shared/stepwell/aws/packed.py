@@ -1,4 +1,4 @@
-"""What the package of a function holds of the workflow folder."""
+"""Reads the workflow folder's data from a function's package."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ PACKED_FILE = "workflows.json"
 
 
 def read_packed(root: Path) -> Mapping[str, Json]:
-    """What `stepwell.runtime.starts.pack` wrote at deployment. Raises EngineFault when it is not there."""
+    """Reads the output of `stepwell.runtime.starts.pack`. Raises EngineFault if it is missing."""
     try:
         packed: Mapping[str, Json] = json.loads((root / PACKED_FILE).read_text(encoding="utf-8"))
     except FileNotFoundError as error:

@@ -1,6 +1,6 @@
-"""The few methods of boto3's clients that the adapters call. Tests hand in anything of this shape.
+"""Protocols of the few boto3 methods that the adapters call; tests pass their own implementations.
 
-boto3 is untyped, and its stubs weigh more than these lines; a request is checked by botocore's own models.
+boto3 is untyped, and its stubs are larger than these lines. botocore's own models check each request.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from typing import Any, Protocol, TypeAlias
 
 Answer: TypeAlias = Mapping[str, Any]
-Item: TypeAlias = dict[str, dict[str, Any]]  # as the wire has it: {"name": {"S": "text"}}
+Item: TypeAlias = dict[str, dict[str, Any]]  # DynamoDB's JSON: {"name": {"S": "text"}}
 
 
 class DynamoClient(Protocol):

@@ -1,4 +1,4 @@
-"""Queries on AWS: the API has none of the users' code, so it calls a worker, and waits for what that says.
+"""Queries on AWS: the API has no user code, so it calls a worker and waits for the answer.
 
 API ── {"stepwell_query": {run_id, name}} ──▶ worker ── {"value": …} or {"error": {…}} ──▶ API
 """
@@ -22,12 +22,12 @@ _REFUSALS: Mapping[str, type[UserError]] = {one.__name__: one for one in (Confli
 
 
 def is_query(event: Mapping[str, Any]) -> bool:
-    """Whether it is the API that calls, and not the queue."""
+    """Returns whether the API makes this call instead of the queue."""
     return _QUERY in event
 
 
 def answer(parts: Assembly, event: Mapping[str, Any]) -> dict[str, Json]:
-    """The worker's side. A refusal is an answer too; what is no answer is raised, and fails the invocation."""
+    """Answers a query on the worker. A refusal is an answer too; other errors fail the invocation."""
     asked = event[_QUERY]
     try:
         return {"value": run_now(parts.service.query(asked["run_id"], asked["name"]))}
@@ -37,12 +37,12 @@ def answer(parts: Assembly, event: Mapping[str, Any]) -> dict[str, Json]:
 
 
 def ask(invoker: Invoker, worker: str, run_id: str, name: str) -> Json:
-    """The API's side. Raises what the worker refused with, PortError where it gave no answer."""
+    """Asks a worker, from the API. Raises the worker's refusal, or PortError without an answer."""
     payload = json.dumps({_QUERY: {"run_id": run_id, "name": name}}).encode()
     try:
         invoked = invoker.invoke(worker, payload, {"run_id": run_id})
     except CallError as error:
-        raise PortError(f"the worker was not asked: {error}") from error
+        raise PortError(f"could not call the worker: {error}") from error
     if invoked.failed:
         raise PortError(f"the worker failed: {invoked.payload[:500].decode(errors='replace')}")
     if len(invoked.payload) > ANSWER_BYTES:

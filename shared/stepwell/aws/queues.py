@@ -1,4 +1,4 @@
-"""Which queue a message goes to: the resume queue, or the work queue of the pool that it names."""
+"""Selects a message's queue: the resume queue, or the work queue of its pool."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ _logger = logging.getLogger("stepwell.queues")
 
 @dataclass(frozen=True, slots=True)
 class Queues:
-    """The queues of a deployment. `work` has one for each pool, `default` among them."""
+    """The queues of a deployment. `work` has one for each pool, including `default`."""
 
     resume: QueuePlace
     work: Mapping[str, QueuePlace]
 
     def of(self, lane: Lane, message: Mapping[str, Json]) -> QueuePlace:
-        """A pool that is no more, of a run from before it went, is served by the default one."""
+        """Returns a message's queue; the default pool serves removed pools of older runs."""
         if lane is Lane.RESUME:
             return self.resume
         pool = message.get("pool", DEFAULT_POOL)

@@ -1,6 +1,6 @@
-"""Metrics of runs, by workflow: counted from what the stream tells, so each is of something that was committed.
+"""Metrics of runs, counted from the stream and so from committed records only.
 
-Each is told twice over: for all workflows together, and for each of its own.
+Each is emitted twice: for all workflows together, and for its own workflow.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _FAILED = frozenset({Status.FAILED, Status.TIMED_OUT})
 
 @dataclass(frozen=True, slots=True)
 class Measure:
-    """One value. `status` is a dimension where there is one."""
+    """One value, with `status` as a dimension if it is set."""
 
     name: str
     workflow: str
@@ -32,7 +32,7 @@ class Measure:
 
 
 def measures_of(notice: Notice) -> Iterator[Measure]:
-    """What a notice adds to the metrics: nothing, mostly."""
+    """Yields the metrics of a notice, usually none."""
     run, kind = notice.run, notice.entry.type
     if kind in _COUNTED:
         yield Measure(_COUNTED[kind], run.workflow)

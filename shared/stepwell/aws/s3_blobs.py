@@ -1,4 +1,4 @@
-"""Large values in S3, under the hash of their content: putting one twice writes the same bytes again."""
+"""Large values in S3 under their content hash; a second put writes the same bytes."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from stepwell.errors import PortError
 from stepwell.runtime.ports import BROKEN_BLOB
 from stepwell.runtime.stores.blobs import check_blob, checked_owner, place_of, reference_of
 
-_NOT_THERE = {"NoSuchKey", "AccessDenied"}  # the latter is what a reader hears that may not list the bucket
+_NOT_THERE = {"NoSuchKey", "AccessDenied"}  # S3 answers the latter to a reader who may not list the bucket
 
 
 class S3Blobs:
-    """The Blobs port on a bucket, with a prefix for each owner. Those of `days-…` expire by the bucket's lifecycle."""
+    """The Blobs port on a bucket, with a prefix for each owner. The lifecycle expires the prefixes `days-…`."""
 
     def __init__(
         self, bucket: str, client: Callable[[], S3Client], prefix: str = "blobs/", retry: Retry | None = None
@@ -29,8 +29,7 @@ class S3Blobs:
     async def put(self, data: bytes, owner: str = "") -> str:
         reference = reference_of(data, owner)
         key = self._key(reference)
-        # S3 refuses what does not arrive as it was sent.
-        checksum = base64.b64encode(hashlib.sha256(data).digest()).decode()
+        checksum = base64.b64encode(hashlib.sha256(data).digest()).decode()  # S3 refuses a corrupted body
         self._retry.call("PutObject", lambda: self._client().put_object(
             Bucket=self._bucket, Key=key, Body=data, ChecksumSHA256=checksum))  # fmt: skip
         return reference
@@ -40,13 +39,13 @@ class S3Blobs:
         return check_blob(self._retry.call(f"the blob {reference}: GetObject", lambda: self._read(key)), reference)
 
     async def drop(self, owner: str) -> None:
-        """One request to list each thousand, and one to delete them, which costs nothing."""
+        """Lists and deletes a thousand blobs with each two requests; deletes are free."""
         prefix = f"{self._prefix}{checked_owner(owner)}/"
         while self._drop_page(prefix):
             pass
 
     def _drop_page(self, prefix: str) -> bool:
-        """Whether there are more."""
+        """Deletes one page of blobs. Returns True if there are more."""
         place = {"Bucket": self._bucket}
         page = self._retry.call("ListObjectsV2", lambda: self._client().list_objects_v2(**place, Prefix=prefix))
         found = [{"Key": one["Key"]} for one in page.get("Contents", ())]
@@ -58,13 +57,13 @@ class S3Blobs:
         return bool(page.get("IsTruncated"))
 
     def _read(self, key: str) -> bytes:
-        """The body is part of the call: a connection that breaks while it is read breaks the call."""
+        """Reads the whole body within the call, so that a broken connection fails the call."""
         try:
             body: Any = self._client().get_object(Bucket=self._bucket, Key=key)["Body"]
             data: bytes = body.read()
         except ClientError as error:
             if code_of(error) in _NOT_THERE:
-                raise PortError(f"the blob {key} is not there", code=BROKEN_BLOB) from error
+                raise PortError(f"the blob {key} does not exist", code=BROKEN_BLOB) from error
             raise
         return data
 

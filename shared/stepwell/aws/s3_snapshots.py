@@ -1,4 +1,4 @@
-"""Snapshots of runs in S3: one request for a short one, part by part for a long one, which is never whole in memory."""
+"""Snapshots of runs in S3: one request for a short one, a multipart upload for a long one."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from typing import Any
 from stepwell.aws.calls import Retry
 from stepwell.aws.protocols import S3Client
 
-PART_BYTES = 8 << 20  # S3 takes parts from 5 MiB on, and 10,000 of them
+PART_BYTES = 8 << 20  # S3 requires parts of at least 5 MiB, and allows 10,000
 _TYPE = "application/jsonl"
 
 
 class S3Snapshots:
-    """Files in a bucket. A file is there as a whole or not at all."""
+    """Files in a bucket, each complete or absent."""
 
     def __init__(
         self, bucket: str, client: Callable[[], S3Client], retry: Retry | None = None, part_bytes: int = PART_BYTES
@@ -21,7 +21,7 @@ class S3Snapshots:
         self._bucket, self._client, self._retry, self._part_bytes = bucket, client, retry or Retry(), part_bytes
 
     async def write(self, name: str, lines: AsyncIterator[str]) -> None:
-        """Puts the file. Raises PortError, and whatever the lines raise; nothing is left of it then."""
+        """Writes a file. Raises PortError, or the lines' own errors, and then leaves nothing behind."""
         upload: _Upload | None = None
         part = bytearray()
         try:
@@ -54,7 +54,7 @@ class S3Snapshots:
 
 
 class _Upload:
-    """A file whose parts are sent as they come."""
+    """A file that is uploaded part by part."""
 
     def __init__(self, client: Callable[[], S3Client], retry: Retry, place: dict[str, Any]) -> None:
         self._client, self._retry, self._place = client, retry, place
@@ -76,5 +76,5 @@ class _Upload:
         )
 
     def abandon(self) -> None:
-        """What was sent costs storage until it is given up."""
+        """Aborts the upload, because uploaded parts cost storage."""
         self._retry.call("AbortMultipartUpload", lambda: self._client().abort_multipart_upload(**self._place))

@@ -1,6 +1,6 @@
-"""Schedules that callers make, on EventBridge Scheduler: a recurring schedule that sends to the resume queue.
+"""Schedules that callers create, as recurring EventBridge schedules that send to the resume queue.
 
-Those of definitions are of the stack. The message holds the schedule itself, so that a firing reads nothing.
+The stack has those of definitions. The message contains the schedule itself, so a firing reads nothing.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ class SchedulerSchedules:
             "ResourceNotFoundException", lambda: self._client().delete_schedule(**where)))  # fmt: skip
 
     def _unless(self, code: str, send: Callable[[], object]) -> None:
-        """An error of this code says that it is so already."""
+        """Ignores an error whose code means that the state is already as requested."""
         try:
             send()
         except ClientError as error:
@@ -56,11 +56,11 @@ class SchedulerSchedules:
             "FlexibleTimeWindow": {"Mode": "OFF"},
             "Target": {"Arn": self._place.queues.resume.arn, "RoleArn": self._place.role_arn, "Input": body},
         }
-        if isinstance(table, Rate):  # without it, the first firing comes at once
+        if isinstance(table, Rate):  # without it, the first firing is immediate
             request["StartDate"] = datetime.fromtimestamp((schedule.since_ms + table.period_ms) / 1_000, UTC)
         return request
 
     def _name(self, name: str) -> str:
-        """A group may be several deployments'; a timer's name is 64 hexadecimal digits."""
+        """Returns an AWS name that differs between deployments and from timers (64 hexadecimal digits)."""
         cause = f"{self._place.queues.resume.arn} {name}"
         return f"schedule-{hashlib.sha256(cause.encode()).hexdigest()[:48]}"

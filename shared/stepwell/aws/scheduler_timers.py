@@ -1,9 +1,9 @@
-"""Timers on EventBridge Scheduler: a one-time schedule that sends the message early; the queue's delay does the rest.
+"""Timers on EventBridge Scheduler: a one-time schedule sends the message early, and the queue delays the rest.
 
     set ─── schedule fires LEAD before the time, up to a minute late ──▶ queue ──▶ receiver: too early, sends it
                                                                                    again with the delay that is left
 
-So a timer is exact to the second, although the Scheduler is exact to the minute. It deletes itself when it fired.
+So a timer is precise to the second, although the Scheduler is precise to the minute. It deletes itself after firing.
 """
 
 from __future__ import annotations
@@ -23,13 +23,13 @@ from stepwell.limits import MINUTE_MS, SECOND_MS
 from stepwell.runtime.ports import Clock, Lane, Queue
 from stepwell.runtime.stores.jsontext import encode
 
-LEAD_MS = 2 * MINUTE_MS  # the Scheduler's own minute, and one for the way through the queue
+LEAD_MS = 2 * MINUTE_MS  # one minute for the Scheduler, and one for the queue
 NEAR_MS = 10 * MINUTE_MS  # nearer than this the queue's own delay is used
 
 
 @dataclass(frozen=True, slots=True)
 class Schedules:
-    """Where schedules are made: their group, the role that may send for them, the queues they send to."""
+    """The settings of schedules: their group, their role, and their queues."""
 
     group: str
     role_arn: str
@@ -37,9 +37,9 @@ class Schedules:
 
 
 class SchedulerTimers:
-    """The Timers port. A name is used up until its schedule has fired; the second call changes nothing.
+    """The Timers port. A name is taken until its schedule has fired; a second call changes nothing.
 
-    A time nearer than NEAR_MS goes to the queue, which knows no names: set twice, it comes twice.
+    A time nearer than NEAR_MS goes to the queue, which has no names: a timer set twice fires twice.
     """
 
     def __init__(
@@ -78,14 +78,14 @@ class SchedulerTimers:
             )
         except ClientError as error:
             if code_of(error) != "ConflictException":
-                raise  # else: it is armed already
+                raise  # otherwise it is already set
 
 
 def schedule_name(name: str) -> str:
-    """A schedule's name holds 64 of a few characters; ours are longer and freer."""
+    """Hashes a timer's name, because a schedule's name has at most 64 characters of a small set."""
     return hashlib.sha256(name.encode()).hexdigest()
 
 
 def at_expression(at_ms: int) -> str:
-    """The second in which this time is."""
+    """Formats a time to the second."""
     return f"at({datetime.fromtimestamp(at_ms // SECOND_MS, UTC):%Y-%m-%dT%H:%M:%S})"

@@ -1,4 +1,4 @@
-"""Secrets that AWS keeps: `secretsmanager:NAME[#field]` and `ssm:NAME`, remembered for five minutes."""
+"""Secrets kept by AWS: `secretsmanager:NAME[#field]` and `ssm:NAME`, cached for five minutes."""
 
 from __future__ import annotations
 
@@ -19,15 +19,15 @@ from stepwell.runtime.steps.secrets import MISSING, EnvironmentSecrets, Secrets,
 from stepwell.settings import Deployment, environment
 
 _ABSENT = frozenset({"ResourceNotFoundException", "ParameterNotFound"})
-_MAKE = {  # how whoever needs one makes it
+_MAKE = {  # the command that creates a missing secret
     "secretsmanager": "aws secretsmanager create-secret --name %s --secret-string SECRET",
     "ssm": "aws ssm put-parameter --type SecureString --name %s --value SECRET",
 }
-KEPT_MS = 5 * MINUTE_MS  # how long a changed secret may go unnoticed
+KEPT_MS = 5 * MINUTE_MS  # how long a changed secret may stay cached
 
 
 class AwsSecrets:
-    """Secrets by their reference. NAME may be an ARN; a field is one of a secret that is a JSON object."""
+    """Secrets by reference. NAME may be an ARN; a field selects a value of a JSON secret."""
 
     def __init__(
         self,
@@ -40,7 +40,7 @@ class AwsSecrets:
         self._kept: dict[str, tuple[str, int]] = {}
 
     def get(self, reference: str) -> str:
-        """The secret, not empty. Raises PortError, which says which one and never what is in it."""
+        """Returns the secret, not empty. Raises PortError with its name, never its content."""
         whole, _, field = reference.partition("#")
         value, until_ms = self._kept.get(whole, ("", 0))
         if self._clock.now_ms() >= until_ms:
@@ -84,13 +84,13 @@ class AwsSecrets:
 
 
 def secrets_of(clients: Clients, clock: Clock) -> Secrets:
-    """Those of the environment and those that AWS keeps, by reference."""
+    """Returns a reader for secrets of the environment and of AWS."""
     kept = AwsSecrets(clients.secretsmanager, clients.ssm, clock)
     return SecretsByKind({"env": EnvironmentSecrets(environment()), "secretsmanager": kept, "ssm": kept})
 
 
 def links_of(deployment: Deployment, clients: Clients, clock: Clock) -> Links | None:
-    """Signed by the key that the stack has made, which is read when the first link is; None without one."""
+    """Returns a signer of links with the stack's key, read on first use; None without a key."""
     if not deployment.link_secret:
         return None
     kept, reference = AwsSecrets(clients.secretsmanager, clients.ssm, clock), f"secretsmanager:{deployment.link_secret}"

@@ -1,4 +1,4 @@
-"""How the sender begins, and what it does with each message of its queue. It knows nothing of runs and of the table."""
+"""The start of the sender, and its handling of each queued delivery. It has no access to runs or the table."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ _COUNTED = {
 
 @dataclass(frozen=True, slots=True)
 class Office:
-    """Takes letters from their queue, has them sent, and puts them back or away."""
+    """Sends queued deliveries, and queues retries and failures."""
 
     sender: Sender
     queue: LetterQueue
@@ -39,7 +39,7 @@ class Office:
     observing: Observing
 
     def take(self, delivery: Delivery) -> None:
-        """One letter. If this raises, it is to come again."""
+        """Sends one delivery. If this raises, SQS delivers the message again."""
         letter = letter_of(delivery.message())
         with self.observing.about(endpoint=letter.endpoint, webhook_id=letter.id):
             verdict = self.sender.send(letter)
@@ -49,18 +49,18 @@ class Office:
             if verdict.fate is Fate.AGAIN:
                 self.queue.post(verdict.letter)
             elif verdict.fate is Fate.DEAD:
-                self.dead.post(replace(verdict.letter, tries=0, refusals=0))  # for when a person sends it back
-        if verdict.fate is not Fate.AGAIN or verdict.why:  # else it was only on its way
+                self.dead.post(replace(verdict.letter, tries=0, refusals=0))  # fresh counters for a later redrive
+        if verdict.fate is not Fate.AGAIN or verdict.why:  # otherwise it was only delayed
             self.observing.count(_COUNTED[verdict.fate])
 
 
 def open_office(root: Path) -> Office:
-    """The sender's parts; `root` is its package. Raises UserError, EngineFault: what the stack forgot."""
+    """Assembles the sender; `root` is its package. Raises UserError, EngineFault for a bad stack."""
     deployment, clients, clock = read_deployment(), Clients(), RealClock()
     if not (deployment.letters and deployment.dead_letters):
         raise UserError("STEPWELL_LETTERS or STEPWELL_DEAD_LETTERS is not set", code="bad_setting",
                         hint="the stack sets it: deploy again")  # fmt: skip
-    clients.sqs()  # now, while the function has a whole processor
+    clients.sqs()  # created now, while the function has a full CPU
     endpoints = endpoints_of(read_packed(root).get("webhooks"))
     sender = Sender(endpoints, secrets_of(clients, clock), parse_hosts(deployment.http_hosts), clock)
     queue, dead = (LetterQueue(url, clients.sqs, clock) for url in (deployment.letters, deployment.dead_letters))

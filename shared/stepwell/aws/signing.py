@@ -1,6 +1,6 @@
 """SigV4 for the HTTP API: an httpx.Auth that signs each call with the credentials of boto3's chain.
 
-What is signed is what is sent. A space in a query goes as `%20`: the signature knows no `+`.
+It signs exactly what is sent. A space in a query is `%20`, because the signature does not allow `+`.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from botocore.session import Session
 from stepwell.aws.identity import credentials_error, no_region
 
 SERVICE = "execute-api"
-SIGNED = ("host", "content-type", "idempotency-key")  # and the date; what lies between may change the others
+SIGNED = ("host", "content-type", "idempotency-key")  # and the date; proxies may change other headers
 ADDED = ("Authorization", "X-Amz-Date", "X-Amz-Security-Token")
 
 
@@ -27,12 +27,12 @@ class SigV4(httpx.Auth):
     requires_request_body = True
 
     def __init__(self, credentials: Any, region: str) -> None:
-        """`credentials`: botocore's, asked anew for each call, since those of a role or a login are renewed."""
+        """`credentials` are botocore's, read for each call because those of a role or a login are renewed."""
         self._credentials = credentials
         self._region = region
 
     def auth_flow(self, request: httpx.Request) -> Generator[httpx.Request, httpx.Response, None]:
-        """Adds the headers. Raises UserError `bad_credentials` when the credentials cannot be renewed."""
+        """Adds the headers. Raises UserError `bad_credentials` if the credentials cannot be renewed."""
         if b"+" in request.url.query:
             request.url = request.url.copy_with(query=request.url.query.replace(b"+", b"%20"))
         url = f"{request.url.scheme}://{request.url.netloc.decode()}{request.url.raw_path.decode()}"
@@ -48,7 +48,7 @@ class SigV4(httpx.Auth):
 
 
 def signature(region: str) -> SigV4:
-    """With the credentials of boto3's chain, and its region if none is given. Raises UserError."""
+    """Returns a signature with the credentials, and the default region, of boto3's chain. Raises UserError."""
     session = Session()
     try:
         region = region or session.get_config_variable("region") or ""

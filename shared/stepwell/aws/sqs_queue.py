@@ -1,4 +1,4 @@
-"""The queues on SQS, with the delay of a message for times up to 15 minutes away."""
+"""The queues on SQS, with message delays for times up to 15 minutes away."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from stepwell.limits import SECOND_MS
 from stepwell.runtime.ports import Clock, Lane
 from stepwell.runtime.stores.jsontext import encode
 
-DELAY_SECONDS = 900  # the most SQS takes
+DELAY_SECONDS = 900  # the maximum of SQS
 MESSAGE_BYTES = 1_048_576
 BATCH_ENTRIES = 10
 
 
 class SqsQueue:
-    """The Queue port. A lost answer makes a second copy of the message, as any delivery may."""
+    """The Queue port. A lost answer may duplicate a message, like any redelivery."""
 
     def __init__(
         self, queues: Queues, client: Callable[[], SqsClient], clock: Clock, retry: Retry | None = None
@@ -36,7 +36,7 @@ class SqsQueue:
             QueueUrl=url, MessageBody=body, DelaySeconds=self._delay_seconds(at_ms)))  # fmt: skip
 
     async def send_all(self, lane: Lane, messages: Sequence[Mapping[str, Json]]) -> None:
-        """By tens. What a call left undone is sent again."""
+        """Sends in batches of ten, and retries the unsent rest."""
         by_queue: dict[str, list[str]] = {}
         for message in messages:
             by_queue.setdefault(self._queues.of(lane, message).url, []).append(encode(message))
@@ -53,8 +53,8 @@ class SqsQueue:
         return None, [entry for entry in entries if entry["Id"] in failed]
 
     def _delay_seconds(self, at_ms: int) -> int:
-        """Whole seconds, rounded up: never before its time."""
+        """Returns whole seconds, rounded up so that no message is early."""
         seconds = max(-(-(at_ms - self._clock.now_ms()) // SECOND_MS), 0)
         if seconds > DELAY_SECONDS:
-            raise EngineFault(f"a message {seconds} s away is a timer's, not a queue's", code="too_far_for_a_queue")
+            raise EngineFault(f"a message {seconds} s away needs a timer, not a queue", code="too_far_for_a_queue")
         return seconds

@@ -1,9 +1,8 @@
-"""The table's stream, batch by batch: events to the bus, letters to endpoints into their queue, snapshots to the
-bucket, what is left of expired runs erased.
+"""Processes the table's stream in batches: events, webhook deliveries, snapshots, and the erasure of expired runs.
 
-A change that cannot be told, because what it holds is broken, is logged and passed over: it would never be told, and
-those behind it wait. What fails because the world did not answer is taken up again from that change on; an event may
-then come twice, a snapshot is written again, an erased run is empty.
+A change with broken data is logged and skipped, because it would never succeed and would block those behind it. If a
+service does not answer, processing resumes from that change: an event may be sent twice, a snapshot is written again,
+an erased run is empty.
 """
 
 from __future__ import annotations
@@ -32,32 +31,32 @@ from stepwell.runtime.stores.blobs import of_run
 
 _logger = logging.getLogger("stepwell.stream")
 
-# What reading something broken raises, the engine's own refusals among them.
+# The exceptions of reading broken data, including the engine's own errors.
 _BROKEN = (EngineFault, UserError, ArithmeticError, AttributeError, LookupError, TypeError, ValueError)
 
 
 @dataclass(slots=True)
 class Taken:
-    """What became of a batch. The changes before position `done` are done; the others are to come again."""
+    """The progress of a batch. Changes before position `done` are done; the others will be delivered again."""
 
     done: int
-    told: list[tuple[int, Notice]] = field(default_factory=list)  # with the position of its change
+    told: list[tuple[int, Notice]] = field(default_factory=list)  # with the position of each notice's change
     broken: set[int] = field(default_factory=set)
-    left: dict[str, tuple[int, HeaderChanged | Expired]] = field(default_factory=dict)  # by run, the last one only
+    left: dict[str, tuple[int, HeaderChanged | Expired]] = field(default_factory=dict)  # the last change of each run
 
     @property
     def notices(self) -> list[Notice]:
-        """What was told of the changes that are done: each once, however often a batch comes."""
+        """Returns the notices of the done changes, each once however often a batch is delivered."""
         return [notice for position, notice in self.told if position < self.done]
 
     @property
     def passed_over(self) -> int:
-        """How many of the changes that are done could not be told."""
+        """Returns how many done changes were skipped as broken."""
         return sum(position < self.done for position in self.broken)
 
 
 class Stream:
-    """Takes batches in their order, one at a time."""
+    """Processes batches in order, one at a time."""
 
     def __init__(
         self,
@@ -72,7 +71,7 @@ class Stream:
         self._outgoing = outgoing
 
     async def take(self, records: Sequence[Mapping[str, Any]]) -> Taken:
-        """Tells the batch, then keeps and erases what its runs call for. Raises only for a defect."""
+        """Publishes a batch, then writes snapshots and erases expired runs. Raises only for a defect."""
         taken = Taken(len(records))
         for position, record in enumerate(records):
             await self._attempt(taken, position, place_of(record), partial(self._tell, taken, position, record))
@@ -111,7 +110,7 @@ class Stream:
                 return []
 
     def _publish(self, taken: Taken) -> None:
-        """What a batch was sent with before another one failed comes again."""
+        """Publishes the notices; those sent before a failure are sent again later."""
         wanted = (self._bus.ready(position, notice) for position, notice in taken.told if self._bus.wants(notice))
         for batch in batches(wanted):
             first = batch[0].position
@@ -123,7 +122,7 @@ class Stream:
                 return
 
     def _post(self, taken: Taken, outgoing: Outgoing) -> None:
-        """Endpoints are slow: their letters are only put into a queue. Those of changes that come again wait."""
+        """Queues webhook deliveries, because endpoints are slow; those of retried changes wait."""
         done = [(position, notice) for position, notice in taken.told if position < taken.done]
         letters = [(at, letter) for at, notice in done for letter in letters_of(notice, outgoing.endpoints)]
         for batch in tens(letters):
@@ -140,18 +139,18 @@ class Stream:
             await self._snapshots.write_if_due(change.after)
             return
         self._teller.forget(change.run_id)
-        if await self._store.get_run(change.run_id) is None:  # else a run of that id has begun since
+        if await self._store.get_run(change.run_id) is None:  # otherwise a new run has this id
             forks = await forks_of(self._store, self._blobs, change.run_id)
             claims: list[str] = []
             count = sum(self._store.erase_fork(change.run_id, *fork, claims) for fork in forks)
             count += self._store.erase(change.run_id, claims)
-            if claims or change.has_blob:  # last: what forks there were is told by records that may be blobs
+            if claims or change.has_blob:  # last, because the records that name the forks may be blobs
                 await self._blobs.drop(of_run(change.run_id))
             _logger.info("run %s has expired: %d items erased", change.run_id, count)
 
 
 def open_stream(deployed: Deployed, view: View, webhooks: Mapping[str, Json] | None = None) -> Stream:
-    """The stream of this deployment; `view` is how the API shows a run, `webhooks` the folder's `webhooks.yaml`.
+    """Assembles the stream processor; `view` renders a run for the API, `webhooks` is the folder's `webhooks.yaml`.
 
     Raises UserError `bad_setting`.
     """

@@ -45,7 +45,7 @@ SHAPE: Mapping[str, Any] = {
             "Projection": {"ProjectionType": "INCLUDE", "NonKeyAttributes": ["workflow"]},
         },
         {
-            "IndexName": keys.BY_DUE,  # runs that the sweeper watches, by when something is expected of them
+            "IndexName": keys.BY_DUE,  # runs that the sweeper watches, by due time
             "KeySchema": [
                 {"AttributeName": "due_in", "KeyType": "HASH"},
                 {"AttributeName": "due", "KeyType": "RANGE"},
@@ -87,7 +87,7 @@ class Table:
     # -- large texts
 
     async def pack(self, name: str, value: str, owner: str = "") -> Item:
-        """The text as an attribute, or as a claim check on the owner's blob that holds it."""
+        """Stores the text as an attribute, or as a claim check of a blob of this owner."""
         if len(value) * 4 > self._claim_bytes:  # else no encoding of it is longer
             data = value.encode(errors="surrogatepass")
             if len(data) > self._claim_bytes:

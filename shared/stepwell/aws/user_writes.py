@@ -1,10 +1,10 @@
-"""The user's own writes beside a record: one transaction over the engine's table and theirs.
+"""The user's own writes beside a record: one transaction over the engine's table and the user's tables.
 
     TransactWriteItems   [record, if its slot is free] [Put …] [Update …] [ConditionCheck …]
 
-A call that is repeated after its answer was lost finds its slot taken, by itself: the slot's own condition makes the
-repeat harmless, over processes and days, where a ClientRequestToken would for ten minutes, and for the same bytes
-alone. So the slot is looked at before any other reason is believed.
+A call that repeats after a lost answer finds its own record in the slot. The slot's condition makes the repeat
+harmless, across processes and days; a ClientRequestToken would do so for ten minutes and for the same bytes only. So
+the slot is checked before any other reason.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _NOT_OURS = {
 
 
 class UserWrites(Logs):
-    """A record and the user's writes: both, or neither."""
+    """Writes a record and the user's writes, both or neither."""
 
     async def append_with(
         self, run_id: str, token: str, slot: int, body: str, writes: Sequence[TableWrite]
@@ -59,12 +59,12 @@ class UserWrites(Logs):
 
 
 def _not_held(cancelled: Cancelled) -> Refusal | None:
-    """The first of the user's writes whose condition did not hold; None where it was the slot alone."""
+    """Returns the first user write whose condition failed; None if only the slot failed."""
     return next((Refusal(number) for number, code in enumerate(cancelled.reasons[1:]) if code in CONDITION), None)
 
 
 def _reason(error: Exception) -> Refusal | None:
-    """Why it can never be written; None where the world did not answer, and it is to be tried again."""
+    """Returns why the transaction can never succeed; None if a retry may help."""
     cause = error.__cause__
     if not isinstance(cause, ClientError):
         return None
@@ -86,7 +86,7 @@ def _message(told: Mapping[str, Any]) -> str:
 
 
 class _Names:
-    """What an expression's names and values stand for: a user's names may hold anything."""
+    """The placeholders of an expression's names and values, because users' names may contain anything."""
 
     def __init__(self) -> None:
         self.names: dict[str, str] = {}
@@ -101,13 +101,13 @@ class _Names:
         return place
 
     def request(self) -> Mapping[str, Any]:
-        """Both, where there are any: DynamoDB takes no empty ones."""
+        """Returns both maps unless empty, which DynamoDB refuses."""
         names = {"ExpressionAttributeNames": {place: name for name, place in self.names.items()}} if self.names else {}
         return {**names, **({"ExpressionAttributeValues": self.values} if self.values else {})}
 
 
 def action_of(write: TableWrite) -> Mapping[str, Mapping[str, Any]]:
-    """One write as TransactWriteItems takes it."""
+    """Converts one write for TransactWriteItems."""
     names = _Names()
     request: dict[str, Any] = {"TableName": write.table}
     if isinstance(write, Put):

@@ -1,6 +1,6 @@
-"""The one place that knows which adapters are real in a deployed function: its environment, assembled.
+"""Assembles the AWS adapters of a deployed function from its environment.
 
-A function gets what it needs and no more: clients are made when they are first used, and only the worker has steps.
+A function gets only what it needs: clients are created on first use, and only the worker has steps.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ from stepwell.settings import Deployment
 
 
 class NoSteps:
-    """The steps of a function that runs no user code. `ask`: has a worker answer a query, where there is one."""
+    """The steps of a function without user code. `ask` forwards queries to a worker, if there is one."""
 
     def __init__(self, ask: Callable[[str, str], Json] | None = None) -> None:
         self._ask = ask
@@ -60,14 +60,14 @@ class NoSteps:
     async def answered(self, at: Standing, logbook: Logbook, query: str) -> Json:
         if self._ask is not None:
             return self._ask(at.run_id, query)
-        message = f"this API runs no code of {at.run.workflow}, and knows no worker that does"
-        hint = "put what is to be seen into ctx.state: GET /runs/{id} shows it"
+        message = f"this API has no worker that can answer queries of {at.run.workflow}"
+        hint = "put the values into ctx.state, which GET /runs/{id} shows"
         raise UserError(message, code="queries_not_here", hint=hint)
 
 
 @dataclass(frozen=True, slots=True)
 class Deployed:
-    """Everything of one deployed function."""
+    """All parts of one deployed function."""
 
     parts: Assembly
     store: DynamoStore
@@ -84,9 +84,9 @@ def open_aws(
     clients: Clients | None = None,
     clock: Clock | None = None,
 ) -> Deployed:
-    """The parts over this deployment. `root` is the function's package, where the packed workflows are.
+    """Assembles the parts. `root` is the function's package with the packed workflows.
 
-    `steps` and `pool` are the worker's.
+    Only the worker passes `steps` and `pool`.
     """
     clients, clock = clients or open_clients(), clock or RealClock()
     queues = Queues(deployment.resume, deployment.work)
@@ -120,5 +120,5 @@ def _asking(deployment: Deployment, clients: Clients) -> Callable[[str, str], Js
 
 
 def open_clients() -> Clients:
-    """The clients of this function, none of them made yet."""
+    """Returns the function's clients, none of them created yet."""
     return Clients()

@@ -1,4 +1,4 @@
-"""Who calls: the key, the token or the signature that goes with every call, and what API Gateway's refusals mean."""
+"""The caller's credentials: the key, token or signature of each call, and hints for API Gateway's refusals."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _GATEWAY = re.compile(r"[^.]+\.execute-api\.(?:([a-z0-9-]+)\.amazonaws\.com(?:\.
 
 
 class Kind(StrEnum):
-    """How the caller shows who it is."""
+    """How the caller authenticates."""
 
     OPEN = "open"
     KEY = "key"
@@ -26,19 +26,19 @@ class Kind(StrEnum):
     SIGNED = "signed"
 
 
-REFUSALS = {  # what to do when API Gateway knows the caller not, or not well enough
+REFUSALS = {  # what to do when API Gateway refuses the caller
     Kind.OPEN: "the call had no credentials: set STEPWELL_API_KEY or STEPWELL_TOKEN; "
-    "signed are calls of https://….execute-api.REGION.amazonaws.com",
+    "stepwell signs only calls to https://….execute-api.REGION.amazonaws.com",
     Kind.KEY: "STEPWELL_API_KEY is not the key of this API",
     Kind.TOKEN: "STEPWELL_TOKEN is wrong or has expired",
-    Kind.SIGNED: "aws sts get-caller-identity tells who you are, and whether your credentials have expired; "
-    "that identity needs execute-api:Invoke on this API",
+    Kind.SIGNED: "aws sts get-caller-identity shows your identity and whether your credentials have expired; "
+    "the identity needs execute-api:Invoke on this API",
 }
 
 
 @dataclass(frozen=True, slots=True)
 class Access:
-    """What goes with every call. Its secrets are not in its repr."""
+    """The credentials of every call. The repr hides the secrets."""
 
     kind: Kind = Kind.OPEN
     headers: Mapping[str, str] = field(default_factory=dict, repr=False)
@@ -46,7 +46,7 @@ class Access:
 
 
 def access_to(url: str, settings: Settings) -> Access:
-    """A token or a key that is set goes first; else API Gateway gets a signature. Raises UserError."""
+    """Chooses the token, else the key, else a signature for API Gateway. Raises UserError."""
     if settings.token:
         return Access(Kind.TOKEN, {"Authorization": f"Bearer {_header('STEPWELL_TOKEN', settings.token)}"})
     if settings.api_key:
@@ -58,22 +58,22 @@ def access_to(url: str, settings: Settings) -> Access:
 
 
 def gateway_refusal(status: int, answer: JsonObject, kind: Kind) -> StepwellError:
-    """API Gateway's own answer, `{"message": …}`, which no function of ours has seen."""
+    """The error for API Gateway's own answer, `{"message": …}`, which reached no Stepwell function."""
     said = str(answer.get("message") or status)
     if "expired" in said:
-        hint = "aws sso login, or new keys" if kind is Kind.SIGNED else REFUSALS[kind]
+        hint = "run aws sso login, or get new keys" if kind is Kind.SIGNED else REFUSALS[kind]
         return StepwellError(f"the API refused the call: {said}", code="credentials_expired", hint=hint)
     if status in {401, 403}:
         code = "unauthorized" if status == 401 else "forbidden"
         return StepwellError(f"the API refused the call: {said}", code=code, hint=REFUSALS[kind])
-    hint = "try again" if status in {429, 503, 504} else "the log of the api function tells why"
+    hint = "try again" if status in {429, 503, 504} else "read the log of the api function"
     return Unreachable(f"API Gateway answered {status}: {said}", hint=hint)
 
 
 def _header(variable: str, value: str) -> str:
     if not value.isascii() or not value.isprintable():
-        message = f"{variable} has characters that no header can carry"
-        raise UserError(message, code="bad_setting", hint="copy it again, without quotes or line ends")
+        message = f"{variable} has characters that an HTTP header cannot contain"
+        raise UserError(message, code="bad_setting", hint="copy it again, without quotes or line breaks")
     return value
 
 

@@ -1,4 +1,4 @@
-"""The commands that tell a run something: events, approvals, its end."""
+"""The commands that act on a run: send events, answer approvals, end it."""
 
 from __future__ import annotations
 
@@ -15,24 +15,24 @@ from stepwell.errors import UserError
 
 Step = Annotated[
     str,
-    typer.Option("--step", metavar="NAME", show_default=False, help="Which approval, where the run waits for several."),
+    typer.Option("--step", metavar="NAME", show_default=False, help="The approval, if the run waits for several."),
 ]
 
 
 def event(
     name: Annotated[str, typer.Argument(metavar="NAME", help="The event's name.", show_default=False)],
-    key: Annotated[str, typer.Option("--key", metavar="KEY", show_default=False, help="Whom it concerns.")] = "",
+    key: Annotated[str, typer.Option("--key", metavar="KEY", show_default=False, help="The event's key.")] = "",
     payload: Annotated[
-        str, typer.Option("--payload", "-i", metavar="FILE|JSON", show_default=False, help="What it says; - for stdin.")
+        str, typer.Option("--payload", "-i", metavar="FILE|JSON", show_default=False, help="The payload; - for stdin.")
     ] = "",
     event_id: Annotated[
-        str, typer.Option("--id", metavar="ID", show_default=False, help="An id: sent twice, it counts once.")
+        str, typer.Option("--id", metavar="ID", show_default=False, help="The event's id; a duplicate has no effect.")
     ] = "",
-    run_id: Annotated[str, typer.Option("--run", metavar="RUN", show_default=False, help="For this run alone.")] = "",
+    run_id: Annotated[str, typer.Option("--run", metavar="RUN", show_default=False, help="Only to this run.")] = "",
     as_json: AsJson = False,
     url: Url = "",
 ) -> None:
-    """Send an event to whoever waits for it, now or later."""
+    """Send an event to the runs that wait for it, now or later."""
     if run_id and key:
         raise typer.BadParameter("an event for one run has no key", param_hint="--key")
     body: dict[str, Any] = {"name": name, "payload": read_json(payload, "--payload") if payload else None}
@@ -45,18 +45,18 @@ def event(
 
 def update(
     run_id: RunId,
-    name: Annotated[str, typer.Argument(metavar="NAME", help="What `@ctx.update` names it.", show_default=False)],
+    name: Annotated[str, typer.Argument(metavar="NAME", help="The name in `@ctx.update`.", show_default=False)],
     given: Annotated[
-        str, typer.Option("--input", "-i", metavar="FILE|JSON", show_default=False, help="Its arguments; - for stdin.")
+        str, typer.Option("--input", "-i", metavar="FILE|JSON", show_default=False, help="The input; - for stdin.")
     ] = "",
     update_id: Annotated[
-        str, typer.Option("--id", metavar="ID", show_default=False, help="An id: sent twice, it is made once.")
+        str, typer.Option("--id", metavar="ID", show_default=False, help="The update's id; a duplicate has no effect.")
     ] = "",
-    wait: Annotated[float, typer.Option("--wait", metavar="SECONDS", help="How long to wait for its answer.")] = 20,
+    wait: Annotated[float, typer.Option("--wait", metavar="SECONDS", help="How long to wait for the answer.")] = 20,
     as_json: AsJson = False,
     url: Url = "",
 ) -> None:
-    """Have a handler of a durable function change it, and print what that answers."""
+    """Call an update handler of a durable function, and print its answer."""
     body: dict[str, Any] = {"input": read_json(given, "--input") if given else None}
     with connect(url) as client:
         found = client.update(run_id, name, body | ({"id": update_id} if update_id else {}), wait)
@@ -73,14 +73,14 @@ def update(
 def approve(
     run_id: RunId,
     data: Annotated[
-        str, typer.Option("--data", "-i", metavar="FILE|JSON", show_default=False, help="Goes with the answer.")
+        str, typer.Option("--data", "-i", metavar="FILE|JSON", show_default=False, help="Data for the workflow.")
     ] = "",
     by: By = "",
     step: Step = "",
     as_json: AsJson = False,
     url: Url = "",
 ) -> None:
-    """Approve what a run waits for."""
+    """Approve the approval that a run waits for."""
     body: dict[str, Any] = {"data": read_json(data, "--data") if data else None, "by": person(by)}
     _act(run_id, "approve", body | ({"wait": step} if step else {}), as_json, url, "approved")
 
@@ -88,40 +88,40 @@ def approve(
 def reject(
     run_id: RunId, reason: Reason = "", by: By = "", step: Step = "", as_json: AsJson = False, url: Url = ""
 ) -> None:
-    """Reject what a run waits for."""
+    """Reject the approval that a run waits for."""
     body = {"reason": reason, "by": person(by)}
     _act(run_id, "reject", body | ({"wait": step} if step else {}), as_json, url, "rejected")
 
 
 def delegate(
     run_id: RunId,
-    to: Annotated[str, typer.Option("--to", metavar="NAME", show_default=False, help="Who is asked instead.")],
+    to: Annotated[str, typer.Option("--to", metavar="NAME", show_default=False, help="The new approver.")],
     by: By = "",
     step: Step = "",
     as_json: AsJson = False,
     url: Url = "",
 ) -> None:
-    """Hand an approval on to somebody else."""
+    """Delegate an approval to another person."""
     body = {"to": to, "by": person(by)}
-    _act(run_id, "delegate", body | ({"wait": step} if step else {}), as_json, url, "handed on")
+    _act(run_id, "delegate", body | ({"wait": step} if step else {}), as_json, url, "delegated")
 
 
 def cancel(run_id: RunId, reason: Reason = "", by: By = "", as_json: AsJson = False, url: Url = "") -> None:
-    """Cancel a run. Nothing happens to one that has ended."""
+    """Cancel a run. A run that has ended stays as it is."""
     _act(run_id, "cancel", {"reason": reason, "by": person(by)}, as_json, url, "cancelled")
 
 
 def terminate(run_id: RunId, reason: Reason = "", by: By = "", as_json: AsJson = False, url: Url = "") -> None:
-    """End a run now, without compensation."""
+    """End a run at once, without compensation."""
     _act(run_id, "terminate", {"reason": reason, "by": person(by)}, as_json, url, "terminated")
 
 
 def _act(run_id: str, action: str, body: JsonObject, as_json: bool, url: str, told: str) -> None:
     with connect(url) as client:
         answer = client.act(run_id, action, body)
-    happened = answer.get(told, True)  # `cancelled` and `terminated` are answered false for a run that had ended
-    done = f"{told} {run_id}{'; what it has done is undone now' if answer.get('status') == 'compensating' else ''}"
-    _report(answer, as_json, done if happened else f"{run_id} had ended before")
+    happened = answer.get(told, True)  # `cancelled` and `terminated` are false for a run that had ended
+    done = f"{told} {run_id}{'; its compensation begins' if answer.get('status') == 'compensating' else ''}"
+    _report(answer, as_json, done if happened else f"{run_id} had already ended")
 
 
 def _report(answer: JsonObject, as_json: bool, told: str) -> None:

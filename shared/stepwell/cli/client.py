@@ -1,4 +1,4 @@
-"""A thin client of the HTTP API: one method per call, JSON in and out, problems as exceptions."""
+"""A thin client of the HTTP API: one method per call, JSON in and out; problem documents become exceptions."""
 
 from __future__ import annotations
 
@@ -22,19 +22,20 @@ GATEWAY_REFUSES = frozenset({401, 403, 429, 500, 503, 504})
 
 
 class Client:
-    """The API at a URL. Use it in a `with`."""
+    """The API at a URL. Use it in a `with` statement."""
 
     def __init__(self, url: str, access: Access = Access()) -> None:  # noqa: B008 - frozen
         parts = urlsplit(url)
         if parts.scheme not in {"http", "https"} or not parts.hostname:
-            raise UserError(f"{url!r} is not the URL of an API", code="bad_url", hint="such as http://127.0.0.1:8787")
+            hint = "use a URL such as http://127.0.0.1:8787"
+            raise UserError(f"{url!r} is not the URL of an API", code="bad_url", hint=hint)
         self.url = url.rstrip("/")
-        named = parts.hostname.endswith(".localhost")  # a name of this machine that not every resolver knows
+        named = parts.hostname.endswith(".localhost")  # names this machine, but not every resolver knows it
         self.local = named or parts.hostname in LOOPBACK
         base = self.url.replace(parts.hostname, "127.0.0.1", 1) if named else self.url
         headers = {**access.headers, **({"Host": parts.netloc} if named else {})}
         timeout = httpx.Timeout(ANSWER_SECONDS, connect=CONNECT_SECONDS)
-        # A proxy of the environment cannot reach this machine's own loopback.
+        # A proxy from the environment cannot reach this machine's loopback.
         self._http = httpx.Client(
             base_url=base, timeout=timeout, trust_env=not self.local, headers=headers, auth=access.auth
         )
@@ -49,7 +50,7 @@ class Client:
         self._http.close()
 
     def start(self, workflow: str, body: Mapping[str, Any], key: str = "") -> tuple[JsonObject, bool]:
-        """The run, and whether this call made it: a repeated key or id answers the first run."""
+        """Starts a run. False: the key or id was used before, and this is the earlier run."""
         headers = {"Idempotency-Key": key} if key else {}
         answer = self._send("POST", f"/workflows/{_part(workflow)}/runs", json=body, headers=headers)
         return self._object(answer), answer.status_code == httpx.codes.CREATED
@@ -64,17 +65,17 @@ class Client:
         return self._object(self._send("GET", f"/runs/{_part(run_id)}"))
 
     def wait_for_end(self, run_id: str, seconds: float) -> None:
-        """Returns when the run has ended, or the time is up; whichever it was, and how it ended, `run` tells."""
+        """Returns when the run has ended or the time is up; call `run` to see which."""
         answer = self._http_send("GET", f"/runs/{_part(run_id)}/result", params={"wait": seconds})
         if answer.status_code != httpx.codes.CONFLICT:  # the run ended with an error
             self._checked(answer)
 
     def history(self, run_id: str, after: str = "") -> Iterator[JsonObject]:
-        """The entries after this one, page by page."""
+        """Yields the history entries after this one, page by page."""
         return self._pages(f"/runs/{_part(run_id)}/history", {"after": after} if after else {})
 
     def export(self, run_id: str) -> Iterator[JsonObject]:
-        """What a replay reads, line by line."""
+        """Yields the lines of the run's export."""
         return self._pages(f"/runs/{_part(run_id)}/export", {})
 
     def _pages(self, path: str, filters: JsonObject) -> Iterator[JsonObject]:
@@ -92,7 +93,7 @@ class Client:
         return self._object(self._send("GET", f"/runs/{_part(run_id)}/queries/{_part(name)}"))
 
     def update(self, run_id: str, name: str, body: Mapping[str, Any], seconds: float) -> JsonObject:
-        """What came of it, or that it is pending when the time is up."""
+        """Sends an update; returns its answer, or `pending` when the time is up."""
         path = f"/runs/{_part(run_id)}/updates/{_part(name)}"
         return self._object(self._send("POST", path, json=body, params={"wait": seconds}))
 
@@ -103,11 +104,11 @@ class Client:
         return self._send("GET", f"/runs/{_part(run_id)}/graph", params={"format": form}).text
 
     def act(self, run_id: str, action: str, body: Mapping[str, Any]) -> JsonObject:
-        """cancel, terminate, approve, reject."""
+        """Sends an action: cancel, terminate, approve, reject or delegate."""
         return self._object(self._send("POST", f"/runs/{_part(run_id)}/{action}", json=body))
 
     def send_event(self, event: Mapping[str, Any], run_id: str = "") -> JsonObject:
-        """To one run alone, or to whoever waits for its name and key."""
+        """Sends an event to one run, or to every wait for its name and key."""
         path = f"/runs/{_part(run_id)}/events" if run_id else "/events"
         return self._object(self._send("POST", path, json=event))
 
@@ -119,9 +120,9 @@ class Client:
         return self._object(self._send("POST", "/deliveries:replay", json=body))
 
     def deliver(self, source: str, query: str, content: bytes, headers: Mapping[str, str]) -> JsonObject:
-        """A webhook with its signature: the id of the event or run that it became, or the challenge it was.
+        """Sends a signed webhook; returns the id of its event or run, or the answered challenge.
 
-        `duplicate` and `ignored` are there where it is so.
+        `duplicate` and `ignored` are present if true.
         """
         path = f"/webhooks/{_part(source)}" + (f"?{query}" if query else "")
         answer = self._send("POST", path, content=content, headers=headers)
@@ -147,7 +148,7 @@ class Client:
         except httpx.TimeoutException as error:
             raise Unreachable(f"{self.url} did not answer in time", hint=self._hint()) from error
         except (httpx.HTTPError, httpx.InvalidURL) as error:
-            raise Unreachable(f"no server answers at {self.url}: {error}", hint=self._hint()) from error
+            raise Unreachable(f"cannot reach {self.url}: {error}", hint=self._hint()) from error
 
     def _checked(self, answer: httpx.Response) -> httpx.Response:
         if answer.is_success:
@@ -172,14 +173,15 @@ class Client:
         return value
 
     def _stranger(self, answer: httpx.Response) -> Unreachable:
-        message = f"what answers at {self.url} is no Stepwell API: {answer.status_code} to {answer.request.url.path}"
-        return Unreachable(message, code="not_stepwell", hint="look at --url or STEPWELL_URL")
+        path = answer.request.url.path
+        message = f"the server at {self.url} is not a Stepwell API: it answered {answer.status_code} to {path}"
+        return Unreachable(message, code="not_stepwell", hint="check --url or STEPWELL_URL")
 
     def _hint(self) -> str:
-        return "start it with: stepwell dev" if self.local else "look at --url or STEPWELL_URL"
+        return "start it with: stepwell dev" if self.local else "check --url or STEPWELL_URL"
 
 
 def _part(text: str) -> str:
-    """A name as one segment of a path; a name of dots alone would be taken for a place in the path."""
+    """Quotes a name as one path segment. A name of dots only would otherwise change the path."""
     quoted = quote(text, safe="")
     return quoted.replace(".", "%2E") if not text.strip(".") else quoted

@@ -1,4 +1,4 @@
-"""The way from a command to the API: which URL, and a client for it."""
+"""Connects a command to the API: chooses the URL and the credentials."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 
 def connect(url: str) -> Client:
-    """The API named on the line, else by STEPWELL_URL, else this machine's. Raises UserError."""
+    """Connects to the API of the argument, else of STEPWELL_URL, else of this machine. Raises UserError."""
     from stepwell.cli.access import access_to  # noqa: PLC0415 - httpx: 100 ms that `--help` does without
     from stepwell.cli.client import Client  # noqa: PLC0415
 
@@ -21,5 +21,5 @@ def connect(url: str) -> Client:
 
 
 def person(by: str) -> str:
-    """Who acts: who `--by` names, else who is logged in."""
+    """The person who acts: the value of `--by`, or the logged-in user."""
     return by or read_settings().user

@@ -1,4 +1,4 @@
-"""`stepwell webhook deliveries` and `replay`: what webhooks brought, listed, and taken again."""
+"""`stepwell webhook deliveries` and `replay`: lists and replays stored webhook deliveries."""
 
 from __future__ import annotations
 
@@ -25,17 +25,17 @@ PASSED_OVER = frozenset({"already_taken", "already_replayed"})
 
 def deliveries(
     source: Annotated[
-        str, typer.Argument(metavar="SOURCE", help="Else all that keep what they bring.", show_default=False)
+        str, typer.Argument(metavar="SOURCE", help="Default: all sources with `keep`.", show_default=False)
     ] = "",
     since: Annotated[
-        str, typer.Option("--since", metavar="TIME", show_default=False, help="Came since 2h, 7d, or a time.")
+        str, typer.Option("--since", metavar="TIME", show_default=False, help="Received since 2h, 7d, or a time.")
     ] = "",
     limit: Annotated[int, typer.Option("--limit", min=1, max=500, help="How many at most.")] = PAGE_ITEMS,
-    cursor: Annotated[str, typer.Option("--cursor", show_default=False, help="Go on from the page before.")] = "",
+    cursor: Annotated[str, typer.Option("--cursor", show_default=False, help="Continue after the last page.")] = "",
     as_json: AsJson = False,
     url: Url = "",
 ) -> None:
-    """List what webhooks brought, newest first, of the sources that have `keep` in webhooks.yaml."""
+    """List stored webhook deliveries, newest first. A source stores them with `keep` in webhooks.yaml."""
     filters = {"source": source, "since": read_since(since) if since else "", "limit": limit, "cursor": cursor}
     with connect(url) as client:
         page = client.deliveries({name: value for name, value in filters.items() if value})
@@ -47,7 +47,7 @@ def deliveries(
     if page.get("items"):
         console().print(deliveries_table(page["items"], datetime.now(UTC)))
     else:
-        typer.echo("no deliveries; a source keeps them with `keep: 7d` in webhooks.yaml", err=True)
+        typer.echo("no deliveries; a source stores them with `keep: 7d` in webhooks.yaml", err=True)
     if page.get("next_cursor"):
         typer.echo(f"there are more: --cursor {page['next_cursor']}", err=True)
 
@@ -55,29 +55,30 @@ def deliveries(
 def replay(
     source: Annotated[str, typer.Argument(metavar="SOURCE", help="Its name in webhooks.yaml.", show_default=False)],
     delivery: Annotated[
-        str, typer.Argument(metavar="DELIVERY", help="Its id, as `deliveries` lists it.", show_default=False)
+        str, typer.Argument(metavar="DELIVERY", help="An id that `deliveries` lists.", show_default=False)
     ] = "",
     since: Annotated[
-        str, typer.Option("--since", metavar="TIME", show_default=False, help="All that came since 2h, or a time.")
+        str, typer.Option("--since", metavar="TIME", show_default=False, help="All received since 2h, or a time.")
     ] = "",
     again: Annotated[
-        bool, typer.Option("--again", help="Even what became an event or a run before: it is processed once more.")
+        bool, typer.Option("--again", help="Also replay deliveries that already became an event or a run.")
     ] = False,
     as_json: AsJson = False,
     url: Url = "",
 ) -> None:
-    """Map what came in again, by what webhooks.yaml says today, and send it under a new id.
+    """Replay stored deliveries with today's webhooks.yaml, under new ids.
 
-    What became an event or a run before is passed over, unless --again. Exit status 1: not all could be mapped.
+    Skips a delivery that already became an event or a run, unless --again. Exit status 1: some could not be mapped.
     """
     if bool(delivery) == bool(since):
-        raise UserError("name a delivery, or --since", code="bad_usage", hint=f"stepwell webhook deliveries {source}")
+        hint = f"to list deliveries: stepwell webhook deliveries {source}"
+        raise UserError("give either a delivery or --since", code="bad_usage", hint=hint)
     with connect(url) as client:
         if delivery:
             _tell([_replayed(delivery, client.replay(source, delivery, again=again))], as_json)
             return
         found = [one["id"] for one in _since(client, source, read_since(since))]
-        results = [_tried(client, source, one, again=again) for one in reversed(found)]  # in the order they came
+        results = [_tried(client, source, one, again=again) for one in reversed(found)]  # in order of arrival
     _tell(results, as_json)
     if any("refused" in one for one in results):
         raise typer.Exit(SOME_REFUSED)
@@ -94,7 +95,7 @@ def _since(client: Client, source: str, since: str) -> Iterator[JsonObject]:
 
 
 def _tried(client: Client, source: str, delivery: str, *, again: bool) -> JsonObject:
-    """One of several: what cannot be taken again does not keep the others from it."""
+    """Replays one of several; a refused delivery does not stop the others."""
     try:
         return _replayed(delivery, client.replay(source, delivery, again=again))
     except ApiProblem as problem:
@@ -113,7 +114,7 @@ def _tell(results: list[JsonObject], as_json: bool) -> None:
         print_json({"items": results})
         return
     words = {"event_id": "sent as event {}", "run_id": "started {}", "ignored": "ignored: `match` is false",
-             "passed_over": "passed over: {}", "refused": "refused: {}"}  # fmt: skip
+             "passed_over": "skipped: {}", "refused": "refused: {}"}  # fmt: skip
     for one in results:
         told = next(words[name].format(value) for name, value in one.items() if name in words)
         console().print(printable(f"{one['delivery']}: {told}"), soft_wrap=True)

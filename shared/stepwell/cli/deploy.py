@@ -1,4 +1,4 @@
-"""`stepwell deploy`: looks whether everything is there, hands over to the CDK, and says what comes next."""
+"""`stepwell deploy`: checks the prerequisites, runs the CDK, and prints the next commands."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ Identify = Callable[[str, str], "Identity"]  # profile, region
 
 @dataclass(frozen=True, slots=True)
 class Order:
-    """What is to be deployed, and where; empty: what the AWS configuration says."""
+    """The folder to deploy, and the target account. Empty values come from the AWS configuration."""
 
     folder: Path
     properties: Mapping[str, str]  # of the stack
@@ -42,25 +42,25 @@ class Order:
 def deploy(
     folder: Annotated[
         Path | None,
-        typer.Argument(metavar="FOLDER", show_default=False, help="Of workflows; else `workflows/`, or this folder."),
+        typer.Argument(metavar="FOLDER", show_default=False, help="Workflow folder; default `workflows/`, else `.`."),
     ] = None,
     stack: Annotated[
-        str, typer.Option("--stack", metavar="NAME", show_default=False, help="The stack's name; else Stepwell.")
+        str, typer.Option("--stack", metavar="NAME", show_default=False, help="The stack's name; default Stepwell.")
     ] = "",
     profile: Annotated[
-        str, typer.Option("--profile", metavar="NAME", show_default=False, help="AWS profile; else AWS_PROFILE.")
+        str, typer.Option("--profile", metavar="NAME", show_default=False, help="AWS profile; default AWS_PROFILE.")
     ] = "",
     region: Annotated[
         str,
-        typer.Option("--region", metavar="NAME", show_default=False, help="Else AWS_REGION, or the profile's."),
+        typer.Option("--region", metavar="NAME", show_default=False, help="Default: AWS_REGION, or the profile's."),
     ] = "",
     context: Annotated[
         list[str] | None,
         typer.Option("--context", "-c", metavar="KEY=VALUE", show_default=False, help="A property of the stack."),
     ] = None,
-    bootstrap: Annotated[bool, typer.Option("--bootstrap", help="Prepare the account for the CDK first.")] = False,
-    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask before permissions grow.")] = False,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Write the template; AWS is not asked.")] = False,
+    bootstrap: Annotated[bool, typer.Option("--bootstrap", help="Bootstrap the CDK first, if needed.")] = False,
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask before adding permissions.")] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Write the template without calling AWS.")] = False,
 ) -> None:
     """Deploy a workflow folder to AWS, with the CDK."""
     chosen = (folder or default_folder()).resolve()
@@ -69,7 +69,7 @@ def deploy(
 
 
 def carry_out(order: Order, *, identify: Identify | None = None, run: Run = run_command) -> None:
-    """Raises StepwellError for what is missing, and when the CDK fails."""
+    """Deploys. Raises StepwellError if a prerequisite is missing or the CDK fails."""
     workflows = checked(order.folder)
     project = find_project(Path.cwd())
     app = app_command(order.properties)
@@ -81,7 +81,7 @@ def carry_out(order: Order, *, identify: Identify | None = None, run: Run = run_
     console().print(f"account {who.account}, {who.region}, as {who.arn}", style="dim", soft_wrap=True)
     with tempfile.TemporaryDirectory() as beside:
         if not who.bootstrapped:
-            # Where there is no cdk.json: the CDK would run its app first.
+            # In a folder without cdk.json; otherwise the CDK would run its app first.
             _bootstrap(Cdk(Path(beside), order.profile, who.region, run), order, f"aws://{who.account}/{who.region}")
         file = Path(beside) / "outputs.json"
         asked = ("--require-approval", "never" if order.yes else "broadening")
@@ -92,7 +92,7 @@ def carry_out(order: Order, *, identify: Identify | None = None, run: Run = run_
 
 
 def checked(folder: Path) -> Sequence[str]:
-    """The names of the folder's workflows; exits with 1, as `stepwell check`, when they have errors."""
+    """Returns the names of the folder's workflows; exits with 1, like `stepwell check`, if they have errors."""
     from stepwell.runtime.starts.folder import load_folder  # noqa: PLC0415 - with the compiler
 
     loaded = load_folder(folder)
@@ -100,19 +100,19 @@ def checked(folder: Path) -> Sequence[str]:
     if loaded.errors:
         raise typer.Exit(FOUND_ERRORS)
     if not loaded.graphs:
-        hint = "name the folder with your definitions, or make one: stepwell init DIR"
+        hint = "give the folder with your definitions, or create one: stepwell init DIR"
         raise UserError(f"there are no workflows in {folder}", code="no_workflows", hint=hint)
     return [graph.name for graph in loaded.graphs]
 
 
 def read_outputs(file: Path) -> Mapping[str, str]:
-    """Of all stacks in the CDK's file, which is not there when there are none."""
+    """Reads the outputs of all stacks from the CDK's file. Without outputs there is no file."""
     stacks = json.loads(file.read_text(encoding="utf-8")) if file.is_file() else {}
     return {name: value for outputs in stacks.values() for name, value in outputs.items()}
 
 
 def print_next(outputs: Mapping[str, str], region: str, workflow: str) -> None:
-    """Where the deployment is, and the commands to go on with."""
+    """Prints the URLs of the deployment and the next commands."""
     out = console()
     url = outputs.get("ApiUrl", "")
     out.print(f"\nAPI        {url}", soft_wrap=True)
@@ -133,7 +133,7 @@ def _bootstrap(cdk: Cdk, order: Order, place: str) -> None:
     if not order.bootstrap:
         profile = f" --profile {shlex.quote(order.profile)}" if order.profile else ""
         hint = f"once for each account and region: stepwell deploy --bootstrap, or npx {CDK} bootstrap {place}{profile}"
-        raise UserError(f"{place} is not prepared for the CDK", code="not_bootstrapped", hint=hint)
+        raise UserError(f"the CDK is not bootstrapped in {place}", code="not_bootstrapped", hint=hint)
     cdk("bootstrap", place)
 
 

@@ -1,4 +1,4 @@
-"""The commands for writing workflows: a new project, a server, the schema, a picture."""
+"""The commands for writing workflows: `init`, `dev`, `schema` and `graph`."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 class Form(StrEnum):
-    """What a picture can be written as."""
+    """The output formats of `graph`."""
 
     MERMAID = "mermaid"
     DOT = "dot"
@@ -33,19 +33,19 @@ class Form(StrEnum):
 def dev(
     folder: Annotated[
         Path | None,
-        typer.Argument(metavar="FOLDER", show_default=False, help="Of workflows; else `workflows/`, or this folder."),
+        typer.Argument(metavar="FOLDER", show_default=False, help="Workflow folder; default `workflows/`, else `.`."),
     ] = None,
     data: Annotated[
-        Path | None, typer.Option("--data", metavar="DIR", show_default=False, help="Where runs are kept: .stepwell")
+        Path | None, typer.Option("--data", metavar="DIR", show_default=False, help="Data folder; default .stepwell.")
     ] = None,
-    port: Annotated[int, typer.Option("--port", min=0, max=65535, help="0: any that is free.")] = DEFAULT_PORT,
-    reload: Annotated[bool, typer.Option("--reload/--no-reload", help="Follow changes of the folder.")] = True,
-    aws: Annotated[bool, typer.Option("--aws", help="As deployed, on an emulator of AWS; runs are not kept.")] = False,
+    port: Annotated[int, typer.Option("--port", min=0, max=65535, help="0: any free port.")] = DEFAULT_PORT,
+    reload: Annotated[bool, typer.Option("--reload/--no-reload", help="Reload the folder when it changes.")] = True,
+    aws: Annotated[bool, typer.Option("--aws", help="Deploy to an AWS emulator; runs are lost at the end.")] = False,
 ) -> None:
     """Run everything on this machine: API, coordinator, worker, timers."""
     chosen = folder or default_folder()
     if not chosen.is_dir():
-        hint = "make one with: stepwell init DIR"
+        hint = "create one with: stepwell init DIR"
         raise NotFound(f"there is no folder {str(chosen)!r}", code="no_such_folder", hint=hint)
     kept = data or read_settings().data_dir
     serve = _emulated if aws else _local
@@ -64,7 +64,7 @@ def _local(folder: Path, data: Path, port: int, reload: bool) -> int:
 
 
 def _emulated(folder: Path, data: Path, port: int, reload: bool) -> int:
-    """In a folder of its own, so that both servers can run at once."""
+    """Serves on the emulator, with a separate data folder so that both servers can run at once."""
     from stepwell.aws.emulator import check_installed  # noqa: PLC0415 - only for this command
 
     check_installed()
@@ -77,9 +77,9 @@ def _emulated(folder: Path, data: Path, port: int, reload: bool) -> int:
 
 def init(
     folder: Annotated[Path, typer.Argument(metavar="DIR", show_default=False, help="A new or empty folder.")],
-    as_json: Annotated[bool, typer.Option("--json", help="Print what was written as JSON.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print the created files as JSON.")] = False,
 ) -> None:
-    """Write a small project to start from."""
+    """Create a small example project."""
     written = write_project(folder)
     order = json.dumps({"order_id": "A-1", "amount": 120})
     commands = [f"cd {shlex.quote(str(folder))}", "stepwell dev", f"stepwell run order-review -i '{order}' --watch"]
@@ -89,7 +89,7 @@ def init(
     out = console()
     for path in written:
         out.print(f"wrote {path.as_posix()}", style="dim")
-    out.print("\nnext, the last one in a second terminal:")
+    out.print("\nnext (the last command in a second terminal):")
     for command in commands:
         out.print(f"  {command}", style="bold", soft_wrap=True)
 
@@ -103,22 +103,23 @@ def schema() -> None:
 
 def graph(
     target: Annotated[
-        str, typer.Argument(metavar="FILE|WORKFLOW", show_default=False, help="A definition, or what is deployed.")
+        str,
+        typer.Argument(metavar="FILE|WORKFLOW", show_default=False, help="A definition file, or a workflow's name."),
     ] = "",
     run_id: Annotated[
-        str, typer.Option("--run", metavar="RUN", show_default=False, help="A run, coloured by what happened.")
+        str, typer.Option("--run", metavar="RUN", show_default=False, help="A run, coloured by its history.")
     ] = "",
-    form: Annotated[Form, typer.Option("--format", help="What to write.")] = Form.MERMAID,
+    form: Annotated[Form, typer.Option("--format", help="The output format.")] = Form.MERMAID,
     output: Annotated[
-        Path | None, typer.Option("--output", "-o", metavar="FILE", show_default=False, help="Else to the screen.")
+        Path | None, typer.Option("--output", "-o", metavar="FILE", show_default=False, help="Default: the screen.")
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print nodes and edges as JSON.")] = False,
     url: Url = "",
 ) -> None:
-    """Draw a workflow, from a file or as deployed; or a run."""
+    """Draw a workflow from a file or from the API, or draw a run."""
     if bool(target) == bool(run_id):
         raise typer.BadParameter(
-            "name a definition file or a workflow, or a run with --run", param_hint="FILE|WORKFLOW"
+            "give a definition file, a workflow's name, or a run with --run", param_hint="FILE|WORKFLOW"
         )
     if run_id:
         with connect(url) as client:
@@ -131,7 +132,7 @@ def graph(
     try:
         output.write_text(text, encoding="utf-8")
     except OSError as error:
-        raise UserError(f"{output} cannot be written: {error}", code="unwritable") from error
+        raise UserError(f"cannot write {output}: {error}", code="unwritable") from error
 
 
 def _graph_of(target: str, url: str) -> Graph:
@@ -142,7 +143,7 @@ def _graph_of(target: str, url: str) -> Graph:
         compiled = compile_definition(read_definition(path), str(path))
         if compiled.graph is None:
             print_problems(compiled.errors, stderr=True)
-            raise UserError(f"{target} cannot be drawn before that is mended", code="bad_definition")
+            raise UserError(f"cannot draw {target}: fix its errors first", code="bad_definition")
         return compiled.graph
     with connect(url) as client:
         return compile_document(client.workflow(target)["document"], trusted=True)

@@ -1,4 +1,4 @@
-"""`stepwell dev --aws`: the real template on an emulator of AWS, its API at the port of `stepwell dev`."""
+"""`stepwell dev --aws`: deploys the real template to an AWS emulator and serves its API on the dev port."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ HOP_HEADERS = frozenset({"connection", "content-length", "host", "keep-alive", "
 
 
 def serve(folder: Path, data: Path, port: int, *, reload: bool) -> int:
-    """Serves until it is told to stop. Returns the exit status: 0, or 2 when it cannot serve at all."""
+    """Serves until a signal stops it. Returns the exit status: 0, or 2 if it cannot serve at all."""
     log_to_stderr()
     for noisy in ("botocore", "httpx"):
         logging.getLogger(noisy).setLevel(logging.WARNING)
@@ -65,10 +65,10 @@ def _serve(
         synthesise(project, asked, assembly)
         stack = deploy(emulator, assembly)[-1]
         for problem in missing_secrets(load_webhooks(folder).document, emulator.client):
-            log.warning("%s; it is the emulator's to have: --endpoint-url %s", problem, emulator.url)
+            log.warning("%s; create it in the emulator: --endpoint-url %s", problem, emulator.url)
         return stack
 
-    log.info("making the functions' packages and the template")
+    log.info("building the functions' packages and the template")
     with gateway_to(emulator, stand()) as gateway:
         log.info("deployed to %s", emulator.url)
         if reload:
@@ -84,9 +84,9 @@ def _serve(
 
 
 def missing_secrets(document: Mapping[str, Json] | None, client: Callable[[str], Any]) -> Iterator[str]:
-    """What the webhooks of a folder cannot read here, of those that can read none of their secrets, and what to do.
+    """Yields a message for each webhook none of whose secrets the deployed functions can read.
 
-    `client`: one of the emulator's, by the name of its service. The functions do not have this process's variables.
+    `client` returns the emulator's client for a service. The functions do not have this process's variables.
     """
     kept = AwsSecrets(partial(client, "secretsmanager"), partial(client, "ssm"), RealClock())
     secrets = SecretsByKind({"secretsmanager": kept, "ssm": kept})
@@ -107,7 +107,7 @@ def _failure(secrets: Secrets, reference: str) -> PortError | None:
 
 @contextmanager
 def gateway_to(emulator: Emulator, stack: Stack) -> Iterator[Gateway]:
-    """The stack's API at the root of a server."""
+    """Serves the stack's API at the root of a local server."""
     (api_id,) = stack.of_type(API).values()
     forwarder = Forwarder(emulator, f"{api_id}.execute-api.localhost:{emulator.port}")
     gateway = Gateway(lambda: forwarder)
@@ -119,7 +119,7 @@ def gateway_to(emulator: Emulator, stack: Stack) -> Iterator[Gateway]:
 
 
 def _follow(folder: Path, stand: Callable[[], Stack], stopping: threading.Event) -> None:
-    """Deploys the folder again whenever something in it changes; what cannot be deployed leaves all as it was."""
+    """Deploys the folder again when a file in it changes; a failed deployment changes nothing."""
     changes = watch(folder, debounce=DEBOUNCE_MS, stop_event=stopping, rust_timeout=500, raise_interrupt=False)
     for found in changes:
         log.info("changed: %s; deploying again", ", ".join(sorted(Path(path).name for _, path in found)))
@@ -127,13 +127,13 @@ def _follow(folder: Path, stand: Callable[[], Stack], stopping: threading.Event)
             stand()
             log.info("deployed")
         except (StepwellError, OSError) as error:
-            log.error("not deployed, what was deployed stays: %s", error)
+            log.error("not deployed, the previous version stays: %s", error)
 
 
 class Forwarder:
-    """Hands an API's requests to the emulator's API Gateway, which knows an API by its host's name.
+    """Forwards an API's requests to the emulator's API Gateway, which selects the API by host name.
 
-    A caller without credentials is let in as the emulator's own account: this machine is its.
+    A caller without credentials acts as the emulator's own account, because both are on this machine.
     """
 
     def __init__(self, emulator: Emulator, host: str) -> None:
@@ -144,7 +144,7 @@ class Forwarder:
         self._http.close()
 
     async def resolve_async(self, event: dict[str, Any], context: object) -> Mapping[str, Any]:
-        """The answer of the API, or 502 when the emulator has none."""
+        """Returns the API's answer, or 502 if the emulator does not answer."""
         query = event["rawQueryString"]
         body = event["body"] or ""
         headers = {name: value for name, value in event["headers"].items() if name not in HOP_HEADERS}

@@ -1,4 +1,4 @@
-"""Workflow folders and new projects: what `dev`, `check` and `init` do with the disk."""
+"""Workflow folders and new projects: the file access of `dev`, `check` and `init`."""
 
 from __future__ import annotations
 
@@ -19,16 +19,16 @@ TEMPLATES = {  # file of the new project: its template
 
 
 def default_folder() -> Path:
-    """`workflows/` where there is one, else here."""
+    """Returns `workflows/` if it exists, else the current folder."""
     return Path("workflows") if Path("workflows").is_dir() else Path()
 
 
 def write_project(folder: Path) -> list[Path]:
-    """A small project that works. Raises UserError for a folder that has something in it."""
+    """Creates a small working project. Raises UserError if the folder is not empty."""
     if folder.exists() and not folder.is_dir():
-        raise UserError(f"{str(folder)!r} is a file", code="not_a_folder", hint="name a folder that is new or empty")
+        raise UserError(f"{str(folder)!r} is a file", code="not_a_folder", hint="give a new or empty folder")
     if folder.is_dir() and any(folder.iterdir()):
-        raise UserError(f"{str(folder)!r} is not empty", code="folder_not_empty", hint="name one that is new or empty")
+        raise UserError(f"{str(folder)!r} is not empty", code="folder_not_empty", hint="give a new or empty folder")
     templates = files("stepwell.cli").joinpath("templates")
     written: list[Path] = []
     for name, template in TEMPLATES.items():

@@ -1,7 +1,6 @@
-"""The entry point: the commands, and what becomes of their errors.
+"""The entry point of the command line: the commands and their exit statuses.
 
-Exit status: 0 done, 1 the run failed (or a definition has errors), 2 wrong usage, a refusal, or nobody there,
-130 interrupted.
+0: success. 1: the run failed, or a definition has errors. 2: wrong usage, a refusal, or no answer. 130: interrupted.
 """
 
 from __future__ import annotations
@@ -22,16 +21,16 @@ WRONG_USAGE, INTERRUPTED = 2, 130  # exit statuses
 
 
 class Commands(TyperGroup):
-    """All commands: an error of ours is told to the person, not thrown at them."""
+    """All commands; prints a StepwellError as a message instead of a traceback."""
 
     def invoke(self, ctx: Any) -> Any:
-        """Runs the command that was named."""
+        """Runs the selected command."""
         try:
             return super().invoke(ctx)
         except StepwellError as error:
             print_error(error)
             raise typer.Exit(WRONG_USAGE) from error
-        except KeyboardInterrupt:  # the end of a watch, say: nothing failed
+        except KeyboardInterrupt:  # for example at the end of a watch: nothing failed
             raise typer.Exit(INTERRUPTED) from None
 
 
@@ -52,11 +51,11 @@ for command in COMMANDS:
     app.command()(command)
 for name, command in GROUPS["webhook"].items():
     _webhooks.command(name)(command)
-app.add_typer(_webhooks, help="Try a source of webhooks.yaml out, and take again what came in.")
+app.add_typer(_webhooks, help="Test a source of webhooks.yaml, and replay its deliveries.")
 
 
 def print_version(wanted: bool) -> None:
-    """For `--version`."""
+    """Prints the version for `--version`, and exits."""
     if wanted:
         try:
             typer.echo(version("stepwell"))
@@ -75,14 +74,14 @@ def stepwell(
 
 
 def main() -> None:
-    """What `stepwell` runs."""
+    """Runs the command line; the entry point `stepwell`."""
     for stream in (sys.stdout, sys.stderr):
         _forgive(stream)
     app()
 
 
 def _forgive(stream: TextIO) -> None:
-    """A terminal that has no ✓ shows ?, and the command goes on."""
+    """Makes a stream show ? for characters that it cannot encode."""
     reconfigure = getattr(stream, "reconfigure", None)
     if reconfigure is not None:
         reconfigure(errors="replace")

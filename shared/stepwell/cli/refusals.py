@@ -1,4 +1,4 @@
-"""What can go wrong between the command line and the API. Not with the client, which is slow to load."""
+"""The errors between the command line and the API, apart from the client, which is slow to import."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ class ApiProblem(StepwellError):
 
     @property
     def errors(self) -> list[tuple[str, str]]:
-        """(path, message) of each mistake in what was sent."""
+        """(path, message) of each mistake in the request."""
         found = self.problem.get("errors")
         listed = [one for one in found if isinstance(one, dict)] if isinstance(found, list) else []
         return [(str(one.get("path") or ""), str(one.get("message") or "")) for one in listed]
 
 
 class Unreachable(StepwellError):
-    """Nobody answered at the URL, or what answered is no Stepwell."""
+    """No server answered at the URL, or the server is not a Stepwell API."""
 
     code = "unreachable"

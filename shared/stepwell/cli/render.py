@@ -1,4 +1,4 @@
-"""Runs as a person reads them: tables, one run in full, numbers. Nothing here asks or prints."""
+"""Renders runs for people: tables, one run in full, statistics. It neither calls the API nor prints."""
 
 from __future__ import annotations
 
@@ -42,13 +42,13 @@ _BAR = 20
 
 
 def status_text(status: object) -> Text:
-    """The mark and the word, coloured."""
+    """A status as a coloured mark and word."""
     word = str(status or "")
     return Text(f"{MARKS.get(word, '○')} {phrase(word)}", style=STYLES.get(word, ""))
 
 
 def runs_table(items: Iterable[Mapping[str, Any]], now: datetime) -> Table:
-    """A list of runs, newest first."""
+    """A table of runs, newest first."""
     found = list(items)
     has_children = any(run.get("parent") for run in found)
     table = _table("run", "workflow", "status", "at", "waits for", "created", *(["parent"] if has_children else []))
@@ -67,7 +67,7 @@ def runs_table(items: Iterable[Mapping[str, Any]], now: datetime) -> Table:
 
 
 def schedules_table(items: Iterable[Mapping[str, Any]], now: datetime) -> Table:
-    """The schedules by name; the next time is the reader's own."""
+    """A table of schedules by name, with the next time in the reader's time zone."""
     table = _table("name", "workflow", "schedule", "timezone", "next")
     for schedule in items:
         following = (schedule.get("next") or [None])[0]
@@ -77,7 +77,7 @@ def schedules_table(items: Iterable[Mapping[str, Any]], now: datetime) -> Table:
 
 
 def branches_table(items: Iterable[Mapping[str, Any]]) -> Table:
-    """The branches of a fork by index: what each is for, where it stands, what went wrong or what it waits for."""
+    """A table of a fork's branches by index: item, status, node, and error or wait."""
     table = _table("branch", "item", "status", "at", "")
     for one in items:
         error, waits = one.get("error"), one.get("waiting_for")
@@ -97,8 +97,8 @@ def _branch_wait(kind: Any, data: Any) -> str:
 
 
 def deliveries_table(items: Iterable[Mapping[str, Any]], now: datetime) -> Table:
-    """What webhooks brought, newest first."""
-    table = _table("source", "delivery", "came", "outcome", "as", "replayed as")
+    """A table of webhook deliveries, newest first."""
+    table = _table("source", "delivery", "received", "outcome", "as", "replayed as")
     for one in items:
         came = parse_time(one.get("at"))
         made = one.get("made") or one.get("detail")
@@ -114,7 +114,7 @@ def deliveries_table(items: Iterable[Mapping[str, Any]], now: datetime) -> Table
 
 
 def waiting_words(run: Mapping[str, Any], now: datetime) -> str:
-    """What a run waits for, and until when."""
+    """Describes a run's wait and its time limit."""
     if not run.get("waiting_for"):
         return ""
     moment = parse_time(run.get("waiting_until"))
@@ -122,7 +122,7 @@ def waiting_words(run: Mapping[str, Any], now: datetime) -> str:
 
 
 def run_view(run: Mapping[str, Any], now: datetime) -> Group:
-    """One run: what it is, where it stands, its steps, its child runs, what was undone, how it ended."""
+    """One run in full: facts, steps, child runs and rollback."""
     parts: list[RenderableType] = [facts_view(_facts(run, now))]
     if run.get("steps"):
         parts += [Text(""), steps_table(run["steps"], now)]
@@ -134,7 +134,7 @@ def run_view(run: Mapping[str, Any], now: datetime) -> Group:
 
 
 def steps_table(steps: Mapping[str, Any], now: datetime) -> Padding:
-    """The steps with their marks, how often they were tried, how long they took, and what went wrong."""
+    """A table of steps: mark, attempts, duration and error."""
     table = _table("", "step", "tries", "took", "")
     table.columns[2].justify = table.columns[3].justify = "right"
     for name, step in steps.items():
@@ -154,7 +154,7 @@ def steps_table(steps: Mapping[str, Any], now: datetime) -> Padding:
 
 
 def children_table(children: Iterable[Mapping[str, Any]]) -> Padding:
-    """The child runs, by the step that started each. One whose status was not read has no mark."""
+    """A table of child runs with the step that started each. A child with unread status shows ○."""
     table = _table("", "child", "step", "workflow", "run", "status")
     for child in children:
         status = str(child.get("status") or "")
@@ -169,7 +169,7 @@ def children_table(children: Iterable[Mapping[str, Any]]) -> Padding:
 
 
 def rollback_table(rollback: Mapping[str, Any], status: str) -> Padding:
-    """What was undone, in that order; then the one that failed or is being undone; then the rest."""
+    """A table of a rollback: undone steps in order, then the failed or current one, then the rest."""
     table = _table("", "rollback", "record", "")
     for one in rollback.get("undone") or ():
         table.add_row(Text("↺", style="magenta"), *_undo_words(one), Text("undone", style="magenta"))
@@ -183,17 +183,17 @@ def rollback_table(rollback: Mapping[str, Any], status: str) -> Padding:
         mark = "✗" if style == "red" else "●" if style == "blue" else "○"
         table.add_row(Text(mark, style=style), *_undo_words(one), Text(told, style=style))
     if rollback.get("not_undone") is None:
-        table.add_row("", "…", "", Text("what is left was not read: its logs are long", style="dim"))
+        table.add_row("", "…", "", Text("the remaining steps were not read: the logs are too long", style="dim"))
     return Padding(table, (0, 0, 0, 1))
 
 
 def _undo_words(one: Mapping[str, Any]) -> tuple[Text, Text]:
-    """The step, and which of its commits: a loop, or a fork, has several."""
+    """The step and its commit; a step in a loop or a fork has several commits."""
     return _plain(one.get("step") or "?"), Text(f"{one.get('token')}@{one.get('slot')}", style="dim")
 
 
 def stats_view(stats: Mapping[str, Any]) -> Group:
-    """How many runs in each status, by workflow, and what they wait for."""
+    """Counts of runs by status, workflow and wait."""
     statuses = _table("status", "runs", "average age", "oldest")
     for status, numbers in (stats.get("statuses") or {}).items():
         ages = [numbers.get("average_age_seconds"), numbers.get("oldest_age_seconds")]
@@ -216,12 +216,12 @@ def stats_view(stats: Mapping[str, Any]) -> Group:
 
 
 def explain_view(explanation: Mapping[str, Any], now: datetime) -> Table:
-    """Why a run is where it is, what will or can wake it, and what happened last."""
+    """A run's explanation: why it is in its state, what can wake it, and its last history entry."""
     return facts_view(_explained(explanation, now))
 
 
 def facts_view(facts: Iterable[tuple[str, RenderableType]]) -> Table:
-    """Names and values."""
+    """A two-column grid of names and values."""
     grid = Table.grid(padding=(0, 2))
     grid.add_column(style="dim", no_wrap=True)
     grid.add_column(overflow="fold")
@@ -262,13 +262,13 @@ def _facts(run: Mapping[str, Any], now: datetime) -> Iterator[tuple[str, Rendera
 
 
 def _outcome_words(run: Mapping[str, Any]) -> str:
-    """partial rollback: failed at pay: no luck; rolled back in part, …"""
+    """Describes a run's outcome, such as `partial rollback: failed at pay: no luck; …`."""
     told = phrase(run.get("outcome"))
     return f"{told}: {run.get('result_summary')}" if told and run.get("result_summary") else told
 
 
 def _wait_facts(data: Any) -> Iterator[tuple[str, RenderableType]]:
-    """What goes with the wait; each link on a line of its own, to be copied."""
+    """The wait's data, with each link on its own line for copying."""
     links = data if isinstance(data, Mapping) else {}
     own = {name: value for name, value in links.items() if name not in {"callback_url", "approval_links"}}
     yield from _told("with", own if links else data)
@@ -278,13 +278,13 @@ def _wait_facts(data: Any) -> Iterator[tuple[str, RenderableType]]:
 
 
 def _own_state(run: Mapping[str, Any]) -> Mapping[str, Any]:
-    """What the workflow keeps of its own, beside what its steps gave."""
+    """The state without the entries of steps."""
     steps = run.get("steps") or {}
     return {name: value for name, value in (run.get("state") or {}).items() if name not in steps}
 
 
 def _fork_words(fork: Mapping[str, Any]) -> str:
-    """3 branches of score, join gather. Of a DAG its steps are shown instead."""
+    """Describes a fork, such as `3 branches of score, join gather`; empty for a DAG, which shows its steps."""
     if not fork.get("node"):
         return ""
     width = fork.get("width")
@@ -305,7 +305,7 @@ def _explained(explanation: Mapping[str, Any], now: datetime) -> Iterator[tuple[
     if explanation.get("last_entry"):
         yield "last", history_line(explanation["last_entry"], now)
     if explanation.get("nothing_can_wake_it"):
-        yield "defect", Text("nothing can wake it: please report this", style="red")
+        yield "defect", Text("nothing can wake this run: please report this", style="red")
 
 
 def _told(label: str, value: Any) -> Iterator[tuple[str, RenderableType]]:

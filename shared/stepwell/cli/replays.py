@@ -1,4 +1,4 @@
-"""`stepwell export` and `stepwell replay`: a run's stored history, and today's code against it."""
+"""`stepwell export` and `stepwell replay`: a run's stored history, and its replay with today's code."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ DIFFERS = 1  # exit status
 def export(
     run_id: RunId,
     to: Annotated[
-        Path | None, typer.Option("--to", "-o", metavar="FILE", show_default=False, help="Else standard output.")
+        Path | None, typer.Option("--to", "-o", metavar="FILE", show_default=False, help="Default: standard output.")
     ] = None,
     url: Url = "",
 ) -> None:
-    """Write what a replay reads: the run's facts and the records of all its tokens, as JSON Lines."""
+    """Export a run for a replay: its facts and the records of all its tokens, as JSON Lines."""
     with connect(url) as client:
         lines = [json.dumps(line) for line in client.export(run_id)]
     if to is None:
@@ -44,19 +44,19 @@ def replay(
     ],
     folder: Annotated[
         Path | None,
-        typer.Option("--folder", "-f", metavar="FOLDER", show_default=False, help="Else `workflows/`, or this folder."),
+        typer.Option("--folder", "-f", metavar="FOLDER", show_default=False, help="Default `workflows/`, else `.`."),
     ] = None,
     as_json: AsJson = False,
     url: Url = "",
 ) -> None:
-    """Replay a durable function's history against today's code. Nothing is run or written; 1: they differ."""
+    """Replay a durable function's history against today's code. Exit status 1: they differ. Runs no step."""
     from stepwell.local.replaying import is_function, replay  # noqa: PLC0415 - with the compiler
 
     found = _exports(what, url)
     functions = [one for one in found if is_function(one)]
     if not functions:
-        raise UserError(f"{what} has runs of graphs alone; only durable functions are replayed", code="not_a_function",
-                        hint="a graph's run goes on as the definition that it began with has it")  # fmt: skip
+        raise UserError(f"{what} has only runs of graphs; a replay needs a durable function", code="not_a_function",
+                        hint="a graph's run keeps the definition that it began with")  # fmt: skip
     replayed = [replay(one, folder or default_folder()) for one in functions]
     if as_json:
         print_json([asdict(one) for one in replayed])
@@ -64,13 +64,13 @@ def replay(
         for one in replayed:
             console().print(str(one), style="red" if one.difference else "green", soft_wrap=True)
         if len(found) > len(functions):
-            typer.echo(f"left out: {len(found) - len(functions)} runs of graphs", err=True)
+            typer.echo(f"skipped {len(found) - len(functions)} runs of graphs", err=True)
     if any(one.difference for one in replayed):
         raise typer.Exit(DIFFERS)
 
 
 def _exports(what: str, url: str) -> list[Export]:
-    """Of what is on disk, else of the API."""
+    """Reads the exports from disk, or else from the API."""
     from stepwell.local.replaying import exported, read_exports  # noqa: PLC0415 - with the compiler
 
     if Path(what).exists() or what.endswith(".jsonl"):

@@ -1,4 +1,4 @@
-"""The commands that start runs and look at them."""
+"""The commands that start and show runs."""
 
 from __future__ import annotations
 
@@ -24,17 +24,19 @@ def run(
     workflow: Annotated[str, typer.Argument(metavar="WORKFLOW", help="The name of a workflow.", show_default=False)],
     given: Annotated[
         str,
-        typer.Option("--input", "-i", metavar="FILE|JSON", show_default=False, help="What it works on; - for stdin."),
+        typer.Option("--input", "-i", metavar="FILE|JSON", show_default=False, help="The run's input; - for stdin."),
     ] = "",
-    run_id: Annotated[str, typer.Option("--id", metavar="ID", show_default=False, help="An id of your own.")] = "",
+    run_id: Annotated[
+        str, typer.Option("--id", metavar="ID", show_default=False, help="The run's id, if you set it.")
+    ] = "",
     key: Annotated[
-        str, typer.Option("--key", metavar="KEY", show_default=False, help="Idempotency key: twice starts one run.")
+        str, typer.Option("--key", metavar="KEY", show_default=False, help="Idempotency key: one run for each key.")
     ] = "",
     tag: Annotated[
         list[str] | None, typer.Option("--tag", metavar="NAME=VALUE", show_default=False, help="May be repeated.")
     ] = None,
-    watch_it: Annotated[bool, typer.Option("--watch", "-w", help="Show what it does until it has ended.")] = False,
-    wait: Annotated[bool, typer.Option("--wait", help="Wait until it has ended, then show it.")] = False,
+    watch_it: Annotated[bool, typer.Option("--watch", "-w", help="Follow the run until it ends.")] = False,
+    wait: Annotated[bool, typer.Option("--wait", help="Wait until the run ends, then show it.")] = False,
     as_json: AsJson = False,
     url: Url = "",
 ) -> None:
@@ -54,9 +56,9 @@ def run(
         elif as_json:
             print_json(started)
         else:
-            told = "started" if is_new else "was started before:"
+            told = "started" if is_new else "already started:"
             console().print(f"{told} {started_id} ({workflow}), {started.get('status')}")
-            console().print(f"look at it: stepwell watch {started_id}", style="dim")
+            console().print(f"follow it: stepwell watch {started_id}", style="dim")
 
 
 def runs(
@@ -72,9 +74,9 @@ def runs(
     waiting_for: Annotated[
         str, typer.Option("--waiting-for", metavar="KIND", show_default=False, help="approval, event, sleep, …")
     ] = "",
-    overdue: Annotated[bool, typer.Option("--overdue", help="Only what should have gone on by now.")] = False,
+    overdue: Annotated[bool, typer.Option("--overdue", help="Only runs whose wait is overdue.")] = False,
     limit: Annotated[int, typer.Option("--limit", min=1, max=500, help="How many at most.")] = PAGE_ITEMS,
-    cursor: Annotated[str, typer.Option("--cursor", show_default=False, help="Go on from the page before.")] = "",
+    cursor: Annotated[str, typer.Option("--cursor", show_default=False, help="Continue after the last page.")] = "",
     as_json: AsJson = False,
     url: Url = "",
 ) -> None:
@@ -111,15 +113,17 @@ def show(
     run_id: RunId,
     branches: Annotated[
         str,
-        typer.Option("--branches", metavar="STATUS", show_default=False, help="Its fork's: failed, waiting, …, all."),
+        typer.Option(
+            "--branches", metavar="STATUS", show_default=False, help="List branches: failed, waiting, …, all."
+        ),
     ] = "",
     fork: Annotated[
-        str, typer.Option("--fork", metavar="ID", show_default=False, help="Such as 0/3; else the last one.")
+        str, typer.Option("--fork", metavar="ID", show_default=False, help="A fork such as 0/3; default the last one.")
     ] = "",
     as_json: AsJson = False,
     url: Url = "",
 ) -> None:
-    """Show a run: where it stands, its steps, how it ended. With --branches: the branches of its fork."""
+    """Show a run: its status, steps and result. With --branches: the branches of its fork."""
     with connect(url) as client:
         if not branches and not fork:
             _show(client.run(run_id), as_json)
@@ -133,11 +137,11 @@ def show(
     if page["items"]:
         console().print(branches_table(page["items"]))
     else:
-        typer.echo("no such branches", err=True)
+        typer.echo("no matching branches", err=True)
 
 
 def _branches(client: Client, run_id: str, status: str, fork: str) -> JsonObject:
-    """All that there are: a page of those of a status may be short, or empty, before the end."""
+    """Reads all pages of branches; with a status filter, a page may be short or empty before the end."""
     filters = {"limit": PAGE_ITEMS_MAX} | ({"status": status} if status else {}) | ({"fork": fork} if fork else {})
     items: list[JsonObject] = []
     while True:
@@ -149,7 +153,7 @@ def _branches(client: Client, run_id: str, status: str, fork: str) -> JsonObject
 
 
 def _last_fork(client: Client, run_id: str) -> str:
-    """A run that has ended stands at no fork: its history has the last one, as `TOKEN@SLOT.NUMBER`."""
+    """Finds the run's last fork in its history, where its id is `TOKEN@SLOT.NUMBER`."""
     opened = [str(entry.get("id")) for entry in client.history(run_id) if entry.get("type") == "fork.opened"]
     token, _, place = opened[-1].partition("@") if opened else ("", "", "")
     return f"{token}/{place.partition('.')[0]}" if opened else ""
@@ -158,12 +162,12 @@ def _last_fork(client: Client, run_id: str) -> str:
 def history(
     run_id: RunId,
     after: Annotated[
-        str, typer.Option("--after", metavar="ID", show_default=False, help="Only what came after this entry.")
+        str, typer.Option("--after", metavar="ID", show_default=False, help="Only entries after this one.")
     ] = "",
     as_json: AsJson = False,
     url: Url = "",
 ) -> None:
-    """Show what happened in a run, oldest first."""
+    """Show a run's history, oldest first."""
     with connect(url) as client:
         entries = client.history(run_id, after)
         if as_json:
@@ -177,7 +181,7 @@ def history(
 
 
 def watch(run_id: RunId, as_json: AsJson = False, url: Url = "") -> None:
-    """Follow a run until it has ended. The exit status is 1 unless it completed. With --json: the ended run."""
+    """Follow a run until it ends. The exit status is 1 unless it completed. --json prints the ended run."""
     with connect(url) as client:
         if as_json:
             found = wait_until_ended(client, run_id)
@@ -188,7 +192,7 @@ def watch(run_id: RunId, as_json: AsJson = False, url: Url = "") -> None:
 
 
 def explain(run_id: RunId, as_json: AsJson = False, url: Url = "") -> None:
-    """Tell why a run is where it is, and what will wake it."""
+    """Explain why a run is in its state, and what will wake it."""
     with connect(url) as client:
         found = client.explain(run_id)
     if as_json:
@@ -201,11 +205,11 @@ def explain(run_id: RunId, as_json: AsJson = False, url: Url = "") -> None:
 
 def query(
     run_id: RunId,
-    name: Annotated[str, typer.Argument(metavar="NAME", help="What `@ctx.query` names it.", show_default=False)],
+    name: Annotated[str, typer.Argument(metavar="NAME", help="The name in `@ctx.query`.", show_default=False)],
     as_json: AsJson = False,
     url: Url = "",
 ) -> None:
-    """Ask a durable function, as it stands, what a handler of its own answers."""
+    """Call a query handler of a durable function, and print its answer."""
     with connect(url) as client:
         found = client.query(run_id, name)
     print_json(found if as_json else found.get("value"))
@@ -224,7 +228,7 @@ def stats(as_json: AsJson = False, url: Url = "") -> None:
 
 
 def schedules(as_json: AsJson = False, url: Url = "") -> None:
-    """List the schedules: which workflow they start, and when next."""
+    """List the schedules: their workflows and their next times."""
     with connect(url) as client:
         found = client.schedules()
     if as_json:
@@ -248,6 +252,6 @@ def _show(found: JsonObject, as_json: bool) -> None:
 
 
 def _exit_like(ended: JsonObject) -> None:
-    """A script wants to know whether the run did what it was for."""
+    """Exits with 1 if the run ended without completing, for scripts."""
     if has_ended(ended) and ended.get("status") != "completed":
         raise typer.Exit(RUN_FAILED)

@@ -1,4 +1,4 @@
-"""Where output goes: tables and colours to a person, JSON to a program, errors to stderr."""
+"""Prints output: tables and colours for people, JSON for programs, errors on stderr."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ from stepwell.settings import read_settings
 if TYPE_CHECKING:
     from rich.console import Console
 
-PIPE_COLUMNS = 160  # of a table that goes to a file or a program, unless COLUMNS says otherwise
+PIPE_COLUMNS = 160  # the width of a table in a file or a pipe, unless COLUMNS is set
 
 
 def console(*, stderr: bool = False) -> Console:
-    """Output for people. What is printed is data: no markup, no emoji, no guessed highlights."""
+    """Returns a console for people, which prints data without markup, emoji or highlighting."""
     from rich.console import Console  # noqa: PLC0415 - 100 ms that `--help` and `--json` do without
 
     stream = sys.stderr if stderr else sys.stdout
@@ -37,12 +37,12 @@ def console(*, stderr: bool = False) -> Console:
 
 
 def print_json(value: Any) -> None:
-    """In ASCII, so that no terminal's encoding can spoil it."""
+    """Prints JSON in ASCII, which every terminal's encoding supports."""
     typer.echo(json.dumps(value, indent=2))
 
 
 def print_error(error: StepwellError) -> None:
-    """What is wrong, where, what to do, and the code to search for; on stderr."""
+    """Prints an error on stderr: message, places, hint, and code."""
     typer.echo(f"error: {printable(_headline(error))} [{printable(error.code)}]", err=True)
     for path, message in _details(error):
         typer.echo(f"  {printable(path)}{': ' if path else ''}{printable(message)}", err=True)

@@ -1,6 +1,6 @@
-"""The project's CDK app, run as a program of its own: it makes the cloud assembly that is deployed.
+"""Runs the project's CDK app in a subprocess, which writes the cloud assembly.
 
-As `cdk synth` does it, without the CDK's command line and what it downloads.
+This equals `cdk synth`, without the CDK's command line and its downloads.
 """
 
 from __future__ import annotations
@@ -18,9 +18,9 @@ from stepwell.settings import environment
 
 
 def synthesise(project: Path, context: Mapping[str, Any], out: Path) -> None:
-    """Writes the assembly to `out`, and what was there is gone. `context` goes before that of the project's cdk.json.
+    """Writes the assembly to `out`, replacing its content. `context` overrides the context of cdk.json.
 
-    Raises UserError `bad_project`, and StepwellError `synth_failed` with what the app said.
+    Raises UserError `bad_project`, and StepwellError `synth_failed` with the app's output.
     """
     variables = {
         **environment(),
@@ -28,7 +28,7 @@ def synthesise(project: Path, context: Mapping[str, Any], out: Path) -> None:
         "CDK_CONTEXT_JSON": json.dumps({**_context(project / "cdk.json"), **context}),
     }
     shutil.rmtree(out, ignore_errors=True)
-    # This very Python: its packages are what the emulator runs the functions with.
+    # The current Python, because the emulator runs the functions with its packages.
     app = [sys.executable, "-m", "infra.app"]
     done = subprocess.run(app, cwd=project, env=variables, capture_output=True, text=True, check=False)  # noqa: S603
     if done.returncode:

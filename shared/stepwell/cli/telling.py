@@ -1,4 +1,4 @@
-"""History entries as a person reads them: one line each."""
+"""Renders history entries for people, one line each."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from rich.text import Text
 
 from stepwell.cli.words import brief, error_words, parse_time, phrase, printable
 
-# In `by`, a person is somebody; the name of the message under which a record was written says little to people.
+# Prefixes of `by` that name a message of the engine, which people need not see; any other `by` is a person.
 _ENGINE = (
     "wake:",
     "timer:",
@@ -26,7 +26,7 @@ _ENGINE = (
     "child:",
     "parent:",
 )
-_TONES = (  # of a history entry, by what its type ends with
+_TONES = (  # the colour of a history entry, by the end of its type
     (("completed", "received", "fired", "approved"), "green"),
     (("failed", "rejected", "refused", "timed_out"), "red"),
     (("cancelled", "terminated", "compensated", "compensation.started"), "magenta"),
@@ -35,7 +35,7 @@ _TONES = (  # of a history entry, by what its type ends with
 
 
 def history_line(entry: Mapping[str, Any], now: datetime) -> Text:
-    """14:02:11  step.completed  charge"""
+    """Renders an entry as a line such as `14:02:11  step.completed  charge`."""
     kind = printable(str(entry.get("type") or ""))
     tone = next((colour for ends, colour in _TONES if kind.endswith(ends)), "")
     moment = parse_time(entry.get("at"))
@@ -56,7 +56,7 @@ def history_line(entry: Mapping[str, Any], now: datetime) -> Text:
 
 
 def _data_of(kind: str, data: Any) -> Any:
-    """What an entry says, in words where its JSON says it badly; unknown shapes as they are."""
+    """Describes an entry's data in words where its JSON is hard to read; returns other data unchanged."""
     if not isinstance(data, Mapping):
         return data
     error = data.get("error")
@@ -78,7 +78,7 @@ def _data_of(kind: str, data: Any) -> Any:
 
 
 def _exactly(moment: datetime | None, now: datetime) -> str:
-    """History is read to the second."""
+    """Formats a time to the second."""
     if moment is None:
         return ""
     local = moment.astimezone()

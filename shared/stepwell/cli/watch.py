@@ -1,4 +1,4 @@
-"""Following a run to its end: a live view in a terminal, lines of history where there is none."""
+"""Follows a run to its end: a live view in a terminal, otherwise lines of history."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 ENDED = frozenset({"completed", "compensated", "failed", "timed_out", "cancelled"})
 POLL_SECONDS = 0.5
-LOST_SECONDS = 30.0  # a dev server that reloads is away for a moment
+LOST_SECONDS = 30.0  # a dev server does not answer while it reloads
 LAST_LINES = 8
 
 
@@ -27,7 +27,7 @@ def has_ended(run: JsonObject) -> bool:
 
 
 def wait_until_ended(client: Client, run_id: str) -> JsonObject:
-    """The run when it has ended. The server holds each call, so this asks a few times a minute."""
+    """Waits until the run has ended, and returns it. Long polls keep this at a few calls a minute."""
     while True:
         client.wait_for_end(run_id, WAIT_ANSWER_SECONDS)
         run = client.run(run_id)
@@ -37,7 +37,7 @@ def wait_until_ended(client: Client, run_id: str) -> JsonObject:
 
 
 def follow(client: Client, run_id: str, console: Console) -> JsonObject:
-    """Shows the run until it has ended, and gives it."""
+    """Shows the run until it has ended, and returns it."""
     return _live(client, run_id, console) if console.is_terminal else _lines(client, run_id, console)
 
 
@@ -48,7 +48,7 @@ def _live(client: Client, run_id: str, console: Console) -> JsonObject:
     run: JsonObject = {}
     with Live(console=console, auto_refresh=False, vertical_overflow="crop") as live:
         for run, news in _changes(client, run_id):
-            last.extend(entry for entry in news if entry.get("type") != "phase.changed")  # the picture shows the phase
+            last.extend(entry for entry in news if entry.get("type") != "phase.changed")  # the view shows the phase
             live.update(_picture(run, last), refresh=True)
     return run
 
@@ -82,11 +82,11 @@ def _lines(client: Client, run_id: str, console: Console) -> JsonObject:
 
 
 def _changes(client: Client, run_id: str) -> Iterator[tuple[JsonObject, list[JsonObject]]]:
-    """The run and what its history has that is new, until the run has ended."""
+    """Yields the run and its new history entries, until the run has ended."""
     after, lost_at = "", 0.0
     while True:
         try:
-            run = client.run(run_id)  # before its history, so that the last entries are not missed
+            run = client.run(run_id)  # before its history, so that no entry is missed at the end
             news = list(client.history(run_id, after))
         except Unreachable:
             lost_at = lost_at or time.monotonic()

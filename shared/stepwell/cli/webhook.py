@@ -1,4 +1,4 @@
-"""`stepwell webhook test`: a delivery signed as its sender would sign it, to try a source of webhooks.yaml out."""
+"""`stepwell webhook test`: sends a delivery to a source of webhooks.yaml, signed as its sender would sign it."""
 
 from __future__ import annotations
 
@@ -32,27 +32,27 @@ def send_signed(
     ],
     header: Annotated[
         list[str] | None,
-        typer.Option("--header", "-H", metavar="NAME=VALUE", show_default=False, help="Such as x-github-event=push."),
+        typer.Option("--header", "-H", metavar="NAME=VALUE", show_default=False, help="Like x-github-event=push."),
     ] = None,
     delivery_id: Annotated[
-        str, typer.Option("--id", metavar="ID", show_default=False, help="The delivery's; else a new one each time.")
+        str, typer.Option("--id", metavar="ID", show_default=False, help="The delivery's id; default a new one.")
     ] = "",
     folder: Annotated[
-        Path | None, typer.Option("--folder", metavar="DIR", show_default=False, help="With webhooks.yaml.")
+        Path | None, typer.Option("--folder", metavar="DIR", show_default=False, help="The folder of webhooks.yaml.")
     ] = None,
     url: Annotated[
-        str, typer.Option("--url", metavar="URL", show_default=False, help="The server; else this machine's.")
+        str, typer.Option("--url", metavar="URL", show_default=False, help="The server; default this machine.")
     ] = "",
     as_json: AsJson = False,
 ) -> None:
-    """Sign a body as a source's sender would, with its secret, send it, and tell what came of it."""
+    """Send a signed test delivery to a source, and print the result."""
     from stepwell.api.webhooks.sending import sign  # noqa: PLC0415 - with the API, 200 ms
     from stepwell.cli.client import Client  # noqa: PLC0415 - httpx: 100 ms
 
     given = {name.lower(): value for name, value in read_pairs(header or [], "--header").items()}
     content = _read(file)
     headers = {"content-type": _content_type(content), **given}
-    with Client(url or read_settings().url) as client:  # no credentials of the API's: the signature is the proof
+    with Client(url or read_settings().url) as client:  # without API credentials, because the signature is the proof
         signed = sign(
             _source(folder or default_folder(), source),
             content,
@@ -71,10 +71,10 @@ def send_signed(
 def _told(answer: Mapping[str, object]) -> str:
     if answer.get("ignored"):
         return "ignored: the source's `match` is false"
-    duplicate = {"event_id": "duplicate of event {}", "run_id": "duplicate: it started {} before"}
+    duplicate = {"event_id": "duplicate of event {}", "run_id": "duplicate of the delivery that started {}"}
     told = {"event_id": "sent as event {}", "run_id": "started {}", "challenge": "answered the challenge {}"}
     words = {**told, **(duplicate if answer.get("duplicate") else {})}
-    return "\n".join(words[name].format(value) for name, value in answer.items() if name in words) or "taken"
+    return "\n".join(words[name].format(value) for name, value in answer.items() if name in words) or "accepted"
 
 
 def _source(folder: Path, name: str) -> Source:
@@ -88,7 +88,7 @@ def _source(folder: Path, name: str) -> Source:
         raise UserError("webhooks.yaml has errors", code="bad_webhooks", hint=f"stepwell check {folder}")
     sources = sources_of(loaded.document, SecretsByKind({"env": EnvironmentSecrets(environment())}))
     if name not in sources:
-        hint = closest(name, sources) or "webhooks.yaml of the workflow folder says which there are"
+        hint = closest(name, sources) or "webhooks.yaml of the workflow folder lists the sources"
         raise NotFound(f"there is no source {name!r} in {folder}", code="unknown_source", hint=hint)
     return sources[name]
 
@@ -97,9 +97,9 @@ def _read(file: str) -> bytes:
     try:
         return sys.stdin.buffer.read() if file == "-" else Path(file).read_bytes()
     except OSError as error:
-        raise UserError(f"{file} cannot be read: {error}", code="unreadable") from error
+        raise UserError(f"cannot read {file}: {error}", code="unreadable") from error
 
 
 def _content_type(content: bytes) -> str:
-    """JSON where it begins like it, else a form."""
+    """Guesses JSON from the first character, otherwise a form."""
     return "application/json" if content.lstrip()[:1] in {b"{", b"["} else "application/x-www-form-urlencoded"

@@ -1,4 +1,4 @@
-"""Times, durations and values in the words of people."""
+"""Formats times, durations and values for people."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ _MINUTE, _HOUR, _DAY = 60, 3_600, 86_400
 
 
 def parse_time(text: object) -> datetime | None:
-    """A time of the API; None for what is no time."""
+    """Parses a time of the API; returns None for anything else."""
     if not isinstance(text, str):
         return None
     try:
@@ -22,7 +22,7 @@ def parse_time(text: object) -> datetime | None:
 
 
 def clock(moment: datetime, now: datetime) -> str:
-    """In the reader's time zone: the hour if that tells which day it is, else the day too."""
+    """Formats a time in the reader's time zone, with the date if it is a day or more away."""
     local = moment.astimezone()
     if abs(moment - now) < timedelta(minutes=1):
         return f"{local:%H:%M:%S}"
@@ -32,7 +32,7 @@ def clock(moment: datetime, now: datetime) -> str:
 
 
 def span(seconds: float) -> str:
-    """85 ms, 1.2 s, 42 s, 3 min 5 s, 23 h, 6 d 4 h: two units where the first is small."""
+    """Formats a duration, with two units if the first is small: 85 ms, 1.2 s, 42 s, 3 min 5 s, 23 h, 6 d 4 h."""
     if seconds < 1:
         return f"{max(round(seconds * 1000), 0)} ms"
     if seconds < 10:
@@ -50,7 +50,7 @@ def span(seconds: float) -> str:
 
 
 def until(moment: datetime, now: datetime) -> str:
-    """until 14:02 (in 23 h); for a time that has passed: due since 14:02 (5 min ago)."""
+    """Formats a time limit: `until 14:02 (in 23 h)`, or `due since 14:02 (5 min ago)` if it has passed."""
     away = (moment - now).total_seconds()
     if away < 0:
         return f"due since {clock(moment, now)} ({span(-away)} ago)"
@@ -58,7 +58,7 @@ def until(moment: datetime, now: datetime) -> str:
 
 
 def ago(moment: datetime, now: datetime) -> str:
-    """3 min ago; for a time to come: in 3 min."""
+    """Formats the distance from now: `3 min ago`, or `in 3 min` for a future time."""
     away = (now - moment).total_seconds()
     if abs(away) < 1:
         return "now"
@@ -68,13 +68,13 @@ def ago(moment: datetime, now: datetime) -> str:
 
 
 def between(start: object, end: object, now: datetime) -> str:
-    """How long something took, or has been taking; empty when it has not begun."""
+    """Formats the duration so far or in total; empty if it has not begun."""
     begun = parse_time(start)
     return span(((parse_time(end) or now) - begun).total_seconds()) if begun else ""
 
 
 def phrase(code: object) -> str:
-    """waiting_for_approval: waiting for approval."""
+    """Turns a code into words: `waiting_for_approval` into `waiting for approval`."""
     return printable(str(code or "")).replace("_", " ")
 
 
@@ -82,7 +82,7 @@ BRIEF_CHARACTERS = 500  # of a value on one line
 
 
 def error_words(error: Mapping[str, Any]) -> str:
-    """CardDeclined: no funds (step charge, 3 tries)"""
+    """Describes an error, such as `CardDeclined: no funds (step charge, 3 tries)`."""
     where = [f"step {error['step']}"] if error.get("step") else []
     tries = [f"{error['attempts']} tries"] if (error.get("attempts") or 0) > 1 else []
     told = f"{error.get('type') or 'error'}: {error.get('message') or ''}".rstrip(": ")
@@ -90,7 +90,7 @@ def error_words(error: Mapping[str, Any]) -> str:
 
 
 def brief(value: Any) -> str:
-    """JSON on one line, cut where it is long; nothing for what is empty. `--json` has all of it."""
+    """Formats a value as one line of JSON, cut if it is long, empty if it is empty. `--json` prints all of it."""
     if value in (None, "", [], {}):
         return ""
     text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
@@ -100,12 +100,12 @@ def brief(value: Any) -> str:
 
 
 def printable(text: str) -> str:
-    """Without what a terminal would obey: data from a run must not move the cursor or change colours."""
+    """Escapes control characters, so that data from a run cannot control the terminal."""
     return "".join(
         character if character.isprintable() or character == "\n" else f"\\x{ord(character):02x}" for character in text
     )
 
 
 def _coarse(seconds: float) -> str:
-    """Nobody counts milliseconds of what is to come, or was."""
+    """Formats a duration without fractions of a second."""
     return f"{int(seconds)} s" if seconds < 10 else span(seconds)

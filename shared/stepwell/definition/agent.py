@@ -1,7 +1,6 @@
 """Compiles the format `actions`, an agent: actions in order, whose results accumulate as variables.
 
-Bare names in templates are variables. A type that is not known here is the name of a function, called with the
-action's parameters.
+Bare names in templates are variables. An unknown type is the name of a function, called with the action's parameters.
 """
 
 from __future__ import annotations
@@ -23,7 +22,7 @@ from stepwell.definition.wait_schemas import SCHEMAS
 from stepwell.definition.waits import check_retries, timeout_actions_of, timeout_of, wait_at
 from stepwell.limits import HISTORY_WINDOW, MAX_VISITS, WAIT_RETRIES
 
-WAITS = {  # the types that wait, and the rows of the table of waits
+WAITS = {  # the types that wait, with their rows in the table of waits
     "wait_for_response": "response",
     "request_document": "document",
     "request_signature": "signature",
@@ -32,9 +31,9 @@ WAITS = {  # the types that wait, and the rows of the table of waits
     "delay": "delay",
 }
 TRIGGER = "trigger_agent"
-SAYS = "send_message"  # the function whose message is a part of the conversation
+SAYS = "send_message"  # the function whose message becomes part of the conversation
 _BUILT_IN = (*WAITS, TRIGGER)
-_SHOWN = {  # parameters that are a part of waiting_data, and their names there
+_SHOWN = {  # parameters that waiting_data shows, with their names there
     "key": "threadId",
     "expected_from": "expectedFrom",
     "documents": "documents",
@@ -47,7 +46,7 @@ _OF_WAITING = ("on_timeout", "max_retries", "timeout_actions", "timeout", "on_fa
 
 
 def compile_actions(context: Context, document: Mapping[str, Json]) -> dict[str, Node]:
-    """A node for each action."""
+    """Compiles each action to a node."""
     context.variables = True
     context.windows = {SAYS: document.get("history_window", HISTORY_WINDOW)}
     actions = [(at, one) for at, one in enumerate(document.get("actions", ())) if one is not None]
@@ -58,7 +57,7 @@ def compile_actions(context: Context, document: Mapping[str, Json]) -> dict[str,
         check_name(context, name, f"{path}/id", "node")
         if name in nodes:
             message = f"two actions have the id `{name}`"
-            context.add("duplicate_name", message, f"{path}/id", "change one: results are kept by id")
+            context.add("duplicate_name", message, f"{path}/id", "change one, because results are stored by id")
         rules = _rules(context, names, name, action, following, path)
         label = len(nodes) + 1, action["action_type"]
         nodes.setdefault(name, replace(_node(context, name, action, path, rules), label=label))
@@ -68,7 +67,7 @@ def compile_actions(context: Context, document: Mapping[str, Json]) -> dict[str,
 
 
 def _name(action: Mapping[str, Json], at: int) -> str:
-    """Its id; by default its number and its type."""
+    """Returns an action's id, by default its number and type."""
     if "id" in action:
         return str(action["id"])
     return f"{at + 1}-{re.sub('[^A-Za-z0-9._-]+', '-', action['action_type'])}"
@@ -80,7 +79,7 @@ def _rules(
     when = context.condition(action, "next_when", path, variables=True)
     if "next_action_id" not in action:
         if "next_when" in action:
-            hint = "add `next_action_id`: where it leads"
+            hint = "add `next_action_id`, the next action"
             context.add("misplaced_key", "`next_when` needs `next_action_id`", f"{path}/next_when", hint)
         return (Rule(f"{name}.next", "next", to=following),)
     target = _target(context, names, str(action["next_action_id"]), f"{path}/next_action_id")
@@ -90,7 +89,7 @@ def _rules(
 
 
 def _target(context: Context, names: Mapping[int, str], written: str, path: str) -> str:
-    """An action by its id, or by its number."""
+    """Finds an action by its id or its number."""
     if written == END or written in names.values():
         return written
     numbered = {str(at + 1): name for at, name in names.items()}
@@ -131,21 +130,21 @@ def _check_own_keys(context: Context, kind: str, action: Mapping[str, Json], pat
     for key in _OF_A_STEP:
         if key in action:
             hint = "put it into `parameters`" if key == "timeout" else "it belongs to an action that runs a function"
-            context.add("misplaced_key", f"`{key}` means nothing beside `{kind}`", f"{path}/{key}", hint)
+            context.add("misplaced_key", f"`{key}` has no effect beside `{kind}`", f"{path}/{key}", hint)
 
 
 # -- functions
 
 
 def _as_step(context: Context, action: Mapping[str, Json], path: str) -> dict[str, Json]:
-    """An action that runs a function, in the words of a step."""
+    """Translates an action that calls a function to the keys of a step."""
     kind: str = action["action_type"]
     if kind.startswith(("http:", SCHEME)):
         hint = "write trigger_agent" if kind.startswith(SCHEME) else "write a function that makes the request"
         context.add("bad_action_type", f"`{kind[:80]}` cannot be an action", f"{path}/action_type", hint)
         return {}
     if close := difflib.get_close_matches(kind, _BUILT_IN, n=1, cutoff=0.85):
-        message = f"`{kind}` is the name of a function"
+        message = f"`{kind}` is not a known type, so it names a function"
         context.add("unknown_action_type", message, f"{path}/action_type", f"did you mean `{close[0]}`?", "warning")
     step = {key: action[key] for key in _OF_A_STEP if key in action and key != "compensate"}
     given = {"input": action["parameters"]} if "parameters" in action else {}
@@ -153,7 +152,7 @@ def _as_step(context: Context, action: Mapping[str, Json], path: str) -> dict[st
 
 
 def _timeout_actions(context: Context, parameters: Mapping[str, Json], path: str) -> list[Json]:
-    """In the words of the other formats. They run while the agent waits, so none of them can wait."""
+    """Translates timeout actions to the other formats. They run during a wait, so none of them can wait."""
     made: list[Json] = []
     for at, action in enumerate(parameters.get("timeout_actions", ())):
         place = f"{path}/timeout_actions/{at}"
@@ -163,7 +162,7 @@ def _timeout_actions(context: Context, parameters: Mapping[str, Json], path: str
         for key in ("id", "next_action_id", "next_when", "compensate", "on_failure", "max_visits"):
             if key in action:
                 hint = "they run in order, then `on_timeout` applies"
-                context.add("misplaced_key", f"`{key}` means nothing to a timeout action", f"{place}/{key}", hint)
+                context.add("misplaced_key", f"`{key}` has no effect on a timeout action", f"{place}/{key}", hint)
         if action["action_type"] in _BUILT_IN:
             message = f"`{action['action_type']}` cannot be a timeout action"
             context.add("misplaced_action", message, f"{place}/action_type", "write it as an action of the agent")
@@ -179,7 +178,7 @@ def _timeout_actions(context: Context, parameters: Mapping[str, Json], path: str
 def _wait(context: Context, kind: str, parameters: Mapping[str, Json], path: str) -> Wait | None:
     row = WAITS[kind]
     if SCHEMAS[row].is_timer and "duration" not in parameters:
-        hint = f"say how long: {{actionType: {kind}, parameters: {{duration: 2h}}}}"
+        hint = f"give the time: {{actionType: {kind}, parameters: {{duration: 2h}}}}"
         context.add("missing_key", "`duration` is missing", path, hint)
         return None
     data = {key: parameters[key] for key in _OF_A_WAIT if key in parameters}
@@ -195,12 +194,12 @@ def _wait(context: Context, kind: str, parameters: Mapping[str, Json], path: str
 
 
 def _waiting_data(parameters: Mapping[str, Json], row: str) -> dict[str, Json]:
-    """What is shown while the agent waits: `data`, what is waited for, and how long."""
+    """Builds waiting_data: `data`, the subject of the wait, and its time limit."""
     shown = {name: parameters[key] for key, name in _SHOWN.items() if key in parameters}
     default_ms = SCHEMAS[row].timeout_ms
     default = None if default_ms is None else show_duration(default_ms)
     shown["timeout"] = parameters.get("timeout", parameters.get("duration", default))
-    flawed = {place for place, _ in template_errors(shown, variables=True)}  # told of at the parameter itself
+    flawed = {place for place, _ in template_errors(shown, variables=True)}  # reported at the parameter itself
     shown = {name: value for name, value in shown.items() if not any(one.startswith(f"/{name}") for one in flawed)}
     return {**(parameters.get("data") or {}), **shown}
 
@@ -235,7 +234,7 @@ def _detached(context: Context, parameters: Mapping[str, Json], path: str) -> St
     for key in _OF_WAITING:
         if key in parameters:
             hint = "it belongs to `wait_for_completion: true`; remove it"
-            context.add("misplaced_key", f"`{key}` means nothing where nobody waits", f"{path}/{key}", hint)
+            context.add("misplaced_key", f"`{key}` has no effect without a wait", f"{path}/{key}", hint)
     child = _child(context, parameters, path)
     return None if child is None else Step(f"{SCHEME}{child.workflow}", input=child.input, writes="run_id")
 

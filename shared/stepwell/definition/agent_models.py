@@ -1,4 +1,4 @@
-"""What users write in the format `actions`, as pydantic models: an action, and what each known type takes."""
+"""The pydantic models of the format `actions`: an action, and the parameters of each known type."""
 
 from __future__ import annotations
 
@@ -24,13 +24,15 @@ _KNOWN_TYPES = ("send_message", "wait_for_response", "trigger_agent", "request_d
 
 
 class AgentActionDef(Written):
-    """One action of an agent: of a known type, or the name of a function."""
+    """One action of an agent: a known type, or the name of a function."""
 
     action_type: str = Field(description=f"{', '.join(_KNOWN_TYPES)}, or a name given by @step(name=…)")
     id: ActionId | None = Field(default=None, description="default: its number and its type, as 1-send_message")
     parameters: dict[str, Any] | None = Field(default=None, description="with templates; default: every variable")
-    next_action_id: ActionId | None = Field(default=None, description="what follows, or `end`; default: the next one")
-    next_when: Condition | None = Field(default=None, description="`next_action_id` follows only where this holds")
+    next_action_id: ActionId | None = Field(
+        default=None, description="the next action, or `end`; default: the following one"
+    )
+    next_when: Condition | None = Field(default=None, description="`next_action_id` applies only if this holds")
     description: str | None = None
     timeout: Duration | None = None
     retry: RetryDef | None = None
@@ -49,7 +51,7 @@ class AgentActionDef(Written):
 
 
 class TimeoutParameters(Written):
-    """How long an action waits, and what its time being up means."""
+    """The time limit of an action that waits, and its reaction to a time-out."""
 
     timeout: Duration | None = None
     on_timeout: Literal["fail", "continue", "retry"] | None = None
@@ -58,7 +60,7 @@ class TimeoutParameters(Written):
 
 
 class WaitParameters(TimeoutParameters):
-    """Of an action that waits for an event."""
+    """The parameters of an action that waits for an event."""
 
     key: str | None = None
     thread_id: str | None = Field(default=None, description="the same as key")
@@ -67,37 +69,37 @@ class WaitParameters(TimeoutParameters):
 
 
 class ResponseParameters(WaitParameters):
-    """Of `wait_for_response`."""
+    """The parameters of `wait_for_response`."""
 
-    expected_from: str | None = Field(default=None, description="what the event's `from` has to be")
+    expected_from: str | None = Field(default=None, description="the required `from` of the event")
 
 
 class DocumentParameters(WaitParameters):
-    """Of `request_document`."""
+    """The parameters of `request_document`."""
 
-    documents: Names | None = Field(default=None, description="those asked for; default: one, any")
+    documents: Names | None = Field(default=None, description="the requested documents; default: any one")
 
 
 class SignatureParameters(WaitParameters):
-    """Of `request_signature`."""
+    """The parameters of `request_signature`."""
 
-    document: Json = Field(default=None, description="what is to be signed, shown as a part of waiting_data")
+    document: Json = Field(default=None, description="the document to sign, shown in waiting_data")
 
 
 class TestParameters(WaitParameters):
-    """Of `assign_test`."""
+    """The parameters of `assign_test`."""
 
-    test: Json = Field(default=None, description="which one, shown as a part of waiting_data")
+    test: Json = Field(default=None, description="the test, shown in waiting_data")
 
 
 class EventParameters(WaitParameters):
-    """Of `wait_for_event`."""
+    """The parameters of `wait_for_event`."""
 
     name: str | None = Field(default=None, description="the event's name; default: EVENT_COMPLETED")
 
 
 class DelayParameters(Written):
-    """Of `delay`."""
+    """The parameters of `delay`."""
 
     duration: Duration | None = None
     timeout: Duration | None = Field(default=None, description="the same as duration")
@@ -105,14 +107,14 @@ class DelayParameters(Written):
 
 
 class TriggerParameters(TimeoutParameters):
-    """Of `trigger_agent`."""
+    """The parameters of `trigger_agent`."""
 
     agent: str | None = Field(default=None, description="the workflow's name")
     wait_for_completion: bool | None = Field(default=None, description="false: an independent run; default: true")
     input: Json = Field(default=None, description="any JSON with templates; default: every variable")
     parameters: Json = Field(default=None, description="the same as input")
     on_failure: Literal["return", "propagate"] | None = Field(
-        default=None, description="return (default): childExecutionSuccess tells; propagate: the action fails too"
+        default=None, description="return (default): see childExecutionSuccess; propagate: the action fails too"
     )
     parent_close: Literal["cancel", "abandon"] | None = None
 

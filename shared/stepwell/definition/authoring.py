@@ -1,4 +1,4 @@
-"""What step code says about itself: `@step`, `@workflow`, and the directives a step may return. No dependencies."""
+"""The API of step code: `@step`, `@workflow`, and the directives that a step may return. No dependencies."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ Function = TypeVar("Function", bound=Callable[..., Any])
 
 BACKOFFS = ("constant", "linear", "exponential")
 JITTERS = ("none", "full")
-WORKFLOW_MARK = "__stepwell_workflow__"  # on a durable function: the name of its workflow
+WORKFLOW_MARK = "__stepwell_workflow__"  # the attribute of a durable function with its workflow's name
 _CHILD_KEYS = ("workflow", "name", "input")
 _SPELLINGS = {"maxRetries": "max_retries", "initialDelay": "initial_delay", "maxDelay": "max_delay"}
 
 
 @dataclass(frozen=True, slots=True)
 class Retry:
-    """How a failed attempt is tried again: `on` names the error categories and error types that are."""
+    """A retry policy; `on` names the error categories and types that are retried."""
 
     max_retries: int = 3
     backoff: str = "exponential"
@@ -47,7 +47,7 @@ class Retry:
         self.policy()
 
     def policy(self) -> graph.Retry:
-        """The same in the engine's terms."""
+        """Converts the policy to the engine's type."""
         return graph.Retry(
             max_retries=self.max_retries,
             backoff=self.backoff,
@@ -60,7 +60,7 @@ class Retry:
 
 @dataclass(frozen=True, slots=True)
 class StepDefaults:
-    """What `@step` attaches to a function as `__stepwell__`. None: not said; a definition overrides all of it."""
+    """The defaults of `@step`, stored on the function as `__stepwell__`. None: not given. Definitions override them."""
 
     name: str | None = None
     retry: graph.Retry | None = None
@@ -94,7 +94,7 @@ def step(
     at_most_once: bool | None = None,
     pool: str | None = None,
 ) -> Function | Callable[[Function], Function]:
-    """Marks a function as a step and gives its defaults; the function itself stays as it is. Usable bare: `@step`."""
+    """Marks a function as a step and sets its defaults, without changing the function. Also usable as `@step`."""
     if function is not None and not callable(function):
         raise _bad(f"@step takes a function, not {function!r}", "name it by keyword: @step(name=…)")
     if at_most_once is not None and not isinstance(at_most_once, bool):
@@ -125,11 +125,11 @@ def workflow(*, name: str | None = None, version: int = 1, **options: Json) -> C
 def workflow(
     function: Function | None = None, /, *, name: str | None = None, version: int = 1, **options: Json
 ) -> Function | Callable[[Function], Function]:
-    """Marks an `async def` whose first parameter is `ctx` as a durable function. Usable bare: `@workflow`.
+    """Marks an `async def` whose first parameter is `ctx` as a durable function. Also usable as `@workflow`.
 
-    `name`: the workflow's; default: the function's. `version`: of several with one name the highest is started, and
-    runs of the others go on with theirs. `options`: keys of a definition, such as timeout="2h"; all are written as
-    literals, for they are read without importing the module.
+    `name` is the workflow's name, by default the function's. `version`: new runs take the highest version of a name;
+    runs in progress keep theirs. `options` are keys of a definition, such as timeout="2h". Write them as literals,
+    because the module is scanned without being imported.
     """
 
     def mark(target: Function) -> Function:
@@ -146,7 +146,7 @@ def workflow(
 
 @dataclass(frozen=True, slots=True)
 class Directive:
-    """What a step returns instead of an output: pause, then go on (`next`) or run again (`again`); or fail."""
+    """A result of a step other than an output: wait, then continue (`next`) or run again (`again`); or fail."""
 
     kind: Literal["sleep", "approval", "event", "callback", "children", "fail"]
     name: str | None = None  # the event's
@@ -160,7 +160,7 @@ class Directive:
 
 
 def sleep(seconds: Duration, result: Json = None, then: str = "next") -> Directive:
-    """Pauses the run; a number is seconds, `2h` is fine too."""
+    """Pauses the run for a duration: a number of seconds, or text such as `2h`."""
     return Directive("sleep", timeout_ms=_timeout("sleep", seconds), result=result, then=_then(then))
 
 
@@ -181,7 +181,7 @@ def wait_for_approval(
 def wait_for_event(
     name: str, key: str | None = None, timeout: Duration | None = None, result: Json = None, then: str = "next"
 ) -> Directive:
-    """Pauses until an event of this name, and key, arrives."""
+    """Pauses until an event with this name and key arrives."""
     if key is not None and not (isinstance(key, str) and 0 < len(key) <= KEY_CHARACTERS):
         raise _bad(f"`key` must be text of 1 to {KEY_CHARACTERS} characters", code="bad_key")
     event = _name("name", name)
@@ -193,7 +193,7 @@ def wait_for_event(
 def wait_for_callback(
     timeout: Duration | None = None, data: Json = None, result: Json = None, then: str = "next"
 ) -> Directive:
-    """Pauses until somebody posts to the wait's own URL, which works once. Default timeout: 24 hours."""
+    """Pauses until a request to the wait's own URL, which works once. Default timeout: 24 hours."""
     return Directive("callback", data=data, timeout_ms=_timeout("callback", timeout), result=result, then=_then(then))
 
 
@@ -205,8 +205,8 @@ def children(
 ) -> Directive:
     """Starts child runs together and pauses until they have ended.
 
-    A child is a workflow's name, or `{"workflow": …, "name": …, "input": …}`: the name is that of its result, and the
-    input, where it is left out or None, is the run's input overlaid with its state. Default timeout: 5 minutes.
+    A child is a workflow's name, or `{"workflow": …, "name": …, "input": …}`. `name` names its result. `input`, if
+    missing or None, is the run's input overlaid with its state. Default timeout: 5 minutes.
     """
     if isinstance(children, (str, Mapping)) or not isinstance(children, Sequence) or not children:
         raise _bad(f"`children` must be a list of workflows, not {children!r}", 'children(["fraud", "stock"])')
@@ -225,7 +225,7 @@ def children(
 
 
 def _child(given: str | Mapping[str, Json]) -> Mapping[str, Json]:
-    """One child, its workflow and its own name checked."""
+    """Checks a child's keys, workflow and name."""
     child: Mapping[str, Json] = {"workflow": given} if isinstance(given, str) else given
     if not isinstance(child, Mapping) or "workflow" not in child:
         raise _bad(f"a child run needs a workflow, not {given!r}", 'write "fraud", or {"workflow": "fraud"}')
@@ -251,7 +251,7 @@ def _timeout(kind: str, value: Duration | None) -> int | None:
         return schema.timeout_ms
     timeout_ms = parse_duration(value)
     if timeout_ms > schema.longest_ms:
-        message = f"{show_duration(timeout_ms)} is over the maximum of a wait for `{kind}`"
+        message = f"{show_duration(timeout_ms)} exceeds the maximum of a wait for `{kind}`"
         raise _bad(message, f"at most {show_duration(schema.longest_ms)}", code="timeout_too_long")
     return timeout_ms
 

@@ -16,16 +16,16 @@ _OF_THE_CHILD = (
     "propagate",
     "isolate",
     "return",
-)  # values of `on_failure` that say what a failed child does to its node
+)  # values of `on_failure` that define the effect of a failed child on its node
 
 
 def runs_workflow(data: Mapping[str, Json]) -> bool:
-    """Whether `run` names a workflow and no function."""
+    """Returns whether `run` names a workflow instead of a function."""
     return "run" in data and data["run"].startswith(SCHEME)
 
 
 def call_of(context: Context, name: str, data: Mapping[str, Json], path: str) -> Call | None:
-    """The child runs that the node `name` starts and waits for; None where it starts none."""
+    """Compiles the child runs that the node `name` starts and waits for; None if it starts none."""
     single = runs_workflow(data)
     if not single and "children" not in data:
         return None
@@ -47,10 +47,10 @@ def call_of(context: Context, name: str, data: Mapping[str, Json], path: str) ->
 
 
 def detached_of(context: Context, data: Mapping[str, Json], path: str) -> Step:
-    """The step that starts an independent run and does not wait for it."""
+    """Compiles the step that starts an independent run without waiting for it."""
     child = _child(context, data, path)
     if data.get("on_failure") in _OF_THE_CHILD:
-        message = f"`on_failure: {data['on_failure']}` means nothing to a detached run: nobody sees it fail"
+        message = f"`on_failure: {data['on_failure']}` has no effect on a detached run: no run sees its failure"
         context.add("misplaced_key", message, f"{path}/on_failure", "write abort, skip or compensate, or remove it")
     return Step(
         run=data["run"],
@@ -62,7 +62,7 @@ def detached_of(context: Context, data: Mapping[str, Json], path: str) -> Step:
 
 
 def check_step_failure(context: Context, data: Mapping[str, Json], path: str) -> None:
-    """Of a node that runs a function."""
+    """Checks `on_failure` of a node that runs a function."""
     if data.get("on_failure") in _OF_THE_CHILD:
         message = f"`on_failure: {data['on_failure']}` is for child runs"
         context.add("misplaced_key", message, f"{path}/on_failure", "write abort, skip or compensate")
@@ -80,7 +80,7 @@ def _children(context: Context, name: str, written: Json, path: str) -> tuple[Ch
         context.add("missing_key", "`children` is empty", place, "list the workflows: children: [{workflow: fraud}]")
     if len(written) > CHILDREN:
         message = f"`{name}` starts {len(written)} child runs"
-        hint = f"at most {CHILDREN}; a node with `foreach` leads each of more items to a node that calls one workflow"
+        hint = f"at most {CHILDREN}; for more, use `foreach` with a node that calls one workflow"
         context.add("too_many_children", message, place, hint)
         return ()
     listed = [(f"{place}/{at}", one) for at, one in enumerate(written) if one is not None]
@@ -96,7 +96,7 @@ def _children(context: Context, name: str, written: Json, path: str) -> tuple[Ch
 
 
 def check_workflow(context: Context, workflow: str, path: str) -> bool:
-    """Whether it can be a workflow's name; whether there is such a workflow is for the folder to say."""
+    """Returns whether the name is valid, and records the call; the folder check finds unknown workflows."""
     if not check_name(context, workflow, path, "workflow"):
         return False
     context.called.append(called_at(workflow, path))

@@ -1,7 +1,7 @@
 """The tree of a parsed CEL expression, read from the library's serialized form (the protobuf `cel.expr.CheckedExpr`).
 
-The library offers no tree; its serialized form is a published format, so a small wire decoder reads it exactly. From
-the tree come the names an expression reads and, in `cel_eval`, its value.
+The library offers no tree, but its serialized form is a published format that a small wire decoder can read. The tree
+gives the names that an expression reads and, in `cel_eval`, its value.
 """
 
 from __future__ import annotations
@@ -48,14 +48,14 @@ class MapOf:
 
 @dataclass(frozen=True, slots=True)
 class Message:
-    """A protobuf message literal: CEL has them, JSON data has no use for them."""
+    """A protobuf message literal, which CEL has and JSON data does not need."""
 
     name: str
 
 
 @dataclass(frozen=True, slots=True)
 class Fold:
-    """A comprehension: what the macros all, exists, exists_one, map and filter expand to."""
+    """A comprehension: the expansion of the macros all, exists, exists_one, map and filter."""
 
     variable: str
     range: Tree
@@ -71,7 +71,7 @@ Fields: TypeAlias = dict[int, list["int | bytes"]]
 
 
 def parse_tree(serialized: bytes) -> Tree:
-    """The tree inside a serialized expression (an `Any` that holds a `CheckedExpr`)."""
+    """Decodes the tree of a serialized expression (an `Any` with a `CheckedExpr`)."""
     checked = _fields(_bytes(_fields(serialized), 2))
     return _tree(_bytes(checked, 4))
 
@@ -92,7 +92,7 @@ def children(tree: Tree) -> tuple[Tree, ...]:
 
 
 def walk(tree: Tree, bound: frozenset[str] = frozenset()) -> Iterator[tuple[Tree, frozenset[str]]]:
-    """Every node with the variables that comprehensions around it have bound."""
+    """Yields every node with the variables bound by enclosing comprehensions."""
     yield tree, bound
     if isinstance(tree, Fold):
         yield from walk(tree.range, bound)
@@ -106,12 +106,12 @@ def walk(tree: Tree, bound: frozenset[str] = frozenset()) -> Iterator[tuple[Tree
 
 
 def free_names(tree: Tree) -> frozenset[str]:
-    """The identifiers that no comprehension binds."""
+    """Returns the identifiers that no comprehension binds."""
     return frozenset(node.name for node, bound in walk(tree) if isinstance(node, Ident) and node.name not in bound)
 
 
 def members_of(tree: Tree, name: str) -> frozenset[str]:
-    """The members read off a free name by `name.member` or `name['member']`."""
+    """Returns the members of a free name read as `name.member` or `name['member']`."""
     found = set()
     for node, bound in walk(tree):
         match node:
@@ -185,7 +185,7 @@ def _bytes(fields: Fields, number: int) -> bytes:
 
 def _as_bytes(value: int | bytes) -> bytes:
     if isinstance(value, int):
-        raise TypeError("a number where the format has bytes")
+        raise TypeError("found a number where the format has bytes")
     return value
 
 
@@ -196,12 +196,12 @@ def _text(fields: Fields, number: int) -> str:
 def _int(fields: Fields, number: int) -> int:
     value = fields.get(number, [0])[-1]
     if isinstance(value, bytes):
-        raise TypeError("bytes where the format has a number")
+        raise TypeError("found bytes where the format has a number")
     return value
 
 
 def _fields(data: bytes) -> Fields:
-    """One protobuf message: field number to its values, in order."""
+    """Decodes one protobuf message: field number to its values, in order."""
     fields: Fields = {}
     at = 0
     while at < len(data):

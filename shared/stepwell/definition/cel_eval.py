@@ -1,10 +1,10 @@
 """Evaluates the tree of a CEL expression within an exact budget of work and memory.
 
-Why not the library's own evaluator: it bounds iterations but neither time nor memory. Measured on cel-expr-python
-0.1.3: `l.map(x, x)` over 5,000 items takes 1.4 s and 420 MB (quadratic), nested `replace` or `+` takes all memory and
-kills the process, maps iterate in a random order, and each null it gives back drops a reference to None, which aborts
-Python 3.11 in the end. The library parses, checks types and computes single functions, none of which gives null.
-One thing is wider than CEL: arithmetic mixes ints and doubles, because JSON does not tell 100 from 100.0.
+The library's own evaluator limits iterations but neither time nor memory. Measured on cel-expr-python 0.1.3:
+`l.map(x, x)` over 5,000 items takes 1.4 s and 420 MB (quadratic), nested `replace` or `+` takes all memory and kills
+the process, maps iterate in random order, and each returned null drops a reference to None, which finally aborts
+Python 3.11. So the library only parses, checks types and computes single functions, none of which returns null.
+One rule is wider than CEL: arithmetic mixes ints and doubles, because JSON does not distinguish 100 from 100.0.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from stepwell.errors import ExpressionError
 
 
 class Frame:
-    """The variables and the budget of one evaluation; evaluations share nothing, so threads need no lock."""
+    """The variables and budget of one evaluation. Evaluations share nothing, so threads need no lock."""
 
     __slots__ = ("budget", "names")
 
@@ -32,7 +32,7 @@ Code: TypeAlias = Callable[[Frame], Value]
 
 
 def compile_tree(tree: Tree, variables: Mapping[str, object]) -> Code:
-    """A function that computes the tree. Identifiers outside `variables`, and unbound, are names of types."""
+    """Compiles the tree to a function. Unbound identifiers outside `variables` are names of types."""
     return _code(tree, frozenset(variables))
 
 
@@ -141,7 +141,7 @@ def _truth(value: Value, symbol: str) -> bool:
 
 
 def _either(symbol: str, decisive: bool) -> Callable[..., Code]:
-    """`&&` (decided by false) and `||` (by true): a side that decides hides the other's error."""
+    """Compiles `&&` (decided by false) or `||` (by true); a deciding side hides the other side's error."""
 
     def make(left: Code, right: Code) -> Code:
         def logic(frame: Frame) -> Value:
@@ -164,7 +164,7 @@ def _ternary(condition: Code, yes: Code, no: Code) -> Code:
 
 
 def _not_strictly_false(inner: Code) -> Code:
-    """The condition of a loop: goes on unless the answer is certain."""
+    """Compiles a loop's condition, which continues unless the answer is certain."""
 
     def test(frame: Frame) -> Value:
         try:
@@ -208,7 +208,7 @@ def _fold(tree: Fold, variables: frozenset[str]) -> Code:
 
 
 def _advance(step: Code, scope: Frame) -> Value:
-    """The next accumulator. An error is kept in it: a later item of `exists` or `all` may still decide the answer."""
+    """Computes the next accumulator. It keeps an error, because a later item of `exists` or `all` may decide."""
     try:
         return step(scope)
     except ExpressionError as error:
@@ -218,9 +218,9 @@ def _advance(step: Code, scope: Frame) -> Value:
 
 
 def _step(tree: Tree, accumulator: str, variables: frozenset[str]) -> Code:
-    """A loop's step. map and filter expand to `accumulator + [item]`: done in place, or each loop would be quadratic.
+    """Compiles a loop's step. `accumulator + [item]`, from map and filter, appends in place to avoid quadratic time.
 
-    The accumulator is a list made anew by every evaluation, under a name no user can write: nobody else holds it.
+    Each evaluation creates its accumulator under a name that users cannot write, so no other code holds it.
     """
     match tree:
         case Call(function="_+_", args=(Ident(name=name), ListOf(items=(item,)))) if name == accumulator:

@@ -1,7 +1,7 @@
-"""What the functions and operators of CEL do, on Python values.
+"""The functions and operators of CEL, on Python values.
 
-Operators are here, with exact budgets. All other functions (matches, timestamps, conversions, strings, math) are the
-library's own, called one at a time: each is linear in its arguments, whose size is charged first.
+Operators are implemented here, with exact budgets. All other functions (matches, timestamps, conversions, strings,
+math) are the library's, called one at a time. Each is linear in its arguments, whose size is charged first.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ def extensions() -> list[Any]:
 
 
 def function(name: str, is_member: bool, arity: int) -> Function:
-    """What `name` does. `is_member`: written `target.name(…)`; the target is then the first argument."""
+    """Finds the function `name`. `is_member`: written `target.name(…)`, with the target as first argument."""
     known = _TABLE.get((name, arity))
     return known or _by_library(name, is_member)
 
@@ -55,7 +55,7 @@ def _number(value: int | float, symbol: str) -> int | float:
 def _refuse(symbol: str, left: Value, right: Value) -> ExpressionError:
     hint = None
     if isinstance(left, str) != isinstance(right, str):
-        hint = "string(x) makes text of a value; int(x) and double(x) make a number of text"
+        hint = "string(x) converts to text; int(x) and double(x) convert to numbers"
     if left is None or right is None:
         hint = "guard it: has(state.x) && …, or state.x != null && …"
     return ExpressionError(f"`{symbol}` does not work on {described(left)} and {described(right)}", hint=hint)
@@ -80,7 +80,7 @@ def _subtract(args: list[Value], budget: Budget) -> Value:
 
 
 def _dated(symbol: str, apply: Callable[[Any, Any], Any], left: Value, right: Value) -> Value:
-    """Sums and differences of timestamps and durations."""
+    """Computes sums and differences of timestamps and durations."""
     dated = (datetime.datetime, datetime.timedelta)
     if isinstance(left, dated) and isinstance(right, dated):
         try:
@@ -173,7 +173,7 @@ def _index(args: list[Value], budget: Budget) -> Value:
 
 def missing_key(key: str, owner: dict[str, Value]) -> ExpressionError:
     shown = ", ".join(sorted(str(name)[:40] for name in owner)[:8]) or "nothing"
-    return ExpressionError(f"no such key: {key[:80]!r}", hint=f"there is {shown}; has(…) tells whether a key is there")
+    return ExpressionError(f"there is no key {key[:80]!r}", hint=f"the keys are {shown}; has(…) tests for a key")
 
 
 def _size(args: list[Value], budget: Budget) -> Value:
@@ -194,7 +194,7 @@ def _text_test(name: str, apply: Callable[[str, str], bool]) -> Function:
 
 
 def _replace(args: list[Value], budget: Budget) -> Value:
-    """The one string function whose result can be much larger than its arguments: counted before it is made."""
+    """Replaces text; the result can be much larger than the arguments, so its size is charged first."""
     text, old, new = args[:3]
     limit = args[3] if len(args) > 3 else -1
     if not all(isinstance(part, str) for part in (text, old, new)) or not isinstance(limit, int):
@@ -228,7 +228,7 @@ def _by_library(name: str, is_member: bool) -> Function:
 
 @lru_cache(maxsize=512)
 def _compiled(name: str, is_member: bool, kinds: tuple[str, ...]) -> Any:
-    """A call of one function. The library takes timestamps, durations and bytes only as text: `kinds` converts them."""
+    """Compiles a call of one function; `kinds` converts text to timestamps, durations and bytes inside the call."""
     name = _WRITTEN.get(name, name)
     arguments = [f"{kind}(a{position})" if kind else f"a{position}" for position, kind in enumerate(kinds)]
     call = f"{arguments[0]}.{name}({', '.join(arguments[1:])})" if is_member else f"{name}({', '.join(arguments)})"
@@ -240,7 +240,7 @@ def _arguments(arity: int) -> Any:
     return cel.NewEnv(variables={f"a{position}": cel.Type.DYN for position in range(arity)}, extensions=extensions())
 
 
-# What macros turn these into cannot be written.
+# The names that the library's macros expand to cannot be written, so the calls use these.
 _WRITTEN = {"math.@max": "math.greatest", "math.@min": "math.least"}
 
 
@@ -267,7 +267,7 @@ def _native(value: Any) -> Value:
 
 
 def _charge(value: Value, budget: Budget) -> None:
-    """The size of an argument, before it is copied into the library."""
+    """Charges the size of an argument before it is copied into the library."""
     if isinstance(value, (str, bytes)):
         budget.spend(1 + len(value) * 4 // 64)
         return
@@ -282,14 +282,14 @@ def _charge(value: Value, budget: Budget) -> None:
 
 
 def _charge_pattern(args: list[Value], budget: Budget) -> None:
-    """RE2 is linear, but compiles a pattern anew each time: half a millisecond with `{1000}` in it."""
+    """Charges a pattern. RE2 is linear, but compiles it each time: half a millisecond for `{1000}`."""
     text, pattern = (str(arg) for arg in args)
     repeats = math.prod(int(number) for number in re.findall(r"\{(?:\d+,)?(\d{1,4})", pattern)[:100])
     budget.spend(20 + len(text) // 2 + len(pattern) + 2 * min(repeats, 1_000))
 
 
 def library_message(text: str) -> str:
-    """The library's message without its status names and its picture of the source."""
+    """Strips status names and the source excerpt from the library's message."""
     first = text.split("\n", 1)[0]
     for prefix in ("INVALID_ARGUMENT: ", "UNKNOWN: ", "NOT_FOUND: ", "OUT_OF_RANGE: ", "CANCELLED: ", "INTERNAL: "):
         first = first.removeprefix(prefix)

@@ -1,4 +1,4 @@
-"""The values of CEL in Python: equality, names of types, the budget of one evaluation, and the way to JSON."""
+"""CEL values in Python: equality, type names, the budget of one evaluation, and conversion to JSON."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from stepwell.definition.graph import Json
 from stepwell.errors import ExpressionError
 from stepwell.limits import EXPRESSION_RESULT_BYTES, JSON_DEPTH
 
-# One unit is about one visit of a tree node, or 64 bytes copied or compared: the whole is well under half a second.
+# One unit is about one visit of a tree node, or 64 bytes copied or compared. All of it takes well under half a second.
 WORK_UNITS = 500_000
 BYTES_PER_UNIT = 64
 
@@ -22,13 +22,13 @@ INT_MIN, INT_MAX = -(1 << 63), (1 << 63) - 1
 
 
 class TypeName(str):
-    """What CEL's `type(x)` gives; not equal to a string of the same letters."""
+    """The result of CEL's `type(x)`; not equal to a string with the same text."""
 
     __slots__ = ()
 
 
 class Budget:
-    """The work that one evaluation may still do, and the bytes its result may still have."""
+    """The remaining work of one evaluation, and the remaining bytes of its result."""
 
     __slots__ = ("bytes_left", "left")
 
@@ -49,14 +49,14 @@ class Budget:
 
 
 class Items(Sequence[Json]):
-    """The items of a list, or of a map as key and value, each made into JSON when it is taken."""
+    """The items of a list, or of a map as key and value, each converted to JSON on access."""
 
     __slots__ = ("_keys", "_values")
 
     def __init__(self, made: Value) -> None:
-        """Raises ExpressionError for what is no collection."""
+        """Raises ExpressionError for a value that is not a collection."""
         if not isinstance(made, list | dict):
-            raise ExpressionError(f"items are of a list or a map, not of {described(made)}")
+            raise ExpressionError(f"items need a list or a map, not {described(made)}")
         self._keys: list[str] = list(made) if isinstance(made, dict) else []
         self._values: list[Value] = list(made.values()) if isinstance(made, dict) else made
 
@@ -89,7 +89,7 @@ def is_number(value: Value) -> bool:
 
 
 def equal(left: Value, right: Value, budget: Budget) -> bool:
-    """CEL's equality: numbers across types, everything else only within its type, containers deeply."""
+    """Compares as CEL does: numbers across types, other values within their type, containers deeply."""
     if is_number(left) and is_number(right):
         return bool(left == right)
     if type(left) is not type(right):
@@ -106,7 +106,7 @@ def equal(left: Value, right: Value, budget: Budget) -> bool:
 
 
 def contains(item: Value, collection: Value, budget: Budget) -> bool:
-    """CEL's `in`: an item of a list, a key of a map."""
+    """Implements CEL's `in`: an item of a list, or a key of a map."""
     if isinstance(collection, dict):
         return isinstance(item, str) and item in collection
     if isinstance(collection, list):
@@ -116,14 +116,14 @@ def contains(item: Value, collection: Value, budget: Budget) -> bool:
 
 
 def described(value: Value) -> str:
-    """The kind of a value, for a message."""
+    """Describes the type of a value for a message."""
     if value is None:
         return "null"
     return {"double": "a double", "int": "an int"}.get(name := type_name(value), f"a {name}")
 
 
 def to_json(value: Value, budget: Budget, depth: int = JSON_DEPTH) -> Json:
-    """Plain JSON, bounded. What JSON has no word for becomes a string, as protobuf's JSON mapping has it."""
+    """Converts to JSON within a budget. Types without a JSON form become strings, as in protobuf's JSON mapping."""
     kind = type(value)
     _take(budget, len(value) + 2 if kind is str else 4)
     if kind is str or value is None or kind is bool:
@@ -151,7 +151,7 @@ def _take(budget: Budget, size: int) -> None:
 
 
 def _integer(value: int) -> int:
-    # A JSON number may be of any size; more digits than Python prints would fail where it is stored.
+    # JSON allows numbers of any size, but storing fails with more digits than Python prints.
     if value.bit_length() > 1_000:
         raise ExpressionError("the number is too large")
     return value
@@ -159,7 +159,7 @@ def _integer(value: int) -> int:
 
 def _finite(value: float) -> float:
     if not math.isfinite(value):
-        raise ExpressionError(f"the result is {value}, which JSON cannot hold", hint="guard the division")
+        raise ExpressionError(f"the result is {value}, which JSON cannot represent", hint="guard the division")
     return value
 
 

@@ -1,4 +1,4 @@
-"""Checks on the compiled graph as a whole, and the lint: warnings that never stop anything."""
+"""Checks of the compiled graph as a whole, and the lint, which only warns."""
 
 from __future__ import annotations
 
@@ -14,18 +14,18 @@ MANY_STEPS = 10
 
 
 def check_graph(context: Context, nodes: Mapping[str, Node], start: str, paths: Mapping[str, str]) -> None:
-    """What makes a graph senseless. Its targets exist: it is called only when nothing else is wrong."""
+    """Reports unreachable nodes and loops without an exit. Call it only for a graph whose targets exist."""
     following = {name: _following(node) for name, node in nodes.items()}
     reached = _reached(following, [start])
     for name in nodes:
         if name not in reached:
-            hint = f"lead a rule to it, or remove it; the run starts at `{start}`"
-            context.add("unreachable", f"nothing leads to `{name}`", paths[name], hint)
+            hint = f"add a rule that leads to it, or remove it; the run starts at `{start}`"
+            context.add("unreachable", f"no rule leads to `{name}`", paths[name], hint)
     _check_way_out(context, nodes, following, reached, paths)
 
 
 def check_steps_read(context: Context, nodes: Mapping[str, Node]) -> None:
-    """Of every format."""
+    """Reports expressions that read unknown nodes, in any format."""
     for name, path in context.steps_read:
         if name not in nodes:
             context.add("unknown_step", f"`steps.{name}` names no node", path, closest(name, nodes))
@@ -46,12 +46,12 @@ def _check_way_out(
     free = _reached(leading, ends)
     caught = [name for name in nodes if name in reached and name not in free]
     if caught:
-        message = f"a run that comes to {', '.join(f'`{name}`' for name in caught[:5])} can never end"
+        message = f"a run that reaches {', '.join(f'`{name}`' for name in caught[:5])} can never end"
         context.add("no_way_out", message, paths[caught[0]], "add a rule that leaves the loop")
 
 
 def taken(node: Node) -> list[Rule]:
-    """The rules that can be taken: none behind one that always is, unless a `continue` before it leads past it."""
+    """Returns the rules that can be taken: those after an always-taken rule count only if a `continue` skips it."""
     if node.fan_out == "all":
         return list(node.rules)
     rules: list[Rule] = []
@@ -94,7 +94,7 @@ def lint(context: Context, nodes: Mapping[str, Node], paths: Mapping[str, str]) 
     steps = [node for node in nodes.values() if node.step is not None]
     for node in steps:
         if node.step is not None and node.step.timeout_ms is None and not node.step.run.startswith(SCHEME):
-            hint = "add timeout: 30s; without one it is the function's own, or 5 minutes"
+            hint = "add timeout: 30s; the default is the function's own, or 5 minutes"
             _warn(context, "step_without_timeout", f"the step `{node.name}` has no timeout", paths[node.name], hint)
     if len(steps) > MANY_STEPS:
         message = f"{len(steps)} steps in one workflow"
@@ -112,12 +112,15 @@ def _lint_rules(context: Context, node: Node, path: str) -> None:
     for rule in node.rules:
         if rule.stage != "next" and rule.id not in reachable:
             _warn(
-                context, "rule_never_taken", f"{rule.id} stands behind a rule that always applies", _place(rule, path)
+                context,
+                "rule_never_taken",
+                f"{rule.id} is never taken: an earlier rule always applies",
+                _place(rule, path),
             )
 
 
 def _place(rule: Rule, path: str) -> str:
-    """`charge.branch[2]` stands at `…/branch/2`, `…transitions[0]` at `…/transitions/0`."""
+    """Finds a rule's place: `charge.branch[2]` is at `…/branch/2`, `…transitions[0]` at `…/transitions/0`."""
     stage, _, number = rule.id.rpartition(".")[2].rstrip("]").partition("[")
     return f"{path}/{pointer_part(stage)}/{number}"
 

@@ -1,4 +1,4 @@
-"""Names the child runs that are started together, by one rule for definitions and for steps. Standard library only."""
+"""Names child runs that start together, for definitions and steps alike. Standard library only."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ from itertools import count
 
 
 def child_names(children: Sequence[tuple[str, str | None]]) -> list[str]:
-    """The name of each child, given its workflow and the name that the user gave it, if any.
+    """Returns the name of each child from its workflow and the user's name for it, if any.
 
-    Without a name it is the workflow's, numbered from 2 on where that is taken: `fraud`, `fraud_2`, `fraud_3`.
+    The default is the workflow's name, numbered from 2 if taken: `fraud`, `fraud_2`, `fraud_3`.
     """
     taken = {name for _, name in children if name is not None}
-    first: dict[str, int] = {}  # of each workflow that is not taken, the child that has its name as it is
+    first: dict[str, int] = {}  # for each workflow name that is free, the child that gets it without a number
     for at, (workflow, name) in enumerate(children):
         if name is None and workflow not in taken:
             first.setdefault(workflow, at)

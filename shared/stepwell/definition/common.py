@@ -1,4 +1,4 @@
-"""What the compilers of all formats share: the list of problems, expressions, durations, steps and names."""
+"""Shared by the compilers of all formats: the list of problems, expressions, durations, steps and names."""
 
 from __future__ import annotations
 
@@ -36,16 +36,16 @@ E = TypeVar("E", bound=Expression)
 
 
 class Context:
-    """One compilation: collects problems and remembers which nodes the expressions speak of."""
+    """One compilation: collects problems, and the names that expressions read."""
 
     def __init__(self) -> None:
         self.problems: list[Problem] = []
-        self.steps_read: list[tuple[str, str]] = []  # a node's name, and where an expression reads it
-        self.branch_read: list[str] = []  # where an expression reads `branch`
-        self.state_read: list[tuple[str, str]] = []  # a name in `state`, and where an expression reads it
+        self.steps_read: list[tuple[str, str]] = []  # a node's name, and the place that reads it
+        self.branch_read: list[str] = []  # the places that read `branch`
+        self.state_read: list[tuple[str, str]] = []  # a name in `state`, and the place that reads it
         self.called: list[Called] = []
-        self.variables = False  # whether names that expressions do not have are variables, and results become some
-        self.windows: dict[str, int] = {}  # by what is run: how long the conversation gets that its message joins
+        self.variables = False  # whether unknown names in templates are variables, and results become variables
+        self.windows: dict[str, int] = {}  # node to the length of the conversation that its message joins
 
     def add(self, code: str, message: str, path: str, hint: str = "", severity: str = "error") -> None:
         self.problems.append(Problem(code, message, path, hint, severity=severity))
@@ -58,7 +58,7 @@ class Context:
         return any(problem.severity == "error" for problem in self.problems)
 
     def condition(self, data: Mapping[str, Json], key: str, path: str, *, variables: bool = False) -> Collection | None:
-        """A CEL condition under `key`; true and false are conditions too."""
+        """Compiles the CEL condition under `key`, which may also be true or false."""
         value = data.get(key)
         if value is None:
             return None
@@ -101,7 +101,7 @@ class Context:
             return None
 
     def seen(self, expression: E, path: str) -> E:
-        """Remembers what the expression speaks of."""
+        """Records the names that the expression reads."""
         self.steps_read += [(name, path) for name in sorted(steps_read(expression))]
         self.branch_read += [path] if "branch" in expression.names else []
         self.state_read += [(name, path) for name in sorted(state_read(expression))]
@@ -109,11 +109,11 @@ class Context:
 
 
 def check_name(context: Context, name: str, path: str, what: str) -> bool:
-    """Names of workflows, nodes and events: they become parts of keys, paths and URLs."""
+    """Checks a name of a workflow, node or event, which becomes part of keys, paths and URLs."""
     if len(name) > NAME_CHARACTERS:
         context.add("bad_name", f"the {what} name has {len(name)} characters", path, f"at most {NAME_CHARACTERS}")
     elif name == END and what == "node":
-        context.add("reserved_name", f"`{END}` is the end of the run and no node's name", path, "choose another name")
+        context.add("reserved_name", f"`{END}` is reserved for the end of the run", path, "choose another name")
     elif not NAME.fullmatch(name) or ".." in name:
         context.add("bad_name", f"{name!r} cannot be a {what} name", path, NAME_HINT)
     else:
@@ -122,13 +122,13 @@ def check_name(context: Context, name: str, path: str, what: str) -> bool:
 
 
 def check_start(context: Context, document: Mapping[str, Json], hint: str) -> None:
-    """Of the formats in which the order says where a run starts."""
+    """Checks `start` in the formats whose order determines where a run starts."""
     if "start" in document and document["start"] not in MODES:
         context.add("bad_value", f"`start` cannot be {document['start']!r}", "/start", hint)
 
 
 def step_of(context: Context, data: Mapping[str, Json], path: str) -> Step | None:
-    """The step of a node or of a timeout action. None where there is none, or none that could be compiled."""
+    """Compiles the step of a node or a timeout action; None if there is none or it has errors."""
     if "run" not in data:
         return None
     _check_run(context, data["run"], f"{path}/run")
@@ -153,7 +153,7 @@ def step_of(context: Context, data: Mapping[str, Json], path: str) -> Step | Non
 
 
 def retry_of(context: Context, data: Mapping[str, Json], path: str) -> Retry:
-    """A policy; what the user left out has the contract's default."""
+    """Compiles a retry policy; missing keys get the documented defaults."""
     given = {key: data[key] for key in ("max_retries", "backoff", "jitter") if key in data}
     for key in ("initial_delay", "max_delay"):
         if (delay_ms := context.duration_ms(data, key, path)) is not None:
@@ -165,14 +165,14 @@ def retry_of(context: Context, data: Mapping[str, Json], path: str) -> Retry:
         return policy
     if "max_delay_ms" in given:
         context.add("bad_retry", "`max_delay` is shorter than `initial_delay`", path, "`max_delay` caps every delay")
-    # The default cap is no reason to shorten a delay that the user wrote.
+    # The default maximum must not shorten a delay that the user wrote.
     return replace(policy, max_delay_ms=policy.initial_delay_ms)
 
 
 def _check_run(context: Context, run: str, path: str) -> None:
     scheme, colon, _ = run.partition(":")
     if colon and scheme in _SCHEMES:
-        hint = "write a Python function that does it, run: python:module.function"
+        hint = "write a Python function instead, run: python:module.function"
         context.add(
             "unsupported", f"{_SCHEMES[scheme]} (`run: {scheme}:…`) is not supported in this version", path, hint
         )
@@ -180,8 +180,8 @@ def _check_run(context: Context, run: str, path: str) -> None:
         check_lambda(context, run, path)
     elif colon and scheme == "python":
         if not _PYTHON.fullmatch(run):
-            context.add("bad_run", f"`{run[:80]}` names no function", path, "write python:module.function")
-    elif colon and scheme != "http":  # that one is checked where its request is compiled
+            context.add("bad_run", f"`{run[:80]}` does not name a function", path, "write python:module.function")
+    elif colon and scheme != "http":  # http_of checks that scheme
         hint = "write http:GET and the URL" if scheme == "https" else "write python:module.function"
         context.add("bad_run", f"`{scheme[:40]}:` is not a kind of step", path, hint)
     elif not colon and (not NAME.fullmatch(run) or len(run) > NAME_CHARACTERS):

@@ -1,4 +1,4 @@
-"""Compiles compensation: what undoes a node, in every format, and what leads to it."""
+"""Compiles compensation in every format: the step that undoes a node, and the keys that lead to it."""
 
 from __future__ import annotations
 
@@ -10,19 +10,24 @@ from stepwell.definition.text import closest
 
 
 def compensate_of(context: Context, data: Mapping[str, Json], path: str) -> Step | None:
-    """The step in a `compensate:`, or in an entry of the list `compensation:`."""
+    """Compiles the step in a `compensate:` or in an entry of `compensation:`."""
     if "at_most_once" in data:
-        message = "`at_most_once` means nothing to a compensation, which may run more than once"
-        context.add("misplaced_key", message, f"{path}/at_most_once", "remove it, and let the function be idempotent")
+        message = "`at_most_once` has no effect on a compensation, which may run more than once"
+        context.add("misplaced_key", message, f"{path}/at_most_once", "remove it, and make the function idempotent")
     if "run" not in data:
-        context.add("missing_key", "`run` is missing", path, "say what undoes the step: run: python:module.function")
+        context.add(
+            "missing_key",
+            "`run` is missing",
+            path,
+            "name the function that undoes the step: run: python:module.function",
+        )
     return step_of(context, data, path)
 
 
 def listed_compensations(
     context: Context, document: Mapping[str, Json], nodes: Mapping[str, Node]
 ) -> Mapping[str, Step | None]:
-    """Of the format `steps`: the list `compensation:` by the name of the step that each entry undoes."""
+    """Compiles the list `compensation:` of the format `steps`, by the name of the step that each entry undoes."""
     made: dict[str, Step | None] = {}
     for at, entry in _entries(document):
         path, name = f"/compensation/{at}", entry["step"]
@@ -32,14 +37,14 @@ def listed_compensations(
         elif name in made:
             context.add("conflict", f"`compensation` names `{name}` twice", f"{path}/step", "keep one of them")
         elif nodes[name].compensate is not None:
-            message = f"`{name}` has a `compensate` of its own"
+            message = f"`{name}` already has a `compensate`"
             context.add("conflict", message, f"{path}/step", "keep one of the two")
         made[name] = compensate_of(context, entry, path)
     return made
 
 
 def check_listed(context: Context, document: Mapping[str, Json], nodes: Mapping[str, Node]) -> None:
-    """Of the format `steps`, when nothing was cut out of it: each compensation undoes something."""
+    """Checks that each entry of `compensation:` has something to undo. Call it for an error-free document."""
     for at, entry in _entries(document):
         node = nodes[entry["step"]]
         if node.step is None and node.call is None:
@@ -48,7 +53,7 @@ def check_listed(context: Context, document: Mapping[str, Json], nodes: Mapping[
 
 
 def compensate_on(context: Context, document: Mapping[str, Json]) -> frozenset[str]:
-    """What leads to compensation besides a failure: timeout, cancel."""
+    """Compiles `compensate_on`: the causes of compensation besides a failure (timeout, cancel)."""
     words: set[str] = set()
     for at, word in enumerate(document.get("compensate_on", ())):
         if word in words:
@@ -59,20 +64,20 @@ def compensate_on(context: Context, document: Mapping[str, Json]) -> frozenset[s
 
 
 def lint_compensation(context: Context, graph: Graph, paths: Mapping[str, str]) -> None:
-    """Warns of compensations that never run, and of compensation that finds none."""
+    """Warns about compensations that never run, and about compensation without any."""
     undone = [name for name, node in graph.nodes.items() if node.compensate is not None]
     asking = _asking(graph, paths)
     if undone and not asking:
-        message = f"nothing leads to the compensation of `{undone[0]}`"
+        message = f"no key leads to the compensation of `{undone[0]}`"
         hint = "write failure_policy: compensate, compensate_on: [cancel], or on_failure: compensate at a step"
         _warn(context, "compensation_never_runs", message, f"{paths[undone[0]]}/compensate", hint)
     elif asking and not undone:
-        message = "compensation is asked for, and no step has one"
+        message = "the workflow asks for compensation, but no step has one"
         _warn(context, "nothing_to_compensate", message, asking, "add compensate: {run: python:module.undo} to a step")
 
 
 def _asking(graph: Graph, paths: Mapping[str, str]) -> str:
-    """The first place that asks for compensation; empty where none does."""
+    """Returns the first place that asks for compensation, or an empty string."""
     if graph.failure_policy == "compensate":
         return "/failure_policy"
     if graph.compensate_on:

@@ -35,7 +35,7 @@ COMPILERS = {
     "actions": compile_actions,
     "function": compile_function,
 }
-_OF_ONE_FORMAT = {  # keys that mean nothing to the others
+_OF_ONE_FORMAT = {  # keys that the other formats do not have
     "compensation": ("steps", "write compensate: {run: python:module.undo} at the node itself"),
     "history_window": ("actions", "remove it; the other formats keep no conversation"),
     "cleanup": ("function", "write compensate_on: [cancel]"),

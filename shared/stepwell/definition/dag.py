@@ -1,4 +1,4 @@
-"""Compiles the format `steps`, a DAG: steps that begin when all that they depend on have ended."""
+"""Compiles the format `steps`, a DAG: a step begins when all its dependencies have ended."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ DEFAULT_RETRY = Retry(on=frozenset({"transient"}))
 
 
 def compile_steps(context: Context, document: Mapping[str, Json]) -> dict[str, Node]:
-    """A node for each step, without rules: the dependencies say what follows. `start_node` has them."""
+    """Compiles each step to a node without rules, because `start_node` has the dependencies."""
     nodes: dict[str, Node] = {}
     dag = dag_of(document)
     for at, entry in enumerate(document.get("steps", ())):
@@ -28,7 +28,7 @@ def compile_steps(context: Context, document: Mapping[str, Json]) -> dict[str, N
         check_name(context, name, f"{path}/name", "node")
         if name in nodes:
             message = f"two steps are named `{name}`"
-            context.add("duplicate_name", message, f"{path}/name", "rename one: results are kept by name")
+            context.add("duplicate_name", message, f"{path}/name", "rename one, because results are stored by name")
         _check_dependencies(context, dag, entry, path)
         node = node_of(context, name, entry, path, ())
         nodes.setdefault(name, node)
@@ -38,7 +38,7 @@ def compile_steps(context: Context, document: Mapping[str, Json]) -> dict[str, N
 
 
 def _of_format(node: Node, compensate: Step | None) -> Node:
-    """With what the format says where the user is silent."""
+    """Adds the defaults of the format."""
     return replace(node, step=_with_retry(node.step), compensate=_with_retry(compensate))
 
 
@@ -47,20 +47,25 @@ def _with_retry(step: Step | None) -> Step | None:
 
 
 def start_node(dag: Dag) -> dict[str, Node]:
-    """The node with a branch for each step. It has no name, and the records made there have none."""
+    """Returns the node with a branch for each step. Neither it nor its records have a name."""
     return {"": Node("", members=dag, is_made=True)}
 
 
 def dag_of(document: Mapping[str, Json]) -> dict[str, tuple[str, ...]]:
-    """Each step's dependencies, in the order of the definition."""
+    """Returns each step's dependencies in the order of the definition."""
     steps = [step for step in document.get("steps", ()) if step is not None]
     return {step["name"]: tuple(one for one in step.get("depends_on", ()) if one is not None) for step in steps}
 
 
 def check_dag(context: Context, dag: Dag, paths: Mapping[str, str]) -> None:
-    """No cycle, so that every step can begin. Warns where a step reads another that may not have ended."""
+    """Reports cycles, and warns about a step that reads another that may not have ended."""
     if dag and all(dag.values()):
-        context.add("no_root", "every step depends on another, so none can begin", "/steps", "let one depend on none")
+        context.add(
+            "no_root",
+            "every step depends on another, so none can begin",
+            "/steps",
+            "remove the dependencies of one step",
+        )
     try:
         order = tuple(TopologicalSorter(dag).static_order())
     except CycleError as error:
@@ -72,21 +77,21 @@ def check_dag(context: Context, dag: Dag, paths: Mapping[str, str]) -> None:
 
 
 def _circle(found: list[str], dag: Dag) -> list[str]:
-    """A cycle as graphlib gives it, each step before the next that depends on it; turned, and from its first step."""
+    """Reverses graphlib's cycle, so that each step depends on the next, and starts it at the first step."""
     steps = found[:0:-1]
     at = steps.index(min(steps, key=list(dag).index))
     return [*steps[at:], *steps[:at], steps[at]]
 
 
 def _check_read(context: Context, dag: Dag, order: tuple[str, ...], paths: Mapping[str, str]) -> None:
-    before: dict[str, set[str]] = {}  # of each step, all that have ended when it begins
+    before: dict[str, set[str]] = {}  # for each step, the steps that have ended when it begins
     for name in order:
         before[name] = {*dag[name]}.union(*(before[one] for one in dag[name]))
     names = {path: name for name, path in paths.items()}
     for read, path in context.steps_read:
         list_key, at, key = path.split("/")[1:4]
         if list_key == "compensation" or key == "compensate":
-            continue  # it runs when the run goes back, and what has ended by then no dependency says
+            continue  # it runs during a rollback, when dependencies do not tell which steps have ended
         reader = names[f"/{list_key}/{at}"]
         if read not in before[reader]:
             message = f"`{reader}` reads `steps.{read}`, which may not have ended"

@@ -1,6 +1,6 @@
-"""Durable functions as definitions: what a scan of a folder's modules finds of them.
+"""Finds durable functions by scanning a folder's modules, and compiles them as definitions.
 
-Modules are read, not imported: to list and to check workflows runs no code of a user's.
+Modules are scanned without being imported, so listing and checking workflows runs no user code.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ _JOINS = {"all": FanIn(), "first": FanIn("any", merge="keyed_by_branch")}
 
 
 def durable_nodes(name: str, durable: Durable) -> dict[str, Node]:
-    """The function's node, and those where the branches meet that it awaits. Its operations are made as it goes."""
+    """Returns the function's node and the joins of its concurrent operations, which become nodes while it runs."""
     joins = {join: Node(join, fan_in=fan_in, durable=durable, is_made=join != name) for join, fan_in in _JOINS.items()}
     return {name: Node(name, durable=durable), **joins}
 
@@ -30,13 +30,15 @@ def compile_function(context: Context, document: Mapping[str, Json]) -> dict[str
     module, _, name = path.rpartition(".")
     if scheme != "python" or not module or not name.isidentifier():
         hint = "write function: python:module.name"
-        context.add("bad_target", f"`function` names no function: {document.get('function')!r}", "/function", hint)
+        context.add(
+            "bad_target", f"`function` does not name a function: {document.get('function')!r}", "/function", hint
+        )
         return {}
     return durable_nodes(name, Durable(document["function"], cleanup_ms))
 
 
 def _cleanup_ms(context: Context, document: Mapping[str, Json]) -> int:
-    """How long a cancelled function may clean up."""
+    """Returns how long a cancelled function may clean up."""
     given_ms = context.duration_ms(document, "cleanup", "")
     if given_ms is not None and given_ms > CLEANUP_MAX_MS:
         context.add("bad_value", "`cleanup` is too long", "/cleanup", f"at most {CLEANUP_MAX_MS // 1000} s")
@@ -45,7 +47,7 @@ def _cleanup_ms(context: Context, document: Mapping[str, Json]) -> int:
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """A durable function as its module's text tells it, as a definition."""
+    """A durable function found in a module's text, as a definition."""
 
     document: Mapping[str, Json]
     line: int
@@ -57,24 +59,24 @@ class Found:
 
 
 def functions_in(text: str, file: str) -> tuple[list[Found], list[Problem]]:
-    """The functions marked `@workflow` at the top of a module. A module that cannot be read has none, and a problem."""
+    """Returns the functions marked `@workflow` at the top of a module, or a problem if Python cannot parse it."""
     try:
         tree = _parsed(text, file)
     except (SyntaxError, ValueError, RecursionError) as error:
         line = getattr(error, "lineno", None) or 0
-        return [], [Problem("bad_syntax", f"Python cannot read the module: {error}", file=file, line=line)]
+        return [], [Problem("bad_syntax", f"Python cannot parse the module: {error}", file=file, line=line)]
     found: list[Found] = []
     problems: list[Problem] = []
     for node, mark in _marked(tree):
         if not isinstance(node, ast.AsyncFunctionDef):
-            message = f"@workflow takes an `async def`, and `{node.name}` is none"
+            message = f"@workflow needs an `async def`, but `{node.name}` is none"
             problems.append(Problem("bad_workflow", message, file=file, line=node.lineno))
             continue
         try:
             options = _options(mark)
         except ValueError:
             message = f"an option of @workflow at `{node.name}` is not written as a literal"
-            hint = "the module is read, not imported: write values, no names or calls"
+            hint = "the module is scanned, not imported: write literal values, not names or calls"
             problems.append(Problem("bad_workflow", message, hint=hint, file=file, line=node.lineno))
             continue
         path = f"python:{PurePath(file).stem}.{node.name}"
@@ -85,7 +87,7 @@ def functions_in(text: str, file: str) -> tuple[list[Found], list[Problem]]:
 def _parsed(text: str, file: str) -> ast.Module:
     try:
         return ast.parse(text, file)
-    except SystemError:  # CPython 3.11 miscounts its own depth where a collection of garbage runs code in between
+    except SystemError:  # CPython 3.11 miscounts its depth if garbage collection runs code in between
         return ast.parse(text, file)
 
 
@@ -100,9 +102,9 @@ def _marked(tree: ast.Module) -> Iterator[tuple[ast.AsyncFunctionDef | ast.Funct
 
 
 def _options(mark: ast.expr) -> dict[str, Json]:
-    """Raises ValueError for one that is no literal."""
+    """Returns the options of `@workflow`. Raises ValueError unless all are literals."""
     if not isinstance(mark, ast.Call):
         return {}
     if mark.args or any(one.arg is None for one in mark.keywords):
-        raise ValueError("options are given by name")
+        raise ValueError("options must be given by name")
     return {one.arg: ast.literal_eval(one.value) for one in mark.keywords if one.arg is not None}

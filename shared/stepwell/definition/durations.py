@@ -1,4 +1,4 @@
-"""Durations as users write them (`30s`, `5m`, `24h`, `7d`, `PT5M`, seconds as a number) to milliseconds."""
+"""Parses durations (`30s`, `5m`, `24h`, `7d`, `PT5M`, or seconds as a number) to milliseconds."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from stepwell.errors import UserError
 from stepwell.limits import DAY_MS, HOUR_MS, MINUTE_MS, SECOND_MS, YEAR_MS
 
 HINT = "write 30s, 5m, 24h, 7d, an ISO 8601 duration such as PT5M, or a number of seconds"
-LONGEST_MS = 100 * YEAR_MS  # beyond it a deadline is a typing mistake, and no calendar can hold it
+LONGEST_MS = 100 * YEAR_MS  # a longer deadline is a typing mistake, and exceeds the calendar
 
 _UNITS_MS = {"ms": 1, "s": SECOND_MS, "m": MINUTE_MS, "h": HOUR_MS, "d": DAY_MS, "w": 7 * DAY_MS}
 _SHORT = re.compile(r"(\d+(?:\.\d+)?)(ms|s|m|h|d|w)", re.ASCII)
@@ -22,7 +22,7 @@ _ISO = re.compile(
 
 
 def parse_duration(value: object) -> int:
-    """Milliseconds. Raises UserError `bad_duration` for anything but a finite duration of 0 or more."""
+    """Parses a duration to milliseconds. Raises UserError `bad_duration` unless it is finite and not negative."""
     if isinstance(value, bool) or not isinstance(value, (str, int, float)):
         raise _bad(f"a duration cannot be {_kind(value)}")
     if isinstance(value, int) and abs(value) > LONGEST_MS:  # before any arithmetic: an int has no largest value
@@ -38,7 +38,7 @@ def parse_duration(value: object) -> int:
 
 
 def show_duration(milliseconds: int) -> str:
-    """The shortest spelling: 86400000 is `1d`, 90000 is `90s`."""
+    """Returns the shortest spelling: 86400000 is `1d`, 90000 is `90s`."""
     for unit in ("d", "h", "m", "s"):
         if milliseconds and milliseconds % _UNITS_MS[unit] == 0:
             return f"{milliseconds // _UNITS_MS[unit]}{unit}"

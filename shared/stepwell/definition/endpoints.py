@@ -1,4 +1,4 @@
-"""Checks `out:` of a `webhooks.yaml`: the endpoints that are told what happens to runs, and every mistake in them."""
+"""Checks `out:` of a `webhooks.yaml`: the endpoints of outgoing webhooks."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ _EXAMPLE = "out: {crm: {url: https://crm.example.com/hooks, secret: env:CRM_SECR
 def check_endpoints(
     context: Context, given: Json, types: Collection[str], workflows: Collection[str] | None
 ) -> Mapping[str, Json]:
-    """The endpoints by name, their `events` spelled out. `types`: the events there are to be told of."""
+    """Returns the endpoints by name, with `events` expanded. `types` are the events that can be sent."""
     if not isinstance(given, dict):
-        context.add("wrong_type", "`out` is a mapping with the endpoints, by their names", "/out", _EXAMPLE)
+        context.add("wrong_type", "`out` must map names to endpoints", "/out", _EXAMPLE)
         return {}
     if len(given) > ENDPOINTS:
         context.add("too_many_endpoints", f"`out` has {len(given)} endpoints", "/out", f"at most {ENDPOINTS}")
@@ -67,21 +67,21 @@ def _url(context: Context, name: str, given: Mapping[str, Json], path: str) -> J
 
 
 def _events(context: Context, given: Json, path: str, types: Collection[str]) -> list[Json]:
-    """The types, sorted. `run.*` stands for all that begin so, `*` for all."""
+    """Returns the types, sorted. `run.*` matches a prefix, `*` everything."""
     found: set[str] = set()
     for written in _texts(context, given, path, f"events: [{DEFAULT}, approval.requested]"):
         family = written.removesuffix(_ALL)
         is_family = written == _ALL or written.endswith(f".{_ALL}")
         these = {one for one in types if (one.startswith(family) if is_family else one == written)}
         if not these:
-            hint = closest(written, types) or f"such as {DEFAULT}; docs/reference/history.md lists them"
-            context.add("unknown_event", f"there is no event {written[:80]!r} to be told of", path, hint)
+            hint = closest(written, types) or f"for example {DEFAULT}; docs/reference/history.md lists them"
+            context.add("unknown_event", f"there is no event {written[:80]!r}", path, hint)
         found |= these
     return sorted(found)
 
 
 def _workflows(context: Context, given: Json, path: str, workflows: Collection[str] | None) -> Json:
-    """The names; null: all."""
+    """Returns the names; null means all."""
     if given is None:
         return None
     names = list(_texts(context, given, path, "workflows: [order]"))

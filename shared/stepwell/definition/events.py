@@ -1,4 +1,4 @@
-"""Compiles `events:`, the settings of events by name, and finds definitions of a folder that contradict each other."""
+"""Compiles `events:`, the settings of events by name, and finds conflicts between definitions of a folder."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ from stepwell.definition.wait_schemas import SCHEMAS
 from stepwell.errors import Problem
 from stepwell.limits import EVENT_KEPT_MAX_MS
 
-MOST_PLACES = 100  # told of one folder: more than anybody reads
+MOST_PLACES = 100  # reported for one folder: more than anybody reads
 
-# Whether one waiter alone gets the event, of the deliveries that leave no choice.
+# `consume_on_read` for the kinds of delivery that determine it.
 _CONSUMES = {"first": True, "broadcast": False}
 
 
 @dataclass(frozen=True, slots=True)
 class Setting:
-    """What one definition says of one event, with what there is to say, at its place, where another says otherwise."""
+    """One definition's settings of one event, and the problem to report if another definition differs."""
 
     event: str
     settings: EventSettings
@@ -31,7 +31,7 @@ class Setting:
 
 
 def events_of(context: Context, document: Mapping[str, Json]) -> dict[str, EventSettings]:
-    """The settings by the event's name."""
+    """Compiles the settings by event name."""
     made = {}
     for name, data in document.get("events", {}).items():
         path = f"/events/{pointer_part(name)}"
@@ -41,8 +41,8 @@ def events_of(context: Context, document: Mapping[str, Json]) -> dict[str, Event
 
 
 def settings_at(events: Mapping[str, EventSettings]) -> tuple[Setting, ...]:
-    """The same with their places, to be compared with those of other definitions."""
-    hint = "they hold for every workflow: write the same in all, or keep them in one definition"
+    """Returns the settings with their places, for comparison with other definitions."""
+    hint = "they hold for all workflows: write the same in all, or keep them in one definition"
 
     def differs(name: str) -> Problem:
         message = f"the settings of the event `{name}` differ from those in"
@@ -52,8 +52,8 @@ def settings_at(events: Mapping[str, EventSettings]) -> tuple[Setting, ...]:
 
 
 def differing_settings(told: Mapping[str, tuple[Setting, ...]]) -> dict[str, tuple[Problem, ...]]:
-    """By workflow, the places that contradict another workflow's, at most MOST_PLACES of each."""
-    said: dict[str, dict[EventSettings, str]] = {}  # of each event: its settings, and the first workflow to say so
+    """Returns conflicts with other workflows by workflow, at most MOST_PLACES each."""
+    said: dict[str, dict[EventSettings, str]] = {}  # for each event, its settings and the first workflow with them
     for workflow, settings in told.items():
         for one in settings:
             said.setdefault(one.event, {}).setdefault(one.settings, workflow)
@@ -77,7 +77,7 @@ def _check_event(context: Context, name: str, path: str) -> None:
         hint = f"names that begin with {' or '.join(OWN_PREFIXES)}, and {', '.join(sorted(OWN_EVENTS))}, are its own"
         context.add("reserved_event", message, path, hint)
     elif name == SCHEMAS["callback"].event:
-        message = f"`{name}` takes no settings: each callback has a URL of its own, and one waiter"
+        message = f"`{name}` takes no settings: each callback has its own URL and one waiter"
         context.add("reserved_event", message, path, "remove it")
 
 

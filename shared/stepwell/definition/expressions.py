@@ -1,7 +1,7 @@
-"""Expressions: CEL conditions and `{{ … }}` templates, compiled to the `Expression` protocol of the graph.
+"""Compiles CEL conditions and `{{ … }}` templates to the `Expression` protocol of the graph.
 
-cel-expr-python parses and checks types; `cel_eval` computes, within a budget. The library is imported when the first
-expression is compiled. A compiled expression holds no state: threads may share it.
+cel-expr-python parses and checks types; `cel_eval` evaluates within a budget. The library is imported when the first
+expression is compiled. A compiled expression has no state, so threads may share it.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ class CelExpression:
         return self.evaluate_within(names, Budget())
 
     def evaluate_within(self, names: Mapping[str, Json], budget: Budget) -> Json:
-        """The value, with the work and the size of the result charged to a budget that others share."""
+        """Evaluates, and charges the work and the size of the result to a shared budget."""
         from stepwell.definition.cel_values import to_json  # noqa: PLC0415 - see above
 
         return self._computed(names, budget, lambda made: to_json(made, budget))
@@ -82,15 +82,15 @@ class CelExpression:
             return finish(self._code(Frame(scope, budget)))
         except ExpressionError as error:
             raise ExpressionError(f"{error.message}, in {shown(self.text)}", hint=error.hint) from None
-        except Exception as error:  # whatever it is, it must fail the node and not the worker
+        except Exception as error:  # any error must fail the node, not the worker
             raise ExpressionError(f"{type(error).__name__} while evaluating {shown(self.text)}") from error
 
 
-Part: TypeAlias = CelExpression | Lookup  # what stands between {{ and }}
+Part: TypeAlias = CelExpression | Lookup  # the content of {{ }}
 
 
 class Constant:
-    """A template without `{{ }}`: its value, shared by all who ask; nobody may change it."""
+    """A template without `{{ }}`. All evaluations share its value, so callers must not change it."""
 
     __slots__ = ("names", "reads_error", "state", "steps", "text", "value")
 
@@ -109,7 +109,7 @@ class Constant:
 
 
 class Template:
-    """A JSON value in which some strings hold `{{ }}`."""
+    """A JSON value some of whose strings contain `{{ }}`."""
 
     __slots__ = ("_build", "names", "reads_error", "state", "steps", "text")
 
@@ -131,7 +131,7 @@ class Template:
 
 
 def compile_expression(text: str, names: tuple[str, ...] = NAMES, *, variables: bool = False) -> Collection:
-    """A CEL expression over `names`; `{{ }}` around it is allowed. `variables`: other names are variables.
+    """Compiles a CEL expression over `names`, with or without `{{ }}`. `variables`: other names are variables.
 
     Raises ExpressionError: `bad_expression`, `unknown_name`, …
     """
@@ -143,9 +143,9 @@ def compile_expression(text: str, names: tuple[str, ...] = NAMES, *, variables: 
 
 
 def compile_template(value: Json, *, variables: bool = False) -> Expression:
-    """Any JSON value whose strings may hold `{{ }}`. A string that is one template keeps the value's type.
+    """Compiles a JSON value whose strings may contain `{{ }}`. A string that is one template keeps the value's type.
 
-    `variables`: names that expressions do not have are variables, and what is null is empty inside a text.
+    `variables`: unknown names are variables, and null is empty inside text.
     """
     parts: list[Part] = []
     build = _template(value, parts, variables)
@@ -154,12 +154,12 @@ def compile_template(value: Json, *, variables: bool = False) -> Expression:
 
 
 def template_pieces(text: str) -> list[str | CelExpression]:
-    """A text's literal parts and its `{{ }}`, in order, without variables. Raises ExpressionError."""
+    """Splits text into literals and `{{ }}` expressions, without variables. Raises ExpressionError."""
     return [piece for piece in _pieces(text) if not isinstance(piece, Lookup)]
 
 
 def template_errors(value: Json, path: str = "", *, variables: bool = False) -> Iterator[tuple[str, ExpressionError]]:
-    """Every string of a template that does not compile, with its JSON pointer."""
+    """Yields every string of a template that does not compile, with its JSON pointer."""
     if isinstance(value, dict):
         for key, item in value.items():
             yield from template_errors(item, f"{path}/{pointer_part(key)}", variables=variables)
@@ -174,17 +174,17 @@ def template_errors(value: Json, path: str = "", *, variables: bool = False) -> 
 
 
 def steps_read(expression: Expression) -> frozenset[str]:
-    """The node names an expression reads as `steps.<name>`."""
+    """Returns the node names that an expression reads as `steps.<name>`."""
     return getattr(expression, "steps", frozenset())
 
 
 def state_read(expression: Expression) -> frozenset[str]:
-    """The names an expression reads as `state.<name>`."""
+    """Returns the names that an expression reads as `state.<name>`."""
     return getattr(expression, "state", frozenset())
 
 
 def shown(text: str) -> str:
-    """A source in a message: one line, not too long."""
+    """Shortens a source to one line for a message."""
     line = " ".join(text.split())
     return f"`{line}`" if len(line) <= 120 else f"`{line[:117]}…`"
 
@@ -233,7 +233,7 @@ def _compile_error(source: str, message: str, names: tuple[str, ...]) -> Express
     if "recursion" in message:
         return ExpressionError(f"{shown(source)} is nested too deeply", hint="split it, or compute it in a step")
     first = re.sub(r"^<input>:\d+:", "column ", library_message(message)).replace("Syntax error: ", "")
-    first = re.sub(r" expecting \{.*", ", which cannot stand there", first).replace("'<EOF>'", "the end")
+    first = re.sub(r" expecting \{.*", ", which is not allowed here", first).replace("'<EOF>'", "the end")
     return ExpressionError(f"{shown(source)} is not a CEL expression: {first}", hint=_syntax_hint(source, message))
 
 
@@ -265,12 +265,12 @@ def _syntax_hint(source: str, message: str) -> str:
 
 
 def _bare(source: str) -> str:
-    """A source without what stands in its strings."""
+    """Replaces the strings of a source by empty ones."""
     return _TOKENS.sub("''", source)
 
 
 def _timestamp(value: Json) -> Any:
-    """`now` comes in as ISO 8601 text or as milliseconds and is a timestamp in CEL."""
+    """Converts `now`, ISO 8601 text or milliseconds, to a CEL timestamp."""
     if isinstance(value, str):
         moment = datetime.datetime.fromisoformat(value)
         return moment if moment.tzinfo else moment.replace(tzinfo=datetime.UTC)
@@ -280,7 +280,7 @@ def _timestamp(value: Json) -> Any:
 
 
 def _template(value: Json, parts: list[Part], variables: bool) -> Callable[[Mapping[str, Json], Budget], Json] | None:
-    """What makes the value, or None where it is constant. The expressions found are added to `parts`."""
+    """Returns a function that builds the value, or None if it is constant. Adds the expressions to `parts`."""
     if isinstance(value, str):
         return _text_template(value, parts, variables) if _OPEN in value else None
     if isinstance(value, dict):
@@ -331,7 +331,7 @@ def _pieces(text: str, variables: bool = False) -> Iterator[str | Part]:
 
 
 def _end_of_expression(text: str, at: int) -> int:
-    """Where the `}}` stands that closes a template: not inside a string, not the end of a map literal."""
+    """Finds the `}}` that closes a template, outside strings and map literals."""
     depth = 0
     while at < len(text):
         if text[at] in "'\"rR" and (literal := _TOKENS.match(text, at)):

@@ -9,7 +9,7 @@ from stepwell.definition.graph import FanIn, Json
 
 
 def fan_in_of(context: Context, name: str, data: Mapping[str, Json], path: str) -> FanIn:
-    """The join of the node `name`; what the user left out has the contract's default."""
+    """Compiles the join of the node `name`; missing keys get the documented defaults."""
     policy = data.get("policy", "all")
     given = {key: data[key] for key in ("merge", "on_early_complete", "on_branch_failure") if key in data}
     if "target" in data:

@@ -1,7 +1,7 @@
-"""Finds the join of each fork, and what is wrong with forks and joins, by walking every token through the graph.
+"""Finds the join of each fork, and reports bad forks and joins, by walking every token through the graph.
 
-A branch walks from its fork's targets to the first fan-in node; there its parent goes on. A fork inside a branch is
-walked the same way, and the branch goes on from that fork's join. Each fork is walked once, whoever comes to it.
+A branch walks from its fork's targets to the first fan-in node, where its parent continues. A fork inside a branch is
+walked the same way, and the branch continues from that fork's join. Each fork is walked once.
 """
 
 from __future__ import annotations
@@ -15,22 +15,22 @@ from stepwell.definition.checks import taken
 from stepwell.definition.common import Context
 from stepwell.definition.graph import END, Node
 
-ROOT = ""  # the walk of the run's own token; any other is named by the node that forks
-SHOWN_NODES = 8  # of a way in a message
+ROOT = ""  # the walk of the root token; any other walk has the name of its forking node
+SHOWN_NODES = 8  # of a path in a message
 
 
 @dataclass(slots=True)
 class Walk:
-    """Where the tokens of one fork come, or the run's own: each node and join with the node before it."""
+    """The nodes and joins that the tokens of one fork, or the root token, reach, each with the node before it."""
 
     before: dict[str, str] = field(default_factory=dict)
     joins: dict[str, str] = field(default_factory=dict)
     entered: set[str] = field(default_factory=set)
-    parents: list[str] = field(default_factory=list)  # the walks that come to this fork, and go on from its joins
+    parents: list[str] = field(default_factory=list)  # the walks that reach this fork and continue from its joins
 
 
 def check_forks(context: Context, nodes: Mapping[str, Node], start: str, paths: Mapping[str, str]) -> dict[str, Node]:
-    """The nodes, each fork with its join. Called, like all checks of the whole, when the targets exist."""
+    """Checks forks, and returns the nodes with the join of each fork. Call it when all targets exist."""
     walks = walk_forks(nodes, start)
     _check_joins(context, walks, paths)
     _check_branch_read(context, walks, paths)
@@ -43,33 +43,33 @@ def check_forks(context: Context, nodes: Mapping[str, Node], start: str, paths: 
 
 def _check_joins(context: Context, walks: Mapping[str, Walk], paths: Mapping[str, str]) -> None:
     for join in walks[ROOT].joins:
-        message = f"a token that is in no fork comes to the join `{join}` ({_way(walks, ROOT, join)})"
-        hint = "only branches may lead to a join: lead this way past it, or remove `fan_in`"
+        message = f"a token outside any fork can reach the join `{join}` ({_way(walks, ROOT, join)})"
+        hint = "only branches may reach a join: route this path around it, or remove `fan_in`"
         context.add("join_without_fork", message, f"{paths[join]}/fan_in", hint)
     for name, walk in walks.items():
         if name == ROOT:
             continue
         if len(walk.joins) > 1:
             ways = [f"`{join}` ({_way(walks, name, join)})" for join in list(walk.joins)[:2]]
-            message = f"branches of `{name}` can come to two joins: {' and '.join(ways)}"
-            context.add("two_joins", message, paths[name], "lead all of its branches to one join, or to the end")
-        # Passed and reached by one walk: a branch could end there, or go on from there as an inner fork's parent.
+            message = f"branches of `{name}` can reach two joins: {' and '.join(ways)}"
+            context.add("two_joins", message, paths[name], "route all its branches to one join, or to the end")
+        # One walk both ends at this join and continues from it, as a branch and as an inner fork's parent.
         for join in [join for join in walk.joins if join in walk.before]:
             inner = walk.before[join]
             message = f"branches of `{name}` fork again at `{inner}`, and both forks join at `{join}`"
-            hint = f"give the inner fork a join of its own, and lead that to `{join}`"
+            hint = f"give the inner fork its own join, and route that to `{join}`"
             context.add("shared_join", message, paths[inner], hint)
 
 
 def walk_forks(nodes: Mapping[str, Node], start: str) -> dict[str, Walk]:
-    """Every walk of a graph, by the name of its fork."""
+    """Returns every walk of a graph by the name of its fork."""
     following = {name: _targets(node) for name, node in nodes.items()}
     order = {name: at for at, name in enumerate(nodes)}
     walks = {ROOT: Walk(entered={start})}
     steps: deque[tuple[str, str, str, bool]] = deque([(ROOT, start, "", True)])
 
     def lead(walk: str, targets: frozenset[str], before: str) -> None:
-        """To these nodes, in the order of the definition; each is entered once."""
+        """Enters these nodes in the order of the definition, each once."""
         new = targets - walks[walk].entered
         walks[walk].entered |= new
         steps.extend((walk, target, before, True) for target in sorted(new, key=order.__getitem__))
@@ -94,7 +94,7 @@ def walk_forks(nodes: Mapping[str, Node], start: str) -> dict[str, Walk]:
 
 
 def _targets(node: Node) -> tuple[frozenset[str], frozenset[str] | None]:
-    """Where its token goes on, and where its branches begin: None where it does not fork."""
+    """Returns where the node's token continues, and where its branches begin (None if it does not fork)."""
     on: set[str | None] = set()
     branches: set[str | None] | None = None
     for rule in taken(node):
@@ -123,21 +123,21 @@ def _way(walks: Mapping[str, Walk], name: str, join: str) -> str:
 
 
 def _check_branch_read(context: Context, walks: Mapping[str, Walk], paths: Mapping[str, str]) -> None:
-    """`branch` exists in the nodes that a branch can come to."""
+    """Reports `branch` in nodes that no branch can reach."""
     inside = {at for name, walk in walks.items() if name != ROOT for at in walk.before}
     outside = {path: name for name, path in paths.items() if name not in inside}
     for path in context.branch_read:
         if (name := outside.get("/".join(path.split("/")[:3]))) is not None:
             hint = "`branch` exists between a fork and its join; elsewhere read state or result"
-            context.add("no_branch", f"`branch` is read in `{name}`, which is in no fork", path, hint)
+            context.add("no_branch", f"`branch` is read in `{name}`, which is outside any fork", path, hint)
 
 
 def _check_own_output(
     context: Context, nodes: Mapping[str, Node], walks: Mapping[str, Walk], paths: Mapping[str, str]
 ) -> None:
-    """In a branch, `state` is its parent's, and what the branch itself has brought is `branch.output`."""
+    """Warns about `state.x` in a branch for a value that only the branch writes, as `branch.output.x`."""
     places = {path: name for name, path in paths.items()}
-    written: dict[str, set[str]] = {}  # by which nodes
+    written: dict[str, set[str]] = {}  # the nodes that write each name
     for node in nodes.values():
         for name in _written(node):
             written.setdefault(name, set()).add(node.name)
@@ -149,17 +149,17 @@ def _check_own_output(
         if not reader or reader in walks[ROOT].before or not any(writers & there for there in own):
             continue
         if not any(writers & there for there in others):
-            message = f"`state.{name}` is read in a branch, at `{reader}`, and only the branch itself writes it"
-            hint = f"write branch.output.{name}: in a branch, `state` is what there was before the fork"
+            message = f"`state.{name}` is read in a branch, at `{reader}`, but only the branch itself writes it"
+            hint = f"write branch.output.{name}: in a branch, `state` is the state before the fork"
             context.add("own_output", message, path, hint, severity="warning")
 
 
 def _written(node: Node) -> set[str]:
-    """The names in its scope that a node may write, as far as its definition tells."""
+    """Returns the names in its scope that a node may write, as far as the definition shows."""
     output = node.step.output if node.step else None
     joined = {node.fan_in.target or node.name} if node.fan_in else set[str]()
     try:
         named = json.loads(output.text) if output else None
-    except ValueError:  # one template for all of it
+    except ValueError:  # the output is a single template
         named = None
     return joined | (set(named) if isinstance(named, dict) else {node.name})

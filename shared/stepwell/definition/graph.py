@@ -78,7 +78,7 @@ class Step:
     default_retry: Retry | None = None  # the format's, where neither the definition nor the function says
     http: Expression | None = None  # the request of an HTTP step: {method, url, headers, body}
     writes: str = "result"  # by default: result (by the node's name) | keys (an object's too) | run_id (as one too)
-    window: int | None = None  # its message joins a conversation of so many messages at most; None: it does not
+    window: int | None = None  # the most messages of the conversation that its message joins; None: none
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,7 +151,7 @@ class Wait:
     documents: Expression | None = None  # of `document`: the names of those asked for
     approvers: Approvers | None = None  # of `approval`
     heartbeat_ms: int | None = None  # of `callback`: it fails when none comes for so long
-    window: int | None = None  # what comes joins a conversation of so many messages at most; None: it does not
+    window: int | None = None  # the most messages of the conversation that the event joins; None: none
 
 
 @dataclass(frozen=True, slots=True)
@@ -185,7 +185,7 @@ class FanIn:
 
 @dataclass(frozen=True, slots=True)
 class Durable:
-    """A durable function: it says what follows as it goes."""
+    """A durable function, which decides its operations while it runs."""
 
     path: str  # python:module.name
     cleanup_ms: int = 0  # how long it may clean up when its run is cancelled
@@ -209,10 +209,12 @@ class Node:
     fan_in: FanIn | None = None
     join: str = ""  # of a node that forks: the fan-in node where its branches meet; empty: the end of the fork
     lock: Expression | None = None  # a name or a list of names: what is held while the node is not left
-    durable: Durable | None = None  # the function whose node this is, or to which its end leads back
-    members: Mapping[str, tuple[str, ...]] = field(default_factory=dict)  # where branches begin: whom each needs
-    label: tuple[int, str] | None = None  # what its lines of log call it: a number and a type; None: it has none
-    is_made: bool = False  # by the compiler: the definition has no such node
+    durable: Durable | None = None  # the function of this node, or the one that its end returns to
+    members: Mapping[str, tuple[str, ...]] = field(
+        default_factory=dict
+    )  # the first node of each branch, with its dependencies
+    label: tuple[int, str] | None = None  # its number and type in log lines; None: it has none
+    is_made: bool = False  # the compiler added it: the definition has no such node
 
 
 @dataclass(frozen=True, slots=True)
@@ -267,19 +269,19 @@ class Graph:
 
     @property
     def first(self) -> Node:
-        """The node where a run begins: the one without a name where the compiler made one, else `start`."""
+        """The node where a run begins: the unnamed one if the compiler added one, else `start`."""
         return self.nodes.get("") or self.nodes[self.start]
 
-    # -- for those who show it: the engine and the runtime ask the nodes
+    # -- for views; the engine and the runtime read the nodes instead
 
     @property
     def shown(self) -> Mapping[str, Node]:
-        """The nodes without those that the compiler made."""
+        """The nodes of the definition, without those that the compiler added."""
         return {name: node for name, node in self.nodes.items() if not node.is_made}
 
     @property
     def dag(self) -> Mapping[str, tuple[str, ...]]:
-        """Each step's dependencies; empty for the formats other than `steps`."""
+        """Each step's dependencies; empty for all formats but `steps`."""
         return self.first.members
 
     @property

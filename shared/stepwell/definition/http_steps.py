@@ -1,7 +1,7 @@
-"""Compiles what is particular to the steps that call others: `run: http:METHOD URL` and `run: lambda:NAME`.
+"""Compiles HTTP and Lambda steps: `run: http:METHOD URL` and `run: lambda:NAME`.
 
-The values in a URL's templates are percent-encoded and cannot reach its host. Secrets stay references here: whoever
-sends the request puts them in.
+Template values in a URL are percent-encoded and cannot change its host. Secrets stay references here; the sender of
+the request resolves them.
 """
 
 from __future__ import annotations
@@ -21,19 +21,19 @@ if TYPE_CHECKING:
     from stepwell.definition.common import Context
 
 METHODS = ("GET", "HEAD", "DELETE", "POST", "PUT", "PATCH")
-WITH_QUERY = frozenset({"GET", "HEAD", "DELETE"})  # their input is the query; that of the others, the body
+WITH_QUERY = frozenset({"GET", "HEAD", "DELETE"})  # the methods whose input is the query instead of the body
 REFERENCE = re.compile(r"env:[A-Za-z_]\w*|ssm:[\w/.:@+=-]+|secretsmanager:[\w/.:@+=-]+(#[\w.-]+)?", re.ASCII)
 REFERENCE_HINT = "write {secret: env:NAME}, {secret: ssm:NAME}, {secret: secretsmanager:NAME#field} or a list of such"
 HEADER_NAME = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]+", re.ASCII)
 
 _RUN = re.compile(r"http:([A-Za-z]+) (.+)", re.DOTALL)
-_AUTHORITY = re.compile(r"[a-zA-Z]+://[^/?#]*[/?]")  # a whole one: nothing that follows can be part of the host
+_AUTHORITY = re.compile(r"[a-zA-Z]+://[^/?#]*[/?]")  # complete: nothing after it can be part of the host
 _PREFIX = re.compile(r"[\x20-\x7e]*")
 _LAMBDA = re.compile(
     r"lambda:(?:arn:aws[a-z-]*:lambda:[a-z0-9-]+:\d{12}:function:)?[A-Za-z0-9_-]{1,140}(?::[A-Za-z0-9_-]{1,128})?",
     re.ASCII,
 )
-# What the message itself depends on is the sender's to say.
+# Headers that describe the message itself, which the sender sets.
 _RESERVED = frozenset({
     "host", "content-length", "content-encoding", "transfer-encoding", "connection", "keep-alive", "upgrade", "expect",
     "te", "trailer", "accept-encoding", "proxy-authorization", "proxy-connection",
@@ -49,7 +49,7 @@ class Request:
     __slots__ = ("_body", "_headers", "_method", "_pieces", "names", "origin", "reads_error", "state", "steps", "text")
 
     def __init__(self, method: str, url: str, pieces: Sequence[str | Expression], headers: _Headers, body: str) -> None:
-        """Raises BadUrlError. `pieces`: of the URL, which begins with a literal that holds all of the host."""
+        """Raises BadUrlError. The first of the URL's `pieces` is a literal with the whole host."""
         self.text, self.origin = f"{method} {url}", _target(pieces).origin
         self._method, self._pieces, self._headers, self._body = method, tuple(pieces), headers, body
         parts = [piece for piece in (*pieces, headers) if not isinstance(piece, str)]
@@ -59,7 +59,7 @@ class Request:
         self.reads_error = any(part.reads_error for part in parts)
 
     def evaluate(self, names: Mapping[str, Json]) -> Json:
-        """Raises ExpressionError, also for a value that cannot stand where it is."""
+        """Builds the request. Raises ExpressionError, also for a value that is not allowed in its place."""
         url = "".join(self._encoded(names))
         try:
             parse_url(url)
@@ -69,7 +69,7 @@ class Request:
         return {"method": self._method, "url": url, "headers": headers, "body": self._body}
 
     def references(self) -> Iterator[str]:
-        """The secrets that its headers name."""
+        """Yields the secret references of the headers."""
         for value in self._headers.secrets.values():
             yield from references_of(value)
 
@@ -84,7 +84,7 @@ class Request:
 
 
 class _Headers:
-    """Headers by name. A value that names a secret stays as it is written."""
+    """Headers by name. A reference to a secret stays unresolved."""
 
     __slots__ = ("_values", "names", "reads_error", "secrets", "state", "steps", "text")
 
@@ -98,24 +98,24 @@ class _Headers:
 
 
 def check_lambda(context: Context, run: str, path: str) -> None:
-    """A function's name or ARN, with its alias or version: what the worker is permitted to call, so no template."""
+    """Checks a function's name or ARN. It cannot be a template, because the worker's permissions name it."""
     if not _LAMBDA.fullmatch(run):
-        hint = "write lambda:my-function, lambda:my-function:live, or its whole ARN; a template cannot stand there"
-        context.add("bad_run", f"`{run[:80]}` names no Lambda function", path, hint)
+        hint = "write lambda:my-function, lambda:my-function:live, or its whole ARN; a template is not allowed there"
+        context.add("bad_run", f"`{run[:80]}` does not name a Lambda function", path, hint)
 
 
 def check_not_http(context: Context, data: Mapping[str, Json], path: str) -> None:
-    """`http:` beside another kind of step would have no effect."""
+    """Reports `http:` on another kind of step, where it would have no effect."""
     if "http" in data:
         context.add("misplaced_key", "`http` is for a step that begins with `run: http:`", f"{path}/http", "remove it")
 
 
 def http_of(context: Context, data: Mapping[str, Json], path: str) -> Request | None:
-    """The request of a step whose `run` begins with `http:`. None, and problems, where it has mistakes."""
+    """Compiles the request of an HTTP step; None, and problems, if it has mistakes."""
     run = _RUN.fullmatch(data["run"])
     if run is None or run[1] not in METHODS:
         hint = f"write {_EXAMPLE}, with one of {', '.join(METHODS)}"
-        context.add("bad_run", f"`{data['run'][:80]}` names no method and URL", f"{path}/run", hint)
+        context.add("bad_run", f"`{data['run'][:80]}` does not name a method and a URL", f"{path}/run", hint)
         return None
     method, url = run[1], run[2]
     pieces = _pieces(context, url, f"{path}/run")
@@ -123,19 +123,19 @@ def http_of(context: Context, data: Mapping[str, Json], path: str) -> Request | 
     headers = _headers(context, options.get("headers", {}), f"{path}/http/headers")
     body = options.get("body", "json")
     if "body" in options and method in WITH_QUERY:
-        hint = "its input is the query: remove it"
+        hint = "remove it: the input is the query"
         context.add("misplaced_key", f"a {method} has no body", f"{path}/http/body", hint)
     return Request(method, url, pieces, headers, body) if pieces and headers else None
 
 
 def references_of(value: Mapping[str, Json]) -> Sequence[str]:
-    """Of a header's `{secret: …}`: one reference, or several of which the first that can be had is taken."""
+    """Returns the references of a header's `{secret: …}`; of several, the first readable one counts."""
     named: Json = value.get("secret")
     return named if isinstance(named, list) else [named]
 
 
 def calls_of(step: Step) -> Iterator[tuple[str, str]]:
-    """What a step calls, beside Python: (kind, name) where the kind is `lambda`, `http` (an origin) or `secret`."""
+    """Yields the external calls of a step as (kind, name); the kind is `lambda`, `http` (an origin) or `secret`."""
     scheme, _, name = step.run.partition(":")
     if scheme == "lambda":
         yield "lambda", name
@@ -145,7 +145,7 @@ def calls_of(step: Step) -> Iterator[tuple[str, str]]:
 
 
 def _pieces(context: Context, url: str, path: str) -> Sequence[str | Expression]:
-    """The literal and the other parts of a URL; none, and a problem, where its host is not one of the former."""
+    """Splits a URL into literals and templates; none, and a problem, if its host is not a literal."""
     try:
         pieces = template_pieces(url)
     except ExpressionError as error:
@@ -153,8 +153,8 @@ def _pieces(context: Context, url: str, path: str) -> Sequence[str | Expression]
         return ()
     head = pieces[0]
     if len(pieces) > 1 and not (isinstance(head, str) and _AUTHORITY.match(head)):
-        hint = "write the host out, and a template behind its `/`; or make it a step for each host"
-        context.add("bad_url", "a template cannot be a part of a URL's host", path, hint)
+        hint = "write the host out and put templates after its `/`, or write a step for each host"
+        context.add("bad_url", "a URL's host cannot contain a template", path, hint)
         return ()
     try:
         _target(pieces)
@@ -168,12 +168,12 @@ def _pieces(context: Context, url: str, path: str) -> Sequence[str | Expression]
 
 
 def _target(pieces: Sequence[str | Expression]) -> Target:
-    """Where a request of these goes, whatever the values are. Raises BadUrlError."""
+    """Returns the target of a URL, which does not depend on the template values. Raises BadUrlError."""
     return parse_url("".join(piece if isinstance(piece, str) else "x" for piece in pieces))
 
 
 def _headers(context: Context, written: Json, path: str) -> _Headers | None:
-    """The headers, or None where one cannot be."""
+    """Compiles the headers; None if one has a mistake."""
     if not isinstance(written, dict) or len(written) > HEADERS:
         context.add("wrong_type", f"`headers` must be a mapping of at most {HEADERS} names", path)
         return None
@@ -182,14 +182,20 @@ def _headers(context: Context, written: Json, path: str) -> _Headers | None:
     for name, value in written.items():
         place, small = f"{path}/{pointer_part(name)}", name.lower()
         if not HEADER_NAME.fullmatch(name) or small in _RESERVED or small in given:
-            why = "is given twice" if small in given else "cannot be given" if small in _RESERVED else "is no header"
+            why = (
+                "is given twice"
+                if small in given
+                else "cannot be given"
+                if small in _RESERVED
+                else "is not a header name"
+            )
             context.add("bad_header", f"`{name[:80]}` {why}", place, "remove it")
         elif isinstance(value, dict):
             _check_secret(context, name, value, place)
         elif not isinstance(value, str):
             context.add("wrong_type", f"`{name}` must be text or {{secret: …}}", place, "put it in quotes")
         elif small in _SECRET and "{{" not in value:
-            message = f"`{name}` stands in the definition as it is"
+            message = f"`{name}` is written in plain text"
             context.add("plain_secret", message, place, f"if it is a secret, {REFERENCE_HINT}", severity="warning")
         given.add(small)
     plain = {name: value for name, value in written.items() if isinstance(value, str)}
@@ -209,27 +215,27 @@ def _check_secret(context: Context, name: str, value: Mapping[str, Json], path: 
     if not references or not all(isinstance(one, str) and REFERENCE.fullmatch(one) for one in references):
         context.add("bad_secret", f"`{name}` does not say where its secret is kept", path, REFERENCE_HINT)
     if not isinstance(prefix, str) or not _PREFIX.fullmatch(prefix) or "{{" in prefix:
-        context.add("bad_header", f"the prefix of `{name}` must be plain text", path, 'such as prefix: "Bearer "')
+        context.add("bad_header", f"the prefix of `{name}` must be plain text", path, 'for example prefix: "Bearer "')
 
 
 def _encoded(value: Json, text: str, is_query: bool) -> str:
-    """A value as a part of a URL, which it cannot end, extend or redirect."""
+    """Encodes a value as part of a URL, so that it cannot change the rest of the URL."""
     if isinstance(value, bool):
         value = str(value).lower()
     if value is None or isinstance(value, (dict, list)):
         what = "null" if value is None else "a list" if isinstance(value, list) else "an object"
-        raise ExpressionError(f"`{text}` is {what} and cannot stand in a URL", code="bad_url", hint="give it a text")
+        raise ExpressionError(f"`{text}` is {what}, which a URL cannot contain", code="bad_url", hint="use text")
     written = str(value)
     if not is_query and (not written or any(part in (".", "..") for part in re.split(r"[/\\]", written))):
         raise ExpressionError(f"`{text}` is empty, or leads to another path", code="bad_url",
-                              hint="the request would be a different one")  # fmt: skip
+                              hint="the value would change the request")  # fmt: skip
     try:
         octets = written.encode()
     except UnicodeEncodeError:
-        raise ExpressionError(f"`{text}` is no text that can be sent", code="bad_url") from None
+        raise ExpressionError(f"`{text}` cannot be encoded", code="bad_url") from None
     return "".join(chr(one) if one in _UNRESERVED else f"%{one:02X}" for one in octets)
 
 
 def empty_input() -> Expression:
-    """Of an HTTP step without `input`: it sends nothing that nobody named."""
+    """Returns the input of an HTTP step without `input`, which sends nothing."""
     return compile_template(None)

@@ -1,7 +1,7 @@
-"""Text of a definition (YAML or JSON) to plain data, and where in the text each value stands. Reads no files.
+"""Parses the text of a definition (YAML or JSON) to plain data with the place of each value. Reads no files.
 
-YAML is read from the parser's events and not through its object constructors: no tags, no Python objects, bounded
-aliases and depth, duplicate keys refused, and words mean what they mean in YAML 1.2 (`on` and `no` are strings).
+YAML is built from the parser's events instead of object constructors: no tags, no Python objects, limited aliases and
+depth, no duplicate keys, and words as in YAML 1.2 (`on` and `no` are strings).
 """
 
 from __future__ import annotations
@@ -20,21 +20,21 @@ from stepwell.definition.text import pointer_part
 from stepwell.errors import Problem
 from stepwell.limits import DEFINITION_BYTES, JSON_DEPTH
 
-VALUES = 200_000  # values after aliases are expanded: an alias may repeat an anchor, but not without bound
+VALUES = 200_000  # values after the expansion of aliases, which limits how often they repeat an anchor
 
 Place = tuple[int, int]  # line and column, from 1
 
 
 @dataclass(frozen=True, slots=True)
 class Loaded:
-    """A document: its data (None where it could not be read), places by JSON pointer, and what is wrong with it."""
+    """A document: its data (None if it could not be parsed), places by JSON pointer, and problems."""
 
     data: Json = None
     places: dict[str, Place] = field(default_factory=dict)
     problems: tuple[Problem, ...] = ()
 
     def placed(self, problem: Problem, file: str) -> Problem:
-        """With the line and column of its value, or of the nearest thing around it that has one."""
+        """Adds the line and column of the problem's value, or of the nearest enclosing value with a place."""
         path = problem.path
         while path and path not in self.places:
             path = path.rpartition("/")[0]
@@ -49,7 +49,7 @@ class _MalformedError(Exception):
 
 
 def load_document(text: str, file: str = "") -> Loaded:
-    """Never raises: what cannot be read is a Problem with its line and column."""
+    """Parses a document. Never raises: errors become Problems with line and column."""
     try:
         if len(text.encode("utf-8", "surrogatepass")) > DEFINITION_BYTES:
             raise _MalformedError("definition_too_large", f"the definition is larger than {DEFINITION_BYTES} bytes")
@@ -66,8 +66,8 @@ def _load(text: str) -> Loaded:
     if data is None:
         reader = _Reader(text)
         return Loaded(reader.document(), reader.places)
-    # JSON's escapes go beyond YAML's, so the data are json's and only the places are YAML's: surrogates are blanked out
-    # for it, and tabs, which in valid JSON are always white space.
+    # The json module reads the data, because YAML lacks some of JSON's escapes. YAML finds only the places, with
+    # surrogates and tabs blanked out (in valid JSON tabs are always white space).
     reader = _Reader(_SURROGATE.sub(r"\\u0020", text.replace("\t", " ")))
     try:
         reader.document()
@@ -81,7 +81,7 @@ _SURROGATE = re.compile(r"\\u[dD][89a-fA-F][0-9a-fA-F]{2}")
 
 
 def _json(text: str) -> Json:
-    """The data of a JSON text; None if it is not JSON, for it may still be YAML in flow style."""
+    """Parses JSON; returns None for other text, which may be YAML in flow style."""
 
     def no_duplicates(pairs: list[tuple[str, Json]]) -> dict[str, Json]:
         made = dict(pairs)
@@ -151,7 +151,7 @@ class _Reader:
         if isinstance(event, yaml.AliasEvent):
             return self._alias(event, path, place)
         if event.tag not in (None, "!", "tag:yaml.org,2002:str"):
-            raise _MalformedError("bad_tag", f"the tag {event.tag} is not allowed", place, "leave the tag out")
+            raise _MalformedError("bad_tag", f"the tag {event.tag} is not allowed", place, "remove the tag")
         if isinstance(event, yaml.ScalarEvent):
             value = _scalar(event, place)
         elif isinstance(event, yaml.SequenceStartEvent):
@@ -164,11 +164,11 @@ class _Reader:
 
     def _alias(self, event: Any, path: str, place: Place) -> Json:
         if event.anchor not in self._anchors:
-            raise _MalformedError("bad_alias", f"*{event.anchor} stands before its anchor is complete", place)
+            raise _MalformedError("bad_alias", f"*{event.anchor} is used before its anchor is complete", place)
         return self._copy(self._anchors[event.anchor], path, place)
 
     def _copy(self, value: Json, path: str, place: Place) -> Json:
-        """Each alias is a value of its own, counted like one that is written out, placed where the alias stands."""
+        """Copies an alias as a separate value, counted and placed like a written one."""
         self._spend(1, place)
         self.places.setdefault(path, place)
         if isinstance(value, dict):
@@ -235,7 +235,7 @@ _WORDS: dict[str, Json] = {"": None, "~": None} | {
 
 
 def _scalar(event: Any, place: Place) -> Json:
-    """Plain words by YAML 1.2's core schema; quoted ones are strings. `007` stays a string, as its writer meant it."""
+    """Converts plain words by YAML 1.2's core schema; quoted words and `007` stay strings."""
     text: str = event.value
     if event.style or event.tag is not None:
         return text
@@ -251,7 +251,7 @@ def _scalar(event: Any, place: Place) -> Json:
         return int(text, 0)
     if _FLOAT.fullmatch(text) and not re.match(r"[-+]?0[0-9]", text):
         if not math.isfinite(number := float(text)):
-            raise _MalformedError("bad_number", f"{text} is too large a number", place)
+            raise _MalformedError("bad_number", f"{text} is too large for a number", place)
         return number
     return text
 
@@ -261,7 +261,7 @@ def _mark(event: Any) -> Place:
 
 
 def _error_place(error: yaml.MarkedYAMLError, text: str) -> Place:
-    """Where the parser stumbled; where that is behind the end of the text, what was left open."""
+    """Returns the place of a parser error, or of the unclosed construct if the error is at the end of the text."""
     last = text.rstrip("\n").count("\n")
     for mark in (error.problem_mark, error.context_mark):
         if mark is not None and mark.line <= last:
@@ -281,5 +281,5 @@ def _yaml_hint(error: yaml.MarkedYAMLError) -> str:
     if "mapping values are not allowed" in problem:
         return "quote text that contains `: `"
     if "block" in problem or "expected" in problem:
-        return "look at the indentation and at brackets and quotes above this line"
+        return "check the indentation, brackets and quotes above this line"
     return ""

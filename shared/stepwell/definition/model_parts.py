@@ -1,6 +1,6 @@
-"""What the models of definitions are made of: the values that users write, and the base of all models.
+"""The building blocks of the definition models: the types of values, and the base of all models.
 
-Workers do not import this module: what is stored has been checked.
+Workers do not import this module, because stored definitions have been checked.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from stepwell.limits import LOCKS
 
 
 def written(name: str) -> str:
-    """The key of a field: Python's reserved words carry an underscore behind them."""
+    """Returns the key of a field; a field named after a reserved word of Python ends with an underscore."""
     return name.removesuffix("_")
 
 
@@ -125,7 +125,7 @@ LockDef = Annotated[
                 {"type": "string", "minLength": 1},
                 {"type": "array", "items": {"type": "string", "minLength": 1}, "minItems": 1, "maxItems": LOCKS},
             ],
-            "description": "a name, or a list of names, with templates: no other holds a lock of that name meanwhile",
+            "description": "a name, or a list of names, with templates; only one run holds a lock of that name",
         }
     ),
 ]
@@ -145,7 +145,7 @@ AtLeastOne = Annotated[int, Field(ge=1)]
 
 
 class Written(BaseModel):
-    """Base of all: unknown keys are refused, values are not converted."""
+    """The base of all models: unknown keys are refused, values are not converted."""
 
     model_config = ConfigDict(
         extra="forbid",
@@ -158,7 +158,7 @@ class Written(BaseModel):
 
 
 class RetryDef(Written):
-    """How a failed attempt is tried again."""
+    """A retry policy."""
 
     max_retries: Count = 3
     backoff: Literal["constant", "linear", "exponential"] = "exponential"
@@ -169,7 +169,7 @@ class RetryDef(Written):
 
 
 class HttpDef(Written):
-    """What an HTTP step sends beside its input."""
+    """The headers and the encoding of an HTTP step."""
 
     headers: dict[str, Any] | None = Field(
         default=None, description="by name: text with templates, or {secret: ssm:NAME, prefix: …}"
@@ -178,10 +178,10 @@ class HttpDef(Written):
 
 
 class CallDef(Written):
-    """How the user's code is called."""
+    """A call of user code."""
 
     input: Json = Field(default=None, description="any JSON with templates; default: the run's input and state")
-    http: HttpDef | None = Field(default=None, description="of a step whose `run` begins with `http:`")
+    http: HttpDef | None = Field(default=None, description="for a step whose `run` begins with `http:`")
     timeout: Duration | None = None
     retry: RetryDef | None = None
     retry_policy: RetryDef | None = Field(default=None, description="the same as retry")
@@ -190,6 +190,6 @@ class CallDef(Written):
 
 
 class CompensateDef(CallDef):
-    """A step that undoes what a node has done."""
+    """A step that undoes a node."""
 
     run: str = Field(description=RUN)

@@ -1,7 +1,7 @@
-"""What users write, as pydantic models: the shape of a definition, and the source of the published JSON Schema.
+"""The pydantic models of a definition, which are also the source of the published JSON Schema.
 
-Keys are snake_case; `shape` also takes the camelCase spelling. Durations and expressions stay as written: the compiler
-reads them. Workers do not import this module: what is stored has been checked.
+Keys are snake_case; `shape` also accepts camelCase. Durations and expressions stay text, which the compiler parses.
+Workers do not import this module, because stored definitions have been checked.
 """
 
 from __future__ import annotations
@@ -36,34 +36,34 @@ from stepwell.limits import APPROVERS, EVENT_PENDING, HISTORY_WINDOW_MAX
 def _policy(value: object, inner: ValidatorFunctionWrapHandler) -> object:
     try:
         return inner(value)
-    except ValidationError:  # of a union, it would speak of every alternative
+    except ValidationError:  # the message of a union would list every alternative
         raise PydanticCustomError("bad_policy", "Input should be a policy") from None
 
 
 class StepDef(CallDef):
-    """How the user's code is run, and what becomes of its result."""
+    """A call of user code, with its output and its reaction to a failure."""
 
-    output: dict[str, Any] | None = Field(default=None, description="what is written into the state")
+    output: dict[str, Any] | None = Field(default=None, description="the values to write into the state")
     on_failure: Literal["abort", "skip", "compensate", "propagate", "isolate", "return"] | None = Field(
-        default=None, description="propagate, isolate and return: what a failed child run does to its node"
+        default=None, description="propagate, isolate and return: the effect of a failed child run on its node"
     )
 
 
 class ActionDef(CallDef):
-    """A step that runs when a wait times out; its result goes nowhere."""
+    """A step that runs when a wait times out; its result is discarded."""
 
     run: str = Field(description=RUN)
 
 
 class ApproversDef(Written):
-    """Who may end an approval, and how many of them have to agree."""
+    """Who may end an approval, and how many of them must agree."""
 
     need: Annotated[int, Field(ge=1, le=APPROVERS)] | None = None
     of: Names | None = None
 
 
 class EscalateDef(Written):
-    """Who may end an approval too when it has waited for so long."""
+    """Who else may end an approval after a while."""
 
     after: Duration
     to: Names
@@ -73,7 +73,7 @@ class WaitDef(Written):
     """A wait: for one thing, for the first of several (`any`), or for each of several (`all`)."""
 
     for_: WaitFor | None = None
-    name: str | None = Field(default=None, description="of `event`: its name; default: EVENT_COMPLETED")
+    name: str | None = Field(default=None, description="for `event`: its name; default: EVENT_COMPLETED")
     type: str | None = Field(default=None, description="the kind of approval")
     key: str | None = None
     match: Condition | None = Field(default=None, description="a condition over `event`")
@@ -83,18 +83,18 @@ class WaitDef(Written):
     max_retries: Count | None = None
     timeout_actions: list[ActionDef] | None = None
     on_reject: Literal["fail", "route"] | None = None
-    documents: Names | None = Field(default=None, description="of `document`: those asked for; default: one, any")
-    approvers: ApproversDef | None = Field(default=None, description="of `approval`; default: anybody")
-    escalate: EscalateDef | None = Field(default=None, description="of `approval`")
-    heartbeat: Duration | None = Field(default=None, description="of `callback`: it fails when none comes for so long")
-    any: list[WaitDef] | None = Field(default=None, description="the first of these that ends, ends the wait")
+    documents: Names | None = Field(default=None, description="for `document`: the requested ones; default: any")
+    approvers: ApproversDef | None = Field(default=None, description="for `approval`; default: anybody")
+    escalate: EscalateDef | None = Field(default=None, description="for `approval`")
+    heartbeat: Duration | None = Field(default=None, description="for `callback`: fails after this long without one")
+    any: list[WaitDef] | None = Field(default=None, description="the wait ends when the first of these has ended")
     all: list[WaitDef] | None = Field(default=None, description="the wait ends when each of these has ended")
 
 
 class CompensationDef(CallDef):
-    """The same in a DAG's list of compensations."""
+    """An entry in a DAG's list of compensations."""
 
-    step: str = Field(description="the step that it undoes")
+    step: str = Field(description="the step to undo")
     run: str | None = Field(default=None, description=RUN)
     agent: str | None = Field(default=None, description="the same as run")
     action: str | None = Field(default=None, description="the same as run")
@@ -104,12 +104,12 @@ class ChildDef(Written):
     """One of several child runs that a node starts together."""
 
     workflow: str
-    name: str | None = Field(default=None, description="of its result; default: the workflow's name")
+    name: str | None = Field(default=None, description="the name of its result; default: the workflow's name")
     input: Json = Field(default=None, description="any JSON with templates; default: the run's input and state")
 
 
 class PlaceDef(StepDef):
-    """What a node does: run a step, start child runs, wait, sleep, or nothing."""
+    """A node's action: run a step, start child runs, wait, sleep, or nothing."""
 
     run: str | None = Field(default=None, description=RUN_OR_CHILD)
     children: list[ChildDef] | None = None
@@ -118,10 +118,10 @@ class PlaceDef(StepDef):
     description: str | None = None
     compensate: CompensateDef | None = None
     siblings: Literal["cancel", "finish"] | None = Field(
-        default=None, description="what becomes of the other children when one fails"
+        default=None, description="the effect of a failed child on the other children"
     )
     parent_close: Literal["cancel", "abandon"] | None = Field(
-        default=None, description="what becomes of children that still run when nobody waits for them any more"
+        default=None, description="the effect on running children when the parent's wait ends"
     )
     lock: LockDef | None = None
     detached: bool | None = Field(default=None, description="true: an independent run; the result is its id")
@@ -129,7 +129,7 @@ class PlaceDef(StepDef):
 
 
 class DivergeRule(Written):
-    """Looked at first, after every attempt that ended."""
+    """A rule that is evaluated first, after every ended attempt."""
 
     when: Condition | None = None
     back_to: str | None = None
@@ -140,7 +140,7 @@ class DivergeRule(Written):
 
 
 class BranchRule(DivergeRule):
-    """Looked at after diverge, on business results."""
+    """A rule that is evaluated after diverge, for results only."""
 
 
 class EntryDef(PlaceDef):
@@ -153,7 +153,7 @@ class EntryDef(PlaceDef):
 
 
 class TransitionDef(Written):
-    """One way on from a node of a graph."""
+    """One transition of a graph's node."""
 
     to: str
     when: Condition | None = None
@@ -165,20 +165,20 @@ class TransitionDef(Written):
 
 
 class EnoughDef(Written):
-    """A join that fires when so many branches have arrived."""
+    """A join that fires when this many branches have arrived."""
 
     m_of_n: AtLeastOne
 
 
 class TolerateDef(Written):
-    """How many failed branches a join takes: a count, or a share of the fork."""
+    """How many failed branches a join tolerates: a count, or a share of the fork."""
 
     count: Count | None = None
     percent: Annotated[float, Field(ge=0, le=100, allow_inf_nan=False)] | None = None
 
 
 class FanInDef(Written):
-    """Where the branches of a fork meet."""
+    """The join of a fork's branches."""
 
     policy: Annotated[Literal["all", "any"] | EnoughDef, WrapValidator(_policy)] | None = None
     merge: Literal["append", "merge_object", "keyed_by_branch", "last_wins"] | None = None
@@ -198,7 +198,7 @@ class NodeDef(PlaceDef):
 
 
 class DagStepDef(PlaceDef):
-    """One step of a DAG: it begins when all that it depends on have ended."""
+    """One step of a DAG, which begins when all its dependencies have ended."""
 
     name: str
     agent: str | None = Field(default=None, description="the same as run")
@@ -207,18 +207,18 @@ class DagStepDef(PlaceDef):
 
 
 class EventDef(Written):
-    """What becomes of the events of one name."""
+    """The settings of the events of one name."""
 
     consume_on_read: bool | None = Field(default=None, description="true: one waiter gets it; false: every waiter")
     delivery: Literal["first", "broadcast", "targeted"] | None = None
-    expire_after: Duration | None = Field(default=None, description="0: for those who wait already")
+    expire_after: Duration | None = Field(default=None, description="0: only for current waiters")
     max_pending: Annotated[int, Field(ge=1, le=EVENT_PENDING)] | None = Field(
-        default=None, description="kept for each key"
+        default=None, description="how many are kept for each key"
     )
 
 
 class TriggerDef(Written):
-    """What starts a run: an event, or a schedule."""
+    """A trigger that starts a run: an event, or a schedule."""
 
     event: str | None = Field(default=None, description="the event's name")
     key: str | None = Field(default=None, description="one run for each value; default: one for each event")
@@ -226,15 +226,15 @@ class TriggerDef(Written):
     schedule: str | None = Field(default=None, description="cron(0 9 * * ? *), rate(5 minutes) or 0 9 * * *")
     timezone: str | None = Field(default=None, description="a name of the IANA database; default: UTC")
     overlap: Literal["skip", "allow"] | None = None
-    catch_up: Duration | None = Field(default=None, description="how late a firing is made up for")
+    catch_up: Duration | None = Field(default=None, description="how late a missed firing may still fire")
     input: Json = Field(default=None, description="any JSON with templates over `event`; default: the event")
 
 
 class WorkflowDef(Written):
-    """A definition. Exactly one of `nodes`, `timeline`, `steps`, `actions` and `function` is there."""
+    """A definition with exactly one of `nodes`, `timeline`, `steps`, `actions` and `function`."""
 
     workflow: str | None = Field(default=None, description="the name; default: the file's name")
-    agent: str | None = Field(default=None, description="of `actions`: the same as workflow")
+    agent: str | None = Field(default=None, description="for `actions`: the same as workflow")
     description: str | None = None
     input_schema: SchemaDef | None = None
     output_schema: SchemaDef | None = None
@@ -242,17 +242,17 @@ class WorkflowDef(Written):
     timeout: Duration | None = None
     failure_policy: Literal["fail", "compensate"] | None = None
     compensate_on: list[Literal["timeout", "cancel"]] | None = Field(
-        default=None, description="what leads to compensation besides a failure"
+        default=None, description="the causes of compensation besides a failure"
     )
     internal: bool | None = Field(default=None, description="true: only another run may start it")
     retention: Duration | None = None
     lock: LockDef | None = None
     priority: int | None = None
     snapshot: Literal["none", "on_end", "on_wait"] | None = Field(
-        default=None, description="when the run's state and history are kept as a file in the bucket"
+        default=None, description="when the run's state and history are saved as a file"
     )
     events: dict[str, EventDef] | None = Field(default=None, description="settings of events, by the event's name")
-    triggers: list[TriggerDef] | None = Field(default=None, description="what starts runs")
+    triggers: list[TriggerDef] | None = Field(default=None, description="the events and schedules that start runs")
     start: str | None = Field(default=None, description="auto or manual; in `nodes` also the name of the first node")
     timeline: list[EntryDef] | None = None
     nodes: dict[str, NodeDef] | None = None
@@ -260,25 +260,27 @@ class WorkflowDef(Written):
     actions: list[AgentActionDef] | None = None
     function: str | None = Field(default=None, description="python:module.name of a durable function")
     cleanup: Duration | None = Field(
-        default=None, description="of `function`: how long it may clean up when its run is cancelled; default: 30 s"
+        default=None, description="for `function`: how long it may clean up when its run is cancelled; default: 30 s"
     )
     version: Annotated[int, Field(ge=1)] | None = Field(
-        default=None, description="of `function`: runs of another version go on with that one's"
+        default=None, description="for `function`: runs of another version keep theirs"
     )
     history_window: Annotated[int, Field(ge=0, le=HISTORY_WINDOW_MAX)] | None = Field(
-        default=None, description="of `actions`: how many messages of the conversation are kept"
+        default=None, description="for `actions`: how many messages of the conversation are kept"
     )
-    compensation: list[CompensationDef] | None = Field(default=None, description="of `steps`: what undoes which step")
+    compensation: list[CompensationDef] | None = Field(
+        default=None, description="for `steps`: the compensations by step"
+    )
 
 
 def json_schema() -> dict[str, Any]:
-    """The JSON Schema of a definition, for editors; both spellings of each key are in it."""
+    """Returns the JSON Schema of a definition for editors, with both spellings of each key."""
     schema = WorkflowDef.model_json_schema(by_alias=True)
     _add_parameters(schema)
     for model in (schema, *schema["$defs"].values()):
         properties = model["properties"]
         for name, shape in list(properties.items()):
-            if shape.get("default", 0) is None:  # it says no more than that the key may be left out
+            if shape.get("default", 0) is None:  # means only that the key is optional
                 del shape["default"]
             properties[to_camel(name)] = shape
             if name in model.get("required", ()) and to_camel(name) != name:
@@ -291,7 +293,7 @@ def json_schema() -> dict[str, Any]:
 
 
 def _add_parameters(schema: dict[str, Any]) -> None:
-    """What the known types of actions take."""
+    """Adds the parameters of the known action types."""
     found: dict[str, Any] = schema["$defs"]
     for model in PARAMETERS.values():
         made = model.model_json_schema(by_alias=True)

@@ -1,4 +1,4 @@
-"""Compiles the format `nodes`: a graph whose transitions are tried by priority."""
+"""Compiles the format `nodes`: a graph whose transitions are evaluated by priority."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def compile_nodes(context: Context, document: Mapping[str, Json]) -> dict[str, N
 
 
 def start_of(context: Context, document: Mapping[str, Json]) -> str:
-    """The first node, or the one that `start` names. `start` is also the run's mode, unless a node has that name."""
+    """Returns the node of `start`, or the first. `start` may also be the run's mode, unless a node has that name."""
     named = document.get("nodes", {})
     start = document.get("start")
     if start in named:
@@ -66,7 +66,7 @@ def _transitions(
             item_name=transition.get("as"),
             max_concurrency=transition.get("max_concurrency"),
         )
-        # Without a priority: the order written, from 1, so that a list without any is tried as it stands.
+        # The default priority is the position from 1, so a list without priorities keeps its order.
         ranked.append((transition.get("priority", at + 1), at, rule))
     return tuple(rule for _, _, rule in sorted(ranked, key=lambda one: one[:2]))
 

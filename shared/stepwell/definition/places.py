@@ -1,4 +1,4 @@
-"""Compiles what the formats with places share: an entry of a timeline, a node of a graph or a DAG's step to a Node."""
+"""Compiles an entry of a timeline, a node of a graph, or a step of a DAG to a Node."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ KINDS = ("run", "wait", "sleep", "children")
 _BOTH = ("output", "retry", "on_failure", "compensate")
 _CHILD = (*_BOTH, "inherit_artifacts")
 _HELD = ("lock",)
-# The keys that mean something to each thing a node can do, besides the one that says what it does.
+# The keys that each action of a node takes, besides the key of the action itself.
 _KEYS: dict[str, tuple[str, ...]] = {
     "step": ("input", "timeout", "at_most_once", "pool", "http", *_BOTH, *_HELD),
     "child run": ("input", "timeout", "parent_close", "detached", *_CHILD, *_HELD),
@@ -30,10 +30,10 @@ _ALL_KEYS = tuple(dict.fromkeys(key for keys in _KEYS.values() for key in keys))
 _HINTS = {
     ("list of children", "input"): "put it inside each child",
     ("child run", "siblings"): "it is for several `children`; remove it",
-    ("child run", "at_most_once"): "a child run is started once in any case; remove it",
-    ("detached run", "timeout"): "an independent run ends by the `timeout` of its own definition",
-    ("detached run", "lock"): "its own definition can have one",
-    ("node that does nothing", "lock"): "it holds nothing up: write it at a node that runs, waits or sleeps",
+    ("child run", "at_most_once"): "a child run always starts once; remove it",
+    ("detached run", "timeout"): "an independent run has the `timeout` of its own definition",
+    ("detached run", "lock"): "put it into the workflow's own definition",
+    ("node that does nothing", "lock"): "put it on a node that runs, waits or sleeps",
     ("wait", "timeout"): "put it inside `wait`",
 }
 
@@ -42,7 +42,7 @@ def node_of(context: Context, name: str, data: Mapping[str, Json], path: str, ru
     kinds = [kind for kind in KINDS if kind in data]
     if len(kinds) > 1:
         message = f"`{name}` has {' and '.join(kinds)}"
-        context.add("conflict", message, f"{path}/{kinds[1]}", "one of them per node: make it two nodes")
+        context.add("conflict", message, f"{path}/{kinds[1]}", "a node has one of them: split it into two nodes")
     else:
         _check_keys(context, name, data, path)
     step, call = _act(context, name, data, path)
@@ -59,10 +59,10 @@ def node_of(context: Context, name: str, data: Mapping[str, Json], path: str, ru
 
 
 def _act(context: Context, name: str, data: Mapping[str, Json], path: str) -> tuple[Step | None, Call | None]:
-    """The step or the child runs of a node."""
+    """Compiles the step or the child runs of a node."""
     if data.get("inherit_artifacts"):
         message = "`inherit_artifacts: true` is not supported in this version"
-        context.add("unsupported", message, f"{path}/inherit_artifacts", "pass what the child needs in its `input`")
+        context.add("unsupported", message, f"{path}/inherit_artifacts", "pass the data in the child's `input`")
     if runs_workflow(data) and data.get("detached"):
         return detached_of(context, data, path), None
     if runs_workflow(data) or "children" in data:
@@ -72,7 +72,7 @@ def _act(context: Context, name: str, data: Mapping[str, Json], path: str) -> tu
 
 
 def _check_keys(context: Context, name: str, data: Mapping[str, Json], path: str) -> None:
-    """A key that would have no effect is a mistake, not a decoration."""
+    """Reports keys that would have no effect."""
     what = _what(data)
     for key in _ALL_KEYS:
         if key not in data or key in _KEYS[what]:

@@ -1,4 +1,4 @@
-"""JSON Schemas compiled by fastjsonschema to the `Schema` protocol of the graph. Nothing is ever fetched."""
+"""Compiles JSON Schemas with fastjsonschema to the `Schema` protocol of the graph. Never fetches anything."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from typing import Any
 from stepwell.definition.graph import Json, Schema
 from stepwell.errors import DefinitionError
 
-MOST_PROBLEMS = 50  # of one value: more tell nobody anything
+MOST_PROBLEMS = 50  # reported for one value: more than anybody reads
 
 
 class CompiledSchema:
-    """One schema; validation answers with problems and never raises."""
+    """One schema, whose validation returns problems and never raises."""
 
     __slots__ = ("_validate",)
 
@@ -30,36 +30,36 @@ class CompiledSchema:
             return tuple(_problem(each) for each in error.errors[:MOST_PROBLEMS])
         except JsonSchemaValueException as error:
             return (_problem(error),)
-        except Exception as error:  # a value deeper than Python's stack, a pattern that fails: the value is not valid
+        except Exception as error:  # for example a value deeper than Python's stack: the value is not valid
             return (("", f"could not be validated: {type(error).__name__}"),)
         return ()
 
 
 def compile_schema(definition: Json) -> Schema:
-    """Raises DefinitionError with code `bad_schema` for a schema that is itself broken or points outside itself."""
-    # Imported here: most workers compile no schema, and it costs 27 ms.
+    """Compiles a schema. Raises DefinitionError `bad_schema` if it is broken or has external references."""
+    # Imported here because it costs 27 ms, and most workers compile no schema.
     import fastjsonschema  # noqa: PLC0415
 
     if not isinstance(definition, (dict, bool)):
         raise _bad("a schema is a mapping", hint="for example {type: object, required: [id]}")
     for word in _words(definition):
         if word in _IGNORED:
-            raise _bad(f"the schema word {word} is not supported here", hint="say it with the words of draft 7")
+            raise _bad(f"the schema keyword {word} is not supported here", hint="use the keywords of draft 7")
     for reference in _references(definition):
         if not reference.startswith("#"):
             raise _bad(
                 f"the reference {reference!r} points outside the schema", hint="copy it into $defs, use #/$defs/…"
             )
     try:
-        # A copy: the compiler writes resolved references into what it is given.
+        # A copy, because the compiler writes resolved references into its argument.
         handlers = dict.fromkeys(("http", "https", "file", "ftp", ""), _refuse)
         validate = fastjsonschema.compile(copy.deepcopy(definition), handlers, use_default=False, fast_fail=False)
-    except Exception as error:  # the compiler raises KeyError, TypeError, re.error and its own for broken schemas
+    except Exception as error:  # for broken schemas the compiler raises KeyError, TypeError, re.error and its own
         raise _bad(f"the schema is broken: {_reason(error)}", hint="check it against json-schema.org") from None
     return CompiledSchema(validate)
 
 
-# Words of newer drafts that the library would pass over in silence.
+# Keywords of newer drafts that the library would ignore silently.
 _IGNORED = frozenset(
     {
         "$dynamicRef",
@@ -77,7 +77,7 @@ _IGNORED = frozenset(
 
 
 def _words(value: Json, names: bool = False) -> Iterator[str]:
-    """The schema words used; under `properties` and its like stand the user's own names, which are none."""
+    """Yields the schema keywords, without the user's own names under `properties` and similar keywords."""
     if isinstance(value, dict):
         for key, item in value.items():
             if not names:
@@ -114,12 +114,12 @@ def _bad(message: str, hint: str) -> DefinitionError:
 
 def _reason(error: Exception) -> str:
     if isinstance(error, KeyError):
-        return f"unknown word {error}"
+        return f"unknown keyword {error}"
     return re.sub(r"\s+", " ", str(error))[:200] or type(error).__name__
 
 
 def _problem(error: Any) -> tuple[str, str]:
-    """The place as a JSON pointer, and the message without the library's name for it."""
+    """Returns the place as a JSON pointer, and the message without the library's name for it."""
     path = "".join(f"/{str(part).replace('~', '~0').replace('/', '~1')}" for part in error.path[1:])
     if error.rule == "required" and isinstance(error.value, dict):
         missing = [name for name in error.rule_definition if name not in error.value]

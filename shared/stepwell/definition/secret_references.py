@@ -1,4 +1,4 @@
-"""Where `webhooks.yaml` says that a secret is kept: `env:NAME`, `ssm:NAME`, `secretsmanager:NAME#field`."""
+"""References to secrets in `webhooks.yaml`: `env:NAME`, `ssm:NAME`, `secretsmanager:NAME#field`."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ REFERENCE_HINT = "write env:NAME, ssm:NAME or secretsmanager:NAME#field, and kee
 
 
 def check_secrets(context: Context, what: str, given: Mapping[str, Json], path: str) -> list[Json]:
-    """The references under `secret`, one or more. What is none is not told: it may be the secret itself."""
+    """Returns the references under `secret`. A message never quotes a bad one, which may be the secret itself."""
     value = given.get("secret")
     references = value if isinstance(value, list) else [value]
     if "secret" not in given or not references:

@@ -1,7 +1,7 @@
-"""Checks the shape of a document against the models: keys, types, allowed words; and brings keys to one spelling.
+"""Checks a document against the models (keys, types, allowed words), and normalizes the spelling of keys.
 
-Pydantic finds what is wrong; the words are ours. What is wrong is cut out of the document, so that the compiler can
-look at the rest and one check reports everything.
+Pydantic finds the mistakes; this module words the messages. It cuts mistakes out of the document, so that the compiler
+can check the rest and one check reports everything.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from stepwell.errors import Problem
 
 Path = tuple[str | int, ...]
 
-# Known to the definition reference, and not to this version: (model, key) to the feature's name.
+# Features of the definition reference that this version lacks: (model, key) to the feature's name.
 UNSUPPORTED_KEYS: dict[tuple[str, str], str] = {
     **dict.fromkeys((("WorkflowDef", key) for key in ("States", "StartAt")), "the format `States` (ASL)"),
     ("WorkflowDef", "concurrency"): "a concurrency limit",
@@ -35,14 +35,14 @@ UNSUPPORTED_KEYS: dict[tuple[str, str], str] = {
 UNSUPPORTED_VALUES: dict[str, tuple[str, ...]] = {
     "for": ("agent", "children"),
 }
-_CHILDREN_HINT = "write it at the node, in place of `wait`: children: [{workflow: fraud}]"
+_CHILDREN_HINT = "write it on the node, in place of `wait`: children: [{workflow: fraud}]"
 _INSTEAD = {
     "a wait for children": _CHILDREN_HINT,
     "`for: children`": _CHILDREN_HINT,
     "`for: agent`": "a node that runs a workflow waits for it: write run: workflow:name in place of `wait`",
 }
 _SYNONYMS = {"retry_policy": "retry", "agent": "run", "action": "run", "thread_id": "key"}
-_SYNONYMS_OF = {  # where a word means something else
+_SYNONYMS_OF = {  # models in which a word has another meaning
     ("WorkflowDef", "agent"): "workflow",
     ("TriggerParameters", "agent"): "agent",
     ("TriggerParameters", "parameters"): "input",
@@ -52,16 +52,16 @@ _SYNONYMS_OF = {  # where a word means something else
 
 @dataclass(slots=True)
 class Shape:
-    """The document with one spelling per key and without its mistakes, and those mistakes."""
+    """The document with one spelling per key and without mistakes, and the problems found."""
 
     document: dict[str, Json]
     problems: list[Problem] = field(default_factory=list)
-    written: dict[str, str] = field(default_factory=dict)  # JSON pointers: in the document to as written
-    cuts: list[Path] = field(default_factory=list)  # what is to be cut out of the document
+    written: dict[str, str] = field(default_factory=dict)  # JSON pointers in the document to those in the source
+    cuts: list[Path] = field(default_factory=list)  # the paths to cut out of the document
 
 
 def check_shape(data: Mapping[str, Json], prefix: str = "") -> Shape:
-    """`prefix` is the pointer to `data` in what the user wrote."""
+    """Checks `data`; `prefix` is its JSON pointer in the source."""
     shape = Shape({}, written={"": prefix})
     shape.document = _model(models.WorkflowDef, data, (), prefix, shape)
     try:
@@ -77,12 +77,12 @@ def check_shape(data: Mapping[str, Json], prefix: str = "") -> Shape:
 
 @cache
 def _fields(model: type[BaseModel]) -> dict[str, tuple[str, type[BaseModel]] | None]:
-    """Each key a model knows, and whether models are in it: one, a list of them or a map of them."""
+    """Returns a model's keys, each with its nested model: one, a list or a map of them."""
     return {model_parts.written(name): _nested(info.annotation) for name, info in model.model_fields.items()}
 
 
 def _fields_in(model: type[BaseModel], data: Mapping[str, Json]) -> dict[str, tuple[str, type[BaseModel]] | None]:
-    """The same; what an action's parameters are depends on its type."""
+    """Returns a model's keys, with the parameters of an action by its type."""
     fields = _fields(model)
     if model is not AgentActionDef:
         return fields
@@ -120,7 +120,7 @@ def _model(model: type[BaseModel], data: Mapping[str, Json], path: Path, written
             shape.problems.append(Problem("duplicate_key", f"`{name}` is written twice", place, "keep one spelling"))
         elif value is None and name not in ("input", "data"):
             shape.problems.append(
-                Problem("empty_value", f"`{key}` has no value", place, "give it one, or remove the key")
+                Problem("empty_value", f"`{key}` has no value", place, "give it a value, or remove the key")
             )
         else:
             shape.written[pointer((*path, name))] = place
@@ -162,21 +162,21 @@ def unsupported(feature: str, path: str) -> Problem:
     )
 
 
-# Without it, its owner means nothing.
+# Keys without which their owner has no meaning.
 _WHOLE = ("for", "to", "name", "back_to", "skip_to", "fail", "continue", "any", "all", "action_type")
-_OWNERS = {"timeout_actions", "compensate", "compensation"}  # of what is nothing without `run`
-_ACTS = ("run", "wait", "sleep", "children")  # without it, a node's other keys cannot be judged
+_OWNERS = {"timeout_actions", "compensate", "compensation"}  # their entries have no meaning without `run`
+_ACTS = ("run", "wait", "sleep", "children")  # without one of these, a node's other keys cannot be checked
 _STAYS = ("name", "diverge", "branch", "transitions", "fan_out", "fan_in", "depends_on")
 
 
 def _cut(document: dict[str, Json], path: Path) -> None:
-    """Takes a bad value out. A list keeps its length, because the pointers of the others count on it."""
+    """Removes a bad value. A list keeps its length, so that the pointers to other items stay valid."""
     owner: Any = document
     for part in path[:-1]:
         try:
             owner = owner[part]
         except (KeyError, IndexError, TypeError):
-            return  # a part of it has been cut out already
+            return  # already cut out
     last = path[-1] if path else ""
     if isinstance(owner, list) and isinstance(last, int):
         owner[last] = None
@@ -185,10 +185,10 @@ def _cut(document: dict[str, Json], path: Path) -> None:
 
 
 def _is_whole(path: Path, key: str) -> bool:
-    """Whether a key that elsewhere is one of many makes its owner what it is."""
+    """Returns whether the owner has no meaning without this key, which elsewhere is optional."""
     if key == "run":
-        return bool(_OWNERS & {*path[:1], *path[2:]})  # the second may be a node of that name
-    return len(path) > 1 and key in ("workflow", "step")  # of a child, of a compensation
+        return bool(_OWNERS & {*path[:1], *path[2:]})  # path[1] may be a node with such a name
+    return len(path) > 1 and key in ("workflow", "step")  # in a child, in a compensation
 
 
 def _cut_key(document: dict[str, Json], owner: dict[str, Json], path: Path, key: str) -> None:
@@ -256,7 +256,7 @@ def _not_one_of(name: str, key: str, value: Json, expected: str, where: str) -> 
 
 
 def as_written(path: str, written: Mapping[str, str]) -> str:
-    """The pointer in what the user wrote for a pointer in the document."""
+    """Converts a pointer in the document to the pointer in the source."""
     head, tail = path, ""
     while head and head not in written:
         head, _, last = head.rpartition("/")

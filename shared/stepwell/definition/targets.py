@@ -1,6 +1,6 @@
-"""Where HTTP steps may go: URLs read strictly, and the list of hosts that a deployment allows.
+"""The targets of HTTP steps: a strict URL parser, and the list of hosts that a deployment allows.
 
-One narrow grammar for both, so that no two readers can take a URL for different hosts. Standard library only.
+One narrow grammar serves both, so that no two parsers can disagree about a URL's host. Standard library only.
 """
 
 from __future__ import annotations
@@ -13,14 +13,14 @@ from stepwell.errors import UserError
 from stepwell.limits import URL_CHARACTERS
 
 HTTPS_PORT, HTTP_PORT = 443, 80
-ANYWHERE = "*"  # any public host; this machine's default, and no deployment's
+ANYWHERE = "*"  # any public host; the default of `stepwell dev`, never of a deployment
 HOSTS_HINT = "write api.example.com, *.example.com, api.example.com:8443 or http://localhost:8000"
 
 _LOOPBACK = frozenset({"localhost", "127.0.0.1", "[::1]"})
 _URL = re.compile(r"(https?)://([^/?#]*)(/[^?#]*)?(\?[^#]*)?", re.ASCII)
 _LABEL = r"[A-Za-z0-9](?:[A-Za-z0-9-]{0,61}[A-Za-z0-9])?"
 _HOST = re.compile(rf"{_LABEL}(?:\.{_LABEL})*", re.ASCII)
-_NUMBER = re.compile(r"\d+|0[xX][0-9A-Fa-f]*", re.ASCII)  # a last label that makes the name an address
+_NUMBER = re.compile(r"\d+|0[xX][0-9A-Fa-f]*", re.ASCII)  # a last label that makes the name an IP address
 _AUTHORITY = re.compile(r"(\[[^\]]*\]|[^:@\[\]]*)(?::(\d{1,5}))?", re.ASCII)
 _PLAIN = re.compile(r"(?:[A-Za-z0-9._~!$&'()*+,;=:@/?-]|%[0-9A-Fa-f]{2})*", re.ASCII)
 _DOTS = re.compile(r"(?:\.|%2[eE]){1,2}")
@@ -29,14 +29,14 @@ _HOST_CHARACTERS = 253
 
 
 class BadUrlError(UserError):
-    """A URL, or the name of a host, that cannot be called."""
+    """A URL or a host name that cannot be called."""
 
     code = "bad_url"
 
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """A URL taken apart. `host` is a name in small letters, or one of this machine's own addresses."""
+    """A parsed URL. `host` is a name in lower case, or one of this machine's own addresses."""
 
     scheme: str
     host: str
@@ -45,12 +45,12 @@ class Target:
 
     @property
     def is_loopback(self) -> bool:
-        """This machine itself, by one of its three names."""
+        """Whether the host is this machine, by one of its three names."""
         return self.host in _LOOPBACK
 
     @property
     def origin(self) -> str:
-        """`https://api.example.com`, with the port where it is not the scheme's own."""
+        """The origin, such as `https://api.example.com`, with the port unless it is the scheme's default."""
         usual = HTTPS_PORT if self.scheme == "https" else HTTP_PORT
         return f"{self.scheme}://{self.host}{'' if self.port == usual else f':{self.port}'}"
 
@@ -58,7 +58,7 @@ class Target:
 @dataclass(frozen=True, slots=True)
 class _Entry:
     scheme: str
-    host: str  # of `*.example.com`, what follows the dot
+    host: str  # for `*.example.com`, the part after the dot
     port: int
     is_wild: bool
 
@@ -76,14 +76,14 @@ class Hosts:
     anywhere: bool = False
 
     def allow(self, target: Target) -> bool:
-        """Whether it may be called, as far as its name tells."""
+        """Returns whether the list allows the target, judged by name."""
         if self.anywhere and (target.scheme, target.port) == ("https", HTTPS_PORT) and not target.is_loopback:
             return True
         return any(entry.covers(target) for entry in self.entries)
 
 
 def parse_url(text: str) -> Target:
-    """Raises BadUrlError for all but `https://name[:port][/path][?query]`, and `http://` of this machine."""
+    """Parses `https://name[:port][/path][?query]`, or `http://` for this machine. Raises BadUrlError otherwise."""
     found = _URL.fullmatch(text) if len(text) <= URL_CHARACTERS else None
     if len(text) > URL_CHARACTERS:
         raise BadUrlError(f"the URL has {len(text)} characters", hint=f"at most {URL_CHARACTERS}")
@@ -92,16 +92,16 @@ def parse_url(text: str) -> Target:
     scheme, authority, path, query = found[1], found[2], found[3] or "/", found[4] or ""
     host, port = _host_and_port(authority, HTTPS_PORT if scheme == "https" else HTTP_PORT)
     if not _PLAIN.fullmatch(path + query):
-        raise BadUrlError("the URL has characters that cannot stand in one", hint="percent-encode them: a space is %20")
+        raise BadUrlError("the URL has characters that are not allowed", hint="percent-encode them: a space is %20")
     if any(_DOTS.fullmatch(segment) for segment in path.split("/")):
-        raise BadUrlError("the URL's path has `.` or `..`", hint="write the path that is meant")
+        raise BadUrlError("the URL's path has `.` or `..`", hint="write the final path")
     if scheme == "http" and host not in _LOOPBACK:
-        raise BadUrlError("the URL is not encrypted", hint="write https://; http:// is for localhost alone")
+        raise BadUrlError("the URL is not encrypted", hint="write https://; http:// is only for localhost")
     return Target(scheme, host, port, path + query)
 
 
 def parse_hosts(entries: Iterable[str]) -> Hosts:
-    """Raises BadUrlError `bad_host` for an entry that names no host."""
+    """Parses a host list. Raises BadUrlError `bad_host` for a bad entry."""
     written = [entry.strip() for entry in entries if entry.strip()]
     return Hosts(tuple(_entry(one) for one in written if one != ANYWHERE), ANYWHERE in written)
 
@@ -110,15 +110,15 @@ def _entry(text: str) -> _Entry:
     found = _ENTRY.fullmatch(text)
     try:
         if found is None:
-            raise BadUrlError("it names no host")
+            raise BadUrlError("it does not name a host")
         scheme = found[1] or "https"
         host, port = _host_and_port(found[3], HTTPS_PORT if scheme == "https" else HTTP_PORT)
         if found[2] and (host in _LOOPBACK or "." not in host):
             raise BadUrlError("it is too wide")
         if scheme == "http" and host not in _LOOPBACK:
-            raise BadUrlError("http:// is for localhost alone")
+            raise BadUrlError("http:// is only for localhost")
     except BadUrlError as error:
-        message = f"{text[:80]!r} is no entry of a list of hosts: {error.message}"
+        message = f"{text[:80]!r} is not a valid entry of a host list: {error.message}"
         raise BadUrlError(message, code="bad_host", hint=HOSTS_HINT) from None
     return _Entry(scheme, host, port, bool(found[2]))
 
@@ -128,15 +128,15 @@ def _host_and_port(authority: str, usual_port: int) -> tuple[str, int]:
         raise BadUrlError("the URL has a user's name before its host", hint="put credentials into `http: {headers: …}`")
     found = _AUTHORITY.fullmatch(authority)
     if found is None or not found[1]:
-        raise BadUrlError("the URL names no host")
+        raise BadUrlError("the URL has no host")
     host, port = found[1].lower(), int(found[2] or usual_port)
     if not 0 < port < 65_536:
-        raise BadUrlError(f"{port} is no port", hint="1 to 65535")
+        raise BadUrlError(f"{port} is not a port", hint="1 to 65535")
     if host in _LOOPBACK:
         return host, port
     if host.startswith("[") or _NUMBER.fullmatch(host.rpartition(".")[2]):
         raise BadUrlError("the URL's host is an address", hint="call hosts by their names")
     if not _HOST.fullmatch(host) or len(host) > _HOST_CHARACTERS:
         hint = "letters, digits, `-` and `.`; xn--… for others"
-        raise BadUrlError(f"{host[:80]!r} cannot be a host's name", hint=hint)
+        raise BadUrlError(f"{host[:80]!r} is not a host name", hint=hint)
     return host, port

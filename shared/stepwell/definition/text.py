@@ -1,4 +1,4 @@
-"""Small helpers for words and messages: names, JSON pointers, and the word that was probably meant."""
+"""Helpers for names and messages: valid names, JSON pointers, and spelling suggestions."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ def pointer(path: Sequence[str | int]) -> str:
 
 
 def closest(word: str, known: Iterable[str]) -> str:
-    """A hint: the known word that was probably meant, or all of them where they are few."""
+    """Suggests the closest known word, or lists all words if there are few."""
     words = list(known)
-    if len(words) > 100:  # comparing is slow, and a definition may have a thousand names and as many mistakes
+    if len(words) > 100:  # comparing is slow, and a definition may have a thousand names and mistakes
         words = [other for other in words if other[:1] == word[:1]][:100]
     if close := difflib.get_close_matches(word, words, n=1):
         return f"did you mean `{close[0]}`?"

@@ -20,7 +20,9 @@ def compile_timeline(context: Context, document: Mapping[str, Json]) -> dict[str
         check_name(context, entry["name"], f"/timeline/{at}/name", "node")
         if entry["name"] in order:
             message = f"two entries are named `{entry['name']}`"
-            context.add("duplicate_name", message, f"/timeline/{at}/name", "rename one: results are kept by name")
+            context.add(
+                "duplicate_name", message, f"/timeline/{at}/name", "rename one, because results are stored by name"
+            )
         order.setdefault(entry["name"], at)
     following = dict(pairwise([*order, END]))
     nodes: dict[str, Node] = {}
@@ -59,7 +61,7 @@ def _target(context: Context, order: Mapping[str, int], rule: Mapping[str, Json]
     ways = [way for way in WAYS if way in rule]
     if len(ways) != 1:
         message = f"a rule has one of {', '.join(WAYS)}" + (f", not {' and '.join(ways)}" if ways else "")
-        context.add("bad_rule", message, path, "split it into several rules" if ways else "say where it leads")
+        context.add("bad_rule", message, path, "split it into several rules" if ways else "add one of them")
         return None
     way = ways[0]
     if way == "continue" and rule["continue"] is not True:
@@ -76,11 +78,11 @@ def _target(context: Context, order: Mapping[str, int], rule: Mapping[str, Json]
 def _check_target(context: Context, order: Mapping[str, int], way: str, target: str, at: int, path: str) -> None:
     if target == END:
         if way == "back_to":
-            context.add("bad_target", "`end` is not behind this entry", path, "write skip_to: end")
+            context.add("bad_target", "`end` is not an earlier entry", path, "write skip_to: end")
     elif target not in order:
         context.add("unknown_target", f"`{way}` names `{target}`, which does not exist", path, closest(target, order))
     elif way == "back_to" and order[target] > at:
-        context.add("bad_target", f"`{target}` comes later", path, f"write skip_to: {target}")
+        context.add("bad_target", f"`{target}` is a later entry", path, f"write skip_to: {target}")
     elif way == "skip_to" and order[target] <= at:
         hint = f"write back_to: {target}"
-        context.add("bad_target", f"`{target}` does not come later", path, hint)
+        context.add("bad_target", f"`{target}` is not a later entry", path, hint)

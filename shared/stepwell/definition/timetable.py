@@ -1,10 +1,10 @@
-"""When a schedule fires: cron and rate expressions in a time zone, computed as EventBridge Scheduler documents it.
+"""Computes when a schedule fires: cron and rate expressions in a time zone, as EventBridge Scheduler documents them.
 
     a local time that does not exist (the clock goes forward)      does not fire
-    a local time that comes twice (the clock goes back)            fires once, the first time
+    a local time that occurs twice (the clock goes back)           fires once, the first time
     rate(…)                                                        whole periods of elapsed time, whatever the clock
 
-cronsim walks the calendar, in local time without a zone; what the zone makes of a local time is decided here.
+cronsim walks the calendar in local time without a zone; this module applies the zone.
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ from stepwell.limits import DAY_MS, HOUR_MS, MINUTE_MS, SECOND_MS, YEAR_MS
 HINT = "write cron(0 9 * * ? *), rate(5 minutes), or the five fields of a crontab: 0 9 * * *"
 UNITS_MS = {"minute": MINUTE_MS, "hour": HOUR_MS, "day": DAY_MS}
 LONGEST_MS = 10 * YEAR_MS  # between two firings of a rate
-LONGEST_TEXT = 256  # what EventBridge Scheduler takes
-_LONGEST_SHIFT = timedelta(hours=3)  # of a zone's clock, at once; no zone has moved by more than two
+LONGEST_TEXT = 256  # the limit of EventBridge Scheduler
+_LONGEST_SHIFT = timedelta(hours=3)  # of a zone's clock at once; no zone has moved by more than two hours
 _RATE = re.compile(r"rate\(\s*(\d{1,7})\s+(minute|hour|day)s?\s*\)", re.ASCII)
 _CRON = re.compile(r"cron\((.*)\)", re.ASCII)
 _ITEM = re.compile(r"(\*|[0-9A-Z]+)(?:-([0-9A-Z]+))?(?:/([0-9]+))?", re.ASCII)
@@ -37,9 +37,9 @@ _MONTHS = {name: at for at, name in enumerate(_MONTH_NAMES, 1)}
 
 @dataclass(frozen=True, slots=True)
 class Rate:
-    """Fires each time a period is over since `since_ms`, which whoever asks knows."""
+    """A schedule that fires after each period since `since_ms`, which the caller gives."""
 
-    aws: str  # the expression, as EventBridge Scheduler takes it
+    aws: str  # the expression for EventBridge Scheduler
     period_ms: int
 
     def after(self, time_ms: int, since_ms: int) -> int | None:
@@ -54,15 +54,15 @@ class Rate:
 
 @dataclass(frozen=True, slots=True)
 class Cron:
-    """Fires at local times of a zone. `since_ms` means nothing to it."""
+    """A schedule that fires at local times of a zone. It ignores `since_ms`."""
 
     aws: str
-    line: str  # minute, hour, day of month, month and day of week, as cronsim takes them
+    line: str  # minute, hour, day of month, month and day of week, for cronsim
     years: frozenset[int] | None  # None: all
     zone: ZoneInfo
 
     def after(self, time_ms: int, since_ms: int = 0) -> int | None:
-        """The first firing later than this time; None where there is none."""
+        """Returns the first firing after this time, or None."""
         for local in self._forward(self._local(time_ms)):
             at_ms = self._instant_ms(local)
             if at_ms is not None and at_ms > time_ms:
@@ -78,17 +78,17 @@ class Cron:
         return None
 
     def _local(self, time_ms: int) -> datetime:
-        """What the zone's clocks show."""
+        """Returns the local time of the zone."""
         return datetime.fromtimestamp(time_ms // SECOND_MS, self.zone).replace(tzinfo=None, fold=0)
 
     def _instant_ms(self, local: datetime) -> int | None:
-        """When the zone's clocks first show this; None when they never do."""
+        """Returns when the zone's clocks first show this time, or None if they never do."""
         moment = local.replace(tzinfo=self.zone, fold=0).astimezone(UTC)
         shown = moment.astimezone(self.zone).replace(tzinfo=None, fold=0)
         return int(moment.timestamp()) * SECOND_MS if shown == local else None
 
     def _forward(self, start: datetime) -> Iterator[datetime]:
-        from cronsim import CronSim  # noqa: PLC0415 - only where there is a schedule
+        from cronsim import CronSim  # noqa: PLC0415 - only needed with a schedule
 
         while True:
             for local in CronSim(self.line, start):
@@ -125,7 +125,7 @@ Timetable: TypeAlias = Rate | Cron
 
 @lru_cache(maxsize=1_000)
 def parse_schedule(text: str, timezone: str = "UTC") -> Timetable:
-    """The timetable of an expression. Raises InvalidInput: `bad_schedule`, `unsupported_schedule`, `bad_timezone`."""
+    """Parses a schedule. Raises InvalidInput: `bad_schedule`, `unsupported_schedule`, `bad_timezone`."""
     zone, trimmed = _zone(timezone), text.strip()
     if len(trimmed) > LONGEST_TEXT:
         raise _bad(f"a schedule has at most {LONGEST_TEXT} characters")
@@ -137,7 +137,7 @@ def parse_schedule(text: str, timezone: str = "UTC") -> Timetable:
         return _of_aws(match[1].upper().split(), zone)
     fields = trimmed.upper().split()
     if len(fields) != 5:
-        raise _bad(f"{text[:80]!r} is no schedule")
+        raise _bad(f"{text[:80]!r} is not a schedule")
     return _of_crontab(fields, zone)
 
 
@@ -146,7 +146,7 @@ def _zone(name: str) -> ZoneInfo:
         return ZoneInfo(name)
     except (OSError, ValueError, KeyError) as error:  # KeyError: ZoneInfoNotFoundError
         hint = "write a name of the IANA database: Europe/Madrid, America/New_York, UTC"
-        raise InvalidInput(f"{name[:80]!r} is no time zone", code="bad_timezone", hint=hint) from error
+        raise InvalidInput(f"{name[:80]!r} is not a time zone", code="bad_timezone", hint=hint) from error
 
 
 def _rate(value: int, unit: str) -> Rate:
@@ -157,22 +157,22 @@ def _rate(value: int, unit: str) -> Rate:
 
 
 def _of_aws(fields: list[str], zone: ZoneInfo) -> Cron:
-    """The six fields of EventBridge: days of the week are 1 to 7 from Sunday, and one of the two days is `?`."""
+    """Parses EventBridge's six fields: weekdays are 1 to 7 from Sunday, and one of the two days is `?`."""
     if len(fields) != 6:
         raise _bad(f"cron(…) has six fields, minute to year, not {len(fields)}")
     minute, hour, day, month, weekday, year = fields
     if (day == "?") == (weekday == "?"):
-        raise _bad("of day of month and day of week, exactly one must be ?")
+        raise _bad("exactly one of day of month and day of week must be ?")
     years = None if year == "*" else frozenset(_numbers(year, "year", 1970, 2199))
     line = _line(minute, hour, "*" if day == "?" else day, month, "*" if weekday == "?" else weekday, sunday=1)
     return _checked(Cron(f"cron({' '.join(fields)})", line, years, zone))
 
 
 def _of_crontab(fields: list[str], zone: ZoneInfo) -> Cron:
-    """Five fields: days of the week are 0 to 7 from Sunday. EventBridge knows no `one day or the other`."""
+    """Parses five fields: weekdays are 0 to 7 from Sunday. EventBridge cannot express either of two days."""
     minute, hour, day, month, weekday = fields
     if day != "*" and weekday != "*":
-        raise _unsupported("a crontab with both a day of month and a day of week", "make two schedules of it")
+        raise _unsupported("a crontab with both a day of month and a day of week", "write two schedules")
     line = _line(minute, hour, day, month, weekday, sunday=0)
     minute, hour, day, month, weekday = line.split()
     days = ("?", _to_aws(weekday)) if weekday != "*" else (day, "?")
@@ -180,7 +180,7 @@ def _of_crontab(fields: list[str], zone: ZoneInfo) -> Cron:
 
 
 def _line(minute: str, hour: str, day: str, month: str, weekday: str, *, sunday: int) -> str:
-    """The fields as cronsim takes them: every number written out, days of the week 0 to 6 from Sunday."""
+    """Converts the fields for cronsim: every number written out, weekdays 0 to 6 from Sunday."""
     if "W" in day:
         raise _unsupported("the nearest weekday (`W`)", "write the days of the week: MON-FRI")
     return " ".join((
@@ -202,14 +202,14 @@ def _weekday(text: str, sunday: int) -> str:
         (day,) = _numbers(match[1], "day of week", low, high, names)
         return f"{(day - sunday) % 7}L"
     if "L" in text or "#" in text:
-        raise _unsupported(f"the day of week {text[:20]!r}", "L and # stand behind one day, alone: 6L, MON#1")
+        raise _unsupported(f"the day of week {text[:20]!r}", "write L or # after a single day: 6L, MON#1")
     if text == "*":
         return text
     return ",".join(map(str, sorted({(day - sunday) % 7 for day in _numbers(text, "day of week", low, high, names)})))
 
 
 def _to_aws(weekday: str) -> str:
-    """Days of the week as cronsim has them, counted from 1."""
+    """Converts cronsim's weekdays to count from 1."""
     return re.sub(r"^\d|(?<=,)\d", lambda match: str(int(match[0]) + 1), weekday)
 
 
@@ -218,7 +218,7 @@ def _spelled(text: str, field: str, low: int, high: int, names: Mapping[str, int
 
 
 def _numbers(text: str, field: str, low: int, high: int, names: Mapping[str, int] | None = None) -> Iterator[int]:
-    """What a list of numbers, ranges and steps stands for."""
+    """Expands a list of numbers, ranges and steps."""
     for item in text.split(","):
         match = _ITEM.fullmatch(item)
         if match is None:
@@ -236,12 +236,12 @@ def _numbers(text: str, field: str, low: int, high: int, names: Mapping[str, int
 def _number(text: str, field: str, low: int, high: int, names: Mapping[str, int] | None) -> int:
     number = (names or {}).get(text, -1) if not text.isdecimal() else int(text[:5])
     if not low <= number <= high:
-        raise _bad(f"the {field} goes from {low} to {high}, and cannot be {text[:20]!r}")
+        raise _bad(f"the {field} must be from {low} to {high}, not {text[:20]!r}")
     return number
 
 
 def _checked(cron: Cron) -> Cron:
-    """Refuses a day that no month has."""
+    """Refuses a schedule that never fires, such as a day that no month has."""
     from cronsim import CronSim, CronSimError  # noqa: PLC0415 - see above
 
     try:

@@ -10,7 +10,7 @@ from stepwell.definition.timetable import parse_schedule
 from stepwell.errors import UserError
 from stepwell.limits import TRIGGERS
 
-SCOPE = frozenset({"event", "now"})  # there is no run yet whose input or state an expression could read
+SCOPE = frozenset({"event", "now"})  # before the run exists there is no input or state to read
 DEFAULT_TIMEZONE = "UTC"
 DEFAULT_OVERLAP = "skip"
 
@@ -23,7 +23,7 @@ Triggers = tuple[tuple[EventTrigger, ...], tuple[ScheduleTrigger, ...]]
 
 
 def triggers_of(context: Context, document: Mapping[str, Json]) -> Triggers:
-    """In the order of the definition, which is the order in which an event is looked at."""
+    """Compiles triggers in the order of the definition, in which an event is matched."""
     events: list[EventTrigger] = []
     schedules: list[ScheduleTrigger] = []
     written = document.get("triggers", ())
@@ -94,5 +94,5 @@ def _template(context: Context, data: Mapping[str, Json], key: str, path: str) -
 
 def _check_scope(context: Context, made: Expression | None, path: str) -> None:
     for name in sorted(made.names - SCOPE) if made is not None else ():
-        message = f"`{name}` is not there before the run is"
-        context.add("unknown_name", message, path, "a trigger sees `event` and `now`")
+        message = f"`{name}` does not exist before the run"
+        context.add("unknown_name", message, path, "a trigger reads `event` and `now`")

@@ -1,6 +1,6 @@
-"""Variables of the format `actions`: bare names in templates. They are looked up in the state, then in the run's input.
+"""Variables of the format `actions`: bare names in templates, looked up in the state and then in the run's input.
 
-What is not there is null, as in mustache: `{{ name.first }}` of nobody is empty and no error.
+A missing variable is null, as in mustache: `{{ name.first }}` without a name is empty and no error.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from stepwell.definition.graph import Json
 if TYPE_CHECKING:
     from stepwell.definition.cel_values import Budget
 
-SOURCES = frozenset({"state", "input"})  # the names that a variable is read from
+SOURCES = frozenset({"state", "input"})  # the names that variables are read from
 
 _WORD = re.compile(r"(?<![\w.])[A-Za-z_]\w*(?!\w*\s*\()")
 _PATH = re.compile(r"[A-Za-z_]\w*(\s*\.\s*[A-Za-z_]\w*)*", re.ASCII)
@@ -24,7 +24,7 @@ _CEL_WORDS = _CONSTANTS | _CEL_TYPES | {"in", "math", "strings"}
 
 
 def variable(names: Mapping[str, Json], name: str) -> Json:
-    """The variable's value, null where nothing has that name."""
+    """Returns the variable's value, or null if there is none."""
     for source in ("state", "input"):
         found = names.get(source)
         if isinstance(found, dict) and name in found:
@@ -33,12 +33,12 @@ def variable(names: Mapping[str, Json], name: str) -> Json:
 
 
 def words_of(source: str) -> frozenset[str]:
-    """The words of an expression, its strings taken out, that may be variables: no calls, members or words of CEL."""
+    """Returns the words of a string-free expression that may be variables: no calls, members or CEL keywords."""
     return frozenset(_WORD.findall(source)) - _CEL_WORDS
 
 
 class Lookup:
-    """A template that is a name, or a member of one: `{{ lastResponse }}`, `{{ candidate.name }}`."""
+    """A template with only a name or a member: `{{ lastResponse }}`, `{{ candidate.name }}`."""
 
     __slots__ = ("_is_variable", "_path", "names", "reads_error", "state", "steps", "text")
 
@@ -53,7 +53,7 @@ class Lookup:
         self.steps = frozenset(members[:1]) if head == "steps" else frozenset[str]()
 
     def evaluate_within(self, names: Mapping[str, Json], budget: Budget) -> Json:
-        """The value, or null; its size is charged to a budget that others share."""
+        """Returns the value or null, and charges its size to a shared budget."""
         from stepwell.definition.cel_values import to_json  # noqa: PLC0415 - loaded when the first one is evaluated
 
         head, *members = self._path
@@ -64,7 +64,7 @@ class Lookup:
 
 
 def lookup_of(text: str, source: str, names: tuple[str, ...]) -> Lookup | None:
-    """None for an expression that is more than a name and its members."""
+    """Returns a Lookup, or None for an expression that is more than a name and its members."""
     if not _PATH.fullmatch(source):
         return None
     path = tuple(part.strip() for part in source.split("."))

@@ -1,4 +1,4 @@
-"""Compiles what single kinds of waits have of their own: the documents asked for, approvers, escalation, heartbeats."""
+"""Compiles the keys of single kinds of waits: documents, approvers, escalation and heartbeats."""
 
 from __future__ import annotations
 
@@ -11,18 +11,18 @@ from stepwell.limits import APPROVERS, DOCUMENTS, NAME_CHARACTERS
 
 
 def documents_of(context: Context, data: Mapping[str, Json], path: str) -> Expression | None:
-    """The names of the documents asked for; None: one of any name."""
+    """Compiles the names of the requested documents; None means one of any name."""
     return _names(context, data, "documents", path, DOCUMENTS)
 
 
 def approvers_of(context: Context, data: Mapping[str, Json], path: str) -> Approvers | None:
-    """`approvers` and `escalate` of an approval; None where it has neither."""
+    """Compiles `approvers` and `escalate` of an approval; None if it has neither."""
     if "approvers" not in data and "escalate" not in data:
         return None
     given, later = data.get("approvers", {}), data.get("escalate", {})
     _check_need(context, given, f"{path}/approvers")
     if "escalate" in data and "of" not in given:
-        hint = "say who may before: approvers: {of: [ana, leo]}"
+        hint = "name the first approvers: approvers: {of: [ana, leo]}"
         context.add("misplaced_key", "`escalate` without `approvers`: anybody may answer", f"{path}/escalate", hint)
     return Approvers(
         need=given.get("need", 1),
@@ -33,12 +33,12 @@ def approvers_of(context: Context, data: Mapping[str, Json], path: str) -> Appro
 
 
 def heartbeat_of(context: Context, data: Mapping[str, Json], path: str) -> int | None:
-    """Of a callback, milliseconds."""
+    """Compiles the heartbeat of a callback, in milliseconds."""
     return _longer_than_0(context, data, "heartbeat", path)
 
 
 def check_times(context: Context, wait: Wait, arms: Mapping[str, Wait], path: str) -> None:
-    """An escalation or a heartbeat that would come when the wait is over. `arms`: those of the wait, by their place."""
+    """Reports an escalation or a heartbeat that is due after the wait ends. `arms` are the wait's arms by place."""
     limits = [one.timeout_ms for one in (wait, *arms.values()) if one.timeout_ms is not None]
     if not limits:
         return
@@ -47,7 +47,7 @@ def check_times(context: Context, wait: Wait, arms: Mapping[str, Wait], path: st
         for key, time_ms in (("escalate/after", after_ms), ("heartbeat", one.heartbeat_ms)):
             if time_ms is not None and time_ms >= min(limits):
                 message = f"`{key.rpartition('/')[2]}` of {show_duration(time_ms)} is not shorter than the wait"
-                hint = f"the wait is over after {show_duration(min(limits))}: write less, or a longer `timeout`"
+                hint = f"the wait ends after {show_duration(min(limits))}: write less, or a longer `timeout`"
                 context.add("bad_value", message, f"{place}/{key}", hint)
 
 
@@ -59,7 +59,7 @@ def _check_need(context: Context, given: Mapping[str, Json], path: str) -> None:
 
 
 def _names(context: Context, data: Mapping[str, Json], key: str, path: str, most: int) -> Expression | None:
-    """A list of names, or a template that gives one."""
+    """Compiles a list of names, or a template whose value is one."""
     if key not in data:
         return None
     written, place = data[key], f"{path}/{key}"

@@ -1,6 +1,6 @@
-"""What each kind of wait takes: its keys in a definition, its time limits, its event. Standard library only.
+"""The schema of each kind of wait: its keys in a definition, its time limits, its event. Standard library only.
 
-One row for each kind. What the engine does with a kind stands in its file in `stepwell.engine.waits`.
+Each kind has one row here and one file in `stepwell.engine.waits`.
 """
 
 from __future__ import annotations
@@ -15,15 +15,15 @@ _EVENT = ("key", "match", "data", "timeout", *_OUTCOME)
 
 @dataclass(frozen=True, slots=True)
 class WaitSchema:
-    """A kind of wait as definitions and step code may ask for it."""
+    """A kind of wait that definitions and step code can use."""
 
     ended_by: str  # for the docs
     longest_ms: int
     timeout_ms: int | None = None  # the default
-    keys: tuple[str, ...] = ()  # beside `for`; empty: no `for` names this kind
+    keys: tuple[str, ...] = ()  # besides `for`; empty: `for` cannot name this kind
     event: str = ""  # the name of the event that ends it
     is_event_named: bool = False  # the definition may name another event
-    is_timer: bool = False  # its time is what it waits for: it must be given, and nothing else comes of the wait
+    is_timer: bool = False  # it waits for its time only, which must be given
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,10 +76,10 @@ SEVERAL: dict[str, SeveralSchema] = {
 
 
 def keys_of(kind: str) -> tuple[str, ...]:
-    """The keys that a wait of this kind may have in a definition, beside `for`."""
+    """Returns the keys that a wait of this kind may have in a definition, besides `for`."""
     return SEVERAL[kind].keys if kind in SEVERAL else SCHEMAS[kind].keys
 
 
 def written_kinds() -> list[str]:
-    """The kinds that `for` may name, in the order in which they are listed to people."""
+    """Returns the kinds that `for` may name, in the order of lists for people."""
     return [kind for kind, schema in SCHEMAS.items() if schema.keys]

@@ -160,7 +160,7 @@ def _bounds(kind: str, arms: tuple[Wait, ...]) -> tuple[int | None, int]:
 
 
 def _event(context: Context, data: Mapping[str, Json], kind: str, path: str) -> str | None:
-    """The name of the event that ends the wait: its own, else its kind's."""
+    """Returns the name of the event that ends the wait: its own, else its kind's."""
     schema = SCHEMAS.get(kind)
     if schema is None or not schema.is_event_named or "name" not in data:
         return schema.event or None if schema else None

@@ -1,4 +1,4 @@
-"""How the senders of webhooks sign: a row for each way. What a row means is in `stepwell.api.webhooks`."""
+"""The signature schemes of webhook senders, as a table. `stepwell.api.webhooks` applies the rows."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from stepwell.definition.graph import Json
 
 
 class Proof(StrEnum):
-    """What shows that a delivery is the sender's."""
+    """How a delivery proves its sender."""
 
     BODY = "body"  # an HMAC over a text, and the body after it
-    ADDRESS = "address"  # an HMAC over the URL that was called, and the fields of a form after it
-    PASSWORD = "password"  # noqa: S105 - the name of a kind; the secret itself in a header
+    ADDRESS = "address"  # an HMAC over the called URL, followed by the fields of a form
+    PASSWORD = "password"  # noqa: S105 - the name of a kind: the secret itself is in a header
     NOTHING = "nothing"
 
 
@@ -22,24 +22,24 @@ class Proof(StrEnum):
 class Signing:
     """One way to sign. Header names are in lower case."""
 
-    header: str  # holds the signature, or several with spaces between them
+    header: str  # contains the signature, or several separated by spaces
     proof: Proof = Proof.BODY
     digest: str = "sha256"
     encoding: str = "hex"  # of a signature: hex or base64
-    prefix: str = ""  # of each signature; one that begins otherwise is of a kind that is not looked at
-    numbered: bool = False  # `header` is followed by a number: a signature in each
-    before: str = ""  # what is signed ahead of the body: text with {id} and {time}
-    time_header: str = ""  # seconds since 1970: with it, a delivery that is too old or too new is refused
+    prefix: str = ""  # of each signature; signatures with another prefix are ignored
+    numbered: bool = False  # numbers follow the name in `header`, with a signature in each
+    before: str = ""  # the signed text before the body, with {id} and {time}
+    time_header: str = ""  # seconds since 1970; a delivery that is too old or too new is refused
     time_field: str = ""  # instead: `header` is name=value,name=value, and this name has the time
-    settings_header: str = ""  # tells of another digest by `algorithm=HMAC_…`
-    id_header: str = ""  # the delivery's id: the same in every retry
-    id_optional: bool = False  # a delivery without it has the hash of its body
-    id_field: str = ""  # the body's own field for it, where there is no header
-    counter: str = ""  # a field of the body that is another in each retry, and no part of what the body says
+    settings_header: str = ""  # selects another digest by `algorithm=HMAC_…`
+    id_header: str = ""  # the delivery's id, the same in every retry
+    id_optional: bool = False  # without the id, a delivery has the hash of its body
+    id_field: str = ""  # the body's field with the id, if there is no header
+    counter: str = ""  # a field of the body that changes in each retry and is not part of its content
     json_field: str = ""  # the field of a form that holds the body as JSON
-    challenge: str = ""  # the `type` of a body whose `challenge` is to be answered
-    answer: tuple[str, str] | None = None  # content type and body; None: 202 and what was made of the delivery
-    key: str = "text"  # how the secret is the key: text (as it is), or base64 after `whsec_`
+    challenge: str = ""  # the `type` of a body whose `challenge` must be answered
+    answer: tuple[str, str] | None = None  # content type and body; None: 202 with the delivery's result
+    key: str = "text"  # the encoding of the key in the secret: plain text, or base64 after `whsec_`
 
 
 def _standard(family: str) -> Signing:
@@ -66,7 +66,7 @@ _SLACK = Signing(
     id_field="event_id",
     json_field="payload",
     challenge="url_verification",
-    answer=("text/plain", ""),  # what a command or a dialog is answered is shown to the person
+    answer=("text/plain", ""),  # Slack shows the answer of a command or a dialog to the person
 )
 _TWILIO = Signing(
     "x-twilio-signature",
@@ -78,7 +78,7 @@ _TWILIO = Signing(
     id_optional=True,
     answer=("text/xml", '<?xml version="1.0" encoding="UTF-8"?><Response/>'),  # JSON is an error there
 )
-# The first row whose header a delivery has is the one that counts.
+# The first row whose header a delivery has counts.
 SCHEMES: Mapping[str, tuple[Signing, ...]] = {
     "standard-webhooks": (_standard("webhook"), _standard("svix")),
     "stripe": (Signing("stripe-signature", prefix="v1=", before="{time}.", time_field="t", id_field="id"),),
@@ -90,23 +90,23 @@ SCHEMES: Mapping[str, tuple[Signing, ...]] = {
     "basic": (Signing("authorization", proof=Proof.PASSWORD),),
     "none": (Signing("", proof=Proof.NOTHING),),
 }
-HMAC = "hmac"  # the scheme whose row is in the user's file, under these keys; None: any text
+HMAC = "hmac"  # the scheme that the user's file defines with these keys; None: any text
 HMAC_KEYS: Mapping[str, tuple[str, ...] | None] = {
     "header": None,
     "digest": ("sha1", "sha256", "sha384", "sha512"),
     "encoding": ("hex", "base64"),
     "prefix": None,
 }
-NONE = "none"  # the scheme, and what its `secret` must say too
-# What a delivery became is told in a header where the sender dictates the body of the answer.
+NONE = "none"  # the scheme, and the value that its `secret` must have too
+# If the sender dictates the body of the answer, a header has the delivery's result.
 ID_HEADERS = {"event_id": "Stepwell-Event-Id", "run_id": "Stepwell-Run-Id"}
-MARK_HEADERS = {"duplicate": "Stepwell-Duplicate", "ignored": "Stepwell-Ignored"}  # there where it is so, as `true`
-URL_SCHEMES = frozenset({"twilio"})  # those that sign the URL, which `url` tells
+MARK_HEADERS = {"duplicate": "Stepwell-Duplicate", "ignored": "Stepwell-Ignored"}  # present, as `true`, if it applies
+URL_SCHEMES = frozenset({"twilio"})  # the schemes that sign the URL, which `url` gives
 SCHEME_NAMES = (*(name for name in SCHEMES if name not in {"basic", NONE}), HMAC, "basic", NONE)
 
 
 def signings_of(source: Mapping[str, Json]) -> tuple[Signing, ...]:
-    """The rows of a source that was checked."""
+    """Returns the rows of a checked source."""
     if source["scheme"] != HMAC:
         return SCHEMES[source["scheme"]]
     given = {key: source[key] for key in HMAC_KEYS if key in source}

@@ -1,7 +1,6 @@
-"""Checks the text of a `webhooks.yaml`: what is in it as plain data, and every mistake with its place.
+"""Parses and checks a `webhooks.yaml`: its content as plain data, and every mistake with its place.
 
-What was checked is read again by `stepwell.api.webhooks.sources` and `stepwell.runtime.notify.endpoints`, without
-YAML and without checks.
+`stepwell.api.webhooks.sources` and `stepwell.runtime.notify.endpoints` read the checked data, without YAML and checks.
 """
 
 from __future__ import annotations
@@ -34,8 +33,7 @@ _EXAMPLE = "sources: {shop: {scheme: standard-webhooks, secret: env:SHOP_SECRET,
 
 @dataclass(frozen=True, slots=True)
 class Webhooks:
-    """What a file holds: `{"sources": {name: {…}}, "out": {name: {…}}}` as plain JSON, if it has no errors, and what
-    there is to say."""
+    """A file's problems and, without errors, its data: `{"sources": {name: {…}}, "out": {name: {…}}}`."""
 
     document: Mapping[str, Json] | None
     problems: tuple[Problem, ...]
@@ -44,7 +42,7 @@ class Webhooks:
 def check_webhooks(
     text: str, file: str = "", workflows: Collection[str] | None = None, types: Collection[str] = ()
 ) -> Webhooks:
-    """Never raises. `workflows`: the names there are of workflows; None: any. `types`: of the events for `out:`."""
+    """Checks a file; never raises. `workflows` are the known names (None: any), `types` the event types for `out:`."""
     from stepwell.definition.loader import load_document  # noqa: PLC0415 - YAML takes 50 ms
 
     loaded = load_document(text, file)
@@ -60,21 +58,21 @@ def check_webhooks(
 
 
 def _of_webhooks(problem: Problem) -> Problem:
-    """The reader's words are about definitions."""
+    """Adapts the loader's message, which is about definitions."""
     if problem.code != "empty_definition":
         return problem
     return replace(problem, message="the file is empty", hint=f"write {_EXAMPLE}, or remove the file")
 
 
 def _placed(problem: Problem) -> Problem:
-    """What was written in place of a reference may be the secret: its line is not to be printed."""
+    """Removes the place of a bad secret reference, whose line may contain the secret itself."""
     return replace(problem, line=0, column=0) if problem.code == "bad_secret" else problem
 
 
 def _sources(context: Context, data: Json) -> Mapping[str, Json]:
     found = data.get("sources", {} if "out" in data else None) if isinstance(data, dict) else None
     if not isinstance(found, dict):
-        context.add("wrong_type", "the file is a mapping with `sources` or `out`, by their names", "", _EXAMPLE)
+        context.add("wrong_type", "the file must be a mapping with `sources` or `out`", "", _EXAMPLE)
         return {}
     for key in data.keys() - set(_SECTIONS):
         context.add("unknown_key", f"unknown key `{key}`", f"/{pointer_part(key)}", closest(key, _SECTIONS))
@@ -118,9 +116,7 @@ def _check_scheme(context: Context, name: str, given: Mapping[str, Json], path: 
     if scheme is None:
         context.add("missing_key", f"the source `{name}` has no `scheme`", path, _schemes_there_are())
     elif scheme not in SCHEME_NAMES:
-        context.add(
-            "unknown_scheme", f"there is no scheme {str(scheme)[:80]!r}", f"{path}/scheme", _schemes_there_are()
-        )
+        context.add("unknown_scheme", f"unknown scheme {str(scheme)[:80]!r}", f"{path}/scheme", _schemes_there_are())
     elif scheme == HMAC:
         _check_hmac(context, name, given, path)
     elif scheme in URL_SCHEMES and "url" in given:
@@ -152,7 +148,7 @@ def _check_hmac(context: Context, name: str, given: Mapping[str, Json], path: st
 def _check_aim(
     context: Context, name: str, given: Mapping[str, Json], path: str, workflows: Collection[str] | None
 ) -> None:
-    """An event or a workflow to start, and nothing that belongs to the other."""
+    """Checks that a source has an event or a workflow, and only the keys of that one."""
     if "event" in given and "workflow" in given:
         context.add("conflict", f"`{name}` has event and workflow", f"{path}/workflow", "make it two sources")
     elif "event" not in given and "workflow" not in given:
@@ -191,7 +187,7 @@ def _check_expression(context: Context, key: str, text: Json, path: str) -> None
     try:
         compile_expression(text, EXPRESSION_NAMES)
     except ExpressionError as error:
-        fixed = "; fixed text is in quotes of its own: \"'paid'\"" if error.code == "unknown_name" else ""
+        fixed = "; quote fixed text: \"'paid'\"" if error.code == "unknown_name" else ""
         context.add(error.code, error.message, path, (error.hint or "") + fixed)
 
 
@@ -202,11 +198,11 @@ def _secrets(context: Context, name: str, given: Mapping[str, Json], path: str) 
 
 
 def _no_secrets(context: Context, name: str, given: Mapping[str, Json], path: str) -> list[Json]:
-    """Whoever wants calls that nothing proves says so twice."""
+    """Checks a source without a signature, which must be declared twice."""
     if given.get("secret") == NONE:
-        hint = "whoever finds out the URL can send what they like; a signature or a password keeps them out"
+        hint = "anybody with the URL can send anything; use a signature or a password"
         context.add("unsigned_source", f"anybody can send to `{name}`", f"{path}/scheme", hint, "warning")
     else:
-        hint = "if anybody may send to it, say so twice: scheme: none and secret: none"
-        context.add("unsigned_source", f"nothing would prove who sends to `{name}`", f"{path}/scheme", hint)
+        hint = "to allow this, write both scheme: none and secret: none"
+        context.add("unsigned_source", f"no signature or password protects `{name}`", f"{path}/scheme", hint)
     return []

@@ -1,4 +1,4 @@
-"""Actions: what `decide` answers, and what came of an attempt. The words between the engine and the runtime."""
+"""Actions: the answers of `decide`, and the outcome of an attempt. The interface from the engine to the runtime."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from stepwell.engine.transact import TableWrite
 
 @dataclass(frozen=True, slots=True)
 class RunStep:
-    """Run this step, then `commit` what came of it."""
+    """Run this step, then `commit` its outcome."""
 
     node: str
     step: Step
     input: Json
     attempt: int
-    key: str  # the idempotency key: the same in every try of the same visit
-    resumed: Json = None  # what ended the wait that the step asked for
+    key: str  # the idempotency key: the same in every attempt of a visit
+    resumed: Json = None  # the result of the wait that the step asked for
     action: bool = False  # one of a timeout's actions, not the node's own step
     undo: Undo | None = None  # the compensation of this
     request: Json = None  # of an HTTP step, its secrets still references
@@ -30,7 +30,7 @@ class RunStep:
 
 @dataclass(frozen=True, slots=True)
 class Write:
-    """Append this record. In the same transaction `also`, the user's own writes, or the event that it `consumes`."""
+    """Append this record. `also` (the user's own writes) and the event that it `consumes` join the transaction."""
 
     record: Record
     also: tuple[TableWrite, ...] = ()
@@ -39,29 +39,29 @@ class Write:
 
 @dataclass(frozen=True, slots=True)
 class Rest:
-    """Nothing to do now; `until_ms` is when to look again, None where a wait's own timer or a caller does that."""
+    """Do nothing now. Look again at `until_ms`; None if a wait's timer or a caller wakes the token."""
 
     until_ms: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class AskFunction:
-    """Ask the durable function what is next, then decide again with its turn."""
+    """Ask the durable function for its next operation, then decide again with its turn."""
 
 
 @dataclass(frozen=True, slots=True)
 class PickUp:
-    """Show that the run has been picked up, then decide again: its first record knows when it started."""
+    """Show the run as picked up, then decide again, so that its first record holds the start time."""
 
 
 @dataclass(frozen=True, slots=True)
 class Look:
-    """Look into the mailbox, then decide again: an event may have come before the wait's time was up."""
+    """Look into the mailbox, then decide again: an event may have arrived before the time-out."""
 
 
 @dataclass(frozen=True, slots=True)
 class Drop:
-    """The input comes too late, or twice: nothing is written."""
+    """Write nothing: the input is late or a duplicate."""
 
     is_over: bool = False  # the wait that it is for has ended
     lets_go: Locks | None = None  # locks that the token was granted and no longer wants
@@ -69,7 +69,7 @@ class Drop:
 
 @dataclass(frozen=True, slots=True)
 class Refuse:
-    """The caller hears why its input cannot be taken. Nothing is written."""
+    """Write nothing, and tell the caller why."""
 
     message: str
     code: str
@@ -81,10 +81,10 @@ Action: TypeAlias = RunStep | Write | Rest | AskFunction | PickUp | Look | Drop 
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What came of an attempt: a value, a directive, or a failure."""
+    """The outcome of an attempt: a value, a directive, or a failure."""
 
     value: Json = None
     pause: Pause | None = None
     failure: Failure | None = None
     started_ms: int = 0
-    is_stuck: bool = False  # the failure is that the step's code cannot be loaded: nothing has run
+    is_stuck: bool = False  # the step's code cannot be loaded, so nothing ran

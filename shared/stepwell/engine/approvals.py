@@ -1,4 +1,4 @@
-"""Approvals: who may answer one, what an answer counts for, and how an approver hands it on.
+"""Approvals: who may answer, how an answer counts, and how an approver delegates.
 
 WAITING ── RECEIVED (ana: yes) ── RECEIVED (leo: delegated to bea) ── RESUMED (bea: yes) ──▶
 """
@@ -16,23 +16,23 @@ from stepwell.limits import DELEGATIONS
 
 
 def open_approval(token: Token) -> int | None:
-    """The arm of the first approval that is still to be given; None where the token waits for nobody."""
+    """Returns the arm of the first open approval; None if the token waits for no approval."""
     return open_arm(token, APPROVAL.name)
 
 
 def asked(token: Token, arm: int) -> tuple[str, ...]:
-    """The named approvers who have not answered yet. Empty where anybody may answer."""
+    """Returns the named approvers who have not answered yet; empty if anybody may answer."""
     names = approvers(token.parked.arms[arm], token.received) if token.parked else ()
     return tuple(name for name in names if not has_answered(token, name))
 
 
 def not_waiting(token: Token, what: str = "an approval") -> Refuse:
-    """The refusal of an answer to a token that does not wait for it."""
+    """Refuses an answer to a token that does not wait for it."""
     return Refuse(f"the run does not wait for {what}; it is {token.phase}", "not_waiting")
 
 
 def vote(token: Token, came: Resumption, slot: int | None) -> Resumption | Drop | Refuse:
-    """The answer as a part of what the wait is for. To say the same again is no second answer."""
+    """Turns an answer into a part of the wait. The same answer again is not a second one."""
     arm = open_approval(token)
     if arm is None or slot not in {None, token.waiting_slot}:
         return not_waiting(token)
@@ -45,7 +45,7 @@ def vote(token: Token, came: Resumption, slot: int | None) -> Resumption | Drop 
 
 
 def delegation(token: Token, by: str, to: str) -> Resumption | Drop | Refuse:
-    """`by` hands the approval on to `to`."""
+    """Delegates the approval from `by` to `to`."""
     arm = open_approval(token)
     if arm is None or token.parked is None:
         return not_waiting(token)

@@ -1,4 +1,4 @@
-"""Attempts: a step asked for, and the record of what came of it."""
+"""Attempts: the action that runs a step, and the record of its outcome."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from stepwell.errors import EngineFault, ExpressionError
 
 
 def run_step(moment: Moment, token: Token, node: Node, step: Step, resumed: Json = None) -> Action:
-    # the first record of the first node has not been written: this visit begins in its slot
+    # the first record of the first node is not written yet: this visit begins in its slot
     entered = token.entered_slot if token.node else token.next_slot
     attempt = token.attempt + 1
     names = Names(moment, token)
@@ -41,7 +41,7 @@ def run_step(moment: Moment, token: Token, node: Node, step: Step, resumed: Json
 
 
 def commit(moment: Moment, token: Token, action: RunStep, outcome: Outcome, policy: Policy | None) -> Record:
-    """The record of an attempt: its output, the rules taken and where the token goes, in one."""
+    """Returns the record of an attempt: its output, the rules taken and the token's next node, in one."""
     token = back(token)
     if outcome.is_stuck and outcome.failure is not None:
         node = moment.graph.start if moment.turn else action.node
@@ -71,7 +71,7 @@ def commit(moment: Moment, token: Token, action: RunStep, outcome: Outcome, poli
 
 
 def _acted(moment: Moment, token: Token, action: RunStep, outcome: Outcome, policy: Policy | None) -> Record:
-    """A timeout's action ended. Its failure is kept for people; what the time-out does is decided after the last."""
+    """Records the end of a time-out's action. A failure is kept for people; the last action decides the outcome."""
     failure, following = outcome.failure, None
     if outcome.pause is not None:
         message = f"an action of {action.node} asked to wait for {outcome.pause.kind}; a time-out's actions cannot"
@@ -85,7 +85,7 @@ def _acted(moment: Moment, token: Token, action: RunStep, outcome: Outcome, poli
 
 
 def lost_record(moment: Moment, token: Token) -> Record:
-    """An at_most_once step began and its worker did not live to tell: nobody knows whether it was done."""
+    """Returns the record of an at_most_once step whose worker died: its outcome is unknown."""
     last, step = token.last, node_named(moment.graph, token.node).step
     if last is None:
         raise EngineFault("a step began without a record", code="broken_log")

@@ -1,9 +1,9 @@
-"""Child runs: which ones a node starts, when their parent has what it waits for, and what it makes of their ends.
+"""Child runs: which ones a node starts, when their parent can continue, and the result it gets from them.
 
     parent   ── WAITING(children) ───────────────────────── RESUMED ──▶
     child          └─ a run of its own ── ended: told to the parent ┘
 
-A child's id follows from the wait's place in its parent's log, so that starting it twice starts it once.
+A child's id is computed from the wait's place in its parent's log, so starting it twice starts it once.
 """
 
 from __future__ import annotations
@@ -25,19 +25,19 @@ _ASKED_BY_STEP = Call(())  # what is true of children that a step's directive as
 
 
 def child_id(run_id: str, token: str, slot: int, index: int) -> str:
-    """The id of the child run that the wait in this slot starts."""
+    """Returns the id of the child run that the wait in this slot starts."""
     place = json.dumps([run_id, token, slot, index])
     return "run_" + hashlib.sha256(place.encode()).hexdigest()[:26]
 
 
 def call_of(graph: Graph, token: Token) -> Call:
-    """How the children are called that this token waits for."""
+    """Returns the call of the children that this token waits for."""
     node = graph.nodes.get(token.node)  # none: a durable function's operation
     return (node.call if node else None) or _ASKED_BY_STEP
 
 
 def called(moment: Moment, token: Token, call: Call) -> tuple[Called, ...]:
-    """The children with their inputs filled in. Raises ExpressionError for one that cannot be."""
+    """Returns the children with their inputs evaluated. Raises ExpressionError."""
     names = Names(moment, token)
     return tuple(
         Called(one.name, one.workflow, one.input.evaluate(names) if one.input else default_input(moment.run, token))
@@ -49,28 +49,28 @@ def called(moment: Moment, token: Token, call: Call) -> tuple[Called, ...]:
 
 
 def member_of(index: int, status: Status) -> str:
-    """An ended child as a member of the set of those that have ended."""
+    """Returns an ended child as a member of the set of ended children."""
     return f"{index}" if status is Status.COMPLETED else f"{index}{_FAILED}"
 
 
 def is_decided(call: Call, width: int, members: Iterable[str]) -> bool:
-    """Whether the parent can go on: all have ended, or one has failed and the others do not matter any more."""
+    """Tells whether the parent can continue: all children have ended, or one failure decides."""
     found = list(members)
     return len(found) >= width or (_fails_early(call) and failed_of(found) is not None)
 
 
 def failed_of(members: Iterable[str]) -> int | None:
-    """The first child that failed, in the order of the definition."""
+    """Returns the first failed child, in the order of the definition."""
     return min((int(one.rstrip(_FAILED)) for one in members if one.endswith(_FAILED)), default=None)
 
 
 def is_failure(call: Call, members: Iterable[str]) -> bool:
-    """Whether a failed child is the node's failure."""
+    """Tells whether a failed child fails the node."""
     return call.failed_child == "propagate" and failed_of(members) is not None
 
 
 def failure_of(one: Called, run_id: str, child: Token) -> Resumption:
-    """A child's failure as what ended the wait."""
+    """Turns a child's failure into the end of the wait."""
     end = child.end
     data = {
         "name": one.name,
@@ -83,19 +83,19 @@ def failure_of(one: Called, run_id: str, child: Token) -> Resumption:
 
 
 def results_of(call: Call, children: Sequence[tuple[Called, str, Token]]) -> Resumption:
-    """What the children brought: (child, its run's id, its root token) of each, all of which have ended."""
+    """Turns the results of ended children, each (child, run id, root token), into the end of the wait."""
     values = {one.name: _value(call, run_id, child) for one, run_id, child in children}
     payload: Json = next(iter(values.values()), None) if call.single else values
     return Resumption("children", payload=payload)
 
 
 def refusal_of(one: Called, code: str, message: str) -> Resumption:
-    """A child that could not be started."""
+    """Turns a child that could not be started into the end of the wait."""
     return Resumption("child_refused", name=one.name, payload={"type": code, "message": message})
 
 
 def startable(children: tuple[Called, ...], came: Resumption | None) -> tuple[Called, ...]:
-    """Those that are started: all, or the ones before the first that could not be."""
+    """Returns the children to start: all, or those before the first that could not be started."""
     if came is None or came.kind != "child_refused":
         return children
     names = [one.name for one in children]
@@ -103,7 +103,7 @@ def startable(children: tuple[Called, ...], came: Resumption | None) -> tuple[Ca
 
 
 def failure_from(came: Resumption, node: str) -> Failure | None:
-    """What ended the wait as the node's error; None where the children's results came."""
+    """Returns the end of the wait as the node's error; None if the children succeeded."""
     payload: Mapping[str, Json] = came.payload if isinstance(came.payload, dict) else {}
     match came.kind:
         case "child_refused":
@@ -118,7 +118,7 @@ def failure_from(came: Resumption, node: str) -> Failure | None:
 
 
 def is_over(call: Call, came: Resumption) -> bool:
-    """Whether no child can still run: else those that do are to end, for nobody waits for them any more."""
+    """Tells whether no child can still run. Otherwise those that run must end, because no run waits for them."""
     return came.kind == "children" or (came.kind == "child_failed" and call.siblings == "finish")
 
 

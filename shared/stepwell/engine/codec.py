@@ -1,4 +1,4 @@
-"""Records and tokens to JSON and back: short, exact, and tolerant of fields that a later version adds."""
+"""Converts records and tokens to JSON and back: compact, exact, and tolerant of fields that a later version adds."""
 
 from __future__ import annotations
 
@@ -39,12 +39,12 @@ _encode = json.JSONEncoder(separators=(",", ":"), ensure_ascii=False, allow_nan=
 
 
 def encode_record(record: Record) -> str:
-    """One line of JSON with the format's number; fields that hold their default are left out."""
+    """Encodes a record as one line of JSON with the format's number; default values are left out."""
     return _encode(_record_to_json(record) | {formats.KEY: formats.FORMAT})
 
 
 def decode_record(body: str) -> Record:
-    """Raises NewerFormat for a record of newer code, EngineFault for one that cannot be read."""
+    """Decodes a record. Raises NewerFormat for a record of newer code, EngineFault for a broken one."""
     return _decoded("record", body, _checked_record)
 
 
@@ -61,7 +61,7 @@ def _decoded(what: str, body: str, build: Callable[[Mapping[str, Json]], T]) -> 
 
 
 def encode_token(token: Token) -> str:
-    """A snapshot: the fold as it stands, its last record included. What a branch has of its parent is not in it."""
+    """Encodes a snapshot: the fold with its last record, without the data that a branch gets from its parent."""
     out = _plain(
         token,
         skip=(
@@ -102,12 +102,12 @@ def encode_token(token: Token) -> str:
 
 
 def decode_token(body: str) -> Token:
-    """The token of a snapshot, whichever fold made it. Raises EngineFault for a snapshot that cannot be read."""
+    """Decodes the token of a snapshot of any fold. Raises EngineFault for a broken snapshot."""
     return _decoded("snapshot", body, _token_from_json)
 
 
 def decode_snapshot(body: str) -> Token | None:
-    """The token of a snapshot; None where another fold made it, or newer code: then the log is to be folded anew."""
+    """Decodes a snapshot; None if another fold or newer code made it, so the log must be folded again."""
     return _decoded("snapshot", body, _token_of_our_fold)
 
 
@@ -212,7 +212,7 @@ _UNSAID = {"page": 100, "chunk": 10, "evaluator": 1}  # where a record does not 
 
 
 def _said(value: Record | Fork) -> dict[str, Json]:
-    """The numbers that are to stay with the record, where they are not those of format 1."""
+    """Returns the numbers that the record keeps, if they differ from those of format 1."""
     return {name: part for name, usual in _UNSAID.items() if (part := getattr(value, name, usual)) != usual}
 
 

@@ -1,8 +1,8 @@
-"""Compensation: when a failed run is undone, what there is to undo, and in which order.
+"""Compensation: when a failed run is undone, which steps are undone, and in which order.
 
-What a run has done is read off its logs: each record that committed a step with a compensation. The last is undone
-first. A record's time never runs behind what it follows from; where two have the same, the order in which their logs
-are read tells which follows: a fork's branches are read between its own slot and the next, each after those it needs.
+The logs tell what to undo: each record that committed a step with a compensation. The last is undone
+first. A record is never older than its causes. If two records have the same time, the order in which their logs
+are read decides: a fork's branches are read between its own slot and the next, each after those it needs.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from stepwell.errors import EngineFault, ExpressionError
 
 
 def ending(graph: Graph, token: Token, end: End, error: Failure | None, failed: str) -> Next:
-    """The end itself, or its compensation first. `error`: what the end is for, `failed`: the node that it is of."""
+    """Returns the end, or the compensation that precedes it. `error` is its cause, `failed` the node that failed."""
     if token.branch is not None or end.status is Status.COMPLETED or token.undoing is not None:
         return end
     return Compensate(end.status, end.error) if _is_undone(graph, end.status, error, failed) else end
@@ -39,7 +39,7 @@ def _is_undone(graph: Graph, status: Status, error: Failure | None, failed: str)
 
 
 def on_failure_of(node: Node | None) -> str:
-    """What the definition says of a failure of this node."""
+    """Returns the definition's reaction to a failure of this node."""
     if node is not None and node.step is not None:
         return node.step.on_failure
     return node.call.on_failure if node is not None and node.call is not None else "abort"
@@ -49,7 +49,7 @@ def on_failure_of(node: Node | None) -> str:
 
 
 def committed(moment: Moment, begun: Token, records: Iterable[Record]) -> Iterator[tuple[Token, Undo | None]]:
-    """The token after each record of its log, and what that record committed, if it can be undone."""
+    """Yields the token after each record of its log, with what that record committed if it can be undone."""
     token, given = begun, None
     for record in records:
         before, token = token, apply(token, record)
@@ -68,14 +68,14 @@ def committed(moment: Moment, begun: Token, records: Iterable[Record]) -> Iterat
 
 
 def _is_commit(record: Record, before: Token) -> bool:
-    """A step's own result, or the end of the wait that it was, or asked for."""
+    """Tells whether a record holds a step's result, or the end of the wait that the step was or asked for."""
     if record.error is not None or record.skipped or isinstance(record.next, RetryAt | Pause):
         return False
     return record.kind is Kind.STEP or (record.kind is Kind.MOVED and before.parked is not None)
 
 
 def _input_of(moment: Moment, token: Token, node: Node) -> Json:
-    """What the step was called with: evaluated again, from the state as it was."""
+    """Evaluates the step's input again, from the state at that time."""
     if node.step is None or node.step.input is None:
         return default_input(moment.run, token)
     try:
@@ -91,7 +91,7 @@ def _input_of_call(before: Token) -> Json:
 
 
 def newest_first(found: Iterable[Undo]) -> tuple[Undo, ...]:
-    """In the reverse of the order in which they were committed. `found`: causes before what followed from them."""
+    """Sorts into the reverse order of commit. `found` holds causes before their consequences."""
     return tuple(sorted(found, key=lambda one: one.at_ms))[::-1]
 
 
@@ -99,7 +99,7 @@ def newest_first(found: Iterable[Undo]) -> tuple[Undo, ...]:
 
 
 def undo_next(moment: Moment, token: Token) -> Action:
-    """The compensation that comes next; the run's end when there is none left."""
+    """Returns the next compensation, or the run's end after the last."""
     undoing, last = token.undoing, token.last
     if undoing is None or last is None or moment.rollback is None:
         raise EngineFault(f"{token.id} is not being undone", code="broken_log")
@@ -126,7 +126,7 @@ def undo_next(moment: Moment, token: Token) -> Action:
 
 
 def _given(one: Undo) -> dict[str, Json]:
-    """What a compensation is called with: the step's input by name, and `input` and `output` whole."""
+    """Returns the arguments of a compensation: the step's input by name, and `input` and `output` as a whole."""
     named = one.input if isinstance(one.input, dict) else {}
     return {**named, "input": one.input, "output": one.output}
 
@@ -136,7 +136,7 @@ def _names(moment: Moment, one: Undo) -> Names:
 
 
 def undone(moment: Moment, token: Token, action: RunStep, outcome: Outcome, policy: Policy | None) -> Record:
-    """The record of an attempt to undo. After its last failure nothing further is undone."""
+    """Returns the record of an attempt to undo. After its last failure nothing further is undone."""
     undoing, one, failure = token.undoing, action.undo, outcome.failure
     if undoing is None or one is None or moment.rollback is None:
         raise EngineFault(f"{token.id} is not being undone", code="broken_log")

@@ -1,6 +1,6 @@
-"""Decide: what a token does about an input. Pure and total: there is an answer for every phase and every input.
+"""Decide: a token's reaction to an input. Pure and total: every phase answers every input.
 
-Deciding twice, from the same log at the same moment, decides the same.
+Two decisions from the same log at the same moment are equal.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ from stepwell.limits import DELIVERIES
 
 
 def decide(moment: Moment, token: Token, given: Input = Woken()) -> Action:  # noqa: B008  # frozen, without a slot
-    """What the token does about the input. Raises EngineFault for a log that this graph cannot have written."""
+    """Returns the token's action for the input. Raises EngineFault for a log that this graph cannot have written."""
     verdict = receive(token.phase, given.message)
     if verdict is Verdict.REFUSE:
         return _refusal(token, given)
@@ -73,7 +73,7 @@ def decide(moment: Moment, token: Token, given: Input = Woken()) -> Action:  # n
 
 
 def is_stale(token: Token, slot: int, by: str) -> bool:
-    """A wake is good at the slot it was sent for, or at a record written under it; else somebody else pushes."""
+    """Tells whether a wake is stale: neither at the slot it was sent for, nor at a record that it caused."""
     return token.slot != slot and (token.last is None or token.last.by != by)
 
 
@@ -94,7 +94,7 @@ def _refusal(token: Token, given: Input) -> Refuse:
 
 
 def _of_run(moment: Moment, token: Token, given: Started | Cancelled | Terminated | DeadlinePassed | Closed) -> Action:
-    """The run is started, or it, or one of its branches, is to end at its next free slot."""
+    """Starts the run, or ends it or one of its branches at the next free slot."""
     match given:
         case Started(who):
             if not moment.run.idle or token.last is not None:
@@ -102,7 +102,7 @@ def _of_run(moment: Moment, token: Token, given: Started | Cancelled | Terminate
             at_ms = max(moment.now_ms, moment.run.created_ms)
             return Write(Record(token.next_slot, Kind.STARTED, moment.by, at_ms, who=who))
         case Cancelled() if token.cleaning is not None:
-            return _refusal(token, given)  # it is told once
+            return _refusal(token, given)  # a function is told once
         case Cancelled(reason, who):
             return Write(ended_record(moment, token, Status.CANCELLED, None, reason=reason, who=who))
         case Terminated(error, reason, who):
@@ -115,7 +115,7 @@ def _of_run(moment: Moment, token: Token, given: Started | Cancelled | Terminate
 
 
 def _overdue(moment: Moment, token: Token) -> Write | None:
-    """The end of a run whose own time is up."""
+    """Ends a run whose own time-out has passed."""
     limit_ms = deadline_ms(moment.graph, moment.run, token)
     if limit_ms is None or moment.now_ms < limit_ms:
         return None
@@ -136,7 +136,7 @@ def _of_step(moment: Moment, token: Token, given: StepBegins | StepEnded | Write
 
 
 def _lost(moment: Moment, token: Token, given: WorkerLost) -> Action:
-    """A step that killed its worker too often has failed. Rest: no step was next, so none did."""
+    """Fails a step that killed its worker too often. Rests if no step was next."""
     action = _next(moment, token) if token.slot == given.slot else Rest()
     message = f"the worker died with this step {DELIVERIES} times"
     if isinstance(action, AskFunction):
@@ -152,7 +152,7 @@ def _lost(moment: Moment, token: Token, given: WorkerLost) -> Action:
 
 
 def _woken(moment: Moment, token: Token, given: Woken) -> Action:
-    """What comes next. A run is shown as picked up before its first record."""
+    """Returns the next action. A run is shown as picked up before its first record."""
     if given.slot is not None and is_stale(token, given.slot, moment.by):
         return Drop()
     action = _next(moment, token)
@@ -179,7 +179,7 @@ def _is_waiting(token: Token) -> bool:
 
 
 def _go_on(moment: Moment, token: Token, last: Record) -> Action:
-    """What follows from where the last record left the token."""
+    """Returns the action that follows the last record."""
     match last.kind, last.next:
         case _ if _is_waiting(token):
             return Rest()
@@ -203,9 +203,9 @@ def _go_on(moment: Moment, token: Token, last: Record) -> Action:
 
 
 def _settle(moment: Moment, token: Token) -> Action:
-    """After a wait. One that has the locks it asked for, or new code, is where it was before.
+    """Continues after a wait. A token that got its locks, or new code, is where it was before.
 
-    A durable function takes itself what it has awaited; what its steps wait for is theirs.
+    A durable function takes the results of its own waits; its steps take those of theirs.
     """
     parked, came = token.parked, token.resumption
     if came is None or (parked is not None and parked.of_function):
@@ -220,7 +220,7 @@ def _first(moment: Moment, token: Token) -> Action:
         return Rest()
     if token.branch is not None and is_passed_over(token.branch):
         return Write(record(moment, token, Kind.MOVED, token.branch.start, skipped=True, next=End(Status.COMPLETED)))
-    if token.branch is not None and token.branch.start == token.branch.join:  # led straight to where they meet
+    if token.branch is not None and token.branch.start == token.branch.join:  # it leads directly to the join
         return Write(record(moment, token, Kind.MOVED, token.branch.fork, next=End(Status.COMPLETED, at_join=True)))
     if token.branch is not None:
         return _enter(moment, token, token.branch.start)

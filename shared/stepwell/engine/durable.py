@@ -1,7 +1,7 @@
-"""Durable functions among the engine's decisions: what a session says is next becomes a record, or a step to run.
+"""Durable functions: turns the next operation of a session into a record, or into a step to run.
 
-An operation is a node that the function makes as it goes: entered by its first record, and led back to the function by
-its last one. So a wait, a retry, a fork and a child run are for a function what they are for a graph.
+An operation is a node that the function creates as it runs. Its first record enters it, and its last record leads back
+to the function. So a wait, a retry, a fork and a child run work for a function as for a graph.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ _LOCKED_ALREADY = Failure("lock_nested", "validation", "it asked for a lock whil
 
 
 def asked(moment: Moment) -> AskFunction | None:
-    """The question to the function; None where it was asked."""
+    """Returns the question to the function; None if it was asked already."""
     return AskFunction() if moment.turn is None else None
 
 
@@ -60,7 +60,7 @@ def amid(moment: Moment, token: Token) -> Action | None:
 
 
 def with_operation(graph: Graph, turn: Turn | None) -> Graph:
-    """The graph with the operation that the function awaits as a node."""
+    """Returns the graph with a node for the operation that the function awaits."""
     if turn is None or not isinstance(turn.result, Suspended):
         return graph
     asked = turn.result.asked
@@ -69,7 +69,7 @@ def with_operation(graph: Graph, turn: Turn | None) -> Graph:
 
 
 def enter(moment: Moment, token: Token) -> Action:
-    """The function's turn, as a record or as a step to run."""
+    """Turns the function's turn into a record or a step to run."""
     turn = _turn(moment)
     match turn.result:
         case Suspended(asked, slot):
@@ -169,7 +169,7 @@ def _parked(moment: Moment, token: Token, asked: Asked) -> Parked:
 
 
 def _broken(token: Token) -> End:
-    """Whatever becomes of a clean-up, its run ends as it was to end."""
+    """Ends the run as planned, whatever the result of its clean-up."""
     return End(Status.FAILED if token.cleaning is None else token.cleaning.status)
 
 
@@ -178,7 +178,7 @@ def _completed(moment: Moment, token: Token) -> Next:
 
 
 def _failed(moment: Moment, token: Token, failure: Failure) -> Next:
-    """A wait's time-out that the function does not take is the run's."""
+    """Fails the run with a wait's time-out if the function does not handle it."""
     status = Status.TIMED_OUT if is_timeout(failure.type) else Status.FAILED
     return ending(moment.graph, token, End(status), failure, failure.step)
 

@@ -1,6 +1,6 @@
-"""Effects: what a record demands of the world.
+"""Effects: the side effects of a record.
 
-A function of the record, repeatable at will, performed before the next append.
+They are a function of the record, may be repeated, and happen before the next append.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from stepwell.engine.waits.kind import coming_of
 
 @dataclass(frozen=True, slots=True)
 class ShowStatus:
-    """The run's header is to say this. `rev` orders it among the others: twice the slot, plus one when picked up."""
+    """Update the run's header. `rev` orders the updates: twice the slot, plus one when picked up."""
 
     rev: int
     status: Status
@@ -45,7 +45,7 @@ class ShowStatus:
 
 @dataclass(frozen=True, slots=True)
 class Register:
-    """Put the wait down under its topics: after the record, before the mailbox is read."""
+    """Register the wait under its topics: after the record, before the mailbox is read."""
 
     parked: Parked
     slot: int
@@ -53,7 +53,7 @@ class Register:
 
 @dataclass(frozen=True, slots=True)
 class SetTimer:
-    """The wait's time is up then."""
+    """Set the timer of the wait."""
 
     slot: int
     at_ms: int
@@ -61,14 +61,14 @@ class SetTimer:
 
 @dataclass(frozen=True, slots=True)
 class SetDeadline:
-    """The run ends then at the latest."""
+    """Set the timer of the run's own time-out."""
 
     at_ms: int
 
 
 @dataclass(frozen=True, slots=True)
 class TakePending:
-    """Read the mailbox: an event that came before the wait ends it now."""
+    """Read the mailbox: an event that arrived before the wait ends it now."""
 
     parked: Parked
     slot: int
@@ -76,7 +76,7 @@ class TakePending:
 
 @dataclass(frozen=True, slots=True)
 class Forget:
-    """Take the wait's registrations away."""
+    """Remove the wait's registrations."""
 
     parked: Parked
     slot: int
@@ -92,7 +92,7 @@ class StartChildren:
 
 @dataclass(frozen=True, slots=True)
 class EndChildren:
-    """Nobody waits for these child runs any more: end those that still run."""
+    """End these child runs if they still run, because no run waits for them."""
 
     parked: Parked
     slot: int
@@ -100,7 +100,7 @@ class EndChildren:
 
 @dataclass(frozen=True, slots=True)
 class LeaveChildren:
-    """Nobody waits for these child runs any more, and they are to run on: also one that was not set going yet."""
+    """Let these child runs continue without a parent, including one that has not begun yet."""
 
     parked: Parked
     slot: int
@@ -110,7 +110,7 @@ class LeaveChildren:
 class TakeLocks:
     """Take a place in each lock's queue, one after the other; being first in all of them ends the wait.
 
-    `shown` is for a wait that is not over at once.
+    `shown` is for a wait that does not end at once.
     """
 
     names: tuple[str, ...]
@@ -120,14 +120,14 @@ class TakeLocks:
 
 @dataclass(frozen=True, slots=True)
 class ReleaseLocks:
-    """Leave the locks' queues; whoever is first in one then goes on."""
+    """Leave the locks' queues; the next run in each queue continues."""
 
     locks: tuple[Locks, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class Escalate:
-    """Tell whoever listens that a step is blocked."""
+    """Publish the event that a step is blocked."""
 
     name: str
     payload: Json
@@ -144,7 +144,7 @@ class Open:
 
 @dataclass(frozen=True, slots=True)
 class Arrive:
-    """This branch has ended: tell the join. Whose arrival completes it goes on as the parent."""
+    """Tell the join that this branch has ended. The arrival that completes the join continues as the parent."""
 
     parent: str
     slot: int
@@ -153,7 +153,7 @@ class Arrive:
 
 @dataclass(frozen=True, slots=True)
 class Close:
-    """End the branches of the fork in this slot that still run: its join has fired, or its token has ended."""
+    """End the running branches of the fork in this slot: its join is complete, or its token has ended."""
 
     slot: int
 
@@ -178,14 +178,14 @@ Effect: TypeAlias = (
 
 
 def picked_up(token: Token, now_ms: int) -> ShowStatus:
-    """A worker has the run: before its first step."""
+    """Shows that a worker has the run, before its first step."""
     return ShowStatus(2 * token.slot + 1, Status.RUNNING, now_ms, picked_up=True)
 
 
 def effects(graph: Graph, token: Token) -> tuple[Effect, ...]:
-    """What the token's last record demands, in order. The header shows the root; a branch has none."""
+    """Returns the effects of the token's last record, in order. The header shows the root; a branch has none."""
     found = _effects(graph, token)
-    if (token.cleaning or token.undoing) and token.end is None:  # whatever it does, the run is on its way out
+    if (token.cleaning or token.undoing) and token.end is None:  # the run is ending, whatever it does
         found = tuple(replace(one, status=Status.COMPENSATING) if isinstance(one, ShowStatus) else one for one in found)
     if token.released:
         found = (*(one for one in found if not isinstance(one, Open | Arrive)), ReleaseLocks(token.released),
@@ -222,7 +222,7 @@ def _effects(graph: Graph, token: Token) -> tuple[Effect, ...]:
 
 
 def _of_waiting(graph: Graph, token: Token, record: Record) -> tuple[Effect, ...]:
-    """A wait has begun, a part of what it is for has come, or it is over. One for locks leaves nothing in the world."""
+    """Yields the effects of a wait that began, got a part, or ended. A wait for locks registers nothing."""
     parked, running = token.parked, ShowStatus(2 * record.slot, Status.RUNNING, record.at_ms)
     if parked is None:
         return (running,)
@@ -245,9 +245,9 @@ def _of_wait(token: Token, record: Record, parked: Parked) -> tuple[Effect, ...]
 
 
 def _of_part(token: Token, record: Record, parked: Parked, came: Resumption | None) -> tuple[Effect, ...]:
-    """All that the wait demands, once more: whoever began it may have died before, and does not own the last record.
+    """Yields all effects of the wait again: the worker that began it may have died before it performed them.
 
-    Others may have come too while this part was written.
+    Other parts may have arrived while this one was written.
     """
     at_ms, slot = due_ms(token), token.waiting_slot
     is_first = came is not None and came.kind == UPDATE and not token.received  # the wait's own timer is as good
@@ -263,7 +263,7 @@ def _of_part(token: Token, record: Record, parked: Parked, came: Resumption | No
 
 
 def _of_wait_over(graph: Graph, token: Token, record: Record, parked: Parked) -> tuple[Effect, ...]:
-    """What the wait left in the world: its registrations, or child runs that still run."""
+    """Yields the clean-up of a wait: its registrations, or child runs that still run."""
     if not parked.children:
         return (Forget(parked, token.waiting_slot),)
     call, came, slot = call_of(graph, token), token.resumption, token.steps[token.node].called_slot
@@ -275,7 +275,7 @@ def _of_wait_over(graph: Graph, token: Token, record: Record, parked: Parked) ->
 
 
 def _of_join(graph: Graph, token: Token, record: Record) -> tuple[Effect, ...]:
-    """A join that did not need all its branches ends the others, unless they are to be left alone."""
+    """Ends the branches that the join did not need, unless they may continue."""
     fork, tally = token.fork, record.tally
     if fork is None or tally is None or tally.arrived >= fork.width:
         return ()

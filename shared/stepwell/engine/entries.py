@@ -1,4 +1,4 @@
-"""What an entry of a run's history is, and the types there are."""
+"""The entries of a run's history, and their types."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ _ID = re.compile(r"[0-9][0-9/.]*@(-?[0-9]{1,9})\.([0-9]{1,9})")
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """One thing that happened. `from_phase` and `to_phase` are set for a change of phase only."""
+    """One entry of a history. `from_phase` and `to_phase` are set for a change of phase only."""
 
     id: str  # <token>@<slot>.<number>
     at_ms: int
@@ -86,7 +86,7 @@ class Entry:
 
 
 def entry_json(entry: Entry) -> dict[str, Json]:
-    """The entry as the API shows it: absent fields are null."""
+    """Returns the entry as the API shows it: absent fields are null."""
     return {
         "id": entry.id,
         "at": iso(entry.at_ms),
@@ -103,6 +103,6 @@ def entry_json(entry: Entry) -> dict[str, Json]:
 
 
 def place_of(entry_id: str) -> tuple[int, int] | None:
-    """(slot, number) of an entry's id, which orders the entries of one token; None for what is no id."""
+    """Returns (slot, number) of an entry's id, which orders the entries of a token; None for an invalid id."""
     found = _ID.fullmatch(entry_id)
     return (int(found[1]), int(found[2])) if found else None

@@ -45,7 +45,7 @@ _END_SIGNALS = {Status.COMPLETED: Signal.COMPLETED, Status.CANCELLED: Signal.CAN
 
 
 def signals(record: Record, phase: Phase) -> tuple[Signal, ...]:
-    """What a record tells, as a walk through the table."""
+    """Returns the signals of a record: its walk through the table."""
     first = (Signal.PICKED_UP,) if phase is Phase.INITIALIZING and record.kind not in _BEFORE_PICK_UP else ()
     match record.kind:
         case Kind.BEGAN:
@@ -100,7 +100,7 @@ def fold(records: Iterable[Record], token: Token) -> Token:
 
 
 def apply(token: Token, record: Record) -> Token:
-    """The token after one more record. Raises EngineFault if the record cannot follow."""
+    """Returns the token after one more record. Raises EngineFault if the record cannot follow."""
     if record.slot != token.next_slot:
         raise EngineFault(f"slot {record.slot} cannot follow slot {token.slot}", code="gap_in_log")
     phase = walk(token.phase, signals(record, token.phase))[-1]
@@ -113,7 +113,7 @@ def apply(token: Token, record: Record) -> Token:
 
 
 def _back(token: Token, record: Record) -> Token:
-    """A token that waited for code is where it was before, unless the record is about that wait."""
+    """Returns a token that waited for code to its earlier place, unless the record is about that wait."""
     if token.aside is None or record.kind in {Kind.RECEIVED, Kind.RESUMED} or is_for_code(record):
         return token
     return replace(token if record.kind is Kind.ENDED else back(token), aside=None)
@@ -136,7 +136,7 @@ _ENTERING = frozenset({Kind.BEGAN, Kind.STEP, Kind.MOVED, Kind.WAITING, Kind.RET
 
 
 def _has_awaited(token: Token) -> bool:
-    """Whether an operation of a durable function is over, which no record but its last one says."""
+    """Tells whether this record ends an operation of a durable function."""
     if token.last is not None and token.last.kind is Kind.ENDED:
         return True
     return token.resumption is not None and token.parked is not None and token.parked.of_function
@@ -183,7 +183,7 @@ def _moved(token: Token, record: Record) -> Changes:
 
 
 def _returned(token: Token, record: Record) -> Changes:
-    """A durable function's end, or its new beginning, with the state that it has then."""
+    """Applies a durable function's end, or its new beginning, with its state."""
     left = _leave(token, record, 0)
     if isinstance(record.next, Goto):
         return {**left, "scope": dict(record.writes or {}), "began_slot": record.slot}
@@ -215,7 +215,7 @@ def _view_status(record: Record) -> str:
 
 
 def _leave(token: Token, record: Record, attempt: int) -> Changes:
-    """Where the token stands after the record's `next`."""
+    """Moves the token as the record's `next` says."""
     uses = token.rule_uses
     if record.rules:
         uses = {**uses, **{rule: uses.get(rule, 0) + 1 for rule in record.rules}}
@@ -240,7 +240,7 @@ _NEW_VISIT: Changes = {"attempt": 0, "parked": None, "resumption": None, "receiv
 
 
 def _joined(token: Token, record: Record) -> Changes:
-    """What the branches brought is the parent's, and it goes on."""
+    """Gives the branches' outputs to the parent, which continues."""
     calls = token.calls + (record.tally.calls if record.tally else 0)
     left = {"calls": calls, **_leave(token, record, 0)}
     is_early = token.fork is not None and record.tally is not None and record.tally.arrived < token.fork.width
@@ -284,7 +284,7 @@ def _resumed(token: Token, record: Record) -> Changes:
 
 
 def _awaited(token: Token, parked: Parked, record: Record, came: Resumption) -> Changes:
-    """What a durable function has awaited is over with this record: none follows that says so."""
+    """Ends the operation that a durable function awaited, because no further record does."""
     value, error = brought(parked, came, token.received, record.node)
     status = "completed" if error is None else "failed"
     view = replace(token.steps[record.node], status=status, output=value, error=error, ended_ms=record.at_ms)
@@ -292,7 +292,7 @@ def _awaited(token: Token, parked: Parked, record: Record, came: Resumption) -> 
 
 
 def _seen(token: Token, record: Record) -> Changes:
-    """The events that this token has had and that stay for others. Of many the latest are remembered."""
+    """Returns the events that this token has seen and did not consume; only the latest ones if there are many."""
     place = record.resumption.seen if record.resumption else ""
     if not place:
         return {}
@@ -323,7 +323,7 @@ def _ended(token: Token, record: Record) -> Changes:
 
 
 def _undone(token: Token, record: Record) -> Changes:
-    """An attempt to undo one of the committed steps, or the word that none is left."""
+    """Applies an attempt to undo a committed step, or the end of the compensation."""
     over: Changes = {"parked": None, "resumption": None, "fork": None, "attempt": 0}
     if isinstance(record.next, End):
         over["end"] = record.next

@@ -1,9 +1,9 @@
-"""Forks: which branches a node's rules make, and what each of them has of its parent.
+"""Forks: which branches a node's rules create, and the data that each gets from its parent.
 
     parent   0 ── slot 3: Fork(groups, join) ────────────────────────── slot 4: joined ──▶
     branches          0/3.0  0/3.1  0/3.2 …   each with a log of its own
 
-A branch's id tells its parent, its fork and its index, so the fork's record is all that is written to make them.
+A branch's id contains its parent, its fork and its index, so the fork's record creates all branches.
 """
 
 from __future__ import annotations
@@ -25,12 +25,12 @@ _BRANCH = re.compile(r"0(/[0-9]{1,9}\.[0-9]{1,9}){1,20}")
 
 
 def is_fork(node: Node, rule: Rule) -> bool:
-    """Whether taking this rule makes branches."""
+    """Tells whether this rule creates branches."""
     return node.fan_out == "all" or rule.foreach is not None
 
 
 def fork_over(graph: Graph, node: Node, rules: Iterable[Rule], names: Mapping[str, Json]) -> Next:
-    """The fork that these rules make. Raises ExpressionError for a `foreach` that gives no collection."""
+    """Returns the fork of these rules. Raises ExpressionError if a `foreach` is not a collection."""
     groups = tuple(_group(rule, names) for rule in rules if rule.to not in (None, END))
     fork = Fork(groups, node.join)
     if fork.width > FORK_WIDTH:
@@ -40,14 +40,14 @@ def fork_over(graph: Graph, node: Node, rules: Iterable[Rule], names: Mapping[st
 
 
 def fork_into(node: Node) -> Fork:
-    """The fork that a node's members make, in the order of the definition."""
+    """Returns the fork of a node's members, in the order of the definition."""
     names = list(node.members)
     needs = tuple(tuple(names.index(name) for name in needed) for needed in node.members.values())
     return Fork(tuple(Group("", name, 1) for name in names), needs=needs)
 
 
 def with_needs(graph: Graph, fork: Fork) -> Fork:
-    """The fork with what its branches need; a record of an earlier release leaves that to the definition."""
+    """Returns the fork with its branches' needs; for a record of an earlier release they are in the definition."""
     made = fork if fork.needs else fork_into(graph.first)
     return replace(fork, needs=made.needs) if fork.groups == made.groups else fork
 
@@ -58,7 +58,7 @@ def _group(rule: Rule, names: Mapping[str, Json]) -> Group:
 
 
 def _count(rule: str, foreach: Collection, names: Mapping[str, Json]) -> int:
-    """How many items there are. All are looked at, this once: whether they are JSON and within bounds."""
+    """Counts the items, and checks once that all are JSON and within bounds."""
     made = foreach.evaluate(names)
     if not isinstance(made, list | dict):
         kind = "null" if made is None else type(made).__name__
@@ -70,7 +70,7 @@ def _count(rule: str, foreach: Collection, names: Mapping[str, Json]) -> int:
 
 
 def fork_id(parent: str, slot: int) -> str:
-    """Of the fork that this token recorded in this slot."""
+    """Returns the id of the fork that this token recorded in this slot."""
     return f"{parent}/{slot}"
 
 
@@ -79,7 +79,7 @@ def branch_id(fork: str, index: int) -> str:
 
 
 def parent_of(token: str) -> tuple[str, int, int] | None:
-    """(parent, slot of its fork, index) of a branch; None for the root."""
+    """Returns (parent, slot of its fork, index) of a branch; None for the root."""
     head, slash, tail = token.rpartition("/")
     if not slash:
         return None
@@ -88,12 +88,12 @@ def parent_of(token: str) -> tuple[str, int, int] | None:
 
 
 def is_branch_id(text: str) -> bool:
-    """Whether this can be a branch's id: what comes from outside must be asked."""
+    """Tells whether this can be a branch's id; check ids from outside."""
     return _BRANCH.fullmatch(text) is not None
 
 
 def split_fork_id(text: str) -> tuple[str, int]:
-    """(parent, slot) of a fork's id. Raises NotFound for what cannot be one: it may come from outside."""
+    """Returns (parent, slot) of a fork's id. Raises NotFound for an invalid id, which may come from outside."""
     parent, _, slot = text.rpartition("/")
     if (parent != ROOT and not is_branch_id(parent)) or not _NUMBER.fullmatch(slot):
         raise NotFound(
@@ -106,7 +106,7 @@ def split_fork_id(text: str) -> tuple[str, int]:
 
 
 def first_chunks(fork: Fork) -> Iterator[tuple[str, int, int]]:
-    """(node, first index, count) of the branches that begin at once, by the chunk that one message wakes."""
+    """Yields (node, first index, count) of the branches that begin at once, by the chunk that one message wakes."""
     start = 0
     for group in fork.groups:
         needs_others = bool(fork.needs and fork.needs[start])
@@ -118,7 +118,7 @@ def first_chunks(fork: Fork) -> Iterator[tuple[str, int, int]]:
 
 
 def next_in_line(fork: Fork, index: int) -> list[int]:
-    """The branch that begins when this one ends, where only so many may run at once."""
+    """Returns the branch that begins when this one ends, if the concurrency is limited."""
     start = 0
     for group in fork.groups:
         if index < start + group.count:
@@ -129,7 +129,7 @@ def next_in_line(fork: Fork, index: int) -> list[int]:
 
 
 def awaited(fork: Fork, index: int) -> Sequence[int]:
-    """The branches that end before this one begins: those that it needs, or the one before it in line."""
+    """Returns the branches that end before this one begins: those that it needs, or its predecessor in line."""
     if fork.needs:
         return fork.needs[index]
     start = 0
@@ -144,7 +144,7 @@ def awaited(fork: Fork, index: int) -> Sequence[int]:
 class Branches:
     """The branches of a parent that stands at its fork.
 
-    Evaluates each rule's collection once, and makes the items of those branches alone that are asked for.
+    Evaluates each rule's collection once, and creates items only for the requested branches.
     """
 
     def __init__(self, moment: Moment, parent: Token) -> None:
@@ -159,7 +159,7 @@ class Branches:
         self._found: dict[str, Sequence[Json]] = {}
 
     def at(self, index: int) -> Token:
-        """The branch before its first record."""
+        """Returns the branch before its first record."""
         group, within = self._group_of(index)
         rule = self._rule(group)
         foreach = None if rule is None else rule.foreach

@@ -1,7 +1,7 @@
-"""The numbers of stored data: the format in which this code writes, and the fold that makes its snapshots.
+"""The numbers of stored data: the format that this code writes, and the fold of its snapshots.
 
-Old and new workers run side by side during a deploy, and a deploy may be rolled back. So a reader takes its own format
-and the one before. It leaves a newer one to a newer reader, as it is.
+Old and new workers run side by side during a deploy, and a deploy may be rolled back. So a reader reads its own format
+and the one before. It leaves data of a newer format unchanged, for a newer reader.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ EVALUATOR = 1  # of expressions: what a fork or a rollback evaluates again, it e
 KEY = "v"  # of the number in stored JSON
 OLDEST = 1  # the number of data that carries none
 
-BROKEN = (AttributeError, LookupError, RecursionError, TypeError, ValueError)  # what reading broken data raises
+BROKEN = (AttributeError, LookupError, RecursionError, TypeError, ValueError)  # errors that reading broken data raises
 
 
 def check_format(number: object, what: str) -> None:
@@ -30,12 +30,12 @@ def check_format(number: object, what: str) -> None:
 
 
 def check_evaluator(number: int) -> None:
-    """Raises NewerFormat where only newer code evaluates as this record asks."""
+    """Raises NewerFormat if the record needs an evaluator that only newer code has."""
     if number > EVALUATOR:
         raise NewerFormat(f"a record asks for evaluator {number}; this version has {EVALUATOR}",
                           hint="a newer version of Stepwell wrote it: deploy that version again")  # fmt: skip
 
 
 def unreadable(what: str, error: Exception) -> EngineFault:
-    """The error for data that cannot be read. Its content is left out: it may be secret."""
+    """Returns the error for unreadable data, without its content, which may be secret."""
     return EngineFault(f"{what}: it cannot be read ({type(error).__name__})", code=f"broken_{what}")

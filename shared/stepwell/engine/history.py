@@ -1,6 +1,6 @@
-"""History: a token's records told to people, entry by entry, in the order in which things happened.
+"""History: a token's records as entries for people, in order of time.
 
-A record is one commit and may tell several things: an attempt ended, phases changed, the run ended. Telling is a
+A record is one commit and may have several entries: an attempt ended, phases changed, the run ended. The entries are a
 pure function of the record and the token before and after it, so an entry's id is the same whenever it is read.
 """
 
@@ -37,7 +37,7 @@ _END_TRIGGERS = {Status.CANCELLED: "call", Status.TIMED_OUT: "timeout"}
 
 
 def opening(token: Token, run: RunInfo) -> tuple[Entry, ...]:
-    """The entries before the first record: they are read off the header."""
+    """Returns the entries before the first record, from the header."""
     tell = _Teller(token.id, -1, run.created_ms)
     tell.add("run.created", trigger="call", data={"input": run.input, "workflow": run.workflow, "version": run.version})
     if not run.idle:
@@ -55,7 +55,7 @@ def under_way(token: Token, run: RunInfo) -> tuple[Entry, ...]:
 
 
 def narrate(record: Record, before: Token, after: Token, run: RunInfo) -> tuple[Entry, ...]:
-    """What one record tells. `before` and `after` are the token around it."""
+    """Returns the entries of one record. `before` and `after` are the token around it."""
     who = record.who or (record.resumption.by if record.resumption else "")
     tell = _Teller(after.id, record.slot, record.at_ms, who or record.by, run.run_id)
     told = signals(record, before.phase)
@@ -203,7 +203,7 @@ def _returned(tell: _Teller, record: Record, before: Token, after: Token) -> Non
 
 
 def _went(record: Record) -> dict[str, Json]:
-    """Where the token went and by which rules."""
+    """Adds the entries of the token's move and its rules."""
     following = record.next.node if isinstance(record.next, Goto) else None
     return {"next": following, "rules": list(record.rules)}
 

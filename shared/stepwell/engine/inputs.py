@@ -1,6 +1,6 @@
-"""Inputs: everything that can move a token. Data alone; `decide` says what each of them does in each phase.
+"""Inputs: everything that can move a token. Data only; `decide` has the reaction of each phase.
 
-Each class names the column of the reception table (engine/table.py) that it is looked up in.
+Each class names its column of the reception table (engine/table.py).
 """
 
 from __future__ import annotations
@@ -16,12 +16,12 @@ from stepwell.engine.retry import Policy
 from stepwell.engine.table import Message
 from stepwell.engine.transact import Refusal, TableWrite
 
-# -- from the worker that pushes the token
+# -- from the worker that advances the token
 
 
 @dataclass(frozen=True, slots=True)
 class Woken:
-    """The record in `slot` wants pushing on. None: nobody works on it yet; what would come next?"""
+    """A worker advances the token from the record in `slot`; None: only asks what would come next."""
 
     message: ClassVar = Message.WAKE
     slot: int | None = None
@@ -50,7 +50,7 @@ class StepEnded:
 
 @dataclass(frozen=True, slots=True)
 class WritesRefused:
-    """The transaction with the user's own writes was refused, and nothing of it was written."""
+    """The store refused the transaction with the user's own writes, and wrote nothing."""
 
     message: ClassVar = Message.STEP
     writes: Sequence[TableWrite]
@@ -89,12 +89,12 @@ class EventOffered:
     event_id: str
     payload: object
     at_ms: int
-    is_consumed: bool  # by whoever takes it; else it stays for others
+    is_consumed: bool  # by the token that takes it; else it stays for others
 
 
 @dataclass(frozen=True, slots=True)
 class Approved:
-    """Somebody said yes to an approval; `slot`: to that of the wait in this slot alone."""
+    """Somebody approved. `slot`: only for the wait in this slot."""
 
     message: ClassVar = Message.APPROVE
     came: Resumption
@@ -103,7 +103,7 @@ class Approved:
 
 @dataclass(frozen=True, slots=True)
 class Rejected:
-    """Somebody said no to an approval."""
+    """Somebody rejected an approval."""
 
     message: ClassVar = Message.REJECT
     came: Resumption
@@ -112,7 +112,7 @@ class Rejected:
 
 @dataclass(frozen=True, slots=True)
 class Delegated:
-    """`by`, who is asked for an approval, has `to` asked instead."""
+    """The approver `by` delegates an approval to `to`."""
 
     message: ClassVar = Message.DELEGATE
     by: str
@@ -130,17 +130,17 @@ class HeartBeat:
 
 @dataclass(frozen=True, slots=True)
 class ChildrenEnded:
-    """The child runs of the wait in `slot` have ended, or one could not be started, or failed."""
+    """The child runs of the wait in `slot` have ended, or one failed or could not be started."""
 
     message: ClassVar = Message.CHILD
     slot: int
     came: Resumption
-    since_ms: int = 0  # no record of it is older
+    since_ms: int = 0  # no record that follows is older
 
 
 @dataclass(frozen=True, slots=True)
 class LocksAnswered:
-    """The locks that the wait in `slot` asked for are the token's, or never will be."""
+    """The token got the locks that the wait in `slot` asked for, or never will."""
 
     message: ClassVar = Message.LOCKS
     slot: int
@@ -158,7 +158,7 @@ class UpdateAsked:
 
 @dataclass(frozen=True, slots=True)
 class UpdateMade:
-    """The durable function's handler did what a caller asked; `record` says what."""
+    """The durable function's handler made an update, which `record` holds."""
 
     message: ClassVar = Message.UPDATE
     record: Record
@@ -167,7 +167,7 @@ class UpdateMade:
 
 @dataclass(frozen=True, slots=True)
 class JoinCompleted:
-    """The branches of the fork in `slot` have come together."""
+    """The join of the fork in `slot` is complete."""
 
     message: ClassVar = Message.JOIN
     slot: int
@@ -179,7 +179,7 @@ class JoinCompleted:
 
 @dataclass(frozen=True, slots=True)
 class Started:
-    """Somebody starts a run that was only created."""
+    """Somebody starts an idle run."""
 
     message: ClassVar = Message.START
     who: str = ""
@@ -196,7 +196,7 @@ class Cancelled:
 
 @dataclass(frozen=True, slots=True)
 class Terminated:
-    """Somebody, or a limit, ends the run now, without compensation."""
+    """A person or a limit ends the run now, without compensation."""
 
     message: ClassVar = Message.TERMINATE
     error: Failure
@@ -206,14 +206,14 @@ class Terminated:
 
 @dataclass(frozen=True, slots=True)
 class DeadlinePassed:
-    """The run's own time is up, as its timer says."""
+    """The timer of the run's own time-out fired."""
 
     message: ClassVar = Message.DEADLINE
 
 
 @dataclass(frozen=True, slots=True)
 class Closed:
-    """Nobody waits for this branch any more."""
+    """No join waits for this branch any more."""
 
     message: ClassVar = Message.CLOSE
 

@@ -1,6 +1,6 @@
-"""Joins: when a fork's branches have come together, and what the parent makes of them.
+"""Joins: when a fork's branches complete their join, and the result that the parent gets.
 
-Both are functions of the branches' records and of numbers that only grow, never of the order in which they were told.
+Both depend on the branches' records and on numbers that only grow, never on the order of arrival.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _MARKS = {"joined": "", "without": "-", "failed": "!"}
 
 
 def fan_in_of(graph: Graph, fork: Fork) -> FanIn:
-    """How the branches of this fork meet; where no node says so: all of them, at the end."""
+    """Returns the join of this fork; without a node, it needs all branches."""
     node = graph.nodes.get(fork.join)
     return node.fan_in if node is not None and node.fan_in is not None else FanIn()
 
@@ -31,7 +31,7 @@ def fan_in_of(graph: Graph, fork: Fork) -> FanIn:
 
 
 def member_of(index: int, branch: Token) -> str:
-    """An ended branch as a member of its page's set: its index, and how it ended."""
+    """Returns an ended branch as a member of its page's set: its index and how it ended."""
     if branch.end is None:
         raise EngineFault(f"{branch.id} has not ended", code="broken_log")
     if branch.end.status is not Status.COMPLETED:
@@ -40,12 +40,12 @@ def member_of(index: int, branch: Token) -> str:
 
 
 def indexes_of(members: Iterable[str]) -> set[int]:
-    """The branches that have arrived."""
+    """Returns the indexes of the arrived branches."""
     return {int(member.rstrip("".join(_MARKS.values()))) for member in members}
 
 
 def tally_of(members: Iterable[str]) -> Tally:
-    """How a page's set stands."""
+    """Counts a page's set."""
     marks = [member[-1] for member in members]
     return Tally(len(marks), marks.count(_MARKS["failed"]), marks.count(_MARKS["without"]))
 
@@ -54,12 +54,12 @@ _BASE = 1_000  # more than the branches of a page
 
 
 def packed(tally: Tally) -> int:
-    """A page's tally as one number that only grows, with few digits where all went well."""
+    """Packs a page's tally into one number that only grows, with few digits if all branches succeeded."""
     return (tally.without_output * _BASE + tally.failed) * _BASE + tally.arrived
 
 
 def unpacked(reports: Mapping[int, int]) -> Tally:
-    """The pages' tallies together."""
+    """Adds up the pages' tallies."""
     arrived = failed = without = 0
     for value in reports.values():
         rest, one = divmod(value, _BASE)
@@ -70,7 +70,7 @@ def unpacked(reports: Mapping[int, int]) -> Tally:
 
 
 def must_tell(fan_in: FanIn, page_width: int, tally: Tally) -> bool:
-    """Whether the root of a wide fork must hear of this arrival: the page is full, or a part of it may be enough."""
+    """Tells whether the root of a wide fork needs this arrival: the page is full, or a part may be enough."""
     return tally.arrived >= page_width or fan_in.policy != "all" or tally.failed > 0
 
 
@@ -78,14 +78,14 @@ def must_tell(fan_in: FanIn, page_width: int, tally: Tally) -> bool:
 
 
 def fires(fan_in: FanIn, width: int, tally: Tally) -> bool:
-    """Whether the join has what it needs, or can no longer get it."""
+    """Tells whether the join has what it needs, or can no longer get it."""
     if tally.arrived >= width or tally.failed > tolerated(fan_in, width):
         return True
     return fan_in.policy != "all" and _counted(fan_in, tally) >= needed(fan_in, width)
 
 
 def tolerated(fan_in: FanIn, width: int) -> int:
-    """How many branches may fail."""
+    """Returns how many branches may fail."""
     if fan_in.on_branch_failure == "collect":
         return width
     percent = 0 if fan_in.tolerate_percent is None else int(width * fan_in.tolerate_percent // 100)
@@ -93,7 +93,7 @@ def tolerated(fan_in: FanIn, width: int) -> int:
 
 
 def needed(fan_in: FanIn, width: int) -> int:
-    """How many branches make the join."""
+    """Returns how many branches the join needs."""
     match fan_in.policy:
         case "any":
             return min(1, width)
@@ -109,7 +109,7 @@ def _counted(fan_in: FanIn, tally: Tally) -> int:
 
 @dataclass(frozen=True, slots=True)
 class Arrival:
-    """What a join keeps of an ended branch: of the whole of it there may be ten thousand."""
+    """The data that a join keeps of an ended branch; there may be ten thousand branches."""
 
     index: int
     at_ms: int
@@ -140,7 +140,7 @@ def arrival_of(fork: Fork, branch: Token) -> Arrival:
 
 
 def _output_of(fork: Fork, branch: Token) -> Json:
-    """What it wrote; where a durable function awaits it, what it returned."""
+    """Returns the branch's writes, or its result if a durable function awaits it."""
     return branch.result if fork.is_awaited else dict(branch.scope)
 
 
@@ -156,7 +156,7 @@ def _error_output(error: Failure, index: int) -> Json:
 
 
 def joined_record(moment: Moment, parent: Token, branches: Iterable[Arrival]) -> Record:
-    """What the parent goes on with. `branches`: those that have ended, in any order."""
+    """Returns the parent's next record. `branches` are the ended ones, in any order."""
     if parent.fork is None:
         raise EngineFault(f"{parent.id} stands at no fork", code="broken_log")
     fork = with_needs(moment.graph, parent.fork)
@@ -192,7 +192,7 @@ def _by_time(arrival: Arrival) -> tuple[int, int]:
 
 
 def _chosen(fan_in: FanIn, width: int, ended: Sequence[Arrival]) -> list[Arrival]:
-    """The branches whose outputs are merged: all that arrived, or the first so many."""
+    """Returns the branches to merge: all that arrived, or the first ones."""
     arrived = [one for one in ended if one.error is None or fan_in.on_branch_failure == "collect"]
     if fan_in.policy == "all":
         return arrived
@@ -201,7 +201,7 @@ def _chosen(fan_in: FanIn, width: int, ended: Sequence[Arrival]) -> list[Arrival
 
 
 def _failure_of(first: Arrival, error: Failure, count: int, width: int, name: str) -> Failure:
-    """The failure of the first branch by index, and how many there are."""
+    """Returns the failure of the first failed branch by index, and the number of failures."""
     others = f"; {count} of {width} branches failed" if count > 1 else ""
     data = {"branch": first.index, "failed": count, "data": error.data}
     message = f"branch {first.index}: {error.message}{others}"
@@ -209,7 +209,7 @@ def _failure_of(first: Arrival, error: Failure, count: int, width: int, name: st
 
 
 def _merged(fan_in: FanIn, branches: Sequence[Arrival], at_join: bool) -> Json:
-    """The outputs of those that have one, as the join's `merge` says."""
+    """Merges the outputs as the join's `merge` says."""
     with_output = [one for one in branches if not (at_join and one.without_output)]
     match fan_in.merge:
         case "merge_object":

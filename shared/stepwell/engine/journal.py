@@ -1,4 +1,4 @@
-"""The journal of a durable function: its token's log, read as the operations that the function awaited."""
+"""The journal of a durable function: its token's log as the operations that the function awaited."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ LOST = "lost"  # the operation that killed its workers: which one it was, nobody
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """One operation as the log tells it."""
+    """One operation, as the log has it."""
 
     kind: str
     name: str
@@ -35,20 +35,20 @@ class Entry:
 
 
 class Journal:
-    """Reads records in order. What it holds is the one operation that is under way."""
+    """Reads records in order, and holds the operation in progress."""
 
     def __init__(self) -> None:
         self._open: Entry | None = None
         self._parked: Parked | None = None  # the wait that the function itself asked for
         self._received: tuple[Resumption, ...] = ()
-        self._is_aside = False  # the wait is no operation
+        self._is_aside = False  # the wait is not an operation
 
     @property
     def open(self) -> Entry | None:
         return self._open
 
     def take(self, record: Record) -> Entry | None:
-        """The operation that this record begins, goes on with or ends; None where it is about none."""
+        """Returns the operation that this record begins, continues or ends; None if it concerns none."""
         match record.kind:
             case Kind.STEP | Kind.BEGAN:
                 return self._step(record)
@@ -114,13 +114,13 @@ def _width(parked: Parked) -> int:
 def brought(
     parked: Parked, came: Resumption, received: tuple[Resumption, ...], name: str
 ) -> tuple[Json, Failure | None]:
-    """(value, failure) of a wait that is over."""
+    """Returns (value, failure) of an ended wait."""
     failure = failure_of(parked, came, name, 0)
     return (None, failure) if failure else (_value(parked, came, received), None)
 
 
 def _value(parked: Parked, came: Resumption, received: tuple[Resumption, ...]) -> Json:
-    """One wait's value, a list of each one's, or of `any` which one it was and its value."""
+    """Returns a wait's value, a list of the values of `all`, or the name and value of `any`."""
     if parked.children or len(parked.arms) == 1:
         return arm_value(parked, came.arm, came, received)
     if parked.is_all:

@@ -1,4 +1,4 @@
-"""Locks asked for: which ones a run, or a node, takes before it begins, and the record that asks for them."""
+"""Lock requests: the locks that a run or a node takes before it begins, and the record that requests them."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from stepwell.limits import KEY_CHARACTERS, LOCK_QUEUE, LOCKS
 
 
 def wanted(graph: Graph, token: Token, node: str) -> Expression | None:
-    """The locks that are to be asked for before this node, `""` for the run itself, is begun."""
+    """Returns the locks to take before this node begins; `""` is the run itself."""
     if token.locks is not None:
         return None
     return graph.nodes[node].lock if node else graph.lock
 
 
 def lock_record(moment: Moment, token: Token, node: str, lock: Expression) -> Record:
-    """The token parks until it has its locks; or the failure of what cannot be a lock."""
+    """Returns the record that parks the token until it has its locks, or a failure for an invalid lock."""
     try:
         names = _names(lock, lock.evaluate(Names(moment, token)))
     except ExpressionError as error:
@@ -30,7 +30,7 @@ def lock_record(moment: Moment, token: Token, node: str, lock: Expression) -> Re
 
 
 def refused_record(moment: Moment, token: Token, came: Resumption) -> Record:
-    """So many wait for the lock already that nobody is let in; or who has it waits for this very run."""
+    """Returns the record of a refused lock: its queue is full, or its owner waits for this run."""
     node = token.locks.node if token.locks else ""
     failure = Failure("lock_queue_full", "transient", f"{LOCK_QUEUE} wait for the lock {came.name!r} already", node)
     if came.payload and (owner := came.payload.get("owner")):
@@ -46,7 +46,7 @@ def _failed(moment: Moment, token: Token, node: str, failure: Failure) -> Record
 
 
 def _names(lock: Expression, value: Json) -> tuple[str, ...]:
-    """In one order for everybody: so no two can each hold what the other waits for."""
+    """Sorts the names, so that no two runs can each hold the lock that the other waits for."""
     names = [_name(lock, one) for one in (value if isinstance(value, list) else [value])]
     if not 1 <= len(set(names)) <= LOCKS:
         raise ExpressionError(f"`{lock.text}` names {len(set(names))} locks", hint=f"name 1 to {LOCKS}")

@@ -1,4 +1,4 @@
-"""Locks in a token's log: asked for, held, let go. Who is first in a lock's queue, the world says.
+"""Locks in a token's log: requested, held, released. The store has the order of a lock's queue.
 
 asked for ── WAITING ── first in each queue? ── RESUMED, `locked` ── the node is left, or the run ends ── let go
 """
@@ -18,7 +18,7 @@ LOCKED, REFUSED = "locked", "lock_refused"  # what ends that wait: they are all 
 
 @dataclass(frozen=True, slots=True)
 class Claim:
-    """A place in a lock's queue: the wait, in this slot of this token's log, that asks for it."""
+    """A place in a lock's queue: the slot of this token's log whose wait requested it."""
 
     run_id: str
     token: str
@@ -26,12 +26,12 @@ class Claim:
 
 
 def asks(token: Token, slot: int) -> bool:
-    """Whether the token still holds, or waits for, the locks that it asked for in this slot. Once no, always no."""
+    """Tells whether the token still holds, or waits for, the locks of this slot. Once False, it stays False."""
     return not token.ended and token.locks is not None and token.locks.slot == slot
 
 
 def waits(token: Token) -> bool:
-    """Whether the token stands in a queue."""
+    """Tells whether the token waits in a queue."""
     return not token.ended and token.parked is not None and bool(token.parked.locks) and token.resumption is None
 
 
@@ -41,7 +41,7 @@ def is_before_first(token: Token) -> bool:
 
 
 def asked(token: Token, record: Record, parked: Parked) -> dict[str, Any]:
-    """What becomes of a token that asks for locks: fields by name."""
+    """Returns the changed fields of a token that requests locks."""
     locks = Locks(parked.locks, record.slot, record.node, of_function=parked.of_function)
     changes: dict[str, Any] = {"parked": parked, "resumption": None, "received": (), "received_slot": -1, "fork": None}
     if record.node:
@@ -50,7 +50,7 @@ def asked(token: Token, record: Record, parked: Parked) -> dict[str, Any]:
 
 
 def answered(token: Token, record: Record) -> dict[str, Any]:
-    """What becomes of one that has them: it is where it was before it asked."""
+    """Returns the changed fields of a token that got its locks: it is where it was before."""
     if token.locks is None or record.resumption is None or record.resumption.kind != LOCKED:
         return {"resumption": record.resumption}
     changes: dict[str, Any] = {"parked": None, "resumption": None, "locks": replace(token.locks, held=True)}
@@ -61,9 +61,9 @@ def answered(token: Token, record: Record) -> dict[str, Any]:
 
 
 def after(token: Token, record: Record) -> dict[str, Any]:
-    """What the record lets go. Who ends a token from outside lets go, too, what the record before it did:
+    """Returns the locks that the record releases. An end from outside also releases those of the record before it,
 
-    whoever wrote that one may have died before.
+    because its writer may have died before it released them.
     """
     let_go = token.released if record.kind is Kind.ENDED else ()
     if token.locks is None or not _lets_go(token.locks, record):
@@ -72,7 +72,7 @@ def after(token: Token, record: Record) -> dict[str, Any]:
 
 
 def _lets_go(locks: Locks, record: Record) -> bool:
-    """A step's locks go when its node is left, a function's when it says so, the run's own at its end."""
+    """A step's locks are released when its node ends, a function's on request, the run's own at its end."""
     if locks.of_function:
         return isinstance(record.next, End) or UNLOCK in record.rules
     return isinstance(record.next, End) or (bool(locks.node) and isinstance(record.next, Goto | Fork | Compensate))

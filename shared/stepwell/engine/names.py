@@ -1,4 +1,4 @@
-"""The names in scope of an expression, made only when an expression reads them."""
+"""The names in scope of an expression, computed only when an expression reads them."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class Undo:
 
 @dataclass(frozen=True, slots=True)
 class Moment:
-    """What a decision may look at beside the token: passed in, so that deciding twice decides the same."""
+    """The inputs of a decision besides the token, passed in so that a repeated decision is the same."""
 
     graph: Graph
     run: RunInfo
@@ -86,7 +86,7 @@ class Names(Mapping[str, Json]):
 
 
 def node_of(graph: Graph, token: Token) -> str:
-    """Where the token stands, or begins."""
+    """Returns the node where the token is, or begins."""
     return token.node or (token.branch.start if token.branch else graph.start)
 
 
@@ -106,7 +106,7 @@ def _outer(branch: Branch) -> Mapping[str, Json]:
 
 
 def branch_of(token: Token) -> Json:
-    """What expressions know of the branch that they are in; null outside."""
+    """Returns the branch data that expressions see; null outside a branch."""
     branch = token.branch
     if branch is None:
         return None
@@ -115,7 +115,7 @@ def branch_of(token: Token) -> Json:
 
 
 def default_input(run: RunInfo, token: Token) -> dict[str, Json]:
-    """A step's input when the definition names none: the run's input overlaid with the scope."""
+    """Returns a step's default input: the run's input overlaid with the scope."""
     given = run.input if isinstance(run.input, dict) else {} if run.input is None else {"input": run.input}
     if token.branch is None:
         return {**given, **token.scope}

@@ -19,7 +19,7 @@ from stepwell.errors import EngineFault
 
 
 def ready(fork: Fork, ended: Iterable[int], last: int) -> list[int]:
-    """The branches that can begin because this one has ended: the last that they need, or before them in line."""
+    """Returns the branches that can begin now: this one is the last that they need, or their predecessor in line."""
     if not fork.needs:
         return next_in_line(fork, last)
     done = set(ended)
@@ -27,7 +27,7 @@ def ready(fork: Fork, ended: Iterable[int], last: int) -> list[int]:
 
 
 def ancestors(fork: Fork, index: int) -> list[int]:
-    """All branches that have ended when this one begins, in their order."""
+    """Returns all branches that have ended when this one begins, in order."""
     found: set[int] = set()
     left = list(fork.needs[index])
     while left:
@@ -39,17 +39,17 @@ def ancestors(fork: Fork, index: int) -> list[int]:
 
 
 def causal_order(fork: Fork) -> Iterable[int]:
-    """The branches in an order in which none comes before one that it needs."""
+    """Sorts the branches so that each comes after those that it needs."""
     return TopologicalSorter(dict(enumerate(fork.needs))).static_order() if fork.needs else range(fork.width)
 
 
 def may_begin(branch: Branch) -> bool:
-    """Whether all that this branch needs have ended; it knows only of those that have."""
+    """Tells whether all branches that this one needs have ended."""
     return all(name in branch.steps for name in branch.needs)
 
 
 def is_passed_over(branch: Branch) -> bool:
-    """Whether all that this branch needs were skipped."""
+    """Tells whether all branches that this one needs were skipped."""
     return bool(branch.needs) and all(branch.steps[name].status == "skipped" for name in branch.needs)
 
 
@@ -64,13 +64,13 @@ def knowing(branch: Branch, ended: Iterable[Token]) -> Branch:
 
 
 def view_of(ended: Token) -> StepView:
-    """What became of a member; one without code of its own leaves no trace but its end."""
+    """Returns the view of a member; one without code has only an end."""
     at_ms = ended.last.at_ms if ended.last else 0
     return ended.steps.get(_name(ended)) or StepView("completed", started_ms=at_ms, ended_ms=at_ms)
 
 
 def outputs(ended: Iterable[Token]) -> dict[str, Json]:
-    """What the members brought, by name; null for one that was skipped."""
+    """Returns the members' outputs by name; null for a skipped one."""
     return {_name(one): view_of(one).output for one in ended}
 
 

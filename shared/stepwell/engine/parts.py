@@ -1,4 +1,4 @@
-"""Parts: what has come of what a wait is for, and what happens to it by itself. What has come is kept, part by part.
+"""Parts of a wait: what has arrived, what is due by time, and when the wait is complete. The log keeps each part.
 
 WAITING ── RECEIVED (cv) ── RECEIVED (photo) ── RESUMED (id card) ──▶
 """
@@ -13,7 +13,7 @@ from stepwell.engine.waits.kind import coming_of, kind_named
 
 
 def as_part(token: Token, came: Resumption) -> Resumption | None:
-    """What has come with the part that it is of its arm; None where it is nothing that the wait is for."""
+    """Returns the resumption with its part of the arm; None if the wait does not want it."""
     if token.parked is None or not coming_of(came).is_part:
         return came
     arm = token.parked.arms[came.arm]
@@ -21,12 +21,12 @@ def as_part(token: Token, came: Resumption) -> Resumption | None:
 
 
 def is_complete(token: Token, index: int) -> bool:
-    """Whether all that this arm is for has come."""
+    """Tells whether this arm is complete."""
     return _is_complete(token, index, token.received)
 
 
 def open_arm(token: Token, kind: str) -> int | None:
-    """The first arm of this kind for which more is to come; None where the token does not wait, or for none."""
+    """Returns the first incomplete arm of this kind; None if the token waits for none."""
     if token.ended or token.parked is None or token.resumption is not None:
         return None
     arms = enumerate(token.parked.arms)
@@ -34,7 +34,7 @@ def open_arm(token: Token, kind: str) -> int | None:
 
 
 def completes(token: Token, came: Resumption) -> bool:
-    """Whether this ends the wait; else it is a part of what the wait is for."""
+    """Tells whether this ends the wait; otherwise it is a part."""
     parked, coming = token.parked, coming_of(came)
     if parked is None or not coming.ends:
         return False
@@ -55,17 +55,17 @@ def _is_complete(token: Token, index: int, came: Iterable[Resumption]) -> bool:
 
 
 def parts_of(index: int, came: Iterable[Resumption]) -> list[Resumption]:
-    """What came for one arm, in order."""
+    """Returns the parts of one arm, in order of arrival."""
     return [one for one in came if one.arm == index and coming_of(one).is_part]
 
 
 def due_ms(token: Token) -> int | None:
-    """When something happens to a wait by itself: its time is up, a heartbeat is missing, others are to be asked."""
+    """Returns when the wait's timer is due: a time-out, a missing heartbeat, or an escalation."""
     return min((at_ms for at_ms, _ in _dues(token)), default=None)
 
 
 def at_due(token: Token, now_ms: int) -> Resumption | None:
-    """What the timer makes of the wait now; None while nothing is due."""
+    """Returns the resumption that is due now; None if nothing is due."""
     first = min(_dues(token), key=lambda due: due[0], default=None)
     return first[1] if first is not None and first[0] <= now_ms else None
 

@@ -1,4 +1,4 @@
-"""Receiving: what reaches a waiting token, and the record that it makes of it."""
+"""Receiving: how a waiting token answers the inputs for waits."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ ForWait: TypeAlias = (
 
 
 def receive(moment: Moment, token: Token, given: ForWait) -> Action:
-    """What a token that waits does about what reaches it."""
+    """Returns the action of a waiting token for an input."""
     match given:
         case TimerFired():
             return _timer(moment, token, given)
@@ -56,7 +56,7 @@ def receive(moment: Moment, token: Token, given: ForWait) -> Action:
 
 
 def _timer(moment: Moment, token: Token, given: TimerFired) -> Action:
-    """The wait's time is up, a heartbeat is missing, or others are to be asked. A timer may fire early."""
+    """Handles a time-out, a missing heartbeat or an escalation. A timer may fire early."""
     due = due_ms(token)
     if due is None or not token.waiting_slot <= given.slot <= token.slot:
         return Drop()
@@ -70,7 +70,7 @@ def _timer(moment: Moment, token: Token, given: TimerFired) -> Action:
 
 
 def _event(moment: Moment, token: Token, given: EventOffered) -> Action:
-    """An event is consumed in the transaction that records it, or stays for others and is remembered."""
+    """Records an event. It is consumed in the same transaction, or stays for others and is remembered."""
     if token.waiting_slot != given.slot:
         return Drop(is_over=True)
     came: Resumption | None = Resumption("event", given.arm, given.topic.name, given.payload, given.event_id)
@@ -83,7 +83,7 @@ def _event(moment: Moment, token: Token, given: EventOffered) -> Action:
 
 
 def _unseen(token: Token, given: EventOffered, came: Resumption | None) -> Resumption | None:
-    """None for an event that the token has had. Of many only the latest are remembered."""
+    """Returns None for an event that the token has seen. It remembers only the latest of many."""
     topic, place = str(given.topic), f"{given.at_ms:015d}:{given.event_id}"
     had = token.seen.get(topic, ())
     is_known = place in had or (len(had) >= SEEN_EVENTS and place < had[0])
@@ -91,7 +91,7 @@ def _unseen(token: Token, given: EventOffered, came: Resumption | None) -> Resum
 
 
 def _answer(moment: Moment, token: Token, given: Approved | Rejected | Delegated) -> Action:
-    """A yes or a no to an approval, or an approver who hands it on."""
+    """Handles an approval, a rejection or a delegation."""
     if isinstance(given, Delegated):
         came = approvals.delegation(token, given.by, given.to)
     else:
@@ -100,36 +100,36 @@ def _answer(moment: Moment, token: Token, given: Approved | Rejected | Delegated
 
 
 def _heartbeat(moment: Moment, token: Token, given: HeartBeat) -> Action:
-    """A sign of life of whoever works on a callback."""
+    """Handles a heartbeat of the system that works on a callback."""
     if token.waiting_slot != given.slot:
         return Refuse("the wait for this callback is over", "not_waiting")
     return _resumed(moment, token, given.came)
 
 
 def _children(moment: Moment, token: Token, given: ChildrenEnded) -> Action:
-    """The children's results, or why there are none. Their machines' clocks may be ahead of this one's."""
+    """Handles the children's results or failure. Their machines' clocks may be ahead of this one's."""
     if token.waiting_slot != given.slot:
         return Drop()
     return _resumed(moment, token, given.came, since_ms=given.since_ms)
 
 
 def _locks(moment: Moment, token: Token, given: LocksAnswered) -> Action:
-    """The locks are the token's, or never will be."""
+    """Handles granted or refused locks."""
     return _resumed(moment, token, given.came) if token.waiting_slot == given.slot else no_locks(token, given)
 
 
 def no_locks(token: Token, given: LocksAnswered) -> Drop:
-    """Locks that come too late are let go, unless the token has them by another's word."""
+    """Releases locks that arrive too late, unless the token already has them."""
     return Drop(lets_go=None if asks(token, given.slot) else Locks(given.names, given.slot))
 
 
 def _join(moment: Moment, token: Token, given: JoinCompleted) -> Action:
-    """The parent goes on with what its branches brought."""
+    """Continues the parent with the outputs of its branches."""
     return Write(joined_record(moment, token, given.branches)) if token.slot == given.slot else Drop()
 
 
 def _update(moment: Moment, token: Token, given: UpdateAsked | UpdateMade) -> Action:
-    """A durable function takes an update at a wait of its own. Its handler ran for one slot, and for no other."""
+    """Handles an update at a wait of the durable function itself. Its handler ran for one slot only."""
     parked = token.parked
     is_own = parked is not None and parked.of_function and not parked.locks and token.resumption is None
     if not is_own or token.cleaning is not None:
@@ -148,7 +148,7 @@ def _resumed(
     since_ms: int = 0,
     consumes: tuple[Topic, str] | None = None,
 ) -> Write:
-    """What ends the wait, or is a part of what it is for."""
+    """Returns the record of the end or of a part of the wait."""
     at_ms = max(moment.now_ms, since_ms, token.last.at_ms if token.last else 0)
     kind = Kind.RESUMED if completes(token, came) else Kind.RECEIVED
     record = Record(token.next_slot, kind, moment.by, at_ms, token.node, resumption=came)

@@ -1,7 +1,7 @@
-"""Records: what a token's log holds. One record is one commit; everything else is computed from them.
+"""Records: the entries of a token's log. One record is one commit; everything else is computed from them.
 
-A record says what a step returned, where the token goes next and which rules sent it there, so that a step costs
-one write. Records hold what a token's state changes by, never the state itself.
+A record holds a step's result, the token's next node and the rules that selected it, so that a step costs
+one write. Records hold the changes of a token's state, never the state itself.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ UPDATE = "update"  # of a Resumption: what a caller had a durable function's han
 
 
 class Status(StrEnum):
-    """What a run is, for the lists and for people. Terminal for good from `completed` on."""
+    """The status of a run, for lists and for people. The statuses from `completed` on are final."""
 
     IDLE = "idle"
     PENDING = "pending"
@@ -43,20 +43,20 @@ TERMINAL = frozenset({Status.COMPLETED, Status.COMPENSATED, Status.FAILED, Statu
 
 
 class Kind(StrEnum):
-    """What a record tells."""
+    """The kind of a record, which tells what happened."""
 
     STARTED = "started"  # an idle run was started
-    JOINED = "joined"  # the branches of a fork have come together
+    JOINED = "joined"  # the join of a fork is complete
     BEGAN = "began"  # an at_most_once step is about to run
     STEP = "step"  # an attempt of a step ended
-    MOVED = "moved"  # a node without user code was left: a routing node, or a wait that is over
+    MOVED = "moved"  # a node without user code was left: a routing node, or the end of a wait
     WAITING = "waiting"  # the token is parked
-    RECEIVED = "received"  # a part of what the wait is for has come
-    RESUMED = "resumed"  # what the wait was for has come, or its time is up
+    RECEIVED = "received"  # a part of the wait arrived
+    RESUMED = "resumed"  # the wait ended, by its event or by its timer
     ACTED = "acted"  # one of a timeout's actions ended
     ENDED = "ended"  # cancelled, terminated, or out of time from outside
     UNDONE = "undone"  # an attempt of a compensation ended
-    RETURNED = "returned"  # a durable function came to its end, or begins anew
+    RETURNED = "returned"  # a durable function ended, or continues as new
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,7 +87,7 @@ class RetryAt:
 
 @dataclass(frozen=True, slots=True)
 class Pause:
-    """Park on what the step asked for; `then` is `next` (go on) or `again` (run the step again)."""
+    """Park on the step's directive; `then` is `next` (continue) or `again` (run the step again)."""
 
     kind: str  # sleep | approval | event | children
     name: str = ""
@@ -100,9 +100,9 @@ class Pause:
 
 @dataclass(frozen=True, slots=True)
 class End:
-    """The token ends. `error` is what it ends with, None after a completion or a cancel.
+    """The token ends. `error` is None after a completion or a cancel.
 
-    `at_join`: a branch that came to where its fork's branches meet; its output is merged there.
+    `at_join`: the branch reached its fork's join, which merges its output.
     """
 
     status: Status
@@ -112,9 +112,9 @@ class End:
 
 @dataclass(frozen=True, slots=True)
 class Compensate:
-    """The run's end is put off until what it has done is undone; `status` is what it would have ended with.
+    """Undo the run's steps before it ends; `status` is the one that it would have ended with.
 
-    `error` is left out where the record itself holds it.
+    `error` is left out if the record itself holds it.
     """
 
     status: Status
@@ -123,13 +123,13 @@ class Compensate:
 
 @dataclass(frozen=True, slots=True)
 class Group:
-    """The branches of one rule: each begins at `node`. No rule: a node's members, or what a function awaits."""
+    """The branches of one rule: each begins at `node`. Without a rule: a node's members, or a function's operations."""
 
     rule: str
     node: str
     count: int
     max_concurrency: int = 0  # 0: all at once
-    is_apart: bool = False  # each has a message of its own: they are to overlap
+    is_apart: bool = False  # each has its own message, so that they overlap
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,7 +149,7 @@ class Fork:
 
     @property
     def is_awaited(self) -> bool:
-        """Whether a durable function awaits the branches: no rule makes them, and they are no node's members."""
+        """Tells whether a durable function awaits the branches, which have no rule and are no node's members."""
         return bool(self.join) and bool(self.groups) and not self.groups[0].rule
 
     @property
@@ -169,7 +169,7 @@ class Fork:
 
 @dataclass(frozen=True, slots=True)
 class CleanUp:
-    """A durable function is told of its run's end, and may do something about it; it ends then at the latest."""
+    """A durable function is told of its run's end, and may clean up until a deadline."""
 
     status: Status
     until_ms: int
@@ -180,7 +180,7 @@ Next: TypeAlias = Goto | RetryAt | Pause | End | Fork | Compensate | CleanUp
 
 @dataclass(frozen=True, slots=True)
 class Topic:
-    """Where events and the waits for them meet: one partition of the mailbox."""
+    """The meeting point of events and waits: one partition of the mailbox."""
 
     name: str
     key: str = ""
@@ -203,7 +203,7 @@ class Arm:
 
 @dataclass(frozen=True, slots=True)
 class Called:
-    """A child run as its parent started it. Its id follows from the wait's place in the parent's log."""
+    """A child run as its parent started it. Its id is computed from the wait's place in the parent's log."""
 
     name: str  # of its result, among those of its siblings
     workflow: str
@@ -212,7 +212,7 @@ class Called:
 
 @dataclass(frozen=True, slots=True)
 class Parked:
-    """A wait as it was registered: what ends it, and when its time is up."""
+    """A wait as it was registered: what ends it, and when it times out."""
 
     kind: str
     arms: tuple[Arm, ...]
@@ -222,22 +222,22 @@ class Parked:
     since_ms: int = 0
     asked_by_step: Pause | None = None  # set when a step asked for this wait
     children: tuple[Called, ...] = ()  # of a wait for child runs, which it starts
-    is_all: bool = False  # every arm has to end, not the first alone
-    heartbeat_ms: int | None = None  # it fails when none comes for so long
-    escalate_ms: int | None = None  # when others are asked too
+    is_all: bool = False  # every arm must end, not only the first
+    heartbeat_ms: int | None = None  # it fails after this time without a heartbeat
+    escalate_ms: int | None = None  # when the approval escalates
     escalate_to: tuple[str, ...] = ()
     of_function: bool = False  # a durable function awaits it
     locks: tuple[str, ...] = ()  # of a wait for locks: their names, in the order in which they are taken
 
     @property
     def is_nap(self) -> bool:
-        """A sleep of the definition's own: it is no step, so the last step's result stands."""
+        """Tells whether this is a sleep of the definition: it is no step, so the last step's result stands."""
         return self.timer_arm is not None and len(self.arms) == 1 and self.asked_by_step is None
 
 
 @dataclass(frozen=True, slots=True)
 class Resumption:
-    """What ended a wait, from which arm, with what.
+    """The end or a part of a wait: its kind, arm and payload.
 
     kind: event | timer | timeout | approved | rejected | children (their results) | child_failed | child_refused
     | locked | lock_refused | heartbeat | escalated | delegated | update, the last four of which end nothing
@@ -255,7 +255,7 @@ class Resumption:
 
 @dataclass(frozen=True, slots=True)
 class Tally:
-    """How the branches of a fork stand. Each number only grows, whatever order the branches arrive in."""
+    """The counts of a fork's branches. Each number only grows, whatever the order of arrival."""
 
     arrived: int = 0
     failed: int = 0
@@ -265,7 +265,7 @@ class Tally:
 
 @dataclass(frozen=True, slots=True)
 class Record:
-    """One entry of a token's log. Which fields a kind uses is said beside each."""
+    """One entry of a token's log. The comment at each field names the kinds that use it."""
 
     slot: int
     kind: Kind
@@ -293,7 +293,7 @@ class Record:
 
 @dataclass(frozen=True, slots=True)
 class RunInfo:
-    """What the engine knows of a run beside its logs: fixed at the start."""
+    """The data of a run that is fixed at its start."""
 
     run_id: str
     workflow: str

@@ -1,8 +1,8 @@
 """Results: what a node writes into the scope when its step, its wait or its child runs have ended.
 
-By default the result under the node's name. Where the definition says so, an object is also written key by key, as if
-each were a variable of its own, and a message becomes a part of the conversation. What comes from outside, an event's
-payload, is never written by its keys: whoever sends one could otherwise set any variable.
+By default, it writes the result under the node's name. A definition can also write an object key by key, as if
+each were a variable, and add a message to the conversation. Data from outside, such as an event's
+payload, is never written by its keys, because its sender could then set any variable.
 """
 
 from __future__ import annotations
@@ -20,13 +20,13 @@ _OF_CHILD = ("triggeredExecutionId", "childExecutionStatus", "childExecutionSucc
 
 
 def of_step(moment: Moment, token: Token, action: RunStep, result: Json) -> Mapping[str, Json]:
-    """What a step writes that has ended."""
+    """Returns the writes of an ended step."""
     writes = of_pause(action.node, action.step, result)
     return {**writes, **_said(moment, token, action)} if action.step.window else writes
 
 
 def of_pause(node: str, step: Step, result: Json) -> Mapping[str, Json]:
-    """What a step writes that has asked to wait, when the wait is over."""
+    """Returns the writes of a step whose wait is over."""
     match step.writes:
         case "keys" if isinstance(result, dict):  # the conversation is the run's own: no function writes it
             return {**{name: value for name, value in result.items() if name != HISTORY}, node: result}
@@ -37,12 +37,12 @@ def of_pause(node: str, step: Step, result: Json) -> Mapping[str, Json]:
 
 
 def of_timeout_action(moment: Moment, token: Token, action: RunStep) -> Mapping[str, Json] | None:
-    """What it says is a part of the conversation; its result goes nowhere."""
+    """Adds the action's message to the conversation; its result is not written."""
     return _said(moment, token, action) or None
 
 
 def of_wait(moment: Moment, token: Token, wait: Wait, node: str, writes: Mapping[str, Json]) -> Mapping[str, Json]:
-    """What a wait writes: its row's names. Of a message in the conversation the text is kept."""
+    """Returns the writes of a wait: the names of its kind. The conversation keeps the text of a message."""
     if wait.window is None:
         return writes
     came = writes[node]
@@ -64,12 +64,12 @@ def brought(child: Token) -> dict[str, Json]:
 
 
 def _said(moment: Moment, token: Token, action: RunStep) -> dict[str, Json]:
-    """The conversation with what this step says, if it does."""
+    """Returns the conversation with this step's message, if it has one."""
     return _with_message(moment, token, "assistant", action.node, action.input, action.step.window or 0)
 
 
 def _with_message(moment: Moment, token: Token, role: str, node: str, what: Json, window: int) -> dict[str, Json]:
-    """The conversation with one message more, and no more of it than the definition keeps."""
+    """Returns the conversation with one more message, cut to the length that the definition keeps."""
     if not window:
         return {}
     before = token.scope.get(HISTORY)
@@ -79,7 +79,7 @@ def _with_message(moment: Moment, token: Token, role: str, node: str, what: Json
 
 
 def _text_of(what: Json) -> Json:
-    """The text of a message that is an object; else the whole."""
+    """Returns the text of a message that is an object; otherwise the whole message."""
     if not isinstance(what, dict):
         return what
     return next((what[key] for key in _TEXT_KEYS if isinstance(what.get(key), str)), what)

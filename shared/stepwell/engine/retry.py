@@ -1,4 +1,4 @@
-"""Retries: which failures are tried again, and when.
+"""Retries: which failures are retried, and when.
 
 Backoff after the definition reference: constant 5 5 5, linear 5 10 15, exponential 1 2 4 8.
 """
@@ -20,7 +20,7 @@ RETRIED_ANSWERS = frozenset({"http_429", "http_502", "http_503", "http_504"})
 
 @dataclass(frozen=True, slots=True)
 class Policy:
-    """How a step is run, after the definition, the function and the defaults were put together."""
+    """How a step runs: the definition, the function's settings and the defaults, merged."""
 
     retry: Retry | None
     timeout_ms: int
@@ -30,7 +30,7 @@ class Policy:
 
 
 def resolve_policy(step: Step, defaults: StepDefaults) -> Policy:
-    """The definition first, then the function's own defaults, then ours (5 minutes, no retry)."""
+    """Merges the definition, then the function's own defaults, then Stepwell's (5 minutes, no retry)."""
     timeout_ms = step.timeout_ms if step.timeout_ms is not None else defaults.timeout_ms
     once = step.at_most_once if step.at_most_once is not None else defaults.at_most_once
     return Policy(
@@ -42,7 +42,7 @@ def resolve_policy(step: Step, defaults: StepDefaults) -> Policy:
 
 
 def retry_delay_ms(retry: Retry | None, failure: Failure, attempt: int, jitter: float) -> int | None:
-    """How long to wait before the next attempt, None when there is none.
+    """Returns the delay before the next attempt; None if there is none.
 
     `attempt` is the one that failed, from 1; `jitter` a number in [0, 1) that full jitter multiplies the delay by.
     Where the answer to an HTTP step asked for a longer one, that, capped like any other.
@@ -70,7 +70,7 @@ def is_retried(retry: Retry, failure: Failure) -> bool:
 
 
 def backoff_ms(retry: Retry, attempt: int) -> int:
-    """The delay after this attempt (from 1), capped by `max_delay_ms`; before jitter."""
+    """Returns the delay after this attempt (from 1), capped by `max_delay_ms`, before jitter."""
     match retry.backoff:
         case "constant":
             delay_ms = retry.initial_delay_ms

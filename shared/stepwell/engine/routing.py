@@ -1,4 +1,4 @@
-"""Where a token goes when a node has ended: diverge, retry, branch and transitions, in that order."""
+"""Routing: the next node of a token when a node has ended, by diverge, retry, branch and transitions, in that order."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from stepwell.errors import ExpressionError
 
 @dataclass(frozen=True, slots=True)
 class Ended:
-    """How a node's attempt ended: its result, or its failure, and what it writes."""
+    """The end of a node's attempt: its result or failure, and its writes."""
 
     node: str
     attempt: int
@@ -33,7 +33,7 @@ class Ended:
 
 @dataclass(frozen=True, slots=True)
 class Way:
-    """The decision: where to, by which rules, and whether a failure was passed over."""
+    """The decision: the next node, the rules taken, and whether a failure was skipped."""
 
     next: Next
     rules: tuple[str, ...] = ()
@@ -50,9 +50,9 @@ def route(moment: Moment, token: Token, ended: Ended) -> Way:
 
 
 def _back(moment: Moment, token: Token, following: Next) -> Next:
-    """An operation that ended leads back to the function, which may catch its failure.
+    """Leads an ended operation back to its function, which may catch the failure.
 
-    A branch that is this operation alone ends with it.
+    A branch that consists of this operation ends with it.
     """
     if not isinstance(following, End):
         return following
@@ -63,7 +63,7 @@ def _back(moment: Moment, token: Token, following: Next) -> Next:
 
 
 def validation_failure(error: ExpressionError, node: str, attempt: int) -> Failure:
-    """A bad expression found at run time, as the error of its node."""
+    """Returns the error of a node whose expression failed at run time."""
     return Failure(error.code, "validation", str(error), step=node, attempts=max(attempt, 1))
 
 
@@ -97,7 +97,7 @@ def _route(moment: Moment, token: Token, ended: Ended) -> Way:
 
 
 def _forked(moment: Moment, token: Token, node: Node, matching: tuple[Rule, ...], names: _Seen) -> Way:
-    """A branch for every rule that matches, or for every item of its collection."""
+    """Returns a fork with a branch for each matching rule, or for each item of its collection."""
     following = step_limit(moment, token, node.name) or fork_over(moment.graph, node, matching, names.seen)
     return Way(following, tuple(rule.id for rule in matching))
 
@@ -106,7 +106,7 @@ _LOOKED_AT = frozenset({"diverge", "branch"})
 
 
 def _after_failure(moment: Moment, token: Token, ended: Ended, failure: Failure, names: _Seen) -> Way | None:
-    """Retry, block, a transition that names the error, or the end. None: passed over, go on as without a result."""
+    """Returns retry, block, a transition that names the error, or the end. None: continue without a result."""
     delay_ms = retry_delay_ms(ended.policy.retry, failure, ended.attempt, moment.jitter) if ended.policy else None
     if delay_ms is not None:
         return Way(RetryAt(moment.now_ms + delay_ms))
@@ -128,7 +128,7 @@ _GOVERNANCE_MS = 24 * 3_600_000  # an approval's default
 
 
 class _Seen:
-    """What the rules of one node see: this attempt's result or error, and the scope with its writes."""
+    """The names that a node's rules see: this attempt's result or error, and the scope with its writes."""
 
     def __init__(self, moment: Moment, token: Token, ended: Ended) -> None:
         self._moment, self._token, self._ended = moment, token, ended
@@ -142,11 +142,11 @@ class _Seen:
         return Names(self._moment, replace(self._token, scope=scope, result=result, error=ended.failure))
 
     def first(self, rules: Iterable[Rule]) -> Rule | None:
-        """The first rule that may still be used and whose condition holds."""
+        """Returns the first usable rule whose condition holds."""
         return next(self._that_hold(rules), None)
 
     def all(self, rules: Iterable[Rule]) -> tuple[Rule, ...]:
-        """Every one of them."""
+        """Returns all usable rules whose condition holds."""
         return tuple(self._that_hold(rules))
 
     @property
@@ -201,16 +201,16 @@ def _follow(moment: Moment, token: Token, ended: Ended, rule: Rule, names: _Seen
 
 
 def after_join(moment: Moment, token: Token, fork: Fork, ended: Ended) -> Next:
-    """The parent goes on at the join's node; without one, the fork's end is its own."""
+    """Continues the parent at the join's node; without one, the parent ends with the fork."""
     if fork.is_awaited:
         return step_limit(moment, token, moment.graph.start) or Goto(moment.graph.start)
     return _enter(moment, token, fork.join) if fork.join else _completed(moment.graph, token, ended)
 
 
 def _enter(moment: Moment, token: Token, target: str) -> Next:
-    """The way into a node, bounded: a loop ends with `loop_limit`, an endless run with `step_limit`.
+    """Enters a node within bounds: a loop ends with `loop_limit`, an endless run with `step_limit`.
 
-    A branch does not enter the node where its fork's branches meet: there it ends, and its parent goes on.
+    A branch ends at the node of its fork's join; its parent continues there.
     """
     if token.branch is not None and target == token.branch.join:
         return End(Status.COMPLETED, at_join=True)
@@ -223,7 +223,7 @@ def _enter(moment: Moment, token: Token, target: str) -> Next:
 
 
 def step_limit(moment: Moment, token: Token, name: str) -> End | None:
-    """The end of a run that has all the records it may have."""
+    """Ends a run that has reached its maximum number of records."""
     if token.slot - max(token.began_slot, 0) < moment.max_steps:  # what a function began anew with is behind it
         return None
     message = f"the run has {moment.max_steps} records; split the workflow, or end and start anew"
@@ -231,7 +231,7 @@ def step_limit(moment: Moment, token: Token, name: str) -> End | None:
 
 
 def _completed(graph: Graph, token: Token, ended: Ended) -> End:
-    """The run's result is this node's, or the one before it where this node's failure was passed over."""
+    """Completes the run with this node's result, or the previous one if this node's failure was skipped."""
     if token.branch is not None:
         return End(Status.COMPLETED)
     result = ended.result if ended.failure is None else token.result
@@ -242,7 +242,7 @@ def _completed(graph: Graph, token: Token, ended: Ended) -> End:
 
 
 def violations(problems: Iterable[tuple[str, str]]) -> str:
-    """What a schema found, for a person."""
+    """Returns the violations of a schema, for people."""
     return "; ".join(f"{path or '/'} {why}" for path, why in problems)
 
 

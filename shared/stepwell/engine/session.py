@@ -1,10 +1,10 @@
-"""The session: one durable function, interpreted against the log of its token. It knows of no other workflow.
+"""The session: one durable function, replayed against the log of its token. It knows no other workflow.
 
     log      charge: 12.0      paid: {…}        sleep ▒ under way
     session  ──▶ await step ──▶ await event ──▶ await sleep       = Suspended(sleep)
 
-What the log holds is given to the function as it awaits it, in order; where the log ends, its turn is over. So
-replaying is what a session does, and one that is kept goes on with the records that are new to it.
+The function gets the log's results as it awaits them, in order; at the end of the log, its turn is over. So
+a session always replays, and a kept session continues with the records that are new to it.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from stepwell.errors import Cancelled, EngineFault
 Body: TypeAlias = Coroutine[Any, Any, object]
 
 _CLOSES = 20  # of one function: one more for each `finally` around what it awaits
-CURRENT: ContextVar[Session] = ContextVar("session")  # whose function is running now
+CURRENT: ContextVar[Session] = ContextVar("session")  # the session of the running function
 
 
 class Session:
@@ -57,12 +57,12 @@ class Session:
         self.slot, self.now_ms = slot, since_ms
 
     def begin(self, records: list[Record]) -> None:
-        """Runs the function to its first operation. `records`: what follows, which may say what patches it knew."""
+        """Runs the function to its first operation. `records` are those that follow, which may name patches."""
         self._run(None, records, 0)
         self.go_on(records)
 
     def go_on(self, records: list[Record]) -> None:
-        """Takes the records that are new, in order, and runs the function as far as they lead."""
+        """Adds the new records, in order, and runs the function as far as they lead."""
         for at, record in enumerate(records):
             if record.slot != self.slot + 1:
                 raise EngineFault(f"slot {record.slot} cannot follow slot {self.slot}", code="gap_in_log")
@@ -71,7 +71,7 @@ class Session:
 
     @property
     def is_replaying(self) -> bool:
-        """Whether the log holds already what the function is coming to."""
+        """Tells whether the log already holds the function's next operation."""
         return self._is_closed or self._is_updated_again or next(self._coming(), None) is not None
 
     @property
@@ -80,7 +80,7 @@ class Session:
         return self._asked
 
     def result(self) -> Result:
-        """Where it stands, with all that its log holds."""
+        """Returns the function's state after all its records."""
         if self._result is not None:
             return self._result
         if self._asked is None:
@@ -89,12 +89,12 @@ class Session:
         return Suspended(self._asked, under_way.slot if under_way else -1, self._is_whole)
 
     def stands_at(self, slot: int) -> bool:
-        """Whether the operation that it awaits is the one of this slot."""
+        """Tells whether the function awaits the operation of this slot."""
         under_way = self._journal.open
         return self._asked is not None and slot == (under_way.slot if under_way else self.slot + 1)
 
     def patched(self, name: str) -> bool:
-        """Whether the code after a patch is to run: it is in what comes here first, and stays as it was found."""
+        """Tells whether the code after a patch runs. The first answer is recorded, and stays."""
         if name not in self._recorded:
             coming = next((entry for entry in self._coming() if entry.kind != INTERRUPTED), None)
             in_force = coming is None or name in coming.patches
@@ -104,7 +104,7 @@ class Session:
         return self._recorded[name]
 
     def patches(self) -> tuple[str, ...]:
-        """Those that the next record is to name."""
+        """Returns the patches that the next record must name."""
         return tuple(self._fresh)
 
     def update(self, came: Resumption) -> Failure | None:
@@ -112,13 +112,13 @@ class Session:
         raise EngineFault(f"this session takes no update {came.name}", code="broken_session")
 
     def passed(self, record: Record) -> None:
-        """The update that was just made here has its record."""
+        """Notes that the update which was just made is recorded."""
         if record.slot != self.slot + 1:
             raise EngineFault(f"slot {record.slot} cannot follow slot {self.slot}", code="gap_in_log")
         self.slot, self.now_ms = record.slot, record.at_ms
 
     def close(self) -> None:
-        """Lets the function go. It cannot await anything any more, and what it raises now is of no account."""
+        """Closes the function. It cannot await anything any more, and its exceptions are ignored."""
         token = CURRENT.set(self)
         self._is_closed = True
         try:
@@ -130,7 +130,7 @@ class Session:
             CURRENT.reset(token)
 
     def _closed(self) -> bool:
-        """Whether it is over. A `finally` that awaits is thrown out of that, too."""
+        """Tells whether the function is closed. A `finally` that awaits is interrupted, too."""
         try:
             self._body.close()
         except RuntimeError:
@@ -196,7 +196,7 @@ class Session:
         return False
 
     def _run(self, entry: Entry | None, records: list[Record], following: int) -> None:
-        """To the next operation, or to the end."""
+        """Runs the function to its next operation, or to its end."""
         asked, self._asked, self._ahead = self._asked, None, (records, following)
         if entry is None or entry.kind != INTERRUPTED:  # what was interrupted may have no record to name them
             self._fresh = []
@@ -243,7 +243,7 @@ def foreign_await(what: str) -> Failure:
 
 
 def _close_unstarted(asked: Asked | None) -> None:
-    """The coroutines that were awaited in branches, and that ran in another process, or never will."""
+    """Closes coroutines of branches that ran in another process, or that will never run."""
     for one in asked.branches if asked is not None and isinstance(asked.branches, tuple) else ():
         if inspect.iscoroutine(one) and inspect.getcoroutinestate(one) == inspect.CORO_CREATED:
             one.close()

@@ -1,4 +1,4 @@
-"""Settling: after a wait, a time-out's actions one by one, then what the wait's end means."""
+"""Settling: after a wait, runs a time-out's actions one by one, then applies the wait's end."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from stepwell.errors import EngineFault
 
 
 def settle(moment: Moment, token: Token) -> Action:
-    """After a wait: a time-out's actions one by one, then what the wait's end means."""
+    """Returns the next action after a wait: a time-out's actions one by one, then the wait's end."""
     came, parked, node = token.resumption, token.parked, node_named(moment.graph, token.node)
     if came is None or parked is None:
         raise EngineFault(f"{token.node} was resumed from no wait", code="broken_log")
@@ -46,7 +46,7 @@ def settle(moment: Moment, token: Token) -> Action:
 
 
 def _act(moment: Moment, token: Token, node: Node, step: Step) -> Action:
-    """The next of a time-out's actions. One whose input cannot be evaluated has failed, and the next one follows."""
+    """Runs the next of a time-out's actions. If its input cannot be evaluated, it fails, and the next one follows."""
     action = run_step(moment, token, node, step)
     if isinstance(action, Write):
         return Write(record(moment, token, Kind.ACTED, token.node, attempt=1, error=action.record.error))
@@ -62,7 +62,7 @@ def _resumed_value(came: Resumption) -> Json:
 
 
 def _after_wait(moment: Moment, token: Token, node: Node, came: Resumption, parked: Parked) -> Record:
-    """What was waited for has come: the node's result, and what it writes."""
+    """Returns the record of a completed wait: the node's result and its writes."""
     if node.step is not None:
         result = outcome.result_of(None, parked, came, token.received)
         ended = Ended(node.name, token.attempt, result, on_failure=node.step.on_failure)
@@ -86,7 +86,7 @@ def _after_wait(moment: Moment, token: Token, node: Node, came: Resumption, park
 
 
 def _after_failure(moment: Moment, token: Token, node: Node, failure: Failure, *, timed_out: bool) -> Record:
-    """The wait ended with a time-out or a no that nothing in its definition takes; its rules may."""
+    """Returns the record of a time-out or rejection that the wait does not handle; the node's rules may."""
     call = node.call
     if call is not None:  # started anew, as other runs, where its policy says so
         attempt, policy = token.attempt + 1, Policy(call.retry, call.timeout_ms or 0, at_most_once=False)

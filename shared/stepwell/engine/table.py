@@ -1,6 +1,6 @@
-"""The transition table: every legal change of a token's phase, and what each phase does with each message.
+"""The transition table: every legal change of a token's phase, and each phase's reaction to each message.
 
-Everything that decides whether something is legal lives here, as rows. A record is a walk of signals through
+All rules of legality are rows of this module. A record is a walk of signals through
 LEGAL; a signal without a row raises and nothing happens. Late and duplicate messages are rows of RECEPTION
 (`drop`), not ifs elsewhere. The diagrams in docs/ are drawn from these two tables, and a test holds them to it.
 
@@ -23,7 +23,7 @@ from stepwell.errors import EngineFault
 
 
 class Phase(StrEnum):
-    """Where a token is. The two `evaluating` phases take no time: they are passed within one record."""
+    """The phase of a token. The two `evaluating` phases take no time: a token passes them within one record."""
 
     INITIALIZING = "initializing"
     EXECUTING_STEP = "executing_step"
@@ -42,7 +42,7 @@ class Phase(StrEnum):
 
 
 class Signal(StrEnum):
-    """One thing that a record tells."""
+    """One event that a record tells."""
 
     PICKED_UP = "picked up"
     STARTED = "started"
@@ -143,7 +143,7 @@ PARKED = frozenset({P.SLEEPING, P.WAITING_FOR_APPROVAL, P.WAITING_FOR_EVENT, P.W
 
 
 class Message(StrEnum):
-    """The columns of RECEPTION: what can reach a token. engine/inputs.py has the data of each."""
+    """The columns of RECEPTION: the messages that can reach a token. engine/inputs.py has the data of each."""
 
     WAKE = "wake"
     STEP = "step"  # a step is about to run, or its attempt has ended
@@ -152,21 +152,21 @@ class Message(StrEnum):
     EVENT = "event"
     CHILD = "child"  # child runs have ended
     LOCKS = "locks"  # they are granted, or refused
-    JOIN = "join"  # the branches have come together
+    JOIN = "join"  # the join is complete
     UPDATE = "update"  # of a durable function
     APPROVE = "approve"
     REJECT = "reject"
     DELEGATE = "delegate"
     HEARTBEAT = "heartbeat"
     START = "start"
-    CLOSE = "close"  # nobody waits for the branch
+    CLOSE = "close"  # no join waits for the branch
     CANCEL = "cancel"
     TERMINATE = "terminate"
     DEADLINE = "deadline"
 
 
 class Verdict(StrEnum):
-    """What a phase does with a message: act on it, pass over it (late, or twice), or tell the caller it cannot be."""
+    """A phase's reaction to a message: act on it, drop it (late or duplicate), or refuse it to the caller."""
 
     TAKE = "take"
     DROP = "drop"
@@ -216,7 +216,7 @@ RECEPTION: dict[tuple[Phase, Message], Verdict] = _rows(_RECEPTION)
 
 
 def walk(phase: Phase, signals: Iterable[Signal]) -> tuple[Phase, ...]:
-    """The phases passed, the last one being where the token rests.
+    """Returns the phases passed; the token rests in the last one.
 
     Raises EngineFault for a signal that the phase has no row for; nothing is changed then.
     """
@@ -231,5 +231,5 @@ def walk(phase: Phase, signals: Iterable[Signal]) -> tuple[Phase, ...]:
 
 
 def receive(phase: Phase, message: Message) -> Verdict:
-    """What a resting phase does with a message."""
+    """Returns a resting phase's reaction to a message."""
     return RECEPTION[phase, message]

@@ -1,4 +1,4 @@
-"""A token's state: what the fold of its records makes of it."""
+"""A token's state: the fold of its records."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from stepwell.engine.table import Phase
 
 @dataclass(frozen=True, slots=True)
 class StepView:
-    """What became of a node's step or wait, in its latest visit."""
+    """The outcome of a node's step or wait, in its latest visit."""
 
     status: str  # running | waiting | completed | failed | skipped | cancelled | compensated
     output: Json = None
@@ -37,7 +37,7 @@ class StepView:
 
 @dataclass(frozen=True, slots=True)
 class Branch:
-    """What a branch has of its parent, which stands still while it runs. Not in its log: the parent's log has it."""
+    """A branch's data from its parent, which stands still meanwhile. It is in the parent's log, not the branch's."""
 
     index: int
     total: int
@@ -55,7 +55,7 @@ class Branch:
 
 @dataclass(frozen=True, slots=True)
 class Undoing:
-    """Why a run is being undone, and how far that is."""
+    """Why a run is compensating, and how far it is."""
 
     status: Status  # what it would have ended with
     error: Failure | None = None
@@ -66,7 +66,7 @@ class Undoing:
 
 @dataclass(frozen=True, slots=True)
 class Cleaning:
-    """Why a durable function's run is to end, and when it does at the latest."""
+    """Why a durable function's run ends, and its deadline."""
 
     status: Status
     until_ms: int
@@ -76,7 +76,7 @@ class Cleaning:
 
 @dataclass(frozen=True, slots=True)
 class Locks:
-    """Locks that a token has asked for together, by name."""
+    """Locks that a token requested together, by name."""
 
     names: tuple[str, ...]
     slot: int  # of the wait that asked for them
@@ -87,7 +87,7 @@ class Locks:
 
 @dataclass(frozen=True, slots=True)
 class Aside:
-    """What a token stood at before it began to wait for code."""
+    """The place of a token before it began to wait for code."""
 
     last: Record
     parked: Parked | None = None
@@ -140,7 +140,7 @@ class Token:
 
     @property
     def waiting_slot(self) -> int:
-        """The slot of the wait that it stands at, or stood at last before this record."""
+        """The slot of the current wait, or of the last one before this record."""
         if self.received_slot >= 0:
             return self.received_slot
         is_there = self.last is not None and self.last.kind is Kind.WAITING

@@ -1,4 +1,4 @@
-"""The user's own writes that a durable function makes in one transaction with its record. Data alone.
+"""The user's own writes that a durable function makes in one transaction with its record. Data only.
 
 A write is about one item of one table, which its key names, and may say on what condition it is done: where one
 condition does not hold, nothing of the transaction is written.
@@ -19,7 +19,7 @@ Values: TypeAlias = Mapping[str, Value]
 
 @dataclass(frozen=True, slots=True)
 class TableWrite:
-    """One item, and on what condition. What is not said is no condition.
+    """One item and its condition. Fields that are not set do not restrict it.
 
     exists     whether there is an item of this key
     equals     attributes, and the values that they must have
@@ -44,14 +44,14 @@ class TableWrite:
 
 @dataclass(frozen=True, slots=True)
 class Put(TableWrite):
-    """The item is this from now on, whatever it was: the key's attributes and these."""
+    """Replaces the item with the key's attributes and these."""
 
     item: Values = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
 class Update(TableWrite):
-    """Of the item, these attributes are set, and these numbers added to. Where there is no item, one is made."""
+    """Sets these attributes of the item and adds these numbers. Creates the item if there is none."""
 
     _: KW_ONLY
     set: Values = field(default_factory=dict)
@@ -60,12 +60,12 @@ class Update(TableWrite):
 
 @dataclass(frozen=True, slots=True)
 class Delete(TableWrite):
-    """There is no such item from now on."""
+    """Deletes the item."""
 
 
 @dataclass(frozen=True, slots=True)
 class Check(TableWrite):
-    """Nothing is written here: the condition must hold for the other writes."""
+    """Writes nothing; its condition must hold for the other writes."""
 
 
 @dataclass(frozen=True, slots=True)

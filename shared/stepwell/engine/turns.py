@@ -1,4 +1,4 @@
-"""Turns: what a durable function says when it is asked what is next. Data alone; the session makes them.
+"""Turns: a durable function's answer when it is asked for its next operation. Data only; the session makes them.
 
 Suspended    it awaits an operation
 Completed    it returned
@@ -49,7 +49,7 @@ class Asked:
 
     @property
     def width(self) -> int:
-        """Of several at once: how many."""
+        """Returns the number of concurrent operations."""
         if self.call is not None:
             return len(self.call.children)
         return len(self.branches) or (len(self.wait.arms) if self.wait is not None else 0)
@@ -84,7 +84,7 @@ class ContinueAs:
 
 @dataclass(frozen=True, slots=True)
 class Stuck:
-    """What is wrong with the code, for who mends it."""
+    """What is wrong with the code, for the person who fixes it."""
 
     failure: Failure
 

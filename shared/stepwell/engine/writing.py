@@ -1,4 +1,4 @@
-"""Writing: the records that a decision makes, with what the node writes into the scope and where the token goes."""
+"""Writing: the records of a decision, with the node's writes into the scope and the token's next node."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ def joined(moment: Moment, token: Token, fork: Fork, ended: Ended, tally: Tally)
 
 
 def _stored_writes(ended: Ended) -> Mapping[str, Json] | None:
-    """What differs from the default, which is the result under the node's own name: it is not stored twice."""
+    """Returns the writes that differ from the default, the result under the node's name, which is stored once."""
     written = ended.writes
     is_default = len(written) == 1 and ended.node in written and written[ended.node] is ended.result
     return None if is_default or ended.failure is not None else written
@@ -116,7 +116,7 @@ def _mapped(moment: Moment, token: Token, ended: Ended, output: Expression) -> M
 
 
 def waiting_record(moment: Moment, token: Token, pause: Pause | None, again: int = 0) -> Record:
-    """The token parks at its node's wait, or on what its step asked for."""
+    """Returns the record that parks the token at its node's wait, or on its step's directive."""
     name = node_of(moment.graph, token)
     try:
         node = node_named(moment.graph, name)
@@ -135,7 +135,7 @@ def waiting_record(moment: Moment, token: Token, pause: Pause | None, again: int
 
 
 def began_record(moment: Moment, token: Token, action: RunStep, timeout_ms: int) -> Record:
-    """Written before an at_most_once step runs. Until its time is up its worker may be alive, and nobody else acts."""
+    """Returns the record before an at_most_once step runs. No other worker acts until the step's time limit."""
     lost_ms = moment.now_ms + timeout_ms + CLOCKS_APART_MS
     return record(moment, token, Kind.BEGAN, action.node, attempt=action.attempt, next=RetryAt(lost_ms))
 
@@ -143,7 +143,7 @@ def began_record(moment: Moment, token: Token, action: RunStep, timeout_ms: int)
 def ended_record(
     moment: Moment, token: Token, status: Status, error: Failure | None, *, reason: str = "", who: str = ""
 ) -> Record:
-    """A record that ends the token from outside: cancel, terminate, deadline."""
+    """Returns a record that ends the token from outside: cancel, terminate, deadline."""
     end = End(status, error)  # a run that has not begun has nothing to undo, and one that is terminated ends now
     has_begun = token.phase is not Phase.INITIALIZING and not is_before_first(token)
     is_over = not has_begun or (error is not None and error.type == TERMINATED)
@@ -164,13 +164,13 @@ TERMINATED = "terminated"  # the type of the error of a run that a person ended 
 
 
 def timeout_failure(graph: Graph) -> Failure:
-    """The error of a run whose own time is up."""
+    """Returns the error of a run whose own time-out has passed."""
     seconds = (graph.timeout_ms or 0) / 1000
     return Failure("workflow_timeout", "timeout", f"the run did not end within its timeout of {seconds:g} s")
 
 
 def deadline_ms(graph: Graph, run: RunInfo, token: Token) -> int | None:
-    """When the run's own time is up; None when it has no limit, has not been started yet, or is being undone."""
+    """Returns the run's deadline; None if it has no limit, has not started yet, or is compensating."""
     if token.cleaning is not None:
         return token.cleaning.until_ms
     if graph.timeout_ms is None or token.undoing is not None or (run.idle and not token.started_ms):
@@ -179,7 +179,7 @@ def deadline_ms(graph: Graph, run: RunInfo, token: Token) -> int | None:
 
 
 def node_named(graph: Graph, name: str) -> Node:
-    """The node of this name; an operation that nobody knows before its function is asked is the function's node."""
+    """Returns the node of this name; for an operation that is not known yet, the function's node."""
     node = graph.nodes.get(name) or (graph.first if graph.first.durable else None)
     if node is None:
         raise EngineFault(f"the log stands at {name}, which version {graph.version} does not have", code="broken_log")
@@ -189,7 +189,7 @@ def node_named(graph: Graph, name: str) -> Node:
 def record(
     moment: Moment, token: Token, kind: Kind, node: str, *, rules: tuple[str, ...] = (), **parts: object
 ) -> Record:
-    """Causal time: never behind the record it follows, nor the run's own start."""
+    """Returns a record with a causal time: never before the record it follows, nor the run's start."""
     if moment.turn is not None:  # a replay is to find the patches in the record that begins the operation
         rules = (*(PATCH + name for name in moment.turn.patches), *rules)
     at_ms = max(moment.now_ms, moment.run.created_ms, token.last.at_ms if token.last else 0)

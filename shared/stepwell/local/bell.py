@@ -1,4 +1,4 @@
-"""The bell between those who send messages and the idle workers: a message sent is looked at within a moment.
+"""The bell that senders ring to wake idle workers, so that a message is handled at once.
 
     worker:  seen = bell.count ── receive: none ── wait(seen, due) ──▶ returns at once if the count has moved on
     sender:                 send ── ring: count + 1, wake one
@@ -15,12 +15,12 @@ from stepwell.definition.graph import Json
 from stepwell.limits import SECOND_MS
 from stepwell.runtime.ports import Lane, Queue, Timers
 
-WATCH_MS = 5 * SECOND_MS  # the watcher looks again: the machine's clock may have been set, or slept
+WATCH_MS = 5 * SECOND_MS  # the watcher wakes this often, because the machine's clock may have been set, or slept
 _NOBODY = 2**63
 
 
 class Bell:
-    """Rung for each message that is sent."""
+    """A bell that rings for each sent message."""
 
     def __init__(self) -> None:
         self._rung = threading.Condition()
@@ -32,19 +32,19 @@ class Bell:
         return self._count
 
     def ring(self) -> None:
-        """Something was sent: one idle worker looks."""
+        """Wakes one idle worker after a send."""
         with self._rung:
             self._count += 1
             self._rung.notify()
 
     def ring_all(self) -> None:
-        """Everybody looks: the server stops, or took back what others had."""
+        """Wakes all workers: the server stops, or has released leases."""
         with self._rung:
             self._count += 1
             self._rung.notify_all()
 
     def wait(self, seen: int, due_ms: int | None, now_ms: int) -> None:
-        """Returns when it is rung, when the message due at `due_ms` is, or at once if it rang since `seen`."""
+        """Returns when it rings or at `due_ms`, or at once if it rang since `seen`."""
         with self._rung:
             if self._count != seen:
                 return
@@ -58,14 +58,14 @@ class Bell:
                 self._watched_ms = _NOBODY
 
     def busy(self) -> None:
-        """The caller has a message to handle. If nobody watches the time now, another idle worker takes over."""
+        """Tells the bell that the caller is busy; if it was the watcher, another idle worker takes over."""
         with self._rung:
             if self._watched_ms == _NOBODY:
                 self._rung.notify()
 
 
 class RingingQueue:
-    """The Queue and Timers ports of this process: sends, then rings."""
+    """The Queue and Timers ports of this process, which send and then ring."""
 
     def __init__(self, queue: Queue, timers: Timers, bell: Bell) -> None:
         self._queue, self._timers, self._bell = queue, timers, bell

@@ -1,4 +1,4 @@
-"""Large values under the hash of their content: as files in a folder, or in memory."""
+"""Large values under their content hash, as files in a folder or in memory."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ from stepwell.runtime.stores.blobs import check_blob, checked_owner, place_of, r
 
 
 class FolderBlobs:
-    """The Blobs port on a folder, with a folder below it for each owner.
+    """The Blobs port on a folder, with a subfolder for each owner.
 
-    A file is complete when it has its name; it never changes afterwards, but for the time at which it was last put.
+    A file gets its name when complete, and never changes, except for the time at which it was last put.
     """
 
     def __init__(self, folder: str | Path) -> None:
         self._folder = Path(folder)
-        self._touching = threading.Lock()  # so that no file is put again while it is found to be too old
+        self._touching = threading.Lock()  # so that no file is put again between the check of its age and its deletion
 
     async def put(self, data: bytes, owner: str = "") -> str:
         reference = reference_of(data, owner)
@@ -54,7 +54,7 @@ class FolderBlobs:
             raise PortError(f"the blobs of {owner} could not be deleted: {error}") from error
 
     def expire(self, now_ms: int) -> None:
-        """Deletes what has the days of its owner behind it. Raises PortError."""
+        """Deletes files older than their owner's days. Raises PortError."""
         try:
             for days in BLOB_DAYS:
                 for path in (self._folder / f"days-{days}").glob("*"):
@@ -65,7 +65,7 @@ class FolderBlobs:
             raise PortError(f"old blobs could not be deleted: {error}") from error
 
     def _touch(self, path: Path) -> bool:
-        """Whether the file is there."""
+        """Sets the file's time to now. Returns False if there is no such file."""
         try:
             with self._touching:
                 os.utime(path)
@@ -88,7 +88,7 @@ class MemoryBlobs:
     async def get(self, reference: str) -> bytes:
         data = self._blobs.get(place_of(reference))
         if data is None:
-            raise PortError(f"the blob {reference[:100]!r} is not there", code=BROKEN_BLOB)
+            raise PortError(f"the blob {reference[:100]!r} does not exist", code=BROKEN_BLOB)
         return data
 
     async def drop(self, owner: str) -> None:
@@ -97,7 +97,7 @@ class MemoryBlobs:
 
 
 def _write_whole(path: Path, data: bytes) -> None:
-    """Under another name first, so that a crash leaves no file that looks complete and is not."""
+    """Writes under a temporary name first, so that a crash leaves no incomplete file."""
     descriptor, unfinished = tempfile.mkstemp(dir=path.parent, prefix=".unfinished-")
     try:
         with os.fdopen(descriptor, "wb") as file:
@@ -113,7 +113,7 @@ def _write_whole(path: Path, data: bytes) -> None:
 
 
 def _sync_folder(folder: Path) -> None:
-    """Makes a new name in the folder durable. Windows cannot open folders, and needs no such call."""
+    """Makes a new name in the folder durable. Windows cannot open folders and does not need it."""
     if os.name == "nt":
         return
     descriptor = os.open(folder, os.O_RDONLY)

@@ -1,10 +1,10 @@
-"""A clock that only moves when it is told to."""
+"""A clock that moves only on request."""
 
 from __future__ import annotations
 
 
 class VirtualClock:
-    """A clock for tests and simulation: a year's sleep takes no time."""
+    """A clock for tests and simulation, where a year's sleep takes no time."""
 
     def __init__(self, now_ms: int = 0) -> None:
         self._now_ms = now_ms
@@ -13,11 +13,11 @@ class VirtualClock:
         return self._now_ms
 
     def set(self, now_ms: int) -> None:
-        """It is now this time, be it earlier or later than before."""
+        """Sets the time, earlier or later."""
         self._now_ms = now_ms
 
     def advance(self, duration_ms: int) -> None:
-        """So much time goes by."""
+        """Moves the time forward."""
         self._now_ms += duration_ms
 
     async def sleep_ms(self, duration_ms: int) -> None:

@@ -27,7 +27,7 @@ Row: TypeAlias = tuple[Any, ...]
 Execute: TypeAlias = Callable[[str, Sequence[object]], sqlite3.Cursor]
 
 BUSY_MS = 10_000
-STATEMENTS = 256  # prepared statements kept per connection: more than there are
+STATEMENTS = 256  # prepared statements kept per connection: more than exist
 
 _HINTS = {
     "SQLITE_BUSY": "another process held the file for too long",
@@ -39,7 +39,7 @@ _HINTS = {
 
 
 class _Connection:
-    """Closes its connection when the thread that used it is gone."""
+    """Closes its connection when its thread ends."""
 
     def __init__(self, raw: sqlite3.Connection) -> None:
         self.raw = raw
@@ -49,7 +49,7 @@ class _Connection:
 
 
 class _Here(threading.local):
-    """This thread's connection, opened at its first use."""
+    """Returns this thread's connection, opened on first use."""
 
     def __init__(self, connect: Callable[[], _Connection]) -> None:
         self.connection = connect()
@@ -57,8 +57,10 @@ class _Here(threading.local):
 
 
 class Database:
-    """A database file. With `synchronous="FULL"` what a call has written survives a power cut, with `NORMAL` only
-    the death of the process. Any number of threads and processes may have the same file open."""
+    """A database file, for any number of threads and processes.
+
+    With `synchronous="FULL"` writes survive a power cut, with `NORMAL` only the death of the process.
+    """
 
     def __init__(self, path: str | Path, synchronous: Synchronous = "FULL", busy_ms: int = BUSY_MS) -> None:
         self.path = str(path)
@@ -70,14 +72,14 @@ class Database:
         self._here = _Here(lambda: self._connect(synchronous)) if synchronous == "FULL" else self._lazy
 
     def rows(self, sql: str, values: Sequence[object] = ()) -> list[Row]:
-        """The answer of a read."""
+        """Executes a read and returns its rows."""
         try:
             return self._here.execute(sql, values).fetchall()
         except (sqlite3.Error, ValueError, OverflowError) as error:
             raise self._problem(error) from error
 
     def change(self, sql: str, values: Sequence[object]) -> int:
-        """One statement, one durable commit. Returns how many rows it changed."""
+        """Executes one statement in one durable commit. Returns the number of changed rows."""
         try:
             with self._writing:
                 return self._here.execute(sql, values).rowcount
@@ -85,7 +87,7 @@ class Database:
             raise self._problem(error) from error
 
     def change_lazily(self, sql: str, values: Sequence[object]) -> int:
-        """As `change`, but a power cut may undo it, if no durable commit came after: for what may happen twice."""
+        """Like `change`, but a power cut may undo it unless a durable commit follows; for repeatable writes."""
         try:
             with self._writing:
                 return self._lazy.execute(sql, values).rowcount
@@ -94,7 +96,7 @@ class Database:
 
     @contextlib.contextmanager
     def transaction(self) -> Iterator[Execute]:
-        """Several statements, one durable commit, while nobody else writes. An exception rolls back."""
+        """Runs several statements in one exclusive durable commit. An exception rolls back."""
         try:
             with self._writing:
                 here = self._here
@@ -109,19 +111,19 @@ class Database:
             raise self._problem(error) from error
 
     def close(self) -> None:
-        """Closes every thread's connection. Calls that come later raise PortError."""
+        """Closes every thread's connection. Later calls raise PortError."""
         with self._opening:
             connections = list(self._open)
         for connection in connections:
             connection.raw.close()
 
     def _connect(self, synchronous: Synchronous) -> _Connection:
-        # SQLite gives its journal and its shared memory the mode of the file. Only a new one is opened here: to close
-        # a file that is in use would take SQLite's locks from it.
-        with contextlib.suppress(OSError):  # it is there, or SQLite says below why it cannot be
+        # SQLite gives its journal and its shared memory the mode of the file. This opens only a new file, because
+        # closing a file that is in use releases SQLite's locks on it.
+        with contextlib.suppress(OSError):  # the file exists, or SQLite reports below why it cannot be created
             os.close(os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_EXCL, PRIVATE_FILE))
         try:
-            # Each thread uses its own; the check is off because `close` closes them all from one.
+            # Each thread uses its own; the check is off because `close` closes all from one thread.
             raw = sqlite3.connect(
                 self.path, isolation_level=None, check_same_thread=False, cached_statements=STATEMENTS
             )
@@ -144,7 +146,7 @@ class Database:
         return connection
 
     def _use_wal(self, raw: sqlite3.Connection) -> None:
-        """Where two processes make the file at once, SQLite may refuse one of them here without the usual waiting."""
+        """Enables WAL; retries, because SQLite refuses at once if two processes create the file."""
         end = time.monotonic() + self._busy_ms / 1_000
         while True:
             try:

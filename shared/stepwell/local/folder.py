@@ -1,6 +1,6 @@
-"""Who owns a data folder: one dev server at a time, because it may take back the leases that it finds.
+"""Ownership of a data folder by one dev server, which may release the leases that it finds.
 
-What is in it is for the eyes of its owner alone: inputs, results, webhook bodies, the key that signs links.
+Only its owner may read the folder: it holds inputs, results, webhook bodies and the key that signs links.
 """
 
 from __future__ import annotations
@@ -21,19 +21,19 @@ log = logging.getLogger("stepwell.dev")
 LOCK_FILE = "owner.lock"
 KEY_FILE = "links.key"
 PRIVATE_FOLDER, PRIVATE_FILE = 0o700, 0o600
-# What Stepwell keeps in a data folder; a user's own files in it are left as they are.
+# The files and folders of Stepwell in a data folder; other files in it are left alone.
 OURS = (LOCK_FILE, KEY_FILE, "stepwell.db*", "letters.db*", "blobs", "blobs/**/*", "runs", "runs/**/*")
 
 
 @dataclass(frozen=True, slots=True)
 class Claim:
-    """A folder that is ours until `close`, or until this process is gone, however it ends."""
+    """A folder that this process owns until `close`, or until it ends in any way."""
 
     path: Path
     descriptor: int
 
     def close(self) -> None:
-        """Gives the folder back. Once only."""
+        """Releases the folder. Call it once."""
         os.close(self.descriptor)
 
     def __enter__(self) -> Claim:
@@ -46,7 +46,7 @@ class Claim:
 
 
 def claim_folder(path: str | Path) -> Claim:
-    """Makes the folder if need be and claims it. Raises Conflict `folder_in_use` when another process has it."""
+    """Creates the folder if needed and claims it. Raises Conflict `folder_in_use` if another process owns it."""
     folder = Path(path)
     folder.mkdir(PRIVATE_FOLDER, parents=True, exist_ok=True)
     descriptor = os.open(folder / LOCK_FILE, os.O_RDWR | os.O_CREAT, PRIVATE_FILE)
@@ -56,7 +56,7 @@ def claim_folder(path: str | Path) -> Claim:
         raise Conflict(
             f"the data folder {folder} is in use by process {owner or 'unknown'}",
             code="folder_in_use",
-            hint="stop that `stepwell dev`, or give this one another folder",
+            hint="stop that `stepwell dev`, or use another folder",
         )
     os.ftruncate(descriptor, 0)
     os.write(descriptor, f"{os.getpid()}\n".encode())
@@ -65,14 +65,14 @@ def claim_folder(path: str | Path) -> Claim:
 
 
 def make_private(folder: Path) -> None:
-    """Makes a folder below the data folder, and those between them, for the owner alone."""
+    """Creates a folder below the data folder, and its parents, for the owner only."""
     missing = [path for path in (folder, *folder.parents) if not path.exists()]
     for path in reversed(missing):
         path.mkdir(PRIVATE_FOLDER, exist_ok=True)
 
 
 def _keep_private(folder: Path) -> None:
-    """Takes from others what rights they have on the folder and on what is in it, for instance from before."""
+    """Removes the rights of others on the folder and its contents, which an older release may have left."""
     try:
         for path in (folder, *(path for pattern in OURS for path in folder.glob(pattern))):
             mode = path.lstat().st_mode
@@ -83,7 +83,7 @@ def _keep_private(folder: Path) -> None:
 
 
 def link_key(folder: Path) -> bytes:
-    """The key that signs this folder's links: made once, and for its owner's eyes alone."""
+    """Returns the key that signs this folder's links, created once and readable by its owner only."""
     path = folder / KEY_FILE
     if not path.exists():
         beside = path.with_suffix(".new")
@@ -91,21 +91,21 @@ def link_key(folder: Path) -> bytes:
         descriptor = os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_EXCL, PRIVATE_FILE)
         with os.fdopen(descriptor, "w", encoding="ascii") as file:
             file.write(secrets.token_hex(32))
-        beside.replace(path)  # whole, or not there
+        beside.replace(path)  # complete or absent
     return path.read_bytes()
 
 
 if sys.platform == "win32":
 
     def _try_lock(descriptor: int) -> bool:
-        """Windows has no flock: a second dev server on the folder goes unnoticed there."""
+        """Does nothing: Windows has no flock, so a second dev server goes undetected."""
         return True
 
 else:
     import fcntl
 
     def _try_lock(descriptor: int) -> bool:
-        """The kernel drops the lock with the last holder of the descriptor, so a killed owner leaves none behind."""
+        """Locks the file. The kernel releases the lock with the descriptor, also if the owner is killed."""
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError:

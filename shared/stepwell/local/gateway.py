@@ -36,7 +36,7 @@ Send: TypeAlias = Callable[[Message], Awaitable[None]]
 THREADS = 64
 DROPPED_BYTES = 16 * BODY_BYTES
 _TEXTUAL = ("text/", "application/json", "application/javascript", "application/xml")
-_OPEN = ("/webhooks/", "/callbacks/", "/approvals/")  # paths whose callers need not sign for the API
+_OPEN = ("/webhooks/", "/callbacks/", "/approvals/")  # paths that need no authorization for the API
 _LOCAL_NAMES = frozenset({"localhost", "127.0.0.1", "[::1]"})
 
 
@@ -47,7 +47,7 @@ class Resolver(Protocol):
 
 
 class Gateway:
-    """Serves resolvers, one for each call under way: a resolver holds the event that it works on."""
+    """Holds a resolver for each call in progress, because a resolver stores its current event."""
 
     def __init__(self, make_app: Callable[[], Resolver], seconds: Callable[[], float] = time.monotonic) -> None:
         self._make_app = make_app
@@ -81,14 +81,14 @@ class Gateway:
         self._pool.shutdown(wait=False, cancel_futures=True)
 
     async def _drive(self, call: Coroutine[Any, Any, Mapping[str, Any]], receive: Receive) -> Mapping[str, Any] | None:
-        """The call's answer; None when its client left while it waited."""
+        """Returns the call's answer, or None if its client disconnected while it waited."""
         gone: asyncio.Future[Message] | None = None
         try:
             while True:
                 found = await asyncio.get_running_loop().run_in_executor(self._pool, run_to_pause, call)
                 if not isinstance(found, Pause):
                     return found
-                gone = gone or asyncio.ensure_future(receive())  # the body was read: all that can come is the end
+                gone = gone or asyncio.ensure_future(receive())  # the body was read, so only a disconnect can follow
                 if (await asyncio.wait({gone}, timeout=found.duration_ms / SECOND_MS))[0]:
                     call.close()
                     return None

@@ -1,6 +1,6 @@
-"""The receiving side of the local queues, which on AWS is Lambda's own: what the dev server's workers call.
+"""The receiving side of the local queues, which on AWS is Lambda's own, for the dev server's workers.
 
-These are plain calls, not part of the ports: the engine sends, and never receives.
+It is not part of the ports, because the engine only sends.
 """
 
 from __future__ import annotations
@@ -15,45 +15,45 @@ from stepwell.runtime.ports import Lane
 
 ALL_LANES: tuple[Lane, ...] = tuple(Lane)
 
-# How long the name of a fired timer is kept. The effects of a record may be performed again after it fired, and a
-# second firing, though harmless, would be for nothing.
+# How long the name of a fired timer is kept. Effects may be performed again after it fired, and a second firing is
+# harmless but useless.
 TIMER_NAME_KEPT_MS = limits.DAY_MS
 
 
 @dataclass(frozen=True, slots=True)
 class Delivery:
-    """One delivery of a message. `id` stays the same over redeliveries, `receipt` is this delivery's own."""
+    """One delivery of a message. `id` is the same in redeliveries, `receipt` is unique to this one."""
 
     id: str
     lane: Lane
     message: Mapping[str, Json]
-    deliveries: int  # how often the message was delivered, this time included
+    deliveries: int  # the number of deliveries, including this one
     receipt: str
 
 
 class Inbox(Protocol):
-    """Messages are leased, not taken: one whose lease runs out comes again."""
+    """A queue of leased messages; a message whose lease expires is delivered again."""
 
     def receive(self, lanes: Collection[Lane], now_ms: int, lease_ms: int) -> Delivery | None:
-        """Leases the message of these lanes that has been due the longest; None when none is due."""
+        """Leases the message of these lanes that is due longest; None if none is due."""
 
     def delete(self, delivery: Delivery) -> None:
-        """The message is done with. Does nothing when it has since been delivered again: that one decides."""
+        """Deletes the message, unless it has been delivered again since: the later delivery decides."""
 
     def extend(self, delivery: Delivery, now_ms: int, lease_ms: int) -> bool:
-        """The lease now ends `lease_ms` from now. False when it is no longer this delivery's."""
+        """Extends the lease to `lease_ms` from now. Returns False if it has passed to another delivery."""
 
     def release(self, delivery: Delivery, at_ms: int) -> None:
-        """Ends the lease; the message comes again, not before `at_ms`."""
+        """Ends the lease; the message is delivered again at `at_ms` or later."""
 
     def next_due_ms(self, lanes: Collection[Lane] = ALL_LANES) -> int | None:
-        """When the next message becomes due, or the next lease runs out; None when there is no message."""
+        """Returns when the next message is due or the next lease expires; None without messages."""
 
     def pending(self) -> int:
-        """How many messages there are: due, delayed and leased."""
+        """Returns the number of messages: due, delayed and leased."""
 
     def reclaim(self) -> int:
-        """Ends every lease, for a start after a crash: their holders are gone. Returns how many there were."""
+        """Ends every lease at a start after a crash, when their holders are gone. Returns their number."""
 
     def purge(self, now_ms: int) -> int:
-        """Forgets the names of timers that fired long ago. Returns how many."""
+        """Deletes the names of timers that fired long ago. Returns their number."""

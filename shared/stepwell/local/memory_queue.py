@@ -12,7 +12,7 @@ from stepwell.runtime.stores.jsontext import decode, encode
 
 
 class _Message:
-    """One message. The places it had in its lane's heap before `due_ms` changed are void."""
+    """One message. Its heap entries from before a change of `due_ms` are void."""
 
     __slots__ = ("deliveries", "due_ms", "lane", "receipt", "text")
 
@@ -25,7 +25,7 @@ class _Message:
 
 
 class MemoryQueue:
-    """The Queue and Timers ports and the Inbox, for one thread. What is due at once comes in the order it was sent."""
+    """The Queue and Timers ports and the Inbox, for one thread. Messages due at once keep the order of sending."""
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
@@ -105,12 +105,12 @@ class MemoryQueue:
         heappush(self._due[message.lane], (due_ms, number))
 
     def _held(self, delivery: Delivery) -> _Message | None:
-        """The message, if this delivery's lease is the last one given on it."""
+        """Returns the message, if this delivery has its latest lease."""
         message = self._messages.get(int(delivery.id))
         return message if message is not None and message.receipt == delivery.receipt else None
 
     def _first(self, lane: Lane) -> tuple[int, int] | None:
-        """The lane's first (due_ms, number), past the places that are void."""
+        """Returns the lane's first valid (due_ms, number)."""
         heap = self._due[lane]
         while heap:
             message = self._messages.get(heap[0][1])

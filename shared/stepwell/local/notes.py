@@ -15,7 +15,7 @@ DROP = "DELETE FROM notes WHERE kind = ? AND name = ? AND (? IS NULL OR body = ?
 
 
 class MemoryNotes:
-    """The notes of the Store port in dictionaries."""
+    """The Store port's notes in dictionaries."""
 
     def __init__(self) -> None:
         self._notes: dict[str, dict[str, str]] = defaultdict(dict)
@@ -41,7 +41,7 @@ class MemoryNotes:
 
 
 class SqliteNotes:
-    """The notes of the Store port on a Database."""
+    """The Store port's notes on a Database."""
 
     def __init__(self, database: Database) -> None:
         self._db = database

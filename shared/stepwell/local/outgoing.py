@@ -1,7 +1,7 @@
-"""Webhooks out of the dev server: what happens to runs, told to endpoints from a queue in a file of its own.
+"""Outgoing webhooks of the dev server: deliveries to endpoints from a queue in a separate file.
 
-The store tells it of each change as soon as it is written; a letter that is in the queue survives a restart. A change
-that was written in the moment in which the process was killed is told to nobody: on AWS, the stream would tell it.
+The store reports each change after writing it; a queued delivery survives a restart. A change that is written just as
+the process is killed is not delivered; on AWS, the stream would deliver it.
 """
 
 from __future__ import annotations
@@ -29,14 +29,14 @@ from stepwell.runtime.ports import Blobs, Clock, Consumed, Header, Lane, StatusC
 
 _logger = logging.getLogger("stepwell.webhooks")
 
-SENDERS = 4  # threads: a slow endpoint does not keep the others waiting
-LEASE_MS = MINUTE_MS  # longer than an endpoint may take
+SENDERS = 4  # threads, so that a slow endpoint does not delay the others
+LEASE_MS = MINUTE_MS  # longer than an endpoint's time limit
 LOOK_SECONDS = 1.0  # at the latest
 _BROKEN = (StepwellError, ArithmeticError, AttributeError, LookupError, TypeError, ValueError)
 
 
 class Outgoing:
-    """The endpoints that are served, their queue, and the threads that send. The queue's file is made when needed."""
+    """The endpoints, their queue, and the sending threads. The queue's file is created when needed."""
 
     def __init__(self, file: Path, sender: Sender, clock: Clock, stopping: threading.Event) -> None:
         self._file, self._sender, self._clock, self._stopping = file, sender, clock, stopping
@@ -47,11 +47,11 @@ class Outgoing:
 
     @property
     def wanted(self) -> bool:
-        """Whether there is anybody to tell."""
+        """Whether there are endpoints."""
         return bool(self._endpoints)
 
     def replace(self, document: Mapping[str, Json] | None) -> None:
-        """Those of this `webhooks.yaml` are told from now on; letters to others are dropped. Raises PortError."""
+        """Serves this `webhooks.yaml` from now on; drops deliveries to other endpoints. Raises PortError."""
         found = endpoints_of(document)
         self._sender.replace(found)
         if self._queue is None and (found or self._file.exists()):
@@ -71,7 +71,7 @@ class Outgoing:
             self._database.close()
 
     def send_next(self) -> bool:
-        """One letter that is due; False: there is none."""
+        """Sends one due delivery; returns False if there is none."""
         queue = self._queue
         delivery = queue.receive(ALL_LANES, self._clock.now_ms(), LEASE_MS) if queue else None
         if queue is None or delivery is None:
@@ -96,7 +96,7 @@ class Outgoing:
                 if self.send_next():
                     continue
             except StepwellError as error:
-                if not self._stopping.is_set():  # else its file has been closed
+                if not self._stopping.is_set():  # otherwise its file is closed
                     _logger.warning("letters are sent later: %s", error)
             with self._posted:
                 self._posted.wait(LOOK_SECONDS)
@@ -113,7 +113,7 @@ class Outgoing:
 
 
 class TellingStore(SnapshottingStore):
-    """The store, which has its changes told once they are written. No run waits for an endpoint, or fails by one."""
+    """The store, which reports its changes after writing them. No run waits for an endpoint or fails because of it."""
 
     def __init__(self, database: Database, blobs: Blobs) -> None:
         super().__init__(database)

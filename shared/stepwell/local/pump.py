@@ -1,6 +1,6 @@
-"""The pump: threads that take messages from the inbox and hand them to the engine, which on AWS Lambda itself does.
+"""The pump: threads that receive messages and dispatch them to the engine, as Lambda does on AWS.
 
-receive ── dispatch ── delete            a worker that dies leaves its message leased: it comes again
+receive ── dispatch ── delete            a dead worker leaves its message leased: it is delivered again
               │ raises
               └── log, release with a growing delay ── too often: the token fails with worker_lost
 """
@@ -23,13 +23,13 @@ log = logging.getLogger("stepwell.pump")
 WORKERS = 32
 LEASE_MS = MINUTE_MS
 EXTEND_EVERY_SECONDS = 20.0
-FIRST_DELAY_MS = 500  # before a message whose handler raised comes again: 0.5 s, 2 s, 8 s, 32 s, 60 s
+FIRST_DELAY_MS = 500  # the backoff after an exception: 0.5 s, 2 s, 8 s, 32 s, 60 s
 LONGEST_DELAY_MS = MINUTE_MS
 BROKEN_PAUSE_SECONDS = 1.0  # after the inbox itself did not answer
 
 
 class Held:
-    """The budget of a message under way: as much time as it needs, while its lease holds."""
+    """The budget of a message in progress: unlimited time while its lease holds."""
 
     def __init__(self, delivery: Delivery, clock: Clock) -> None:
         self.delivery, self._clock = delivery, clock
@@ -43,7 +43,7 @@ class Held:
 
 
 class Pump:
-    """Worker threads, and one that keeps the leases of what they work on."""
+    """Worker threads, and one thread that renews the leases of their messages."""
 
     def __init__(self, local: Local, workers: int = WORKERS) -> None:
         self._local = local
@@ -60,7 +60,7 @@ class Pump:
             thread.start()
 
     def stop(self, patience_seconds: float) -> int:
-        """Takes no further message. Returns how many are still under way: they come again at the next start."""
+        """Stops receiving. Returns the number of messages in progress, which the next start delivers again."""
         self._local.stopping.set()
         self._local.bell.ring_all()
         for thread in self._threads:
@@ -77,7 +77,7 @@ class Pump:
                 self._local.stopping.wait(BROKEN_PAUSE_SECONDS)
 
     def _next(self) -> None:
-        """One message, or sleep until there may be one."""
+        """Handles one message, or sleeps until there may be one."""
         bell, inbox = self._local.bell, self._local.inbox
         seen = bell.count
         now_ms = self._clock.now_ms()
@@ -111,16 +111,16 @@ class Pump:
             self._local.inbox.delete(delivery)
 
     def _is_put_off(self, delivery: Delivery, error: Exception) -> bool:
-        """Where the disk does not answer, the last delivery of a message is not its end."""
+        """Checks the disk, so that a failing disk does not make a message fail permanently."""
         if not isinstance(error, PortError) or delivery.deliveries < DELIVERIES:
             return False
         try:
             return run_now(put_off(self._local.parts, delivery.lane, delivery.message))
         except PortError:
-            return False  # it still does not: the message itself comes again
+            return False  # it still fails: the message is delivered again
 
     def _keep_leases(self) -> None:
-        """A step may take longer than a lease: its message stays invisible while this process lives."""
+        """Renews leases, because a step may take longer than one."""
         while not self._local.stopping.wait(EXTEND_EVERY_SECONDS):
             for held in list(self._under_way.values()):
                 delivery, now_ms = held.delivery, self._clock.now_ms()

@@ -1,4 +1,4 @@
-"""Reloading: the workflow folder is watched, and what changes in it is deployed."""
+"""Watches the workflow folder and deploys its changes."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ class Reloader:
             try:
                 self._reload({Path(path) for _, path in found})
             except (StepwellError, OSError) as error:
-                log.error("the folder could not be reloaded, what was deployed stays: %s", error)
+                log.error("could not reload the folder; the previous version stays: %s", error)
 
     def _reload(self, changed: set[Path]) -> None:
         if any(path.suffix == ".py" for path in changed):
@@ -67,14 +67,14 @@ class Reloader:
             log.warning("%d files have errors and are not deployed", len(broken))
 
     def _wake_stuck(self) -> None:
-        """Runs that wait for code try what is there now."""
+        """Wakes the runs that wait for code, to try the reloaded code."""
         count = run_now(tell_deployed(self._local.parts.ports, new_id()))
         if count:
             log.info("%d run%s that waited for code go%s on", count, *(("", "es") if count == 1 else ("s", "")))
 
 
 class _Sources(DefaultFilter):
-    """Definitions, webhooks and Python modules, outside hidden and generated folders."""
+    """Returns whether a path is a definition, a webhooks file or a module, outside hidden and generated folders."""
 
     def __call__(self, change: Change, path: str) -> bool:
         return super().__call__(change, path) and (path.endswith(".py") or _is_read(Path(path)))
@@ -85,7 +85,7 @@ def _is_read(path: Path) -> bool:
 
 
 def differences(before: Mapping[str, Graph], after: Mapping[str, Graph]) -> tuple[str, ...]:
-    """What a deployment changed, a line for each workflow."""
+    """Describes a deployment's changes, one line for each workflow."""
     lines = [f"workflow {name}: added" for name in sorted(after.keys() - before.keys())]
     lines += [f"workflow {name}: removed; its runs go on" for name in sorted(before.keys() - after.keys())]
     lines += [
@@ -97,6 +97,6 @@ def differences(before: Mapping[str, Graph], after: Mapping[str, Graph]) -> tupl
 
 
 def tell_problems(problems: Iterable[Problem]) -> None:
-    """What is wrong with the definitions, as `stepwell check` says it."""
+    """Logs the problems of the definitions, like `stepwell check`."""
     for problem in problems:
         log.log(logging.ERROR if problem.severity == "error" else logging.WARNING, "%s", problem)

@@ -1,7 +1,7 @@
-"""A stored history against today's code: a durable function is replayed over its run's records, and does nothing.
+"""Replays a durable function over a stored history, without side effects.
 
-The records lie in a store of their own, in memory. The function is asked what is next wherever one of its lives ended
-in the log, and where the log ends; what it runs on the way is its own code between operations, no step.
+The records are in a separate store in memory. The replay asks the function for its next operation wherever one of its
+lives ended in the log, and at the end of the log. It runs only the code between operations, no step.
 """
 
 from __future__ import annotations
@@ -32,12 +32,12 @@ from stepwell.runtime.ports import Header, Ports
 from stepwell.runtime.steps.registry import Registry
 
 ENDING = ".jsonl"
-_URL = "https://callback.invalid/"  # a callback's, as the function may ask for it
+_URL = "https://callback.invalid/"  # the base of callback URLs, which the function may read
 
 
 @dataclass(frozen=True, slots=True)
 class Export:
-    """A run as `stepwell export` wrote it."""
+    """A run exported by `stepwell export`."""
 
     run: Mapping[str, Any]
     definition: Json
@@ -50,10 +50,10 @@ class Export:
 
 @dataclass(frozen=True, slots=True)
 class Difference:
-    """Where the code asks for something other than what the log holds."""
+    """The first place where the code asks for another operation than the log has."""
 
     token: str
-    slot: int | None  # None: it came to no record, the code itself cannot be run
+    slot: int | None  # None: the code cannot run, so it reached no record
     expected: str
     came: str
 
@@ -64,7 +64,7 @@ class Difference:
 
 @dataclass(frozen=True, slots=True)
 class Replayed:
-    """What became of a replay. `stands`: what the function does where its log ends."""
+    """The result of a replay. `stands` is the function's state at the end of the log."""
 
     run_id: str
     workflow: str
@@ -79,7 +79,7 @@ class Replayed:
 
 
 def read_exports(path: Path) -> list[Export]:
-    """Of a file, or of all `*.jsonl` of a folder. Raises NotFound, UserError."""
+    """Reads the exports of a file, or of all `*.jsonl` of a folder. Raises NotFound, UserError."""
     files = sorted(path.glob(f"*{ENDING}")) if path.is_dir() else [path]
     if not files or not all(file.is_file() for file in files):
         raise NotFound(f"there is no export at {path}", code="no_such_export", hint="stepwell export RUN > run.jsonl")
@@ -87,7 +87,7 @@ def read_exports(path: Path) -> list[Export]:
 
 
 def exported(lines: Iterable[str | Mapping[str, Any]], name: str) -> Export:
-    """Of its lines, as text or as JSON. Raises UserError for what is none."""
+    """Parses an export from its lines, as text or JSON. Raises UserError for other content."""
     try:
         first, *others = [json.loads(line) if isinstance(line, str) else line for line in lines if line]
         if first.get("format") != FORMAT:
@@ -97,20 +97,20 @@ def exported(lines: Iterable[str | Mapping[str, Any]], name: str) -> Export:
             logs.setdefault(line["token"], []).append(json.dumps(line["record"]))
         return Export(first["run"], first["definition"], logs)
     except (ValueError, KeyError, TypeError, AttributeError) as error:
-        raise UserError(f"{name} is no export of a run: {error}", code="bad_export",
-                        hint="stepwell export RUN writes one") from error  # fmt: skip
+        raise UserError(f"{name} is not an export of a run: {error}", code="bad_export",
+                        hint="create one: stepwell export RUN") from error  # fmt: skip
 
 
 def is_function(export: Export) -> bool:
-    """Whether the run is a durable function's: a graph's runs follow the definition that they began with."""
+    """Returns whether the run is a durable function's; runs of graphs keep their definition."""
     return isinstance(export.definition, dict) and "function" in export.definition
 
 
 def replay(export: Export, folder: Path) -> Replayed:
-    """The run's history against the folder's code. Raises UserError for a run that is not a durable function's."""
+    """Replays a run against the folder's code. Raises UserError if it is not a durable function's run."""
     if not is_function(export):
-        message = f"{export.run_id} is a run of a graph; only durable functions are replayed"
-        hint = "it goes on as the definition that it began with has it"
+        message = f"{export.run_id} is a run of a graph; a replay needs a durable function"
+        hint = "it keeps the definition that it began with"
         raise UserError(message, code="not_a_function", hint=hint)
     one = _Replay(export, folder)
     try:
@@ -135,11 +135,11 @@ class _Replay:
         run_now(self._store.put_definition(self._header.version, json.dumps(export.definition)))
 
     def close(self) -> None:
-        """Lets the function go."""
+        """Releases the function."""
         self._sessions.close()
 
     def replayed(self) -> Replayed:
-        """Token by token, parents first: a branch is what its parent's code makes of it."""
+        """Replays token by token, parents first, because a parent's code defines its branches."""
         stands = ""
         for token in sorted(self._export.logs, key=lambda token: (token.count("/"), token)):
             where, difference = self._token(token)
@@ -169,7 +169,7 @@ class _Replay:
             return stands, None
         turn = self._asked(token)
         if journal.open is not None and parent_of(token) is not None and record and isinstance(record.next, End):
-            self._operations += 1  # a branch that is one operation ends with it
+            self._operations += 1  # a branch of a single operation ends with it
         if record is not None and record.kind is Kind.ENDED and isinstance(record.next, End):
             return f"{record.next.status} where it would {_would(turn)}", _differs(token, turn, None)
         return f"would now {_would(turn)}", _differs(token, turn, None)
@@ -177,7 +177,7 @@ class _Replay:
     def _asked(self, token: str) -> Turn:
         at = run_now(self._logbook.load(self._header.run_id, token))
         if at is None:
-            raise UserError(f"the export has records of {token}, and no fork that made it", code="bad_export")
+            raise UserError(f"the export has records of {token}, but no fork that created it", code="bad_export")
         turn = run_now(self._sessions.asked(at)).turn
         if turn is None:
             raise UserError(f"{self._header.workflow} was not asked", code="bad_export")
@@ -185,7 +185,7 @@ class _Replay:
 
 
 def _differs(token: str, turn: Turn, end: Record | None) -> Difference | None:
-    """From what the log holds, or from how it ended there."""
+    """Compares the function's next operation with the log, or with its end there."""
     if isinstance(turn.result, Stuck):
         failure = turn.result.failure
         data = failure.data if isinstance(failure.data, dict) else {}
@@ -213,7 +213,7 @@ def _would(turn: Turn) -> str:
 
 
 def _did(end: Record) -> str | None:
-    """How the function ended there; None where it was not the function that decided that: a limit, a cancel."""
+    """Returns how the function ended; None if something else ended it, such as a limit or a cancel."""
     if isinstance(end.next, Goto):
         return "begin anew"
     if isinstance(end.next, End) and end.next.status is not Status.COMPLETED and end.error is None:

@@ -1,4 +1,4 @@
-"""Between the values of the ports and the rows of the local database."""
+"""Converts between the values of the ports and the rows of the local database."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ ENDED = "status IN ({})".format(", ".join(f"'{status}'" for status in sorted(TER
 
 
 def header_row(header: Header) -> Row:
-    """The header's values in the order of HEADER_FIELDS."""
+    """Returns the header's values in the order of HEADER_FIELDS."""
     values = {name: getattr(header, name) for name in HEADER_FIELDS}
     values["status"] = header.status.value
     values["input"] = encode(header.input)
@@ -25,7 +25,7 @@ def header_row(header: Header) -> Row:
 
 
 def header_of(row: Row) -> Header:
-    """The header that `header_row` made into this row."""
+    """Converts a row of `header_row` back to a header."""
     values = dict(zip(HEADER_FIELDS, row, strict=True))
     values["status"] = Status(values["status"])
     values["input"] = decode(values["input"])
@@ -35,7 +35,7 @@ def header_of(row: Row) -> Header:
 
 
 def event_of(topic: Topic, row: Row) -> Event:
-    """An event from (id, at_ms, expires_ms, consumed_by, format, payload)."""
+    """Builds an event from (id, at_ms, expires_ms, consumed_by, format, payload)."""
     event_id, at_ms, expires_ms, consumed_by, number, payload = row
     return opened(Event(topic, event_id, payload, at_ms, expires_ms, consumed_by, number))
 

@@ -1,4 +1,4 @@
-"""The tables of the local database. `user_version` holds VERSION, so that an older Stepwell refuses a newer file."""
+"""The tables of the local database. `user_version` is VERSION, so an older Stepwell refuses a newer file."""
 
 from __future__ import annotations
 
@@ -26,14 +26,14 @@ SINCE: dict[int, tuple[str, ...]] = {
         "ALTER TABLE runs ADD COLUMN watched INTEGER NOT NULL DEFAULT 0",
         DUE_RUNS,
     ),
-}  # what a version added to the one before it
+}  # the additions of each version
 
-# A column that an older Stepwell need not know: VERSION stays, so that an upgrade can be taken back.
+# An older Stepwell can ignore this column, so VERSION does not change and an upgrade can be rolled back.
 ADD_FORMAT = "ALTER TABLE events ADD COLUMN format INTEGER NOT NULL DEFAULT 1"
 HAS_FORMAT = "SELECT 1 FROM pragma_table_info('events') WHERE name = 'format'"
 
 # Tables are WITHOUT ROWID where a row is found by its key only: one b-tree, so that an append dirties one page.
-# What is large stands last in its row: SQLite then reads the columns before it without touching overflow pages.
+# Large columns are last, so that SQLite reads the others without overflow pages.
 TABLES = (
     """CREATE TABLE log (
         run_id TEXT NOT NULL, token TEXT NOT NULL, slot INTEGER NOT NULL, body TEXT NOT NULL,
@@ -55,7 +55,7 @@ TABLES = (
         waiting_since_ms INTEGER NOT NULL, waiting_until_ms INTEGER, changed_ms INTEGER NOT NULL,
         expires_ms INTEGER NOT NULL, due_ms INTEGER, watched INTEGER NOT NULL, tags TEXT NOT NULL,
         input TEXT NOT NULL) WITHOUT ROWID""",
-    # Each ends in the order of the lists, so that a page is read off the index without sorting.
+    # Each ends with the order of the lists, so that a page needs no sorting.
     "CREATE INDEX runs_by_time ON runs (created_ms, run_id)",
     "CREATE INDEX runs_by_workflow ON runs (workflow, created_ms, run_id)",
     "CREATE INDEX runs_by_status ON runs (status, created_ms, run_id)",
@@ -70,7 +70,7 @@ TABLES = (
         name TEXT NOT NULL, key TEXT NOT NULL, id TEXT NOT NULL, at_ms INTEGER NOT NULL, expires_ms INTEGER NOT NULL,
         consumed_by TEXT NOT NULL, format INTEGER NOT NULL DEFAULT 1, payload TEXT NOT NULL,
         PRIMARY KEY (name, key, id)) WITHOUT ROWID""",
-    # With all that counting needs, `consumed_by` included: else SQLite (3.40) looks at each row for it.
+    # Covers counting, including `consumed_by`; otherwise SQLite (3.40) reads each row for it.
     """CREATE INDEX events_pending ON events (name, key, at_ms, id, expires_ms, consumed_by)
         WHERE consumed_by = ''""",
     """CREATE TABLE waiters (
@@ -78,7 +78,7 @@ TABLES = (
         arm INTEGER NOT NULL, since_ms INTEGER NOT NULL, match TEXT NOT NULL,
         PRIMARY KEY (name, key, run_id, token, slot, arm)) WITHOUT ROWID""",
     "CREATE TABLE definitions (version TEXT NOT NULL PRIMARY KEY, body TEXT NOT NULL) WITHOUT ROWID",
-    # AUTOINCREMENT: an id must never come back, or a late receipt would fit a newer message.
+    # AUTOINCREMENT: ids are never reused, so a late receipt cannot match a newer message.
     """CREATE TABLE messages (
         seq INTEGER PRIMARY KEY AUTOINCREMENT, lane TEXT NOT NULL, due_ms INTEGER NOT NULL,
         deliveries INTEGER NOT NULL DEFAULT 0, receipt TEXT NOT NULL DEFAULT '', message TEXT NOT NULL)""",
@@ -89,17 +89,17 @@ TABLES = (
 
 
 def prepare(connection: sqlite3.Connection, path: str) -> None:
-    """Makes the tables in a new file, and what an older one lacks; refuses one that a newer Stepwell wrote."""
+    """Creates the tables of a new file, or those that an older one lacks; refuses a newer Stepwell's file."""
     if _version(connection) == VERSION and connection.execute(HAS_FORMAT).fetchone():
         return
-    connection.execute("BEGIN IMMEDIATE")  # two processes may find the file new: the second waits, and looks again
+    connection.execute("BEGIN IMMEDIATE")  # if two processes find a new file, the second waits and checks again
     try:
         found = _version(connection)
         if found > VERSION:
             raise UserError(
                 f"{path} has schema version {found}; this Stepwell knows versions up to {VERSION}",
                 code="data_too_new",
-                hint="upgrade stepwell, or point it at another data folder",
+                hint="upgrade stepwell, or use another data folder",
             )
         added = [statement for version in range(found + 1, VERSION + 1) for statement in SINCE.get(version, ())]
         for statement in TABLES if found == 0 else added:

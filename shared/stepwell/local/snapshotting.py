@@ -1,4 +1,4 @@
-"""Snapshots on this machine: files in the data folder, written by whoever changes a run's status, right after it."""
+"""Snapshots on this machine: files in the data folder, written right after a change of a run's status."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ Keep = Callable[[Header], Awaitable[object]]
 
 
 class FolderFiles:
-    """Files of a folder. A file has its name when it is complete."""
+    """Snapshot files of a folder. A file gets its name when complete."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
@@ -44,17 +44,19 @@ class FolderFiles:
 
 
 class SnapshottingStore(SqliteStore):
-    """The store, which has a run kept once its status has changed. A run does not fail because it cannot be kept."""
+    """The store, which saves a run's snapshot after a change of its status. A failed snapshot fails no run."""
 
     def __init__(self, database: Database) -> None:
         super().__init__(database)
         self.keep: Keep | None = None
-        self._one_at_a_time = threading.Lock()  # each tells the log as it stands, so the last one written is the newest
+        self._one_at_a_time = (
+            threading.Lock()
+        )  # each snapshot has the current log, so the last one written is the newest
 
     async def change_status(self, change: StatusChange) -> bool:
         changed = await super().change_status(change)
         if self.keep is not None and may_be_due(change.status):
-            # Even if it had changed before: who changed it may have died before the run was kept.
+            # Even if the status had changed before, because the earlier process may have died before the snapshot.
             await self._keep(change.run_id, self.keep)
         return changed
 

@@ -1,10 +1,10 @@
-"""Queue and timers on SQLite, and their receiving side: a message is a row whose `due_ms` says when it may be had.
+"""Queue and timers on SQLite, and their receiving side: a message is a row with the time when it is due, `due_ms`.
 
     send ── due_ms ──▶ receive ── due_ms := end of the lease ──▶ delete
                           ▲              │
                           └── lease over, or released
 
-A timer is a message that is due later; its name is kept apart, so that setting it again changes nothing.
+A timer is a message that is due later; its name is stored separately, so that setting it again changes nothing.
 """
 
 from __future__ import annotations
@@ -35,8 +35,8 @@ PURGE_NAMES = "DELETE FROM timers WHERE at_ms <= ?"
 class SqliteQueue:
     """The Queue and Timers ports and the Inbox on a Database, for any number of threads and processes.
 
-    Only what is sent is written durably. What the receiving side writes may be undone by a power cut, up to the
-    next durable commit: the message is then delivered once more, as any may be.
+    Only sends are durable. A power cut may undo a write of the receiving side until the next durable commit; the
+    message is then delivered again.
     """
 
     def __init__(self, database: Database, clock: Clock) -> None:
@@ -66,7 +66,7 @@ class SqliteQueue:
                 return None
             delivery = self._lease(min(found), now_ms, lease_ms)
             if delivery is not None:
-                return delivery  # else another receiver was quicker: look again
+                return delivery  # otherwise another receiver was faster: try again
 
     def _lease(self, found: Row, now_ms: int, lease_ms: int) -> Delivery | None:
         _, seq, text, deliveries, lane = found

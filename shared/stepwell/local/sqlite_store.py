@@ -253,7 +253,7 @@ class SqliteStore(SqliteItems, SqliteNotes):
         return rows[0][0] if rows else None
 
     def purge(self, now_ms: int, forget: Callable[[str], None] | None = None) -> int:
-        """Drops ended runs whose retention is over, with their logs, and expired events. Returns how many runs.
+        """Deletes ended runs whose retention is over, with their logs, and expired events. Returns the number of runs.
 
         `forget` deletes what else there is of a run, before its rows go: after a crash it is called again.
         """

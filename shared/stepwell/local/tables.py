@@ -1,4 +1,4 @@
-"""The user's own tables of a dev server, for steps that run on it and for people who look."""
+"""The user's own tables of a dev server, for steps and for people."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from stepwell.local.wiring import DATABASE_FILE
 
 
 def open_table(data: str | Path, name: str) -> LocalTable:
-    """One of the tables in a dev server's data folder. Its calls raise PortError where there is no such folder."""
+    """Opens a table in a dev server's data folder. Its calls raise PortError if there is no such folder."""
     return LocalTable(name, SqliteItems(_database((Path(data) / DATABASE_FILE).resolve())))
 
 

@@ -1,4 +1,4 @@
-"""A token bucket: so many calls a second over time, and a few more at once."""
+"""A token bucket: limits the calls per second, and allows short bursts."""
 
 from __future__ import annotations
 
@@ -6,14 +6,14 @@ from collections.abc import Callable
 
 
 class TokenBucket:
-    """Holds up to `burst` tokens and gains `rate_per_second` of them; each call takes one. For one thread."""
+    """Holds up to `burst` tokens and gains `rate_per_second` tokens; each call takes one. For one thread."""
 
     def __init__(self, rate_per_second: float, burst: int, seconds: Callable[[], float]) -> None:
         self._rate_per_second, self._burst, self._seconds = rate_per_second, burst, seconds
         self._tokens, self._then = float(burst), seconds()
 
     def take(self) -> float:
-        """0 when the call may go on, else the seconds until the next one may."""
+        """Returns 0 if the call may continue, else the seconds until the next call may."""
         now = self._seconds()
         self._tokens = min(self._burst, self._tokens + (now - self._then) * self._rate_per_second)
         self._then = now

@@ -1,7 +1,7 @@
-"""The ticker: sends the messages of schedules at their times, which on AWS EventBridge Scheduler itself does.
+"""The ticker sends the messages of schedules at their times, as EventBridge Scheduler does on AWS.
 
-What was dealt with is noted by whoever handles a message, so a ticker that starts anew knows what it missed. A
-schedule that it sees for the first time, or with other times, counts from then on.
+The handler of a message notes it, so a new ticker knows what was missed. A schedule that is new, or has new times,
+counts from the moment when the ticker first sees it.
 """
 
 from __future__ import annotations
@@ -14,14 +14,14 @@ from stepwell.runtime.starts.schedules import FIRING, Firing, Known, due_ms, fir
 
 
 class Ticker:
-    """For one thread. A message that was sent, and not handled before a crash, is sent again: that starts nothing."""
+    """The ticker, for one thread. It may send a message again after a crash, which starts no second run."""
 
     def __init__(self, parts: Assembly) -> None:
         self._parts = parts
-        self._sent_ms: dict[str, int] = {}  # by schedule: the last time for which a message was sent
+        self._sent_ms: dict[str, int] = {}  # the last sent time of each schedule
 
     def tick(self) -> None:
-        """Sends what is due."""
+        """Sends the due messages."""
         now_ms = self._parts.ports.clock.now_ms()
         for known in self._all():
             schedule = known.schedule
@@ -35,7 +35,7 @@ class Ticker:
                 self._sent_ms[schedule.name] = at_ms
 
     def next_due_ms(self) -> int | None:
-        """When there is something to send next; None where no schedule fires again."""
+        """Returns the next firing time; None if no schedule fires again."""
         times = [time_ms for known in self._all() for time_ms in next_ms(known, self._last_ms(known))]
         return min(times, default=None)
 

@@ -1,6 +1,6 @@
-"""The user's own tables on this machine: what DynamoDB would make of a transaction's writes, decided item by item.
+"""The user's own tables on this machine, which apply a transaction's writes as DynamoDB would.
 
-A table is there when something was written to it. Items are kept as the wire has them, as JSON: {"total": {"N": "5"}}.
+A table exists when something was written to it. Items are stored in DynamoDB's JSON: {"total": {"N": "5"}}.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from stepwell.runtime.durable.transacting import checked
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """What is to be there: the item as text, or None for none."""
+    """A change: the new item as text, or None to delete it."""
 
     table: str
     place: str  # the key as text
@@ -40,7 +40,7 @@ class Change:
 
 
 def changes_of(writes: Sequence[TableWrite], read: Callable[[str, str], str | None]) -> Sequence[Change] | Refusal:
-    """All that the writes change, or the first reason why none of them is done. `read`: an item by table and place."""
+    """Computes all changes, or the reason of a refusal. `read` returns an item by table and place."""
     changes: list[Change] = []
     for number, write in enumerate(writes):
         place = place_of(write.key)
@@ -93,7 +93,7 @@ def _sum(before: Value, more: Decimal) -> Decimal:
 
 
 def place_of(key: Values) -> str:
-    """One text for each key, in whatever order its attributes are named."""
+    """Returns a text for a key, independent of the order of its attributes."""
     return encode_item(dict(sorted(key.items())))
 
 
@@ -138,16 +138,16 @@ def _value(typed: Mapping[str, Any]) -> Value:
     return held
 
 
-# -- where they are kept
+# -- storage
 
 
 class HoldsItems(Protocol):
-    """What a local store has beside the Store port."""
+    """The methods for items that a local store has beside the Store port."""
 
     def item(self, table: str, place: str) -> str | None: ...
 
     def items(self, table: str) -> Sequence[str]:
-        """In the order of their places."""
+        """Returns the items in the order of their places."""
 
     def change_items(self, changes: Sequence[Change]) -> None: ...
 
@@ -180,7 +180,7 @@ DROP_ITEM = "DELETE FROM user_items WHERE table_name = ? AND place = ?"
 
 
 class SqliteItems:
-    """The items in the database of the store, so that one commit is of both."""
+    """The items in the store's database, so that one commit covers both."""
 
     def __init__(self, database: Database) -> None:
         self._db = database
@@ -199,30 +199,30 @@ class SqliteItems:
 
 
 def statement_of(change: Change) -> tuple[str, tuple[object, ...]]:
-    """One change as SQL and its values."""
+    """Returns one change as SQL and its values."""
     if change.item is None:
         return DROP_ITEM, (change.table, change.place)
     return PUT_ITEM, (change.table, change.place, change.item)
 
 
 class LocalTable:
-    """One of the user's tables, for tests and for steps on this machine. Values are as boto3's resource gives them."""
+    """One of the user's tables, for tests and local steps. Values have the types of boto3's resource."""
 
     def __init__(self, name: str, held: HoldsItems) -> None:
         self._name, self._held = name, held
 
     def get(self, key: Mapping[str, Any]) -> dict[str, Any] | None:
-        """Raises InvalidInput for what cannot be a key."""
+        """Returns an item. Raises InvalidInput for a bad key."""
         (write,) = checked([Delete(self._name, key)])
         text = self._held.item(self._name, place_of(write.key))
         return None if text is None else decode_item(text)
 
     def items(self) -> list[dict[str, Any]]:
-        """All of them, in the order of their keys as text."""
+        """Returns all items, in the order of their keys as text."""
         return [decode_item(text) for text in self._held.items(self._name)]
 
     def put(self, key: Mapping[str, Any], item: Mapping[str, Any] | None = None) -> None:
-        """What was there before a run. Raises InvalidInput."""
+        """Stores an item that exists before a run. Raises InvalidInput."""
         made = changes_of(checked([Put(self._name, key, item or {})]), self._held.item)
         if not isinstance(made, Refusal):
             self._held.change_items(made)

@@ -1,4 +1,4 @@
-"""The webhook sources of the dev server: those of the folder, with secrets from the environment."""
+"""The webhook sources of the dev server, from the folder, with secrets from the environment."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ log = logging.getLogger("stepwell.dev")
 
 
 class LocalWebhooks:
-    """`sources` are those that are served now."""
+    """The current sources."""
 
     def __init__(self, environ: Mapping[str, str]) -> None:
         self._secrets = SecretsByKind({"env": EnvironmentSecrets(environ)})
         self.sources: Mapping[str, Source] = {}
 
     def replace(self, document: Mapping[str, Json] | None) -> None:
-        """Serves these from now on, and warns of secrets that are not there."""
+        """Serves these sources from now on, and warns about missing secrets."""
         self.sources = sources_of(document, self._secrets)
         for name, source in self.sources.items():
             for reference in source.references:

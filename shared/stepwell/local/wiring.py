@@ -1,4 +1,4 @@
-"""The one place that knows which adapters are real on this machine: a data folder and a workflow folder, assembled."""
+"""Assembles the local adapters over a data folder and a workflow folder."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ BLOBS_FOLDER = "blobs"
 
 @dataclass(frozen=True, slots=True)
 class Local:
-    """Everything of one Stepwell on this machine."""
+    """All parts of one Stepwell on this machine."""
 
     parts: Assembly
     inbox: Inbox
@@ -56,17 +56,17 @@ class Local:
     sweeper: LocalSweeper
     outgoing: Outgoing
     stopping: threading.Event
-    purge: Callable[[int], int]  # drops what its retention is over for, at this time; returns how many runs
+    purge: Callable[[int], int]  # deletes runs whose retention is over at this time; returns their number
     close: Callable[[], None]
 
     def deploy(self, graphs: tuple[Graph, ...]) -> None:
-        """These are the workflows from now on; runs under way keep their versions."""
+        """Deploys these workflows; runs in progress keep their versions."""
         self.parts.catalog.replace(graphs)
         run_now(self.parts.catalog.save(self.parts.ports.store))
 
 
 class StoppableClock:
-    """The machine's clock. A call that sleeps holds no thread, and ends when the server stops."""
+    """The machine's clock. A sleeping call holds no thread, and ends when the server stops."""
 
     def __init__(self, stopping: threading.Event) -> None:
         self._clock, self._stopping = RealClock(), stopping
@@ -77,7 +77,7 @@ class StoppableClock:
     async def sleep_ms(self, duration_ms: int) -> None:
         await Pause(max(duration_ms, 0))
         if self._stopping.is_set():
-            raise PortError("the server is stopping", hint="ask again when it is back")
+            raise PortError("the server is stopping", hint="retry when it is back")
 
 
 def open_local(
@@ -85,7 +85,7 @@ def open_local(
 ) -> Local:
     """Opens the data folder (which the caller has claimed) for these workflows. Raises PortError, UserError.
 
-    `http_hosts`: those that HTTP steps may call, and that endpoints may be at. `url`: where the API is served.
+    `http_hosts` are those that HTTP steps and outgoing webhooks may call. `url` is the API's address.
     """
     data.mkdir(PRIVATE_FOLDER, parents=True, exist_ok=True)
     stopping, bell = threading.Event(), Bell()

@@ -1,1 +1,1 @@
-"""The testing kit: workflows in memory, under virtual time, with steps mocked by name. See `kit.Stepwell`."""
+"""The testing kit: workflows in memory, with virtual time and mocked steps. See `kit.Stepwell`."""

@@ -1,6 +1,6 @@
-"""What a test of workflows holds: start runs, move the time, answer approvals, send events, look at what became of it.
+"""The testing kit's main class: start runs, move the clock, answer approvals, send events, inspect results.
 
-Nothing runs until somebody looks: a run that was started can still have its steps mocked.
+A run moves only when the test looks at it, so steps can be mocked after the start.
 """
 
 from __future__ import annotations
@@ -47,13 +47,13 @@ from stepwell.testing.webhooks import Webhooks
 
 START = datetime(2030, 1, 1, 9, 0, tzinfo=UTC)  # a Tuesday morning; tests do not depend on today
 START_MS = int(START.timestamp() * 1000)
-MOST_MESSAGES = 100_000  # of one settling: beyond it a workflow runs in circles
-URL = "https://stepwell.test"  # where the links of a test lead; nobody is there
+MOST_MESSAGES = 100_000  # in one settling; more mean an endless loop
+URL = "https://stepwell.test"  # the base of a test's links; no server answers there
 _LEASE_MS = 60_000
 
 
 class UpdateFailed(Exception):
-    """The answer to an update is an error: what its handler raised, or why it was not called."""
+    """An update failed: its handler raised, or was not called."""
 
     def __init__(self, error: Mapping[str, Any]) -> None:
         super().__init__(f"{error['type']}: {error['message']}")
@@ -62,7 +62,7 @@ class UpdateFailed(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """What became of one node."""
+    """The state of one node."""
 
     status: str
     output: Json
@@ -71,7 +71,7 @@ class Step:
 
 
 class Run:
-    """One run, as it stands whenever it is looked at."""
+    """One run; each access shows its current state."""
 
     def __init__(self, kit: Stepwell, run_id: str) -> None:
         self._kit, self.id = kit, run_id
@@ -113,14 +113,14 @@ class Run:
 
     @property
     def steps(self) -> Mapping[str, Step]:
-        """By node name; a node that was not reached is not there."""
+        """The steps by node name, without nodes that were not reached."""
         views: Mapping[str, Any] = self.view["steps"]
         return {
             name: Step(view["status"], view["output"], view["error"], view["attempts"]) for name, view in views.items()
         }
 
     def branches(self, fork: str = "") -> list[Mapping[str, Any]]:
-        """The branches of a fork by its id, such as `0/3`, else of the one that the run stands at."""
+        """Returns the branches of a fork by id, such as `0/3`, or of the current fork."""
         self._kit.settle()
         found = run_now(self._kit.service.branches(self.id, fork, 0, FORK_WIDTH))
         views = run_now(read_branches(self._kit.service, found))
@@ -128,7 +128,7 @@ class Run:
 
     @property
     def children(self) -> Mapping[str, Run]:
-        """The child runs that its steps have started, by name; where two steps have one of a name: `step.name`."""
+        """The child runs by name, or by `step.name` if two steps use the same name."""
         views: list[Mapping[str, Any]] = self.view["children"]
         names = [view["name"] for view in views]
         return {
@@ -138,45 +138,45 @@ class Run:
 
     @property
     def rollback(self) -> Mapping[str, Any] | None:
-        """What was undone and what was not, as the API shows it; None for a run that was never to be undone."""
+        """The rollback as the API shows it; None for a run that never compensated."""
         found: Mapping[str, Any] | None = self.view["rollback"]
         return found
 
     @property
     def history(self) -> list[Mapping[str, Any]]:
-        """The entries, oldest first."""
+        """The history entries, oldest first."""
         return self._kit.history(self.id)
 
     def approve(self, data: Json = None, by: str = "", wait: str = "") -> None:
-        """Raises Conflict when nothing waits for it."""
+        """Answers the approval. Raises Conflict if no wait expects it."""
         self._kit.settle()
         run_now(self._kit.service.approve(self.id, data, by, wait))
 
     def reject(self, reason: str = "", by: str = "", wait: str = "") -> None:
-        """Raises Conflict when nothing waits for it."""
+        """Answers the approval. Raises Conflict if no wait expects it."""
         self._kit.settle()
         run_now(self._kit.service.reject(self.id, reason, by, wait))
 
     def delegate(self, by: str, to: str, wait: str = "") -> None:
-        """`to` is asked for the approval instead of `by`. Raises Conflict when nothing waits for it."""
+        """Delegates an approval from `by` to `to`. Raises Conflict if no wait expects it."""
         self._kit.settle()
         run_now(self._kit.service.delegate(self.id, by, to, wait))
 
     def event(self, name: str, payload: Json = None, event_id: str = "") -> None:
-        """An event for this run alone."""
+        """Sends an event to this run only."""
         run_now(self._kit.service.send_event(name, payload, run_id=self.id, event_id=event_id))
 
     def export(self) -> list[Json]:
-        """The lines that `stepwell export` writes of it, for a replay."""
+        """Returns the lines of `stepwell export`, for a replay."""
         return self._kit.export(self.id)
 
     def query(self, name: str) -> Json:
-        """What its function answers, as it stands. Raises NotFound, Conflict."""
+        """Calls a query handler of the function. Raises NotFound, Conflict."""
         self._kit.settle()
         return run_now(self._kit.service.query(self.id, name))
 
     def update(self, name: str, given: Json = None, update_id: str = "") -> Json:
-        """What the handler returned. Raises UpdateFailed with its error, Conflict where it could not be made yet."""
+        """Calls an update handler. Raises UpdateFailed with its error, Conflict if the update is still pending."""
         self._kit.settle()
         sent = run_now(self._kit.service.update(self.id, name, given, update_id))
         self._kit.settle()
@@ -188,19 +188,19 @@ class Run:
         return answered.output
 
     def cancel(self, reason: str = "", by: str = "") -> bool:
-        """False when the run had ended already."""
+        """Ends the run. Returns False if it had already ended."""
         self._kit.settle()
         return run_now(self._kit.service.cancel(self.id, reason, by))
 
     def terminate(self, reason: str = "", by: str = "") -> bool:
-        """False when the run had ended already."""
+        """Ends the run. Returns False if it had already ended."""
         self._kit.settle()
         return run_now(self._kit.service.terminate(self.id, reason, by))
 
 
 @dataclass(frozen=True, slots=True)
 class Backend:
-    """The ports that a test runs over, the receiving side of their queue, and the clock of them all."""
+    """The ports of a test, the receiving side of their queue, and their clock."""
 
     ports: Ports
     inbox: Inbox
@@ -208,20 +208,20 @@ class Backend:
 
 
 def in_memory() -> Backend:
-    """The fastest one; every other passes the same contract."""
+    """Builds the fastest backend; all backends pass the same contract tests."""
     clock = VirtualClock(START_MS)
     queue = MemoryQueue(clock)
     return Backend(Ports(MemoryStore(), queue, queue, MemoryBlobs(), clock), queue, clock)
 
 
 class Stepwell:
-    """A whole Stepwell in memory: the engine and the API's operations of production, on a clock that a test moves."""
+    """A whole Stepwell in memory: the production engine and API operations, on a clock that the test moves."""
 
     def __init__(self, folder: Path, backend: Backend | None = None, *, sessions: int = SESSIONS_KEPT) -> None:
-        """`sessions`: how many durable functions are kept between two operations; with 0 each operation is a replay."""
+        """`sessions`: how many durable functions stay in memory between operations; with 0, each operation replays."""
         backend = backend or in_memory()
         self._folder, self._clock, self._inbox = folder, backend.clock, backend.inbox
-        self._items: Any = backend.ports.store  # a local one holds users' items too
+        self._items: Any = backend.ports.store  # local stores also hold the user's items
         self._links = Links(URL, lambda: [b"the key of the testing kit, for no other use"])
         self._steps = MockedSteps(folder, self._clock, self._links, sessions)
         self._graphs: dict[str, Graph] = {}
@@ -240,14 +240,14 @@ class Stepwell:
         self._sources = self._load()
 
     def reload(self) -> None:
-        """Deploys the folder as it is now: runs under way go on with the new code."""
+        """Deploys the folder's current code; runs in progress continue with it."""
         self.settle()
         self._steps.reload()
         self._sources = self._load()
         run_now(tell_deployed(self._parts.ports, f"reload{next(self._numbers)}"))
 
     def close(self) -> None:
-        """Lets the durable functions go that still wait: their `finally` runs now, not when Python comes to it."""
+        """Releases waiting durable functions, so that their `finally` blocks run now."""
         self._steps.close()
 
     def _load(self) -> Mapping[str, Json] | None:
@@ -257,11 +257,11 @@ class Stepwell:
         return loaded.webhooks
 
     def webhooks(self, secrets: Mapping[str, str]) -> Webhooks:
-        """The sources of the folder's `webhooks.yaml`, to be called as their senders do; `secrets` by variable."""
+        """Returns the folder's webhook sources, to call as their senders do; `secrets` are by variable."""
         return Webhooks(self._parts, self._sources, secrets)
 
     def define(self, text: str) -> Graph:
-        """A workflow written in the test itself. Raises DefinitionError."""
+        """Adds a workflow written in the test. Raises DefinitionError."""
         compiled = compile_definition(text)
         if compiled.graph is None:
             _refuse_errors(compiled.errors)
@@ -278,28 +278,28 @@ class Stepwell:
         times_out: bool = False,
         times: int | None = None,
     ) -> Mock:
-        """Replaces a step, by its node's name, its function's, or the whole `run`; for `times` attempts or for good."""
+        """Replaces a step by its node's name, its function's name or its `run`, for `times` attempts or always."""
         mock = Mock(returns, raises, times_out, times)
         self._steps.add(name, mock)
         return mock
 
     def start(self, workflow: str, input: Json = None, **options: Any) -> Run:  # noqa: A002  the API's own word
-        """Creates a run; it moves when it is first looked at. Options: run_id, key, tags, priority, start_at_ms."""
+        """Creates a run, which moves on first access. Options: run_id, key, tags, priority, start_at_ms."""
         started = run_now(self.service.start(replace(Start(workflow, input), **options)))
         return Run(self, started.header.run_id)
 
     def event(self, name: str, payload: Json = None, key: str = "", event_id: str = "") -> None:
-        """An event for whoever waits for name and key, now or later."""
+        """Sends an event to the waits for its name and key, now or later."""
         run_now(self.service.send_event(name, payload, key=key, event_id=event_id))
 
     def runs(self, workflow: str) -> list[Run]:
-        """The runs of a workflow, oldest first: also those that an event or a schedule started. At most 500."""
+        """Returns at most 500 runs of a workflow, oldest first, including those of events and schedules."""
         self.settle()
         page = run_now(self.service.runs(RunQuery(workflow, limit=PAGE_ITEMS_MAX)))
         return [Run(self, header.run_id) for header in reversed(page.headers)]
 
     def callback(self, url: str, body: Json = None, error: str = "", message: str = "") -> None:
-        """Posts to a callback's URL: a result, or an error of that type. Raises NotFound, Conflict."""
+        """Posts a result, or an error of that type, to a callback's URL. Raises NotFound, Conflict."""
         self.settle()
         link = self._links.callback(url.rpartition("/")[2], self._clock.now_ms())
         if error:
@@ -308,9 +308,9 @@ class Stepwell:
             run_now(self.service.callbacks.complete(link, body))
 
     def table(self, name: str) -> LocalTable:
-        """One of the user's own tables, as `ctx.transact` writes to them: `get`, `items`, and `put` for what was there.
+        """Returns one of the user's tables, as `ctx.transact` writes it: `get`, `items`, and `put` for existing items.
 
-        For the stores of this machine: an emulated table is read by its own client.
+        Local stores only; read an emulated table with its own client.
         """
         return LocalTable(name, self._items)
 
@@ -319,7 +319,7 @@ class Stepwell:
         return datetime.fromtimestamp(self._clock.now_ms() / 1000, UTC)
 
     def advance(self, duration: str | float) -> None:
-        """Lets so much time go by; what falls due on the way happens at its own time, schedules fire among it."""
+        """Moves the clock; timers and schedules on the way fire at their own times."""
         self.settle()
         until_ms = self._clock.now_ms() + parse_duration(duration)
         while (due_ms := self._next_due_ms()) is not None and due_ms <= until_ms:
@@ -333,14 +333,14 @@ class Stepwell:
         return min((time_ms for time_ms in times if time_ms is not None), default=None)
 
     def settle(self) -> None:
-        """Handles every message that is due. A fault of the engine is raised here, not retried."""
+        """Handles every due message. Raises an EngineFault instead of retrying."""
         for _ in range(MOST_MESSAGES):
             delivery = self._inbox.receive(tuple(Lane), self._clock.now_ms(), _LEASE_MS)
             if delivery is None:
                 return
             run_now(dispatch(self._parts, delivery.lane, delivery.message, Unlimited()))
             self._inbox.delete(delivery)
-        raise AssertionError(f"{MOST_MESSAGES} messages did not settle: does a workflow run in circles?")
+        raise AssertionError(f"{MOST_MESSAGES} messages did not settle: does a workflow loop forever?")
 
     def view(self, run_id: str) -> Mapping[str, Any]:
         """The run as GET /runs/{id} shows it."""
@@ -354,7 +354,7 @@ class Stepwell:
         return [entry_json(entry) for entry in page.entries]
 
     def export(self, run_id: str) -> list[Json]:
-        """What a replay reads of a run."""
+        """Returns the lines of a run's export."""
         self.settle()
         header = run_now(self.service.header(run_id))
         lines: list[Json] = []
@@ -365,9 +365,9 @@ class Stepwell:
         return lines
 
     def replay(self, what: Run | Path | str) -> list[Replayed]:
-        """The history of a run, or of what was exported to a file or a folder, against the folder's code.
+        """Replays a run, an export file or a folder of exports against the folder's code.
 
-        Raises AssertionError where they differ.
+        Raises AssertionError if they differ.
         """
         exports = [exported(what.export(), what.id)] if isinstance(what, Run) else read_exports(Path(what))
         return assert_all_replay(self._folder, exports)
@@ -375,7 +375,7 @@ class Stepwell:
     def _deploy(self, graphs: tuple[Graph, ...]) -> None:
         self._graphs.update({graph.name: graph for graph in graphs})
         self._parts.catalog.replace(self._graphs.values())
-        self._ticker.tick()  # schedules that are new count from now on
+        self._ticker.tick()  # new schedules count from now
 
 
 def _refuse_errors(problems: tuple[Problem, ...]) -> None:

@@ -1,4 +1,4 @@
-"""Steps replaced by name, and what they were called with."""
+"""Steps replaced by name, with their recorded calls."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ from stepwell.runtime.steps.threads import AttemptTimeoutError
 
 @dataclass
 class Mock:
-    """Stands in for a step. `calls` holds the input of each attempt, in order."""
+    """The replacement of a step. `calls` has the input of each attempt, in order."""
 
     returns: object = None
     raises: BaseException | type[BaseException] | None = None
-    times_out: bool = False  # as if the step had run past its limit
-    times: int | None = None  # how many attempts it takes over; None: all
+    times_out: bool = False  # as if the step had exceeded its time limit
+    times: int | None = None  # the number of replaced attempts; None: all
     calls: list[Json] = field(default_factory=list)
 
     def __call__(self) -> object:
@@ -37,7 +37,7 @@ class Mock:
 
 
 class MockedSteps:
-    """The real executor, but where a mock goes by the step's name: its node, its function, or its whole `run`."""
+    """The real executor, except for steps with a mock, by node name, function name or `run`."""
 
     def __init__(self, folder: Path, clock: Clock, links: Links, sessions: int) -> None:
         self._real = FunctionSteps(folder, clock, links=links, sessions=sessions)
@@ -60,7 +60,7 @@ class MockedSteps:
         if mock is None:
             return await self._real.run(call)
         mock.calls.append(call.input)
-        return self._real.run_function(replace(call, input=None), lambda: _stand_in(mock))  # it takes any input
+        return self._real.run_function(replace(call, input=None), lambda: _stand_in(mock))  # a mock accepts any input
 
     async def asked(self, at: Standing, logbook: Logbook) -> Standing:
         return await self._real.asked(at, logbook)

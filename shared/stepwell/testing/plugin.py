@@ -1,4 +1,4 @@
-"""The pytest plugin: a fixture `stepwell` over the workflows that the test is about."""
+"""The pytest plugin with the fixture `stepwell`."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 @pytest.fixture
 def stepwell(request: pytest.FixtureRequest) -> Iterator[object]:
-    """A Stepwell in memory over a workflow folder: the ini option's, the test's own, or `workflows/` above it."""
+    """A Stepwell in memory over the workflow folder of the ini option, of the test, or `workflows/` above it."""
     from stepwell.testing.kit import Stepwell  # noqa: PLC0415  a test run that does not ask for it does not pay for it
 
     named = str(request.config.getini("stepwell_folder"))
@@ -33,7 +33,7 @@ def _has_workflows(folder: Path) -> bool:
 
 
 def workflow_folder(test: Path, root: Path, named: str) -> Path:
-    """Where a test's workflows are."""
+    """Finds a test's workflow folder."""
     if named:
         return root / named
     for folder in (test.parent, *test.parent.parents):

@@ -1,4 +1,4 @@
-"""Stored histories against today's code, in a test: a change that would get runs in flight stuck fails it."""
+"""Replays stored histories in a test, which fails for a change that would leave runs in progress stuck."""
 
 from __future__ import annotations
 
@@ -9,16 +9,16 @@ from stepwell.local.replaying import Export, Replayed, is_function, read_exports
 
 
 def assert_replays(folder: Path | str, exports: Path | str) -> list[Replayed]:
-    """Every export of a durable function's run replays against the folder's code.
+    """Asserts that every exported run of a durable function replays against the folder's code.
 
-    `exports`: a file that `stepwell export` wrote, or a folder of `*.jsonl`. Raises AssertionError with all that
-    differ, NotFound where there is no export.
+    `exports` is a file of `stepwell export`, or a folder of `*.jsonl`. Raises AssertionError with all differences,
+    NotFound if there is no export.
     """
     return assert_all_replay(Path(folder), read_exports(Path(exports)))
 
 
 def assert_all_replay(folder: Path, exports: Sequence[Export]) -> list[Replayed]:
-    """The same of exports that were read. A graph's runs are left out: they go on with their own definition."""
+    """Asserts the same for parsed exports. Skips runs of graphs, which keep their own definition."""
     replayed = [replay(one, folder) for one in exports if is_function(one)]
     if not replayed:
         raise AssertionError("none of the exports is of a durable function's run")

@@ -1,4 +1,4 @@
-"""Webhooks in a test: calls as another system makes them, raw bytes and headers, over the whole route."""
+"""Webhooks in a test: raw calls as another system makes them, through the whole route."""
 
 from __future__ import annotations
 
@@ -18,17 +18,17 @@ class Webhooks:
     """The sources of a folder's `webhooks.yaml`, over the same store as the test's runs."""
 
     def __init__(self, parts: Assembly, sources: Mapping[str, Json] | None, secrets: Mapping[str, str]) -> None:
-        """`secrets`: what the variables hold that the sources name, as `env:NAME`."""
+        """`secrets` are the values of the variables that the sources name as `env:NAME`."""
         found = sources_of(sources, SecretsByKind({"env": EnvironmentSecrets(secrets)}))
         self._app, self._parts = app_of(parts, webhook_routes(lambda: found)), parts
 
     @property
     def now_seconds(self) -> int:
-        """What the sender's clock shows: for signatures that hold a time."""
+        """The sender's clock, for signatures with a time."""
         return self._parts.ports.clock.now_ms() // 1_000
 
     def deliver(self, source: str, body: str, headers: Mapping[str, str]) -> int:
-        """The status of the answer to this call."""
+        """Sends the call; returns the answer's status."""
         http = {"method": "POST", "path": f"/webhooks/{source}", "sourceIp": "192.0.2.7"}
         call = {
             "version": "2.0",

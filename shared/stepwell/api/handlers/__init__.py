@@ -1,1 +1,1 @@
-"""What each route does: read the call, ask the service, show the answer."""
+"""The handlers of the routes: parse the call, ask the service, build the answer."""

@@ -1,4 +1,4 @@
-"""Asking about runs: lists, one run, its history, result, explanation and picture."""
+"""Handlers that read runs: lists, one run, its history, result, explanation and picture."""
 
 from __future__ import annotations
 
@@ -66,13 +66,13 @@ async def get_run(call: Call) -> Answer:
 async def get_history(call: Call) -> Answer:
     asked = call.asked(HistoryQueryString)
     if asked.after and asked.cursor:
-        raise InvalidInput("`after` and `cursor` say the same; send one", code="two_cursors")
+        raise InvalidInput("`after` and `cursor` exclude each other; send one", code="two_cursors")
     page = await read_history(call.parts.service, call.path["run_id"], asked.after or asked.cursor, asked.limit)
     return paged([entry_json(entry) for entry in page.entries], page.entries[-1].id if page.more else "")
 
 
 async def get_export(call: Call) -> Answer:
-    """Raw records: what `stepwell replay` reads."""
+    """Answers with raw records, for `stepwell replay`."""
     asked = call.asked(ExportQueryString)
     service = call.parts.service
     page = await read_export(service.ports, await service.header(call.path["run_id"]), asked.cursor, asked.limit)
@@ -80,7 +80,7 @@ async def get_export(call: Call) -> Answer:
 
 
 async def get_query(call: Call) -> Answer:
-    """A durable function's answer, as it stands; nothing is written."""
+    """Answers a query of a durable function, without writing."""
     call.asked(NoQuery)
     run_id, name = call.path["run_id"], call.path["name"]
     return Answer(200, {"run_id": run_id, "name": name, "value": await call.parts.service.query(run_id, name)})
@@ -96,7 +96,7 @@ async def list_branches(call: Call) -> Answer:
 
 
 async def get_result(call: Call) -> Answer:
-    """The output of a run that has one; while it runs, that it does; its error when it ended with none."""
+    """Answers with a run's result, its error, or the fact that it still runs."""
     run_id, wait = call.path["run_id"], call.asked(WaitQuery).wait
     service = call.parts.service
     if wait > 0:
@@ -122,7 +122,7 @@ async def get_explanation(call: Call) -> Answer:
 
 
 async def get_graph(call: Call) -> Answer:
-    """The run's graph with what became of each node."""
+    """Answers with the run's graph and the status of each node."""
     form = call.asked(GraphQueryString).format
     at = await call.parts.service.standing(call.path["run_id"])
     states = node_states(at)
@@ -133,7 +133,7 @@ async def get_graph(call: Call) -> Answer:
 
 
 def paged(items: list[Json], next_cursor: str) -> Answer:
-    """A page of a list."""
+    """Answers with a page of a list."""
     return Answer(200, {"items": items, "next_cursor": next_cursor or None})
 
 
@@ -144,7 +144,7 @@ def _tag(text: str) -> tuple[str, str] | None:
     if not found:
         name, found, value = text.partition(":")
     if not found or not name:
-        raise InvalidInput(f"{text[:80]!r} is no tag to look for", code="bad_tag", hint="tag=name=value")
+        raise InvalidInput(f"{text[:80]!r} is not a tag filter", code="bad_tag", hint="tag=name=value")
     return name, value
 
 
@@ -165,7 +165,7 @@ ASKING_ROUTES = (
         "GET",
         "/runs/{run_id}/history",
         get_history,
-        "What happened, oldest first",
+        "List a run's history, oldest first",
         {200: "a page", **_RUN},
         "HistoryPage",
         query=HistoryQueryString,
@@ -174,7 +174,7 @@ ASKING_ROUTES = (
         "GET",
         "/runs/{run_id}/export",
         get_export,
-        "What a replay reads: the run's facts, and the records of all its tokens",
+        "Export a run for a replay: its facts, and the records of all its tokens",
         {200: "a page", **_RUN},
         "ExportPage",
         query=ExportQueryString,
@@ -183,12 +183,12 @@ ASKING_ROUTES = (
         "GET",
         "/runs/{run_id}/queries/{name}",
         get_query,
-        "Ask a durable function, as it stands",
+        "Call a query handler of a durable function",
         {
             200: "what the query's handler returned",
-            404: "no such run, or it answers no such query",
-            409: "the run has not begun, is a graph's, or cannot be asked: `code` says which",
-            501: "this API runs no code of workflows, and knows no worker that does",
+            404: "no such run, or it has no such query",
+            409: "the run has not begun, is a graph's, or cannot answer: see `code`",
+            501: "this API has no worker that can answer queries",
         },
         "AnswerView",
     ),
@@ -196,8 +196,8 @@ ASKING_ROUTES = (
         "GET",
         "/runs/{run_id}/branches",
         list_branches,
-        "The branches of a fork, by index",
-        {200: "a page; none where the run stands at no fork", 404: "no such run, or no such fork"},
+        "List the branches of a fork, by index",
+        {200: "a page; empty if the run is at no fork", 404: "no such run, or no such fork"},
         "BranchPage",
         query=BranchesQueryString,
     ),
@@ -205,11 +205,11 @@ ASKING_ROUTES = (
         "GET",
         "/runs/{run_id}/result",
         get_result,
-        "The output of a run",
+        "Show a run's output",
         {
-            200: "it completed with it",
-            202: "it has not ended yet",
-            409: "it ended without one: `error` says why",
+            200: "the run completed",
+            202: "the run has not ended",
+            409: "the run ended without an output: see `error`",
             **_RUN,
         },
         "ResultView",
@@ -219,16 +219,16 @@ ASKING_ROUTES = (
         "GET",
         "/runs/{run_id}/explain",
         get_explanation,
-        "Why a run is where it is",
-        {200: "what it waits for and what will wake it", **_RUN},
+        "Explain why a run is in its state",
+        {200: "its waits, and what will wake it", **_RUN},
         "Explanation",
     ),
     Route(
         "GET",
         "/runs/{run_id}/graph",
         get_graph,
-        "The workflow's graph, coloured by what happened",
-        {200: "the picture, or nodes, edges and states as JSON", **_RUN},
+        "Draw the workflow's graph, coloured by the run's history",
+        {200: "the drawing, or nodes, edges and states as JSON", **_RUN},
         "RunGraph",
         query=GraphQueryString,
         media="image/svg+xml",

@@ -1,6 +1,6 @@
-"""What whoever holds a signed link may do: end a callback, answer an approval. The link is the only credential.
+"""Handlers of signed links, which end a callback or answer an approval. The link is the only credential.
 
-Nothing is read or written for a link that was not made here, or has expired.
+An invalid or expired link causes no read and no write.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from stepwell.limits import BODY_BYTES, KEY_CHARACTERS
 from stepwell.runtime.calls.links import ApprovalLink, CallbackLink, Links
 from stepwell.runtime.log.logbook import Standing
 
-_FORM_FIELDS = 10  # more than the page's form has
+_FORM_FIELDS = 10  # above the number of fields in the page's form
 
 
 async def complete_callback(call: Call) -> Answer:
@@ -45,21 +45,21 @@ async def beat_callback(call: Call) -> Answer:
 
 
 async def show_links(call: Call) -> Answer:
-    """Apart from the run itself: to have a link is to be able to answer, and not only to look."""
+    """Answers with the links of a run; a separate route, because a link permits more than reading."""
     call.asked(NoQuery)
     run_id, wait = call.path["run_id"], call.body(LinksBody).wait
     service = call.parts.service
     if not may_have_all(call.identity):
-        raise Conflict("the links of a run are not for you", code="links_not_allowed",
-                       hint="a token of the scope stepwell/links may have them")  # fmt: skip
+        raise Conflict("you may not have the links of a run", code="links_not_allowed",
+                       hint="use a token with the scope stepwell/links")  # fmt: skip
     found = await service.waiting(run_id, wait) if wait else await service.standing(run_id)
     now_ms, shown = call.parts.ports.clock.now_ms(), Shown(_links(call))
     tokens = [found.token] if wait else waiting_tokens(found)
     views = [links_of(run_id, token, now_ms, shown) for token in tokens]
     made = next((one for one in views if one["callback_url"] or one["approval_links"]), None)
     if made is None:
-        raise Conflict("the run waits for no callback and no approval", code="not_waiting",
-                       hint="`wait` names the branch, or the step of a DAG, that does")  # fmt: skip
+        raise Conflict("the run waits for neither a callback nor an approval", code="not_waiting",
+                       hint="name the branch, or the step of a DAG, in `wait`")  # fmt: skip
     return Answer(200, made)
 
 
@@ -67,7 +67,7 @@ async def show_links(call: Call) -> Answer:
 
 
 async def show_approval(call: Call) -> Answer:
-    """Looking changes nothing: mail programs and chats look at every link that they see."""
+    """Shows an approval without changing it, because mail programs and chats open every link."""
     try:
         link = _approval(call)
         at = await _asked(call, link)
@@ -91,35 +91,35 @@ async def answer_approval(call: Call) -> Answer:
     except UserError as refusal:
         return _refused(refusal)
     words = "approved" if came.kind == "approved" else "rejected"
-    return pages.notice(200, "Thank you", f"Your answer is taken: {words}, by {came.by}.")
+    return pages.notice(200, "Thank you", f"Your answer is recorded: {words}, by {came.by}.")
 
 
 async def _asked(call: Call, link: ApprovalLink) -> Standing:
-    """The token that waits for this very answer. Raises NotFound, Conflict."""
+    """Finds the token that waits for this answer. Raises NotFound, Conflict."""
     at = await call.parts.service.waiting(link.run_id, link.token)
     arm = open_approval(at.token)
     if arm is None or at.token.parked is None or at.token.waiting_slot != link.slot:
-        raise Conflict("Nobody waits for this approval any more.", code="approval_over")
+        raise Conflict("This approval is over.", code="approval_over")
     _check_first(at, link.approver)
     if link.approver and link.approver not in asked(at.token, arm):
-        raise Conflict(f"{link.approver} is not asked any more.", code="approval_over")
+        raise Conflict(f"{link.approver} is no longer an approver.", code="approval_over")
     return at
 
 
 def _check_first(at: Standing, by: str) -> None:
     if has_answered(at.token, by):
-        raise Conflict(f"{by} has answered already.", code="approval_used")
+        raise Conflict(f"{by} has already answered.", code="approval_used")
 
 
 def _answer(link: ApprovalLink, form: dict[str, str]) -> Resumption:
     decision, reason = form.get("decision", ""), form.get("reason", "").strip()
     by = link.approver or form.get("by", "").strip()
     if decision not in {"approved", "rejected"}:
-        raise InvalidInput("Say whether you approve or reject.", code="bad_decision")
+        raise InvalidInput("Choose to approve or to reject.", code="bad_decision")
     if not by or len(by) > KEY_CHARACTERS or not by.isprintable():
-        raise InvalidInput(f"Say who you are, in at most {KEY_CHARACTERS} characters.", code="bad_name")
+        raise InvalidInput(f"Enter your name, in at most {KEY_CHARACTERS} characters.", code="bad_name")
     if len(reason) > REASON_CHARACTERS:
-        raise InvalidInput(f"Say why in at most {REASON_CHARACTERS} characters.", code="bad_reason")
+        raise InvalidInput(f"Enter the reason in at most {REASON_CHARACTERS} characters.", code="bad_reason")
     if decision == "rejected":
         return Resumption(decision, payload={"data": None, "reason": reason}, by=by)
     return Resumption(decision, payload={"data": {"comment": reason} if reason else None}, by=by)
@@ -131,22 +131,22 @@ def _form(raw: bytes) -> dict[str, str]:
     try:
         return dict(parse_qsl(raw.decode(), keep_blank_values=True, max_num_fields=_FORM_FIELDS, errors="strict"))
     except ValueError as error:
-        raise InvalidInput("The form cannot be read.", code="bad_form") from error
+        raise InvalidInput("The form could not be parsed.", code="bad_form") from error
 
 
-_PAGES = {  # what a person is told: status, title
+_PAGES = {  # the pages for errors: status, title
     "unknown_link": (404, "There is nothing here"),
     "approval_expired": (410, "Too late"),
     "approval_over": (410, "This is over"),
     "not_waiting": (410, "This is over"),
     "not_an_approver": (410, "This is over"),
     "approval_used": (409, "You have answered"),
-    "body_too_large": (413, "That is too long"),
+    "body_too_large": (413, "The input is too long"),
 }
 
 
 def _refused(refusal: UserError) -> Answer:
-    gone = (410, "This is over") if isinstance(refusal, NotFound) else (422, "That cannot be taken")
+    gone = (410, "This is over") if isinstance(refusal, NotFound) else (422, "The answer is invalid")
     status, title = _PAGES.get(refusal.code, gone)
     return pages.notice(status, title, refusal.message)
 
@@ -166,11 +166,11 @@ def _links(call: Call) -> Links:
 
 
 _CALLBACK = {
-    404: "the link was not made here",
-    409: "it was used already",
-    410: "its time is up, or nobody waits any more",
+    404: "this deployment did not make the link",
+    409: "the link was used before",
+    410: "the link has expired, or its wait is over",
 }
-_APPROVAL = {**_CALLBACK, 409: "this approver has answered"}
+_APPROVAL = {**_CALLBACK, 409: "this approver has already answered"}
 _PAGE = "text/html"
 
 LINKED_ROUTES = (
@@ -179,7 +179,7 @@ LINKED_ROUTES = (
         "/callbacks/{token}",
         complete_callback,
         "End a callback with the body as its result, once",
-        {200: "it is taken", 413: "the body is too large", **_CALLBACK},
+        {200: "accepted", 413: "the body is too large", **_CALLBACK},
         "TakenCallbackView",
     ),
     Route(
@@ -195,21 +195,21 @@ LINKED_ROUTES = (
         "POST",
         "/callbacks/{token}/heartbeat",
         beat_callback,
-        "Say that the work on a callback goes on",
-        {200: "it is noted", **_CALLBACK, 409: "it was used already, or nobody waits any more"},
+        "Send a heartbeat for a callback",
+        {200: "noted", **_CALLBACK, 409: "the link was used before, or its wait is over"},
         "TakenCallbackView",
     ),
     Route(
         "POST",
         "/runs/{run_id}/links",
         show_links,
-        "Make the links that end what a run waits for: each is the right to answer",
-        {200: "the links", 403: "they are not for the caller", 404: "no such run", 409: "it waits for neither"},
+        "Create the links that end a run's wait; each permits its holder to answer",
+        {200: "the links", 403: "the caller may not have them", 404: "no such run", 409: "nothing waits"},
         "LinksView",
         LinksBody,
     ),
-    Route("GET", "/approvals/{token}", show_approval, "Show an approval to whoever was sent its link",
+    Route("GET", "/approvals/{token}", show_approval, "Show an approval by its link",
           {200: "a page with a form for each answer", **_APPROVAL}, media=_PAGE),
-    Route("POST", "/approvals/{token}", answer_approval, "Answer an approval by its link: a form, as the page has it",
+    Route("POST", "/approvals/{token}", answer_approval, "Answer an approval by its link, with the page's form",
           {200: "it is taken", **_APPROVAL}, media=_PAGE),
 )  # fmt: skip

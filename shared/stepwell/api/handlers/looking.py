@@ -1,4 +1,4 @@
-"""Looking at the whole: workflows, numbers, health, and the OpenAPI document."""
+"""Handlers that read the deployment: workflows, statistics, health, and the OpenAPI document."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from stepwell.errors import PortError
 from stepwell.limits import PAGE_ITEMS_MAX
 from stepwell.runtime.ports import Ports, RunQuery
 
-_PROBE = "health"  # the kind and the name of the note that tells whether the store takes writes
+_PROBE = "health"  # the kind and the name of the note that tests whether the store accepts writes
 
 
 async def list_workflows(call: Call) -> Answer:
@@ -32,11 +32,11 @@ async def get_stats(call: Call) -> Answer:
     now_ms = call.parts.ports.clock.now_ms()
     overdue = await call.parts.service.runs(RunQuery(overdue_at_ms=now_ms, limit=PAGE_ITEMS_MAX))
     rows = await call.parts.ports.store.stats()
-    return Answer(200, stats_view(rows, len(overdue.headers), now_ms))  # of the overdue, a page at most is counted
+    return Answer(200, stats_view(rows, len(overdue.headers), now_ms))  # counts at most one page of overdue runs
 
 
 async def get_health(call: Call) -> Answer:
-    """Whether the store answers and can be written to."""
+    """Answers whether the store responds and accepts writes."""
     call.asked(NoQuery)
     try:
         await call.parts.ports.store.get_definition(_PROBE)
@@ -60,7 +60,7 @@ def _health(status: str, store: str) -> dict[str, object]:
 
 
 def installed_version() -> str:
-    """The version of this package; `unknown` where it runs from a folder of sources."""
+    """Returns the version of this package, or `unknown` if it is not installed."""
     try:
         return version("stepwell")
     except PackageNotFoundError:
@@ -68,22 +68,22 @@ def installed_version() -> str:
 
 
 LOOKING_ROUTES = (
-    Route("GET", "/workflows", list_workflows, "List the workflows deployed", {200: "all of them"}, "WorkflowPage"),
+    Route("GET", "/workflows", list_workflows, "List the deployed workflows", {200: "all of them"}, "WorkflowPage"),
     Route(
         "GET",
         "/workflows/{name}",
         get_workflow,
         "Show a workflow, with its graph and its hash",
-        {200: "the version that is deployed", 404: "no such workflow"},
+        {200: "the deployed version", 404: "no such workflow"},
         "WorkflowView",
     ),
-    Route("GET", "/stats", get_stats, "Numbers over all runs", {200: "the numbers"}, "StatsView"),
+    Route("GET", "/stats", get_stats, "Show statistics of all runs", {200: "the statistics"}, "StatsView"),
     Route(
         "GET",
         "/health",
         get_health,
-        "Whether the API can do its work",
-        {200: "it can", 503: "a dependency does not answer, or takes no writes"},
+        "Check whether the API works",
+        {200: "it works", 503: "a dependency does not answer, or accepts no writes"},
         "HealthView",
     ),
 )

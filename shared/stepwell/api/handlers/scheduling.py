@@ -1,4 +1,4 @@
-"""Schedules: listing all of them, making and deleting those that are of no definition."""
+"""Handlers of schedules: list all of them, create and delete those outside definitions."""
 
 from __future__ import annotations
 
@@ -43,10 +43,10 @@ SCHEDULING_ROUTES = (
         "POST",
         "/schedules",
         create_schedule,
-        "Make a schedule that starts runs of a workflow",
+        "Create a schedule that starts runs of a workflow",
         {
-            201: "it is made",
-            200: "it was made before, with the same body",
+            201: "created",
+            200: "it exists, with the same body",
             404: "no such workflow",
             409: "the name is another schedule's, or there are too many",
         },
@@ -57,7 +57,7 @@ SCHEDULING_ROUTES = (
         "DELETE",
         "/schedules/{name}",
         delete_schedule,
-        "Delete a schedule; the runs that it started go on",
-        {204: "it is deleted", 404: "no such schedule", 409: "it is of a workflow's definition"},
+        "Delete a schedule; its runs continue",
+        {204: "deleted", 404: "no such schedule", 409: "the schedule belongs to a definition"},
     ),
 )

@@ -1,4 +1,4 @@
-"""Starting runs."""
+"""Handlers that start runs."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ KEY_HEADER = "idempotency-key"
 
 
 async def start_run(call: Call) -> Answer:
-    """Creates a run, or finds the one that the same key or id made; waits for its end if asked to."""
+    """Creates a run, or finds the run of the same key or id; optionally waits for its end."""
     wait = call.asked(WaitQuery).wait
     body = call.body(StartBody)
     _check(body, call.parts.ports.clock.now_ms())
@@ -45,7 +45,7 @@ async def start_idle_run(call: Call) -> Answer:
 
 
 async def shown(call: Call, run_id: str, status: int) -> Answer:
-    """The run as it is now."""
+    """Answers with the run's current view."""
     view = await read_run(call.parts.service, run_id)
     headers = {"Location": view["links"]["self"]} if status == 201 else {}
     return Answer(status, view, headers=headers)
@@ -53,7 +53,7 @@ async def shown(call: Call, run_id: str, status: int) -> Answer:
 
 def _check(body: StartBody, now_ms: int) -> None:
     if body.run_id is not None:
-        check_run_id(body.run_id)  # here too: to the service, an empty one is none
+        check_run_id(body.run_id)  # checked here too, because the service treats an empty id as none
     if body.start_at is not None and body.start_at > now_ms + YEAR_MS:
         raise InvalidInput("start_at is more than a year ahead", code="too_far_ahead")
 
@@ -73,21 +73,21 @@ STARTING_ROUTES = (
         "Start a run",
         {
             201: "the run was created",
-            200: "the run that the same key or id made before",
+            200: "the earlier run of the same key or id",
             404: "no such workflow",
             409: "the key or id was used with another body",
         },
         shape="RunView",
         body=StartBody,
         query=WaitQuery,
-        headers={"Idempotency-Key": "the same key and body start one run, however often they are sent"},
+        headers={"Idempotency-Key": "repeated calls with the same key and body start one run"},
     ),
     Route(
         "POST",
         "/runs/{run_id}/start",
         start_idle_run,
         "Start an idle run",
-        {200: "it is started", 404: "no such run", 409: "it is not idle"},
+        {200: "started", 404: "no such run", 409: "the run is not idle"},
         shape="RunView",
         body=StartIdleBody,
     ),

@@ -1,1 +1,1 @@
-"""Webhooks: calls of other systems, proved by their own signatures, as events and as starts of runs."""
+"""Incoming webhooks: signed calls of other systems, which become events or start runs."""

@@ -1,4 +1,4 @@
-"""What a delivery shows for itself: the texts that may have been signed, and the signatures that came with them."""
+"""Extracts the proof of a delivery: the texts that may have been signed, and the signatures."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from stepwell.api.exchange import Call
 from stepwell.definition.webhook_schemes import Proof, Signing
 from stepwell.limits import SECOND_MS
 
-WINDOW_MS = 300 * SECOND_MS  # how far the sender's clock and ours may differ, either way
+WINDOW_MS = 300 * SECOND_MS  # the most that the sender's clock may differ, in either direction
 FORM = "application/x-www-form-urlencoded"
 FORM_FIELDS = 1_000
 _SECONDS = re.compile(r"[0-9]{1,12}", re.ASCII)
@@ -24,14 +24,14 @@ _DIGESTS = {"HMAC_SHA1": "sha1", "HMAC_SHA256": "sha256"}
 
 
 class BadSignature(Exception):
-    """Nothing proves that the delivery is the sender's; the message says what is missing or wrong."""
+    """The delivery does not prove its sender; the message names the reason."""
 
 
 @dataclass(frozen=True, slots=True)
 class Claim:
-    """One of the texts, signed with the secret, is to be one of the signatures.
+    """A proof to check: one of the texts, signed with the secret, must be one of the signatures.
 
-    Of a password there are no texts: what was shown is itself in `signatures`.
+    For a password there are no texts, and `signatures` has the password.
     """
 
     signing: Signing
@@ -41,12 +41,12 @@ class Claim:
 
 @dataclass(frozen=True, slots=True)
 class _Shown:
-    signatures: tuple[str, ...]  # with their prefix
+    signatures: tuple[str, ...]  # with their prefixes
     time: str = ""
 
 
 def claim_of(call: Call, signing: Signing, url: str, now_ms: int) -> Claim:
-    """`url`: the source's own, without a query; empty: as it was called. Raises BadSignature."""
+    """Extracts the proof. `url` is the source's URL without a query; empty: the called URL. Raises BadSignature."""
     if signing.proof is Proof.NOTHING:
         return Claim(signing)
     if signing.proof is Proof.PASSWORD:
@@ -65,7 +65,7 @@ def claim_of(call: Call, signing: Signing, url: str, now_ms: int) -> Claim:
 
 
 def headers_of(call: Call, signing: Signing) -> list[str]:
-    """The names of the delivery's headers that hold this kind of proof."""
+    """Returns the names of the headers with this kind of proof."""
     if not signing.numbered:
         return [signing.header] if signing.header in call.headers else []
     return [
@@ -76,11 +76,11 @@ def headers_of(call: Call, signing: Signing) -> list[str]:
 
 
 def header_of(call: Call, name: str) -> str:
-    """The header's value. Raises BadSignature for one that is missing or came more than once."""
+    """Returns the header's value. Raises BadSignature if it is missing or occurs twice."""
     value = call.headers.get(name, "").strip()
     if not value:
         raise BadSignature(f"the header {name} is missing")
-    if "," in value:  # how a gateway joins what came more than once: nobody knows which of them counts
+    if "," in value:  # a gateway joins repeated headers this way; which one counts is unknown
         raise _more_than_once(name)
     return value
 
@@ -90,7 +90,7 @@ def is_form(call: Call) -> bool:
 
 
 def form_fields(text: str) -> list[tuple[str, str]]:
-    """Names and values of a form or a query string, in their order. Raises ValueError."""
+    """Parses a form or a query string in order. Raises ValueError."""
     return parse_qsl(text, keep_blank_values=True, max_num_fields=FORM_FIELDS, errors="strict")
 
 
@@ -117,7 +117,7 @@ def _of_the_right_kind(shown: tuple[str, ...], signing: Signing) -> Iterator[str
 
 
 def _before(call: Call, signing: Signing, time: str, now_ms: int) -> bytes:
-    """What was signed ahead of the body, its time checked. `time`: the one beside the signature."""
+    """Returns the signed text before the body, after checking its time. `time` is beside the signature."""
     values = {}
     if signing.time_field:
         values["time"] = _checked_time(time, now_ms)
@@ -137,43 +137,43 @@ def _checked_time(text: str, now_ms: int) -> str:
 
 
 def _with_its_digest(call: Call, signing: Signing) -> Signing:
-    """The digest that the sender names, where it may name one."""
+    """Returns the digest that the sender names, if the scheme allows it."""
     settings = call.headers.get(signing.settings_header, "") if signing.settings_header else ""
     parts = [part.strip() for part in settings.split(",")]
     named = [part.partition("=")[2].upper() for part in parts if part.startswith("algorithm=")]
     if not named:
         return signing
     if len(named) > 1 or named[0] not in _DIGESTS:
-        raise BadSignature(f"the header {signing.settings_header} names no algorithm that is known here")
+        raise BadSignature(f"the header {signing.settings_header} names no known algorithm")
     return replace(signing, digest=_DIGESTS[named[0]])
 
 
 def addressed(url: str, query: str, raw: bytes, *, form: bool) -> bytes:
-    """The URL with its query; after it the fields of the form, sorted, unless the query has the body's hash.
+    """Returns the URL with its query, followed by the sorted form fields unless the query has the body's hash.
 
-    Raises BadSignature for a body that would not be signed by that.
+    Raises BadSignature for a body that this would not sign.
     """
     try:
         hashes = [value for name, value in form_fields(query) if name == BODY_HASH]
         fields = form_fields(raw.decode()) if form and not hashes else []
-    except ValueError:  # of the encoding too
-        raise BadSignature("the form or the query string cannot be read") from None
+    except ValueError:  # also raised for the encoding
+        raise BadSignature("the form or the query string is malformed") from None
     if raw and not form and not hashes:
-        raise BadSignature(f"the body is no form, and the query has no {BODY_HASH}")
+        raise BadSignature(f"the body is not a form, and the query has no {BODY_HASH}")
     right = hashlib.sha256(raw).hexdigest().encode()
     if hashes and (len(hashes) > 1 or not hmac.compare_digest(hashes[0].encode(errors="surrogatepass"), right)):
-        raise BadSignature(f"the body is not the one of {BODY_HASH}")
+        raise BadSignature(f"the body does not match {BODY_HASH}")
     text = (f"{url}?{query}" if query else url) + "".join(name + value for name, value in sorted(set(fields)))
     return text.encode(errors="surrogatepass")
 
 
 def called(host: str, source: str) -> str:
-    """The URL of a source whose file does not say it."""
+    """Returns the URL of a source whose file does not give it."""
     return f"https://{host}/webhooks/{source}"
 
 
 def _with_and_without_port(url: str) -> tuple[str, ...]:
-    """Some products of a sender sign the usual port, some leave out an unusual one."""
+    """Returns the variants of a URL, because senders differ in signing default and other ports."""
     scheme, _, rest = url.partition("://")
     host, slash, path = rest.partition("/")
     name, _, port = host.rpartition(":")
@@ -192,4 +192,4 @@ def _credentials(value: str) -> bytes:
 
 
 def _more_than_once(header: str) -> BadSignature:
-    return BadSignature(f"the header {header} came more than once")
+    return BadSignature(f"the header {header} occurs more than once")

@@ -1,4 +1,4 @@
-"""What of a delivery is kept, for the sources that ask for it: all but its secrets, and what gateways add to a call."""
+"""Stores deliveries of sources with `keep`, without secrets and headers that gateways add."""
 
 from __future__ import annotations
 
@@ -29,13 +29,13 @@ _DETAIL_CHARACTERS = 500
 
 
 class Keeper:
-    """Keeps deliveries. Where a day is full, what comes is taken all the same, and that is logged once."""
+    """Stores deliveries. When a day is full, further ones are accepted without storing, which is logged once."""
 
     def __init__(self) -> None:
-        self._full: dict[str, Topic] = {}  # by source. The store would count all there is, each time
+        self._full: dict[str, Topic] = {}  # full topics by source, which saves counting in the store
 
     async def keep(self, source: Source, signing: Signing, call: Call, taken: Taken) -> None:
-        """Does nothing for a source that does not ask for it."""
+        """Stores a delivery, if its source has `keep`."""
         ports = call.parts.ports
         now_ms = ports.clock.now_ms()
         topic = day_topic(source.name, now_ms)
@@ -62,12 +62,12 @@ class Keeper:
 
 
 def refused(error: UserError) -> Taken:
-    """What is kept of a delivery that means nothing here."""
+    """Returns the outcome to store for a delivery that could not be mapped."""
     return Taken(Outcome.REFUSED, detail=f"{error.code}: {error.message}")
 
 
 def _id_of(source: Source, signing: Signing, call: Call) -> str:
-    """The delivery's id; where it can have none, its body's."""
+    """Returns the delivery's id, or its body's hash."""
     try:
         found = delivery_id(source, signing, call, body_of(signing, call))
         check_event_key(found)
@@ -77,7 +77,7 @@ def _id_of(source: Source, signing: Signing, call: Call) -> str:
 
 
 def kept_headers(headers: Mapping[str, str], signing: Signing) -> Mapping[str, str]:
-    """Those that say something of the delivery. Its id is one of them, whatever its name."""
+    """Selects the headers to store; the delivery's id is one of them, whatever its name."""
     return {
         name: value
         for name, value in headers.items()
@@ -89,6 +89,6 @@ def kept_headers(headers: Mapping[str, str], signing: Signing) -> Mapping[str, s
 def kept_query(query: str) -> str:
     try:
         fields = form_fields(query)
-    except ValueError:  # no expression could read it either
+    except ValueError:  # expressions cannot read it either
         return ""
     return urlencode([(name, value) for name, value in fields if not _SECRET.search(name.lower())])

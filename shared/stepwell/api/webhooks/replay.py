@@ -1,8 +1,8 @@
-"""The routes of what webhooks brought: listing it, and taking a delivery again by what webhooks.yaml says today.
+"""The routes of stored deliveries: listing them, and replaying one with today's webhooks.yaml.
 
-A replay is another event, or another run, than the delivery made: its id is `ID~replay-N`. What became something
-before, by itself or by a replay, does so again only for a caller who says that. Two who do not say it have the same
-number, so they make the same event or run:
+A replay is a separate event or run with the id `ID~replay-N`. A delivery that already became one, by itself or by a
+replay, is replayed again only on request. Two callers without that request use the same number, so they make the same
+event or run:
 
     one caller     finds no replay ──▶ publishes ID~replay-1 ───────────────────────────▶ notes it
     another        finds no replay ─────────▶ publishes ID~replay-1: it is there already ──▶ notes it
@@ -28,7 +28,7 @@ Sources = Callable[[], Mapping[str, Source]]
 
 
 def delivery_routes(sources: Sources) -> tuple[Route, ...]:
-    """`sources` is asked at each call: they may change while the routes are served."""
+    """Builds the routes; `sources` is called for each request, because the sources may change."""
 
     async def list_deliveries(call: Call) -> Answer:
         asked = call.asked(DeliveriesQueryString)
@@ -44,28 +44,28 @@ def delivery_routes(sources: Sources) -> tuple[Route, ...]:
 
     listing = {200: "a page", 404: "no such source"}
     replaying = {
-        202: "it is on its way, or is none that the source takes (`ignored`)",
-        400: "it means nothing here, today",
+        202: "accepted, or `match` is false (`ignored`)",
+        400: "it still cannot be mapped",
         404: "no such source or delivery",
-        409: "it became an event or a run before, and `again` is not set",
+        409: "it already became an event or a run, and `again` is not set",
     }
     return (
-        Route("GET", "/deliveries", list_deliveries, "List what webhooks brought, newest first", listing,
+        Route("GET", "/deliveries", list_deliveries, "List stored webhook deliveries, newest first", listing,
               "DeliveryPage", query=DeliveriesQueryString),
-        Route("POST", "/deliveries:replay", replay_delivery, "Take a delivery of a webhook again", replaying,
+        Route("POST", "/deliveries:replay", replay_delivery, "Replay a stored webhook delivery", replaying,
               "ReplayView", ReplayBody),
     )  # fmt: skip
 
 
 def _named(sources: Mapping[str, Source], name: str) -> Source:
     if name not in sources:
-        raise NotFound("there is no such source of webhooks", code="unknown_source",
-                       hint="webhooks.yaml says which there are")  # fmt: skip
+        raise NotFound("there is no such webhook source", code="unknown_source",
+                       hint="webhooks.yaml lists the sources")  # fmt: skip
     return sources[name]
 
 
 async def _page(call: Call, sources: list[Source], asked: DeliveriesQueryString) -> tuple[list[Listed], str]:
-    """Day by day, until the page is full."""
+    """Lists deliveries day by day until the page is full."""
     deliveries = Deliveries(call.parts.ports)
     now_ms = call.parts.ports.clock.now_ms()
     before = decode_cursor(asked.cursor) if asked.cursor else None
@@ -82,7 +82,7 @@ async def _page(call: Call, sources: list[Source], asked: DeliveriesQueryString)
 
 
 def _kept_ms(source: Source) -> int:
-    """How far back there may be deliveries. A source that no longer keeps them may have some of before."""
+    """Returns the earliest time with deliveries. A source that no longer stores them may have old ones."""
     return source.keep_ms or DELIVERY_KEPT_MAX_MS
 
 
@@ -90,7 +90,7 @@ async def _replay(call: Call, source: Source, asked: ReplayBody) -> Answer:
     deliveries = Deliveries(call.parts.ports)
     delivery = await deliveries.find(source.name, asked.delivery, _kept_ms(source))
     if delivery is None:
-        raise NotFound(f"{source.name} keeps no delivery {asked.delivery}", code="unknown_delivery",
+        raise NotFound(f"{source.name} has no delivery {asked.delivery}", code="unknown_delivery",
                        hint=f"stepwell webhook deliveries {source.name}")  # fmt: skip
     replays = await deliveries.replays(delivery)
     _check(delivery, replays, again=asked.again)
@@ -106,7 +106,7 @@ async def _replay(call: Call, source: Source, asked: ReplayBody) -> Answer:
 
 
 def _check(delivery: Delivery, replays: int, *, again: bool) -> None:
-    hint = "to have it processed once more: --again, or `again` in the body"
+    hint = "to process it once more: --again, or `again` in the body"
     if replays >= REPLAYS:
         raise Conflict(f"the delivery was replayed {replays} times", code="too_many_replays")
     if delivery.outcome.done and not again:
@@ -118,7 +118,7 @@ def _check(delivery: Delivery, replays: int, *, again: bool) -> None:
 async def _publish(
     call: Call, source: Source, delivery: Delivery, meaning: Meaning, number: int, *, again: bool
 ) -> tuple[int, Taken]:
-    """Number and outcome. Who asks for one more has a number of their own, though others ask at the same time."""
+    """Replays; returns number and outcome. A caller who asks for one more gets a separate number."""
     while True:
         try:
             taken = await take(call.parts.service, source, meaning, f"{delivery.id}~replay-{number}")

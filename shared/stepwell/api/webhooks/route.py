@@ -1,4 +1,4 @@
-"""The route of webhooks: who sent it, what it means, and off it goes; nothing is done here that takes time."""
+"""The route of webhooks: checks the sender, maps the delivery, and queues it without slow work."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ log = logging.getLogger("stepwell.webhooks")
 
 
 def webhook_routes(sources: Callable[[], Mapping[str, Source]]) -> tuple[Route, ...]:
-    """`sources` is asked at each delivery: they may change while the routes are served."""
+    """Builds the route; `sources` is called for each delivery, because the sources may change."""
     keeper = Keeper()
 
     async def take_webhook(call: Call) -> Answer:
         source = sources().get(call.path["source"])
         if source is None:
-            raise NotFound("there is no such source of webhooks", code="unknown_source",
-                           hint="webhooks.yaml says which there are")  # fmt: skip
+            raise NotFound("there is no such webhook source", code="unknown_source",
+                           hint="webhooks.yaml lists the sources")  # fmt: skip
         return await _take(source, call, keeper)
 
     return (
@@ -38,11 +38,11 @@ def webhook_routes(sources: Callable[[], Mapping[str, Source]]) -> tuple[Route, 
             "POST",
             "/webhooks/{source}",
             take_webhook,
-            "Take a webhook of another system",
+            "Accept a webhook of another system",
             {
-                200: "the same, in the words that the sender wants to hear",
-                202: "it is on its way, or was already (`duplicate`), or is none that the source takes (`ignored`)",
-                400: "it means nothing here",
+                200: "accepted, in the form that the sender expects",
+                202: "accepted, now or before (`duplicate`), or `match` is false (`ignored`)",
+                400: "it cannot be mapped",
                 401: "its signature is missing, wrong or too old",
                 404: "no such source",
                 413: "the body is too large",
@@ -66,7 +66,7 @@ async def _take(source: Source, call: Call, keeper: Keeper) -> Answer:
         if signing.challenge and isinstance(body, dict) and body.get("type") == signing.challenge:
             return Answer(200, {"challenge": body.get("challenge")})
         taken = await _taken(source, signing, call, body)
-    except (Conflict, NotFound):  # not of the delivery's making: a retry may be taken
+    except (Conflict, NotFound):  # not the delivery's fault: a retry may succeed
         raise
     except UserError as error:
         await keeper.keep(source, signing, call, refused(error))

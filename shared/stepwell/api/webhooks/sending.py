@@ -1,4 +1,4 @@
-"""The other side of a webhook: what its sender would put into the headers, to try a source out."""
+"""Signs a webhook as its sender would, to test a source."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from stepwell.runtime.steps.secrets import MISSING
 
 @dataclass(frozen=True, slots=True)
 class Signed:
-    """A delivery to be sent by POST. Header names are in lower case; `headers` prove who sends it."""
+    """A delivery to send by POST. Header names are in lower case; `headers` have the proof."""
 
     content: bytes
     query: str = ""
@@ -25,9 +25,9 @@ class Signed:
 
 
 def sign(source: Source, content: bytes, content_type: str, *, host: str, delivery_id: str, now_ms: int) -> Signed:
-    """As the source's sender would. `host`: who is called, where the source has no URL of its own.
+    """Signs as the source's sender would. `host` is the called host, if the source has no `url`.
 
-    Raises PortError when no secret of the source can be read here.
+    Raises PortError if no secret of the source can be read here.
     """
     signing = source.signings[0]
     if signing.proof is Proof.NOTHING:
@@ -66,4 +66,4 @@ def _first_key(source: Source, signing: Signing) -> bytes:
             if error.code != MISSING:
                 raise
     raise PortError(f"no secret of {source.name} can be read here: {', '.join(source.references)}", code=MISSING,
-                    hint="list one by env:NAME, and set NAME to what the server has")  # fmt: skip
+                    hint="list one as env:NAME, and set NAME to the server's value")  # fmt: skip

@@ -1,4 +1,4 @@
-"""Checks who sent a delivery, on its raw body. Whoever passes knows one of the source's secrets."""
+"""Checks the signature of a delivery on its raw body, against the source's secrets."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ log = logging.getLogger("stepwell.webhooks")
 def verify(
     call: Call, signings: Sequence[Signing], references: Sequence[str], secrets: Secrets, now_ms: int, url: str = ""
 ) -> Signing:
-    """How the delivery was signed.
+    """Checks a delivery and returns how it was signed.
 
-    Raises BadSignature; PortError when a secret that may be the right one cannot be had now, or none is there at all.
+    Raises BadSignature; PortError if a secret that may match is unavailable, or if there is no secret.
     """
     claim = claim_of(call, _signing_of(call, signings), url, now_ms)
     if claim.signing.proof is Proof.NOTHING:
@@ -40,23 +40,23 @@ def verify(
     decisive = [one for one in failures if one.code != MISSING]
     if decisive or len(failures) == len(references):
         raise (decisive or failures)[0]
-    raise BadSignature("the signature is not that of any secret of this source")
+    raise BadSignature("the signature matches no secret of this source")
 
 
 def key_of(secret: str, reference: str, signing: Signing) -> bytes:
-    """The secret as the key. Raises PortError for one that can be none: with an empty key, anybody could sign."""
+    """Decodes the secret to a key. Raises PortError for an empty key, with which anybody could sign."""
     if signing.key == "base64":
         return base64_key(secret, reference)
     key = secret.encode(errors="surrogatepass")
     if not key:
         raise PortError(f"{reference} is empty", code="secret_unavailable")
     if signing.proof is Proof.PASSWORD and b":" not in key:
-        raise PortError(f"{reference} is not a name, a colon and a password", code="secret_unavailable")
+        raise PortError(f"{reference} is not of the form name:password", code="secret_unavailable")
     return key
 
 
 def signature(signing: Signing, key: bytes, text: bytes) -> bytes:
-    """As a header has it, without its prefix."""
+    """Encodes a signature as in a header, without its prefix."""
     digest = hmac.digest(key, text, signing.digest)
     return base64.b64encode(digest) if signing.encoding == "base64" else digest.hex().encode()
 
@@ -69,8 +69,8 @@ def _signing_of(call: Call, signings: Sequence[Signing]) -> Signing:
 
 
 def _matches(claim: Claim, key: bytes) -> bool:
-    """Each comparison in constant time."""
-    if claim.signing.proof is Proof.PASSWORD:  # hashed, so that its length is not told either
+    """Compares signatures in constant time."""
+    if claim.signing.proof is Proof.PASSWORD:  # hashed, so that not even its length leaks
         right = hashlib.sha256(key).digest()
         return any(hmac.compare_digest(right, hashlib.sha256(shown).digest()) for shown in claim.signatures)
     return any(

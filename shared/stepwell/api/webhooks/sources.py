@@ -1,4 +1,4 @@
-"""The sources of webhooks: how each signs, and what its deliveries mean here: an event, or a run to start."""
+"""The sources of webhooks: their signature schemes, and the mapping of deliveries to events or runs."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ from stepwell.definition.webhooks import EXPRESSION_NAMES
 from stepwell.errors import ExpressionError, InvalidInput, UserError
 from stepwell.runtime.steps.secrets import Secrets
 
-_NOT_FOR_EXPRESSIONS = frozenset({"authorization", "cookie"})  # what they make is stored
+_NOT_FOR_EXPRESSIONS = frozenset({"authorization", "cookie"})  # because results of expressions are stored
 
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """One source of webhooks. Empty expressions were not given."""
+    """One source of webhooks. An empty expression was not given."""
 
     name: str
     signings: tuple[Signing, ...]
@@ -36,14 +36,14 @@ class Source:
     workflow: str = ""
     input: str = ""
     id: str = ""
-    url: str = ""  # as its sender calls it, without a query
+    url: str = ""  # the URL that the sender calls, without a query
     match: str = ""
-    keep_ms: int = 0  # how long what it brings is kept; 0: not at all
+    keep_ms: int = 0  # how long deliveries are stored; 0: not at all
 
 
 @dataclass(frozen=True, slots=True)
 class Meaning:
-    """What a delivery is here."""
+    """The event or run that a delivery maps to."""
 
     content: Json  # the event's payload or the run's input
     event: str = ""
@@ -51,7 +51,7 @@ class Meaning:
 
 
 def sources_of(document: Mapping[str, Json] | None, secrets: Secrets) -> dict[str, Source]:
-    """The sources of a `webhooks.yaml` that was checked, by name; None: there are none."""
+    """Builds the sources of a checked `webhooks.yaml` by name; None means no file."""
     given: Mapping[str, Mapping[str, Json]] = document["sources"] if document else {}
     words = ("match", "event", "key", "payload", "workflow", "input", "id", "url")
     return {
@@ -68,9 +68,9 @@ def sources_of(document: Mapping[str, Json] | None, secrets: Secrets) -> dict[st
 
 
 def meaning_of(source: Source, call: Call, body: Json) -> Meaning | None:
-    """None for a delivery that is not among those that the source's `match` takes. `body`: what `body_of` read.
+    """Maps a delivery; None if the source's `match` is false. `body` is the result of `body_of`.
 
-    Raises UserError for one of which the source's expressions make nothing.
+    Raises UserError if an expression fails.
     """
     names = _names(call, body)
     if source.match and not _is_match(source.match, names):
@@ -84,7 +84,7 @@ def meaning_of(source: Source, call: Call, body: Json) -> Meaning | None:
 
 
 def body_of(signing: Signing, call: Call) -> Json:
-    """A form as an object, or the JSON that its sender puts into one; anything else as JSON. Raises UserError."""
+    """Parses a form (or the JSON inside it) or JSON. Raises UserError."""
     if not is_form(call):
         return read_json(call.raw_body)
     try:
@@ -96,7 +96,7 @@ def body_of(signing: Signing, call: Call) -> Json:
 
 
 def _fields(text: str, what: str) -> dict[str, Json]:
-    """Names to text; to a list of texts where a name comes more than once."""
+    """Maps names to text, or to a list of texts if a name is repeated."""
     try:
         pairs = form_fields(text)
     except ValueError as error:
@@ -108,7 +108,7 @@ def _fields(text: str, what: str) -> dict[str, Json]:
 
 
 def _names(call: Call, body: Json) -> Mapping[str, Json]:
-    """What expressions read."""
+    """Returns the names that expressions can read."""
     headers = {name: value for name, value in call.headers.items() if name not in _NOT_FOR_EXPRESSIONS}
     return {"body": body, "headers": headers, "query": _fields(call.query, "query string")}
 
@@ -121,9 +121,9 @@ def _is_match(text: str, names: Mapping[str, Json]) -> bool:
 
 
 def delivery_id(source: Source, signing: Signing, call: Call, body: Json) -> str:
-    """What the source's `id` makes; else what its scheme sends; else the content itself.
+    """Returns the delivery's id: the source's `id`, else the scheme's id, else a hash of the content.
 
-    The same in each retry of a delivery. Raises UserError.
+    It is the same in each retry. Raises UserError.
     """
     if source.id:
         return _text("id", source.id, _names(call, body))
@@ -138,7 +138,7 @@ def delivery_id(source: Source, signing: Signing, call: Call, body: Json) -> str
 
 
 def _repeated(signing: Signing, raw: bytes, body: Json) -> bytes:
-    """What of the body is the same in each retry."""
+    """Returns the part of the body that is the same in each retry."""
     if not isinstance(body, dict) or signing.counter not in body:
         return raw
     same = {name: value for name, value in body.items() if name != signing.counter}
@@ -146,7 +146,7 @@ def _repeated(signing: Signing, raw: bytes, body: Json) -> bytes:
 
 
 def _text(what: str, text: str, names: Mapping[str, Json]) -> str:
-    """Text, or a whole number as text: the same that a wait takes as its key."""
+    """Returns text, or a whole number as text, as for the key of a wait."""
     value = _value(what, text, names)
     if isinstance(value, bool) or not isinstance(value, str | int) or value == "":
         raise _unmappable(f"`{what}` gave {type(value).__name__ if value != '' else 'an empty text'}, not a text")
@@ -157,19 +157,19 @@ def _value(what: str, text: str, names: Mapping[str, Json]) -> Json:
     try:
         return _compiled(text).evaluate(names)
     except ExpressionError as error:
-        raise _unmappable(f"`{what}` makes nothing of this delivery: {error.message}") from error
+        raise _unmappable(f"`{what}` fails for this delivery: {error.message}") from error
 
 
 @lru_cache(maxsize=1_000)
 def _compiled(text: str) -> Expression:
-    """At the first delivery that needs it: a cold start compiles nothing."""
+    """Compiles an expression on first use, to keep cold starts fast."""
     return compile_expression(text, EXPRESSION_NAMES)
 
 
 def _unmappable(message: str) -> UserError:
-    return UserError(message, code="unmappable", hint="the source's expressions in webhooks.yaml say what they need")
+    return UserError(message, code="unmappable", hint="check the source's expressions in webhooks.yaml")
 
 
 def as_unmappable(error: InvalidInput) -> UserError:
-    """What the engine does not take is, to a sender, a delivery that cannot be mapped."""
+    """Turns the engine's refusal into the error `unmappable`."""
     return UserError(error.message, code=error.code, hint=error.hint, problems=error.problems)

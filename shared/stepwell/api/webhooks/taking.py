@@ -1,4 +1,4 @@
-"""A delivery taken: the event that it becomes, or the run that it starts, once for its id."""
+"""Accepts a delivery: publishes its event or starts its run, once for each id."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from stepwell.runtime.starts.starting import Start
 
 @dataclass(frozen=True, slots=True)
 class Taken:
-    """What became of a delivery. `is_new`: it did not come before."""
+    """The outcome of a delivery. `is_new`: it is not a duplicate."""
 
     outcome: Outcome
     id: str = ""  # of the event or of the run
@@ -23,17 +23,17 @@ class Taken:
 
     @property
     def marks(self) -> tuple[str, ...]:
-        """What else there is to tell of it."""
+        """The outcome's further detail."""
         return () if self.is_new and self.outcome.done else ("duplicate",) if self.outcome.done else ("ignored",)
 
 
 def name_of(outcome: Outcome) -> str:
-    """What the id is of."""
+    """Whether the id is an event's or a run's."""
     return "run_id" if outcome is Outcome.STARTED else "event_id"
 
 
 async def take(service: Service, source: Source, meaning: Meaning | None, delivery_id: str) -> Taken:
-    """`delivery_id`: the same id makes the same event, or the same run. Raises UserError."""
+    """Accepts a delivery; the same `delivery_id` gives the same event or run. Raises UserError."""
     if meaning is None:
         return Taken(Outcome.IGNORED, detail="`match` is false")
     whole_id = f"{source.name}:{delivery_id}"
@@ -45,12 +45,12 @@ async def take(service: Service, source: Source, meaning: Meaning | None, delive
 
 
 async def _start(service: Service, workflow: str, meaning: Meaning, whole_id: str) -> tuple[str, bool]:
-    """The delivery's run: the same one for each retry, even where its input would be another now."""
+    """Starts the delivery's run, once for all retries, even if the input would differ now."""
     run_id = f"run_{hashlib.sha256(whole_id.encode()).hexdigest()[:26]}"
     request = Start(workflow, meaning.content, run_id)
     try:
         started = await service.start(request)
     except Conflict:
-        first = await service.header(run_id)  # its start is asked for again: it may not have been set going
+        first = await service.header(run_id)  # starts it again, because an earlier attempt may have died
         started = await service.start(replace(request, workflow=first.workflow, input=first.input))
     return run_id, started.created

@@ -1,4 +1,4 @@
-"""Waits: how a token is parked, and what it makes of what ends the wait. Each kind of wait is one file here.
+"""Waits: how a token parks, and the result it gets when the wait ends. Each kind of wait is one file here.
 
 To add a kind of wait:
 

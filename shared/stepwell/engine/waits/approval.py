@@ -1,4 +1,4 @@
-"""A wait for people: who may answer, how many have to agree, and who is asked next when nobody answers.
+"""A wait for people: who may answer, how many must agree, and who is asked next if nobody answers.
 
 WAITING ── RECEIVED (ana: yes) ── RECEIVED (leo: delegated to bea) ── RESUMED (bea: yes) ──▶
 """
@@ -19,7 +19,7 @@ _ANSWERS = frozenset({"approved", "rejected"})
 
 
 class ApprovalWait(WaitKind):
-    """Its parts are the votes, by the approver's name, where several are asked or certain ones."""
+    """Its parts are the votes by approver, if several people or named ones are asked."""
 
     def arm(self, wait: Wait, place: Place) -> Arm:
         if wait.approvers is None:
@@ -68,7 +68,7 @@ class ApprovalWait(WaitKind):
 
     def wakers(self, arm: Arm, run_id: str, branch: str) -> list[Waker]:
         where = f' with "wait": "{branch}"' if branch else ""
-        return [Waker("call", f"POST /runs/{run_id}/approve or /reject{where} by whoever decides")]
+        return [Waker("call", f"POST /runs/{run_id}/approve or /reject{where} by the approver")]
 
 
 APPROVAL = ApprovalWait(
@@ -86,12 +86,12 @@ APPROVAL = ApprovalWait(
 
 
 def has_votes(arm: Arm) -> bool:
-    """Whether the approval asks several people, or certain ones."""
+    """Tells whether the approval asks several people, or named ones."""
     return bool(arm.parts) or arm.need > 1
 
 
 def approvers(arm: Arm, received: Iterable[Resumption]) -> tuple[str, ...]:
-    """Who may answer now, after what was delegated and escalated."""
+    """Returns who may answer now, after delegations and escalations."""
     names = list(arm.parts)
     for one in received:
         if one.kind == "delegated":
@@ -102,23 +102,23 @@ def approvers(arm: Arm, received: Iterable[Resumption]) -> tuple[str, ...]:
 
 
 def delegations(received: Iterable[Resumption]) -> int:
-    """How often the approval was handed on."""
+    """Returns how often the approval was delegated."""
     return sum(one.kind == "delegated" for one in received)
 
 
 def answer_of(token: Token, by: str) -> Resumption | None:
-    """This approver's vote, where it is there already: a second one changes nothing."""
+    """Returns this approver's earlier vote, if any: a second one changes nothing."""
     votes = (one for one in token.received if one.part == by and one.kind in _ANSWERS)
     return next(votes, None) if by else None
 
 
 def has_answered(token: Token, by: str) -> bool:
-    """Whether this approver's vote is there already."""
+    """Tells whether this approver has voted already."""
     return answer_of(token, by) is not None
 
 
 def votes_of(came: Iterable[Resumption]) -> list[Json]:
-    """The votes as people see them."""
+    """Returns the votes for people."""
     return [{"decision": one.kind, "by": one.by, **(one.payload or {})} for one in came if one.kind in _ANSWERS]
 
 

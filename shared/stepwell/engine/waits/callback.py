@@ -1,6 +1,6 @@
-"""A wait for a post to a URL of its own, by an outside system that may send heartbeats meanwhile.
+"""A wait for a POST to its own URL, by an outside system that may send heartbeats meanwhile.
 
-Each has a topic of its own, to which no event can be sent but by that URL.
+Each has its own topic, which only that URL can send an event to.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ class CallbackWait(WaitKind):
         return super().failure(parked, came, node, waited)
 
     def wakers(self, arm: Arm, run_id: str, branch: str) -> list[Waker]:
-        return [Waker("call", "a POST to its callback's URL by whoever has it")]
+        return [Waker("call", "a POST to the callback's URL")]
 
 
 CALLBACK = CallbackWait("callback", comings={BEAT: Coming("heartbeat.received", "call", ends=False, only_last=True)})

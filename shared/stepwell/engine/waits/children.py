@@ -13,7 +13,7 @@ from stepwell.engine.waits.kind import Began, Coming, WaitKind
 
 
 class ChildrenWait(WaitKind):
-    """The ends of the children end it; no event does."""
+    """The ends of the children end it; events do not."""
 
     def park_for_step(self, moment: Moment, token: Token, pause: Pause) -> Parked:
         given = default_input(moment.run, token)

@@ -1,9 +1,9 @@
-"""The wait for code: a token stands aside while its code cannot be imported, found or compiled.
+"""The wait for code: a token parks while its code cannot be imported, found or compiled.
 
     GOTO ── WAITING for code ── RESUMED ── WAITING for code ── RESUMED ── STEP
       └─────────────── the step follows this record, as if there had been no wait ───┘
 
-Nothing has failed and no attempt is counted: the same attempt of the same visit is made again.
+Nothing has failed and no attempt is counted: the token retries the same attempt of the same visit.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _LOOKS_MS = (MINUTE_MS, 5 * MINUTE_MS, 15 * MINUTE_MS, HOUR_MS)  # how soon the 
 
 
 class CodeWait(WaitKind):
-    """A timer and an event end it, and the token tries again what it could not do."""
+    """A timer or an event ends it, and the token tries again."""
 
     def parked(self, token: Token, record: Record, parked: Parked) -> dict[str, Any]:
         """What the token stood at is kept."""
@@ -52,20 +52,20 @@ class CodeWait(WaitKind):
     def reason(self, parked: Parked, node: str, run_id: str) -> Reason:
         error = parked.data if isinstance(parked.data, dict) else {}
         code = error.get("code")
-        what = f"cannot load {code}" if code else "cannot go on with the code that is deployed"
+        what = f"cannot load {code}" if code else "cannot continue with the deployed code"
         text = f"It {what}: {error.get('type')}: {error.get('message')}."
-        event = "a deploy, or a reload of the dev server; `stepwell event code.deployed --run RUN` for this run alone"
-        wakers = (Waker("timer", "it is tried again then, by itself", parked.until_ms), Waker("event", event))
-        return Reason(f"{text} Nothing is lost: mend the code and deploy it.", wakers)
+        event = "a deploy, or a reload of the dev server; `stepwell event code.deployed --run RUN` for this run only"
+        wakers = (Waker("timer", "it retries by itself", parked.until_ms), Waker("event", event))
+        return Reason(f"{text} Nothing is lost: fix the code and deploy it.", wakers)
 
 
 CODE_WAIT = CodeWait(CODE, Signal.STUCK, entry="function.stuck")
 
 
 def wait_for_code(moment: Moment, token: Token, failure: Failure, node: str, *, is_unbegun: bool = False) -> Record:
-    """The record that parks a token until there is other code.
+    """Returns the record that parks a token until there is other code.
 
-    `is_unbegun`: the step that the last record says has begun did not run.
+    `is_unbegun`: the step that the last record began did not run.
     """
     again = token.aside.looks if token.aside else 0
     until_ms = moment.now_ms + _LOOKS_MS[min(again, len(_LOOKS_MS) - 1)]
@@ -84,12 +84,12 @@ def wait_for_code(moment: Moment, token: Token, failure: Failure, node: str, *, 
 
 
 def is_for_code(record: Record) -> bool:
-    """Whether the record parks its token for code."""
+    """Tells whether the record parks its token for code."""
     return record.parked is not None and record.parked.kind == CODE
 
 
 def _stood_at(token: Token, record: Record) -> Record:
-    """The record to go on from; that of a step which did not begin is as the one before it."""
+    """Returns the record to continue from; a step that did not begin counts as not recorded."""
     if token.last is None:
         return Record(-1, Kind.STARTED, "", 0)
     if UNBEGUN not in record.rules:
@@ -100,7 +100,7 @@ def _stood_at(token: Token, record: Record) -> Record:
 
 
 def back(token: Token) -> Token:
-    """The token where it stood before it waited for code, once that wait is over."""
+    """Returns the token to its place before the wait for code, once that wait is over."""
     aside, last = token.aside, token.last
     if aside is None or last is None or token.resumption is None:
         return token

@@ -8,7 +8,7 @@ from stepwell.engine.waits.kind import WaitKind, limited
 
 
 class TimerWait(WaitKind):
-    """Its timer completes it, and nothing comes of it."""
+    """Its timer completes it, without a value."""
 
     def words(self, wait: Wait) -> str:
         return limited(self.name, wait, " ")

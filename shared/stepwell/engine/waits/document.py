@@ -25,7 +25,7 @@ class DocumentWait(EventWait):
         return replace(super().arm(wait, place), parts=asked, need=max(len(asked), 1))
 
     def part(self, arm: Arm, came: Resumption, received: Sequence[Resumption], *, complete: bool) -> Resumption | None:
-        """A document that is sent again takes the place of the first."""
+        """A document that is sent again replaces the first."""
         found = came.payload if isinstance(came.payload, dict) else {}
         name = next((found[key] for key in _NAME_KEYS if isinstance(found.get(key), str)), "")
         return replace(came, part=name) if name and (not arm.parts or name in arm.parts) else None

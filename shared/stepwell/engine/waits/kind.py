@@ -1,4 +1,4 @@
-"""The protocol of a wait kind: what the engine, the runtime and the API ask of it."""
+"""The protocol of a wait kind: its methods for the engine, the runtime and the API."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from stepwell.limits import YEAR_MS
 
 
 class Coming(NamedTuple):
-    """One way to reach a wait: a `kind` of Resumption, and what the history calls it."""
+    """One way to reach a wait: a `kind` of Resumption, and its name in the history."""
 
     entry: str  # the type of its history entry
     trigger: str = "internal"  # internal | timeout | call | event
@@ -46,7 +46,7 @@ class Began(NamedTuple):
 
 
 class Reason(NamedTuple):
-    """Why a run waits, for a kind whose wait needs words of its own."""
+    """Why a run waits, for a kind of wait with its own explanation."""
 
     text: str
     wakers: tuple[Waker, ...] = ()
@@ -62,7 +62,7 @@ class Place(NamedTuple):
 
 @dataclass(frozen=True)
 class WaitKind:
-    """A kind of wait. By default the first thing that reaches it ends it, and is its value."""
+    """A kind of wait. By default, the first resumption ends it and is its value."""
 
     name: str  # as records hold it
     signal: Signal = Signal.AWAITED_EVENT  # which decides the phase that the token parks in
@@ -127,13 +127,13 @@ class WaitKind:
         return len({one.part for one in came}) >= arm.need if arm.parts or arm.need > 1 else bool(came)
 
     def is_refused(self, arm: Arm, index: int, came: Sequence[Resumption]) -> bool:
-        """Whether the last of all that came means that the arm can never be complete."""
+        """Tells whether the last part means that the arm can never be complete."""
         return False
 
     # -- value
 
     def value(self, arm: Arm, came: Sequence[Resumption]) -> Json:
-        """The result of an arm, made of all that came for it."""
+        """Returns the result of an arm from all its parts."""
         return came[-1].payload if came else None
 
     def brought(self, came: Resumption) -> dict[str, Json]:
@@ -147,7 +147,7 @@ class WaitKind:
     # -- failure
 
     def failure(self, parked: Parked, came: Resumption, node: str, waited: int) -> Failure | None:
-        """What ended the wait as an error; None when what was waited for has come."""
+        """Returns the end of the wait as an error; None if the wait succeeded."""
         if came.kind != "timeout":
             return None
         message = f"{node} waited for {parked.kind} until its time was up"
@@ -194,11 +194,11 @@ class WaitKind:
         return Began(self.entry, data, record.attempt + 1)
 
     def words(self, wait: Wait) -> str:
-        """The wait in a picture of its workflow."""
+        """Returns the words of the wait in a picture of its workflow."""
         return limited(self.title(wait), wait, ", at most ")
 
     def wakers(self, arm: Arm, run_id: str, branch: str) -> list[Waker]:
-        """What can end an arm. `branch` names the token to callers; "" for the root."""
+        """Returns what can end an arm. `branch` names the token to callers; "" is the root."""
         found = []
         for topic in arm.topics:
             whom = f"sent to this run (POST /runs/{run_id}/events)" if topic.key.startswith("@") else "sent to anybody"
@@ -209,12 +209,12 @@ class WaitKind:
         return found
 
     def reason(self, parked: Parked, node: str, run_id: str) -> Reason | None:
-        """Why the run waits; None where it waits until something ends it, like most."""
+        """Returns why the run waits; None for most kinds, which wait until something ends them."""
         return None
 
 
 def limited(what: str, wait: Wait, between: str) -> str:
-    """The words with the time limit behind them."""
+    """Adds the time limit to the words."""
     if wait.timeout is not None:
         return f"{what} {wait.timeout.text}"
     return what if wait.timeout_ms is None else f"{what}{between}{show_duration(wait.timeout_ms)}"
@@ -234,7 +234,7 @@ _OTHER = Coming("")
 
 
 def register(kind: WaitKind) -> None:
-    """Makes a kind known to all who ask."""
+    """Registers a kind."""
     KINDS[kind.name] = kind
     COMINGS.update(kind.comings)
 
@@ -248,10 +248,10 @@ def kind_named(name: str) -> WaitKind:
 
 
 def coming_of(came: Resumption) -> Coming:
-    """How this reached its wait."""
+    """Returns how this resumption reached its wait."""
     return COMINGS.get(came.kind, _OTHER)
 
 
 def is_timeout(failure_type: str) -> bool:
-    """Whether a failure of this type tells of a wait's time-out."""
+    """Tells whether this type of failure is a wait's time-out."""
     return any(failure_type in kind.timeouts for kind in KINDS.values())

@@ -1,4 +1,4 @@
-"""A wait for locks: for being the first in the queue of each. What a token then holds, `stepwell.engine.locks` says."""
+"""A wait for locks: to be first in the queue of each. `stepwell.engine.locks` has what a token holds."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from stepwell.engine.waits.kind import Began, Coming, Reason, WaitKind, Waker
 
 
 class LockWait(WaitKind):
-    """No message ends it but the release of whoever is first."""
+    """Only a release by the first in the queue ends it."""
 
     def failure(self, parked: Parked, came: Resumption, node: str, waited: int) -> Failure | None:
         if came.kind != locks.REFUSED:
@@ -30,13 +30,13 @@ class LockWait(WaitKind):
         return Began(self.entry, parked.data)
 
     def reason(self, parked: Parked, node: str, run_id: str) -> Reason:
-        """For which lock it waits, and who has it; between two who have it, nobody does."""
+        """Names the lock and its owner; between two owners, there is none."""
         lock, owner, ahead = (parked.data.get(name) for name in ("lock", "owner", "ahead"))
         text = f"It waits{f' at {node}' if node else ''} since {iso(parked.since_ms)} for"
         if lock is None:
-            return Reason(f"{text} {' and '.join(parked.locks)}, which it is about to have.")
+            return Reason(f"{text} {' and '.join(parked.locks)}, which it is about to get.")
         others = f", with {ahead - 1} more in front of it" if ahead > 1 else ""
-        waker = Waker("lock", f"GET /runs/{owner}/explain tells what that run is at")
+        waker = Waker("lock", f"GET /runs/{owner}/explain shows the state of that run")
         return Reason(f"{text} the lock {lock}, which {owner} has{others}.", (waker,))
 
 
@@ -48,7 +48,7 @@ LOCK_WAIT = LockWait(
 
 
 def park_for_locks(names: tuple[str, ...], now_ms: int, *, of_function: bool = False) -> Parked:
-    """The wait for these locks, which are taken in this order."""
+    """Returns the wait for these locks, which are taken in this order."""
     data = {"locks": list(names)}
     return Parked(
         LOCK_WAIT.name, (Arm(LOCK_WAIT.name),), data=data, since_ms=now_ms, locks=names, of_function=of_function

@@ -1,4 +1,4 @@
-"""Outcomes: what a node makes of what ended its wait, as a result, as names that it sets, or as a failure."""
+"""Outcomes: the end of a wait as its node's result, as the names that it sets, or as a failure."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def writes_of(
 
 
 def arm_value(parked: Parked, index: int, came: Resumption, received: tuple[Resumption, ...]) -> Json:
-    """What came for one of the wait's arms."""
+    """Returns the value of one of the wait's arms."""
     if coming_of(came).is_value:
         return came.payload
     arm = parked.arms[index]
@@ -45,7 +45,7 @@ def arm_value(parked: Parked, index: int, came: Resumption, received: tuple[Resu
 
 
 def joined(pause: Pause, came: Resumption) -> Json:
-    """What the directive carried joined with what came; what came wins where both name a key."""
+    """Merges the directive's data with the wait's value, which wins if both have a key."""
     kind = kind_named(pause.kind)
     if kind.is_timed:
         return pause.result
@@ -57,5 +57,5 @@ def joined(pause: Pause, came: Resumption) -> Json:
 
 
 def failure_of(parked: Parked, came: Resumption, node: str, waited: int) -> Failure | None:
-    """A time-out or a rejection as an error; None when what was waited for has come."""
+    """Returns a time-out or a rejection as an error; None if the wait succeeded."""
     return kind_named(parked.arms[came.arm].kind).failure(parked, came, node, waited)

@@ -19,7 +19,7 @@ from stepwell.errors import ExpressionError, UserError
 
 
 def park(moment: Moment, token: Token, wait: Wait, callbacks: Sequence[str] = ()) -> Parked:
-    """A definition's wait. Raises ExpressionError for one that cannot be filled in.
+    """Returns a definition's wait, with its templates filled in. Raises ExpressionError.
 
     `callbacks`: the ids of its callbacks, whose URLs were given out before.
     """
@@ -48,7 +48,7 @@ def park(moment: Moment, token: Token, wait: Wait, callbacks: Sequence[str] = ()
 
 
 def park_for_children(moment: Moment, token: Token, call: Call) -> Parked:
-    """A wait for child runs. Raises ExpressionError where their inputs cannot be filled in."""
+    """Returns a wait for child runs. Raises ExpressionError if their inputs cannot be evaluated."""
     limit_ms = _limit_ms(call.kind, call.timeout, call.timeout_ms, Names(moment, token))
     return Parked(
         kind=call.kind,
@@ -60,7 +60,7 @@ def park_for_children(moment: Moment, token: Token, call: Call) -> Parked:
 
 
 def park_for_step(moment: Moment, token: Token, pause: Pause) -> Parked:
-    """The wait that a step asked for."""
+    """Returns the wait that a step asked for."""
     return kind_named(pause.kind).park_for_step(moment, token, pause)
 
 

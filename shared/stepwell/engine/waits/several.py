@@ -28,7 +28,7 @@ ALL = WaitKind("all", is_all=True)
 
 
 def parked_as(arms: Iterable[Wait]) -> str:
-    """The kind that is stored for the whole: people come before events, and timers last."""
+    """Returns the kind stored for the whole: people come before events, and timers last."""
     signals = {kind_named(arm.kind).signal for arm in arms}
     if Signal.AWAITED_APPROVAL in signals:
         return APPROVAL.name

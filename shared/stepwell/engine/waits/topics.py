@@ -1,4 +1,4 @@
-"""Topics: where events and the waits for them meet."""
+"""Topics: the meeting points of events and waits."""
 
 from __future__ import annotations
 
@@ -9,17 +9,17 @@ CALLBACK_EVENT = SCHEMAS["callback"].event
 
 
 def event_topic(name: str, key: str) -> Topic:
-    """Where an event for whoever waits for name and key meets its waits."""
+    """Returns the topic of events for every wait for this name and key."""
     return Topic(name, f"={key}" if key else "")
 
 
 def run_topic(name: str, run_id: str) -> Topic:
-    """Where an event for one run alone meets that run's waits."""
+    """Returns the topic of events for one run only."""
     return Topic(name, f"@{run_id}")
 
 
 def callback_topic(callback: str) -> Topic:
-    """Where a callback meets its wait: each has a topic of its own."""
+    """Returns the topic of a callback: each has its own."""
     return Topic(CALLBACK_EVENT, f"!{callback}")
 
 
@@ -29,5 +29,5 @@ def topics(name: str, key: str, run_id: str) -> tuple[Topic, ...]:
 
 
 def run_of(topic: Topic) -> str | None:
-    """The run that alone can wait under this topic; None for a topic that is open to all."""
+    """Returns the only run that can wait under this topic; None if any run can."""
     return topic.key[1:] if topic.key.startswith("@") else None
