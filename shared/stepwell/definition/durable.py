@@ -15,7 +15,7 @@ from stepwell.definition.graph import Durable, FanIn, Json, Node
 from stepwell.errors import Problem
 from stepwell.limits import CLEANUP_MAX_MS, CLEANUP_MS
 
-_JOINS = {"all": FanIn(), "first": FanIn("any", merge="keyed_by_branch")}
+_JOINS = {"all": FanIn(), "first": FanIn("any", merge="keyed_by_branch", first_failure="fail")}
 
 
 def durable_nodes(name: str, durable: Durable) -> dict[str, Node]:

@@ -7,16 +7,22 @@ from collections.abc import Mapping
 from stepwell.definition.common import Context, check_name
 from stepwell.definition.graph import FanIn, Json
 
+_AS_WRITTEN = ("merge", "on_early_complete", "on_branch_failure", "first_failure")
+_POLICIES = {"first_successful": "any"}  # other names
+
 
 def fan_in_of(context: Context, name: str, data: Mapping[str, Json], path: str) -> FanIn:
     """Compiles the join of the node `name`; missing keys get the documented defaults."""
     policy = data.get("policy", "all")
-    given = {key: data[key] for key in ("merge", "on_early_complete", "on_branch_failure") if key in data}
+    given = {key: data[key] for key in _AS_WRITTEN if key in data}
     if "target" in data:
         check_name(context, data["target"], f"{path}/target", "target")
     tolerate = _tolerate(context, data, path)
+    if "first_failure" in data and policy == "all":
+        context.add("misplaced_key", "`first_failure` is for `any` and `m_of_n`", f"{path}/first_failure",
+                    "a failed branch fails a join of all; `tolerate` says how many may")  # fmt: skip
     return FanIn(
-        policy=policy if isinstance(policy, str) else "m_of_n",
+        policy=_POLICIES.get(policy, policy) if isinstance(policy, str) else "m_of_n",
         need=0 if isinstance(policy, str) else policy["m_of_n"],
         target=data.get("target", name),
         tolerate_count=tolerate.get("count"),

@@ -180,11 +180,14 @@ class TolerateDef(Written):
 class FanInDef(Written):
     """The join of a fork's branches."""
 
-    policy: Annotated[Literal["all", "any"] | EnoughDef, WrapValidator(_policy)] | None = None
+    policy: Annotated[Literal["all", "any", "first_successful"] | EnoughDef, WrapValidator(_policy)] | None = None
     merge: Literal["append", "merge_object", "keyed_by_branch", "last_wins"] | None = None
     target: str | None = Field(default=None, description="the name of the outputs in the state; default: the node's")
     tolerate: TolerateDef | None = None
     on_branch_failure: Literal["fail", "collect"] | None = None
+    first_failure: Literal["wait", "fail"] | None = Field(
+        default=None, description="of `any` and `m_of_n`: wait (default) for others that may succeed, or fail"
+    )
     on_early_complete: Literal["cancel", "abandon"] | None = None
 
 

@@ -85,9 +85,12 @@ def fires(fan_in: FanIn, width: int, tally: Tally) -> bool:
 
 
 def tolerated(fan_in: FanIn, width: int) -> int:
-    """Returns how many branches may fail."""
+    """Returns how many branches may fail. A join that needs only some waits while enough others may succeed."""
     if fan_in.on_branch_failure == "collect":
         return width
+    is_bounded = fan_in.tolerate_count is not None or fan_in.tolerate_percent is not None
+    if fan_in.first_failure == "wait" and not is_bounded:
+        return width - needed(fan_in, width)
     percent = 0 if fan_in.tolerate_percent is None else int(width * fan_in.tolerate_percent // 100)
     return max(fan_in.tolerate_count or 0, percent)
 

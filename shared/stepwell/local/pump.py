@@ -20,7 +20,7 @@ from stepwell.runtime.ports import Clock
 
 log = logging.getLogger("stepwell.pump")
 
-WORKERS = 32
+WORKERS = 64
 LEASE_MS = MINUTE_MS
 EXTEND_EVERY_SECONDS = 20.0
 FIRST_DELAY_MS = 500  # the backoff after an exception: 0.5 s, 2 s, 8 s, 32 s, 60 s

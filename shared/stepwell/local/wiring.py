@@ -65,6 +65,9 @@ class Local:
         run_now(self.parts.catalog.save(self.parts.ports.store))
 
 
+SHARED_MS = 50  # how long branches share a message: here another one costs next to nothing
+
+
 class StoppableClock:
     """The machine's clock. A sleeping call holds no thread, and ends when the server stops."""
 
@@ -107,6 +110,7 @@ def open_local(
         new_id=new_id,
         jitter=random.random,
         links=links,
+        shared_ms=SHARED_MS,
     )
     store.keep = Snapshots(parts.service, FolderFiles(data), run_view).write_if_due
     store.outgoing = outgoing = Outgoing(data / LETTERS_FILE, Sender({}, secrets, hosts, clock), clock, stopping)

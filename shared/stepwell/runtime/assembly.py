@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from stepwell.definition.graph import Expression
-from stepwell.limits import FORKS_KEPT, RUN_STEPS, SNAPSHOT_RECORDS
+from stepwell.limits import FORK_SHARED_MS, FORKS_KEPT, RUN_STEPS, SNAPSHOT_RECORDS
 from stepwell.runtime.calls.links import Links
 from stepwell.runtime.calls.service import Service
 from stepwell.runtime.calls.updates import Updates
@@ -55,6 +55,7 @@ def assemble(
     max_steps: int = RUN_STEPS,
     pool: str | None = None,
     forks_kept: int = FORKS_KEPT,
+    shared_ms: int = FORK_SHARED_MS,
     schedules: Schedules | None = None,
     links: Links | None = None,
 ) -> Assembly:
@@ -75,7 +76,7 @@ def assemble(
     return Assembly(
         ports,
         catalog,
-        Worker(ports, logbook, door, advance, performer, steps, pool),
+        Worker(ports, logbook, door, advance, performer, steps, pool, shared_ms),
         coordinator,
         service,
         Sweeper(ports, logbook),

@@ -66,14 +66,14 @@ class FunctionSteps:
 
     async def run(self, call: StepCall) -> Outcome:
         if is_call(call.run):
-            return self._attempted(call, lambda over: self._calls.run(call))
-        return self.run_function(call, partial(self._registry.function, call.run))
+            return await self._attempted(call, lambda over: self._calls.run(call))
+        return await self.run_function(call, partial(self._registry.function, call.run))
 
-    def run_function(self, call: StepCall, find: Callable[[], Callable[..., object]]) -> Outcome:
+    async def run_function(self, call: StepCall, find: Callable[[], Callable[..., object]]) -> Outcome:
         """One attempt of the function that `find` finds; where it finds none, the outcome is stuck."""
         callback = step_callback(call.run_id, call.token, call.key)
         url = partial(self._callback_url, self._links, callback) if self._links and callback else None
-        return self._attempted(call, lambda over: _call(find, call, over, url))
+        return await self._attempted(call, lambda over: _call(find, call, over, url))
 
     def _callback_url(self, links: Links, callback: str, timeout_ms: int) -> str:
         try:
@@ -81,11 +81,14 @@ class FunctionSteps:
         except PortError as error:  # the step's own error, which a retry may cure
             raise Transient(error.message) from error
 
-    def _attempted(self, call: StepCall, work: Callable[[_Over], object]) -> Outcome:
+    async def _attempted(self, call: StepCall, work: Callable[[_Over], object]) -> Outcome:
         """The work in a thread of its own, for as long as the step may take."""
         started_ms = self._clock.now_ms()
         over = _Over()
-        made, error = self._threads.run(partial(_attempt, work, call, over, started_ms), call.timeout_ms / 1000)
+        attempt = self._threads.start(partial(_attempt, work, call, over, started_ms), call.timeout_ms / 1000)
+        if call.late is not None and not attempt.ends_within(call.late_ms / 1000):
+            await call.late()
+        made, error = attempt.result()
         over.set()
         if isinstance(made, Outcome):
             return made

@@ -60,7 +60,7 @@ class MockedSteps:
         if mock is None:
             return await self._real.run(call)
         mock.calls.append(call.input)
-        return self._real.run_function(replace(call, input=None), lambda: _stand_in(mock))  # a mock accepts any input
+        return await self._real.run_function(replace(call, input=None), lambda: _stand_in(mock))  # it takes any input
 
     async def asked(self, at: Standing, logbook: Logbook) -> Standing:
         return await self._real.asked(at, logbook)

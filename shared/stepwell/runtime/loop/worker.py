@@ -7,6 +7,8 @@ wake -> load, fold -> stale? drop
 
 from __future__ import annotations
 
+import logging
+from collections import deque
 from dataclasses import dataclass, replace
 
 from stepwell.definition.authoring import StepDefaults
@@ -19,7 +21,7 @@ from stepwell.engine.inputs import StepBegins, StepEnded, Woken
 from stepwell.engine.names import state_of
 from stepwell.engine.retry import Policy, resolve_policy
 from stepwell.engine.writing import deadline_ms
-from stepwell.errors import EngineFault
+from stepwell.errors import EngineFault, PortError
 from stepwell.limits import FORK_SHARED_MS, HOPS
 from stepwell.runtime.log.action_log import log_started
 from stepwell.runtime.log.door import Answer, Budget, Door
@@ -29,6 +31,8 @@ from stepwell.runtime.loop.advance import Advance
 from stepwell.runtime.loop.perform import Performer
 from stepwell.runtime.ports import Lane, Ports
 from stepwell.runtime.steps.port import StepCall, Steps
+
+_logger = logging.getLogger("stepwell.worker")
 
 
 class Worker:
@@ -43,7 +47,10 @@ class Worker:
         performer: Performer,
         steps: Steps,
         pool: str | None = None,
+        shared_ms: int = FORK_SHARED_MS,
     ) -> None:
+        """`shared_ms`: how long the branches of one message run one after the other; then beside each other."""
+        self._shared_ms = shared_ms
         self._ports, self._logbook, self._performer = ports, logbook, performer
         self._door, self._advance = door, advance
         self._steps, self._pool = steps, pool
@@ -51,14 +58,10 @@ class Worker:
     async def handle(self, wake: Wake, budget: Budget) -> None:
         """Advances the wake's tokens. Raises PortError when the world did not answer: the wake is to come again."""
         known: Forks = {}
-        until_ms = self._ports.clock.now_ms() + FORK_SHARED_MS
-        for number, own in enumerate(wake.each):
-            if number and self._ports.clock.now_ms() > until_ms:
-                # Small steps share a message, and longer ones run beside each other.
-                await self._ports.queue.send_all(Lane.WORK, [to_json(left) for left in wake.each[number:]])
-                return
+        share = _Share(self._ports, wake, self._shared_ms)
+        while (own := await share.next()) is not None:
             at = await self._logbook.load(wake.run_id, own.token, known, fresh=wake.slot < 0)
-            turn = _Turn(own, budget, known, fresh=own.token == wake.token)
+            turn = _Turn(own, budget, known, share, fresh=own.token == wake.token)
             # those that come after it have less time than a message of their own had
             while at is not None and (at.token.id != own.token or not is_stale(at.token, own.slot, own.id)):
                 at, turn = await self._once(at, turn), replace(turn, fresh=False)
@@ -138,7 +141,7 @@ class Worker:
                 return answer.at if answer.is_mine else None
             at = replace(answer.at, turn=at.turn)  # the step is still what its function asked for
         log_started(at, action)
-        outcome = replace(await self._outcome(at, action, policy), started_ms=action.at_ms)
+        outcome = replace(await self._outcome(at, action, policy, turn.share), started_ms=action.at_ms)
         return await self._ended(at, action, outcome, policy, turn)
 
     async def _ended(
@@ -154,12 +157,12 @@ class Worker:
         own = replace(action.step, pool=self._pool)  # whoever is here can start a run
         return resolve_policy(own, StepDefaults())
 
-    async def _outcome(self, at: Standing, action: RunStep, policy: Policy) -> Outcome:
+    async def _outcome(self, at: Standing, action: RunStep, policy: Policy, share: _Share) -> Outcome:
         if action.step.run.startswith(DETACHED):
             return await self._performer.children.start_detached(at, action)
-        return await self._steps.run(self._call(at, action, policy))
+        return await self._steps.run(self._call(at, action, policy, share))
 
-    def _call(self, at: Standing, action: RunStep, policy: Policy) -> StepCall:
+    def _call(self, at: Standing, action: RunStep, policy: Policy, share: _Share) -> StepCall:
         limit_ms = deadline_ms(at.graph, at.run, at.token)
         left_ms = policy.timeout_ms if limit_ms is None else max(limit_ms - self._ports.clock.now_ms(), 1)
         return StepCall(
@@ -175,7 +178,49 @@ class Worker:
             resumed=action.resumed,
             state=state_of(at.token),
             request=action.request,
+            late_ms=share.left_ms(),
+            late=share.beside if share.has_more else None,
         )
+
+
+class _Share:
+    """The branches that one message brought. Short steps run one after the other; longer ones beside each other.
+
+    message   0 ──── its step takes longer than that ─────────────▶
+              1..9   └── a message for each, beside the step
+    """
+
+    def __init__(self, ports: Ports, wake: Wake, shared_ms: int) -> None:
+        self._ports, self._left, self._has_begun = ports, deque(wake.each), False
+        self._until_ms = ports.clock.now_ms() + shared_ms
+
+    @property
+    def has_more(self) -> bool:
+        return bool(self._left)
+
+    def left_ms(self) -> int:
+        """For how long they still run one after the other."""
+        return max(self._until_ms - self._ports.clock.now_ms(), 0)
+
+    async def next(self) -> Wake | None:
+        """The wake of the next branch; None where all have begun here, or were handed over."""
+        if self._has_begun and not self.left_ms():
+            await self.hand_over()
+        self._has_begun = True
+        return self._left.popleft() if self._left else None
+
+    async def hand_over(self) -> None:
+        """A message for each branch that has not begun."""
+        if self._left:
+            await self._ports.queue.send_all(Lane.WORK, [to_json(one) for one in self._left])
+            self._left.clear()
+
+    async def beside(self) -> None:
+        """Hands over while a step runs. Where the queue does not answer, they stay here, and begin after the step."""
+        try:
+            await self.hand_over()
+        except PortError as error:
+            _logger.warning("%d branches wait for a step: %s", len(self._left), error)
 
 
 @dataclass(frozen=True, slots=True)
@@ -185,6 +230,7 @@ class _Turn:
     wake: Wake
     budget: Budget
     known: Forks
+    share: _Share
     fresh: bool
 
     @property

@@ -29,6 +29,8 @@ class StepCall:
     resumed: Json
     state: Json
     request: Json = None  # of an HTTP step
+    late_ms: int = 0  # when `late` is awaited, if the attempt still runs
+    late: Callable[[], Awaitable[None]] | None = None  # lets what shares the worker's message run beside this attempt
 
 
 WriteRecord: TypeAlias = Callable[[Record], Awaitable[bool]]

@@ -11,6 +11,7 @@ import asyncio
 import ctypes
 import queue
 import threading
+import time
 from collections import deque
 from collections.abc import Callable, Coroutine
 from dataclasses import dataclass, field
@@ -91,35 +92,65 @@ async def _limited(coroutine: Coroutine[object, object, object], limit_seconds: 
     return task.result()
 
 
+class Attempt:
+    """A function that runs in a thread of its own."""
+
+    def __init__(self, threads: StepThreads, thread: _StepThread, job: _Job) -> None:
+        self._threads, self._thread, self._job = threads, thread, job
+        self._began = time.monotonic()
+        self._made: tuple[object, BaseException | None] | None = None
+
+    def ends_within(self, seconds: float) -> bool:
+        """Waits so long at the most, and no longer than the attempt may take."""
+        try:
+            self._made = self._job.answer.get(timeout=max(min(seconds, self._left_seconds()), 0))
+        except queue.Empty:
+            return False
+        return True
+
+    def result(self) -> tuple[object, BaseException | None]:
+        """What the function returned, awaited if need be, and what it raised: an AttemptTimeoutError out of time."""
+        if self._made is None and not self.ends_within(self._job.limit_seconds):
+            self._made = self._last_word()
+        if not self._thread.abandoned:
+            self._threads.keep(self._thread)
+        return self._made or (None, AttemptTimeoutError())
+
+    def _left_seconds(self) -> float:
+        return self._began + self._job.limit_seconds - time.monotonic()
+
+    def _last_word(self) -> tuple[object, BaseException | None]:
+        """An async step may be cleaning up; a plain one is interrupted, and not waited for."""
+        if self._job.is_async:
+            try:
+                return self._job.answer.get(timeout=_CLEAN_UP_SECONDS + 0.5)
+            except queue.Empty:
+                pass  # it does not stop either
+        self._thread.interrupt()
+        return None, AttemptTimeoutError()
+
+
 class StepThreads:
     """Threads for attempts, kept for the next one unless they were abandoned. Safe to call from many threads."""
 
     def __init__(self) -> None:
         self._idle: deque[_StepThread] = deque()
 
-    def run(self, function: Callable[[], object], limit_seconds: float) -> tuple[object, BaseException | None]:
-        """What the function returned, awaited if need be, and what it raised: an AttemptTimeoutError out of time."""
+    def start(self, function: Callable[[], object], limit_seconds: float) -> Attempt:
+        """Starts the function, which may take so long."""
         thread = self._take()
         job = _Job(function, limit_seconds=limit_seconds)
+        attempt = Attempt(self, thread, job)
         thread.jobs.put(job)
-        try:
-            value, error = job.answer.get(timeout=limit_seconds)
-        except queue.Empty:
-            value, error = self._last_word(thread, job)
-        if not thread.abandoned:
-            self._idle.append(thread)
-        return value, error
+        return attempt
 
-    def _last_word(self, thread: _StepThread, job: _Job) -> tuple[object, BaseException | None]:
-        """An async step may be cleaning up; a plain one is interrupted, and not waited for."""
-        if job.is_async:
-            try:
-                return job.answer.get(timeout=_CLEAN_UP_SECONDS + 0.5)
-            except queue.Empty:
-                thread.interrupt()
-                return None, AttemptTimeoutError()
-        thread.interrupt()
-        return None, AttemptTimeoutError()
+    def run(self, function: Callable[[], object], limit_seconds: float) -> tuple[object, BaseException | None]:
+        """The result of the function, which may take so long."""
+        return self.start(function, limit_seconds).result()
+
+    def keep(self, thread: _StepThread) -> None:
+        """The thread is free for the next attempt."""
+        self._idle.append(thread)
 
     def _take(self) -> _StepThread:
         try:
