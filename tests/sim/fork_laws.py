@@ -34,8 +34,12 @@ def may_fire(fan_in: FanIn, width: int, ended: Sequence[Token]) -> bool:
     """Whether a join has what it needs, or can no longer get it: by the definition reference, not by the engine."""
     collects = fan_in.on_branch_failure == "collect"
     good = len(ended) if collects else completed(ended)
-    allowed = width if collects else max(fan_in.tolerate_count or 0, int(width * (fan_in.tolerate_percent or 0) // 100))
     need = {"all": width, "any": 1, "m_of_n": fan_in.need}[fan_in.policy]
+    is_bounded = fan_in.tolerate_count is not None or fan_in.tolerate_percent is not None
+    bound = max(fan_in.tolerate_count or 0, int(width * (fan_in.tolerate_percent or 0) // 100))
+    if fan_in.first_failure == "wait" and not is_bounded:  # as long as enough of the others may still succeed
+        bound = max(width - need, 0)
+    allowed = width if collects else bound
     return len(ended) >= width or len(ended) - completed(ended) > allowed or good >= need
 
 

@@ -90,7 +90,7 @@ def tolerated(fan_in: FanIn, width: int) -> int:
         return width
     is_bounded = fan_in.tolerate_count is not None or fan_in.tolerate_percent is not None
     if fan_in.first_failure == "wait" and not is_bounded:
-        return width - needed(fan_in, width)
+        return max(width - needed(fan_in, width), 0)
     percent = 0 if fan_in.tolerate_percent is None else int(width * fan_in.tolerate_percent // 100)
     return max(fan_in.tolerate_count or 0, percent)
 
