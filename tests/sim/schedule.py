@@ -76,7 +76,7 @@ def program_of(seed: int) -> Program:
     make = next(maker for first, maker in _MAKERS if seed >= first)
     program = make(random.Random(f"program {seed}"))
     program = with_compensations(program, random.Random(f"compensations {seed}")) if seed < FAMILIES else program
-    return program if program.deploys else with_bad_deploys(program, random.Random(f"deploys {seed}"))
+    return program if program.deploys or program.race else with_bad_deploys(program, random.Random(f"deploys {seed}"))
 
 
 _DEPLOYED = (0, FAMILIES, PARTS_FROM, LOCKED_FROM, DURABLE_FROM)
