@@ -13,8 +13,6 @@ from stepwell.runtime.ports import Ports
 MOST_METHODS = 8
 HERE = [one for one in vars(ports).values() if getattr(one, "__module__", "") == ports.__name__]
 PROTOCOLS = [one for one in HERE if getattr(one, "_is_protocol", False)]
-    one for one in vars(ports).values() if getattr(one, "_is_protocol", False) and one.__module__ == ports.__name__
-]
 
 
 def methods(port: type[Any]) -> list[str]:
