@@ -66,8 +66,9 @@ async def chain(ctx, steps: int) -> int:
 def measure_ours(folder: Path, steps: int) -> tuple[float, float]:
     """CPU seconds of the run up to its wait, and of a cold replay."""
     clock = VirtualClock(1_900_000_000_000)
-    queue, catalog = MemoryQueue(clock), Catalog(partial(compile_document, trusted=True), load_folder(folder).graphs)
-    ports = Ports(MemoryStore(), queue, queue, MemoryBlobs(), clock)
+    store, queue = MemoryStore(), MemoryQueue(clock)
+    catalog = Catalog(partial(compile_document, trusted=True), load_folder(folder).graphs)
+    ports = Ports(store, store, store, store, queue, queue, MemoryBlobs(), clock)
     parts = assemble(
         ports,
         catalog,

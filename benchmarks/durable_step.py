@@ -56,9 +56,9 @@ def open_parts(folder: Path, synchronous: Synchronous, steps: int) -> tuple[Asse
     (folder / "noop.py").write_text(STEP_CODE)
     clock = RealClock()
     database = Database(folder / "chain.db", synchronous=synchronous)
-    inbox = SqliteQueue(database, clock)
+    store, inbox = SqliteStore(database), SqliteQueue(database, clock)
     parts = assemble(
-        Ports(SqliteStore(database), inbox, inbox, MemoryBlobs(), clock),
+        Ports(store, store, store, store, inbox, inbox, MemoryBlobs(), clock),
         Catalog(partial(compile_document, trusted=True), [chain_graph(steps)]),
         FunctionSteps(folder, clock),
         compile_expression=compile_expression,

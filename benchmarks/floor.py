@@ -17,7 +17,7 @@ from pathlib import Path
 from stepwell.local.database import Database, Synchronous
 from stepwell.local.memory import MemoryStore
 from stepwell.local.sqlite_store import SqliteStore
-from stepwell.runtime.ports import Store
+from stepwell.runtime.ports import Log
 
 BODY = "x" * 300
 WARM_UP = 200
@@ -39,7 +39,7 @@ def bare_insert(path: str | Path, synchronous: Synchronous, count: int) -> tuple
         connection.close()
 
 
-def store_append(store: Store, count: int) -> tuple[float, float]:
+def store_append(store: Log, count: int) -> tuple[float, float]:
     """(wall, CPU) milliseconds for each append of 300 bytes to one log, called as the local runtime calls it."""
 
     def append(slot: int) -> None:

@@ -227,10 +227,10 @@ def test_a_vote_that_loses_the_race_against_a_delegation_does_not_count() -> Non
     world, run_id, _ = asked(QUORUM)
     usual = world.store.append
 
-    async def later(*given: Any) -> Any:
+    async def later(*given: Any, **named: Any) -> Any:
         world.store.append = usual  # type: ignore[method-assign]
         await world.parts.service.delegate(run_id, "ana", "bea")
-        return await usual(*given)
+        return await usual(*given, **named)
 
     world.store.append = later  # type: ignore[method-assign]
     assert world.post(f"/runs/{run_id}/approve", {"by": "ana"}).status == 403

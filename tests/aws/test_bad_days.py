@@ -84,11 +84,11 @@ WRITES = {
     "put a definition": Write("PutItem", lambda store: store.put_definition("v1", "text")),
     "consume": Write(
         "TransactWriteItems",
-        lambda store: store.consume(ORDER, "e1", "r1", "0", 0, "resumed"),
+        lambda store: store.append("r1", "0", 0, "resumed", consumes=(ORDER, "e1")),
         lambda store: store.put_event(event()),
     ),
     "consume what is not there": Write(
-        "TransactWriteItems", lambda store: store.consume(ORDER, "e1", "r1", "0", 0, "resumed")
+        "TransactWriteItems", lambda store: store.append("r1", "0", 0, "resumed", consumes=(ORDER, "e1"))
     ),
     "erase": Write("BatchWriteItem", erase, lambda store: store.append("r1", "0", 0, "body")),
 }

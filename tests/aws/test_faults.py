@@ -15,7 +15,7 @@ from stepwell.aws.dynamodb_store import DynamoStore
 from stepwell.aws.table import Table
 from stepwell.engine.records import Status
 from stepwell.errors import EngineFault, InvalidInput, PortError
-from stepwell.runtime.ports import Consumed, Lane, Saved, StatusChange
+from stepwell.runtime.ports import Appended, EventTaken, Lane, Saved, StatusChange
 from tests.contract.emulated import Cloud, answer, aws_queue, s3_blobs, table_of
 from tests.contract.kit import NOW_MS, ORDER, event, header, run, waiter
 
@@ -106,7 +106,7 @@ def test_a_bad_day_without_end_is_a_port_error(
         "PutItem": lambda: store.append("r1", "0", 0, "body"),
         "Query": lambda: store.read_log("r1", "0"),
         "UpdateItem": lambda: store.change_status(CHANGE),
-        "TransactWriteItems": lambda: store.consume(ORDER, "e1", "r1", "0", 0, "body"),
+        "TransactWriteItems": lambda: store.append("r1", "0", 0, "body", consumes=(ORDER, "e1")),
         "DeleteItem": lambda: store.forget_waiter(waiter()),
         "GetItem": lambda: store.get_definition("v1"),
     }
@@ -158,7 +158,7 @@ def test_an_arrival_whose_answer_was_lost_counts_once(cloud: Cloud, store: Dynam
 def test_a_consumption_whose_answer_was_lost_is_done_once(cloud: Cloud, store: DynamoStore) -> None:
     run(store.put_event(event()))
     cloud.after = first(1, "TransactWriteItems", times_out)
-    assert run(store.consume(ORDER, "e1", "r1", "0", 4, "resumed")) is Consumed.DONE
+    assert run(store.append("r1", "0", 4, "resumed", consumes=(ORDER, "e1"))) is None
     assert cloud.calls.count("TransactWriteItems") == 2
     assert run(store.read_log("r1", "0")) == [Saved(4, "resumed")]
 
@@ -166,12 +166,12 @@ def test_a_consumption_whose_answer_was_lost_is_done_once(cloud: Cloud, store: D
 def test_a_consumption_of_which_no_answer_ever_came_is_read_back(cloud: Cloud, store: DynamoStore) -> None:
     run(store.put_event(event()))
     cloud.after = first(99, "TransactWriteItems", times_out)
-    assert run(store.consume(ORDER, "e1", "r1", "0", 4, "resumed")) is Consumed.DONE
+    assert run(store.append("r1", "0", 4, "resumed", consumes=(ORDER, "e1"))) is None
     cloud.after = Cloud().after
     cloud.before = first(99, "TransactWriteItems", times_out)
     run(store.put_event(event("e2")))
     with pytest.raises(PortError):
-        run(store.consume(ORDER, "e2", "r1", "0", 5, "resumed"))
+        run(store.append("r1", "0", 5, "resumed", consumes=(ORDER, "e2")))
     assert [found.id for found in run(store.pending_events(ORDER, NOW_MS))] == ["e2"]
 
 
@@ -188,24 +188,25 @@ def test_a_consumption_of_which_no_answer_ever_came_is_read_back(cloud: Cloud, s
 def test_a_conflict_of_transactions_is_tried_again(cloud: Cloud, store: DynamoStore, reasons: tuple[str, str]) -> None:
     run(store.put_event(event()))
     cloud.before = first(2, "TransactWriteItems", lambda: cancelled(*reasons))
-    assert run(store.consume(ORDER, "e1", "r1", "0", 4, "resumed")) is Consumed.DONE
+    assert run(store.append("r1", "0", 4, "resumed", consumes=(ORDER, "e1"))) is None
     assert len(SLEPT) == 2
 
 
 @pytest.mark.parametrize(
     ("reasons", "expected"),
     [
-        (("ConditionalCheckFailed", "None"), Consumed.SLOT_TAKEN),
-        (("ConditionalCheckFailed", "ConditionalCheckFailed"), Consumed.SLOT_TAKEN),
-        (("ConditionalCheckFailed", "TransactionConflict"), Consumed.SLOT_TAKEN),
-        (("None", "ConditionalCheckFailed"), Consumed.EVENT_TAKEN),
+        (("ConditionalCheckFailed", "None"), "timeout"),
+        (("ConditionalCheckFailed", "ConditionalCheckFailed"), "timeout"),
+        (("ConditionalCheckFailed", "TransactionConflict"), "timeout"),
+        (("None", "ConditionalCheckFailed"), EventTaken()),
     ],
 )
 def test_a_refused_transaction_is_read_item_by_item(
-    cloud: Cloud, store: DynamoStore, reasons: tuple[str, str], expected: Consumed
+    cloud: Cloud, store: DynamoStore, reasons: tuple[str, str], expected: Appended
 ) -> None:
+    run(store.append("r1", "0", 4, "timeout"))
     cloud.before = first(1, "TransactWriteItems", lambda: cancelled(*reasons))
-    assert run(store.consume(ORDER, "e1", "r1", "0", 4, "resumed")) is expected
+    assert run(store.append("r1", "0", 4, "resumed", consumes=(ORDER, "e1"))) == expected
     assert SLEPT == []
 
 

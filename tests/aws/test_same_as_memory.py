@@ -12,9 +12,9 @@ import pytest
 
 from stepwell.engine.records import Status
 from stepwell.local.memory import MemoryStore
-from stepwell.runtime.ports import RunQuery, StatusChange, Store
+from stepwell.runtime.ports import RunQuery, StatusChange
 from tests.contract.emulated import dynamo_store
-from tests.contract.kit import NOW_MS, ORDER, event, header, run, sqlite_store, waiter
+from tests.contract.kit import NOW_MS, ORDER, Store, event, header, run, sqlite_store, waiter
 from tests.contract.on_moto import moto_store
 from tests.contract.troubled import troubled_store
 
@@ -57,7 +57,7 @@ def call(rng: random.Random) -> Any:
         lambda store: store.read_log(run_id, "0", number - 2, 2),
         lambda store: store.put_event(event(f"e{number}", NOW_MS + number, payload=number)),
         lambda store: store.pending_events(ORDER, NOW_MS + 1_003),
-        lambda store: store.consume(ORDER, f"e{number}", run_id, "0", number, "resumed"),
+        lambda store: store.append(run_id, "0", number, "resumed", consumes=(ORDER, f"e{number}")),
         lambda store: store.get_event(ORDER, f"e{number}"),
         lambda store: store.put_waiter(waiter(run_id, NOW_MS + number)),
         lambda store: store.forget_waiter(waiter(run_id)),

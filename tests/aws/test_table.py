@@ -14,7 +14,7 @@ from stepwell.aws import keys
 from stepwell.aws.dynamodb_store import DynamoStore
 from stepwell.aws.table import RECORDS_KEPT_MS, Table
 from stepwell.engine.records import Status, Topic
-from stepwell.runtime.ports import Consumed, RunQuery, Saved, StatusChange
+from stepwell.runtime.ports import RunQuery, Saved, StatusChange
 from tests.aws.kit import values_of
 from tests.contract.emulated import Cloud, table_of
 from tests.contract.kit import NOW_MS, ORDER, event, header, run, waiter
@@ -76,7 +76,7 @@ def test_large_inputs_payloads_snapshots_and_definitions_go_to_blobs(table: Tabl
     run(store.put_event(event(payload=large)))
     run(store.save_snapshot("r1", "0", 3, large))
     run(store.put_definition("v1", large))
-    assert run(store.consume(ORDER, "e1", "r1", "0", 4, large)) is Consumed.DONE
+    assert run(store.append("r1", "0", 4, large, consumes=(ORDER, "e1"))) is None
     assert all(len(json.dumps(item)) < 1_000 for item in items(table))
     assert run(store.get_run("r1")) == header(input=large)
     assert run(store.get_event(ORDER, "e1")) == event(payload=large, consumed_by="r1|0|4")

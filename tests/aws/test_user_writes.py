@@ -19,6 +19,7 @@ from stepwell.engine.transact import Check, Delete, Put, Refusal, TableWrite, Up
 from stepwell.errors import PortError
 from stepwell.local.blobs import MemoryBlobs
 from stepwell.runtime.durable.transacting import checked
+from stepwell.runtime.ports import Appended
 from stepwell.testing.kit import Stepwell
 from tests.aws.meter import Meter
 from tests.contract.emulated import NO_WAIT, Cloud, answer, item_of, table_of
@@ -61,8 +62,8 @@ def orders(cloud: Cloud) -> Iterator[str]:
         yield table.name
 
 
-def append(store: DynamoStore, *writes: TableWrite, slot: int = 0) -> str | Refusal | None:
-    return run(store.append_with("r1", "0", slot, "mine", checked(writes)))
+def append(store: DynamoStore, *writes: TableWrite, slot: int = 0) -> Appended:
+    return run(store.append("r1", "0", slot, "mine", also=checked(writes)))
 
 
 def refusing(code: str, message: str = "no", reasons: list[dict[str, str]] | None = None) -> AWSResponse:

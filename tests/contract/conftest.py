@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from stepwell.runtime.ports import Blobs, Store
-from tests.contract.kit import BLOBS, LOCAL_STORES, QUEUES, STORES, Adapter, LocalQueue, LocalStore
+from stepwell.runtime.ports import Blobs
+from tests.contract.kit import BLOBS, LOCAL_STORES, QUEUES, STORES, Adapter, LocalQueue, LocalStore, Store
 
 
 def _name(adapter: Adapter[Any]) -> str:

@@ -10,8 +10,8 @@ from stepwell.local.clocks import VirtualClock
 from stepwell.local.memory import MemoryBlobs, MemoryQueue
 from stepwell.runtime.loop.driving import run_now
 from stepwell.runtime.notify.deliveries import TOPIC, Deliveries, Delivery, Outcome
-from stepwell.runtime.ports import Ports, Store
-from tests.contract.kit import NOW_MS
+from stepwell.runtime.ports import Ports
+from tests.contract.kit import NOW_MS, Store
 
 BODY = '{"größe": "\\u0000"}'.encode()
 CAME = Delivery("shop", "a#b/1", NOW_MS, Outcome.REFUSED, NOW_MS + DAY_MS, "", "why", "a=1", {"x": "ä"}, BODY, "", 18)
@@ -20,7 +20,7 @@ CAME = Delivery("shop", "a#b/1", NOW_MS, Outcome.REFUSED, NOW_MS + DAY_MS, "", "
 def test_a_delivery_is_kept_found_and_listed_as_it_came(store: Store, tmp_path: Path) -> None:
     clock = VirtualClock(NOW_MS)
     queue = MemoryQueue(clock)
-    kept = Deliveries(Ports(store, queue, queue, MemoryBlobs(), clock))
+    kept = Deliveries(Ports(store, store, store, store, queue, queue, MemoryBlobs(), clock))
     large = Delivery("shop", "large", NOW_MS + 1, Outcome.PUBLISHED, NOW_MS + 2, body=b"\xff" * (DELIVERY_BYTES + 1))
     for _ in range(2):
         run_now(kept.keep(CAME))

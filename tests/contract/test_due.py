@@ -8,8 +8,8 @@ import pytest
 
 from stepwell.engine.records import Status
 from stepwell.errors import InvalidInput
-from stepwell.runtime.ports import Header, RunQuery, StatusChange, Store
-from tests.contract.kit import NOW_MS, header, run
+from stepwell.runtime.ports import Header, RunQuery, StatusChange
+from tests.contract.kit import NOW_MS, Store, header, run
 
 
 def made(store: Store, run_id: str = "r1", due_ms: int | None = None, *, watched: bool = True) -> Header:

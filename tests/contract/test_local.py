@@ -55,8 +55,8 @@ def test_purging_drops_events_past_their_expiry_consumed_or_not(local_store: Loc
     store = local_store
     for name, expires_ms in (("old", NOW_MS), ("old taken", NOW_MS), ("new", NOW_MS + 1), ("new taken", NOW_MS + 1)):
         run(store.put_event(event(name, NOW_MS - 9, expires_ms=expires_ms)))
-    run(store.consume(ORDER, "old taken", "r1", "0", 0, "a"))
-    run(store.consume(ORDER, "new taken", "r1", "0", 1, "a"))
+    run(store.append("r1", "0", 0, "a", consumes=(ORDER, "old taken")))
+    run(store.append("r1", "0", 1, "a", consumes=(ORDER, "new taken")))
     store.purge(NOW_MS)
     names = ("old", "old taken", "new", "new taken")
     assert [name for name in names if run(store.get_event(ORDER, name))] == ["new", "new taken"]

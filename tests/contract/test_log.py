@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from stepwell.runtime.ports import Loaded, Saved, Store
-from tests.contract.kit import at_once, run
+from stepwell.runtime.ports import Loaded, Saved
+from tests.contract.kit import Store, at_once, run
 
 LARGE = "ä" * 2_500_000  # 5 MB of UTF-8
 

@@ -10,16 +10,16 @@ import pytest
 from stepwell.engine.formats import FORMAT
 from stepwell.engine.records import Topic
 from stepwell.errors import Conflict, InvalidInput, NewerFormat
-from stepwell.runtime.ports import Consumed, Saved, Store
-from tests.contract.kit import NOW_MS, ORDER, at_once, event, run, waiter
+from stepwell.runtime.ports import Appended, EventTaken, Saved
+from tests.contract.kit import NOW_MS, ORDER, Store, at_once, event, run, waiter
 
 
 def pending(store: Store, now_ms: int = NOW_MS, topic: Topic = ORDER) -> list[str]:
     return [found.id for found in run(store.pending_events(topic, now_ms))]
 
 
-def consume(store: Store, event_id: str = "e1", run_id: str = "r1", slot: int = 4, body: str = "resumed") -> Consumed:
-    return run(store.consume(ORDER, event_id, run_id, "0", slot, body))
+def consume(store: Store, event_id: str = "e1", run_id: str = "r1", slot: int = 4, body: str = "resumed") -> Appended:
+    return run(store.append(run_id, "0", slot, body, consumes=(ORDER, event_id)))
 
 
 def test_an_event_comes_back_as_it_was_put(store: Store) -> None:
@@ -68,7 +68,7 @@ def test_expired_and_consumed_events_are_not_pending(store: Store) -> None:
     run(store.put_event(event("old", expires_ms=NOW_MS + 10)))
     run(store.put_event(event("new", expires_ms=NOW_MS + 20)))
     run(store.put_event(event("taken")))
-    assert consume(store, "taken") is Consumed.DONE
+    assert consume(store, "taken") is None
     assert pending(store, NOW_MS + 9) == ["new", "old"]
     assert pending(store, NOW_MS + 10) == ["new"]
     assert pending(store, NOW_MS + 20) == []
@@ -104,7 +104,7 @@ def test_what_a_caller_does_to_a_payload_later_does_not_reach_the_store(store: S
 
 def test_consuming_appends_the_record_and_marks_the_event(store: Store) -> None:
     run(store.put_event(event()))
-    assert consume(store) is Consumed.DONE
+    assert consume(store) is None
     assert run(store.read_log("r1", "0")) == [Saved(4, "resumed")]
     assert run(store.get_event(ORDER, "e1")) == replace(event(), consumed_by="r1|0|4")
 
@@ -112,8 +112,8 @@ def test_consuming_appends_the_record_and_marks_the_event(store: Store) -> None:
 def test_an_event_that_is_taken_leaves_the_slot_free(store: Store) -> None:
     run(store.put_event(event()))
     consume(store)
-    assert consume(store, run_id="r2") is Consumed.EVENT_TAKEN
-    assert consume(store, "unknown", run_id="r2") is Consumed.EVENT_TAKEN
+    assert consume(store, run_id="r2") == EventTaken()
+    assert consume(store, "unknown", run_id="r2") == EventTaken()
     assert run(store.read_log("r2", "0")) == []
     assert run(store.append("r2", "0", 4, "timeout")) is None
 
@@ -121,7 +121,7 @@ def test_an_event_that_is_taken_leaves_the_slot_free(store: Store) -> None:
 def test_a_slot_that_is_taken_leaves_the_event_pending(store: Store) -> None:
     run(store.put_event(event()))
     run(store.append("r1", "0", 4, "timeout"))
-    assert consume(store) is Consumed.SLOT_TAKEN
+    assert consume(store) == "timeout"
     assert pending(store) == ["e1"]
     assert run(store.read_log("r1", "0")) == [Saved(4, "timeout")]
 
@@ -129,7 +129,7 @@ def test_a_slot_that_is_taken_leaves_the_event_pending(store: Store) -> None:
 def test_where_slot_and_event_are_taken_the_slot_is_reported(store: Store) -> None:
     run(store.put_event(event()))
     consume(store)
-    assert consume(store) is Consumed.SLOT_TAKEN
+    assert consume(store, body="mine") == "resumed"
     assert run(store.read_log("r1", "0")) == [Saved(4, "resumed")]
 
 
@@ -137,9 +137,9 @@ def test_where_slot_and_event_are_taken_the_slot_is_reported(store: Store) -> No
 def test_of_64_runs_that_fight_for_one_event_exactly_one_gets_it(store: Store) -> None:
     run(store.put_event(event()))
     answers = at_once(64, lambda number: consume(store, run_id=f"r{number}"))
-    assert sorted(answers) == [Consumed.DONE, *[Consumed.EVENT_TAKEN] * 63]
+    assert (answers.count(None), answers.count(EventTaken())) == (1, 63)
     written = [f"r{number}" for number in range(64) if run(store.read_log(f"r{number}", "0"))]
-    assert written == [f"r{answers.index(Consumed.DONE)}"]
+    assert written == [f"r{answers.index(None)}"]
 
 
 @pytest.mark.threads
@@ -147,8 +147,8 @@ def test_of_64_events_that_fight_for_one_slot_exactly_one_is_consumed(store: Sto
     for number in range(64):
         run(store.put_event(event(f"e{number}")))
     answers = at_once(64, lambda number: consume(store, f"e{number}", body=f"{number}"))
-    assert sorted(answers) == [Consumed.DONE, *[Consumed.SLOT_TAKEN] * 63]
-    winner = answers.index(Consumed.DONE)
+    winner = answers.index(None)
+    assert answers == [None if number == winner else f"{winner}" for number in range(64)]
     assert run(store.read_log("r1", "0")) == [Saved(4, f"{winner}")]
     assert set(pending(store)) == {f"e{number}" for number in range(64)} - {f"e{winner}"}
 
@@ -160,7 +160,7 @@ def test_an_append_and_a_consumption_never_both_get_the_slot(store: Store) -> No
 
         def race(number: int, slot: int = slot) -> bool:
             if number:
-                return consume(store, f"e{slot}", slot=slot) is Consumed.DONE
+                return consume(store, f"e{slot}", slot=slot) is None
             return run(store.append("r1", "0", slot, "timeout")) is None
 
         appended, consumed = at_once(2, race)

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from stepwell.runtime.ports import Store
-from tests.contract.kit import at_once, run
+from tests.contract.kit import Store, at_once, run
 
 
 def test_a_note_is_read_as_it_was_written(store: Store) -> None:

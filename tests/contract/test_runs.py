@@ -10,8 +10,8 @@ import pytest
 
 from stepwell.engine.records import Status
 from stepwell.errors import InvalidInput
-from stepwell.runtime.ports import Header, RunQuery, StatusChange, Store
-from tests.contract.kit import NOW_MS, at_once, header, run
+from stepwell.runtime.ports import Header, RunQuery, StatusChange
+from tests.contract.kit import NOW_MS, Store, at_once, header, run
 
 FULL = header(
     "full",

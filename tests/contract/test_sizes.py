@@ -8,8 +8,8 @@ import pytest
 
 from stepwell import limits
 from stepwell.engine.records import Status, Topic
-from stepwell.runtime.ports import Consumed, Lane, Loaded, RunQuery, Saved, StatusChange, Store
-from tests.contract.kit import NOW_MS, ORDER, LocalQueue, event, header, run, waiter
+from stepwell.runtime.ports import Lane, Loaded, RunQuery, Saved, StatusChange
+from tests.contract.kit import NOW_MS, ORDER, LocalQueue, Store, event, header, run, waiter
 
 MEGABYTE = 1_048_576
 JUST_AN_ITEM = "x" * (limits.ITEM_BYTES - 1_000)  # the largest that DynamoDB keeps itself: 34 of them fill a page
@@ -27,7 +27,7 @@ def test_a_text_of_any_size_comes_back_from_wherever_it_is_put(store: Store, siz
     run(store.save_snapshot("r1", "0", 0, text))
     assert run(store.load("r1", "0")) == Loaded(Saved(0, text), [])
     assert run(store.put_event(event(payload=text)))
-    assert run(store.consume(ORDER, "e1", "r1", "0", 1, text)) is Consumed.DONE
+    assert run(store.append("r1", "0", 1, text, consumes=(ORDER, "e1"))) is None
     assert run(store.get_event(ORDER, "e1")) == event(payload=text, consumed_by="r1|0|1")
     assert run(store.create_run(header(input=text))) is None
     assert run(store.create_run(header())) == header(input=text)
@@ -58,7 +58,7 @@ def test_a_log_of_more_than_a_megabyte_is_read_whole(store: Store) -> None:
 def test_events_of_more_than_a_megabyte_are_all_pending(store: Store) -> None:
     for number in range(MANY):
         run(store.put_event(event(f"e{number:02}", NOW_MS + MANY - number, payload=JUST_AN_ITEM)))
-    run(store.consume(ORDER, "e38", "r1", "0", 0, "resumed"))
+    run(store.append("r1", "0", 0, "resumed", consumes=(ORDER, "e38")))
     pending = [found.id for found in run(store.pending_events(ORDER, NOW_MS))]
     assert pending == [f"e{number:02}" for number in range(MANY - 1, -1, -1) if number != 38]
 

@@ -19,7 +19,7 @@ from stepwell.local.inbox import Delivery
 from stepwell.local.rows import list_sql
 from stepwell.local.sqlite_queue import SqliteQueue
 from stepwell.local.sqlite_store import SqliteStore
-from stepwell.runtime.ports import Consumed, Lane, RunQuery, Saved, StatusChange
+from stepwell.runtime.ports import Lane, RunQuery, Saved, StatusChange
 from tests.contract.kit import NOW_MS, ORDER, at_once, event, header, other_process, run, waiter
 
 APPEND_FOR_EVER = """
@@ -62,7 +62,7 @@ def test_everything_is_there_after_a_restart(path: Path) -> None:
     run(store.append("r1", "0", 0, "body"))
     run(store.save_snapshot("r1", "0", 0, "folded"))
     run(store.put_event(event()))
-    run(store.consume(ORDER, "e1", "r1", "0", 1, "resumed"))
+    run(store.append("r1", "0", 1, "resumed", consumes=(ORDER, "e1")))
     run(store.put_waiter(waiter()))
     run(store.put_definition("v1", "text"))
     run(queue.set("t", Lane.RESUME, {"m": 1}, NOW_MS))
@@ -285,10 +285,10 @@ def test_a_full_disk_is_a_port_error_and_nothing_of_the_call_stays(path: Path) -
     with pytest.raises(PortError, match="free some space"):
         run(store.append("r1", "0", 0, "x" * 100_000))
     with pytest.raises(PortError, match="free some space"):
-        run(store.consume(ORDER, "e1", "r1", "0", 0, "x" * 100_000))
+        run(store.append("r1", "0", 0, "x" * 100_000, consumes=(ORDER, "e1")))
     assert [found.id for found in run(store.pending_events(ORDER, NOW_MS))] == ["e1"]
     database.rows("PRAGMA max_page_count = 1000000")
-    assert run(store.consume(ORDER, "e1", "r1", "0", 0, "x" * 100_000)) is Consumed.DONE
+    assert run(store.append("r1", "0", 0, "x" * 100_000, consumes=(ORDER, "e1"))) is None
     database.close()
 
 

@@ -14,9 +14,9 @@ from stepwell.aws.dynamodb_store import DynamoStore
 from stepwell.engine.transact import Check, Delete, Put, Refusal, TableWrite, Update
 from stepwell.local.user_items import LocalTable
 from stepwell.runtime.durable.transacting import checked
-from stepwell.runtime.ports import Saved, Store
+from stepwell.runtime.ports import Appended, EventTaken, Saved
 from tests.contract.emulated import Cloud
-from tests.contract.kit import at_once, run
+from tests.contract.kit import ORDER, Store, at_once, event, run
 from tests.contract.on_moto import MotoCloud
 
 _NUMBERS = itertools.count(1)
@@ -37,8 +37,9 @@ class UsersTable:
         item = self.client.get_item(TableName=self.name, Key=wire, ConsistentRead=True).get("Item")
         return None if item is None else {name: TypeDeserializer().deserialize(one) for name, one in item.items()}
 
-    def append(self, slot: int, *writes: TableWrite, body: str = "mine") -> str | Refusal | None:
-        return run(self.store.append_with("r1", "0", slot, body, checked(writes)))
+    def append(self, slot: int, *writes: TableWrite, body: str = "mine", takes: str = "") -> Appended:
+        consumes = (ORDER, takes) if takes else None
+        return run(self.store.append("r1", "0", slot, body, consumes=consumes, also=checked(writes)))
 
     @property
     def log(self) -> list[Saved]:
@@ -183,10 +184,21 @@ def test_ninety_nine_writes_fit_beside_the_record(table: UsersTable) -> None:
     assert all(table.get(key) == key for key in (places[0], places[98]))
 
 
+def test_the_record_its_event_and_the_writes_are_all_made_or_nothing_is(table: UsersTable) -> None:
+    run(table.store.put_event(event()))
+    refused = Update(table.name, LINE, add={"left": 1}, exists=True)
+    assert table.append(0, refused, takes="e1") == Refusal(0)
+    assert table.append(0, Put(table.name, LINE), takes="unknown") == EventTaken()
+    assert (table.log, table.get(LINE)) == ([], None)
+    assert table.append(0, Put(table.name, LINE), takes="e1") is None
+    assert (table.log, table.get(LINE)) == ([Saved(0, "mine")], LINE)
+    assert run(table.store.pending_events(ORDER, 0)) == []
+
+
 @pytest.mark.threads
 def test_of_32_threads_that_take_the_last_ten_exactly_ten_do(table: UsersTable) -> None:
     table.append(0, Put(table.name, LINE, {"left": 10}))
     take = checked([Update(table.name, LINE, add={"left": -1}, at_least={"left": 1})])
-    found = at_once(32, lambda number: run(table.store.append_with(f"r{number}", "0", 1, "took", take)))
+    found = at_once(32, lambda number: run(table.store.append(f"r{number}", "0", 1, "took", also=take)))
     assert sorted(map(str, found)) == sorted(["None"] * 10 + [str(Refusal(0))] * 22)
     assert table.get(LINE) == {**LINE, "left": 0}

@@ -232,7 +232,7 @@ SCENARIOS = {
 def recorded(scenario: Scenario) -> dict[str, Json]:
     """The scenario's runs as they stand in the store afterwards."""
     backend = in_memory()
-    store = backend.ports.store
+    store = backend.ports.log
     assert isinstance(store, MemoryStore)
     kit = Stepwell(WORKFLOWS, backend)
     scenario.play(kit)
@@ -265,7 +265,7 @@ def stored(golden: Mapping[str, Any]) -> Ports:
             for record in records:
                 run_now(store.append(run_id, token, record["slot"], json.dumps(record)))
     queue = MemoryQueue(clock)
-    return Ports(store, queue, queue, MemoryBlobs(), clock)
+    return Ports(store, store, store, store, queue, queue, MemoryBlobs(), clock)
 
 
 def folded(golden: Mapping[str, Any]) -> dict[str, dict[str, Json]]:

@@ -45,11 +45,11 @@ class Machine:
     """A data folder's process: its clock goes on while it is down."""
 
     def __init__(self, database: Database, clock: VirtualClock, text: str) -> None:
-        queue = SqliteQueue(database, clock)
+        store, queue = SqliteStore(database), SqliteQueue(database, clock)
         catalog = Catalog(partial(compile_document, trusted=True), [graph_of(text)])
         self.clock, self.queue = clock, queue
         self.parts: Assembly = assemble(
-            Ports(SqliteStore(database), queue, queue, MemoryBlobs(), clock), catalog, Functions(),
+            Ports(store, store, store, store, queue, queue, MemoryBlobs(), clock), catalog, Functions(),
             compile_expression=compile_expression, new_id=lambda: "1", jitter=lambda: 0.5,
         )  # fmt: skip
         self.ticker = Ticker(self.parts)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Mapping
 from functools import partial
 from itertools import count
 from pathlib import Path
@@ -38,6 +38,11 @@ WRITES = {
 }  # fmt: skip
 
 
+def operation(name: str, named: Mapping[str, Any]) -> str:
+    """A call's name; an append by what it does beside: it consumes an event, or comes with the user's writes."""
+    return "consume" if named.get("consumes") else "append_with" if named.get("also") else name
+
+
 class CountingStore:
     """Any store, its calls counted. `before` runs ahead of a call: another actor comes first, or the caller dies."""
 
@@ -52,9 +57,10 @@ class CountingStore:
         method = getattr(self.inner, name)
 
         async def call(*args: Any, **named: Any) -> Any:
-            if name in self.before:
-                self.before.pop(name)(*args)
-            self.calls[name] += 1
+            kind = operation(name, named)
+            if kind in self.before:
+                self.before.pop(kind)(*args)
+            self.calls[kind] += 1
             made = await method(*args, **named)
             if name == "read_log":
                 self.records_told += len(made)
@@ -100,7 +106,7 @@ class World:
         numbers = count(1)
         self.catalog = Catalog(partial(compile_document, trusted=True), [graph_of(text) for text in definitions])
         self.parts = assemble(
-            Ports(self.store, self.queue, self.queue, self.blobs, self.clock),
+            Ports(self.store, self.store, self.store, self.store, self.queue, self.queue, self.blobs, self.clock),
             self.catalog,
             self.steps,
             compile_expression=compile_expression,

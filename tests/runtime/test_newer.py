@@ -246,7 +246,7 @@ def test_history_and_notices_are_told_from_the_log_where_another_fold_made_the_s
     assert run_now(world.service.token_before(run_id, 10**6)).slot == -1
     last = run_now(world.store.read_log(run_id, ROOT))[-1]
     with mock.patch("stepwell.runtime.notify.telling.SNAPSHOT_RECORDS", 3):
-        told = run_now(Teller(world.store, world.blobs).appended(run_id, ROOT, last.slot, last.body))
+        told = run_now(Teller(world.store, world.store, world.blobs).appended(run_id, ROOT, last.slot, last.body))
     assert [notice.entry.type for notice in told] == ["approval.requested"]
 
 

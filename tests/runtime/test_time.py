@@ -29,8 +29,9 @@ timeline:
 def through(folder: Path, unit: str) -> tuple[Counter[str], int]:
     """What a run takes whose times are in this unit: calls of the store, and messages."""
     backend = in_memory()
-    store = CountingStore(backend.ports.store)
-    stepwell = Stepwell(folder, replace(backend, ports=replace(backend.ports, store=store)))
+    store = CountingStore(backend.ports.log)
+    ports = replace(backend.ports, log=store, mailbox=store, runs=store, notes=store)
+    stepwell = Stepwell(folder, replace(backend, ports=ports))
     stepwell.define(MONTHS.replace("UNIT", unit))
     for name in ("begin", "finish"):
         stepwell.mock(name, returns=1)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
@@ -18,6 +19,7 @@ from stepwell.runtime.durable.transacting import checked
 from stepwell.runtime.loop.driving import run_now
 from stepwell.runtime.ports import Lane
 from stepwell.testing.kit import Backend, Run, Stepwell, in_memory
+from tests.runtime.kit import operation
 
 SHOP = """
 from decimal import Decimal
@@ -91,9 +93,10 @@ class Breaking:
             return method
 
         async def call(*args: Any, **named: Any) -> Any:
-            self.fault(name, False)
+            kind = operation(name, named)
+            self.fault(kind, False)
             made = await method(*args, **named)
-            self.fault(name, True)
+            self.fault(kind, True)
             return made
 
         return call
@@ -104,9 +107,9 @@ class Shop(Stepwell):
 
     def __init__(self, folder: Path) -> None:
         backend = in_memory()
-        self.store = Breaking(backend.ports.store)
-        ports = backend.ports
-        broken = type(ports)(self.store, ports.queue, ports.timers, ports.blobs, ports.clock)  # type: ignore[arg-type]
+        store: Any = Breaking(backend.ports.log)
+        self.store: Breaking = store
+        broken = replace(backend.ports, log=store, mailbox=store, runs=store, notes=store)
         self.clock = backend.clock
         super().__init__(folder, Backend(broken, backend.inbox, backend.clock))
         self.died = 0

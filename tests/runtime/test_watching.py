@@ -11,12 +11,12 @@ from stepwell.engine.records import Status
 from stepwell.errors import PortError
 from stepwell.limits import DAY_MS, HOUR_MS, MINUTE_MS
 from stepwell.runtime.dispatch import dispatch
+from stepwell.runtime.log.door import Unlimited
 from stepwell.runtime.log.logbook import Logbook
 from stepwell.runtime.loop import sweeper
 from stepwell.runtime.loop.driving import run_now
 from stepwell.runtime.loop.rounds import KEPT_STRETCHES, Rounds
 from stepwell.runtime.loop.sweeper import Found, Sweeper
-from stepwell.runtime.loop.worker import Unlimited
 from stepwell.runtime.ports import Lane, RunQuery, StatusChange
 from tests.runtime.kit import World
 

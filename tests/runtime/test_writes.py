@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from typing import Any
 
 import pytest
 
@@ -86,9 +87,9 @@ def test_step_one_thousand_costs_what_step_one_costs() -> None:
     world.start()
     inner = world.store.inner.append
 
-    async def append(run_id: str, token: str, slot: int, body: str) -> str | None:
+    async def append(run_id: str, token: str, slot: int, body: str, **named: Any) -> str | None:
         appends.append((slot, len(body)))
-        made: str | None = await inner(run_id, token, slot, body)
+        made: str | None = await inner(run_id, token, slot, body, **named)
         return made
 
     world.store.inner.append = append

@@ -23,7 +23,8 @@ from tests.contract.emulated import Cloud, aws_queue, s3_blobs, table_of
 def on_sqlite(folder: Path) -> Iterator[Backend]:
     clock, database = VirtualClock(START_MS), Database(folder / "stepwell.db")
     queue = SqliteQueue(database, clock)
-    yield Backend(Ports(SqliteStore(database), queue, queue, FolderBlobs(folder / "blobs"), clock), queue, clock)
+    store = SqliteStore(database)
+    yield Backend(Ports(store, store, store, store, queue, queue, FolderBlobs(folder / "blobs"), clock), queue, clock)
     database.close()
 
 
@@ -31,7 +32,8 @@ def on_sqlite(folder: Path) -> Iterator[Backend]:
 def on_aws(_: Path) -> Iterator[Backend]:
     """DynamoDB, SQS, EventBridge Scheduler and S3, emulated in this process."""
     with table_of(Cloud()) as table, aws_queue(now_ms=START_MS) as queue, s3_blobs() as blobs:
-        yield Backend(Ports(DynamoStore(table), queue, queue.timers, blobs, queue.clock), queue, queue.clock)
+        store = DynamoStore(table)
+        yield Backend(Ports(store, store, store, store, queue, queue.timers, blobs, queue.clock), queue, queue.clock)
 
 
 BACKENDS: dict[str, Callable[[Path], AbstractContextManager[Backend]]] = {"sqlite": on_sqlite, "aws": on_aws}

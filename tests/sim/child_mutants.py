@@ -90,8 +90,8 @@ def ends_counted() -> Iterator[None]:
     """The children that have ended are counted: one that is told of twice is two."""
 
     async def came(self: Children, *told: Any) -> list[Found]:
-        store: Any = _Counting(self._ports.store)
-        return await _came(Children(replace(self._ports, store=store), self._logbook, self._starter), *told)
+        log: Any = _Counting(self._ports.log)
+        return await _came(Children(replace(self._ports, log=log), self._logbook, self._starter), *told)
 
     with mock.patch.object(Children, "_came", came):
         yield

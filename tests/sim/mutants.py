@@ -23,7 +23,7 @@ from stepwell.runtime.loop import worker
 from stepwell.runtime.loop.advance import Advance
 from stepwell.runtime.loop.coordinator import Coordinator
 from stepwell.runtime.loop.worker import Worker
-from stepwell.runtime.ports import Lane, Saved, StatusChange, Waiter
+from stepwell.runtime.ports import Appended, Lane, Saved, StatusChange, Waiter
 from tests.sim.child_mutants import OF_CHILDREN
 from tests.sim.code_mutants import OF_CODE
 from tests.sim.dag_mutants import OF_DAGS
@@ -37,6 +37,7 @@ from tests.sim.version_mutants import OF_DEPLOYS
 from tests.sim.world import stop
 
 _handle, _put, _settle = Worker.handle, Door.put, Advance.settle
+_append = MemoryStore.append
 _publish = Coordinator.publish
 _of_wait = engine_effects._of_wait
 
@@ -45,9 +46,11 @@ _of_wait = engine_effects._of_wait
 def no_conditional_append() -> Iterator[None]:
     """A writer always wins its slot."""
 
-    async def append(self: MemoryStore, run_id: str, token: str, slot: int, body: str) -> str | None:
+    async def append(self: MemoryStore, run_id: str, token: str, slot: int, body: str, **named: Any) -> Appended:
+        if named["consumes"]:
+            return await _append(self, run_id, token, slot, body, **named)
         log = self._log(run_id, token)
-        log.append(slot, body)
+        log.slots = sorted({*log.slots, slot})
         log.records[slot] = Saved(slot, body)
         return None
 
@@ -84,9 +87,9 @@ def event_after_waits() -> Iterator[None]:
     """The publisher reads the waits first and writes its event after."""
 
     async def publish(self: Coordinator, publish: Publish) -> None:
-        store = self._ports.store
-        early = _EarlyWaits(store, list(await store.waiters(publish.event.topic)))
-        ports = replace(self._ports, store=early)
+        mailbox = self._ports.mailbox
+        early: Any = _EarlyWaits(mailbox, list(await mailbox.waiters(publish.event.topic)))
+        ports = replace(self._ports, mailbox=early)
         await _publish(_with(self, ports=ports), publish)
 
     with mock.patch.object(Coordinator, "publish", publish):

@@ -14,11 +14,12 @@ from stepwell.engine.actions import Drop, Write
 from stepwell.engine.inputs import EventOffered, TimerFired
 from stepwell.engine.records import Kind, Record
 from stepwell.runtime.log.door import Answer, Door
-from stepwell.runtime.log.logbook import Standing
+from stepwell.runtime.log.logbook import Logbook, Standing
 from stepwell.runtime.log.messages import Timer
 from stepwell.runtime.loop.advance import Advance
 from stepwell.runtime.loop.coordinator import Coordinator
 
+_append = Logbook.append
 _fire = Coordinator.fire
 _put = Door.put
 
@@ -27,11 +28,10 @@ _put = Door.put
 def part_gives_up_its_slot() -> Iterator[None]:
     """Who finds the slot taken by another part does not take the next."""
 
-    async def behind(self: Door, at: Standing, winner: Any) -> Standing:
-        found = await _behind(self, at, winner)
-        last = found.token.last
-        if last is not None and last.kind is Kind.RECEIVED:
-            raise _GaveUpError(found)
+    async def append(self: Logbook, at: Standing, write: Write) -> Any:
+        found = await _append(self, at, write)
+        if isinstance(found, Record) and found.kind is Kind.RECEIVED:
+            raise _GaveUpError(at.after(found))
         return found
 
     async def put(self: Door, at: Standing, given: Any, *rest: Any, **options: Any) -> Answer:
@@ -42,11 +42,8 @@ def part_gives_up_its_slot() -> Iterator[None]:
                 return Answer(error.at, Drop())
             return await _put(self, error.at, given, *rest, **options)
 
-    with mock.patch.object(Door, "_behind", behind), mock.patch.object(Door, "put", put):
+    with mock.patch.object(Logbook, "append", append), mock.patch.object(Door, "put", put):
         yield
-
-
-_behind = Door._behind
 
 
 class _GaveUpError(Exception):

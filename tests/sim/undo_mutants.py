@@ -17,7 +17,7 @@ from stepwell.local.memory_store import MemoryStore
 from stepwell.runtime.forks import rollback
 from stepwell.runtime.forks.rollback import BeforePage, Rollback
 from stepwell.runtime.log.logbook import ForkedParent, Logbook, Standing
-from stepwell.runtime.ports import Saved
+from stepwell.runtime.ports import Appended, Saved
 
 _append = MemoryStore.append
 _folded, _of_fork = Logbook._folded, Rollback._of_fork
@@ -72,11 +72,11 @@ def undone_while_running() -> Iterator[None]:
 def undone_by_two() -> Iterator[None]:
     """What a compensation came to is written over what another worker's came to."""
 
-    async def append(self: MemoryStore, run_id: str, token: str, slot: int, body: str) -> str | None:
+    async def append(self: MemoryStore, run_id: str, token: str, slot: int, body: str, **named: Any) -> Appended:
         if '"kind":"undone"' not in body:
-            return await _append(self, run_id, token, slot, body)
+            return await _append(self, run_id, token, slot, body, **named)
         log = self._log(run_id, token)
-        log.append(slot, body)
+        log.slots = sorted({*log.slots, slot})
         log.records[slot] = Saved(slot, body)
         return None
 

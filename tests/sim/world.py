@@ -24,7 +24,7 @@ from stepwell.runtime.assembly import Assembly, assemble
 from stepwell.runtime.catalog import Catalog
 from stepwell.runtime.log.logbook import Logbook, Standing
 from stepwell.runtime.log.messages import Publish, from_json, to_json
-from stepwell.runtime.ports import Consumed, Event, Lane, Ports
+from stepwell.runtime.ports import Event, Lane, Ports
 from tests.sim.fn_code import CANNOT_IMPORT
 from tests.sim.fn_programs import workers_of
 from tests.sim.programs import SUFFIX, Program, expression
@@ -164,7 +164,8 @@ class World:
         )
 
     def _assemble(self) -> Assembly:
-        ports = Ports(_Stopping(self, self.memory), _Queue(self), _Queue(self), MemoryBlobs(), _Clock(self))
+        store = _Stopping(self, self.memory)
+        ports = Ports(store, store, store, store, _Queue(self), _Queue(self), MemoryBlobs(), _Clock(self))
         catalog = Catalog(lambda document: self.program.graph, [one.graph for one in self.programs.values()])
         return assemble(
             ports,
@@ -265,13 +266,11 @@ class World:
             seen.undo_done |= {undid} if is_done else set()
         if name == "read_logs" and self.current:
             self.current.read |= {(args[0], token): len(made.get(token, ())) for token in args[1]}
-        elif name == "append" and made is None:
+        elif name in {"append", "consume"} and made is None:
             self._written(*args[:3])
             if '"kind":"joined"' in args[3] and self.current:
                 read = {token: count for (run_id, token), count in self.current.read.items() if run_id == args[0]}
                 self.seen_of[args[0]].joined_on[args[1], args[2]] = read
-        elif name == "consume" and made is Consumed.DONE:
-            self._written(*args[2:5])
 
     def _written(self, run_id: str, token: str, slot: int) -> None:
         self.seen_of[run_id].order[token, slot] = self.written
@@ -305,13 +304,14 @@ class _Stopping:
         world = self._world
 
         async def call(*args: Any, **named: Any) -> Any:
-            what = f"{name}{_short(args)}" if world.tell else name
-            world.tempt(name, args)
-            world.hurry(name, args)
+            kind = "consume" if named.get("consumes") else name
+            what = f"{kind}{_short(args)}" if world.tell else kind
+            world.tempt(kind, args)
+            world.hurry(kind, args)
 
             async def do() -> Any:
                 made = await method(*args, **named)
-                world.note(name, args, made)
+                world.note(kind, args, made)
                 return made
 
             return await world.call(what, do)

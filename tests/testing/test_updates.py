@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import json
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +13,7 @@ from stepwell.errors import Conflict, InvalidInput, NotFound, PortError
 from stepwell.runtime.calls.updates import Answered
 from stepwell.runtime.log.messages import Update
 from stepwell.runtime.loop.driving import run_now
-from stepwell.runtime.ports import Consumed
+from stepwell.runtime.ports import Appended, EventRef, Writes
 from stepwell.testing.kit import Run, Stepwell, UpdateFailed
 
 CODE = """
@@ -209,17 +210,19 @@ class Worker:
 
     def __init__(self, kit: Stepwell, monkeypatch: pytest.MonkeyPatch, how: str) -> None:
         self.how, self.times = how, 0
-        self._consume = kit.service.ports.store.consume
-        monkeypatch.setattr(kit.service.ports.store, "consume", self.consume)
+        self._append = kit.service.ports.log.append
+        monkeypatch.setattr(kit.service.ports.log, "append", self.append)
 
-    async def consume(self, *given: Any) -> Consumed:
-        self.times += 1
-        if self.times > 1 or self.how == "duplicate":
-            return await self._consume(*given)
+    async def append(self, *given: Any, consumes: EventRef | None = None, also: Writes = ()) -> Appended:
+        self.times += consumes is not None
+        if consumes is None or self.times > 1 or self.how == "duplicate":
+            return await self._append(*given, consumes=consumes, also=also)
         if self.how == "another took the slot":
-            return Consumed.SLOT_TAKEN
+            run_id, token, slot, body = given
+            await self._append(run_id, token, slot, json.dumps({**json.loads(body), "by": "x"}), consumes=consumes)
+            return await self._append(*given, consumes=consumes, also=also)
         if self.how == "it died after the record":
-            await self._consume(*given)
+            await self._append(*given, consumes=consumes, also=also)
         raise PortError("the store did not answer")
 
 
@@ -264,14 +267,14 @@ def test_code_whose_handler_is_gone_or_fails_is_stuck_until_it_is_mended(tmp_pat
 def test_a_child_that_ends_as_its_parent_is_updated_is_not_lost(kit: Stepwell, monkeypatch: pytest.MonkeyPatch) -> None:
     run = kit.start("shop", {"wait": "children"})
     kit.settle()
-    store, made = kit.service.ports.store, []
+    store, made = kit.service.ports.log, []
     append = store.append
 
-    async def append_late(run_id: str, *given: Any) -> str | None:
+    async def append_late(run_id: str, *given: Any, **named: Any) -> Appended:
         if run_id == run.id and not made:
             made.append(await kit.service.update(run.id, "add_item", {"item": "cup"}, "one"))
             await kit._parts.updates.handle(Update(run.id, "one"))
-        return await append(run_id, *given)
+        return await append(run_id, *given, **named)
 
     child = run.children["slow"]
     monkeypatch.setattr(store, "append", append_late)

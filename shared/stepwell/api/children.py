@@ -60,7 +60,7 @@ async def read_statuses(service: Service, *standings: Standing) -> Statuses:
     waited = [one for at in standings for token in waiting_tokens(at) for one in waited_for(at, token, {})]
     others = [one for at in standings for one in child_views(at, {})]
     wanted = list(dict.fromkeys(one["run_id"] for one in (*waited, *others)))[:CHILD_STATUSES]
-    headers = [await service.ports.store.get_run(run_id) for run_id in wanted]
+    headers = [await service.ports.runs.get_run(run_id) for run_id in wanted]
     return {header.run_id: header.status.value for header in headers if header is not None}
 
 

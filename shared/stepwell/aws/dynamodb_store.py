@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from stepwell.aws.listing import Listing
+from stepwell.aws.logs import Logs
 from stepwell.aws.mailbox import Mailbox
 from stepwell.aws.notes import Notes
 from stepwell.aws.table import Table
-from stepwell.aws.user_writes import UserWrites
 
 
-class DynamoStore(Listing, Mailbox, UserWrites, Notes):
-    """The Store port on a Table, for any number of threads and processes."""
+class DynamoStore(Logs, Mailbox, Listing, Notes):
+    """Log, mailbox, runs and notes on a Table, for any number of threads and processes."""
 
     def __init__(self, table: Table) -> None:
         super().__init__(table)

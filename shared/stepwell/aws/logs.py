@@ -1,17 +1,22 @@
-"""Logs, snapshots, joins and definitions: the parts of the store that are written once or only grow."""
+"""Logs, snapshots and joins: what is written once, or only grows."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import islice
+from typing import Any
 
 from stepwell.aws import keys
-from stepwell.aws.calls import Refused
+from stepwell.aws.calls import CONDITION, Cancelled, Refused
 from stepwell.aws.items import EXPIRES, number, text
 from stepwell.aws.protocols import Item
 from stepwell.aws.table import OnTable, numbers
+from stepwell.aws.user_writes import action_of, not_held, reason_of
+from stepwell.engine.records import Topic
+from stepwell.engine.transact import Refusal
+from stepwell.errors import EngineFault, InvalidInput, PortError
 from stepwell.runtime.log.logbook import claim_of
-from stepwell.runtime.ports import Loaded, Saved
+from stepwell.runtime.ports import Appended, EventRef, EventTaken, Loaded, Saved, Writes
 from stepwell.runtime.stores.blobs import of_run
 
 _PAGE_RECORDS = 1_000  # read at once if a limit is given
@@ -22,11 +27,57 @@ _REPORT = "@"  # attributes of a wide fork's root join, `@7` for page 7; a hundr
 
 
 class Logs(OnTable):
-    """The log, with one conditional put per record; a refusal has the record that won."""
+    """The Log port: one conditional put per record; the refusal carries the record that won."""
 
-    async def append(self, run_id: str, token: str, slot: int, body: str) -> str | None:
-        there = self._table.put_new(await self._record(run_id, token, slot, body))
+    async def append(
+        self, run_id: str, token: str, slot: int, body: str, *, consumes: EventRef | None = None, also: Writes = ()
+    ) -> Appended:
+        own = next((number for number, write in enumerate(also) if write.table == self._table.name), None)
+        if own is not None:
+            return Refusal(own, "it is Stepwell's own table, where nobody else writes")
+        record = await self._record(run_id, token, slot, body)
+        if consumes is None and not also:
+            there = self._table.put_new(record)
+        else:
+            mark = None if consumes is None else consumption(*consumes, f"{run_id}|{token}|{slot}")
+            found = self._transact(record, mark, also)
+            if isinstance(found, Refusal | EventTaken):
+                return found
+            there = found
         return None if there is None else await self._table.unpack("body", there)
+
+    def _transact(
+        self, record: Item, mark: Mapping[str, Any] | None, also: Writes
+    ) -> Item | Refusal | EventTaken | None:
+        """The record, the consumption of an event, and the user's writes, or what is in the way of them."""
+        place = {name: record[name] for name in (keys.PARTITION, keys.SORT)}
+        first: list[dict[str, Any]] = [{"Put": {"Item": record, "ConditionExpression": "attribute_not_exists(pk)"}}]
+        first += [] if mark is None else [{"Update": mark}]
+        try:
+            self._table.transact(*first, *map(action_of, also))
+        except Cancelled as cancelled:
+            refusal = not_held(cancelled.reasons[len(first) :])
+            # The slot first: where the event is taken too, it is the token that has moved on.
+            if refusal is None and mark is not None and cancelled.reasons[0] not in CONDITION:
+                return EventTaken()
+        except (InvalidInput, EngineFault, PortError) as error:
+            refusal = reason_of(error, len(first)) if also else None
+            if refusal is None:
+                if mark is not None and self._is_done(record, place, mark):
+                    return None  # it happened, and no answer said so
+                raise
+        else:
+            return None
+        there = self._table.get(place)
+        if there is None and refusal is None:
+            raise PortError("TransactWriteItems: refused, but nothing is there")
+        return there or refusal
+
+    def _is_done(self, record: Item, place: Item, mark: Mapping[str, Any]) -> bool:
+        if self._table.get(place) != record:
+            return False
+        event = self._table.get(mark["Key"], "consumed_by")
+        return event is not None and event.get("consumed_by") == mark["ExpressionAttributeValues"][":taker"]
 
     async def _record(self, run_id: str, token: str, slot: int, body: str) -> Item:
         packed = await self._packed(run_id, body)
@@ -111,16 +162,6 @@ class Logs(OnTable):
                     found.setdefault(token, []).append(saved)
         return found
 
-    async def put_definition(self, version: str, body: str) -> None:
-        """Stores a definition after reading it, because a refused put of a large item costs as much as a put."""
-        where = keys.definition_key(version)
-        if self._table.get(where, keys.PARTITION) is None:
-            self._table.put_new({**where, **await self._table.pack("body", body)})
-
-    async def get_definition(self, version: str) -> str | None:
-        item = self._table.get(keys.definition_key(version))
-        return None if item is None else await self._table.unpack("body", item)
-
     def erase(self, run_id: str, claims: list[str] | None = None) -> int:
         """Deletes an ended run's items after its header is gone. Returns their number.
 
@@ -142,6 +183,16 @@ class Logs(OnTable):
             "pk = :pk", {":pk": partition}, ProjectionExpression=", ".join(names), ExpressionAttributeNames=names
         )
         return self._table.delete_many(_places(left, [] if claims is None else claims))
+
+
+def consumption(topic: Topic, event_id: str, taker: str) -> Mapping[str, Any]:
+    """The request that marks an event as consumed by `taker`, if nobody has consumed it."""
+    return {
+        "Key": keys.event_key(topic, event_id),
+        "UpdateExpression": "SET consumed_by = :taker",
+        "ConditionExpression": "attribute_exists(pk) AND attribute_not_exists(consumed_by)",
+        "ExpressionAttributeValues": {":taker": text(taker)},
+    }
 
 
 def _places(items: Iterable[Item], claims: list[str]) -> Iterator[Item]:

@@ -10,13 +10,10 @@ from collections.abc import Sequence
 
 from stepwell import limits
 from stepwell.aws import keys
-from stepwell.aws.calls import CONDITION, Cancelled
-from stepwell.aws.items import event_item, event_of, text, waiter_item, waiter_key, waiter_of
-from stepwell.aws.logs import Logs
-from stepwell.aws.table import Table, numbers
+from stepwell.aws.items import event_item, event_of, waiter_item, waiter_key, waiter_of
+from stepwell.aws.table import OnTable, Table, numbers
 from stepwell.engine.records import Topic
-from stepwell.errors import PortError
-from stepwell.runtime.ports import Consumed, Event, Waiter
+from stepwell.runtime.ports import Event, Waiter
 from stepwell.runtime.stores.answers import too_many_pending
 from stepwell.runtime.stores.blobs import for_time
 from stepwell.runtime.stores.jsontext import encode
@@ -26,8 +23,8 @@ _PENDING = "attribute_not_exists(consumed_by) AND expires_ms > :now_ms"
 _TOPICS_REMEMBERED = 1_000
 
 
-class Mailbox(Logs):
-    """The mailbox, where the transaction that appends `resumed` consumes an event at most once."""
+class Mailbox(OnTable):
+    """The Mailbox port. Events are consumed at most once, in the transaction that appends `resumed`."""
 
     def __init__(self, table: Table) -> None:
         super().__init__(table)
@@ -80,29 +77,3 @@ class Mailbox(Logs):
 
     async def forget_waiter(self, waiter: Waiter) -> None:
         self._table.delete(waiter_key(waiter))
-
-    async def consume(self, topic: Topic, event_id: str, run_id: str, token: str, slot: int, body: str) -> Consumed:
-        record = await self._record(run_id, token, slot, body)
-        taker = text(f"{run_id}|{token}|{slot}")
-        mark = {
-            "Key": keys.event_key(topic, event_id),
-            "UpdateExpression": "SET consumed_by = :taker",
-            "ConditionExpression": "attribute_exists(pk) AND attribute_not_exists(consumed_by)",
-            "ExpressionAttributeValues": {":taker": taker},
-        }
-        put = {"Item": record, "ConditionExpression": "attribute_not_exists(pk)"}
-        try:
-            self._table.transact({"Put": put}, {"Update": mark})
-        except Cancelled as cancelled:
-            # The slot first: if both are taken, the token has moved on.
-            return Consumed.SLOT_TAKEN if cancelled.reasons[0] in CONDITION else Consumed.EVENT_TAKEN
-        except PortError:
-            written = self._table.get(keys.record_key(run_id, token, slot))
-            if written == record and self._is_taken(topic, event_id, taker):
-                return Consumed.DONE  # it succeeded, but the answer was lost
-            raise
-        return Consumed.DONE
-
-    def _is_taken(self, topic: Topic, event_id: str, taker: dict[str, str]) -> bool:
-        event = self._table.get(keys.event_key(topic, event_id), "consumed_by")
-        return event is not None and event.get("consumed_by") == taker

@@ -1,4 +1,4 @@
-"""Notes: small texts by kind and name. A kind is a partition, because each has few notes."""
+"""Definitions, and notes by kind and name. A kind is a partition, because there are few of each."""
 
 from __future__ import annotations
 
@@ -12,7 +12,17 @@ _NEW = "attribute_not_exists(pk)"
 
 
 class Notes(OnTable):
-    """The Store port's notes."""
+    """The Notes port."""
+
+    async def put_definition(self, version: str, body: str) -> None:
+        """Read first: every cold start asks, and a refused put of a large item costs as much as a put."""
+        where = keys.definition_key(version)
+        if self._table.get(where, keys.PARTITION) is None:
+            self._table.put_new({**where, **await self._table.pack("body", body)})
+
+    async def get_definition(self, version: str) -> str | None:
+        item = self._table.get(keys.definition_key(version))
+        return None if item is None else await self._table.unpack("body", item)
 
     async def put_note(self, kind: str, name: str, body: str, before: str | None) -> bool:
         item = {**keys.note_key(kind, name), "name": text(name), "body": text(body)}

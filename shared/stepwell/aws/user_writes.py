@@ -15,12 +15,10 @@ from typing import Any
 
 from botocore.exceptions import ClientError
 
-from stepwell.aws import keys
-from stepwell.aws.calls import BAD_VALUES, CONDITION, Cancelled, code_of
-from stepwell.aws.logs import Logs
+from stepwell.aws.calls import BAD_VALUES, CONDITION, code_of
 from stepwell.aws.protocols import Item
 from stepwell.engine.transact import Check, Delete, Put, Refusal, TableWrite, Update, Value, Values
-from stepwell.errors import EngineFault, InvalidInput, PortError
+from stepwell.errors import PortError
 
 _NOT_OURS = {
     "AccessDeniedException": "the worker may not write there; allow it in the permissions of the default pool",
@@ -28,50 +26,23 @@ _NOT_OURS = {
 }
 
 
-class UserWrites(Logs):
-    """Writes a record and the user's writes, both or neither."""
-
-    async def append_with(
-        self, run_id: str, token: str, slot: int, body: str, writes: Sequence[TableWrite]
-    ) -> str | Refusal | None:
-        own = next((number for number, write in enumerate(writes) if write.table == self._table.name), None)
-        if own is not None:
-            return Refusal(own, "it is Stepwell's own table, where nobody else writes")
-        record = await self._record(run_id, token, slot, body)
-        first = {"Put": {"Item": record, "ConditionExpression": "attribute_not_exists(pk)"}}
-        try:
-            self._table.transact(first, *map(action_of, writes))
-        except Cancelled as cancelled:
-            refusal = _not_held(cancelled)
-        except (InvalidInput, EngineFault, PortError) as error:
-            found = _reason(error)
-            if found is None:
-                raise
-            refusal = found
-        else:
-            return None
-        there = self._table.get(keys.record_key(run_id, token, slot))
-        if there is not None:
-            return await self._table.unpack("body", there)
-        if refusal is None:
-            raise PortError("TransactWriteItems: refused, but nothing is there")
-        return refusal
+def not_held(reasons: Sequence[str]) -> Refusal | None:
+    """The first of the user's writes whose condition did not hold, from the code for each of them."""
+    return next((Refusal(number) for number, code in enumerate(reasons) if code in CONDITION), None)
 
 
-def _not_held(cancelled: Cancelled) -> Refusal | None:
-    """Returns the first user write whose condition failed; None if only the slot failed."""
-    return next((Refusal(number) for number, code in enumerate(cancelled.reasons[1:]) if code in CONDITION), None)
+def reason_of(error: Exception, first: int) -> Refusal | None:
+    """Why the user's writes, the actions from `first` on, can never be made.
 
-
-def _reason(error: Exception) -> Refusal | None:
-    """Returns why the transaction can never succeed; None if a retry may help."""
+    None where the world did not answer: they are to be tried again.
+    """
     cause = error.__cause__
     if not isinstance(cause, ClientError):
         return None
     if isinstance(error, PortError):
         why = _NOT_OURS.get(code_of(cause))
         return Refusal(-1, f"{why}: {_message(cause.response.get('Error', {}))}") if why else None
-    reasons = cause.response.get("CancellationReasons", ())[1:]
+    reasons = cause.response.get("CancellationReasons", ())[first:]
     for number, reason in enumerate(reasons):
         if reason.get("Code") in BAD_VALUES:
             return Refusal(number, _message(reason))

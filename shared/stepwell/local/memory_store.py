@@ -15,12 +15,14 @@ from dataclasses import replace
 from stepwell import limits
 from stepwell.definition.graph import Json
 from stepwell.engine.records import Status, Topic
-from stepwell.engine.transact import Refusal, TableWrite
+from stepwell.engine.transact import Refusal
 from stepwell.local.notes import MemoryNotes
 from stepwell.local.user_items import MemoryItems, changes_of
 from stepwell.runtime.ports import (
-    Consumed,
+    Appended,
     Event,
+    EventRef,
+    EventTaken,
     Header,
     Loaded,
     RunPage,
@@ -28,6 +30,7 @@ from stepwell.runtime.ports import (
     Saved,
     StatusChange,
     Waiter,
+    Writes,
 )
 from stepwell.runtime.stores.answers import decode_cursor, due_page, encode_cursor, fits, opened, too_many_pending
 from stepwell.runtime.stores.jsontext import decode, encode
@@ -43,12 +46,9 @@ class _Log:
         self.records: dict[int, Saved] = {}
         self.snapshot: Saved | None = None
 
-    def append(self, slot: int, body: str) -> Saved | None:
-        winner = self.records.get(slot)
-        if winner is None:
-            self.records[slot] = Saved(slot, body)
-            insort(self.slots, slot)
-        return winner
+    def append(self, slot: int, body: str) -> None:
+        self.records[slot] = Saved(slot, body)
+        insort(self.slots, slot)
 
     def after(self, slot: int, limit: int | None) -> list[Saved]:
         begin = bisect_right(self.slots, slot)
@@ -57,7 +57,7 @@ class _Log:
 
 
 class MemoryStore(MemoryItems, MemoryNotes):
-    """The Store port on dictionaries. Its order is that of the data, never of hashes."""
+    """Log, mailbox, runs and notes in dictionaries. Its order is that of the data, never of hashes."""
 
     def __init__(self) -> None:
         MemoryItems.__init__(self)
@@ -70,7 +70,6 @@ class MemoryStore(MemoryItems, MemoryNotes):
         self._events: dict[Topic, dict[str, Event]] = defaultdict(dict)  # their payload is JSON text
         self._pending: dict[Topic, dict[str, Event]] = defaultdict(dict)  # those not consumed
         self._waiters: dict[Topic, dict[tuple[str, str, int, int], Waiter]] = defaultdict(dict)
-        self._definitions: dict[str, str] = {}
 
     async def create_run(self, header: Header) -> Header | None:
         existing = self._runs.get(header.run_id)
@@ -150,19 +149,22 @@ class MemoryStore(MemoryItems, MemoryNotes):
             for (workflow, status, waiting_for), times in sorted(groups.items())
         ]
 
-    async def append(self, run_id: str, token: str, slot: int, body: str) -> str | None:
-        winner = self._log(run_id, token).append(slot, body)
-        return None if winner is None else winner.body
-
-    async def append_with(
-        self, run_id: str, token: str, slot: int, body: str, writes: Sequence[TableWrite]
-    ) -> str | Refusal | None:
+    async def append(
+        self, run_id: str, token: str, slot: int, body: str, *, consumes: EventRef | None = None, also: Writes = ()
+    ) -> Appended:
         log = self._log(run_id, token)
+        # The slot first: where the event is taken too, it is the token that has moved on.
         if slot in log.records:
             return log.records[slot].body
-        changes = changes_of(writes, self.item)
+        changes = changes_of(also, self.item)
         if isinstance(changes, Refusal):
             return changes
+        if consumes is not None:
+            topic, event_id = consumes
+            event = self._pending[topic].pop(event_id, None)
+            if event is None:
+                return EventTaken()
+            self._events[topic][event_id] = replace(event, consumed_by=f"{run_id}|{token}|{slot}")
         log.append(slot, body)
         self.change_items(changes)
         return None
@@ -227,24 +229,6 @@ class MemoryStore(MemoryItems, MemoryNotes):
 
     async def forget_waiter(self, waiter: Waiter) -> None:
         self._waiters[waiter.topic].pop(_waiter_key(waiter), None)
-
-    async def consume(self, topic: Topic, event_id: str, run_id: str, token: str, slot: int, body: str) -> Consumed:
-        log = self._log(run_id, token)
-        # The slot first: where both are taken, it is the token that has moved on.
-        if slot in log.records:
-            return Consumed.SLOT_TAKEN
-        if self._pending[topic].pop(event_id, None) is None:
-            return Consumed.EVENT_TAKEN
-        events = self._events[topic]
-        events[event_id] = replace(events[event_id], consumed_by=f"{run_id}|{token}|{slot}")
-        log.append(slot, body)
-        return Consumed.DONE
-
-    async def put_definition(self, version: str, body: str) -> None:
-        self._definitions.setdefault(version, body)
-
-    async def get_definition(self, version: str) -> str | None:
-        return self._definitions.get(version)
 
     def purge(self, now_ms: int) -> int:
         """Drops ended runs whose retention is over, with their logs, and expired events. Returns how many runs."""

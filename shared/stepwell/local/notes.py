@@ -1,4 +1,4 @@
-"""Notes: small texts by kind and name, in memory and on SQLite."""
+"""Definitions, and notes by kind and name, in memory and on SQLite."""
 
 from __future__ import annotations
 
@@ -11,14 +11,23 @@ SELECT = "SELECT body FROM notes WHERE kind = ? AND name = ?"
 SELECT_KIND = "SELECT name, body FROM notes WHERE kind = ? ORDER BY name"
 PUT = """INSERT INTO notes (kind, name, body) VALUES (?, ?, ?)
     ON CONFLICT DO UPDATE SET body = excluded.body WHERE body IN (?, excluded.body)"""
+PUT_DEFINITION = "INSERT INTO definitions (version, body) VALUES (?, ?) ON CONFLICT DO NOTHING"
+SELECT_DEFINITION = "SELECT body FROM definitions WHERE version = ?"
 DROP = "DELETE FROM notes WHERE kind = ? AND name = ? AND (? IS NULL OR body = ?)"
 
 
 class MemoryNotes:
-    """The Store port's notes in dictionaries."""
+    """The Notes port in dictionaries."""
 
     def __init__(self) -> None:
         self._notes: dict[str, dict[str, str]] = defaultdict(dict)
+        self._definitions: dict[str, str] = {}
+
+    async def put_definition(self, version: str, body: str) -> None:
+        self._definitions.setdefault(version, body)
+
+    async def get_definition(self, version: str) -> str | None:
+        return self._definitions.get(version)
 
     async def put_note(self, kind: str, name: str, body: str, before: str | None) -> bool:
         if self._notes[kind].get(name, before) not in {before, body}:
@@ -41,10 +50,17 @@ class MemoryNotes:
 
 
 class SqliteNotes:
-    """The Store port's notes on a Database."""
+    """The Notes port on a Database."""
 
     def __init__(self, database: Database) -> None:
         self._db = database
+
+    async def put_definition(self, version: str, body: str) -> None:
+        self._db.change(PUT_DEFINITION, (version, body))
+
+    async def get_definition(self, version: str) -> str | None:
+        rows = self._db.rows(SELECT_DEFINITION, (version,))
+        return rows[0][0] if rows else None
 
     async def put_note(self, kind: str, name: str, body: str, before: str | None) -> bool:
         return self._db.change(PUT, (kind, name, body, before)) == 1

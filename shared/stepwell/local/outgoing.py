@@ -8,12 +8,10 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from stepwell.definition.graph import Json
-from stepwell.engine.records import Topic
-from stepwell.engine.transact import Refusal, TableWrite
 from stepwell.errors import EngineFault, StepwellError
 from stepwell.limits import MINUTE_MS, SECOND_MS
 from stepwell.local.database import Database
@@ -25,7 +23,7 @@ from stepwell.runtime.notify.endpoints import Endpoint, endpoints_of, letter_jso
 from stepwell.runtime.notify.letters import letters_of
 from stepwell.runtime.notify.sender import Fate, Sender
 from stepwell.runtime.notify.telling import Notice, Teller
-from stepwell.runtime.ports import Blobs, Clock, Consumed, Header, Lane, StatusChange
+from stepwell.runtime.ports import Appended, Blobs, Clock, EventRef, Header, Lane, StatusChange, Writes
 
 _logger = logging.getLogger("stepwell.webhooks")
 
@@ -118,7 +116,7 @@ class TellingStore(SnapshottingStore):
     def __init__(self, database: Database, blobs: Blobs) -> None:
         super().__init__(database)
         self.outgoing: Outgoing | None = None
-        self._teller = Teller(self, blobs)
+        self._teller = Teller(self, self, blobs)
         self._telling = threading.Lock()  # a teller is for one thread
 
     async def create_run(self, header: Header) -> Header | None:
@@ -135,25 +133,13 @@ class TellingStore(SnapshottingStore):
             self._tell(lambda: self._teller.header_changed(before, after))
         return changed
 
-    async def append(self, run_id: str, token: str, slot: int, body: str) -> str | None:
-        winner = await super().append(run_id, token, slot, body)
-        if winner is None and self._is_told:
-            self._tell(lambda: run_now(self._teller.appended(run_id, token, slot, body)))
-        return winner
-
-    async def append_with(
-        self, run_id: str, token: str, slot: int, body: str, writes: Sequence[TableWrite]
-    ) -> str | Refusal | None:
-        found = await super().append_with(run_id, token, slot, body, writes)
+    async def append(
+        self, run_id: str, token: str, slot: int, body: str, *, consumes: EventRef | None = None, also: Writes = ()
+    ) -> Appended:
+        found = await super().append(run_id, token, slot, body, consumes=consumes, also=also)
         if found is None and self._is_told:
             self._tell(lambda: run_now(self._teller.appended(run_id, token, slot, body)))
         return found
-
-    async def consume(self, topic: Topic, event_id: str, run_id: str, token: str, slot: int, body: str) -> Consumed:
-        consumed = await super().consume(topic, event_id, run_id, token, slot, body)
-        if consumed is Consumed.DONE and self._is_told:
-            self._tell(lambda: run_now(self._teller.appended(run_id, token, slot, body)))
-        return consumed
 
     @property
     def _is_told(self) -> bool:

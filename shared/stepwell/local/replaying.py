@@ -121,18 +121,19 @@ def replay(export: Export, folder: Path) -> Replayed:
 
 class _Replay:
     def __init__(self, export: Export, folder: Path) -> None:
-        self._export, self._store = export, MemoryStore()
+        self._export, store = export, MemoryStore()
         run = {name: value for name, value in export.run.items() if name != "status"}
         self._header = Header(**run, status=Status(export.run["status"]))
         clock = VirtualClock(self._header.created_ms)
         queue = MemoryQueue(clock)
         catalog = Catalog(partial(compile_document, trusted=True))
-        ports = Ports(self._store, queue, queue, MemoryBlobs(), clock)
+        self._log = store
+        ports = Ports(store, store, store, store, queue, queue, MemoryBlobs(), clock)
         self._logbook = Logbook(ports, catalog)
         self._sessions = Sessions(self._logbook, Registry(folder), lambda own, until_ms: f"{_URL}{own}")
         self._operations = 0
-        run_now(self._store.create_run(self._header))
-        run_now(self._store.put_definition(self._header.version, json.dumps(export.definition)))
+        run_now(store.create_run(self._header))
+        run_now(store.put_definition(self._header.version, json.dumps(export.definition)))
 
     def close(self) -> None:
         """Releases the function."""
@@ -164,7 +165,7 @@ class _Replay:
                     return stands, difference
                 stands = f"then {_would(turn)}, as it did"
                 is_over = isinstance(record.next, End)
-            run_now(self._store.append(self._header.run_id, token, record.slot, body))
+            run_now(self._log.append(self._header.run_id, token, record.slot, body))
         if is_over:
             return stands, None
         turn = self._asked(token)

@@ -10,14 +10,16 @@ from collections.abc import Callable, Mapping, Sequence
 from stepwell import limits
 from stepwell.definition.graph import Json
 from stepwell.engine.records import Status, Topic
-from stepwell.engine.transact import Refusal, TableWrite
+from stepwell.engine.transact import Refusal
 from stepwell.errors import PortError
 from stepwell.local.notes import SqliteNotes
 from stepwell.local.rows import ENDED, HEADER_COLUMNS, HEADER_FIELDS, event_of, header_of, header_row, list_sql
 from stepwell.local.user_items import SqliteItems, changes_of, statement_of
 from stepwell.runtime.ports import (
-    Consumed,
+    Appended,
     Event,
+    EventRef,
+    EventTaken,
     Header,
     Loaded,
     RunPage,
@@ -25,6 +27,7 @@ from stepwell.runtime.ports import (
     Saved,
     StatusChange,
     Waiter,
+    Writes,
 )
 from stepwell.runtime.stores.answers import decode_cursor, due_page, encode_cursor, too_many_pending
 from stepwell.runtime.stores.jsontext import encode
@@ -83,9 +86,6 @@ SELECT_WAITERS = """SELECT run_id, token, slot, since_ms, arm, match FROM waiter
 FORGET_WAITER = """DELETE FROM waiters WHERE name = ? AND key = ? AND run_id = ? AND token = ? AND slot = ?
     AND arm = ?"""
 
-PUT_DEFINITION = "INSERT INTO definitions (version, body) VALUES (?, ?) ON CONFLICT DO NOTHING"
-SELECT_DEFINITION = "SELECT body FROM definitions WHERE version = ?"
-
 SELECT_EXPIRED = f"""SELECT run_id FROM runs INDEXED BY runs_by_expiry
     WHERE expires_ms > 0 AND expires_ms <= ? AND {ENDED} LIMIT ?"""
 PURGE_RUN = tuple(
@@ -95,7 +95,7 @@ PURGE_RUN = tuple(
 
 
 class SqliteStore(SqliteItems, SqliteNotes):
-    """The Store port on a Database, for any number of threads and processes."""
+    """Log, mailbox, runs and notes on a Database, for any number of threads and processes."""
 
     async def create_run(self, header: Header) -> Header | None:
         row = header_row(header)
@@ -155,7 +155,11 @@ class SqliteStore(SqliteItems, SqliteNotes):
             for workflow, status, waiting_for, count, seconds, rest_ms, oldest_ms in self._db.rows(STATS)
         ]
 
-    async def append(self, run_id: str, token: str, slot: int, body: str) -> str | None:
+    async def append(
+        self, run_id: str, token: str, slot: int, body: str, *, consumes: EventRef | None = None, also: Writes = ()
+    ) -> Appended:
+        if consumes is not None or also:
+            return self._transact((run_id, token, slot), body, consumes, also)
         if self._db.change(APPEND, (run_id, token, slot, body)):
             return None
         winner = self._db.rows(SELECT_SLOT, (run_id, token, slot))
@@ -163,17 +167,21 @@ class SqliteStore(SqliteItems, SqliteNotes):
             raise PortError(f"run {run_id} was purged while its log was written")
         return str(winner[0][0])
 
-    async def append_with(
-        self, run_id: str, token: str, slot: int, body: str, writes: Sequence[TableWrite]
-    ) -> str | Refusal | None:
+    def _transact(self, place: tuple[str, str, int], body: str, consumes: EventRef | None, also: Writes) -> Appended:
         with self._db.transaction() as execute:
-            winner = execute(SELECT_SLOT, (run_id, token, slot)).fetchone()
+            # The slot first: where the event is taken too, it is the token that has moved on.
+            winner = execute(SELECT_SLOT, place).fetchone()
             if winner:
                 return str(winner[0])
-            changes = changes_of(writes, self.item)  # this thread's connection: what it reads is in the transaction
+            changes = changes_of(also, self.item)  # this thread's connection: what it reads is in the transaction
             if isinstance(changes, Refusal):
                 return changes
-            execute(APPEND, (run_id, token, slot, body))
+            if consumes is not None:
+                topic, event_id = consumes
+                taker = "{}|{}|{}".format(*place)
+                if not execute(CONSUME_EVENT, (taker, topic.name, topic.key, event_id)).rowcount:
+                    return EventTaken()
+            execute(APPEND, (*place, body))
             for change in changes:
                 execute(*statement_of(change))
             return None
@@ -233,24 +241,6 @@ class SqliteStore(SqliteItems, SqliteNotes):
 
     async def forget_waiter(self, waiter: Waiter) -> None:
         self._db.change(FORGET_WAITER, _waiter_key(waiter))
-
-    async def consume(self, topic: Topic, event_id: str, run_id: str, token: str, slot: int, body: str) -> Consumed:
-        taker = f"{run_id}|{token}|{slot}"
-        with self._db.transaction() as execute:
-            # The slot first: where both are taken, it is the token that has moved on.
-            if execute(SELECT_SLOT, (run_id, token, slot)).fetchone():
-                return Consumed.SLOT_TAKEN
-            if not execute(CONSUME_EVENT, (taker, topic.name, topic.key, event_id)).rowcount:
-                return Consumed.EVENT_TAKEN
-            execute(APPEND, (run_id, token, slot, body))
-            return Consumed.DONE
-
-    async def put_definition(self, version: str, body: str) -> None:
-        self._db.change(PUT_DEFINITION, (version, body))
-
-    async def get_definition(self, version: str) -> str | None:
-        rows = self._db.rows(SELECT_DEFINITION, (version,))
-        return rows[0][0] if rows else None
 
     def purge(self, now_ms: int, forget: Callable[[str], None] | None = None) -> int:
         """Deletes ended runs whose retention is over, with their logs, and expired events. Returns the number of runs.

@@ -43,11 +43,11 @@ class Ticker:
         return list(run_now(self._parts.scheduling.all()))
 
     def _begin(self, known: Known, now_ms: int) -> None:
-        schedule, store = known.schedule, self._parts.ports.store
+        schedule, notes = known.schedule, self._parts.ports.notes
         self._sent_ms.pop(schedule.name, None)
         before = firing_text(known.last) if known.last else None
         began = Firing(schedule.since_ms or now_ms, known.last.run_id if known.last else "", plan_of(schedule))
-        run_now(store.put_note(FIRING, schedule.name, firing_text(began), before))
+        run_now(notes.put_note(FIRING, schedule.name, firing_text(began), before))
 
     def _last_ms(self, known: Known) -> int:
         noted_ms = known.last.at_ms if known.last else 0

@@ -142,7 +142,7 @@ def _value(typed: Mapping[str, Any]) -> Value:
 
 
 class HoldsItems(Protocol):
-    """The methods for items that a local store has beside the Store port."""
+    """What a local store has beside its ports."""
 
     def item(self, table: str, place: str) -> str | None: ...
 

@@ -62,7 +62,7 @@ class Local:
     def deploy(self, graphs: tuple[Graph, ...]) -> None:
         """Deploys these workflows; runs in progress keep their versions."""
         self.parts.catalog.replace(graphs)
-        run_now(self.parts.catalog.save(self.parts.ports.store))
+        run_now(self.parts.catalog.save(self.parts.ports.notes))
 
 
 SHARED_MS = 50  # how long branches share a message: here another one costs next to nothing
@@ -103,7 +103,7 @@ def open_local(
     steps = FunctionSteps(folder, clock, Calls(HttpSteps(hosts, secrets)), links)
     catalog = Catalog(partial(compile_document, trusted=True))
     parts = assemble(
-        Ports(store, queue, queue, blobs, clock),
+        Ports(store, store, store, store, queue, queue, blobs, clock),
         catalog,
         steps,
         compile_expression=compile_expression,

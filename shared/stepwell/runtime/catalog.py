@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Mapping
 from stepwell.definition.graph import EventSettings, Graph, Json
 from stepwell.engine.waits.code import DEPLOYED
 from stepwell.errors import EngineFault, NotFound
-from stepwell.runtime.ports import Store
+from stepwell.runtime.ports import Notes
 
 _BY_DEFAULT = EventSettings()
 _OWN = {DEPLOYED: EventSettings(consume_on_read=False, delivery="broadcast")}
@@ -46,22 +46,22 @@ class Catalog:
         """What becomes of the events of this name, as the definitions deployed now say."""
         return self._events.get(name, _BY_DEFAULT)
 
-    async def save(self, store: Store) -> None:
+    async def save(self, notes: Notes) -> None:
         """Keeps every current definition under its hash, before any run is pinned to it."""
         for graph in self._current.values():
-            await self.keep(graph, store)
+            await self.keep(graph, notes)
 
-    async def keep(self, graph: Graph, store: Store) -> None:
+    async def keep(self, graph: Graph, notes: Notes) -> None:
         """The definition as JSON text, because the order of its nodes is part of it; once for each process."""
         if graph.version not in self._kept:
-            await store.put_definition(graph.version, json.dumps(graph.document))
+            await notes.put_definition(graph.version, json.dumps(graph.document))
             self._kept.add(graph.version)
 
-    async def pinned(self, version: str, store: Store) -> Graph:
+    async def pinned(self, version: str, notes: Notes) -> Graph:
         """The graph a run was started with, from memory or from the store."""
         graph = self._versions.get(version)
         if graph is None:
-            body = await store.get_definition(version)
+            body = await notes.get_definition(version)
             if body is None:
                 raise EngineFault(f"version {version} of a workflow is not stored", code="version_lost")
             graph = self._versions[version] = self._compile(json.loads(body))

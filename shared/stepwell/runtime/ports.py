@@ -3,7 +3,7 @@
 All are `async` so that the simulator can stop an actor at every call; adapters that block simply do not suspend.
 Any call may raise PortError: the outcome is then unknown, and the caller's message comes again. A value that is not
 JSON raises InvalidInput.
-Bodies are JSON text, opaque to the store.
+Bodies are JSON text, opaque to the adapters. One adapter may be several ports.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import Protocol
+from typing import Protocol, TypeAlias
 
 from stepwell.definition.graph import Json
 from stepwell.engine import formats
@@ -130,10 +130,15 @@ class Waiter:
     match: str = ""
 
 
-class Consumed(StrEnum):
-    DONE = "done"
-    EVENT_TAKEN = "event_taken"  # or unknown, or expired and gone
-    SLOT_TAKEN = "slot_taken"
+@dataclass(frozen=True, slots=True)
+class EventTaken:
+    """The event that a record was to consume is consumed already, unknown, or expired and gone."""
+
+
+EventRef: TypeAlias = tuple[Topic, str]  # an event's topic and id
+Writes: TypeAlias = Sequence[TableWrite]  # the user's own
+Appended: TypeAlias = str | Refusal | EventTaken | None
+"""None: appended. Else nothing was written, because of the body that holds the slot, or another reason."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,8 +155,66 @@ class Schedule:
     since_ms: int = 0  # when a caller made it; 0 for a definition's
 
 
-class Store(Protocol):
-    """Log, join, mailbox, headers, notes. Reads are strongly consistent except the lists and `stats`."""
+class Log(Protocol):
+    """The records and snapshots of tokens, and the joins where branches meet. Reads are strongly consistent."""
+
+    async def append(
+        self, run_id: str, token: str, slot: int, body: str, *, consumes: EventRef | None = None, also: Writes = ()
+    ) -> Appended:
+        """Writes the record if its slot is free. Durable when it returns.
+
+        In the same transaction the event is marked as consumed by the record, and the user's own writes are made.
+        Where the slot is taken, that is the answer, whatever else is in the way: the token has moved on, maybe by
+        this very call, whose answer was lost.
+        """
+
+    async def load(self, run_id: str, token: str) -> Loaded:
+        """The last snapshot and every record after it."""
+
+    async def read_log(self, run_id: str, token: str, after: int = -1, limit: int | None = None) -> Sequence[Saved]:
+        """Records with slot > after, in order: the history."""
+
+    async def read_logs(self, run_id: str, tokens: Sequence[str]) -> Mapping[str, Sequence[Saved]]:
+        """All records of these tokens, branches of one fork; tokens without records are left out."""
+
+    async def save_snapshot(self, run_id: str, token: str, slot: int, body: str) -> None:
+        """Keeps the newest (greatest slot) only."""
+
+    async def arrive(self, run_id: str, join: str, member: str) -> frozenset[str]:
+        """Adds to the join's set, idempotently; returns the set as it is right after this addition."""
+
+    async def report(self, run_id: str, join: str, page: int, value: int) -> Mapping[int, int]:
+        """Sets the page's number unless it is as great already; returns all pages' numbers right after."""
+
+
+class Mailbox(Protocol):
+    """Events and the waits that want them, by topic. Reads are strongly consistent."""
+
+    async def put_event(self, event: Event, most: int = EVENT_PENDING) -> bool:
+        """False when an event of this id is there already, consumed or not: nothing is changed.
+
+        `most`: how many may be pending in its topic.
+
+        Raises Conflict `too_many_pending` for a full topic; between processes that bound may be approximate.
+        """
+
+    async def get_event(self, topic: Topic, event_id: str) -> Event | None:
+        """Here and below, an event of newer code raises NewerFormat, one that cannot be read EngineFault."""
+
+    async def pending_events(self, topic: Topic, now_ms: int) -> Sequence[Event]:
+        """Not consumed and not expired, oldest first (at_ms, then id)."""
+
+    async def put_waiter(self, waiter: Waiter) -> None:
+        """Idempotent by (topic, run, token, slot, arm)."""
+
+    async def waiters(self, topic: Topic) -> Sequence[Waiter]:
+        """Oldest first (since_ms, then run, token, slot, arm)."""
+
+    async def forget_waiter(self, waiter: Waiter) -> None: ...
+
+
+class Runs(Protocol):
+    """The headers of runs. `create_run` and `get_run` are strongly consistent; the lists and `stats` are not."""
 
     async def create_run(self, header: Header) -> Header | None:
         """None when this call created it; else the header that has this run id already."""
@@ -177,63 +240,9 @@ class Store(Protocol):
         """Counts: a list of {workflow, status, count, sum_created_ms, oldest_created_ms, waiting_for} rows,
         one for each (workflow, status, waiting_for) there is."""
 
-    async def append(self, run_id: str, token: str, slot: int, body: str) -> str | None:
-        """None when this writer won the slot, else the body that holds it. Durable when it returns."""
 
-    async def append_with(
-        self, run_id: str, token: str, slot: int, body: str, writes: Sequence[TableWrite]
-    ) -> str | Refusal | None:
-        """`append`, and the user's own writes, in one transaction: all of it (None), or nothing.
-
-        The body that holds the slot, or a Refusal. The body where both are true: it is the token that has moved on,
-        maybe by this very call, whose answer was lost.
-        """
-
-    async def load(self, run_id: str, token: str) -> Loaded:
-        """The last snapshot and every record after it."""
-
-    async def read_log(self, run_id: str, token: str, after: int = -1, limit: int | None = None) -> Sequence[Saved]:
-        """Records with slot > after, in order: the history."""
-
-    async def save_snapshot(self, run_id: str, token: str, slot: int, body: str) -> None:
-        """Keeps the newest (greatest slot) only."""
-
-    async def arrive(self, run_id: str, join: str, member: str) -> frozenset[str]:
-        """Adds to the join's set, idempotently; returns the set as it is right after this addition."""
-
-    async def report(self, run_id: str, join: str, page: int, value: int) -> Mapping[int, int]:
-        """Sets the page's number unless it is as great already; returns all pages' numbers right after."""
-
-    async def read_logs(self, run_id: str, tokens: Sequence[str]) -> Mapping[str, Sequence[Saved]]:
-        """All records of these tokens, branches of one fork; tokens without records are left out."""
-
-    async def put_event(self, event: Event, most: int = EVENT_PENDING) -> bool:
-        """False when an event of this id is there already, consumed or not: nothing is changed.
-
-        `most`: how many may be pending in its topic.
-
-        Raises Conflict `too_many_pending` for a full topic; between processes that bound may be approximate.
-        """
-
-    async def get_event(self, topic: Topic, event_id: str) -> Event | None:
-        """Here and below, an event of newer code raises NewerFormat, one that cannot be read EngineFault."""
-
-    async def pending_events(self, topic: Topic, now_ms: int) -> Sequence[Event]:
-        """Not consumed and not expired, oldest first (at_ms, then id)."""
-
-    async def put_waiter(self, waiter: Waiter) -> None:
-        """Idempotent by (topic, run, token, slot, arm)."""
-
-    async def waiters(self, topic: Topic) -> Sequence[Waiter]:
-        """Oldest first (since_ms, then run, token, slot, arm)."""
-
-    async def forget_waiter(self, waiter: Waiter) -> None: ...
-
-    async def consume(self, topic: Topic, event_id: str, run_id: str, token: str, slot: int, body: str) -> Consumed:
-        """One transaction: `body` into `slot` of the token's log, the event marked as consumed by it.
-
-        SLOT_TAKEN where both are taken: it is the token that has moved on.
-        """
+class Notes(Protocol):
+    """Definitions, and small texts by kind and name. Reads are strongly consistent."""
 
     async def put_definition(self, version: str, body: str) -> None:
         """Keeps a definition under its hash, for the runs pinned to it. Idempotent."""
@@ -308,7 +317,10 @@ class Clock(Protocol):
 class Ports:
     """The world, as one value. `wiring` makes it; nobody else knows which adapter is real."""
 
-    store: Store
+    log: Log
+    mailbox: Mailbox
+    runs: Runs
+    notes: Notes
     queue: Queue
     timers: Timers
     blobs: Blobs

@@ -210,8 +210,8 @@ class Backend:
 def in_memory() -> Backend:
     """Builds the fastest backend; all backends pass the same contract tests."""
     clock = VirtualClock(START_MS)
-    queue = MemoryQueue(clock)
-    return Backend(Ports(MemoryStore(), queue, queue, MemoryBlobs(), clock), queue, clock)
+    store, queue = MemoryStore(), MemoryQueue(clock)
+    return Backend(Ports(store, store, store, store, queue, queue, MemoryBlobs(), clock), queue, clock)
 
 
 class Stepwell:
@@ -221,7 +221,7 @@ class Stepwell:
         """`sessions`: how many durable functions stay in memory between operations; with 0, each operation replays."""
         backend = backend or in_memory()
         self._folder, self._clock, self._inbox = folder, backend.clock, backend.inbox
-        self._items: Any = backend.ports.store  # local stores also hold the user's items
+        self._items: Any = backend.ports.log  # a local one holds users' items too
         self._links = Links(URL, lambda: [b"the key of the testing kit, for no other use"])
         self._steps = MockedSteps(folder, self._clock, self._links, sessions)
         self._graphs: dict[str, Graph] = {}

@@ -31,15 +31,15 @@ async def get_stats(call: Call) -> Answer:
     call.asked(NoQuery)
     now_ms = call.parts.ports.clock.now_ms()
     overdue = await call.parts.service.runs(RunQuery(overdue_at_ms=now_ms, limit=PAGE_ITEMS_MAX))
-    rows = await call.parts.ports.store.stats()
-    return Answer(200, stats_view(rows, len(overdue.headers), now_ms))  # counts at most one page of overdue runs
+    rows = await call.parts.ports.runs.stats()
+    return Answer(200, stats_view(rows, len(overdue.headers), now_ms))  # of the overdue, a page at most is counted
 
 
 async def get_health(call: Call) -> Answer:
     """Answers whether the store responds and accepts writes."""
     call.asked(NoQuery)
     try:
-        await call.parts.ports.store.get_definition(_PROBE)
+        await call.parts.ports.notes.get_definition(_PROBE)
         await _probe(call.parts.ports)
     except PortError as error:
         return Answer(503, _health("unavailable", error.message), headers={"Retry-After": "1"})
@@ -48,10 +48,10 @@ async def get_health(call: Call) -> Answer:
 
 async def _probe(ports: Ports) -> None:
     """Writes a note and reads it back. Raises PortError."""
-    store = ports.store
-    before = await store.get_note(_PROBE, _PROBE)
-    await store.put_note(_PROBE, _PROBE, str(ports.clock.now_ms()), before)  # False: another call's write was first
-    if await store.get_note(_PROBE, _PROBE) is None:
+    notes = ports.notes
+    before = await notes.get_note(_PROBE, _PROBE)
+    await notes.put_note(_PROBE, _PROBE, str(ports.clock.now_ms()), before)  # False: another call's write was first
+    if await notes.get_note(_PROBE, _PROBE) is None:
         raise PortError("the store took a write that cannot be read back")
 
 

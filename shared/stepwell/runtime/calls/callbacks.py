@@ -91,30 +91,30 @@ class Callbacks:
                 raise refused(answer.action)
 
     async def _take(self, link: CallbackLink, payload: Json) -> None:
-        store, now_ms, topic = self._ports.store, self._ports.clock.now_ms(), callback_topic(link.callback)
+        mailbox, now_ms, topic = self._ports.mailbox, self._ports.clock.now_ms(), callback_topic(link.callback)
         await self._check_unused(topic)
         if await self._open(link) is None:
             raise _over()
         event = Event(topic, EVENT_ID, payload, now_ms, max(link.expires_ms, now_ms + EVENT_KEPT_MS))
-        is_new = await store.put_event(event)
+        is_new = await mailbox.put_event(event)
         publish = Publish(event, kept=True)
         await self._ports.queue.send(Lane.RESUME, to_json(publish))  # who offers it here may die before the run goes on
         await self._coordinator.publish(publish)
         if not is_new:
             raise _used()
-        kept = await store.get_event(topic, EVENT_ID)
+        kept = await mailbox.get_event(topic, EVENT_ID)
         if kept is not None and not kept.consumed_by and await self._open(link) is None:
             raise _over()
 
     async def _check_unused(self, topic: Topic) -> None:
-        event = await self._ports.store.get_event(topic, EVENT_ID)
+        event = await self._ports.mailbox.get_event(topic, EVENT_ID)
         if event is not None and event.consumed_by:
             raise _used()
 
     async def _open(self, link: CallbackLink) -> Standing | None:
         """The token where the callback is, or may yet be, waited for; None where that is over."""
         place = _place_of(link.callback)
-        header = await self._ports.store.get_run(place.run_id)
+        header = await self._ports.runs.get_run(place.run_id)
         if header is None or header.status.terminal:
             return None
         at = await self._logbook.load(place.run_id, place.token)

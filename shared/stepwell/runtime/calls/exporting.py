@@ -53,7 +53,7 @@ async def read_export(ports: Ports, header: Header, cursor: str, limit: int) -> 
 
 async def _facts(ports: Ports, header: Header) -> Json:
     """The first line. Of the header only what a replay needs."""
-    definition = await ports.store.get_definition(header.version)
+    definition = await ports.notes.get_definition(header.version)
     run = {
         "run_id": header.run_id,
         "workflow": header.workflow,
@@ -101,14 +101,14 @@ class _Walk:
             if self.after > (*_path(token), (slot, indexes[-1]), (_ALL, 0)):
                 continue
             names = [branch_id(fork_id(token, slot), index) for index in indexes]
-            logs = await self.ports.store.read_logs(self.run_id, names)
+            logs = await self.ports.log.read_logs(self.run_id, names)
             for name in names:
                 if name in logs and self.after < (*_path(name), (_ALL, 0)):
                     async for found in self.token(name, logs[name]):
                         yield found
 
     async def _log(self, token: str, after: int) -> Sequence[Saved]:
-        return [] if after == _ALL else await self.ports.store.read_log(self.run_id, token, after)
+        return [] if after == _ALL else await self.ports.log.read_log(self.run_id, token, after)
 
     async def _bodies(self, records: Sequence[Saved]) -> AsyncIterator[tuple[int, str]]:
         for saved in records:

@@ -85,7 +85,7 @@ class Service:
             raise Conflict(f"{graph.name} is internal: only another run can start it", code="internal_workflow",
                            hint=f"start a workflow that has `run: workflow:{graph.name}`")  # fmt: skip
         header = self._header(graph, request)
-        there = await self.ports.store.get_run(header.run_id) if request.key or request.run_id else None
+        there = await self.ports.runs.get_run(header.run_id) if request.key or request.run_id else None
         if there is None:  # else the first run answers, whatever today's schema says of its input
             check_input(graph, request.input)
             there = await self._starter.create(graph, header)
@@ -143,7 +143,7 @@ class Service:
     async def header(self, run_id: str) -> Header:
         """Raises NotFound."""
         check_run_id(run_id)
-        header = await self.ports.store.get_run(run_id)
+        header = await self.ports.runs.get_run(run_id)
         if header is None:
             raise NotFound(f"there is no run {run_id!r}", code="unknown_run", hint="stepwell runs lists them")
         return header
@@ -180,7 +180,7 @@ class Service:
         return [one for one in read if one.token.branch and first <= one.token.branch.index < last]
 
     async def runs(self, query: RunQuery) -> RunPage:
-        return await self.ports.store.list_runs(query)
+        return await self.ports.runs.list_runs(query)
 
     async def token_before(self, run_id: str, slot: int) -> Token:
         """Where to begin to tell the records of `slot` and later. Raises NotFound."""
@@ -311,7 +311,7 @@ class Service:
         event = Event(topic, event_id, payload, now_ms, now_ms + settings.expire_after_ms)
         is_new = True
         try:
-            is_new = await self.ports.store.put_event(event, settings.max_pending)
+            is_new = await self.ports.mailbox.put_event(event, settings.max_pending)
         except Conflict:
             if not self._starter.is_trigger(topic.name):  # that it starts runs is no matter of who waits for it
                 raise

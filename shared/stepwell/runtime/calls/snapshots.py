@@ -94,7 +94,7 @@ async def _records(ports: Ports, at: Standing) -> AsyncIterator[Record]:
     slot = -1
     while slot < at.token.slot:
         limit = min(PAGE_RECORDS, at.token.slot - slot)
-        for saved in await ports.store.read_log(at.run_id, at.token.id, slot, limit):
+        for saved in await ports.log.read_log(at.run_id, at.token.id, slot, limit):
             yield decode_record(await fetch(saved.body, ports.blobs))
             slot = saved.slot
 

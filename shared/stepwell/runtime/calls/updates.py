@@ -56,20 +56,20 @@ class Updates:
         check_event_key(update_id)
         check_json(given, "input")
         topic, now_ms = topic_of(at.run_id), self._ports.clock.now_ms()
-        if await self._ports.store.get_event(topic, update_id) is None:
+        if await self._ports.mailbox.get_event(topic, update_id) is None:
             if at.graph.first.durable is None:
                 raise Conflict(f"{at.run.workflow} is a graph, which takes no updates", code="not_a_function",
                                hint="send it an event")  # fmt: skip
             if at.token.ended:
                 raise _run_ended()
             event = Event(topic, update_id, {"name": name, "input": given}, now_ms, now_ms + KEPT_MS)
-            await self._ports.store.put_event(event)
+            await self._ports.mailbox.put_event(event)
         await self._ports.queue.send(Lane.WORK, to_json(Update(at.run_id, update_id)))
 
     async def answer(self, at: Standing, update_id: str) -> Answered | None:
         """None while it is pending. Raises NotFound, and Conflict where the run ended before it."""
         check_event_key(update_id)
-        event = await self._ports.store.get_event(topic_of(at.run_id), update_id)
+        event = await self._ports.mailbox.get_event(topic_of(at.run_id), update_id)
         if event is None:
             raise NotFound(f"run {at.run_id} has no update {update_id!r}", code="unknown_update_id")
         if not event.consumed_by:
@@ -81,7 +81,7 @@ class Updates:
 
     async def _record(self, event: Event) -> Resumption:
         run_id, token, slot = event.consumed_by.split("|")
-        for saved in await self._ports.store.read_log(run_id, token, int(slot) - 1, 1):
+        for saved in await self._ports.log.read_log(run_id, token, int(slot) - 1, 1):
             found = decode_record(await fetch(saved.body, self._ports.blobs))
             if found.resumption is not None:
                 return found.resumption
@@ -91,7 +91,7 @@ class Updates:
 
     async def handle(self, update: Update) -> None:
         """Raises PortError when the world did not answer: the message is to come again."""
-        event = await self._ports.store.get_event(topic_of(update.run_id), update.event_id)
+        event = await self._ports.mailbox.get_event(topic_of(update.run_id), update.event_id)
         at = await self._logbook.load(update.run_id, ROOT)
         if event is None or at is None:
             return

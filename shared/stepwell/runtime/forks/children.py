@@ -100,7 +100,7 @@ class Children:
             called_ms = at.token.last.at_ms if at.token.last else 0
             header = self._starter.child(graph, run_id, one.input, caller, at.header.priority, called_ms)
         except UserError:
-            there = await self._ports.store.get_run(run_id)
+            there = await self._ports.runs.get_run(run_id)
             if there is None:
                 raise
             return there  # made before, whatever today's definition says of its input
@@ -134,7 +134,7 @@ class Children:
         members: Iterable[str] = (member_of(caller.index, end.status),)
         if len(children) > 1:
             join = f"{fork_id(parent.token.id, caller.slot)}@0"
-            members = await self._ports.store.arrive(parent.run_id, join, member_of(caller.index, end.status))
+            members = await self._ports.log.arrive(parent.run_id, join, member_of(caller.index, end.status))
         if not is_decided(call, len(children), members):
             return []
         failed = failed_of(members)

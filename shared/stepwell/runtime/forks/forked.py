@@ -11,20 +11,20 @@ from stepwell.engine.codec import decode_record
 from stepwell.engine.forks import branch_id, fork_id
 from stepwell.engine.records import ROOT, Fork, Record
 from stepwell.runtime.log.logbook import fetch
-from stepwell.runtime.ports import Blobs, Saved, Store
+from stepwell.runtime.ports import Blobs, Log, Saved
 
 Found: TypeAlias = list[tuple[str, int, int]]
 
 
-async def forks_of(store: Store, blobs: Blobs, run_id: str) -> Found:
+async def forks_of(log: Log, blobs: Blobs, run_id: str) -> Found:
     """(id, width, pages) of each fork. One query for each page."""
     found: Found = []
-    for saved in await store.read_log(run_id, ROOT):
-        await _add(store, blobs, run_id, ROOT, saved, found)
+    for saved in await log.read_log(run_id, ROOT):
+        await _add(log, blobs, run_id, ROOT, saved, found)
     return found
 
 
-async def _add(store: Store, blobs: Blobs, run_id: str, token: str, saved: Saved, found: Found) -> None:
+async def _add(log: Log, blobs: Blobs, run_id: str, token: str, saved: Saved, found: Found) -> None:
     record: Record = decode_record(await fetch(saved.body, blobs))
     if record.parked is not None and len(record.parked.children) > 1:
         found.append((fork_id(token, record.slot), len(record.parked.children), 1))
@@ -32,8 +32,8 @@ async def _add(store: Store, blobs: Blobs, run_id: str, token: str, saved: Saved
         return
     fork = fork_id(token, record.slot)
     for page in record.next.pages:
-        logs = await store.read_logs(run_id, [branch_id(fork, index) for index in record.next.page_indexes(page)])
-        for branch, log in logs.items():
-            for one in log:
-                await _add(store, blobs, run_id, branch, one, found)
+        logs = await log.read_logs(run_id, [branch_id(fork, index) for index in record.next.page_indexes(page)])
+        for branch, records in logs.items():
+            for one in records:
+                await _add(log, blobs, run_id, branch, one, found)
     found.append((fork, record.next.width, len(record.next.pages)))

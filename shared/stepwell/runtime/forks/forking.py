@@ -75,7 +75,7 @@ class Forking:
         if fork is None:
             raise EngineFault(f"{at.token.id} is a branch of no fork", code="broken_log")
         page = 0 if _is_one_set(fork) else fork.fork.page_of(effect.index)
-        members = await self._ports.store.arrive(at.run_id, f"{fork.id}@{page}", member_of(effect.index, at.token))
+        members = await self._ports.log.arrive(at.run_id, f"{fork.id}@{page}", member_of(effect.index, at.token))
         is_complete = await self._completes(at, fork, page, members)
         parent = await self._parent(at, effect, by) if is_complete else None
         if parent is not None and parent.token.slot > effect.slot:
@@ -134,7 +134,7 @@ class Forking:
         if len(fork.fork.pages) > 1 and not _is_one_set(fork):
             if not must_tell(fan_in, len(fork.fork.page_indexes(page)), tally):
                 return False
-            reports = await self._ports.store.report(at.run_id, fork.id, page, packed(tally))
+            reports = await self._ports.log.report(at.run_id, fork.id, page, packed(tally))
             tally = unpacked(reports)
         return fires(fan_in, width, tally)
 

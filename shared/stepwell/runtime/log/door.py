@@ -19,7 +19,7 @@ from stepwell.engine.transact import Refusal
 from stepwell.errors import LeaseLost
 from stepwell.runtime.log.action_log import log_written
 from stepwell.runtime.log.logbook import Logbook, Standing
-from stepwell.runtime.ports import Consumed
+from stepwell.runtime.ports import EventTaken
 
 
 class Budget(Protocol):
@@ -96,16 +96,9 @@ class Door:
                     return Answer(at.after(action.record), action, is_mine=True, is_new=True)
                 case Refusal():
                     given = WritesRefused(action.also, found, at.token.slot)
-                case Consumed.EVENT_TAKEN:
+                case EventTaken():
                     return Answer(at, Drop(), is_taken=True)
-                case _:
-                    at = await self._behind(at, found)
-                    last = at.token.last
-                    if at.token.slot >= action.record.slot and last is not None and last.by == by:
+                case Record():
+                    at = at.after(found)
+                    if found.by == by:
                         return Answer(at, action, is_mine=True)
-
-    async def _behind(self, at: Standing, winner: Record | Consumed) -> Standing:
-        """The token after the record that won the slot."""
-        if isinstance(winner, Record):
-            return at.after(winner)
-        return await self._logbook.load(at.run_id, at.token.id) or at

@@ -34,7 +34,7 @@ from stepwell.limits import (
 from stepwell.runtime.catalog import Catalog
 from stepwell.runtime.log.lately import Lately
 from stepwell.runtime.log.messages import Wake
-from stepwell.runtime.ports import Blobs, Consumed, Header, Ports, Saved
+from stepwell.runtime.ports import Blobs, EventTaken, Header, Ports, Saved
 from stepwell.runtime.stores.blobs import of_run
 
 
@@ -84,7 +84,7 @@ Forks: TypeAlias = dict[tuple[str, int], ForkedParent]
 
 
 class Logbook:
-    """The store seen through the engine's eyes."""
+    """The log seen through the engine's eyes."""
 
     def __init__(
         self,
@@ -95,7 +95,8 @@ class Logbook:
         forks_kept: int = FORKS_KEPT,
     ) -> None:
         self._snapshot_records, self._max_steps = snapshot_records, max_steps
-        self._store, self._blobs, self._clock = ports.store, ports.blobs, ports.clock
+        self._log, self._runs, self._notes = ports.log, ports.runs, ports.notes
+        self._blobs, self._clock = ports.blobs, ports.clock
         self._catalog = catalog
         self._forks: Lately[tuple[str, str, int], ForkedParent] = Lately(forks_kept, FORKS_KEPT_BYTES, FORKS_KEPT_MS)
         self.pushers: Lately[tuple[str, str, int], str] = Lately(forks_kept, FORKS_KEPT_BYTES, FORKS_KEPT_MS)
@@ -111,17 +112,17 @@ class Logbook:
         """
         place = parent_of(token_id)
         if place is None:
-            header = await self._store.get_run(run_id)
+            header = await self._runs.get_run(run_id)
             if header is None:
                 return None
-            graph = await self._catalog.pinned(header.version, self._store)
+            graph = await self._catalog.pinned(header.version, self._notes)
             return await self._folded(Standing(header, run_info(header), graph, Token(token_id), -1))
         parent_id, slot, index = place
         fork = await self.fork(run_id, parent_id, slot, known)
         if fork is None or index >= fork.fork.width:
             return None
         begun = await self._begun(fork, index)
-        if fresh and not await self._store.read_log(run_id, token_id, limit=1):
+        if fresh and not await self._log.read_log(run_id, token_id, limit=1):
             return begun
         return await self._folded(begun)
 
@@ -144,11 +145,11 @@ class Logbook:
 
     async def _loaded(self, run_id: str, token_id: str) -> tuple[Token | None, Sequence[Saved]]:
         """The last snapshot and what follows it; None and the whole log where another fold made the snapshot."""
-        loaded = await self._store.load(run_id, token_id)
+        loaded = await self._log.load(run_id, token_id)
         if loaded.snapshot is None:
             return None, loaded.records
         saved = decode_snapshot(await self._fetch(loaded.snapshot.body))
-        return saved, loaded.records if saved is not None else await self._store.read_log(run_id, token_id)
+        return saved, loaded.records if saved is not None else await self._log.read_log(run_id, token_id)
 
     async def fork(self, run_id: str, parent_id: str, slot: int, known: Forks | None = None) -> ForkedParent | None:
         """The parent as it was when it forked in this slot. None: no such run, or it has no fork there.
@@ -195,7 +196,7 @@ class Logbook:
         """The whole log is read up to there: only for what comes after a fork has closed."""
         begun = Token(at.token.id, branch=at.token.branch, started_ms=at.token.started_ms if at.token.branch else 0,
                       result=at.token.branch.result if at.token.branch else None)  # fmt: skip
-        saved = await self._store.read_log(at.run_id, at.token.id, -1, slot + 1)
+        saved = await self._log.read_log(at.run_id, at.token.id, -1, slot + 1)
         return replace(at, token=fold(await self._decoded(saved), begun))
 
     async def branches(self, fork: ForkedParent, page: int) -> list[Standing]:
@@ -206,7 +207,7 @@ class Logbook:
         """Each branch of the page as it began, and its records: those that have any."""
         indexes = fork.fork.page_indexes(page)
         names = {branch_id(fork.id, index): index for index in indexes}
-        logs = await self._store.read_logs(fork.parent.run_id, list(names))
+        logs = await self._log.read_logs(fork.parent.run_id, list(names))
         return [(await self._begun(fork, names[name]), await self._decoded(saved)) for name, saved in logs.items()]
 
     async def branches_at(self, fork: ForkedParent, indexes: Iterable[int]) -> list[Standing]:
@@ -219,7 +220,7 @@ class Logbook:
         found: list[Token] = []
         for _, page in groupby(indexes, fork.fork.page_of):
             tokens = [fork.branches.at(index) for index in page]
-            logs = await self._store.read_logs(fork.parent.run_id, [token.id for token in tokens])
+            logs = await self._log.read_logs(fork.parent.run_id, [token.id for token in tokens])
             found += [fold(await self._decoded(logs.get(token.id, ())), token) for token in tokens]
         return found
 
@@ -228,14 +229,14 @@ class Logbook:
 
     async def token_before(self, run_id: str, slot: int) -> Token:
         """The token from which the records of `slot` and later can be told: the last snapshot, or the very start."""
-        loaded = await self._store.load(run_id, ROOT)
+        loaded = await self._log.load(run_id, ROOT)
         if loaded.snapshot is None or loaded.snapshot.slot >= slot:
             return Token()
         return decode_snapshot(await self._fetch(loaded.snapshot.body)) or Token()
 
     async def history(self, run_id: str, token_id: str, after: int, limit: int | None) -> Sequence[Record]:
         """Records as they were written, for people."""
-        saved = await self._store.read_log(run_id, token_id, after, limit)
+        saved = await self._log.read_log(run_id, token_id, after, limit)
         return [decode_record(await self._fetch(one.body)) for one in saved]
 
     async def expose(self, at: Standing, record: Record) -> None:
@@ -250,25 +251,15 @@ class Logbook:
         is_out_of_sight = header.watched and (header.due_ms is None or header.due_ms > now_ms)
         is_closed_branch = record.kind is Kind.ENDED and at.token.branch is not None  # the run itself has moved before
         if is_out_of_sight and record.kind in _FROM_OUTSIDE and not is_closed_branch:
-            await self._store.watch(at.run_id, now_ms)
+            await self._runs.watch(at.run_id, now_ms)
 
-    async def append(self, at: Standing, write: Write) -> Record | Refusal | Consumed | None:
-        """None when the record took its slot, else the record that holds it, or why nothing was written.
-
-        That is the store's Refusal of the user's own writes, or Consumed: the event, or the slot, is taken.
-        """
-        record, store = write.record, self._store
-        await self.expose(at, record)
-        body = await stow(encode_record(record), self._blobs, at.run_id)
-        run_id, token, slot = at.run_id, at.token.id, record.slot
-        found: str | Refusal | None
-        if write.consumes is not None:
-            done = await store.consume(*write.consumes, run_id, token, slot, body)
-            return None if done is Consumed.DONE else done
-        if write.also:
-            found = await store.append_with(run_id, token, slot, body, write.also)
-        else:
-            found = await store.append(run_id, token, slot, body)
+    async def append(self, at: Standing, write: Write) -> Record | Refusal | EventTaken | None:
+        """None when the record took its slot, else the record that holds it, or why nothing was written."""
+        await self.expose(at, write.record)
+        body = await stow(encode_record(write.record), self._blobs, at.run_id)
+        found = await self._log.append(
+            at.run_id, at.token.id, write.record.slot, body, consumes=write.consumes, also=write.also
+        )
         return decode_record(await self._fetch(found)) if isinstance(found, str) else found
 
     async def save_if_due(self, at: Standing) -> Standing:
@@ -281,7 +272,7 @@ class Logbook:
         if at.token.slot - at.saved_slot < (2 if is_wide else self._snapshot_records):
             return at
         body = await stow(encode_token(at.token), self._blobs, at.run_id)
-        await self._store.save_snapshot(at.run_id, at.token.id, at.token.slot, body)
+        await self._log.save_snapshot(at.run_id, at.token.id, at.token.slot, body)
         return replace(at, saved_slot=at.token.slot)
 
     def moment(self, at: Standing, by: str, jitter: float = 0.0) -> Moment:

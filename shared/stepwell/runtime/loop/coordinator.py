@@ -84,15 +84,15 @@ class Coordinator:
 
     async def publish(self, publish: Publish) -> None:
         """The event first, then the waits: whoever registers in between reads the event itself."""
-        store, event, by = self._ports.store, publish.event, publish.id
+        mailbox, event, by = self._ports.mailbox, publish.event, publish.id
         settings = self._catalog.event_settings(event.topic.name)
         try:
             if not publish.kept:
-                await store.put_event(event, settings.max_pending)
+                await mailbox.put_event(event, settings.max_pending)
         except Conflict as refusal:  # its topic is full: to come again would not help
             _logger.error("event %s of %s is refused: %s", event.id, event.topic.name, refusal.code)
             return
-        kept, run_id = await store.get_event(event.topic, event.id), run_of(event.topic)
+        kept, run_id = await mailbox.get_event(event.topic, event.id), run_of(event.topic)
         if kept is None:
             return
         if kept.consumed_by:
@@ -105,10 +105,10 @@ class Coordinator:
 
         Waits that are over are cleared away.
         """
-        for waiter in await self._ports.store.waiters(event.topic):
+        for waiter in await self._ports.mailbox.waiters(event.topic):
             at = await self._logbook.load(waiter.run_id, waiter.token)
             if at is None:
-                await self._ports.store.forget_waiter(waiter)
+                await self._ports.mailbox.forget_waiter(waiter)
                 continue
             answer = await self._offer_to(at, waiter, event, by)
             if answer is None:
@@ -126,7 +126,7 @@ class Coordinator:
     async def _forget(self, at: Standing, waiter: Waiter) -> None:
         """A wait that was over when it was read. One that another just ended is forgotten by whoever goes on."""
         if at.token.waiting_slot != waiter.slot:
-            await self._ports.store.forget_waiter(waiter)
+            await self._ports.mailbox.forget_waiter(waiter)
 
     async def _offer_to_run(self, event: Event, run_id: str, by: str) -> bool:
         """To the wait that the run's log ends with, if it is for this event. Branches register theirs."""

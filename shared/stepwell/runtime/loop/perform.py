@@ -108,7 +108,7 @@ class Performer:
             expires_ms=effect.expires_ms,
             due_ms=due_when_shown(at, effect),
         )
-        return await self._ports.store.change_status(change)
+        return await self._ports.runs.change_status(change)
 
     async def _escalate(self, at: Standing, name: str, payload: Json, event_id: str) -> None:
         now_ms = self._ports.clock.now_ms()

@@ -75,7 +75,7 @@ class Sweeper:
         """Whether there was time for all."""
         cursor, before_ms = "", self._ports.clock.now_ms() - still_ms
         while True:
-            page = await self._ports.store.list_due(before_ms, PAGE_ITEMS_MAX, cursor)
+            page = await self._ports.runs.list_due(before_ms, PAGE_ITEMS_MAX, cursor)
             for header in page.headers:
                 looked[header.run_id] = await self._look_safely(header.run_id, still_ms)
             cursor = page.next_cursor
@@ -84,20 +84,20 @@ class Sweeper:
 
     async def _sweep_new(self, looked: dict[str, tuple[Found, ...]], still_ms: int, left_ms: Callable[[], int]) -> None:
         """Runs that the sweeper has not met. One that leaves the list in between has ended."""
-        store, note = self._ports.store, await self._ports.store.get_note(*NOTE)
+        runs, note = self._ports.runs, await self._ports.notes.get_note(*NOTE)
         rounds = Rounds.of(note).begun(self._ports.clock.now_ms(), still_ms)
         listed = 0
         while rounds.stretches and not (listed and left_ms() <= 0):
             part = rounds.stretches[0]
             query = RunQuery(statuses=LIVE, since_ms=part.since_ms, limit=PAGE_ITEMS_MAX, cursor=part.cursor)
-            page = await store.list_runs(query)
+            page = await runs.list_runs(query)
             for header in page.headers:
                 if header.run_id not in looked and (part.all or not header.watched):
                     looked[header.run_id] = await self._look_safely(header.run_id, still_ms)
             listed += len(page.headers)
             rounds, before = rounds.after(page.next_cursor), note
             note = rounds.note()
-            if not await store.put_note(*NOTE, note, before):
+            if not await self._ports.notes.put_note(*NOTE, note, before):
                 return  # another sweep is at it
 
     async def _look_safely(self, run_id: str, still_ms: int) -> tuple[Found, ...]:
@@ -105,12 +105,12 @@ class Sweeper:
         try:
             return await self._look(run_id, still_ms)
         except NewerFormat:
-            await self._ports.store.watch(run_id, self._this_minute())  # its messages are put off for a newer worker
+            await self._ports.runs.watch(run_id, self._this_minute())  # its messages are put off for a newer worker
             return ()
         except (EngineFault, PortError) as error:
             if isinstance(error, PortError) and error.code != BROKEN_BLOB:
                 raise
-            await self._ports.store.watch(run_id, self._this_minute())
+            await self._ports.runs.watch(run_id, self._this_minute())
             return (Found(run_id, "unreadable"),)
 
     async def _look(self, run_id: str, still_ms: int) -> tuple[Found, ...]:
@@ -120,8 +120,8 @@ class Sweeper:
         look = Look() if at.header.status.terminal else await self._look_at_run(at, still_ms)
         due = None if look.due_ms is None else whole_minute(look.due_ms)
         is_marked = at.header.watched and at.header.due_ms == due
-        if not is_marked and not await self._ports.store.watch(run_id, due, at.header):
-            await self._ports.store.watch(run_id, self._this_minute())  # it moved meanwhile, so it is under way
+        if not is_marked and not await self._ports.runs.watch(run_id, due, at.header):
+            await self._ports.runs.watch(run_id, self._this_minute())  # it moved meanwhile, so it is under way
         return (Found(run_id, look.why),) if look.why else ()
 
     async def _look_at_run(self, at: Standing, still_ms: int) -> Look:
@@ -161,7 +161,7 @@ class Sweeper:
         """Child runs that ended a while ago, and that the wait for them should know of: to begin it again tells it."""
         slot, members = at.token.slot, []
         for index in range(len(parked.children)):
-            child = await self._ports.store.get_run(child_id(at.run_id, at.token.id, slot, index))
+            child = await self._ports.runs.get_run(child_id(at.run_id, at.token.id, slot, index))
             if child is not None and child.status.terminal and child.ended_ms + still_ms < self._ports.clock.now_ms():
                 members.append(member_of(index, child.status))
         if not is_decided(call_of(at.graph, at.token), len(parked.children), members):

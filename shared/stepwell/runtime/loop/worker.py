@@ -109,7 +109,7 @@ class Worker:
         now_ms = self._ports.clock.now_ms()
         if await self._performer.show(at, picked_up(at.token, now_ms)):
             return replace(at, run=replace(at.run, started_ms=now_ms))
-        header = await self._ports.store.get_run(at.run_id)  # another did just now, or has ended it
+        header = await self._ports.runs.get_run(at.run_id)  # another did just now, or has ended it
         started_ms = header.started_ms if header is not None else 0
         return replace(at, run=replace(at.run, started_ms=started_ms or now_ms))
 

@@ -86,14 +86,14 @@ class Deliveries:
             delivery = replace(delivery, blob=await self._ports.blobs.put(delivery.body, owner), body=b"")
         topic = day_topic(delivery.source, delivery.at_ms)
         event = Event(topic, _entry_id(delivery), _to_json(delivery), delivery.at_ms, delivery.expires_ms)
-        await self._ports.store.put_event(event, DELIVERIES_KEPT)
+        await self._ports.mailbox.put_event(event, DELIVERIES_KEPT)
 
     async def of_day(self, sources: Sequence[str], day_ms: int) -> list[Listed]:
         """Those that came on the day that has this time, newest first."""
         now_ms = self._ports.clock.now_ms()
         found: list[Listed] = []
         for source in sources:
-            events = await self._ports.store.pending_events(day_topic(source, day_ms), now_ms)
+            events = await self._ports.mailbox.pending_events(day_topic(source, day_ms), now_ms)
             found.extend(_listed(_from_json(source, event) for event in events))
         return sorted(found, key=lambda one: one.place, reverse=True)
 
@@ -107,7 +107,7 @@ class Deliveries:
         for day_ms in days(now_ms, now_ms - (keep_ms or DELIVERY_KEPT_MAX_MS)):
             topic = day_topic(source, day_ms)
             for kind in ("done", "not"):
-                event = await self._ports.store.get_event(topic, f"{kind}/{delivery_id}")
+                event = await self._ports.mailbox.get_event(topic, f"{kind}/{delivery_id}")
                 if event is None or event.expires_ms <= now_ms:
                     continue
                 if kind == "done":
@@ -122,16 +122,16 @@ class Deliveries:
     async def replays(self, delivery: Delivery) -> int:
         """How many there were of it."""
         now_ms = self._ports.clock.now_ms()
-        return len(await self._ports.store.pending_events(_replay_topic(delivery), now_ms))
+        return len(await self._ports.mailbox.pending_events(_replay_topic(delivery), now_ms))
 
     async def note(self, replay: Delivery) -> None:
         """Counts a replay, and lists it with what it is a replay of, however full that day is."""
         now_ms = self._ports.clock.now_ms()  # it is to outlive what it is a replay of: the same id may come once more
         count = Event(_replay_topic(replay), f"{replay.replay:03d}", None, now_ms, now_ms + DELIVERY_KEPT_MAX_MS)
-        await self._ports.store.put_event(count)
+        await self._ports.mailbox.put_event(count)
         topic = day_topic(replay.source, replay.at_ms)
         listed = Event(topic, _entry_id(replay), _to_json(replay), replay.at_ms, replay.expires_ms)
-        await self._ports.store.put_event(listed)
+        await self._ports.mailbox.put_event(listed)
 
 
 def day_topic(source: str, at_ms: int) -> Topic:

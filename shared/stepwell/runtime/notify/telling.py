@@ -22,7 +22,7 @@ from stepwell.engine.table import Phase
 from stepwell.engine.token import Token
 from stepwell.limits import SNAPSHOT_RECORDS
 from stepwell.runtime.log.logbook import fetch, run_info
-from stepwell.runtime.ports import Blobs, Header, Saved, Store
+from stepwell.runtime.ports import Blobs, Header, Log, Runs, Saved
 
 K = TypeVar("K", bound=Hashable)
 V = TypeVar("V")
@@ -74,8 +74,8 @@ def without_data(notice: Notice) -> Notice:
 class Teller:
     """Tells changes in the order in which they come, for one thread."""
 
-    def __init__(self, store: Store, blobs: Blobs, remembered: int = REMEMBERED) -> None:
-        self._store, self._blobs = store, blobs
+    def __init__(self, log: Log, runs: Runs, blobs: Blobs, remembered: int = REMEMBERED) -> None:
+        self._log, self._runs, self._blobs = log, runs, blobs
         self._headers: _Recent[str, Header] = _Recent(remembered)
         self._tokens: _Recent[tuple[str, str], _Stand] = _Recent(remembered)
 
@@ -92,7 +92,7 @@ class Teller:
 
     async def appended(self, run_id: str, token_id: str, slot: int, body: str) -> list[Notice]:
         """What the record tells; nothing of a run that is gone. Raises EngineFault for one that cannot follow."""
-        header = self._headers.get(run_id) or await self._store.get_run(run_id)
+        header = self._headers.get(run_id) or await self._runs.get_run(run_id)
         if header is None:
             return []
         self._headers.keep(run_id, replace(header, input=None))
@@ -128,7 +128,7 @@ class Teller:
             stand = await self._loaded(run_id, token_id, slot)
         token, size_bytes = stand.token, stand.size_bytes
         while token.slot < slot - 1:
-            page = await self._store.read_log(run_id, token_id, token.slot, min(PAGE_RECORDS, slot - 1 - token.slot))
+            page = await self._log.read_log(run_id, token_id, token.slot, min(PAGE_RECORDS, slot - 1 - token.slot))
             if not page:
                 break  # `apply` names the gap
             token = fold(await self._records(page), token)
@@ -139,7 +139,7 @@ class Teller:
         """From the last snapshot and on as far as `slot`, unless the snapshot is of a later time."""
         if slot < SNAPSHOT_RECORDS:
             return _Stand(Token(token_id), 0)  # none can be before it
-        loaded = await self._store.load(run_id, token_id)
+        loaded = await self._log.load(run_id, token_id)
         if loaded.snapshot is None or loaded.snapshot.slot >= slot:
             return _Stand(Token(token_id), 0)
         token = decode_snapshot(body := await fetch(loaded.snapshot.body, self._blobs))

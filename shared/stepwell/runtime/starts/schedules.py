@@ -54,11 +54,11 @@ class Scheduling:
 
     async def all(self) -> Sequence[Known]:
         """Every schedule, by name."""
-        made = [_read(body) for body in (await self._ports.store.notes(SCHEDULE)).values()]
+        made = [_read(body) for body in (await self._ports.notes.notes(SCHEDULE)).values()]
         defined = [of_trigger(graph, one) for graph in self._catalog.current.values() for one in graph.schedules]
         if not made and not defined:
             return []
-        firings = await self._ports.store.notes(FIRING)
+        firings = await self._ports.notes.notes(FIRING)
         found = [Known(one, _firing(firings.get(one.name)), one in defined) for one in (*made, *defined)]
         return sorted(found, key=lambda known: known.schedule.name)
 
@@ -68,15 +68,15 @@ class Scheduling:
         Raises InvalidInput, NotFound (the workflow), Conflict (the name is another schedule's; there are too many).
         """
         self._check(schedule)
-        store = self._ports.store
-        notes = await store.notes(SCHEDULE)
-        there = _read(notes[schedule.name]) if schedule.name in notes else None
+        notes = self._ports.notes
+        stored = await notes.notes(SCHEDULE)
+        there = _read(stored[schedule.name]) if schedule.name in stored else None
         if there is None:
-            if len(notes) >= SCHEDULES:
+            if len(stored) >= SCHEDULES:
                 raise Conflict(f"there are {SCHEDULES} schedules already", code="too_many_schedules",
                                hint="delete one, or write it into the workflow's triggers")  # fmt: skip
             made = replace(schedule, since_ms=self._ports.clock.now_ms())
-            if not await store.put_note(SCHEDULE, made.name, encode(asdict(made)), None):
+            if not await notes.put_note(SCHEDULE, made.name, encode(asdict(made)), None):
                 return await self.create(schedule)  # somebody was quicker: look again
         else:
             made = there
@@ -85,20 +85,20 @@ class Scheduling:
                            hint="delete it first, or take another name")  # fmt: skip
         if self._schedules is not None:  # again for a repeated call: the first may have died right here
             await self._schedules.set(made, to_json(Scheduled(made.name, made=made)))
-        return Known(made, _firing(await store.get_note(FIRING, made.name)), False), there is None
+        return Known(made, _firing(await notes.get_note(FIRING, made.name)), False), there is None
 
     async def remove(self, name: str) -> None:
         """Raises NotFound, Conflict for a definition's."""
         if self.named(name) is not None:
             raise Conflict(f"the schedule {name!r} is of its workflow's definition", code="of_definition",
                            hint="take it out of `triggers` and deploy again")  # fmt: skip
-        if not _NAME.fullmatch(name) or await self._ports.store.get_note(SCHEDULE, name) is None:
+        if not _NAME.fullmatch(name) or await self._ports.notes.get_note(SCHEDULE, name) is None:
             raise NotFound(f"there is no schedule {name[:80]!r}", code="unknown_schedule",
                            hint="stepwell schedules lists them")  # fmt: skip
         if self._schedules is not None:
             await self._schedules.drop(name)
-        await self._ports.store.drop_note(FIRING, name)
-        await self._ports.store.drop_note(SCHEDULE, name)  # last: until then the call can be repeated
+        await self._ports.notes.drop_note(FIRING, name)
+        await self._ports.notes.drop_note(SCHEDULE, name)  # last: until then the call can be repeated
 
     def named(self, name: str) -> tuple[Graph, ScheduleTrigger] | None:
         """A definition's schedule, as it is deployed now."""

@@ -82,13 +82,13 @@ class Starter:
 
     async def pinned(self, header: Header) -> Graph:
         """The definition that this run follows."""
-        return await self._catalog.pinned(header.version, self._ports.store)
+        return await self._catalog.pinned(header.version, self._ports.notes)
 
     async def create(self, graph: Graph, header: Header) -> Header | None:
         """None when this call made the run; else the header of the one that has its id."""
         limit_ms = deadline_ms(graph, run_info(header), Token())
-        await self._catalog.keep(graph, self._ports.store)
-        return await self._ports.store.create_run(replace(header, deadline_ms=limit_ms))
+        await self._catalog.keep(graph, self._ports.notes)
+        return await self._ports.runs.create_run(replace(header, deadline_ms=limit_ms))
 
     async def set_going(self, header: Header, wake_ms: int = 0) -> None:
         """The run's own deadline first, then the wake that makes it run, not before `wake_ms`."""

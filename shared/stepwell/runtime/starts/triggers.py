@@ -99,7 +99,7 @@ class Triggers:
             _logger.warning("schedule %s fired, and is no longer deployed", message.schedule)
             return
         run_id = _run_id("schedule", schedule.name, at_ms)
-        if await self._ports.store.get_run(run_id) is None and not await self._claim(schedule, at_ms, run_id, now_ms):
+        if await self._ports.runs.get_run(run_id) is None and not await self._claim(schedule, at_ms, run_id, now_ms):
             return
         expression = defined[1].input if defined else None
         try:
@@ -113,15 +113,15 @@ class Triggers:
         first firing:   read note --> note "run 1" -----------------> create run 1
         next firing:                  read "run 1", which lives --> note the time --> skipped
         """
-        store = self._ports.store
+        notes = self._ports.notes
         while True:
-            body = await store.get_note(FIRING, schedule.name)
+            body = await notes.get_note(FIRING, schedule.name)
             last = read_firing({} if body is None else {schedule.name: body}, schedule.name) or Firing(0)
             if last.run_id == run_id:
                 return True  # mine, from before a crash
             told = await self._refusal(schedule, last, at_ms, now_ms)
             noted = Firing(max(at_ms, last.at_ms), last.run_id if told else run_id, plan_of(schedule))
-            if await store.put_note(FIRING, schedule.name, firing_text(noted), body):
+            if await notes.put_note(FIRING, schedule.name, firing_text(noted), body):
                 break
         if told:
             self.counts[told] += 1
@@ -134,7 +134,7 @@ class Triggers:
             return MISSED
         if schedule.overlap != "skip":
             return ""
-        before = await self._ports.store.get_run(last.run_id) if last.run_id else None
+        before = await self._ports.runs.get_run(last.run_id) if last.run_id else None
         lives = before is not None and not before.status.terminal
         return SKIPPED if lives or (last.run_id and at_ms <= last.at_ms) else ""
 

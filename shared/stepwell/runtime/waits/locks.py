@@ -84,7 +84,7 @@ class Locks:
         while first and caller is not None and caller.index >= 0:
             if first[0].run_id == caller.run_id and f"{caller.token}/".startswith(f"{first[0].token}/"):
                 return caller.run_id
-            above = await self._ports.store.get_run(caller.run_id)
+            above = await self._ports.runs.get_run(caller.run_id)
             caller = None if above is None else Caller.of(above)
         return None
 
@@ -166,16 +166,16 @@ class Locks:
         return at is not None and _is_good(claim, at)
 
     async def _read(self, name: str) -> _Queue:
-        body = await self._ports.store.get_note(_kind(name), _NOTE)
+        body = await self._ports.notes.get_note(_kind(name), _NOTE)
         return _Queue() if body is None else _Queue(tuple(Claim(*one) for one in json.loads(body)), body)
 
     async def _write(self, name: str, queue: _Queue, claims: tuple[Claim, ...]) -> _Queue | None:
         """None where another changed it meanwhile. An empty queue leaves nothing behind."""
-        store, kind = self._ports.store, _kind(name)
+        notes, kind = self._ports.notes, _kind(name)
         if not claims:
-            return _Queue() if await store.drop_note(kind, _NOTE, queue.body) else None
+            return _Queue() if await notes.drop_note(kind, _NOTE, queue.body) else None
         body = json.dumps([[one.run_id, one.token, one.slot] for one in claims], separators=(",", ":"))
-        return _Queue(claims, body) if await store.put_note(kind, _NOTE, body, queue.body) else None
+        return _Queue(claims, body) if await notes.put_note(kind, _NOTE, body, queue.body) else None
 
     # -- for those who look
 

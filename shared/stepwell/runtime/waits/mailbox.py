@@ -33,11 +33,11 @@ class Mailbox:
 
     async def register(self, at: Standing, parked: Parked, slot: int) -> None:
         for waiter in registered(at, parked, slot):
-            await self._ports.store.put_waiter(waiter)
+            await self._ports.mailbox.put_waiter(waiter)
 
     async def forget(self, at: Standing, parked: Parked, slot: int) -> None:
         for waiter in registered(at, parked, slot):
-            await self._ports.store.forget_waiter(waiter)
+            await self._ports.mailbox.forget_waiter(waiter)
 
     async def pending(self, at: Standing) -> list[Found]:
         """The waiter's half: record and waits are down, so what it does not read now will see them. The oldest first.
@@ -48,7 +48,7 @@ class Mailbox:
         if parked is None:
             return []
         for waiter in waiters_of(at, parked, at.token.waiting_slot):
-            events = await self._ports.store.pending_events(waiter.topic, now_ms)
+            events = await self._ports.mailbox.pending_events(waiter.topic, now_ms)
             found += [(event.at_ms, event.id, waiter, event) for event in events]
         found.sort(key=lambda one: one[:2])
         offers = (self.offer(at, waiter, event) for _, _, waiter, event in found)
