@@ -13,7 +13,7 @@ from functools import cache
 from typing import Any
 
 _ELEMENTS = {"Sid", "Effect", "Action", "Resource", "Condition"}
-_OPERATORS = {"StringEquals"}
+_OPERATORS = {"StringEquals", "StringLike"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,14 +35,14 @@ class Statement:
     effect: str
     actions: tuple[str, ...]
     resources: tuple[str, ...]
-    conditions: tuple[tuple[str, tuple[str, ...]], ...] = ()  # a key, and the values that it may have
+    conditions: tuple[tuple[str, str, tuple[str, ...]], ...] = ()  # operator, key, and the values that it may have
 
     def covers(self, need: Need) -> bool:
         """Whether the statement has something to say of it."""
         return (
             any(is_like(need.action.lower(), action.lower()) for action in self.actions)
             and any(is_like(need.resource, resource) for resource in self.resources)
-            and all(dict(need.context).get(key.lower()) in values for key, values in self.conditions)
+            and all(_holds(need, *condition) for condition in self.conditions)
         )
 
     def split(self) -> Iterator[Statement]:
@@ -74,8 +74,19 @@ def read(statement: Mapping[str, Any]) -> Statement:
         statement["Effect"],
         tuple(_listed(statement["Action"])),
         tuple(_listed(statement["Resource"])),
-        tuple((key, tuple(_listed(values))) for keys in conditions.values() for key, values in keys.items()),
+        tuple(
+            (operator, key, tuple(_listed(values)))
+            for operator, keys in conditions.items()
+            for key, values in keys.items()
+        ),
     )
+
+
+def _holds(need: Need, operator: str, key: str, values: Sequence[str]) -> bool:
+    value = dict(need.context).get(key.lower())
+    if operator == "StringLike":
+        return value is not None and any(is_like(value, pattern) for pattern in values)
+    return value in values
 
 
 def is_like(text: str, pattern: str) -> bool:

@@ -225,7 +225,8 @@ def tell(stack: Stack) -> None:
     service = {"type": "Service", "principalId": "dynamodb.amazonaws.com"}
     stack.tell([{**removed, "userIdentity": service}])
     assert stack.written()[before + 1 :], "what the run left is erased"
-    assert not stack.cloud.connect("s3").list_objects_v2(Bucket=stack.bucket, Prefix="blobs/run-").get("Contents")
+    mine = {"Bucket": stack.bucket, "Prefix": f"blobs/{of_run(run_id)}/"}
+    assert not stack.cloud.connect("s3").list_objects_v2(**mine).get("Contents")
 
 
 def write(stack: Stack) -> None:
