@@ -53,9 +53,16 @@ def _sqs(operation: str, params: Params) -> Iterator[Need]:
 
 
 def _s3(operation: str, params: Params) -> Iterator[Need]:
+    bucket = f"arn:aws:s3:::{params.get('Bucket')}"
+    if operation == "ListObjectsV2":
+        yield Need("s3:ListBucket", bucket, frozenset({("s3:prefix", params["Prefix"])}))
+        return
+    if operation == "DeleteObjects":
+        yield from (Need("s3:DeleteObject", f"{bucket}/{one['Key']}") for one in params["Delete"]["Objects"])
+        return
     if operation not in _S3:
         raise ValueError(f"not known: s3:{operation}")
-    yield Need(_S3[operation], f"arn:aws:s3:::{params['Bucket']}/{params['Key']}")
+    yield Need(_S3[operation], f"{bucket}/{params['Key']}")
 
 
 def _scheduler(operation: str, params: Params) -> Iterator[Need]:
