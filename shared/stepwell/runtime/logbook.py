@@ -294,11 +294,12 @@ _CLAIM = '{"claim":'  # no record or snapshot begins so: their first field is an
 _WIDEST = 4  # bytes of a character in UTF-8
 
 
-async def stow(body: str, blobs: Blobs, run_id: str) -> str:
-    """The body itself, or for a large one a claim check on the run's blob that holds it."""
+async def stow(body: str, blobs: Blobs, run_id: str = "") -> str:
+    """The body itself, or for a large one a claim check on the run's blob that holds it; nobody's without one."""
     if len(body) * _WIDEST <= CLAIM_CHECK_BYTES or len(data := body.encode()) <= CLAIM_CHECK_BYTES:
         return body
-    return f"{_CLAIM}{json.dumps(await blobs.put(data, of_run(run_id)))}}}"
+    reference = await blobs.put(data, of_run(run_id) if run_id else "")
+    return f"{_CLAIM}{json.dumps(reference)}}}"
 
 
 async def fetch(body: str, blobs: Blobs) -> str:
