@@ -89,7 +89,7 @@ def test_the_same_run_reads_in_the_words_of_each_format(world: World, words: str
 def test_an_agent_reads_its_own_names(world: World) -> None:
     run_id = world.start("fails")
     run = world.get(f"/runs/{run_id}", **{"as": "agent"}).json
-    assert (run["status"], run["error_message"], run["failed_action_id"]) == ("FAILED", "no luck", "work")
+    assert (run["status"], run["errorMessage"], run["failedActionId"]) == ("FAILED", "no luck", "work")
     assert run["variables"] == run["state"]
 
 
