@@ -225,6 +225,7 @@ class HistoryQueryString(Query):
         json_schema_extra={"pattern": ENTRY_PATTERN},
     )
     limit: int = Field(PAGE_ITEMS, ge=1, le=PAGE_ITEMS_MAX)
+    phases: bool = Field(False, description="the changes of phase too")
 
 
 class ExportQueryString(Query):
