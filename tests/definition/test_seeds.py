@@ -16,6 +16,7 @@ import pytest
 from stepwell.api.views import RunView
 from stepwell.api.vocabulary import in_words_of
 from stepwell.definition.compiler import compile_definition
+from stepwell.errors import InvalidInput
 from stepwell.runtime.loop.driving import run_now
 from stepwell.testing.kit import Run, Stepwell
 
@@ -371,3 +372,64 @@ def test_a_timeline_says_at_which_step_it_failed(kit: Stepwell, starts: Starts) 
     kit.mock("work", raises=ValueError("no"))
     found = shown(kit, starts("workflow: seed\ntimeline: [{name: a}, {name: b, run: work}]"), "timeline")
     assert (found["status"], found["failed_at_step"]) == ("failed", "b")
+
+
+# -- what waits take
+
+
+ASKED = """
+agent: seed
+actions:
+  - {actionType: send_message, parameters: {message: "¿Sigues interesado?"}}
+  - {actionType: wait_for_response, parameters: {threadId: "{{ threadId }}"}}
+"""
+
+
+def test_a_message_that_is_older_than_its_question_is_no_answer(kit: Stepwell, starts: Starts) -> None:
+    kit.event("MESSAGE_RECEIVED", {"text": "old"}, key="123")
+    kit.advance("1s")
+    run = starts(ASKED, "send_message", given={"threadId": 123})
+    assert run.status == "waiting"
+    kit.event("MESSAGE_RECEIVED", {"text": "new"}, key="123")
+    assert (run.status, run.state["lastResponse"]) == ("completed", "new")
+
+
+def test_a_message_of_another_thread_is_no_answer(kit: Stepwell, starts: Starts) -> None:
+    run = starts(ASKED, "send_message", given={"threadId": 123})
+    kit.event("MESSAGE_RECEIVED", {"text": "hello"}, key="124")
+    kit.event("MESSAGE_RECEIVED", {"text": "hello"})
+    assert run.status == "waiting"
+
+
+def test_an_answer_without_a_thread_is_warned_of() -> None:
+    asked = "agent: seed\nactions: [{actionType: wait_for_response, parameters: {%s}}]"
+    assert warned(asked % "timeout: 1h") == [("response_without_thread", "/actions/0")]
+    assert warned(asked % "threadId: 1") == []
+
+
+DOCUMENTS = "agent: seed\nactions: [{actionType: request_document, parameters: {documents: [cv, id]}}]"
+
+
+def test_a_wait_for_documents_shows_what_came_and_what_is_missing(starts: Starts) -> None:
+    run = starts(DOCUMENTS)
+    assert (run.view["waiting_data"]["received"], run.view["waiting_data"]["missing"]) == ([], ["cv", "id"])
+    run.event("DOCUMENT_UPLOADED", {"document": "id", "url": "s3://id"})
+    assert (run.view["waiting_data"]["received"], run.view["waiting_data"]["missing"]) == (["id"], ["cv"])
+
+
+@pytest.mark.parametrize(
+    ("payload", "told"),
+    [
+        (None, "names no document"),
+        ({"url": "s3://cv"}, "names no document"),
+        ({"document": "photo"}, "send cv, id"),
+        ({"document": "cv", "url": 7}, "`url` of 'cv' is not text"),
+    ],
+)
+def test_a_wait_for_documents_refuses_what_is_none_of_them(starts: Starts, payload: Any, told: str) -> None:
+    run = starts(DOCUMENTS)
+    assert run.waiting_for == "document"
+    with pytest.raises(InvalidInput, match=told):
+        run.event("DOCUMENT_UPLOADED", payload)
+    run.event("SOMETHING_ELSE", payload)
+    assert run.waiting_for == "document"

@@ -1,4 +1,4 @@
-"""Guidelines as lint, which never stops anything: approvals before what cannot be undone, no compensation of a read.
+"""Guidelines as lint, which never stops anything: approvals, compensations, threads.
 
 Whether a step changes something is told by the first word of its function's name, or by its HTTP method.
 """
@@ -22,9 +22,13 @@ _HTTP = re.compile(r"http:\s*([A-Za-z]+)")
 
 
 def lint_guidelines(context: Context, graph: Graph, paths: Mapping[str, str]) -> None:
-    """Warns of final steps that nobody approved, and of compensations of steps that only read."""
+    """Warns of final steps that nobody approved, of compensations of reads, and of answers from any thread."""
     unapproved = _unapproved(graph)
     for name, node in graph.nodes.items():
+        if node.wait is not None and node.wait.window is not None and node.wait.key is None:
+            message = f"`{name}` waits in no thread: it takes any message without a key as the answer"
+            hint = "write threadId: the key that the sender gives the event"
+            context.add("response_without_thread", message, paths[name], hint, severity="warning")
         if node.step is None:
             continue
         verb = _verb(node.step)
