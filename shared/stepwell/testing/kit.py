@@ -326,7 +326,7 @@ class Stepwell:
             self._clock.set(max(due_ms, self._clock.now_ms()))
             self._ticker.tick()
             self.settle()
-        self._clock.set(until_ms)
+        self._clock.set(max(until_ms, self._clock.now_ms()))  # a step may have taken longer
 
     def _next_due_ms(self) -> int | None:
         times = (self._inbox.next_due_ms(), self._ticker.next_due_ms())
