@@ -433,3 +433,61 @@ def test_a_wait_for_documents_refuses_what_is_none_of_them(starts: Starts, paylo
         run.event("DOCUMENT_UPLOADED", payload)
     run.event("SOMETHING_ELSE", payload)
     assert run.waiting_for == "document"
+
+
+# -- events that Stepwell sends
+
+
+ENDED = """
+workflow: seed
+timeline: [{name: ended, wait: {for: event, name: AGENT_COMPLETED, key: "{{ input.run }}"}}]
+"""
+
+
+@pytest.mark.parametrize(("error", "status"), [(None, "completed"), (ValueError("no"), "failed")])
+def test_the_end_of_an_agent_sends_agent_completed(
+    kit: Stepwell, starts: Starts, error: BaseException | None, status: str
+) -> None:
+    kit.mock("rate", raises=error)
+    agent = starts("agent: rater\nactions: [{actionType: rate}]")
+    assert agent.status == status
+    run = starts(ENDED, given={"run": agent.id})
+    told = {"run_id": agent.id, "workflow": "rater", "status": status, "success": status == "completed"}
+    assert (run.status, run.result) == ("completed", told)
+
+
+def test_an_agent_that_is_cancelled_sends_agent_completed_too(kit: Stepwell, starts: Starts) -> None:
+    agent = starts("agent: sleeper\nactions: [{actionType: delay, parameters: {duration: 1h}}]")
+    run = starts(ENDED, given={"run": agent.id})
+    assert run.status == "waiting"
+    agent.cancel()
+    assert (run.status, run.result["status"]) == ("completed", "cancelled")  # type: ignore[index,call-overload]
+
+
+def test_the_time_of_a_schedule_sends_schedule_reached(kit: Stepwell, starts: Starts) -> None:
+    nightly = kit.define("workflow: nightly\ntriggers: [{schedule: cron(0 3 * * ? *)}]\ntimeline: [{name: a}]")
+    name = nightly.schedules[0].name
+    wait = f"{{for: event, name: SCHEDULE_REACHED, key: '{name}'}}"
+    run = starts(f"workflow: seed\ntimeline: [{{name: reached, wait: {wait}}}]")
+    kit.advance("17h")
+    assert run.status == "waiting"
+    kit.advance("1h")
+    told = {"schedule": name, "workflow": "nightly", "scheduled_at": "2030-01-02T03:00:00.000Z"}
+    assert (run.status, run.result) == ("completed", told)
+
+
+# -- times
+
+
+@pytest.mark.parametrize(
+    ("limit", "status", "error"), [("1h", "timed_out", "workflow_timeout"), ("1m", "failed", "step_timeout")]
+)
+def test_a_workflow_timeout_overrides_that_of_its_step(
+    kit: Stepwell, starts: Starts, limit: str, status: str, error: str
+) -> None:
+    """As on the server: the run's own time is up while the step still runs."""
+    kit.mock("work", times_out=True)
+    run = starts(f"workflow: seed\ntimeout: 30m\ntimeline: [{{name: a, run: work, timeout: {limit}}}]")
+    assert run.status == status
+    assert run.error is not None
+    assert run.error["type"] == error

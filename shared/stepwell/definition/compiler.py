@@ -15,6 +15,7 @@ from stepwell.definition.common import MODES, Context, check_name, retry_of
 from stepwell.definition.compensation import check_listed, compensate_on, lint_compensation
 from stepwell.definition.dag import check_dag, compile_steps, dag_of, start_node
 from stepwell.definition.durable import compile_function
+from stepwell.definition.event_names import AGENT_ENDED
 from stepwell.definition.events import Setting, events_of, settings_at
 from stepwell.definition.forks import check_forks
 from stepwell.definition.graph import Graph, Json, Node
@@ -234,6 +235,7 @@ def _graph(context: Context, document: Mapping[str, Json], nodes: Mapping[str, N
         snapshot=document.get("snapshot", "none"),
         failure_policy=document.get("failure_policy", "fail"),
         compensate_on=compensate_on(context, document),
+        announces=AGENT_ENDED if "actions" in document else "",
         internal=document.get("internal", False),
         events=events_of(context, document),
         event_triggers=event_triggers,

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-OWN_EVENTS = frozenset({"SCHEDULE_REACHED", "AGENT_COMPLETED"})  # a timer's and a child run's end
+AGENT_ENDED = "AGENT_COMPLETED"  # an agent's run ended; the key is the run's id
+SCHEDULE_FIRED = "SCHEDULE_REACHED"  # a schedule's time came; the key is the schedule's name
+OWN_EVENTS = frozenset({SCHEDULE_FIRED, AGENT_ENDED})
 OWN_PREFIX = "stepwell."  # of what is kept as an event, and never sent
 OWN_PREFIXES = ("governance.", OWN_PREFIX)
 

@@ -260,6 +260,7 @@ class Graph:
     snapshot: str = "none"  # none | on_end | on_wait
     failure_policy: str = "fail"  # fail | compensate
     compensate_on: frozenset[str] = frozenset()  # timeout, cancel: what also leads to compensation
+    announces: str = ""  # the event that the end of a run sends, with the run's id as its key
     internal: bool = False  # only another run may start it
     events: Mapping[str, EventSettings] = field(default_factory=dict)  # by the event's name
     labels: Mapping[str, str] = field(default_factory=dict)
