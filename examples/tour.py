@@ -134,17 +134,16 @@ def wait_for_end(server: Server, run: str) -> None:
 
 
 def show_history(server: Server, run: str) -> None:
-    """GET /runs/{id}/history as a table; the changes of phase are left out."""
-    print(f"\nGET /runs/{run}/history (without the changes of phase)\n")
+    """GET /runs/{id}/history as a table."""
+    print(f"\nGET /runs/{run}/history\n")
     print(f"  {'after':>8}  {'what':<20} {'step':<9} {'try':<4} {'more'}")
     began = None
     for entry in server.history(run):
         at = datetime.fromisoformat(entry["at"])
         began = began or at
-        if entry["type"] != "phase.changed":
-            since = f"{(at - began).total_seconds():.3f} s"
-            columns = f"{entry['type']:<20} {entry['step'] or '':<9} {entry['attempt'] or '':<4}"
-            print(f"  {since:>8}  {columns} {_more(entry)}".rstrip())
+        since = f"{(at - began).total_seconds():.3f} s"
+        columns = f"{entry['type']:<20} {entry['step'] or '':<9} {entry['attempt'] or '':<4}"
+        print(f"  {since:>8}  {columns} {_more(entry)}".rstrip())
 
 
 def show_counts(server: Server, run: str, number: str) -> None:

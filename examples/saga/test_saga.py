@@ -45,7 +45,7 @@ def undone(run: Run) -> list[str]:
 
 
 def told(run: Run) -> list[str]:
-    return [entry["type"] for entry in run.history if entry["type"] != "phase.changed"]
+    return [entry["type"] for entry in run.history]
 
 
 def pieces(lines: Lines) -> int:

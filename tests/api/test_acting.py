@@ -55,6 +55,15 @@ def test_an_event_reaches_the_run_that_waits_for_its_key(world: World) -> None:
     assert world.get(f"/runs/{eight}").json["status"] == "waiting"
 
 
+def test_an_event_may_have_a_whole_number_as_its_key() -> None:
+    world = World("workflow: paid\ntimeline: [{name: paid, wait: {for: event, name: paid, key: 7}}]")
+    run_id = world.start("paid")
+    assert world.post("/events", {"name": "paid", "key": 7}).status == 202
+    world.drain()
+    assert world.get(f"/runs/{run_id}").json["status"] == "completed"
+    assert world.post("/events", {"name": "paid", "key": True}).status == 422
+
+
 @pytest.mark.parametrize("name", ["governance.blocked", "stepwell.run.completed", "SCHEDULE_REACHED"])
 def test_an_event_that_only_stepwell_sends_is_refused(world: World, name: str) -> None:
     reply = world.post("/events", {"name": name, "payload": {}})
@@ -80,7 +89,7 @@ BAD_EVENTS: list[dict[str, object]] = [
     {"name": 5},
     {"name": ""},
     {"name": "../x"},
-    {"name": "a", "key": 7},
+    {"name": "a", "key": 7.5},
     {"name": "a", "key": "x" * 600},
     {"name": "a", "key": "a\u0000b"},
     {"name": "a", "id": None},

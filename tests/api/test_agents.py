@@ -44,9 +44,9 @@ def test_an_agent_that_failed_says_at_which_action_and_why() -> None:
     world.post("/events", {"name": "MESSAGE_RECEIVED", "key": "7", "payload": {"from": "ana", "message": "Hm"}})
     world.drain()
     run = shown(world, run_id)
-    assert (run["status"], run["result_type"], run["error_message"]) == ("FAILED", "failure", "no idea")
-    assert (run["failed_action_id"], run["currentActionId"], run["nextActionId"]) == ("3", None, None)
-    assert (run["completed_at"], run["variables"]["lastResponse"]) == (run["ended_at"], "Hm")
+    assert (run["status"], run["resultType"], run["errorMessage"]) == ("FAILED", "failure", "no idea")
+    assert (run["failedActionId"], run["currentActionId"], run["nextActionId"]) == ("3", None, None)
+    assert (run["completedAt"], run["variables"]["lastResponse"]) == (run["endedAt"], "Hm")
 
 
 def test_an_agent_whose_wait_is_over_has_timed_out() -> None:
@@ -54,5 +54,5 @@ def test_an_agent_whose_wait_is_over_has_timed_out() -> None:
     run_id = talking(world)
     world.advance(86_400)
     run = shown(world, run_id)
-    assert (run["status"], run["result_type"]) == ("TIMEOUT", "timeout")
-    assert "waited for response until its time was up" in run["result_summary"]
+    assert (run["status"], run["resultType"]) == ("TIMEOUT", "timeout")
+    assert "waited for response until its time was up" in run["resultSummary"]

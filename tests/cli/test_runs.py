@@ -191,6 +191,14 @@ def test_history_reads_all_pages(api: FakeApi, cli: Cli) -> None:
     api.on("GET", path, *pages)
     assert json.loads(cli("history", ID, "--json").stdout) == {"items": HISTORY, "next_cursor": None}
     assert api.calls[-1].query["cursor"] == ["0-1"]
+    assert "phases" not in api.calls[-1].query
+
+
+def test_history_asks_for_the_changes_of_phase_on_every_page(api: FakeApi, cli: Cli) -> None:
+    path = f"/runs/{ID}/history"
+    api.on("GET", path, (200, {"items": HISTORY[:2], "next_cursor": "0-1"}), (200, {"items": [], "next_cursor": None}))
+    assert cli("history", ID, "--phases").exit_code == 0
+    assert [call.query["phases"] for call in api.calls] == [["true"], ["true"]]
 
 
 def test_explain_tells_what_can_wake_the_run(api: FakeApi, cli: Cli) -> None:

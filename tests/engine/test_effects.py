@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from stepwell.engine.effects import (
-    Escalate,
+    Announce,
     Forget,
     Register,
     SetTimer,
@@ -103,7 +103,7 @@ def test_a_blocked_step_escalates_once_under_an_id_of_its_own() -> None:
     run = play(HOLD)
     run.ends(failure=failure("Blocked", "governance", message="ask", data={"n": 1}))
     (told,) = effects(run.graph, run.token)
-    assert told == Escalate("governance.blocked", {"node": "a", "reason": "ask", "data": {"n": 1}}, "0@0")
+    assert told == Announce("governance.blocked", {"node": "a", "reason": "ask", "data": {"n": 1}}, "0@0")
 
 
 def test_later_records_show_later_revisions() -> None:

@@ -86,7 +86,7 @@ def test_the_file_of_an_ended_run_is_the_run_and_its_history_as_the_api_shows_th
     run, *entries = files.lines(f"runs/flow/{run_id}.jsonl")
     assert run == json.loads(json.dumps(run_view(run_now(world.service.standing(run_id)), world.clock.now_ms())))
     assert (run["status"], run["state"]["a"], run["input"]) == ("completed", {"score": 7}, {"order": 1})
-    page = run_now(read_history(world.service, run_id, "", 500))
+    page = run_now(read_history(world.service, run_id, "", 500, phases=True))
     assert entries == [entry_json(entry) for entry in page.entries]
     assert entries[-1]["type"] == "run.completed"
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import AsyncIterator
 from dataclasses import dataclass
 
-from stepwell.engine.entries import Entry, place_of
+from stepwell.engine.entries import PHASE, Entry, place_of
 from stepwell.engine.fold import apply
 from stepwell.engine.history import narrate, opening, under_way
 from stepwell.engine.records import RunInfo
@@ -26,14 +26,19 @@ class HistoryPage:
     more: bool
 
 
-async def read_history(service: Service, run_id: str, after: str, limit: int) -> HistoryPage:
-    """Reads the entries after the one with the id `after`. Raises NotFound, InvalidInput."""
+async def read_history(service: Service, run_id: str, after: str, limit: int, *, phases: bool = False) -> HistoryPage:
+    """The entries that follow the one with the id `after`. Raises NotFound, InvalidInput.
+
+    `phases`: the changes of phase too.
+    """
     place = place_of(after) if after else _BEFORE_ALL
     if place is None:
         raise InvalidInput(f"{after[:80]!r} is not the id of an entry", code="bad_cursor",
                            hint="pass the `id` of the last known entry, or next_cursor")  # fmt: skip
     found: list[Entry] = []
     async for entry in _entries(service, run_id, place):
+        if entry.type == PHASE and not phases:
+            continue
         if len(found) == limit:
             return HistoryPage(tuple(found), True)
         found.append(entry)

@@ -159,8 +159,15 @@ class RunEventBody(Body):
     )
 
 
+def _key_text(value: object) -> object:
+    return str(value) if isinstance(value, int) and not isinstance(value, bool) else value
+
+
+EventKey = Annotated[str, BeforeValidator(_key_text)]  # a whole number is as good as its digits
+
+
 class EventBody(RunEventBody):
-    key: str = Field("", description="whom it concerns; waits name the same key", json_schema_extra=PRINTABLE)
+    key: EventKey = Field("", description="whom it concerns; waits name the same key", json_schema_extra=PRINTABLE)
 
 
 class UpdateBody(Body):
@@ -225,6 +232,7 @@ class HistoryQueryString(Query):
         json_schema_extra={"pattern": ENTRY_PATTERN},
     )
     limit: int = Field(PAGE_ITEMS, ge=1, le=PAGE_ITEMS_MAX)
+    phases: bool = Field(False, description="the changes of phase too")
 
 
 class ExportQueryString(Query):

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
+from pydantic.alias_generators import to_camel
+
+from stepwell.api.children import waited_for
 from stepwell.api.requests import VOCABULARIES
 from stepwell.api.views import RunView
 from stepwell.definition.graph import END
@@ -16,6 +20,7 @@ from stepwell.errors import InvalidInput
 from stepwell.runtime.log.logbook import Standing
 
 SAME = "*"  # the phase itself
+_OF_USERS = frozenset({"data", "input", "item", "output", "result", "state", "tags", "waiting_data"})
 
 # For a waiting run, the row is the phase that its kind of wait parks in. Only the dag format has `idle`.
 _TABLE = """
@@ -52,7 +57,20 @@ def in_words_of(vocabulary: str, view: RunView, at: Standing) -> dict[str, Any]:
                            hint=f"as={' | '.join(VOCABULARIES)}")  # fmt: skip
     word = WORDS[_row_of(view), vocabulary]
     shown: dict[str, Any] = {**view, "status": view["phase"] if word == SAME else word}
-    return {**shown, **_OWN[vocabulary](view, at)}
+    return {**(_camel(shown) if vocabulary == AGENT.name else shown), **_OWN[vocabulary](view, at)}
+
+
+def _camel(shown: Mapping[str, Any]) -> dict[str, Any]:
+    """The view with its own keys in camelCase. Names and values of users stay as they are."""
+    return {to_camel(key): value if key in _OF_USERS else _camel_in(key, value) for key, value in shown.items()}
+
+
+def _camel_in(key: str, value: Any) -> Any:
+    if isinstance(value, list):
+        return [_camel_in("", one) for one in value]
+    if not isinstance(value, dict):
+        return value
+    return {name: _camel(one) for name, one in value.items()} if key == "steps" else _camel(value)
 
 
 def _row_of(view: RunView) -> str:
@@ -73,15 +91,13 @@ def _agent(view: RunView, at: Standing) -> dict[str, Any]:
     variables = {**given, **view["state"]}
     return {
         "waitingFor": AGENT.name if _parked_in(view) == Phase.WAITING_FOR_CHILDREN else view["waiting_for"],
-        "waitingUntil": view["waiting_until"],
-        "waitingData": view["waiting_data"],
         "currentActionId": next(iter(view["current_steps"]), None),
         "nextActionId": _next_action(view, at),
         "conversationHistory": variables.pop(HISTORY, []),
         "variables": variables,
-        "completed_at": view["ended_at"],
-        "error_message": error["message"] if error else None,
-        "failed_action_id": (error["step"] or None) if error else None,
+        "completedAt": view["ended_at"],
+        "errorMessage": error["message"] if error else None,
+        "failedActionId": (error["step"] or None) if error else None,
     }
 
 
@@ -93,6 +109,18 @@ def _next_action(view: RunView, at: Standing) -> str | None:
     return node.rules[0].to if node.rules[0].to != END else None
 
 
+def _timeline(view: RunView, at: Standing) -> dict[str, Any]:
+    """How many of the children that it waits for have ended, null where that is not known; and where it failed."""
+    statuses = {one["run_id"]: one["status"] or "" for one in view["children"]}
+    waited = [one["status"] for one in waited_for(at, at.token, statuses)]
+    done = None if not waited or "" in waited else sum(Status(one).terminal for one in waited if one)
+    return {
+        "pending_count": None if done is None else len(waited) - done,
+        "completed_count": done,
+        "failed_at_step": (view["error"]["step"] or None) if view["error"] and view["ended_at"] else None,
+    }
+
+
 def _dag(view: RunView, at: Standing) -> dict[str, Any]:
     return {"outcome": "partial" if view["outcome"] == "partial_rollback" else view["outcome"]}
 
@@ -101,4 +129,4 @@ def _nothing(view: RunView, at: Standing) -> dict[str, Any]:
     return {}
 
 
-_OWN = {"timeline": _nothing, "agent": _agent, "session": _nothing, "dag": _dag}
+_OWN = {"timeline": _timeline, "agent": _agent, "session": _nothing, "dag": _dag}

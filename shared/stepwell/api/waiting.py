@@ -13,9 +13,11 @@ from typing_extensions import TypedDict
 from stepwell.definition.graph import Json
 from stepwell.definition.wait_schemas import SCHEMAS
 from stepwell.engine.approvals import asked, open_approval
+from stepwell.engine.parts import parts_of
 from stepwell.engine.records import Parked
 from stepwell.engine.token import Token
 from stepwell.engine.waits.approval import has_votes, votes_of
+from stepwell.engine.waits.kind import kind_named
 from stepwell.runtime.calls.callbacks import wait_callback
 from stepwell.runtime.calls.links import ApprovalLink, CallbackLink, Links
 
@@ -64,6 +66,8 @@ def waiting_data(run_id: str, token: Token, now_ms: int, shown: Shown | None = N
     if parked is None:
         return None
     more: dict[str, Json] = _votes(token, parked)
+    for index, arm in enumerate(parked.arms):
+        more |= kind_named(arm.kind).progress(arm, parts_of(index, token.received))
     if shown is not None:
         found = links_of(run_id, token, now_ms, shown)
         more |= {name: value for name, value in found.items() if name != "run_id" and value}

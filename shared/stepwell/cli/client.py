@@ -70,21 +70,22 @@ class Client:
         if answer.status_code != httpx.codes.CONFLICT:  # the run ended with an error
             self._checked(answer)
 
-    def history(self, run_id: str, after: str = "") -> Iterator[JsonObject]:
-        """Yields the history entries after this one, page by page."""
-        return self._pages(f"/runs/{_part(run_id)}/history", {"after": after} if after else {})
+    def history(self, run_id: str, after: str = "", *, phases: bool = False) -> Iterator[JsonObject]:
+        """The entries after this one, page by page. `phases`: the changes of phase too."""
+        asked = {"phases": True} if phases else {}
+        return self._pages(f"/runs/{_part(run_id)}/history", asked, {"after": after} if after else {})
 
     def export(self, run_id: str) -> Iterator[JsonObject]:
-        """Yields the lines of the run's export."""
-        return self._pages(f"/runs/{_part(run_id)}/export", {})
+        """What a replay reads, line by line."""
+        return self._pages(f"/runs/{_part(run_id)}/export", {}, {})
 
-    def _pages(self, path: str, filters: JsonObject) -> Iterator[JsonObject]:
+    def _pages(self, path: str, filters: JsonObject, place: JsonObject) -> Iterator[JsonObject]:
         while True:
-            page = self._object(self._send("GET", path, params={"limit": PAGE_ITEMS_MAX, **filters}))
+            page = self._object(self._send("GET", path, params={"limit": PAGE_ITEMS_MAX, **filters, **place}))
             yield from page.get("items", ())
             if not page.get("next_cursor"):
                 return
-            filters = {"cursor": page["next_cursor"]}
+            place = {"cursor": page["next_cursor"]}
 
     def branches(self, run_id: str, filters: Mapping[str, Any]) -> JsonObject:
         return self._object(self._send("GET", f"/runs/{_part(run_id)}/branches", params=filters))

@@ -164,12 +164,13 @@ def history(
     after: Annotated[
         str, typer.Option("--after", metavar="ID", show_default=False, help="Only entries after this one.")
     ] = "",
+    phases: Annotated[bool, typer.Option("--phases", help="The changes of phase too.")] = False,
     as_json: AsJson = False,
     url: Url = "",
 ) -> None:
     """Show a run's history, oldest first."""
     with connect(url) as client:
-        entries = client.history(run_id, after)
+        entries = client.history(run_id, after, phases=phases)
         if as_json:
             print_json({"items": list(entries), "next_cursor": None})
             return

@@ -14,6 +14,7 @@ from stepwell.definition.model_parts import (
     Condition,
     Count,
     Duration,
+    KeyDef,
     Names,
     RetryDef,
     Written,
@@ -62,8 +63,8 @@ class TimeoutParameters(Written):
 class WaitParameters(TimeoutParameters):
     """The parameters of an action that waits for an event."""
 
-    key: str | None = None
-    thread_id: str | None = Field(default=None, description="the same as key")
+    key: KeyDef | None = None
+    thread_id: KeyDef | None = Field(default=None, description="the same as key")
     match: Condition | None = Field(default=None, description="a condition over `event`")
     data: dict[str, Any] | None = Field(default=None, description="shown as waiting_data")
 

@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import TypeVar
 
 from stepwell.definition.called import Called
-from stepwell.definition.durations import parse_duration
+from stepwell.definition.durations import parse_duration, show_duration
 from stepwell.definition.expressions import (
     compile_expression,
     compile_template,
@@ -20,7 +20,7 @@ from stepwell.definition.graph import END, Collection, Expression, Json, Retry, 
 from stepwell.definition.http_steps import check_lambda, check_not_http, empty_input, http_of
 from stepwell.definition.text import NAME, NAME_HINT
 from stepwell.errors import DefinitionError, ExpressionError, Problem, UserError
-from stepwell.limits import NAME_CHARACTERS
+from stepwell.limits import NAME_CHARACTERS, YEAR_MS
 
 _PYTHON = re.compile(r"python:[A-Za-z_]\w*(\.[A-Za-z_]\w*)+")
 _SCHEMES = {
@@ -44,8 +44,9 @@ class Context:
         self.branch_read: list[str] = []  # the places that read `branch`
         self.state_read: list[tuple[str, str]] = []  # a name in `state`, and the place that reads it
         self.called: list[Called] = []
-        self.variables = False  # whether unknown names in templates are variables, and results become variables
-        self.windows: dict[str, int] = {}  # node to the length of the conversation that its message joins
+        self.default_retry: Retry | None = None  # of steps without a policy
+        self.variables = False  # whether names that expressions do not have are variables, and results become some
+        self.windows: dict[str, int] = {}  # by what is run: how long the conversation gets that its message joins
 
     def add(self, code: str, message: str, path: str, hint: str = "", severity: str = "error") -> None:
         self.problems.append(Problem(code, message, path, hint, severity=severity))
@@ -140,16 +141,26 @@ def step_of(context: Context, data: Mapping[str, Json], path: str) -> Step | Non
     return Step(
         run=data["run"],
         input=empty_input() if is_http and "input" not in data else context.template(data, "input", path),
+        action=context.template(data, "action", path),
         output=context.template(data, "output", path),
-        timeout_ms=context.duration_ms(data, "timeout", path),
+        timeout_ms=_timeout_ms(context, data, path),
         retry=retry_of(context, data["retry"], f"{path}/retry") if "retry" in data else None,
         at_most_once=data.get("at_most_once"),
         pool=data.get("pool"),
         on_failure=data.get("on_failure", "abort"),
+        default_retry=context.default_retry,
         http=http_of(context, data, path) if is_http else None,
         writes="keys" if context.variables else "result",
         window=context.windows.get(data["run"]),
     )
+
+
+def _timeout_ms(context: Context, data: Mapping[str, Json], path: str) -> int | None:
+    timeout_ms = context.duration_ms(data, "timeout", path)
+    if timeout_ms is not None and timeout_ms > YEAR_MS:
+        message = f"`timeout` of {show_duration(timeout_ms)} is over the maximum of a step"
+        context.add("timeout_too_long", message, f"{path}/timeout", f"at most {show_duration(YEAR_MS)}")
+    return timeout_ms
 
 
 def retry_of(context: Context, data: Mapping[str, Json], path: str) -> Retry:

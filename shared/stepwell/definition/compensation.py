@@ -83,7 +83,7 @@ def _asking(graph: Graph, paths: Mapping[str, str]) -> str:
     if graph.compensate_on:
         return "/compensate_on"
     for name, node in graph.nodes.items():
-        for act in (node.step, node.call):
+        for act in (node.step, node.call, node.wait):
             if act is not None and act.on_failure == "compensate":
                 return f"{paths[name]}/on_failure"
     return ""

@@ -11,13 +11,15 @@ from pathlib import PurePath
 from stepwell.definition.agent import compile_actions
 from stepwell.definition.called import Called
 from stepwell.definition.checks import check_graph, check_steps_read, lint
-from stepwell.definition.common import MODES, Context, check_name
+from stepwell.definition.common import MODES, Context, check_name, retry_of
 from stepwell.definition.compensation import check_listed, compensate_on, lint_compensation
 from stepwell.definition.dag import check_dag, compile_steps, dag_of, start_node
 from stepwell.definition.durable import compile_function
+from stepwell.definition.event_names import AGENT_ENDED
 from stepwell.definition.events import Setting, events_of, settings_at
 from stepwell.definition.forks import check_forks
 from stepwell.definition.graph import Graph, Json, Node
+from stepwell.definition.guidelines import lint_guidelines
 from stepwell.definition.locks import lock_of
 from stepwell.definition.nodes import compile_nodes, start_of
 from stepwell.definition.text import closest, pointer_part
@@ -143,7 +145,7 @@ def _open(context: Context, data: Json) -> _Opened | None:
         )
         return None
     opened = _Opened(data, "", None)
-    if "spec" in data and any(key in data for key in ("apiVersion", "kind", "metadata")):
+    if "spec" in data and not any(name in data for name in FORMATS):
         opened = _unwrap(context, data)
     written = [name for name in FORMATS if name in opened.body]
     if not written:
@@ -181,6 +183,8 @@ def _compile(context: Context, document: Mapping[str, Json], flawed: bool = Fals
     else:
         check_name(context, name, "/workflow", "workflow")
     written_as = _format(document)
+    if "retry" in document:
+        context.default_retry = retry_of(context, document["retry"], "/retry")
     nodes = COMPILERS[written_as](context, document)
     for key, (only, hint) in _OF_ONE_FORMAT.items():
         if key in document and written_as != only:
@@ -204,6 +208,7 @@ def _compile(context: Context, document: Mapping[str, Json], flawed: bool = Fals
         return None
     lint(context, nodes, paths)
     lint_compensation(context, made, paths)
+    lint_guidelines(context, made, paths)
     return made
 
 
@@ -230,6 +235,7 @@ def _graph(context: Context, document: Mapping[str, Json], nodes: Mapping[str, N
         snapshot=document.get("snapshot", "none"),
         failure_policy=document.get("failure_policy", "fail"),
         compensate_on=compensate_on(context, document),
+        announces=AGENT_ENDED if "actions" in document else "",
         internal=document.get("internal", False),
         events=events_of(context, document),
         event_triggers=event_triggers,

@@ -8,7 +8,7 @@ from graphlib import CycleError, TopologicalSorter
 
 from stepwell.definition.common import Context, check_name, check_start
 from stepwell.definition.compensation import listed_compensations
-from stepwell.definition.graph import Json, Node, Retry, Step
+from stepwell.definition.graph import Json, Node, Retry
 from stepwell.definition.places import node_of
 from stepwell.definition.text import closest
 
@@ -21,6 +21,7 @@ def compile_steps(context: Context, document: Mapping[str, Json]) -> dict[str, N
     """Compiles each step to a node without rules, because `start_node` has the dependencies."""
     nodes: dict[str, Node] = {}
     dag = dag_of(document)
+    context.default_retry = context.default_retry or DEFAULT_RETRY
     for at, entry in enumerate(document.get("steps", ())):
         if entry is None:
             continue
@@ -34,16 +35,7 @@ def compile_steps(context: Context, document: Mapping[str, Json]) -> dict[str, N
         nodes.setdefault(name, node)
     listed = listed_compensations(context, document, nodes)
     check_start(context, document, "a run starts with the steps that depend on none; `start` is auto or manual")
-    return {name: _of_format(node, node.compensate or listed.get(name)) for name, node in nodes.items()}
-
-
-def _of_format(node: Node, compensate: Step | None) -> Node:
-    """Adds the defaults of the format."""
-    return replace(node, step=_with_retry(node.step), compensate=_with_retry(compensate))
-
-
-def _with_retry(step: Step | None) -> Step | None:
-    return None if step is None else replace(step, default_retry=DEFAULT_RETRY)
+    return {name: replace(node, compensate=node.compensate or listed.get(name)) for name, node in nodes.items()}
 
 
 def start_node(dag: Dag) -> dict[str, Node]:

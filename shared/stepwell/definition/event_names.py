@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-OWN_EVENTS = frozenset({"SCHEDULE_REACHED", "AGENT_COMPLETED"})  # a timer's and a child run's end
-OWN_PREFIX = "stepwell."  # for data that is stored as an event and never sent
+AGENT_ENDED = "AGENT_COMPLETED"  # an agent's run ended; the key is the run's id
+SCHEDULE_FIRED = "SCHEDULE_REACHED"  # a schedule's time came; the key is the schedule's name
+OWN_EVENTS = frozenset({SCHEDULE_FIRED, AGENT_ENDED})
+OWN_PREFIX = "stepwell."  # of what is kept as an event, and never sent
 OWN_PREFIXES = ("governance.", OWN_PREFIX)
 
 

@@ -69,6 +69,7 @@ class Step:
 
     run: str  # python:module.function, the bare name given by @step(name=…), http:METHOD URL, or lambda:name
     input: Expression | None = None
+    action: Expression | None = None  # what an agent is asked to do: a part of its input
     output: Expression | None = None  # evaluates to an object: what is written into the scope
     timeout_ms: int | None = None
     retry: Retry | None = None
@@ -146,6 +147,7 @@ class Wait:
     max_retries: int = 3  # for on_timeout: retry
     timeout_actions: tuple[Step, ...] = ()
     on_reject: str = "fail"  # fail | route
+    on_failure: str = "abort"  # abort | skip | compensate: where it ends as an error
     output: Expression | None = None
     arms: tuple[Wait, ...] = ()
     documents: Expression | None = None  # of `document`: the names of those asked for
@@ -261,6 +263,7 @@ class Graph:
     snapshot: str = "none"  # none | on_end | on_wait
     failure_policy: str = "fail"  # fail | compensate
     compensate_on: frozenset[str] = frozenset()  # timeout, cancel: what also leads to compensation
+    announces: str = ""  # the event that the end of a run sends, with the run's id as its key
     internal: bool = False  # only another run may start it
     events: Mapping[str, EventSettings] = field(default_factory=dict)  # by the event's name
     labels: Mapping[str, str] = field(default_factory=dict)

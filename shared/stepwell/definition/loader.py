@@ -135,7 +135,7 @@ class _Reader:
             yield from yaml.parse(text, Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader))
         except yaml.MarkedYAMLError as error:
             place = _error_place(error, text)
-            raise _MalformedError("bad_syntax", _yaml_message(error), place, _yaml_hint(error)) from None
+            raise _MalformedError("bad_syntax", _yaml_message(error), place, _yaml_hint(error, text)) from None
         except (yaml.YAMLError, UnicodeError) as error:
             raise _MalformedError("bad_syntax", f"not readable as YAML: {str(error).splitlines()[0]}") from None
 
@@ -274,8 +274,13 @@ def _yaml_message(error: yaml.MarkedYAMLError) -> str:
     return "not readable as YAML: " + ", ".join(parts)
 
 
-def _yaml_hint(error: yaml.MarkedYAMLError) -> str:
+_SLASHES = re.compile(r"(^|[\s,{\[])//", re.MULTILINE)
+
+
+def _yaml_hint(error: yaml.MarkedYAMLError, text: str) -> str:
     problem = error.problem or ""
+    if _SLASHES.search(text):
+        return "begin a comment with #, not with //; JSON has no comments"
     if "tab" in problem or "\\t" in problem:
         return "indent with spaces"
     if "mapping values are not allowed" in problem:

@@ -65,10 +65,10 @@ def _lock(value: object) -> object:
     raise PydanticCustomError("lock_type", "Input should be a name, or a list of names")
 
 
-def _action_id(value: object) -> object:
+def _id(value: object) -> object:
     if isinstance(value, str) or (isinstance(value, int) and not isinstance(value, bool)):
         return value
-    raise PydanticCustomError("action_id_type", "Input should be an id")
+    raise PydanticCustomError("id_type", "Input should be an id")
 
 
 def _wait_kind(value: object) -> object:
@@ -131,8 +131,13 @@ LockDef = Annotated[
 ]
 ActionId = Annotated[
     Any,
-    PlainValidator(_action_id),
+    PlainValidator(_id),
     WithJsonSchema({"type": ["string", "integer"], "description": "an action's id, or its number"}),
+]
+KeyDef = Annotated[
+    Any,
+    PlainValidator(_id),
+    WithJsonSchema({"type": ["string", "integer"], "description": "text with templates, or a whole number"}),
 ]
 WaitFor = Annotated[Any, PlainValidator(_wait_kind), WithJsonSchema({"enum": written_kinds(), "type": "string"})]
 SchemaDef = Annotated[

@@ -24,13 +24,17 @@ from stepwell.definition.model_parts import (
     Condition,
     Count,
     Duration,
+    KeyDef,
     LockDef,
     Names,
+    RetryDef,
     SchemaDef,
     WaitFor,
     Written,
 )
 from stepwell.limits import APPROVERS, EVENT_PENDING, HISTORY_WINDOW_MAX
+
+_ACTION = "the same as run; beside `agent`: what the agent is asked to do, a part of its input"
 
 
 def _policy(value: object, inner: ValidatorFunctionWrapHandler) -> object:
@@ -75,7 +79,7 @@ class WaitDef(Written):
     for_: WaitFor | None = None
     name: str | None = Field(default=None, description="for `event`: its name; default: EVENT_COMPLETED")
     type: str | None = Field(default=None, description="the kind of approval")
-    key: str | None = None
+    key: KeyDef | None = None
     match: Condition | None = Field(default=None, description="a condition over `event`")
     data: Json = Field(default=None, description="shown as waiting_data")
     timeout: Duration | None = None
@@ -97,7 +101,7 @@ class CompensationDef(CallDef):
     step: str = Field(description="the step to undo")
     run: str | None = Field(default=None, description=RUN)
     agent: str | None = Field(default=None, description="the same as run")
-    action: str | None = Field(default=None, description="the same as run")
+    action: str | None = Field(default=None, description=_ACTION)
 
 
 class ChildDef(Written):
@@ -205,7 +209,7 @@ class DagStepDef(PlaceDef):
 
     name: str
     agent: str | None = Field(default=None, description="the same as run")
-    action: str | None = Field(default=None, description="the same as run")
+    action: str | None = Field(default=None, description=_ACTION)
     depends_on: list[str] | None = None
 
 
@@ -224,7 +228,7 @@ class TriggerDef(Written):
     """A trigger that starts a run: an event, or a schedule."""
 
     event: str | None = Field(default=None, description="the event's name")
-    key: str | None = Field(default=None, description="one run for each value; default: one for each event")
+    key: KeyDef | None = Field(default=None, description="one run for each value; default: one for each event")
     match: Condition | None = Field(default=None, description="a condition over `event`")
     schedule: str | None = Field(default=None, description="cron(0 9 * * ? *), rate(5 minutes) or 0 9 * * *")
     timezone: str | None = Field(default=None, description="a name of the IANA database; default: UTC")
@@ -243,6 +247,8 @@ class WorkflowDef(Written):
     output_schema: SchemaDef | None = None
     state_schema: SchemaDef | None = None
     timeout: Duration | None = None
+    retry: RetryDef | None = Field(default=None, description="of each step that has no policy of its own")
+    retry_policy: RetryDef | None = Field(default=None, description="the same as retry")
     failure_policy: Literal["fail", "compensate"] | None = None
     compensate_on: list[Literal["timeout", "cancel"]] | None = Field(
         default=None, description="the causes of compensation besides a failure"

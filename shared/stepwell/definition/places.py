@@ -22,7 +22,7 @@ _KEYS: dict[str, tuple[str, ...]] = {
     "child run": ("input", "timeout", "parent_close", "detached", *_CHILD, *_HELD),
     "detached run": ("input", "detached", *_CHILD),
     "list of children": ("timeout", "siblings", "parent_close", *_CHILD, *_HELD),
-    "wait": ("output", *_HELD),
+    "wait": ("output", "on_failure", *_HELD),
     "sleep": ("output", *_HELD),
     "node that does nothing": (),
 }

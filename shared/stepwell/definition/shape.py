@@ -41,6 +41,17 @@ _INSTEAD = {
     "`for: children`": _CHILDREN_HINT,
     "`for: agent`": "a node that runs a workflow waits for it: write run: workflow:name in place of `wait`",
 }
+_FOREIGN = {"to_node_id": "to", "input_mapping": "input", "output_mapping": "output"}  # taken where the other is
+# Keys of other engines, and how they are spelled here.
+_SPELLINGS = {
+    "from_node_id": "remove it: a transition stands at the node that it leads from",
+    "from": "remove it: a transition stands at the node that it leads from",
+    "timeout_ms": "write timeout: 5s, with its unit",
+    "execution": "write its retry_policy and its timeout at the node itself",
+    "workflow_call": "write run: workflow:name",
+    "m_of_n": "write fan_in: {policy: {m_of_n: 2}}",
+}
+_SHORT = {"fan_in": "write fan_in: {policy: all}, or any, or {m_of_n: 2}"}  # what a mapping is written as by mistake
 _SYNONYMS = {"retry_policy": "retry", "agent": "run", "action": "run", "thread_id": "key"}
 _SYNONYMS_OF = {  # models in which a word has another meaning
     ("WorkflowDef", "agent"): "workflow",
@@ -114,9 +125,9 @@ def _model(model: type[BaseModel], data: Mapping[str, Json], path: Path, written
             shape.problems.append(unsupported(feature, place))
             shape.cuts += [path] if model is models.WaitDef else []
         elif name not in fields:
-            hint = closest(_snake(key), fields)
+            hint = _SPELLINGS.get(_snake(key)) or closest(_snake(key), fields)
             shape.problems.append(Problem("unknown_key", f"unknown key `{key}`", place, hint))
-        elif (name := _SYNONYMS_OF.get((model.__name__, name)) or _SYNONYMS.get(name, name)) in made:
+        elif (name := _synonym(model, name, data)) in made:
             shape.problems.append(Problem("duplicate_key", f"`{name}` is written twice", place, "keep one spelling"))
         elif value is None and name not in ("input", "data"):
             shape.problems.append(
@@ -126,6 +137,13 @@ def _model(model: type[BaseModel], data: Mapping[str, Json], path: Path, written
             shape.written[pointer((*path, name))] = place
             made[name] = _inside(fields[name], value, (*path, name), place, shape)
     return made
+
+
+def _synonym(model: type[BaseModel], name: str, data: Mapping[str, Json]) -> str:
+    """The key that this one is another word for. Beside `agent`, `action` is what the agent is asked to do."""
+    if name == "action" and "agent" in data:
+        return name
+    return _SYNONYMS_OF.get((model.__name__, name)) or _SYNONYMS.get(name, name)
 
 
 def _inside(nested: tuple[str, type[BaseModel]] | None, value: Json, path: Path, written: str, shape: Shape) -> Json:
@@ -146,7 +164,9 @@ def _inside(nested: tuple[str, type[BaseModel]] | None, value: Json, path: Path,
 
 def _spelled(key: str, fields: Mapping[str, object]) -> str:
     snake = _snake(key)
-    return snake if key not in fields and snake in fields and to_camel(snake) == key else key
+    if key in fields or to_camel(snake) not in (key, to_camel(key)):
+        return key
+    return snake if snake in fields else _FOREIGN.get(snake, key)
 
 
 def _snake(key: str) -> str:
@@ -217,7 +237,7 @@ _KINDS = {
     "model_attributes_type": "a mapping",
     "condition_type": "a CEL expression",
     "schema_type": "a JSON Schema (a mapping)",
-    "action_id_type": "an id: text, or a whole number",
+    "id_type": "an id: text, or a whole number",
     "names_type": "a list of names, or a template",
     "lock_type": "a name, or a list of names",
 }
@@ -244,7 +264,7 @@ def _problem(detail: ErrorDetails, written: Mapping[str, str]) -> Problem:
         return Problem("bad_value", message, where, closest(value, ("all", "any")) if isinstance(value, str) else "")
     wanted = _KINDS.get(kind)
     message = f"{name} must be {wanted}, not {_described(value)}" if wanted else f"{name} cannot be {_described(value)}"
-    return Problem("wrong_type", message, where)
+    return Problem("wrong_type", message, where, _SHORT.get(str(last), ""))
 
 
 def _not_one_of(name: str, key: str, value: Json, expected: str, where: str) -> Problem:

@@ -24,14 +24,20 @@ def wait_of(context: Context, node: Mapping[str, Json], path: str) -> Wait | Non
     if "wait" not in node:
         return None
     data, place = node["wait"], f"{path}/wait"
-    made = wait_at(context, data, place, output)
+    made = wait_at(context, data, place, output, node.get("on_failure", "abort"))
     if made is not None and len(made.arms) == len(data.get(made.kind, ())):  # none was left out
         arms = {f"{place}/{made.kind}/{at}": arm for at, arm in enumerate(made.arms)}
         check_times(context, made, arms, place)
     return made
 
 
-def wait_at(context: Context, data: Mapping[str, Json], path: str, output: Expression | None = None) -> Wait | None:
+def wait_at(
+    context: Context,
+    data: Mapping[str, Json],
+    path: str,
+    output: Expression | None = None,
+    on_failure: str = "abort",
+) -> Wait | None:
     """The wait that `data` describes; None where it does not say for what."""
     kind = _kind(context, data, path)
     if kind is None:
@@ -51,6 +57,7 @@ def wait_at(context: Context, data: Mapping[str, Json], path: str, output: Expre
         max_retries=data.get("max_retries", WAIT_RETRIES),
         timeout_actions=timeout_actions_of(context, data, path),
         on_reject=data.get("on_reject", "fail"),
+        on_failure=on_failure,
         output=output,
         arms=arms,
         documents=documents_of(context, data, path),

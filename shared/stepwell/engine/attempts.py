@@ -7,7 +7,7 @@ from stepwell.definition.graph import Json, Node, Step
 from stepwell.engine import results
 from stepwell.engine.actions import Action, Outcome, RunStep, Write
 from stepwell.engine.compensation import undone
-from stepwell.engine.names import Moment, Names, default_input
+from stepwell.engine.names import Moment, Names, default_input, step_input
 from stepwell.engine.records import Failure, Kind, Record, RetryAt, Status
 from stepwell.engine.retry import Policy, resolve_policy, retry_delay_ms
 from stepwell.engine.routing import Ended, validation_failure
@@ -31,7 +31,7 @@ def run_step(moment: Moment, token: Token, node: Node, step: Step, resumed: Json
     attempt = token.attempt + 1
     names = Names(moment, token)
     try:
-        given = step.input.evaluate(names) if step.input else default_input(moment.run, token)
+        given = step_input(step, names, default_input(moment.run, token))
         request = step.http.evaluate(names) if step.http else None
     except ExpressionError as error:
         outcome = Outcome(failure=validation_failure(error, node.name, attempt), started_ms=moment.now_ms)

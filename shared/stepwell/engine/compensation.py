@@ -14,7 +14,7 @@ from stepwell.definition.graph import Graph, Json, Node
 from stepwell.engine.actions import Action, Outcome, Rest, RunStep, Write
 from stepwell.engine.fold import apply
 from stepwell.engine.formats import check_evaluator
-from stepwell.engine.names import Moment, Names, Undo, default_input
+from stepwell.engine.names import Moment, Names, Undo, default_input, step_input
 from stepwell.engine.records import Compensate, End, Failure, Kind, Next, Pause, Record, RetryAt, Status
 from stepwell.engine.retry import Policy, retry_delay_ms
 from stepwell.engine.token import Token
@@ -39,10 +39,9 @@ def _is_undone(graph: Graph, status: Status, error: Failure | None, failed: str)
 
 
 def on_failure_of(node: Node | None) -> str:
-    """Returns the definition's reaction to a failure of this node."""
-    if node is not None and node.step is not None:
-        return node.step.on_failure
-    return node.call.on_failure if node is not None and node.call is not None else "abort"
+    """What the definition says of a failure of this node."""
+    act = node and (node.step or node.call or node.wait)
+    return act.on_failure if act else "abort"
 
 
 # -- what
@@ -75,11 +74,12 @@ def _is_commit(record: Record, before: Token) -> bool:
 
 
 def _input_of(moment: Moment, token: Token, node: Node) -> Json:
-    """Evaluates the step's input again, from the state at that time."""
-    if node.step is None or node.step.input is None:
-        return default_input(moment.run, token)
+    """What the step was called with: evaluated again, from the state as it was."""
+    default = default_input(moment.run, token)
+    if node.step is None:
+        return default
     try:
-        return node.step.input.evaluate(Names(moment, token))
+        return step_input(node.step, Names(moment, token), default)
     except ExpressionError as error:
         raise EngineFault(f"{node.name} ran with an input that cannot be evaluated again: {error}",
                           code="broken_log") from error  # fmt: skip
@@ -117,7 +117,7 @@ def undo_next(moment: Moment, token: Token) -> Action:
     action = RunStep(one.node, step, None, attempt, key, undo=one, at_ms=moment.now_ms)
     try:
         names = _names(moment, one)
-        given = _given(one) if step.input is None else step.input.evaluate(names)
+        given = step_input(step, names, _given(one))
         request = step.http.evaluate(names) if step.http else None
     except ExpressionError as error:
         failure = Failure(error.code, "validation", str(error), one.node, attempt)

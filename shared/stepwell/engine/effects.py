@@ -126,12 +126,13 @@ class ReleaseLocks:
 
 
 @dataclass(frozen=True, slots=True)
-class Escalate:
-    """Publish the event that a step is blocked."""
+class Announce:
+    """Send an event of Stepwell's own to whoever listens."""
 
     name: str
     payload: Json
     event_id: str
+    is_keyed: bool = False  # by the run's id
 
 
 @dataclass(frozen=True, slots=True)
@@ -170,7 +171,7 @@ Effect: TypeAlias = (
     | LeaveChildren
     | TakeLocks
     | ReleaseLocks
-    | Escalate
+    | Announce
     | Open
     | Arrive
     | Close
@@ -216,7 +217,7 @@ def _effects(graph: Graph, token: Token) -> tuple[Effect, ...]:
             return _of_waiting(graph, token, record)
         case Kind.STEP, Pause() if record.error is not None:
             payload = {"node": record.node, "reason": record.error.message, "data": record.error.data}
-            return (Escalate("governance.blocked", payload, f"{token.id}@{record.slot}"),)
+            return (Announce("governance.blocked", payload, f"{token.id}@{record.slot}"),)
         case _:
             return ()
 
@@ -256,7 +257,7 @@ def _of_part(token: Token, record: Record, parked: Parked, came: Resumption | No
     told: tuple[Effect, ...] = ()
     if came is not None and (event := coming_of(came).announces):
         payload = {"node": record.node, **came.payload}
-        told = (Escalate(event, payload, f"{token.id}@{record.slot}"),)
+        told = (Announce(event, payload, f"{token.id}@{record.slot}"),)
     if parked.children:
         return (*timer, shown, StartChildren(parked, slot))
     return (Register(parked, slot), *timer, shown, *told, TakePending(parked, slot))
@@ -293,7 +294,12 @@ def _of_end(graph: Graph, token: Token, record: Record, end: End) -> tuple[Effec
     else:
         closed = _of_join(graph, token, record) if record.kind is Kind.JOINED else ()
     place = parent_of(token.id)
-    told = (Arrive(*place),) if place is not None and end.status is not Status.CANCELLED else ()
+    told: tuple[Effect, ...] = ()
+    if place is not None and end.status is not Status.CANCELLED:
+        told = (Arrive(*place),)
+    elif place is None and graph.announces:
+        ended = {"workflow": graph.name, "status": end.status.value, "success": end.status is Status.COMPLETED}
+        told = (Announce(graph.announces, ended, f"{token.id}@{record.slot}", is_keyed=True),)
     return (shown, *left, *closed, *told)
 
 

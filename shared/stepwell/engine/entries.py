@@ -8,6 +8,8 @@ from dataclasses import dataclass
 from stepwell.definition.graph import Json
 from stepwell.engine.names import iso
 
+PHASE = "phase.changed"  # left out of histories unless it is asked for
+
 ENTRY_TYPES: dict[str, str] = {
     "run.created": "the run was created; `data.input` is what it was given",
     "run.pending": "the run waits for a worker: from its creation on, or since it was started",
@@ -20,7 +22,7 @@ ENTRY_TYPES: dict[str, str] = {
     "step.paused": "the step asked for a wait instead of returning a result",
     "step.blocked": "governance blocked the step; it goes on once it is approved",
     "node.passed": "a node without code of its own was passed: `data.next` is where the run went",
-    "phase.changed": "the token went from phase `from` to phase `to`, for the reason `trigger`",
+    PHASE: "the token went from phase `from` to phase `to`, for the reason `trigger`",
     "sleep.started": "the run sleeps until `data.until`",
     "sleep.completed": "the sleep is over",
     "approval.requested": "the run waits for a person; `data.data` is what that person is shown",

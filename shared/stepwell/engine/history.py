@@ -10,7 +10,7 @@ from dataclasses import replace
 
 from stepwell.definition.graph import Json
 from stepwell.engine.codec import failure_to_json
-from stepwell.engine.entries import Entry
+from stepwell.engine.entries import PHASE, Entry
 from stepwell.engine.fold import signals
 from stepwell.engine.names import iso
 from stepwell.engine.records import (
@@ -105,7 +105,7 @@ class _Teller:
         self.entries.append(entry)
 
     def change(self, before: Phase, after: Phase, trigger: str, step: str, at_ms: int | None = None) -> None:
-        self.add("phase.changed", at_ms=at_ms, step=step, trigger=trigger)
+        self.add(PHASE, at_ms=at_ms, step=step, trigger=trigger)
         self.entries[-1] = replace(self.entries[-1], from_phase=before.value, to_phase=after.value)
 
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
-from stepwell.definition.graph import Graph, Json
+from stepwell.definition.graph import Graph, Json, Step
 from stepwell.engine.codec import failure_to_json
 from stepwell.engine.records import Failure, RunInfo
 from stepwell.engine.token import Branch, StepView, Token
@@ -121,6 +121,14 @@ def default_input(run: RunInfo, token: Token) -> dict[str, Json]:
         return {**given, **token.scope}
     outer = {name: value for name, value in _outer(token.branch).items() if name != "_branch"}
     return {**given, **outer, **token.scope}
+
+
+def step_input(step: Step, names: Mapping[str, Json], default: Json) -> Json:
+    """What a step is called with. Raises ExpressionError for a template that cannot be filled in."""
+    given = step.input.evaluate(names) if step.input else default
+    if step.action is None or not isinstance(given, dict):
+        return given
+    return {**given, "action": step.action.evaluate(names)}
 
 
 def iso(at_ms: int) -> str:

@@ -26,6 +26,7 @@ from stepwell.engine.names import Moment
 from stepwell.engine.parts import as_part, at_due, completes, due_ms
 from stepwell.engine.records import Kind, Record, Resumption, Topic
 from stepwell.engine.token import Locks, Token
+from stepwell.engine.waits.kind import kind_named
 from stepwell.limits import SEEN_EVENTS
 
 ForWait: TypeAlias = (
@@ -70,9 +71,11 @@ def _timer(moment: Moment, token: Token, given: TimerFired) -> Action:
 
 
 def _event(moment: Moment, token: Token, given: EventOffered) -> Action:
-    """Records an event. It is consumed in the same transaction, or stays for others and is remembered."""
-    if token.waiting_slot != given.slot:
+    """An event is consumed in the transaction that records it, or stays for others and is remembered."""
+    if token.waiting_slot != given.slot or token.parked is None:
         return Drop(is_over=True)
+    if not kind_named(token.parked.arms[given.arm].kind).takes(moment, token, given.at_ms):
+        return Drop()
     came: Resumption | None = Resumption("event", given.arm, given.topic.name, given.payload, given.event_id)
     if not given.is_consumed:
         came = _unseen(token, given, came)

@@ -8,6 +8,7 @@ from stepwell.definition.graph import Json, Node, Step
 from stepwell.engine import results
 from stepwell.engine.actions import Action, RunStep, Write
 from stepwell.engine.attempts import run_step
+from stepwell.engine.compensation import on_failure_of
 from stepwell.engine.names import Moment
 from stepwell.engine.records import Failure, Kind, Parked, Record, Resumption
 from stepwell.engine.retry import Policy
@@ -93,5 +94,5 @@ def _after_failure(moment: Moment, token: Token, node: Node, failure: Failure, *
         failure = replace(failure, attempts=attempt)
         ended = Ended(node.name, attempt, failure=failure, on_failure=call.on_failure, policy=policy)
     else:
-        ended = Ended(node.name, 1, failure=failure, on_failure=node.step.on_failure if node.step else "abort")
+        ended = Ended(node.name, 1, failure=failure, on_failure=on_failure_of(node))
     return ended_node(moment, token, replace(ended, timed_out=timed_out), Kind.MOVED)

@@ -326,7 +326,7 @@ class Stepwell:
             self._clock.set(max(due_ms, self._clock.now_ms()))
             self._ticker.tick()
             self.settle()
-        self._clock.set(until_ms)
+        self._clock.set(max(until_ms, self._clock.now_ms()))  # a step may have taken longer
 
     def _next_due_ms(self) -> int | None:
         times = (self._inbox.next_due_ms(), self._ticker.next_due_ms())
@@ -347,10 +347,10 @@ class Stepwell:
         self.settle()
         return run_now(read_run(self.service, run_id, Shown(self._links)))
 
-    def history(self, run_id: str) -> list[Mapping[str, Any]]:
-        """The run's history entries, oldest first."""
+    def history(self, run_id: str, *, phases: bool = False) -> list[Mapping[str, Any]]:
+        """The run's history entries, oldest first. `phases`: the changes of phase too."""
         self.settle()
-        page = run_now(read_history(self.service, run_id, "", MOST_MESSAGES))
+        page = run_now(read_history(self.service, run_id, "", MOST_MESSAGES, phases=phases))
         return [entry_json(entry) for entry in page.entries]
 
     def export(self, run_id: str) -> list[Json]:

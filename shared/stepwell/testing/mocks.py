@@ -4,16 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 
 from stepwell.definition.graph import Json, Step
 from stepwell.engine.actions import Outcome
 from stepwell.engine.records import Record
 from stepwell.engine.retry import Policy
+from stepwell.local.clocks import VirtualClock
 from stepwell.runtime.calls.links import Links
 from stepwell.runtime.executor import FunctionSteps
 from stepwell.runtime.log.logbook import Logbook, Standing
-from stepwell.runtime.ports import Clock
 from stepwell.runtime.steps.port import StepCall, WriteRecord
 from stepwell.runtime.steps.threads import AttemptTimeoutError
 
@@ -24,8 +25,8 @@ class Mock:
 
     returns: object = None
     raises: BaseException | type[BaseException] | None = None
-    times_out: bool = False  # as if the step had exceeded its time limit
-    times: int | None = None  # the number of replaced attempts; None: all
+    times_out: bool = False  # the attempt takes all of its time, and ends with none left
+    times: int | None = None  # how many attempts it takes over; None: all
     calls: list[Json] = field(default_factory=list)
 
     def __call__(self) -> object:
@@ -39,7 +40,8 @@ class Mock:
 class MockedSteps:
     """The real executor, except for steps with a mock, by node name, function name or `run`."""
 
-    def __init__(self, folder: Path, clock: Clock, links: Links, sessions: int) -> None:
+    def __init__(self, folder: Path, clock: VirtualClock, links: Links, sessions: int) -> None:
+        self._clock = clock
         self._real = FunctionSteps(folder, clock, links=links, sessions=sessions)
         self._mocks: dict[str, Mock] = {}
 
@@ -60,7 +62,9 @@ class MockedSteps:
         if mock is None:
             return await self._real.run(call)
         mock.calls.append(call.input)
-        return await self._real.run_function(replace(call, input=None), lambda: _stand_in(mock))  # it takes any input
+        takes_ms = call.timeout_ms if mock.times_out else 0
+        stand_in = _stand_in(mock, partial(self._clock.advance, takes_ms))
+        return await self._real.run_function(replace(call, input=None), lambda: stand_in)  # it takes any input
 
     async def asked(self, at: Standing, logbook: Logbook) -> Standing:
         return await self._real.asked(at, logbook)
@@ -79,8 +83,9 @@ class MockedSteps:
         return None
 
 
-def _stand_in(mock: Mock) -> Callable[..., object]:
+def _stand_in(mock: Mock, pass_time: Callable[[], None]) -> Callable[..., object]:
     def stand_in() -> object:
+        pass_time()
         return mock()
 
     return stand_in

@@ -66,8 +66,9 @@ async def get_run(call: Call) -> Answer:
 async def get_history(call: Call) -> Answer:
     asked = call.asked(HistoryQueryString)
     if asked.after and asked.cursor:
-        raise InvalidInput("`after` and `cursor` exclude each other; send one", code="two_cursors")
-    page = await read_history(call.parts.service, call.path["run_id"], asked.after or asked.cursor, asked.limit)
+        raise InvalidInput("`after` and `cursor` say the same; send one", code="two_cursors")
+    after = asked.after or asked.cursor
+    page = await read_history(call.parts.service, call.path["run_id"], after, asked.limit, phases=asked.phases)
     return paged([entry_json(entry) for entry in page.entries], page.entries[-1].id if page.more else "")
 
 

@@ -8,7 +8,8 @@ To add a kind of wait:
 
     topics      `arm` for a wait of a definition, `topics_of` for one that a step asks for
     due         `dues`, beside the time limit; `is_timed` where the time is what it waits for
-    parts       `part`, what came as a part of the wait; `is_complete`, `is_refused`
+    parts       `part`, what came as a part of the wait; `is_complete`, `is_refused`; `takes`, `flaw` with `judges` for
+                what is not for it; `progress` for a run that is shown
     value       `value`, and `sets`: the names that it writes into the state
     failure     `failure`, `forgives`
     words       `entry`, `over` and `began` for the history; `words`, `wakers` and `reason` for people

@@ -25,13 +25,30 @@ class DocumentWait(EventWait):
         return replace(super().arm(wait, place), parts=asked, need=max(len(asked), 1))
 
     def part(self, arm: Arm, came: Resumption, received: Sequence[Resumption], *, complete: bool) -> Resumption | None:
-        """A document that is sent again replaces the first."""
-        found = came.payload if isinstance(came.payload, dict) else {}
-        name = next((found[key] for key in _NAME_KEYS if isinstance(found.get(key), str)), "")
-        return replace(came, part=name) if name and (not arm.parts or name in arm.parts) else None
+        """A document that is sent again takes the place of the first."""
+        return None if self.flaw(arm, came.payload) else replace(came, part=_name(came.payload))
+
+    def flaw(self, arm: Arm, payload: Json) -> str:
+        name = _name(payload)
+        if not name:
+            return f"the payload names no document: write its name under {', '.join(_NAME_KEYS)}"
+        if arm.parts and name not in arm.parts:
+            return f"{name[:80]!r} is not asked for: send {', '.join(arm.parts)}"
+        url = payload.get("url", "")
+        return "" if isinstance(url, str) else f"the `url` of {name[:80]!r} is not text"
+
+    def progress(self, arm: Arm, came: Sequence[Resumption]) -> dict[str, Json]:
+        received = list(dict.fromkeys(one.part for one in came))
+        return {"received": received, "missing": [name for name in arm.parts if name not in received]}
 
     def value(self, arm: Arm, came: Sequence[Resumption]) -> Json:
         return {one.part: one.payload.get("url", one.payload) for one in came}
 
 
-DOCUMENT = DocumentWait("document", sets={"documentUrls": ()})
+def _name(payload: Json) -> str:
+    """The document that an event brings; "" where it names none."""
+    found = payload if isinstance(payload, dict) else {}
+    return next((found[key] for key in _NAME_KEYS if isinstance(found.get(key), str)), "")
+
+
+DOCUMENT = DocumentWait("document", judges=True, sets={"documentUrls": ()})

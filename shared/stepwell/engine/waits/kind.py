@@ -70,6 +70,7 @@ class WaitKind:
     over: str = ""  # the history entry of its end by its timer
     is_timed: bool = False  # its timer completes it: there is no time-out
     is_all: bool = False  # each of its arms has to end
+    judges: bool = False  # its `flaw` is told to whoever sends an event to its run
     sets: Mapping[str, tuple[str, ...]] = field(default_factory=dict)  # names it sets: the keys of its value to look in
     comings: Mapping[str, Coming] = field(default_factory=dict)  # what can reach this kind alone
 
@@ -121,6 +122,18 @@ class WaitKind:
     def part(self, arm: Arm, came: Resumption, received: Sequence[Resumption], *, complete: bool) -> Resumption | None:
         """What came, as a part of what the arm is for; None leaves it for other waits."""
         return None if complete else came
+
+    def takes(self, moment: Moment, token: Token, at_ms: int) -> bool:
+        """Whether an event of this time can be what is waited for."""
+        return True
+
+    def flaw(self, arm: Arm, payload: Json) -> str:
+        """What is wrong with an event that was sent to this wait alone; "" where nothing is."""
+        return ""
+
+    def progress(self, arm: Arm, came: Sequence[Resumption]) -> dict[str, Json]:
+        """What a waiting run shows of the parts that have come."""
+        return {}
 
     def is_complete(self, arm: Arm, came: Sequence[Resumption]) -> bool:
         """Whether all that the arm is for has come."""

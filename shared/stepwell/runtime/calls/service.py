@@ -21,6 +21,7 @@ from stepwell.engine.inputs import Started as StartAsked
 from stepwell.engine.records import ROOT, Failure, Fork, Kind, Record, Resumption, Status, Topic
 from stepwell.engine.token import Token
 from stepwell.engine.waits import event_topic, run_topic
+from stepwell.engine.waits.kind import kind_named
 from stepwell.engine.writing import TERMINATED
 from stepwell.errors import Conflict, InvalidInput, NotFound
 from stepwell.limits import LOCK_OWNERS
@@ -296,10 +297,23 @@ class Service:
         check_event_key(key)
         check_event_key(event_id)
         check_json(payload, "payload")
-        if run_id and (await self.header(run_id)).status.terminal:
-            raise Conflict("the run has ended; no event can reach it", code="run_ended")
+        if run_id:
+            await self._check_reaches(run_id, name, payload)
         topic = run_topic(name, run_id) if run_id else event_topic(name, key)
         return await self.publish(topic, event_id or f"evt_{self._new_id()}", payload)
+
+    async def _check_reaches(self, run_id: str, name: str, payload: Json) -> None:
+        """Whether the run can take the event. Its log is read only where its wait judges what it is sent."""
+        header = await self.header(run_id)
+        if header.status.terminal:
+            raise Conflict("the run has ended; no event can reach it", code="run_ended")
+        if not header.waiting_for or not kind_named(header.waiting_for).judges:
+            return
+        at = await self._standing(run_id)
+        for arm in at.token.parked.arms if at.token.parked and at.token.resumption is None else ():
+            flaw = kind_named(arm.kind).flaw(arm, payload) if run_topic(name, run_id) in arm.topics else ""
+            if flaw:
+                raise InvalidInput(flaw, code="wrong_payload", hint="GET /runs/{id} shows what is missing")
 
     async def publish(self, topic: Topic, event_id: str, payload: Json) -> Sent:
         """Puts it into the mailbox here, so that the sender hears of a full topic; it is offered to waits from there.

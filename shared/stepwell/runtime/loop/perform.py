@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from stepwell.definition.graph import Json
 from stepwell.engine.effects import (
+    Announce,
     Arrive,
     Close,
     Effect,
     EndChildren,
-    Escalate,
     Forget,
     LeaveChildren,
     Open,
@@ -81,8 +80,8 @@ class Performer:
                 await self.locks.release(at, effect)
             case Forget(parked, slot):
                 await self.mailbox.forget(at, parked, slot)
-            case Escalate(name, payload, event_id):
-                await self._escalate(at, name, {**payload, "run_id": at.run_id}, event_id)
+            case Announce():
+                await self._announce(at, effect)
 
     async def _take_locks(self, at: Standing, effect: TakeLocks) -> list[Found]:
         """A wait that is over at once is shown nowhere."""
@@ -110,7 +109,9 @@ class Performer:
         )
         return await self._ports.runs.change_status(change)
 
-    async def _escalate(self, at: Standing, name: str, payload: Json, event_id: str) -> None:
+    async def _announce(self, at: Standing, effect: Announce) -> None:
         now_ms = self._ports.clock.now_ms()
-        event = Event(event_topic(name, ""), f"{at.run_id}:{event_id}", payload, now_ms, now_ms + EVENT_KEPT_MS)
+        topic = event_topic(effect.name, at.run_id if effect.is_keyed else "")
+        payload = {**effect.payload, "run_id": at.run_id}
+        event = Event(topic, f"{at.run_id}:{effect.event_id}", payload, now_ms, now_ms + EVENT_KEPT_MS)
         await self._ports.queue.send(Lane.RESUME, to_json(Publish(event)))

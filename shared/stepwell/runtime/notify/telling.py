@@ -14,7 +14,7 @@ from typing import Generic, TypeVar
 
 from stepwell.definition.graph import Json
 from stepwell.engine.codec import decode_record, decode_snapshot, encode_token
-from stepwell.engine.entries import ENTRY_TYPES, Entry, entry_json
+from stepwell.engine.entries import ENTRY_TYPES, PHASE, Entry, entry_json
 from stepwell.engine.fold import apply, fold
 from stepwell.engine.history import narrate, opening, under_way
 from stepwell.engine.records import ROOT, Record, Status
@@ -28,7 +28,7 @@ K = TypeVar("K", bound=Hashable)
 V = TypeVar("V")
 
 # Of no use to whoever is told after the fact, and half of all entries.
-UNTOLD = frozenset({"phase.changed", "run.pending", "step.started", "node.passed"})
+UNTOLD = frozenset({PHASE, "run.pending", "step.started", "node.passed"})
 TOLD = frozenset(ENTRY_TYPES) - UNTOLD
 REMEMBERED = 500  # tokens, and as many headers
 REMEMBERED_BYTES = 50_000  # of one token; a larger one is read again

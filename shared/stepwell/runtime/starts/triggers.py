@@ -14,15 +14,16 @@ import logging
 from collections import Counter
 from collections.abc import Awaitable, Callable, Mapping
 
+from stepwell.definition.event_names import SCHEDULE_FIRED
 from stepwell.definition.graph import EventTrigger, Expression, Graph, Json
 from stepwell.engine.names import iso
-from stepwell.engine.waits import run_of
+from stepwell.engine.waits import event_topic, run_of
 from stepwell.errors import ExpressionError, InvalidInput, UserError
-from stepwell.limits import MINUTE_MS
+from stepwell.limits import EVENT_KEPT_MS, MINUTE_MS
 from stepwell.runtime.admission import check_event_key
 from stepwell.runtime.catalog import Catalog
-from stepwell.runtime.log.messages import Scheduled
-from stepwell.runtime.ports import Event, Ports, Schedule
+from stepwell.runtime.log.messages import Publish, Scheduled, to_json
+from stepwell.runtime.ports import Event, Lane, Ports, Schedule
 from stepwell.runtime.starts.schedules import (
     FIRING,
     Firing,
@@ -98,6 +99,7 @@ class Triggers:
         if schedule is None or schedule.workflow not in self._catalog.current:
             _logger.warning("schedule %s fired, and is no longer deployed", message.schedule)
             return
+        await self._announce(schedule, at_ms, now_ms)
         run_id = _run_id("schedule", schedule.name, at_ms)
         if await self._ports.runs.get_run(run_id) is None and not await self._claim(schedule, at_ms, run_id, now_ms):
             return
@@ -106,6 +108,13 @@ class Triggers:
             await self._begin(schedule.workflow, run_id, _given(schedule, expression, at_ms, made=bool(message.made)))
         except (UserError, ExpressionError) as refusal:
             self._tell(f"{schedule.workflow} on schedule {schedule.name} at {iso(at_ms)}", refusal)
+
+    async def _announce(self, schedule: Schedule, at_ms: int, now_ms: int) -> None:
+        """Sends the event that the schedule's time has come."""
+        payload: Json = {"schedule": schedule.name, "workflow": schedule.workflow, "scheduled_at": iso(at_ms)}
+        topic, event_id = event_topic(SCHEDULE_FIRED, schedule.name), f"{schedule.name}@{at_ms}"
+        event = Event(topic, event_id, payload, now_ms, now_ms + EVENT_KEPT_MS)
+        await self._ports.queue.send(Lane.RESUME, to_json(Publish(event)))
 
     async def _claim(self, schedule: Schedule, at_ms: int, run_id: str, now_ms: int) -> bool:
         """Notes the firing; then its run may start. A note that somebody else changed meanwhile is read again.
