@@ -1,4 +1,4 @@
-"""Workers that outlive their leases: a message is delivered again while the first worker is still at it, and that one dies.
+"""Workers that outlive their leases: a message comes again while its first worker is still at it, which then dies.
 
     first    takes the message ────── held up ────────────── appends? ── dies, and nothing comes again
     second            └─ the lease runs out: takes it ── hands over ── done, the message is deleted
