@@ -43,7 +43,7 @@ def part_gives_up_its_slot() -> Iterator[None]:
         except _GaveUpError as error:
             if isinstance(given, EventOffered):
                 return Answer(error.at, Drop())
-            return await _put(self, error.at, given, *rest, **options)
+            return await put(self, error.at, given, *rest, **options)
 
     with mock.patch.object(Door, "_behind", behind), mock.patch.object(Door, "put", put):
         yield

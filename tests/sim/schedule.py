@@ -37,6 +37,7 @@ from tests.sim.zombies import chance_of_death, is_appending, make_zombie, make_z
 
 _LAW_OF_FAULT = {"gap_in_log": 1, "illegal_transition": 2}
 MOST_CALLS = 150_000
+MOST_RECORDS = 1_000  # of all logs: a run that goes round for ever writes more and more
 CALM_AFTER_CALLS = 2_000  # a world that never calms proves nothing about its end
 MOST_ACTORS = 5
 BURSTS = (1, 2, 4, 8, 16, 32, 64)  # calls that one actor makes before another has its turn
@@ -149,7 +150,7 @@ def _play(world: World) -> None:
     while world.letters or world.actors:
         world.calls += 1
         _maybe_deploy(world)
-        if world.calls > MOST_CALLS:
+        if world.calls > MOST_CALLS or world.written > MOST_RECORDS:
             raise BrokenLawError("law 5: the run comes to no end")
         if not world.actors and not [letter for letter in world.letters if letter.at_ms <= world.now_ms]:
             check_quiet(world)

@@ -52,6 +52,7 @@ SCHEDULES = 600
 PARTS = 3  # what breaks is told when its part is over
 MOST_SCHEDULES = 5_000  # of one mutant; the rarest is caught about once in 1,000
 NEAR = {  # where a rare one was caught last: looked at first, then all the others
+    "next_in_line_once": 92,
     "lease_not_asked": 101,
     "no_by": 132,
     "deploy_untold": 243,
@@ -70,8 +71,8 @@ NEAR = {  # where a rare one was caught last: looked at first, then all the othe
     "join_by_two": 375,
     "lives_share_slots": 7,
     "losers_run_on": 91,
-    "never_caught_up": 18,
-    "page_counted_twice": 100,
+    "never_caught_up": 12,
+    "page_counted_twice": 102,
     "session_of_another_life": 876,
     "started_after_end": 120,
     "status_overwritten": 180,
