@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import json
 from typing import Any
+from unittest import mock
 
 import pytest
 
 from stepwell.engine.actions import Outcome
 from stepwell.engine.records import Pause
+from stepwell.errors import PortError
 from stepwell.limits import BODY_BYTES, DAY_MS
 from stepwell.runtime.calls.callbacks import step_callback
 from stepwell.runtime.calls.links import CallbackLink
+from stepwell.runtime.loop.coordinator import Coordinator
 from stepwell.runtime.loop.driving import run_now
 from stepwell.runtime.steps.port import StepCall
 from tests.api.kit import START_MS, URL, Reply, World
@@ -40,6 +43,15 @@ def test_what_is_posted_is_the_result_of_the_wait() -> None:
     world.drain()
     run = world.get(f"/runs/{run_id}").json
     assert (run["status"], run["state"]["hold"]) == ("completed", {"paid": True})
+
+
+def test_a_callback_whose_api_died_in_the_midst_ends_the_wait_all_the_same() -> None:
+    """The event is stored and queued before it is offered."""
+    world, run_id, url = held()
+    with mock.patch.object(Coordinator, "publish", side_effect=PortError("the store did not answer")):
+        assert post(world, url, {"paid": True}).status == 503
+    world.drain()
+    assert world.get(f"/runs/{run_id}").json["state"]["hold"] == {"paid": True}
 
 
 def test_a_callback_is_taken_once() -> None:

@@ -175,6 +175,17 @@ def test_a_consumption_of_which_no_answer_ever_came_is_read_back(cloud: Cloud, s
     assert [found.id for found in run(store.pending_events(ORDER, NOW_MS))] == ["e2"]
 
 
+def test_a_consumption_whose_answers_are_lost_takes_no_other_record_for_its_own(
+    cloud: Cloud, store: DynamoStore
+) -> None:
+    """Another worker consumed the same event into the same slot."""
+    run(store.put_event(event()))
+    assert run(store.consume(ORDER, "e1", "r1", "0", 4, "another's")) is Consumed.DONE
+    cloud.before = first(99, "TransactWriteItems", times_out)
+    with pytest.raises(PortError):
+        run(store.consume(ORDER, "e1", "r1", "0", 4, "mine"))
+
+
 @pytest.mark.parametrize(
     "reasons",
     [

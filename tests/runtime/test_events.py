@@ -8,6 +8,10 @@ import pytest
 
 from stepwell.engine.waits import run_topic
 from stepwell.errors import Conflict
+from stepwell.local.inbox import ALL_LANES
+from stepwell.runtime.dispatch import dispatch
+from stepwell.runtime.log.door import Unlimited
+from stepwell.runtime.log.messages import Publish, from_json
 from stepwell.runtime.loop.driving import run_now
 from stepwell.runtime.ports import Lane
 from tests.runtime.kit import World
@@ -103,3 +107,22 @@ def test_the_same_message_published_twice_is_one_event() -> None:
     world.send(Lane.RESUME, one.message)
     world.deliver()
     assert sorted(world.header(run_id).status for run_id in (first, second)) == ["completed", "waiting"]
+
+
+def test_a_time_out_takes_the_event_whose_message_was_lost() -> None:
+    world = World("workflow: flow\ntimeline: [{name: a, wait: {for: event, name: e, timeout: 1h}}]")
+    run_id = approving(world)
+    timer = world.queue.receive(ALL_LANES, 10**15, 0)
+    assert timer is not None
+    run_now(world.service.send_event("e", {"n": 1}))
+    world.queue.delete(timer)
+    event = world.queue.receive(ALL_LANES, world.clock.now_ms(), 0)
+    assert event is not None
+    publish = from_json(event.message)
+    assert isinstance(publish, Publish)
+    run_now(world.store.put_event(publish.event))
+    world.queue.delete(event)
+    world.clock.advance(3_600_000)
+    run_now(dispatch(world.parts, timer.lane, timer.message, Unlimited()))
+    world.deliver()
+    assert world.token(run_id).result == {"n": 1}

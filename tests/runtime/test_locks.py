@@ -461,3 +461,12 @@ def test_the_sweeper_helps_a_run_that_nobody_told_of_its_turn() -> None:
     assert [found.run_id for found in run_now(world.sweeper.sweep(600_000))] == [second]
     world.deliver()
     assert holders(world, second) == [True]
+
+
+def test_a_lock_that_is_granted_too_late_is_let_go() -> None:
+    """The run is cancelled, and lets go of what it has, right before its worker gets the lock."""
+    world = World(HOLD)
+    run_id = world.start(given={"thread": 7})
+    world.store.before["put_note"] = lambda *_: run_now(world.service.cancel(run_id))
+    world.deliver()
+    assert (world.header(run_id).status, queue(world, "thread-7")) == ("cancelled", [])

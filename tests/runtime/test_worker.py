@@ -8,7 +8,7 @@ import pytest
 
 from stepwell.engine.actions import Outcome
 from stepwell.engine.records import Kind
-from stepwell.errors import PortError
+from stepwell.errors import LeaseLost, PortError
 from stepwell.limits import MINUTE_MS
 from stepwell.runtime.dispatch import dispatch, give_up, is_exhausted
 from stepwell.runtime.log.door import Unlimited
@@ -296,3 +296,38 @@ def test_a_step_longer_than_any_worker_lives_does_not_hand_over_for_ever() -> No
             return
         body = first_wake(world)
     pytest.fail("ten workers in a row handed the step over, and none ran or failed it")
+
+
+def test_a_dead_letter_that_is_past_wakes_nobody() -> None:
+    """Its workers died long ago: the run has been approved since, and is another's."""
+    world = World(HOLD)
+    run_id = world.start()
+    world.deliver()
+    run_now(world.service.approve(run_id))
+    world.lose_messages()
+    run_now(world.parts.coordinator.handle(DeadLetter(Wake(run_id, -1))))
+    assert world.lose_messages() == 0
+
+
+class RunsOut(Unlimited):
+    """A lease that runs out after it was asked a number of times."""
+
+    def __init__(self, times: int) -> None:
+        self.times = times
+
+    def holds(self) -> bool:
+        self.times -= 1
+        return self.times >= 0
+
+
+@pytest.mark.parametrize(("text", "records"), [(PLAIN, 0), (PLAIN, 1), (ONCE, 0), (ONCE, 1), (ONCE, 2)])
+def test_a_worker_whose_lease_ran_out_appends_nothing_more(text: str, records: int) -> None:
+    world = World(text)
+    run_id = world.start()
+    body = first_wake(world)
+    with pytest.raises(LeaseLost, match="ran out"):
+        handle(world, body, RunsOut(records))
+    assert world.token(run_id).slot == records - 1
+    if text is PLAIN:
+        handle(world, body)
+        assert world.header(run_id).status == "completed"

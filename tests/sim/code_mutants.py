@@ -8,11 +8,10 @@ from dataclasses import replace
 from typing import Any
 from unittest import mock
 
-from stepwell.engine import attempts
+from stepwell.engine import attempts, decide
 from stepwell.engine.actions import Outcome
 from stepwell.engine.token import Token
 from stepwell.runtime.log.messages import Deployed, Message
-from stepwell.runtime.loop import worker
 from stepwell.runtime.loop.coordinator import Coordinator
 
 _commit = attempts.commit
@@ -26,7 +25,7 @@ def bad_code_fails() -> Iterator[None]:
     def commit(moment: Any, token: Token, action: Any, outcome: Outcome, policy: Any) -> Any:
         return _commit(moment, token, action, replace(outcome, is_stuck=False), policy)
 
-    with mock.patch.object(worker, "commit", commit):
+    with mock.patch.object(decide, "commit", commit):
         yield
 
 

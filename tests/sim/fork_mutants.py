@@ -9,7 +9,7 @@ from typing import Any
 from unittest import mock
 
 from stepwell.engine import join
-from stepwell.engine.effects import Open
+from stepwell.engine.effects import Arrive, Open
 from stepwell.engine.inputs import JoinCompleted
 from stepwell.local.memory_store import MemoryStore
 from stepwell.runtime.forks import forking
@@ -47,7 +47,10 @@ def join_by_two() -> Iterator[None]:
         answer = await _put(self, at, given, *rest, **options)
         return replace(answer, is_mine=True) if isinstance(given, JoinCompleted) else answer
 
-    with mock.patch.object(Door, "put", put):
+    async def parent(self: Forking, at: Standing, effect: Arrive, by: str) -> Standing | None:
+        return await self._logbook.load(at.run_id, effect.parent)
+
+    with mock.patch.object(Door, "put", put), mock.patch.object(Forking, "_parent", parent):
         yield
 
 

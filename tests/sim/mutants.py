@@ -35,6 +35,7 @@ from tests.sim.part_mutants import OF_PARTS
 from tests.sim.undo_mutants import OF_UNDOING
 from tests.sim.version_mutants import OF_DEPLOYS
 from tests.sim.world import stop
+from tests.sim.zombies import OF_LEASES
 
 _handle, _put, _settle = Worker.handle, Door.put, Advance.settle
 _append = MemoryStore.append
@@ -234,6 +235,7 @@ MUTANTS: dict[str, Callable[[], AbstractContextManager[None]]] = {
         *OF_PARTS,
         *OF_UNDOING,
         *OF_DEPLOYS,
+        *OF_LEASES,
         no_conditional_append,
         wait_after_read,
         event_after_waits,

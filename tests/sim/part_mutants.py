@@ -9,8 +9,10 @@ from typing import Any
 from unittest import mock
 
 from stepwell.engine import approvals
+from stepwell.engine import effects as engine_effects
 from stepwell.engine import fold as engine_fold
 from stepwell.engine.actions import Drop, Write
+from stepwell.engine.effects import Register
 from stepwell.engine.inputs import EventOffered, TimerFired
 from stepwell.engine.records import Kind, Record
 from stepwell.runtime.log.door import Answer, Door
@@ -22,6 +24,7 @@ from stepwell.runtime.loop.coordinator import Coordinator
 _append = Logbook.append
 _fire = Coordinator.fire
 _put = Door.put
+_of_part = engine_effects._of_part
 
 
 @contextmanager
@@ -40,7 +43,7 @@ def part_gives_up_its_slot() -> Iterator[None]:
         except _GaveUpError as error:
             if isinstance(given, EventOffered):
                 return Answer(error.at, Drop())
-            return await _put(self, error.at, given, *rest, **options)
+            return await put(self, error.at, given, *rest, **options)
 
     with mock.patch.object(Logbook, "append", append), mock.patch.object(Door, "put", put):
         yield
@@ -111,7 +114,19 @@ def votes_are_counted() -> Iterator[None]:
         yield
 
 
+@contextmanager
+def part_registers_nothing() -> Iterator[None]:
+    """After a part the wait does not register again, although whoever began it may have died before."""
+
+    def of_part(*given: Any) -> tuple[Any, ...]:
+        return tuple(effect for effect in _of_part(*given) if not isinstance(effect, Register))
+
+    with mock.patch.object(engine_effects, "_of_part", of_part):
+        yield
+
+
 OF_PARTS = (
+    part_registers_nothing,
     part_gives_up_its_slot,
     timer_of_one_slot,
     timer_sticks_to_its_word,

@@ -16,7 +16,6 @@ from stepwell.errors import EngineFault, NewerFormat, NotFound, PortError, UserE
 from stepwell.limits import FORK_CHUNK, PAGE_BRANCHES
 from stepwell.runtime.dispatch import dispatch, give_up, is_exhausted
 from stepwell.runtime.forks import children
-from stepwell.runtime.log.door import Unlimited
 from stepwell.runtime.log.messages import Deployed, Publish, to_json
 from stepwell.runtime.ports import Event, Lane
 from stepwell.runtime.starts.starting import Start
@@ -34,12 +33,15 @@ from tests.sim.tree import RUN
 from tests.sim.undo_programs import with_compensations
 from tests.sim.versions import Deploy, as_old, two_versions
 from tests.sim.world import START_MS, Actor, Letter, World
+from tests.sim.zombies import chance_of_death, is_appending, make_zombie, make_zombies
 
 _LAW_OF_FAULT = {"gap_in_log": 1, "illegal_transition": 2}
 MOST_CALLS = 150_000
+MOST_RECORDS = 1_000  # of all logs: a run that goes round for ever writes more and more
 CALM_AFTER_CALLS = 2_000  # a world that never calms proves nothing about its end
 MOST_ACTORS = 5
 BURSTS = (1, 2, 4, 8, 16, 32, 64)  # calls that one actor makes before another has its turn
+ZOMBIES_FROM = 7_000_000_000  # seeds from here on are of workers that outlive their leases
 DEPLOYS_FROM = 6_000_000_000  # seeds from here on are of old and new code over one store
 RACES_FROM = 5_000_000_000  # seeds from here on are of one event against one wait
 DURABLE_FROM = 4_000_000_000  # seeds from here on are of durable functions
@@ -49,14 +51,17 @@ FAMILIES = 1_000_000_000  # seeds from here on are of programs with child runs
 EARLY_MS = 60_000  # a one-time schedule is exact to the minute
 
 
-class _HandsOver(Unlimited):
-    """A worker whose time is now and then too short for another step."""
+class Leased:
+    """The budget of an actor: its lease, and now and then too little time for another step."""
 
-    def __init__(self, world: World) -> None:
-        self._world = world
+    def __init__(self, world: World, actor: Actor | None) -> None:
+        self._world, self._actor = world, actor
 
     def left_ms(self) -> int | None:
-        return None if self._world.rng.random() > 0.1 else 0
+        return 0 if self._world.chances.hands_over and self._world.rng.random() <= 0.1 else None
+
+    def holds(self) -> bool:
+        return self._actor is None or not self._actor.is_zombie
 
 
 _MAKERS = (  # by the first of their seeds
@@ -70,24 +75,30 @@ _MAKERS = (  # by the first of their seeds
 
 
 def program_of(seed: int) -> Program:
-    if seed >= DEPLOYS_FROM:
-        number, family = divmod(seed - DEPLOYS_FROM, len(_DEPLOYED))
-        return program_of(_DEPLOYED[family] + number)
+    first = next((first for first in (ZOMBIES_FROM, DEPLOYS_FROM) if seed >= first), None)
+    if first is not None:
+        number, family = divmod(seed - first, len(_OTHERS))
+        return program_of(_OTHERS[family] + number)
     make = next(maker for first, maker in _MAKERS if seed >= first)
     program = make(random.Random(f"program {seed}"))
     program = with_compensations(program, random.Random(f"compensations {seed}")) if seed < FAMILIES else program
-    return program if program.deploys or program.race else with_bad_deploys(program, random.Random(f"deploys {seed}"))
+    if program.deploys or program.race:
+        return program
+    return with_bad_deploys(program, random.Random(f"deploys {seed}"))
 
 
-_DEPLOYED = (0, FAMILIES, PARTS_FROM, LOCKED_FROM, DURABLE_FROM)
+_OTHERS = (0, FAMILIES, PARTS_FROM, LOCKED_FROM, DURABLE_FROM)
 
 
 def run_schedule(seed: int, tell: Callable[[str], None] | None = None) -> str | None:
     """None when every law held, else which one did not and how."""
     program = program_of(seed)
-    with _limits(program), two_versions() if seed >= DEPLOYS_FROM else nullcontext():
-        deploy = Deploy(random.Random(f"deploy {seed}")) if seed >= DEPLOYS_FROM else None
-        return _run(World(seed, program, tell, deploy))
+    deploy = Deploy(random.Random(f"deploy {seed}")) if DEPLOYS_FROM <= seed < ZOMBIES_FROM else None
+    with _limits(program), two_versions() if deploy else nullcontext():
+        world = World(seed, program, tell, deploy)
+        if seed >= ZOMBIES_FROM:
+            make_zombies(world)
+        return _run(world)
 
 
 @contextmanager
@@ -139,7 +150,7 @@ def _play(world: World) -> None:
     while world.letters or world.actors:
         world.calls += 1
         _maybe_deploy(world)
-        if world.calls > MOST_CALLS:
+        if world.calls > MOST_CALLS or world.written > MOST_RECORDS:
             raise BrokenLawError("law 5: the run comes to no end")
         if not world.actors and not [letter for letter in world.letters if letter.at_ms <= world.now_ms]:
             check_quiet(world)
@@ -200,8 +211,9 @@ def _maybe_deliver(world: World) -> None:
 def _deliver(world: World, letter: Letter) -> None:
     """An actor takes the letter; a copy may stay behind."""
     rng, calm = world.rng, world.calls > CALM_AFTER_CALLS
-    if letter not in world.letters:
+    if letter not in world.letters or is_appending(world, letter):
         return
+    make_zombie(world, letter)
     if calm or letter.kind == "client" or rng.random() >= world.chances.double:
         world.letters.remove(letter)
     if letter.kind == Lane.WORK:
@@ -219,7 +231,7 @@ def _move(world: World, actor: Actor) -> None:
     """One actor goes on to its next stop, or dies there, or is told that its call failed."""
     rng, calm = world.rng, world.calls > CALM_AFTER_CALLS
     world.current = actor
-    if not calm and actor.at != "start" and rng.random() < world.chances.crash:
+    if not calm and actor.at != "start" and rng.random() < chance_of_death(world, actor):
         world.say(f"{actor.name}: dies at {actor.at}")
         world.seen.crashes += 1
         actor.coroutine.close()
@@ -240,6 +252,8 @@ def _move(world: World, actor: Actor) -> None:
 
 def _come_again(world: World, actor: Actor) -> None:
     world.actors.remove(actor)
+    if actor.is_zombie:
+        return  # the message is another's by now
     letter = actor.letter
     letter.at_ms = min(letter.at_ms, world.now_ms)  # also one that came too early, of which a copy stayed behind
     if letter not in world.letters:
@@ -259,8 +273,7 @@ async def _work(world: World, letter: Letter) -> None:
     if is_exhausted(letter.deliveries) and await give_up(world.parts, lane, letter.body):
         world.seen.crashes += 1  # copies enough, and a living worker is taken for dead
         return
-    budget = _HandsOver(world) if world.chances.hands_over else Unlimited()
-    await dispatch(world.parts, lane, letter.body, budget)
+    await dispatch(world.parts, lane, letter.body, Leased(world, world.current))
 
 
 def _start_of(program: Program) -> Start:

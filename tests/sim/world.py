@@ -73,6 +73,7 @@ class Actor:
     worker: int = 0  # the process where it works
     undid: Any = None  # the compensation that it ran last: the call, and whether it did what it should
     is_old: bool = False  # its code is that of before a deploy
+    is_zombie: bool = False  # its lease ran out: its message is another's
 
 
 @dataclass
@@ -87,6 +88,7 @@ class Chances:
     hands_over: bool
     tempt: float
     bursts: bool
+    zombies: float = 0.0  # how often one dies at a stop
 
 
 @dataclass

@@ -1,0 +1,60 @@
+"""Workers that outlive their leases: a message comes again while its first worker is still at it, which then dies.
+
+    first    takes the message ────── held up ────────────── appends? ── dies, and nothing comes again
+    second            └─ the lease runs out: takes it ── hands over ── done, the message is deleted
+    third                                                      └─ another message: works on
+
+Were the first to win the slot that the third is working for, the third would drop, and nobody would go on. A worker
+looks at its lease right before it appends; here the look and the append are one. What can come between them is for
+the sweeper.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+from unittest import mock
+
+if TYPE_CHECKING:
+    from tests.sim.world import Actor, Letter, World
+
+_APPENDS = ("append", "consume", "watch")  # stops between the look at the lease and the record
+
+
+def make_zombies(world: World) -> None:
+    """Leases run out often, work is handed over often, and those whose lease ran out often die."""
+    chances = world.chances
+    chances.double, chances.hands_over, chances.zombies = 0.5, True, 0.1
+
+
+def is_appending(world: World, letter: Letter) -> bool:
+    """Whether somebody who still holds the message has just looked at the lease."""
+    return bool(world.chances.zombies) and any(
+        actor.letter is letter and not actor.is_zombie and actor.at.startswith(_APPENDS) and "done" not in actor.at
+        for actor in world.actors
+    )
+
+
+def make_zombie(world: World, letter: Letter) -> None:
+    """Whoever works on the message has lost it to its next delivery."""
+    for actor in world.actors if world.chances.zombies else ():
+        if actor.letter is letter and letter.kind != "client":
+            actor.is_zombie = True
+            world.say(f"{actor.name}: has lost its lease")
+
+
+def chance_of_death(world: World, actor: Actor) -> float:
+    return max(world.chances.crash, world.chances.zombies if actor.is_zombie else 0.0)
+
+
+@contextmanager
+def lease_not_asked() -> Iterator[None]:
+    """A worker appends without a look at its lease."""
+    from tests.sim import schedule  # noqa: PLC0415  # which needs this module
+
+    with mock.patch.object(schedule.Leased, "holds", return_value=True):
+        yield
+
+
+OF_LEASES = (lease_not_asked,)
