@@ -180,10 +180,10 @@ def test_a_consumption_whose_answers_are_lost_takes_no_other_record_for_its_own(
 ) -> None:
     """Another worker consumed the same event into the same slot."""
     run(store.put_event(event()))
-    assert run(store.consume(ORDER, "e1", "r1", "0", 4, "another's")) is Consumed.DONE
+    assert run(store.append("r1", "0", 4, "another's", consumes=(ORDER, "e1"))) is None
     cloud.before = first(99, "TransactWriteItems", times_out)
     with pytest.raises(PortError):
-        run(store.consume(ORDER, "e1", "r1", "0", 4, "mine"))
+        run(store.append("r1", "0", 4, "mine", consumes=(ORDER, "e1")))
 
 
 @pytest.mark.parametrize(
