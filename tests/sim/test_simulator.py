@@ -52,6 +52,7 @@ SCHEDULES = 600
 PARTS = 3  # what breaks is told when its part is over
 MOST_SCHEDULES = 5_000  # of one mutant; the rarest is caught about once in 1,000
 NEAR = {  # where a rare one was caught last: looked at first, then all the others
+    "part_registers_nothing": 3_530,
     "next_in_line_once": 92,
     "lease_not_asked": 101,
     "no_by": 132,
