@@ -111,7 +111,7 @@ def test_a_bad_day_without_end_is_a_port_error(
         "GetItem": lambda: store.get_definition("v1"),
     }
     cloud.before = first(99, operation, day)
-    with pytest.raises(PortError, match=f"{operation}: 4 tries"):
+    with pytest.raises(PortError, match=f"{operation}: 4 attempts"):
         run(calls[operation]())
     assert len(SLEPT) == 3
 
