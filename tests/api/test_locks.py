@@ -66,4 +66,4 @@ def test_a_format_has_its_own_word_for_a_run_that_waits_for_a_lock() -> None:
     world = World(LOCKED)
     _, second = (world.start(input={"thread": 7}) for _ in range(2))
     run = world.get(f"/runs/{second}", **{"as": "agent"}).json
-    assert (run["status"], run["waiting_for"]) == ("WAITING", "lock")
+    assert (run["status"], run["waitingFor"]) == ("WAITING", "lock")

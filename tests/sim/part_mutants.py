@@ -11,9 +11,9 @@ from unittest import mock
 from stepwell.engine import approvals
 from stepwell.engine import effects as engine_effects
 from stepwell.engine import fold as engine_fold
-from stepwell.engine.actions import Drop, Write
+from stepwell.engine.actions import Write
 from stepwell.engine.effects import Register
-from stepwell.engine.inputs import EventOffered, TimerFired
+from stepwell.engine.inputs import TimerFired
 from stepwell.engine.records import Kind, Record
 from stepwell.runtime.log.door import Answer, Door
 from stepwell.runtime.log.logbook import Logbook, Standing
@@ -25,34 +25,6 @@ _append = Logbook.append
 _fire = Coordinator.fire
 _put = Door.put
 _of_part = engine_effects._of_part
-
-
-@contextmanager
-def part_gives_up_its_slot() -> Iterator[None]:
-    """Who finds the slot taken by another part does not take the next."""
-
-    async def append(self: Logbook, at: Standing, write: Write) -> Any:
-        found = await _append(self, at, write)
-        if isinstance(found, Record) and found.kind is Kind.RECEIVED:
-            raise _GaveUpError(at.after(found))
-        return found
-
-    async def put(self: Door, at: Standing, given: Any, *rest: Any, **options: Any) -> Answer:
-        try:
-            return await _put(self, at, given, *rest, **options)
-        except _GaveUpError as error:
-            if isinstance(given, EventOffered):
-                return Answer(error.at, Drop())
-            return await put(self, error.at, given, *rest, **options)
-
-    with mock.patch.object(Logbook, "append", append), mock.patch.object(Door, "put", put):
-        yield
-
-
-class _GaveUpError(Exception):
-    def __init__(self, at: Standing) -> None:
-        super().__init__()
-        self.at = at
 
 
 @contextmanager
@@ -127,7 +99,6 @@ def part_registers_nothing() -> Iterator[None]:
 
 OF_PARTS = (
     part_registers_nothing,
-    part_gives_up_its_slot,
     timer_of_one_slot,
     timer_sticks_to_its_word,
     part_pushes_nothing,
