@@ -168,7 +168,7 @@ def test_a_wait_that_outlasts_a_sweep_costs_a_few_write_units_more_however_long_
 def test_the_page_on_deploying_says_what_waiting_costs() -> None:
     page = (Path(__file__).parents[2] / "docs" / "deploy.md").read_text()
     assert "| a wait of more than five minutes, in addition to its row above | 3 to 6 | | | 1.88 to 3.75 |" in page
-    assert "0.50 USD a month for a million runs that wait" in page
+    assert "0.50 USD a month for a million waiting runs" in page
     assert "0.01 USD a month" in page
     assert round(MONTH_SWEEPS * ((8 * 0.5 + 1) * 0.125 + 0.625) / 1e6, 2) == 0.01  # queries, the note read and written
 
