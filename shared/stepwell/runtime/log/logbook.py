@@ -247,15 +247,19 @@ class Logbook:
 
         A run that the sweeper has not met yet needs none of this: it will.
         """
-        header, now_ms = at.header, whole_minute(self._clock.now_ms())
-        is_out_of_sight = header.watched and (header.due_ms is None or header.due_ms > now_ms)
-        is_closed_branch = record.kind is Kind.ENDED and at.token.branch is not None  # the run itself has moved before
-        if is_out_of_sight and record.kind in _FROM_OUTSIDE and not is_closed_branch:
+        header, is_branch = at.header, at.token.branch is not None
+        if record.kind not in _FROM_OUTSIDE:
+            return
+        if record.kind is Kind.ENDED and is_branch:  # the run itself has moved before
+            return
+        now_ms = whole_minute(self._clock.now_ms())
+        if header.due_ms is None or header.due_ms > now_ms:
             await self._runs.watch(at.run_id, now_ms)
 
     async def append(self, at: Standing, write: Write) -> Record | Refusal | EventTaken | None:
         """None when the record took its slot, else the record that holds it, or why nothing was written."""
-        await self.expose(at, write.record)
+        if at.header.watched:
+            await self.expose(at, write.record)
         body = await stow(encode_record(write.record), self._blobs, at.run_id)
         found = await self._log.append(
             at.run_id, at.token.id, write.record.slot, body, consumes=write.consumes, also=write.also

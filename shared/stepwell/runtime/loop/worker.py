@@ -64,7 +64,7 @@ class Worker:
             turn = _Turn(own, budget, known, share, fresh=own.token == wake.token)
             # those that come after it have less time than a message of their own had
             while at is not None and (at.token.id != own.token or not is_stale(at.token, own.slot, own.id)):
-                at, turn = await self._once(at, turn), replace(turn, fresh=False)
+                at, turn = await self._once(at, turn), replace(turn, fresh=False) if turn.fresh else turn
 
     async def _once(self, at: Standing, turn: _Turn) -> Standing | None:
         """One record further; None when there is nothing left to do for this wake."""
@@ -178,7 +178,7 @@ class Worker:
             resumed=action.resumed,
             state=state_of(at.token),
             request=action.request,
-            late_ms=share.left_ms(),
+            late_ms=share.left_ms() if share.has_more else 0,
             late=share.beside if share.has_more else None,
         )
 
