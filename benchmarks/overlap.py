@@ -2,7 +2,7 @@
 
     uv run python benchmarks/overlap.py
 
-On SQLite, with the threads of the dev server. Each step sleeps; the ideal is the time with as many under way as allowed.
+On SQLite, with the threads of the dev server. Each step sleeps; at best, as many as allowed are under way all the time.
 """
 
 from __future__ import annotations
