@@ -102,32 +102,28 @@ class Attempt:
 
     def ends_within(self, seconds: float) -> bool:
         """Waits so long at the most, and no longer than the attempt may take."""
-        try:
-            self._made = self._job.answer.get(timeout=max(min(seconds, self._left_seconds()), 0))
-        except queue.Empty:
-            return False
-        return True
+        left_seconds = self._began + self._job.limit_seconds - time.monotonic()
+        return self._is_answered(max(min(seconds, left_seconds), 0))
 
     def result(self) -> tuple[object, BaseException | None]:
         """What the function returned, awaited if need be, and what it raised: an AttemptTimeoutError out of time."""
-        if self._made is None and not self.ends_within(self._job.limit_seconds):
-            self._made = self._last_word()
+        if not self._made and not self.ends_within(self._job.limit_seconds):
+            self._stop()
         if not self._thread.abandoned:
             self._threads.keep(self._thread)
         return self._made or (None, AttemptTimeoutError())
 
-    def _left_seconds(self) -> float:
-        return self._began + self._job.limit_seconds - time.monotonic()
+    def _is_answered(self, seconds: float) -> bool:
+        try:
+            self._made = self._job.answer.get(timeout=seconds)
+        except queue.Empty:
+            return False
+        return True
 
-    def _last_word(self) -> tuple[object, BaseException | None]:
+    def _stop(self) -> None:
         """An async step may be cleaning up; a plain one is interrupted, and not waited for."""
-        if self._job.is_async:
-            try:
-                return self._job.answer.get(timeout=_CLEAN_UP_SECONDS + 0.5)
-            except queue.Empty:
-                pass  # it does not stop either
-        self._thread.interrupt()
-        return None, AttemptTimeoutError()
+        if not self._job.is_async or not self._is_answered(_CLEAN_UP_SECONDS + 0.5):
+            self._thread.interrupt()
 
 
 class StepThreads:
