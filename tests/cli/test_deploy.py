@@ -215,7 +215,7 @@ class Session:
 
     def __init__(self, region_name: str | None = "eu-west-1") -> None:
         self.region_name = region_name
-        made = {name: boto3.client(name, "eu-west-1", aws_access_key_id="a", aws_secret_access_key="b")  # noqa: S106
+        made = {name: boto3.client(name, "eu-west-1", aws_access_key_id="a", aws_secret_access_key="b")
                 for name in ("sts", "ssm")}  # fmt: skip
         self.stubs = {name: Stubber(client) for name, client in made.items()}
         self.client = made.__getitem__

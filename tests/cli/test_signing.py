@@ -243,7 +243,7 @@ def test_the_region_is_that_of_the_host_name_else_the_environments(
 @pytest.mark.parametrize(
     ("url", "settings", "kind", "header"),
     [
-        (DEPLOYED, Settings(token="t0"), Kind.TOKEN, ("Authorization", "Bearer t0")),  # noqa: S106 - not one
+        (DEPLOYED, Settings(token="t0"), Kind.TOKEN, ("Authorization", "Bearer t0")),
         (DEPLOYED, Settings(api_key="k0"), Kind.KEY, ("x-api-key", "k0")),
         ("https://api.example.com", Settings(), Kind.OPEN, None),
         ("http://127.0.0.1:8787", Settings(), Kind.OPEN, None),

@@ -13,6 +13,7 @@ from stepwell import limits
 from stepwell.engine import formats
 from stepwell.engine.formats import FORMAT, KEY
 from stepwell.engine.records import ROOT, Status
+from stepwell.engine.token import Token
 from stepwell.errors import EngineFault, NewerFormat
 from stepwell.limits import DELIVERIES, MINUTE_MS, PUT_OFFS
 from stepwell.local.inbox import ALL_LANES
@@ -240,10 +241,11 @@ def test_the_snapshot_of_an_older_fold_loses_no_state() -> None:
 
 def test_history_and_notices_are_told_from_the_log_where_another_fold_made_the_snapshot() -> None:
     world, run_id = counted()
-    before = run_now(world.service.token_before(run_id, 10**6))
+    before = run_now(run_now(world.service.narrator(run_id)).logbook.token_before(run_id, 10**6))
+    assert before is not None
     assert before.slot > 0
     older_fold(world, run_id)
-    assert run_now(world.service.token_before(run_id, 10**6)).slot == -1
+    assert run_now(run_now(world.service.narrator(run_id)).logbook.token_before(run_id, 10**6)) == Token()
     last = run_now(world.store.read_log(run_id, ROOT))[-1]
     with mock.patch("stepwell.runtime.notify.telling.SNAPSHOT_RECORDS", 3):
         told = run_now(Teller(world.store, world.store, world.blobs).appended(run_id, ROOT, last.slot, last.body))

@@ -1,21 +1,12 @@
-"""Reads a run's history page by page, folding the log from the last snapshot before the page."""
+"""Reads a run's history page by page."""
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
 from dataclasses import dataclass
 
-from stepwell.engine.entries import PHASE, Entry, place_of
-from stepwell.engine.fold import apply
-from stepwell.engine.history import narrate, opening, under_way
-from stepwell.engine.records import RunInfo
-from stepwell.engine.token import Token
-from stepwell.errors import InvalidInput
-from stepwell.limits import PAGE_ITEMS_MAX
+from stepwell.engine.entries import PHASE, Entry
+from stepwell.engine.records import ROOT
 from stepwell.runtime.calls.service import Service
-from stepwell.runtime.log.logbook import run_info
-
-_BEFORE_ALL = (-2, 0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,17 +17,15 @@ class HistoryPage:
     more: bool
 
 
-async def read_history(service: Service, run_id: str, after: str, limit: int, *, phases: bool = False) -> HistoryPage:
-    """The entries that follow the one with the id `after`. Raises NotFound, InvalidInput.
+async def read_history(
+    service: Service, run_id: str, after: str, limit: int, *, token: str = ROOT, phases: bool = False
+) -> HistoryPage:
+    """Returns the entries of a token and its branches that follow the one with the id `after`.
 
-    `phases`: the changes of phase too.
+    Raises NotFound, InvalidInput. `phases`: the changes of phase too.
     """
-    place = place_of(after) if after else _BEFORE_ALL
-    if place is None:
-        raise InvalidInput(f"{after[:80]!r} is not the id of an entry", code="bad_cursor",
-                           hint="pass the `id` of the last known entry, or next_cursor")  # fmt: skip
     found: list[Entry] = []
-    async for entry in _entries(service, run_id, place):
+    async for entry in (await service.narrator(run_id)).entries(token, after):
         if entry.type == PHASE and not phases:
             continue
         if len(found) == limit:
@@ -46,29 +35,8 @@ async def read_history(service: Service, run_id: str, after: str, limit: int, *,
 
 
 async def last_entry(service: Service, run_id: str, slot: int) -> Entry | None:
-    """Returns the newest entry of the record in `slot`, or of an earlier one."""
+    """Returns the newest entry since the root token's record before `slot`, also of a branch."""
     newest = None
-    async for entry in _entries(service, run_id, (slot, -1)):
+    async for entry in (await service.narrator(run_id)).entries(after=f"{ROOT}@{slot - 1}.999999999" if slot else ""):
         newest = entry
     return newest
-
-
-async def _entries(service: Service, run_id: str, after: tuple[int, int]) -> AsyncIterator[Entry]:
-    run = run_info(await service.header(run_id))
-    token = await service.token_before(run_id, after[0])
-    for entry in opening(Token(), run) if token.last is None else ():
-        if (place_of(entry.id) or after) > after:
-            yield entry
-    while records := await service.records(run_id, token.slot, PAGE_ITEMS_MAX):
-        for record in records:
-            before, token = token, apply(token, record)
-            if record.slot >= after[0]:
-                for entry in narrate(record, before, token, run):
-                    if (place_of(entry.id) or after) > after:
-                        yield entry
-    for entry in _still_to_come(token, run, after):
-        yield entry
-
-
-def _still_to_come(token: Token, run: RunInfo, after: tuple[int, int]) -> list[Entry]:
-    return [entry for entry in under_way(token, run) if (place_of(entry.id) or after) > after]

@@ -15,7 +15,7 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationEr
 
 from stepwell.definition.durations import parse_duration
 from stepwell.definition.graph import Json
-from stepwell.engine.records import Status
+from stepwell.engine.records import ROOT, Status
 from stepwell.errors import InvalidInput, Problem, UserError
 from stepwell.limits import (
     BODY_BYTES,
@@ -76,6 +76,7 @@ DurationMs = Annotated[
 NAME_PATTERN = f"^[A-Za-z0-9][A-Za-z0-9._:-]{{0,{NAME_CHARACTERS - 1}}}$"
 RUN_ID_PATTERN = f"^[A-Za-z0-9][A-Za-z0-9_-]{{0,{NAME_CHARACTERS - 1}}}$"
 ENTRY_PATTERN = r"^([0-9][0-9/.]*@-?[0-9]{1,9}\.[0-9]{1,9})?$"
+BRANCH_PATTERN = r"^0(/[0-9]{1,9}\.[0-9]{1,9}){0,20}$"
 EXPORT_CURSOR_PATTERN = r"^(0[0-9/.]{0,400}@(-1|[0-9]{1,9}))?$"
 PRINTABLE: dict[str, Any] = {"pattern": "^[ -~]*$", "maxLength": KEY_CHARACTERS}
 VOCABULARIES = ("timeline", "agent", "session", "dag")
@@ -232,6 +233,12 @@ class HistoryQueryString(Query):
         json_schema_extra={"pattern": ENTRY_PATTERN},
     )
     limit: int = Field(PAGE_ITEMS, ge=1, le=PAGE_ITEMS_MAX)
+    token: str = Field(
+        ROOT,
+        description="a branch, such as 0/3.17, for its history; else that of the whole run, with the branches of "
+        "forks of up to 100",
+        json_schema_extra={"pattern": BRANCH_PATTERN},
+    )
     phases: bool = Field(False, description="the changes of phase too")
 
 

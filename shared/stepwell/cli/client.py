@@ -70,9 +70,9 @@ class Client:
         if answer.status_code != httpx.codes.CONFLICT:  # the run ended with an error
             self._checked(answer)
 
-    def history(self, run_id: str, after: str = "", *, phases: bool = False) -> Iterator[JsonObject]:
-        """The entries after this one, page by page. `phases`: the changes of phase too."""
-        asked = {"phases": True} if phases else {}
+    def history(self, run_id: str, after: str = "", *, token: str = "", phases: bool = False) -> Iterator[JsonObject]:
+        """The entries after this one, page by page. `token`: of one branch. `phases`: the changes of phase too."""
+        asked = ({"phases": True} if phases else {}) | ({"token": token} if token else {})
         return self._pages(f"/runs/{_part(run_id)}/history", asked, {"after": after} if after else {})
 
     def export(self, run_id: str) -> Iterator[JsonObject]:

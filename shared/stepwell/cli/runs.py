@@ -164,13 +164,16 @@ def history(
     after: Annotated[
         str, typer.Option("--after", metavar="ID", show_default=False, help="Only entries after this one.")
     ] = "",
+    token: Annotated[
+        str, typer.Option("--token", metavar="ID", show_default=False, help="Only this branch, such as 0/3.17.")
+    ] = "",
     phases: Annotated[bool, typer.Option("--phases", help="The changes of phase too.")] = False,
     as_json: AsJson = False,
     url: Url = "",
 ) -> None:
-    """Show a run's history, oldest first."""
+    """Show a run's history, oldest first, with the branches of its forks of up to 100."""
     with connect(url) as client:
-        entries = client.history(run_id, after, phases=phases)
+        entries = client.history(run_id, after, token=token, phases=phases)
         if as_json:
             print_json({"items": list(entries), "next_cursor": None})
             return

@@ -9,6 +9,7 @@ from typing import Any
 from rich.text import Text
 
 from stepwell.cli.words import brief, error_words, parse_time, phrase, printable
+from stepwell.engine.records import ROOT
 
 # Prefixes of `by` that name a message of the engine, which people need not see; any other `by` is a person.
 _ENGINE = (
@@ -41,6 +42,8 @@ def history_line(entry: Mapping[str, Any], now: datetime) -> Text:
     moment = parse_time(entry.get("at"))
     line = Text(f"{_exactly(moment, now):<8}", style="dim")
     line.append(f"  {kind:<20}", style=tone or "dim")
+    if (token := str(entry.get("token") or ROOT)) != ROOT:
+        line.append(f"  {printable(token)}", style="dim")
     if entry.get("step"):
         line.append(f"  {printable(str(entry['step']))}", style="bold")
     if (entry.get("attempt") or 1) > 1:

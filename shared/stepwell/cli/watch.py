@@ -9,6 +9,7 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 from stepwell.cli.refusals import JsonObject, Unreachable
+from stepwell.engine.records import ROOT
 from stepwell.limits import WAIT_ANSWER_SECONDS
 
 if TYPE_CHECKING:
@@ -82,12 +83,17 @@ def _lines(client: Client, run_id: str, console: Console) -> JsonObject:
 
 
 def _changes(client: Client, run_id: str) -> Iterator[tuple[JsonObject, list[JsonObject]]]:
-    """Yields the run and its new history entries, until the run has ended."""
+    """Yields the run and its new history entries, until the run has ended.
+
+    Branches write side by side, so an entry may come before one that is known. What follows the root token's last
+    entry is therefore read again, and told once.
+    """
     after, lost_at = "", 0.0
+    seen: set[str] = set()
     while True:
         try:
             run = client.run(run_id)  # before its history, so that no entry is missed at the end
-            news = list(client.history(run_id, after))
+            found = list(client.history(run_id, after))
         except Unreachable:
             lost_at = lost_at or time.monotonic()
             if not after or time.monotonic() - lost_at > LOST_SECONDS:
@@ -95,7 +101,9 @@ def _changes(client: Client, run_id: str) -> Iterator[tuple[JsonObject, list[Jso
             time.sleep(POLL_SECONDS)
             continue
         lost_at = 0.0
-        after = str(news[-1]["id"]) if news else after
+        news = [entry for entry in found if entry["id"] not in seen]
+        after = next((str(entry["id"]) for entry in reversed(found) if entry.get("token") == ROOT), after)
+        seen = {str(entry["id"]) for entry in found}
         yield run, news
         if has_ended(run):
             return

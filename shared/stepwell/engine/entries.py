@@ -67,7 +67,7 @@ ENTRY_TYPES: dict[str, str] = {
     "run.cancelled": "the run was cancelled, by `by`: `data.reason`",
 }
 
-_ID = re.compile(r"[0-9][0-9/.]*@(-?[0-9]{1,9})\.([0-9]{1,9})")
+_ID = re.compile(r"([0-9][0-9/.]*)@(-?[0-9]{1,9})\.([0-9]{1,9})")
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,4 +107,10 @@ def entry_json(entry: Entry) -> dict[str, Json]:
 def place_of(entry_id: str) -> tuple[int, int] | None:
     """Returns (slot, number) of an entry's id, which orders the entries of a token; None for an invalid id."""
     found = _ID.fullmatch(entry_id)
-    return (int(found[1]), int(found[2])) if found else None
+    return (int(found[2]), int(found[3])) if found else None
+
+
+def token_of(entry_id: str) -> str:
+    """Returns the token of an entry's id; "" for an invalid id."""
+    found = _ID.fullmatch(entry_id)
+    return found[1] if found else ""

@@ -68,7 +68,9 @@ async def get_history(call: Call) -> Answer:
     if asked.after and asked.cursor:
         raise InvalidInput("`after` and `cursor` say the same; send one", code="two_cursors")
     after = asked.after or asked.cursor
-    page = await read_history(call.parts.service, call.path["run_id"], after, asked.limit, phases=asked.phases)
+    page = await read_history(
+        call.parts.service, call.path["run_id"], after, asked.limit, token=asked.token, phases=asked.phases
+    )
     return paged([entry_json(entry) for entry in page.entries], page.entries[-1].id if page.more else "")
 
 

@@ -19,7 +19,6 @@ from stepwell.engine.forks import split_fork_id
 from stepwell.engine.inputs import Cancelled, Terminated
 from stepwell.engine.inputs import Started as StartAsked
 from stepwell.engine.records import ROOT, Failure, Fork, Kind, Record, Resumption, Status, Topic
-from stepwell.engine.token import Token
 from stepwell.engine.waits import event_topic, run_topic
 from stepwell.engine.waits.kind import kind_named
 from stepwell.engine.writing import TERMINATED
@@ -29,9 +28,10 @@ from stepwell.runtime.admission import check_event_key, check_event_name, check_
 from stepwell.runtime.calls.approvals import Approvals, refused
 from stepwell.runtime.calls.callbacks import Callbacks
 from stepwell.runtime.calls.links import ApprovalLink
+from stepwell.runtime.calls.narration import Narrator
 from stepwell.runtime.calls.updates import Answered, Updates
 from stepwell.runtime.log.door import Door
-from stepwell.runtime.log.logbook import Logbook, Standing
+from stepwell.runtime.log.logbook import Logbook, Standing, run_info
 from stepwell.runtime.log.messages import Publish, to_json
 from stepwell.runtime.loop.advance import Advance
 from stepwell.runtime.loop.coordinator import Coordinator
@@ -183,10 +183,9 @@ class Service:
     async def runs(self, query: RunQuery) -> RunPage:
         return await self.ports.runs.list_runs(query)
 
-    async def token_before(self, run_id: str, slot: int) -> Token:
-        """Where to begin to tell the records of `slot` and later. Raises NotFound."""
-        await self.header(run_id)
-        return await self._logbook.token_before(run_id, slot)
+    async def narrator(self, run_id: str) -> Narrator:
+        """Reads the run's history. Raises NotFound."""
+        return Narrator(self._logbook, run_info(await self.header(run_id)))
 
     async def records(self, run_id: str, after: int = -1, limit: int | None = None) -> tuple[Record, ...]:
         """The root token's records, oldest first. Raises NotFound."""

@@ -11,19 +11,13 @@ from collections.abc import AsyncIterator, Callable, Mapping
 from typing import Protocol
 
 from stepwell.definition.graph import Graph, Json
-from stepwell.engine.codec import decode_record
 from stepwell.engine.entries import entry_json
-from stepwell.engine.fold import apply
-from stepwell.engine.history import narrate, opening, under_way
-from stepwell.engine.records import Record, Status
-from stepwell.engine.token import Token
+from stepwell.engine.records import Status
 from stepwell.errors import NotFound
 from stepwell.runtime.calls.service import Service
-from stepwell.runtime.log.logbook import Standing, fetch
-from stepwell.runtime.ports import Header, Ports
+from stepwell.runtime.log.logbook import Standing
+from stepwell.runtime.ports import Header
 from stepwell.runtime.stores.jsontext import encode
-
-PAGE_RECORDS = 100  # in memory at once: each may hold a large output
 
 View = Callable[[Standing, int], Mapping[str, Json]]  # the run as the API shows it, at this time
 
@@ -57,14 +51,8 @@ class Snapshots:
 
     async def _lines(self, at: Standing) -> AsyncIterator[str]:
         yield _line(self._view(at, self._service.ports.clock.now_ms()))
-        token = Token(at.token.id)
-        for entry in opening(token, at.run):
-            yield _line(entry_json(entry))
-        async for record in _records(self._service.ports, at):
-            before, token = token, apply(token, record)
-            for entry in narrate(record, before, token, at.run):
-                yield _line(entry_json(entry))
-        for entry in under_way(token, at.run):
+        narrator = await self._service.narrator(at.run_id)
+        async for entry in narrator.entries(until=at.token.slot):
             yield _line(entry_json(entry))
 
 
@@ -87,16 +75,6 @@ def is_due(graph: Graph, status: Status) -> bool:
 def name_of(header: Header) -> str:
     """One file for each run, whose newest state is in it."""
     return f"runs/{header.workflow}/{header.run_id}.jsonl"
-
-
-async def _records(ports: Ports, at: Standing) -> AsyncIterator[Record]:
-    """The token's records, up to where it stands."""
-    slot = -1
-    while slot < at.token.slot:
-        limit = min(PAGE_RECORDS, at.token.slot - slot)
-        for saved in await ports.log.read_log(at.run_id, at.token.id, slot, limit):
-            yield decode_record(await fetch(saved.body, ports.blobs))
-            slot = saved.slot
 
 
 def _line(value: Json) -> str:

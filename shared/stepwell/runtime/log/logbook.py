@@ -205,10 +205,14 @@ class Logbook:
 
     async def logs(self, fork: ForkedParent, page: int) -> list[tuple[Standing, list[Record]]]:
         """Each branch of the page as it began, and its records: those that have any."""
-        indexes = fork.fork.page_indexes(page)
-        names = {branch_id(fork.id, index): index for index in indexes}
-        logs = await self._log.read_logs(fork.parent.run_id, list(names))
-        return [(await self._begun(fork, names[name]), await self._decoded(saved)) for name, saved in logs.items()]
+        found = await self.page_logs(fork, page)
+        return [(await self._begun(fork, token.branch.index), log) for token, log in found if token.branch]
+
+    async def page_logs(self, fork: ForkedParent, page: int) -> list[tuple[Token, list[Record]]]:
+        """The same in one query: the branches know nothing here of those that they need."""
+        branches = {branch_id(fork.id, index): index for index in fork.fork.page_indexes(page)}
+        logs = await self._log.read_logs(fork.parent.run_id, list(branches))
+        return [(fork.branches.at(branches[name]), await self._decoded(saved)) for name, saved in logs.items()]
 
     async def branches_at(self, fork: ForkedParent, indexes: Iterable[int]) -> list[Standing]:
         """By index, ascending. They know nothing here of the branches that they need."""
@@ -227,12 +231,23 @@ class Logbook:
     async def _decoded(self, saved: Sequence[Saved]) -> list[Record]:
         return [decode_record(await self._fetch(one.body)) for one in saved]
 
-    async def token_before(self, run_id: str, slot: int) -> Token:
-        """The token from which the records of `slot` and later can be told: the last snapshot, or the very start."""
-        loaded = await self._log.load(run_id, ROOT)
+    async def token_before(self, run_id: str, slot: int, token_id: str = ROOT) -> Token | None:
+        """The token from which the records of `slot` and later can be told: the last snapshot, or the very start.
+
+        None: the run has no such branch.
+        """
+        begun = Token()
+        if (place := parent_of(token_id)) is not None:
+            parent_id, fork_slot, index = place
+            fork = await self.fork(run_id, parent_id, fork_slot)
+            if fork is None or index >= fork.fork.width:
+                return None
+            begun = fork.branches.at(index)
+        loaded = await self._log.load(run_id, token_id)
         if loaded.snapshot is None or loaded.snapshot.slot >= slot:
-            return Token()
-        return decode_snapshot(await self._fetch(loaded.snapshot.body)) or Token()
+            return begun
+        saved = decode_snapshot(await self._fetch(loaded.snapshot.body))
+        return begun if saved is None else replace(saved, branch=begun.branch)
 
     async def history(self, run_id: str, token_id: str, after: int, limit: int | None) -> Sequence[Record]:
         """Records as they were written, for people."""

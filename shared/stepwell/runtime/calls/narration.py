@@ -1,0 +1,143 @@
+"""Narrates a token: its history entries, and those of its branches, in the order in which things happened.
+
+    slot 3 forks ── what its branches did, by time ── slot 4 joins
+
+The entries of a fork's branches stand between the entry that opened it and the one that closed it. A fork wider than
+HISTORY_BRANCHES is narrated without its branches, unless it is a DAG: ask for one branch by its id.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Sequence
+from dataclasses import dataclass
+from typing import TypeAlias
+
+from stepwell.engine.entries import Entry, place_of, token_of
+from stepwell.engine.fold import apply
+from stepwell.engine.forks import is_branch_id, parent_of
+from stepwell.engine.history import narrate, opening, under_way
+from stepwell.engine.needs import causal_order
+from stepwell.engine.records import ROOT, Fork, Record, RunInfo
+from stepwell.engine.token import Token
+from stepwell.errors import InvalidInput, NotFound
+from stepwell.limits import HISTORY_BRANCHES
+from stepwell.runtime.log.logbook import Logbook
+
+Place: TypeAlias = tuple[int, ...]  # where an entry is: (fork's slot, branch) for each fork on the way, slot, number
+Placed: TypeAlias = tuple[int, Place, Entry]  # by time, then by place
+
+_PAGE_RECORDS = 100  # in memory at once: each may hold a large output
+_NO_SLOT = 1 << 62  # beyond all slots
+_OWN = -1  # instead of a branch: a token's own entries come before those of the fork in the same slot
+
+
+@dataclass(frozen=True, slots=True)
+class Narrator:
+    """Reads the entries of one run."""
+
+    logbook: Logbook
+    run: RunInfo
+
+    async def entries(self, token_id: str = ROOT, after: str = "", until: int | None = None) -> AsyncIterator[Entry]:
+        """Yields the entries that follow the one with the id `after`, up to the token's slot `until`.
+
+        Raises NotFound for an unknown token, InvalidInput for an `after` that is no entry of it.
+        """
+        cursor = _Cursor.of(token_id, after)
+        is_known = token_id == ROOT or is_branch_id(token_id)
+        token = await self.logbook.token_before(self.run.run_id, cursor.slot, token_id) if is_known else None
+        if token is None:
+            raise NotFound(f"run {self.run.run_id} has no branch {token_id[:80]}", code="unknown_branch")
+        async for standing, told in self._own(token, until):
+            for entry in told:
+                if cursor.is_before(entry):
+                    yield entry
+            if standing.slot >= cursor.slot:
+                async for entry in self._branches(standing, cursor):
+                    yield entry
+
+    async def _own(self, token: Token, until: int | None) -> AsyncIterator[tuple[Token, Sequence[Entry]]]:
+        """Yields the token after each of its records, with the record's entries."""
+        is_root = token.id == ROOT
+        yield token, opening(Token(), self.run) if is_root and token.last is None else ()
+        async for record in self._records(token, until):
+            before, token = token, apply(token, record)
+            yield token, narrate(record, before, token, self.run)
+        yield Token(), under_way(token, self.run) if is_root else ()
+
+    async def _records(self, token: Token, until: int | None) -> AsyncIterator[Record]:
+        after, last = token.slot, _NO_SLOT if until is None else until
+        while after < last:
+            limit = min(_PAGE_RECORDS, last - after)
+            records = await self.logbook.history(self.run.run_id, token.id, after, limit)
+            for record in records:
+                yield record
+            after = records[-1].slot if records else last
+
+    async def _branches(self, token: Token, cursor: _Cursor) -> AsyncIterator[Entry]:
+        """Yields the entries of the branches of the fork where the token stands."""
+        fork = token.last.next if token.last is not None else None
+        if not isinstance(fork, Fork):
+            return
+        found = await self._of_fork(token, fork)
+        for _, _, entry in cursor.rest_of(sorted(found, key=lambda one: one[:2]), token.slot):
+            yield entry
+
+    async def _of_fork(self, token: Token, there: Fork) -> list[Placed]:
+        if there.width > HISTORY_BRANCHES and not there.needs:
+            return []
+        fork = await self.logbook.fork(self.run.run_id, token.id, token.slot)
+        if fork is None:
+            return []
+        found: list[Placed] = []
+        turns = {index: turn for turn, index in enumerate(causal_order(fork.fork))}
+        for page in fork.fork.pages:
+            for branch, records in await self.logbook.page_logs(fork, page):
+                turn = turns[branch.branch.index] if branch.branch else 0
+                found += await self._of_branch(branch, records, (token.slot, turn))
+        return found
+
+    async def _of_branch(self, token: Token, records: Sequence[Record], outer: Place) -> list[Placed]:
+        found: list[Placed] = []
+        for record in records:
+            before, token = token, apply(token, record)
+            told = narrate(record, before, token, self.run)
+            found += [(one.at_ms, (*outer, record.slot, _OWN, number), one) for number, one in enumerate(told)]
+            if isinstance(record.next, Fork):
+                inner = await self._of_fork(token, record.next)
+                found += [(at_ms, (*outer, *place), entry) for at_ms, place, entry in inner]
+        return found
+
+
+@dataclass(frozen=True, slots=True)
+class _Cursor:
+    """The last known entry, seen from the token whose history is read."""
+
+    id: str
+    slot: int  # of the token's own record, or of its fork in which the entry is
+    number: int  # of an own entry
+    is_own: bool
+
+    @classmethod
+    def of(cls, token_id: str, after: str) -> _Cursor:
+        if not after:
+            return cls("", -2, 0, is_own=True)
+        place, token = place_of(after), token_of(after)
+        if place is not None and token == token_id:
+            return cls(after, *place, is_own=True)
+        while place is not None and is_branch_id(token) and (outer := parent_of(token)) is not None:
+            token, slot, _ = outer
+            if token == token_id:
+                return cls(after, slot, 0, is_own=False)
+        raise InvalidInput(f"{after[:80]!r} is not the id of an entry of token {token_id}", code="bad_cursor",
+                           hint="pass the `id` of the last known entry, or next_cursor")  # fmt: skip
+
+    def is_before(self, entry: Entry) -> bool:
+        """Tells whether an own entry of the token follows."""
+        slot, number = place_of(entry.id) or (-2, 0)
+        return (slot, number) > (self.slot, self.number) if self.is_own else slot > self.slot
+
+    def rest_of(self, found: Sequence[Placed], slot: int) -> Sequence[Placed]:
+        """Returns what follows of the entries of this slot's branches."""
+        ids = [] if self.is_own or slot > self.slot else [entry.id for _, _, entry in found]
+        return found[ids.index(self.id) + 1 :] if self.id in ids else found

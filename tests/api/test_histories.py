@@ -1,0 +1,157 @@
+"""The history of a run with branches: everything that happened, by time, in pages, and of one branch alone."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from stepwell.engine.actions import Outcome
+from stepwell.engine.records import Failure
+from tests.api.kit import World
+
+DAG = """
+workflow: onboard
+steps:
+  - {name: report, run: python:m.report, depends_on: [ask, flaky], timeout: 30s}
+  - {name: flaky, run: python:m.flaky, timeout: 30s, retry: {max_retries: 1, initial_delay: 5s, on: [step]}}
+  - {name: ask, wait: {for: approval}}
+  - {name: broken, run: python:m.broken, timeout: 30s, on_failure: skip}
+"""
+FORKED = """
+workflow: forked
+nodes:
+  begin: {transitions: [{to: score, foreach: "{{ input.names }}", as: name}]}
+  score: {run: python:m.score, transitions: [{to: gather}]}
+  gather: {fan_in: {policy: all}, transitions: [{to: ask}]}
+  ask: {wait: {for: approval}}
+"""
+NESTED = """
+workflow: nested
+nodes:
+  begin: {transitions: [{to: half, foreach: "{{ input.halves }}", as: half}]}
+  half: {transitions: [{to: score, foreach: "{{ state.half }}", as: name}]}
+  score: {run: python:m.score, transitions: [{to: inner}]}
+  inner: {fan_in: {policy: all}, transitions: [{to: outer}]}
+  outer: {fan_in: {policy: all}}
+"""
+
+
+@pytest.fixture
+def world() -> World:
+    made = World(DAG, FORKED, NESTED)
+    tries: list[str] = []
+
+    def flaky(call: Any) -> Outcome:
+        tries.append(call.node)
+        return Outcome("ok") if len(tries) > 1 else Outcome(failure=Failure("Flaky", "step", "no luck", call.node))
+
+    made.steps.functions["python:m.flaky"] = flaky
+    made.steps.functions["python:m.broken"] = lambda call: Outcome(failure=Failure("Broken", "step", "no", call.node))
+    for name in ("report", "score"):
+        made.steps.functions[f"python:m.{name}"] = lambda call: Outcome(call.node)
+    return made
+
+
+def entries(world: World, run_id: str, **query: Any) -> list[dict[str, Any]]:
+    """All pages."""
+    found: list[dict[str, Any]] = []
+    cursor = ""
+    while cursor is not None:
+        page = world.get(f"/runs/{run_id}/history", **query, **({"cursor": cursor} if cursor else {}))
+        assert page.status == 200, page.json
+        found, cursor = [*found, *page.json["items"]], page.json["next_cursor"]
+    return found
+
+
+def told(found: list[dict[str, Any]], step: str) -> list[str]:
+    return [entry["type"] for entry in found if entry["step"] == step]
+
+
+def onboarded(world: World) -> str:
+    run_id = world.start("onboard")
+    world.advance(10)
+    assert world.post(f"/runs/{run_id}/approve", {"by": "kim"}).status == 200
+    world.drain()
+    return run_id
+
+
+def test_the_history_of_a_dag_has_each_retry_approval_and_failure_of_its_steps(world: World) -> None:
+    found = entries(world, onboarded(world))
+    assert told(found, "flaky") == [
+        "step.started", "step.failed", "step.retry_scheduled", "step.started", "step.completed", "branch.completed",
+    ]  # fmt: skip
+    assert told(found, "ask") == ["approval.requested", "approval.received", "step.completed", "branch.completed"]
+    assert told(found, "broken") == ["step.started", "step.failed", "step.skipped", "branch.completed"]
+    assert found[-1]["type"] == "run.completed"
+
+
+def test_entries_are_in_the_order_of_time_and_a_step_never_comes_before_one_that_it_needs(world: World) -> None:
+    found = entries(world, onboarded(world))
+    assert [entry["at"] for entry in found] == sorted(entry["at"] for entry in found)
+    steps = [entry["step"] for entry in found if entry["type"] == "step.completed"]
+    assert steps.index("report") > max(steps.index("ask"), steps.index("flaky"))
+
+
+@pytest.mark.parametrize("limit", [1, 2, 7])
+def test_pages_of_any_size_make_up_the_same_history(world: World, limit: int) -> None:
+    run_id = onboarded(world)
+    assert entries(world, run_id, limit=limit) == entries(world, run_id)
+    assert entries(world, run_id, limit=limit, phases="true") == entries(world, run_id, phases="true")
+
+
+def test_the_branches_of_a_fork_stand_between_its_opening_and_its_join(world: World) -> None:
+    run_id = world.start("forked", input={"names": ["ana", "leo"]})
+    found = entries(world, run_id)
+    types = [entry["type"] for entry in found]
+    inside = found[types.index("fork.opened") + 1 : types.index("join.fired")]
+    assert {entry["token"] for entry in inside} == {"0/0.0", "0/0.1"}
+    assert types.count("branch.completed") == 2
+    assert types[-1] == "approval.requested"
+
+
+def test_what_follows_an_entry_of_a_branch_is_the_rest_of_the_branches_and_what_came_after_the_join(
+    world: World,
+) -> None:
+    run_id = world.start("forked", input={"names": ["ana", "leo"]})
+    whole = entries(world, run_id)
+    for at, entry in enumerate(whole):
+        assert entries(world, run_id, after=entry["id"]) == whole[at + 1 :]
+
+
+def test_forks_in_branches_are_told_too(world: World) -> None:
+    run_id = world.start("nested", input={"halves": [["ana", "leo"], ["eva"]]})
+    found = entries(world, run_id)
+    assert sorted(entry["token"] for entry in found if entry["type"] == "step.completed") == [
+        "0/0.0/0.0", "0/0.0/0.1", "0/0.1/0.0",
+    ]  # fmt: skip
+    assert entries(world, run_id, limit=1) == found
+    assert told(entries(world, run_id, token="0/0.1"), "score") == ["step.started", "step.completed"] * 1 + [
+        "branch.completed"
+    ]
+
+
+def test_a_wide_fork_is_told_without_its_branches_each_of_which_has_its_own_history(world: World) -> None:
+    run_id = world.start("forked", input={"names": [f"n{number}" for number in range(101)]})
+    assert {entry["token"] for entry in entries(world, run_id)} == {"0"}
+    found = entries(world, run_id, token="0/0.100")
+    assert [entry["type"] for entry in found] == ["step.started", "step.completed", "branch.completed"]
+    assert entries(world, run_id, token="0/0.100", limit=1) == found
+
+
+@pytest.mark.parametrize(
+    ("query", "status", "code"),
+    [
+        ({"token": "0/0.7"}, 404, "unknown_branch"),
+        ({"token": "0/9.0"}, 404, "unknown_branch"),
+        ({"token": "nonsense"}, 404, "unknown_branch"),
+        ({"after": "0/0.7"}, 422, "bad_cursor"),
+        ({"after": "0/0.0@0.0", "token": "0/0.1"}, 422, "bad_cursor"),
+    ],
+)
+def test_a_branch_or_an_entry_that_is_not_there_is_refused(
+    world: World, query: dict[str, str], status: int, code: str
+) -> None:
+    run_id = world.start("forked", input={"names": ["ana", "leo"]})
+    page = world.get(f"/runs/{run_id}/history", **query)
+    assert (page.status, page.json["code"]) == (status, code)
