@@ -40,7 +40,7 @@ def test_purging_drops_ended_runs_whose_time_is_over_with_all_they_had(local_sto
     assert run(store.get_run("gone")) is None
     assert not run(store.read_log("gone", "0/0.1"))
     assert run(store.load("gone", "0")).snapshot is None
-    assert run(store.arrive("gone", "j", "new")) == {"new"}
+    assert run(store.arrive("gone", "j", "new")).members == {"new"}
     assert len(run(store.read_log("live", "0"))) == 1
 
 

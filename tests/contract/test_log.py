@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from stepwell.runtime.ports import Loaded, Saved
+from stepwell.runtime.ports import Joined, Loaded, Saved
 from tests.contract.kit import Store, at_once, run
 
 LARGE = "ä" * 2_500_000  # 5 MB of UTF-8
@@ -105,16 +105,16 @@ def test_a_snapshot_leaves_the_history_whole(store: Store) -> None:
 
 
 def test_a_join_returns_its_set_and_a_second_arrival_changes_nothing(store: Store) -> None:
-    assert run(store.arrive("r1", "0/3@0", "0")) == {"0"}
-    assert run(store.arrive("r1", "0/3@0", "1")) == {"0", "1"}
-    assert run(store.arrive("r1", "0/3@0", "0")) == {"0", "1"}
-    assert run(store.arrive("r1", "0/3@1", "9")) == {"9"}
-    assert run(store.arrive("r2", "0/3@0", "9")) == {"9"}
+    assert run(store.arrive("r1", "0/3@0", "0")).members == {"0"}
+    assert run(store.arrive("r1", "0/3@0", "1")).members == {"0", "1"}
+    assert run(store.arrive("r1", "0/3@0", "0")).members == {"0", "1"}
+    assert run(store.arrive("r1", "0/3@1", "9")).members == {"9"}
+    assert run(store.arrive("r2", "0/3@0", "9")).members == {"9"}
 
 
 @pytest.mark.threads
 def test_of_64_threads_that_arrive_at_a_join_exactly_one_completes_it(store: Store) -> None:
-    sets = at_once(64, lambda number: run(store.arrive("r1", "j", f"{number}")))
+    sets = at_once(64, lambda number: run(store.arrive("r1", "j", f"{number}")).members)
     assert sorted(len(members) for members in sets) == list(range(1, 65))
 
 
@@ -126,17 +126,26 @@ def test_a_definition_is_kept_under_its_hash_and_never_changes(store: Store) -> 
 
 
 def test_a_page_reports_a_number_that_only_grows_and_hears_those_of_all(store: Store) -> None:
-    assert run(store.report("r1", "0/3", 0, 5)) == {0: 5}
-    assert run(store.report("r1", "0/3", 7, 2)) == {0: 5, 7: 2}
-    assert run(store.report("r1", "0/3", 0, 4)) == {0: 5, 7: 2}
-    assert run(store.report("r1", "0/3", 0, 9)) == {0: 9, 7: 2}
-    assert run(store.report("r1", "0/4", 0, 1)) == {0: 1}
-    assert run(store.report("r2", "0/3", 0, 1)) == {0: 1}
+    assert run(store.report("r1", "0/3", 0, 5)).numbers == {0: 5}
+    assert run(store.report("r1", "0/3", 7, 2)).numbers == {0: 5, 7: 2}
+    assert run(store.report("r1", "0/3", 0, 4)).numbers == {0: 5, 7: 2}
+    assert run(store.report("r1", "0/3", 0, 9)).numbers == {0: 9, 7: 2}
+    assert run(store.report("r1", "0/4", 0, 1)).numbers == {0: 1}
+    assert run(store.report("r2", "0/3", 0, 1)).numbers == {0: 1}
+
+
+def test_a_join_is_read_and_each_write_returns_all_of_it(store: Store) -> None:
+    assert run(store.read_join("r1", "0/3@0")) == Joined()
+    run(store.arrive("r1", "0/3@0", "7"))
+    assert run(store.report("r1", "0/3@0", 4, 2**62)) == Joined(frozenset({"7"}), {4: 2**62})
+    run(store.report("r1", "0/3@0", -1, 5))
+    assert run(store.arrive("r1", "0/3@0", "8!")) == Joined(frozenset({"7", "8!"}), {4: 2**62, -1: 5})
+    assert run(store.read_join("r1", "0/3@0")) == Joined(frozenset({"7", "8!"}), {4: 2**62, -1: 5})
 
 
 @pytest.mark.threads
 def test_of_64_threads_that_report_exactly_one_hears_of_all(store: Store) -> None:
-    heard = at_once(64, lambda number: run(store.report("r1", "0/3", number, 1)))
+    heard = at_once(64, lambda number: run(store.report("r1", "0/3", number, 1)).numbers)
     assert sorted(len(pages) for pages in heard) == list(range(1, 65))
 
 

@@ -330,7 +330,7 @@ def test_a_file_of_the_version_before_gets_what_it_lacks_and_keeps_what_it_has(p
         connection.execute("PRAGMA user_version = 1")
     connection.close()
     store = SqliteStore(database := Database(path))
-    assert run(store.report("r1", "0/3", 0, 1)) == {0: 1}
+    assert run(store.report("r1", "0/3", 0, 1)).numbers == {0: 1}
     assert run(store.put_note("firing", "nightly", "one", None))
     assert store.items("orders") == []
     assert [saved.body for saved in run(store.read_log("r1", "0"))] == ["kept"]

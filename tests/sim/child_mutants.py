@@ -17,7 +17,7 @@ from stepwell.runtime.forks.children import Children
 from stepwell.runtime.log.door import Found
 from stepwell.runtime.log.logbook import Standing
 from stepwell.runtime.loop.advance import Advance
-from stepwell.runtime.ports import Header
+from stepwell.runtime.ports import Header, Joined
 from stepwell.runtime.starts.starting import Caller
 from tests.sim.doors import before_append
 
@@ -75,10 +75,10 @@ class _Counting:
     def __init__(self, store: Any) -> None:
         self._store = store
 
-    async def arrive(self, run_id: str, join: str, member: str) -> frozenset[str]:
+    async def arrive(self, run_id: str, join: str, member: str) -> Joined:
         members: set[str] = self._store._inner._joins[run_id, join]
         again = sum(one.strip() == member for one in members)
-        found: frozenset[str] = await self._store.arrive(run_id, join, " " * again + member)
+        found: Joined = await self._store.arrive(run_id, join, " " * again + member)
         return found
 
     def __getattr__(self, name: str) -> Any:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import replace
 from typing import Any
@@ -17,6 +17,7 @@ from stepwell.runtime.forks.forking import Forking
 from stepwell.runtime.log.door import Answer, Door
 from stepwell.runtime.log.logbook import ForkedParent, Standing
 from stepwell.runtime.loop.advance import Advance
+from stepwell.runtime.ports import Joined
 from tests.sim.doors import before_append
 
 _put, _settle = Door.put, Advance.settle
@@ -27,10 +28,10 @@ _open, _end, _following = Forking.open, Forking._end, Forking._following
 def bare_counter() -> Iterator[None]:
     """A join counts arrivals: one that is told twice is two."""
 
-    async def arrive(self: MemoryStore, run_id: str, name: str, member: str) -> frozenset[str]:
+    async def arrive(self: MemoryStore, run_id: str, name: str, member: str) -> Joined:
         members = self._joins[run_id, name]
         members.add(f"{len(members)}#{member}")
-        return frozenset(members)
+        return await self.read_join(run_id, name)
 
     def indexes_of(members: frozenset[str]) -> set[int]:
         return {int(member.partition("#")[2].rstrip("-!")) for member in members}
@@ -58,10 +59,10 @@ def join_by_two() -> Iterator[None]:
 def page_counted_twice() -> Iterator[None]:
     """A page that reports again is counted again."""
 
-    async def report(self: MemoryStore, run_id: str, name: str, page: int, value: int) -> Mapping[int, int]:
+    async def report(self: MemoryStore, run_id: str, name: str, page: int, value: int) -> Joined:
         reports = self._reports[run_id, name]
         reports[len(reports)] = value
-        return dict(reports)
+        return await self.read_join(run_id, name)
 
     with mock.patch.object(MemoryStore, "report", report):
         yield

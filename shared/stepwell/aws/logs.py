@@ -16,14 +16,15 @@ from stepwell.engine.records import Topic
 from stepwell.engine.transact import Refusal
 from stepwell.errors import EngineFault, InvalidInput, PortError
 from stepwell.runtime.log.logbook import claim_of
-from stepwell.runtime.ports import Appended, EventRef, EventTaken, Loaded, Saved, Writes
+from stepwell.runtime.ports import Appended, EventRef, EventTaken, Joined, Loaded, Saved, Writes
 from stepwell.runtime.stores.blobs import of_run
 
 _PAGE_RECORDS = 1_000  # read at once if a limit is given
 _LAST_SLOT = 10**10 - 1
 _BLOB = "body_blob"
 CLAIMS = (_BLOB, "input_blob")  # attributes that refer to blobs of the run
-_REPORT = "@"  # attributes of a wide fork's root join, `@7` for page 7; a hundred must fit into one write unit
+_MEMBERS = "members"
+_REPORT = "@"  # attributes of a join's numbers, `@7` for place 7; those of a hundred pages must fit into one write unit
 
 
 class Logs(OnTable):
@@ -127,28 +128,30 @@ class Logs(OnTable):
             ExpressionAttributeValues=numbers(slot=slot),
         )
 
-    async def arrive(self, run_id: str, join: str, member: str) -> frozenset[str]:
-        joined = self._table.update(
+    async def arrive(self, run_id: str, join: str, member: str) -> Joined:
+        return _joined(self._table.update(
             keys.join_key(run_id, join),
             UpdateExpression="ADD #members :member SET #expires = if_not_exists(#expires, :expires)",
-            ExpressionAttributeNames={"#members": "members", "#expires": EXPIRES},
+            ExpressionAttributeNames={"#members": _MEMBERS, "#expires": EXPIRES},
             ExpressionAttributeValues={":member": {"SS": [member]}, ":expires": self._table.until()[EXPIRES]},
-        )
-        return frozenset(joined["members"]["SS"])
+        ))  # fmt: skip
 
-    async def report(self, run_id: str, join: str, page: int, value: int) -> Mapping[int, int]:
-        names = {"#page": f"{_REPORT}{page}", "#expires": EXPIRES}
+    async def report(self, run_id: str, join: str, place: int, value: int) -> Joined:
+        names = {"#place": f"{_REPORT}{place}", "#expires": EXPIRES}
         try:
             item = self._table.update(
                 keys.join_key(run_id, join),
-                UpdateExpression="SET #page = :value, #expires = if_not_exists(#expires, :expires)",
-                ConditionExpression="attribute_not_exists(#page) OR #page < :value",
+                UpdateExpression="SET #place = :value, #expires = if_not_exists(#expires, :expires)",
+                ConditionExpression="attribute_not_exists(#place) OR #place < :value",
                 ExpressionAttributeNames=names,
                 ExpressionAttributeValues={**numbers(value=value), ":expires": self._table.until()[EXPIRES]},
             )
         except Refused as refused:  # it already has this value or a greater one
             item = refused.item or {}
-        return {int(name[len(_REPORT) :]): int(one["N"]) for name, one in item.items() if name.startswith(_REPORT)}
+        return _joined(item)
+
+    async def read_join(self, run_id: str, join: str) -> Joined:
+        return _joined(self._table.get(keys.join_key(run_id, join)) or {})
 
     async def read_logs(self, run_id: str, tokens: Sequence[str]) -> Mapping[str, Sequence[Saved]]:
         """Queries each partition. A page is in one partition, unless its fork's record has an older page size."""
@@ -183,6 +186,11 @@ class Logs(OnTable):
             "pk = :pk", {":pk": partition}, ProjectionExpression=", ".join(names), ExpressionAttributeNames=names
         )
         return self._table.delete_many(_places(left, [] if claims is None else claims))
+
+
+def _joined(item: Item) -> Joined:
+    reports = {int(name[len(_REPORT) :]): int(one["N"]) for name, one in item.items() if name.startswith(_REPORT)}
+    return Joined(frozenset(item[_MEMBERS]["SS"]) if _MEMBERS in item else frozenset(), reports)
 
 
 def consumption(topic: Topic, event_id: str, taker: str) -> Mapping[str, Any]:

@@ -24,6 +24,7 @@ from stepwell.runtime.ports import (
     EventRef,
     EventTaken,
     Header,
+    Joined,
     Loaded,
     RunPage,
     RunQuery,
@@ -184,15 +185,18 @@ class MemoryStore(MemoryItems, MemoryNotes):
         if log.snapshot is None or log.snapshot.slot < slot:
             log.snapshot = Saved(slot, body)
 
-    async def arrive(self, run_id: str, join: str, member: str) -> frozenset[str]:
-        members = self._joins[run_id, join]
-        members.add(member)
-        return frozenset(members)
+    async def arrive(self, run_id: str, join: str, member: str) -> Joined:
+        self._joins[run_id, join].add(member)
+        return await self.read_join(run_id, join)
 
-    async def report(self, run_id: str, join: str, page: int, value: int) -> Mapping[int, int]:
-        pages = self._reports[run_id, join]
-        pages[page] = max(value, pages.get(page, -1))
-        return dict(pages)
+    async def report(self, run_id: str, join: str, place: int, value: int) -> Joined:
+        numbers = self._reports[run_id, join]
+        numbers[place] = max(value, numbers.get(place, value))
+        return await self.read_join(run_id, join)
+
+    async def read_join(self, run_id: str, join: str) -> Joined:
+        name = run_id, join
+        return Joined(frozenset(self._joins.get(name, ())), dict(self._reports.get(name, {})))
 
     async def read_logs(self, run_id: str, tokens: Sequence[str]) -> Mapping[str, Sequence[Saved]]:
         return {token: log.after(-1, None) for token in tokens if (log := self._logs.get((run_id, token))) is not None}

@@ -12,6 +12,7 @@ from stepwell.definition.graph import Json
 from stepwell.engine.records import Status, Topic
 from stepwell.engine.transact import Refusal
 from stepwell.errors import PortError
+from stepwell.local.database import Execute
 from stepwell.local.notes import SqliteNotes
 from stepwell.local.rows import ENDED, HEADER_COLUMNS, HEADER_FIELDS, event_of, header_of, header_row, list_sql
 from stepwell.local.user_items import SqliteItems, changes_of, statement_of
@@ -21,6 +22,7 @@ from stepwell.runtime.ports import (
     EventRef,
     EventTaken,
     Header,
+    Joined,
     Loaded,
     RunPage,
     RunQuery,
@@ -199,16 +201,20 @@ class SqliteStore(SqliteItems, SqliteNotes):
     async def save_snapshot(self, run_id: str, token: str, slot: int, body: str) -> None:
         self._db.change(SAVE_SNAPSHOT, (run_id, token, slot, body))
 
-    async def arrive(self, run_id: str, join: str, member: str) -> frozenset[str]:
+    async def arrive(self, run_id: str, join: str, member: str) -> Joined:
         # In one transaction, so that the sets that two arrivals get are never both the first complete one.
         with self._db.transaction() as execute:
             execute(INSERT_MEMBER, (run_id, join, member))
-            return frozenset(name for (name,) in execute(SELECT_MEMBERS, (run_id, join)))
+            return _joined(execute, run_id, join)
 
-    async def report(self, run_id: str, join: str, page: int, value: int) -> Mapping[int, int]:
+    async def report(self, run_id: str, join: str, place: int, value: int) -> Joined:
         with self._db.transaction() as execute:
-            execute(REPORT, (run_id, join, page, value))
-            return dict(execute(SELECT_REPORTS, (run_id, join)).fetchall())
+            execute(REPORT, (run_id, join, place, value))
+            return _joined(execute, run_id, join)
+
+    async def read_join(self, run_id: str, join: str) -> Joined:
+        members = frozenset(name for (name,) in self._db.rows(SELECT_MEMBERS, (run_id, join)))
+        return Joined(members, dict(self._db.rows(SELECT_REPORTS, (run_id, join))))
 
     async def read_logs(self, run_id: str, tokens: Sequence[str]) -> Mapping[str, Sequence[Saved]]:
         logs = {token: await self.read_log(run_id, token) for token in tokens}
@@ -260,6 +266,11 @@ class SqliteStore(SqliteItems, SqliteNotes):
             purged += len(expired)
             if len(expired) < PURGE_RUNS:
                 return purged
+
+
+def _joined(execute: Execute, run_id: str, join: str) -> Joined:
+    members = frozenset(name for (name,) in execute(SELECT_MEMBERS, (run_id, join)))
+    return Joined(members, dict(execute(SELECT_REPORTS, (run_id, join)).fetchall()))
 
 
 def _waiter_key(waiter: Waiter) -> tuple[str, str, str, str, int, int]:

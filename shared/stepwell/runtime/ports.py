@@ -105,6 +105,14 @@ class Loaded:
 
 
 @dataclass(frozen=True, slots=True)
+class Joined:
+    """A join: the members that have arrived, and numbers by place, each of which only grows."""
+
+    members: frozenset[str] = frozenset()
+    numbers: Mapping[int, int] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
 class Event:
     """Something that arrived from outside, kept under its topic until it is consumed or expires."""
 
@@ -180,11 +188,13 @@ class Log(Protocol):
     async def save_snapshot(self, run_id: str, token: str, slot: int, body: str) -> None:
         """Keeps the newest (greatest slot) only."""
 
-    async def arrive(self, run_id: str, join: str, member: str) -> frozenset[str]:
-        """Adds to the join's set, idempotently; returns the set as it is right after this addition."""
+    async def arrive(self, run_id: str, join: str, member: str) -> Joined:
+        """Adds to the join's set, idempotently; returns the join as it is right after this addition."""
 
-    async def report(self, run_id: str, join: str, page: int, value: int) -> Mapping[int, int]:
-        """Sets the page's number unless it is as great already; returns all pages' numbers right after."""
+    async def report(self, run_id: str, join: str, place: int, value: int) -> Joined:
+        """Sets the place's number unless it is as great already; returns the join as it is right after."""
+
+    async def read_join(self, run_id: str, join: str) -> Joined: ...
 
 
 class Mailbox(Protocol):

@@ -134,7 +134,7 @@ class Children:
         members: Iterable[str] = (member_of(caller.index, end.status),)
         if len(children) > 1:
             join = f"{fork_id(parent.token.id, caller.slot)}@0"
-            members = await self._ports.log.arrive(parent.run_id, join, member_of(caller.index, end.status))
+            members = (await self._ports.log.arrive(parent.run_id, join, member_of(caller.index, end.status))).members
         if not is_decided(call, len(children), members):
             return []
         failed = failed_of(members)

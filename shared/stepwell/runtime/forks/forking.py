@@ -75,7 +75,8 @@ class Forking:
         if fork is None:
             raise EngineFault(f"{at.token.id} is a branch of no fork", code="broken_log")
         page = 0 if _is_one_set(fork) else fork.fork.page_of(effect.index)
-        members = await self._ports.log.arrive(at.run_id, f"{fork.id}@{page}", member_of(effect.index, at.token))
+        joined = await self._ports.log.arrive(at.run_id, f"{fork.id}@{page}", member_of(effect.index, at.token))
+        members = joined.members
         is_complete = await self._completes(at, fork, page, members)
         parent = await self._parent(at, effect, by) if is_complete else None
         if parent is not None and parent.token.slot > effect.slot:
@@ -135,7 +136,7 @@ class Forking:
             if not must_tell(fan_in, len(fork.fork.page_indexes(page)), tally):
                 return False
             reports = await self._ports.log.report(at.run_id, fork.id, page, packed(tally))
-            tally = unpacked(reports)
+            tally = unpacked(reports.numbers)
         return fires(fan_in, width, tally)
 
     async def _joining(self, parent: Standing, fork: ForkedParent) -> JoinCompleted:
