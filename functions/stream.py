@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from stepwell.api.views import run_view
+from stepwell.api.views import view_of
 from stepwell.aws.changes import sequence_of
 from stepwell.aws.entry import Context, open_door
 from stepwell.aws.packed import read_packed
@@ -16,7 +16,7 @@ from stepwell.runtime.loop.driving import run_now
 ROOT = Path(__file__).parent.parent
 
 door = open_door(ROOT)
-stream = open_stream(door.aws, run_view, read_packed(ROOT).get("webhooks"))
+stream = open_stream(door.aws, view_of, read_packed(ROOT).get("webhooks"))
 
 
 @door.observing.invocation

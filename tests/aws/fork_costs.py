@@ -14,6 +14,7 @@ from time import perf_counter
 
 from stepwell.aws.items import size_of
 from stepwell.aws.keys import run_partition
+from stepwell.runtime.loop.driving import run_now
 from tests.aws.kit import AwsWorld, aws_world
 from tests.contract.emulated import items_of
 
@@ -23,6 +24,13 @@ nodes:
   begin: {transitions: [{to: work, foreach: "{{ input }}"}]}
   work: {run: python:m.work, output: {n: "{{ result }}"}, transitions: [{to: gather}]}
   gather: {fan_in: {policy: POLICY, target: found}}
+"""
+WAITS = """
+workflow: flow
+nodes:
+  begin: {transitions: [{to: ask, foreach: "{{ input }}"}]}
+  ask: {wait: {for: approval, timeout: 24h}, transitions: [{to: gather}]}
+  gather: {fan_in: {policy: all}}
 """
 POLICIES = {"all": "all", "m_of_n": "{m_of_n: WIDTH}, on_branch_failure: collect"}
 WIDTHS = (10, 100, 1_000, 10_000)
@@ -75,6 +83,19 @@ def counted(width: int, policy: str = "all", forks_kept: int = 0) -> Counted:
             invocations=invocations,
             **sizes(world, run_id),
         )
+
+
+def waited(width: int) -> tuple[float, float]:
+    """Write units of a branch that waits for an approval: until all wait, and when one after the other goes on."""
+    with aws_world(WAITS) as world:
+        run_id = world.start(given=list(range(width)))
+        world.deliver()
+        begun = world.meter.total
+        world.meter.clear()
+        for index in range(width):
+            run_now(world.service.approve(run_id, wait=f"0/0.{index}"))
+            world.deliver()
+        return begun / width, world.meter.total / width
 
 
 def sizes(world: AwsWorld, run_id: str) -> dict[str, int]:

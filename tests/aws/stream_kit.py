@@ -10,7 +10,7 @@ from typing import Any
 
 from ministack.services import dynamodb, eventbridge
 
-from stepwell.api.views import run_view
+from stepwell.api.views import view_of
 from stepwell.aws.bus import Bus
 from stepwell.aws.dynamodb_store import DynamoStore
 from stepwell.aws.letters import LetterQueue, Outgoing
@@ -49,7 +49,7 @@ class Streamed:
         assert isinstance(store, DynamoStore)
         files = S3Snapshots(self.bucket, self.cloud.clients.s3, NO_WAIT, self.part_bytes)
         bus = Bus(self.bus, self.cloud.clients.events, NO_WAIT)
-        snapshots = Snapshots(self.world.service, files, run_view)
+        snapshots = Snapshots(self.world.service, files, view_of)
         self.teller = Teller(store, store, self.world.blobs)
         queue = LetterQueue(self._letters_url, self.cloud.clients.sqs, self.world.clock, NO_WAIT)
         outgoing = Outgoing(self.endpoints, queue) if self.endpoints else None

@@ -12,7 +12,7 @@ from stepwell.engine.join import packed
 from stepwell.engine.records import Tally
 from stepwell.limits import FORK_WIDTH, PAGE_BRANCHES
 from stepwell.runtime.loop.driving import run_now
-from tests.aws.fork_costs import Cost, Counted, counted, per_branch
+from tests.aws.fork_costs import Cost, Counted, counted, per_branch, waited
 from tests.aws.kit import aws_world
 from tests.aws.meter import KILOBYTE
 from tests.contract.emulated import items_of
@@ -47,6 +47,17 @@ def test_a_branch_is_read_once_and_a_tenth_of_its_parent_by_workers_that_are_col
 def test_a_warm_worker_reads_a_branch_and_not_its_parent() -> None:
     cost = per_branch(counted(10, forks_kept=8), counted(100, forks_kept=8))
     assert cost.reads <= 1.05
+
+
+def test_that_a_run_is_listed_as_waiting_costs_a_waiting_branch_at_most_six_write_units() -> None:
+    """A unit or two when it begins to wait; five when it goes on alone, because the run runs and waits again.
+
+    Without that, a branch that waits costs 1.1 write units until it is parked, and 3.2 until it has arrived.
+    """
+    for width in (10, 100):
+        begun, ended = waited(width)
+        assert begun <= 2.9
+        assert ended <= 8.2
 
 
 def test_no_item_and_no_partition_grows_with_the_width(forks: list[Counted]) -> None:

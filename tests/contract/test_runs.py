@@ -134,6 +134,17 @@ def test_an_older_or_equal_change_never_undoes_a_newer_one(store: Store) -> None
     assert (now.status, now.rev) == (Status.COMPLETED, 7)
 
 
+def test_a_change_by_a_branch_is_made_at_the_same_rev_too_and_leaves_when_the_run_is_due(store: Store) -> None:
+    run(store.create_run(header()))
+    assert run(store.change_status(change(6, Status.RUNNING, due_ms=50, started_ms=5)))
+    assert run(store.change_status(change(6, Status.WAITING, waiting_for="approval", of_branch=True)))
+    assert run(store.change_status(change(8, Status.RUNNING, of_branch=True)))
+    assert not run(store.change_status(change(7, Status.WAITING, of_branch=True)))
+    now = run(store.get_run("r1"))
+    assert now is not None
+    assert (now.status, now.rev, now.waiting_for, now.due_ms, now.started_ms) == (Status.RUNNING, 8, "", 50, 5)
+
+
 def test_a_change_of_an_unknown_run_changes_nothing(store: Store) -> None:
     assert not run(store.change_status(change(1, run_id="unknown")))
     assert run(store.get_run("unknown")) is None

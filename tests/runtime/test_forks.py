@@ -290,7 +290,7 @@ def test_events_timers_and_sleeps_work_inside_a_branch() -> None:
     world.deliver()
     run_now(world.service.send_event("paid", {"amount": 5}, key="b"))
     world.deliver()
-    assert world.header(run_id).status is Status.RUNNING
+    assert world.header(run_id).status is Status.WAITING
     world.pass_time(2 * DAY_MS)
     assert scores(world, run_id) == [{}, {"score": {"amount": 5}}]
 

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from stepwell.api.histories import read_history
-from stepwell.api.views import run_view
+from stepwell.api.views import read_run, view_of
 from stepwell.definition.compiler import compile_definition
 from stepwell.definition.graph import Json
 from stepwell.engine.codec import encode_record
@@ -43,7 +43,7 @@ class KeptFiles:
 
 def opened(definition: str) -> tuple[World, KeptFiles, Snapshots]:
     world, files = World(definition), KeptFiles()
-    return world, files, Snapshots(world.service, files, run_view)
+    return world, files, Snapshots(world.service, files, view_of)
 
 
 def write(world: World, snapshots: Snapshots, run_id: str) -> bool:
@@ -84,7 +84,7 @@ def test_the_file_of_an_ended_run_is_the_run_and_its_history_as_the_api_shows_th
     world.deliver()
     assert write(world, snapshots, run_id)
     run, *entries = files.lines(f"runs/flow/{run_id}.jsonl")
-    assert run == json.loads(json.dumps(run_view(run_now(world.service.standing(run_id)), world.clock.now_ms())))
+    assert run == json.loads(json.dumps(run_now(read_run(world.service, run_id))))
     assert (run["status"], run["state"]["a"], run["input"]) == ("completed", {"score": 7}, {"order": 1})
     page = run_now(read_history(world.service, run_id, "", 500, phases=True))
     assert entries == [entry_json(entry) for entry in page.entries]
@@ -173,7 +173,7 @@ def test_a_file_that_cannot_be_written_is_told_to_the_caller() -> None:
     run_id = world.start()
     run_now(world.service.cancel(run_id))
     with pytest.raises(PortError, match="full"):
-        run_now(Snapshots(world.service, Full(), run_view).write_if_due(world.header(run_id)))
+        run_now(Snapshots(world.service, Full(), view_of).write_if_due(world.header(run_id)))
 
 
 def grown(world: World, run_id: str, slots: range) -> None:
@@ -215,7 +215,7 @@ def test_a_long_run_is_never_in_memory_as_a_whole() -> None:
     world.lose_messages()
     grown(world, run_id, range(1_500))
     at, files = run_now(world.service.standing(run_id)), Counted()
-    snapshots = Snapshots(world.service, files, run_view)
+    snapshots = Snapshots(world.service, files, view_of)
     tracemalloc.start()
     try:
         run_now(files.write("", snapshots._lines(at)))

@@ -101,9 +101,9 @@ def test_a_timer_that_got_lost_long_after_the_sweeper_met_the_run_is_overdue() -
     assert world.header(run_id).status == "timed_out"
 
 
-def test_a_run_whose_branches_wait_is_read_once_although_it_is_listed_as_running() -> None:
+def test_a_run_whose_branches_wait_is_read_once() -> None:
     world, run_id = met(BRANCHES, given=[1, 2, 3])
-    assert world.header(run_id).status == "running"
+    assert world.header(run_id).status == "waiting"
     world.clock.advance(STILL_MS)
     assert reads(world) == NOTHING_NEW
 

@@ -75,6 +75,30 @@ def _live_branches(graph: Graph, logs: Logs, opened: Opened) -> Iterator[Token]:
         raise BrokenLawError(f"law 3: {opened.parent} slot {opened.slot}: {message}")
 
 
+def laws_of_shown_branches(world: World, logs: Logs) -> Iterator[str]:
+    """A header says `waiting`, for what is due first, where all live branches of the root's fork wait; else not.
+
+    Forks inside branches are left out, and branches that begin one after the other across pages.
+    """
+    root, header = logs.tokens[ROOT], world.memory._runs[world.run_id]
+    opened = next((one for one in forks_of(ROOT, logs.records[ROOT]) if one.closed_by is None), None)
+    if root.ended or root.undoing or root.cleaning or root.parked or opened is None or not opened.fork.width:
+        return
+    if len(opened.fork.pages) > 1 and any(group.max_concurrency for group in opened.fork.groups):
+        return
+    live = list(live_tokens(world.program.graph, logs))
+    if any(token.id.count("/") > 1 or token.id == ROOT for token in live):
+        return
+    waiting = [token.parked for token in live if token.parked and token.resumption is None]
+    if live and len(waiting) == len(live):
+        until_ms = min((one.until_ms for one in waiting if one.until_ms is not None), default=None)
+        if header.status != "waiting" or (header.waiting_until_ms or 0) // 1000 != (until_ms or 0) // 1000:
+            said = f"{header.status} until {header.waiting_until_ms}"
+            yield f"header: all {len(live)} live branches wait until {until_ms}, and it says {said}"
+    elif header.status == "waiting":
+        yield f"header: it says waiting, and {len(live) - len(waiting)} of {len(live)} live branches do not wait"
+
+
 def _is_held(graph: Graph, opened: Opened, logs: Logs, index: int) -> bool:
     """Whether a branch is to begin when others end, of which one has not."""
     before, names = opened.before_in_line(index), list(graph.dag)

@@ -11,9 +11,11 @@ from unittest import mock
 from stepwell.engine import join
 from stepwell.engine.effects import Arrive, Open
 from stepwell.engine.inputs import JoinCompleted
+from stepwell.engine.marks import first_waiting, is_waiting
 from stepwell.local.memory_store import MemoryStore
 from stepwell.runtime.forks import forking
 from stepwell.runtime.forks.forking import Forking
+from stepwell.runtime.forks.showing import Showing
 from stepwell.runtime.log.door import Answer, Door
 from stepwell.runtime.log.logbook import ForkedParent, Standing
 from stepwell.runtime.loop.advance import Advance
@@ -21,6 +23,7 @@ from stepwell.runtime.ports import Joined
 from tests.sim.doors import before_append
 
 _put, _settle = Door.put, Advance.settle
+_show = Showing.show
 _open, _end, _following = Forking.open, Forking._end, Forking._following
 
 
@@ -139,6 +142,45 @@ def merged_as_told() -> Iterator[None]:
         yield
 
 
+@contextmanager
+def waits_for_ever() -> Iterator[None]:
+    """A branch that goes on takes its mark from no join: the run shows its wait."""
+
+    async def show(self: Showing, at: Standing) -> None:
+        if is_waiting(at.token):
+            await _show(self, at)
+
+    with mock.patch.object(Showing, "show", show):
+        yield
+
+
+@contextmanager
+def end_unseen() -> Iterator[None]:
+    """The end of a branch does not show that all others wait."""
+
+    async def arrived(self: Showing, *rest: object) -> None:
+        return None
+
+    with mock.patch.object(Showing, "arrived", arrived):
+        yield
+
+
+@contextmanager
+def shown_unread() -> Iterator[None]:
+    """The header is changed to what the join said a while ago, and the join is not read again."""
+
+    with mock.patch.object(Showing, "_show", _show_once):
+        yield
+
+
+async def _show_once(self: Showing, fork: ForkedParent, joined: Joined) -> None:
+    change = await self._change(fork, first_waiting(fork.fork, joined.members, joined.numbers))
+    header = await self._runs.get_run(fork.parent.run_id)
+    if change is not None and header is not None and header.rev <= change.rev:
+        await self._runs.change_status(change)
+
+
+OF_SHOWN: tuple[Callable[[], AbstractContextManager[None]], ...] = (waits_for_ever, end_unseen, shown_unread)
 OF_FORKS: tuple[Callable[[], AbstractContextManager[None]], ...] = (
     bare_counter,
     join_by_two,
@@ -149,4 +191,5 @@ OF_FORKS: tuple[Callable[[], AbstractContextManager[None]], ...] = (
     closed_but_nested,
     next_in_line_once,
     merged_as_told,
+    *OF_SHOWN,
 )

@@ -28,6 +28,7 @@ from tests.sim.fork_laws import (
     law_5_line,
     law_6_branches,
     law_9_calls,
+    laws_of_shown_branches,
     live_tokens,
 )
 from tests.sim.lock_laws import laws_of_locks, laws_of_quiet_locks
@@ -112,6 +113,8 @@ def _check_quiet_of(world: World) -> None:
         for event in _wanted_events(world, token):
             if f"event:{event.topic}:{event.id}" not in under_way:  # else its publisher died, and comes again
                 raise BrokenLawError(f"law 4: lost wakeup: {event.id} is pending, and {token.id} waits for it")
+    for broken in laws_of_shown_branches(world, logs):
+        raise BrokenLawError(broken)
 
 
 def _names_of(body: object, run_id: str) -> Iterator[str]:

@@ -29,6 +29,7 @@ from tests.sim.lock_programs import make_locked
 from tests.sim.part_programs import make_parts
 from tests.sim.programs import Program
 from tests.sim.race_programs import make_race
+from tests.sim.shown_programs import make_shown
 from tests.sim.tree import RUN
 from tests.sim.undo_programs import with_compensations
 from tests.sim.versions import Deploy, as_old, two_versions
@@ -43,6 +44,7 @@ MOST_ACTORS = 5
 BURSTS = (1, 2, 4, 8, 16, 32, 64)  # calls that one actor makes before another has its turn
 ZOMBIES_FROM = 7_000_000_000  # seeds from here on are of workers that outlive their leases
 DEPLOYS_FROM = 6_000_000_000  # seeds from here on are of old and new code over one store
+SHOWN_FROM = 5_500_000_000  # seeds from here on are of one fork whose branches wait
 RACES_FROM = 5_000_000_000  # seeds from here on are of one event against one wait
 DURABLE_FROM = 4_000_000_000  # seeds from here on are of durable functions
 LOCKED_FROM = 3_000_000_000  # seeds from here on are of programs that want the same locks
@@ -65,6 +67,7 @@ class Leased:
 
 
 _MAKERS = (  # by the first of their seeds
+    (SHOWN_FROM, make_shown),
     (RACES_FROM, make_race),
     (DURABLE_FROM, make_durable),
     (LOCKED_FROM, make_locked),
@@ -82,7 +85,7 @@ def program_of(seed: int) -> Program:
     make = next(maker for first, maker in _MAKERS if seed >= first)
     program = make(random.Random(f"program {seed}"))
     program = with_compensations(program, random.Random(f"compensations {seed}")) if seed < FAMILIES else program
-    if program.deploys or program.race:
+    if program.deploys or program.race or seed >= SHOWN_FROM:
         return program
     return with_bad_deploys(program, random.Random(f"deploys {seed}"))
 

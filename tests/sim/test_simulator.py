@@ -40,6 +40,7 @@ from tests.sim.schedule import (
     LOCKED_FROM,
     PARTS_FROM,
     RACES_FROM,
+    SHOWN_FROM,
     ZOMBIES_FROM,
     program_of,
     run_schedule,
@@ -52,6 +53,9 @@ SCHEDULES = 600
 PARTS = 3  # what breaks is told when its part is over
 MOST_SCHEDULES = 5_000  # of one mutant; the rarest is caught about once in 1,000
 NEAR = {  # where a rare one was caught last: looked at first, then all the others
+    "shown_unread": 415,
+    "waits_for_ever": 60,
+    "end_unseen": 50,
     "part_registers_nothing": 3_530,
     "next_in_line_once": 92,
     "lease_not_asked": 101,
@@ -87,6 +91,7 @@ OF_FAMILIES = 80  # schedules of runs that start others
 OF_OLD_DAGS = 300  # schedules among which are those of DAGs whose forks were recorded by an earlier release
 OF_RACES = 600  # schedules of one event against one wait
 OF_FUNCTIONS = 24  # schedules of durable functions
+OF_FORKS_SHOWN = 60  # schedules of one fork whose branches wait
 OF_RUNS_LOCKED = 20  # schedules of runs that want the same locks
 OF_VERSIONS = 40  # schedules of old and new code
 OF_WAITS = 200  # schedules of waits for several things
@@ -96,6 +101,7 @@ ROWS_NEED = 50_000  # decisions
 TOLD = 32  # seeds whose stories are told twice
 
 OF_FORKS = {mutant.__name__ for mutant in fork_mutants.OF_FORKS}
+OF_SHOWN = {mutant.__name__ for mutant in fork_mutants.OF_SHOWN}
 OF_CODE = {mutant.__name__ for mutant in code_mutants.OF_CODE}
 OF_CHILDREN = {mutant.__name__ for mutant in child_mutants.OF_CHILDREN}
 OF_SESSIONS = {mutant.__name__ for mutant in fn_mutants.OF_FUNCTIONS}
@@ -185,6 +191,10 @@ def test_every_law_holds_for_waits_for_several_things() -> None:
     assert lawful(range(PARTS_FROM, PARTS_FROM + OF_WAITS)) is None
 
 
+def test_a_header_says_what_branches_wait_for_under_every_schedule() -> None:
+    assert lawful(range(SHOWN_FROM, SHOWN_FROM + OF_FORKS_SHOWN)) is None
+
+
 def test_an_event_ends_its_wait_once_whether_it_comes_before_while_or_after_that_is_registered() -> None:
     assert lawful(range(RACES_FROM, RACES_FROM + OF_RACES)) is None
 
@@ -225,6 +235,7 @@ def test_an_engine_without_one_of_its_laws_is_caught(name: str) -> None:
         of_own = (
             (OF_CHILDREN, FAMILIES),
             (OF_PARTS, PARTS_FROM),
+            (OF_SHOWN, SHOWN_FROM),
             (OF_LOCKS, LOCKED_FROM),
             (OF_SESSIONS, DURABLE_FROM),
             (OF_DEPLOYS, DEPLOYS_FROM),

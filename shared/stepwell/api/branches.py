@@ -9,11 +9,12 @@ from typing_extensions import TypedDict
 
 from stepwell.api.children import ChildView, Statuses, children_of, read_statuses
 from stepwell.api.rollbacks import undone_steps
-from stepwell.api.states import error_of, fork_at, is_parked
+from stepwell.api.states import error_of, fork_at
 from stepwell.api.steps import ErrorView, StepResult, error_view, step_result, time_of
 from stepwell.api.waiting import waiting_data
 from stepwell.definition.graph import Json
 from stepwell.engine.forks import fork_id
+from stepwell.engine.marks import is_waiting
 from stepwell.engine.names import iso, node_of
 from stepwell.engine.records import Status
 from stepwell.engine.token import Token
@@ -83,12 +84,12 @@ def branch_view(
     token, branch = at.token, at.token.branch
     steps = {name: replace(step, status="compensated") if (token.id, name) in undone else step
              for name, step in token.steps.items()}  # fmt: skip
-    waiting = token.parked if is_parked(token) else None
+    waiting = token.parked if is_waiting(token) else None
     return BranchView(
         id=token.id,
         index=branch.index if branch else 0,
         item=branch.item if branch else None,
-        status=branch_status(token).value,
+        status=branch_status(at).value,
         phase=token.phase.value,
         current_step=None if token.ended else node_of(at.graph, token),
         waiting_for=waiting.kind if waiting else None,
@@ -103,13 +104,14 @@ def branch_view(
     )
 
 
-def branch_status(token: Token) -> Status:
-    """Returns a branch's status according to its own log."""
+def branch_status(at: Standing) -> Status:
+    """Returns a branch's status according to its own log. One without a record runs if nothing holds it back."""
+    token = at.token
     if token.end is not None:
         return token.end.status
-    if is_parked(token):
+    if is_waiting(token):
         return Status.WAITING
-    return Status.PENDING if token.last is None else Status.RUNNING
+    return Status.PENDING if token.last is None and not at.may_begin else Status.RUNNING
 
 
 async def find_branches(
@@ -125,7 +127,7 @@ async def find_branches(
         read = await service.branches(run_id, fork, first, min(PAGE_ITEMS_MAX, until - first))
         for at in read:
             branch = at.token.branch
-            if branch is None or (statuses and branch_status(at.token) not in statuses):
+            if branch is None or (statuses and branch_status(at) not in statuses):
                 continue
             found.append(at)
             if len(found) == limit:

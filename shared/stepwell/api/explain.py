@@ -12,7 +12,6 @@ from stepwell.api.states import (
     current_steps,
     failed_compensation,
     fork_at,
-    is_parked,
     left_to_undo,
     phase_of,
     progress,
@@ -23,6 +22,7 @@ from stepwell.api.states import (
 )
 from stepwell.definition.graph import Json
 from stepwell.engine.entries import Entry, entry_json
+from stepwell.engine.marks import is_waiting
 from stepwell.engine.names import iso
 from stepwell.engine.records import TERMINAL, Arm, Fork, Parked, RetryAt, Status
 from stepwell.engine.table import Phase
@@ -103,7 +103,7 @@ def _why(at: Standing, status: Status, now_ms: int, statuses: Statuses) -> _Why:
         return _Why(f"It ended at {ended}: {summary_of(at)}.")
     if status is Status.COMPENSATING:
         return _compensating(at, now_ms)
-    if is_parked(token) and token.parked is not None:
+    if is_waiting(token) and token.parked is not None:
         return _parked(at, token.parked, now_ms, statuses)
     if status is Status.IDLE:
         call = Waker(what="call", at=None, detail=f"POST /runs/{at.run_id}/start starts it, /cancel ends it")
@@ -137,10 +137,10 @@ def _forked(at: Standing, fork: Fork, now_ms: int, statuses: Statuses) -> _Why:
 def _dag(at: Standing, now_ms: int, statuses: Statuses) -> _Why:
     """Explains a DAG by the waits of its steps."""
     since_ms = at.token.last.at_ms if at.token.last else 0
-    whys = _waits(at, [one for one in at.branches if is_parked(one)], now_ms, statuses)
+    whys = _waits(at, [one for one in at.branches if is_waiting(one)], now_ms, statuses)
     at_work = current_steps(at)
     in_queue = len(at_work) > len(whys)
-    texts = [f"{progress(at)} of its steps have ended; at work: {', '.join(at_work)}.", *(why.text for why in whys)]
+    texts = [f"{progress(at, {})} of its steps have ended; at work: {', '.join(at_work)}.", *(why.text for why in whys)]
     wakers = [waker for why in whys for waker in why.wakers]
     kind = "" if in_queue or not whys else whys[0].kind
     return _Why(" ".join(texts), (*wakers, *([_QUEUE] if in_queue else [])), since_ms, kind, in_queue=in_queue)
@@ -163,7 +163,7 @@ def _compensating(at: Standing, now_ms: int) -> _Why:
         text += f" Attempt {token.attempt + 1} of the compensation of {last.node} is due at {iso(retry.at_ms)}"
         timer = Waker(what="timer", at=iso(retry.at_ms), detail="the backoff of its retry ends")
         return _Why(f"{text} after {failure.type}: {failure.message}.", (timer,), since_ms, retry_ms=retry.at_ms)
-    if token.phase is Phase.WAITING_TO_COMPENSATE and is_parked(token) and token.parked is not None:
+    if token.phase is Phase.WAITING_TO_COMPENSATE and is_waiting(token) and token.parked is not None:
         stuck = _parked(at, token.parked, now_ms, {})
         return replace(stuck, text=f"{text} {stuck.text}")
     next_one = f" Next is the compensation of {left[0].node}." if left else ""

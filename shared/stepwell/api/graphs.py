@@ -6,9 +6,10 @@ from typing_extensions import TypedDict
 
 from stepwell.api.dags import step_views
 from stepwell.api.rollbacks import undone_steps
-from stepwell.api.states import current_steps, is_parked, left_to_undo, live_tokens, status_of
+from stepwell.api.states import current_steps, left_to_undo, live_tokens, status_of
 from stepwell.definition.graph import END, Graph, Json, Node, Rule
 from stepwell.engine.children import DETACHED
+from stepwell.engine.marks import is_waiting
 from stepwell.engine.names import node_of
 from stepwell.engine.records import Status
 from stepwell.runtime.log.logbook import Standing
@@ -126,7 +127,7 @@ def node_states(at: Standing) -> dict[str, str]:
         states |= {node: "completed" if node in left else "compensated" for _, node in undone_steps(at)}
     else:
         live = live_tokens(at)
-        running = {node_of(at.graph, one) for one in live if not is_parked(one)}
+        running = {node_of(at.graph, one) for one in live if not is_waiting(one)}
         states |= {name: "running" if name in running or not live else "waiting" for name in current_steps(at)}
     return states
 

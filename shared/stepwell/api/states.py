@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 
 from stepwell.api.dags import at_work, done, live_steps, step_views
+from stepwell.api.steps import StepResult
 from stepwell.engine.forks import awaited
+from stepwell.engine.marks import is_waiting
 from stepwell.engine.names import Undo, node_of
 from stepwell.engine.records import Failure, Fork, Kind, Status
 from stepwell.engine.table import Phase
@@ -20,7 +23,7 @@ def status_of(at: Standing) -> Status:
         return token.end.status
     if token.undoing is not None or token.cleaning is not None:
         return Status.COMPENSATING
-    if waiting_tokens(at):
+    if waiting_tokens(at) or is_shown_waiting(at):
         return Status.WAITING
     if token.phase is not Phase.INITIALIZING or at.header.started_ms:
         return Status.RUNNING
@@ -39,18 +42,18 @@ def fork_at(token: Token) -> Fork | None:
     return fork if isinstance(fork, Fork) else None
 
 
-def is_parked(token: Token) -> bool:
-    """Returns whether the token waits."""
-    return not token.ended and token.parked is not None and token.resumption is None
-
-
 def waiting_tokens(at: Standing) -> list[Token]:
     """Returns the waiting tokens by due time; empty while a live token does something else.
 
-    The branches of a fork of several pages, or inside a branch, are not read here; such a run counts as running.
+    The branches of a fork of several pages are not read here: the header knows of their waits.
     """
     live = live_tokens(at)
-    return sorted(live, key=_due_ms) if all(is_parked(one) for one in live) else []
+    return sorted(live, key=_due_ms) if all(is_waiting(one) for one in live) else []
+
+
+def is_shown_waiting(at: Standing) -> bool:
+    """Returns whether a run whose branches were not read waits, as its header says."""
+    return at.header.status is Status.WAITING and fork_at(at.token) is not None and not at.branches
 
 
 def live_tokens(at: Standing) -> list[Token]:
@@ -88,19 +91,24 @@ def current_steps(at: Standing) -> list[str]:
         return [one.node for one in (left_to_undo(at) or ())[:1]]
     if at.graph.dag:
         return at_work(step_views(at))
+    if is_shown_waiting(at):
+        return [at.header.waiting_node]
     found = dict.fromkeys(node_of(at.graph, one) for one in live_tokens(at))
     return list(found) or [node_of(at.graph, at.token)]
 
 
-_AT_WORK = frozenset({"running", "waiting"})
+_AT_WORK = frozenset({"running", "waiting", "pending"})
 
 
-def progress(at: Standing) -> str:
-    """`done/all`: entries of a timeline before the current one, ended steps of a DAG, else nodes that were left."""
+def progress(at: Standing, steps: Mapping[str, StepResult]) -> str:
+    """`done/all`: entries of a timeline before the current one, ended steps of a DAG, else nodes that were left.
+
+    `steps`: with those of branches.
+    """
     token, names = at.token, list(at.graph.shown)
+    over = {name for name, step in steps.items() if step["status"] not in _AT_WORK}
     if at.graph.function:  # the total is unknown, so count the operations that have begun
-        views = token.steps.values()
-        return f"{sum(view.status not in _AT_WORK for view in views)}/{len(views)}"
+        return f"{len(over)}/{len(steps)}"
     if token.end is not None and token.end.status is Status.COMPLETED:
         ended = len(names)
     elif at.graph.dag:
@@ -108,7 +116,7 @@ def progress(at: Standing) -> str:
     elif at.graph.format == "timeline":
         ended = names.index(token.node) if token.node in names else 0
     else:
-        ended = len(set(token.visits) - {token.node})
+        ended = len((set(token.visits) | over & set(names)) - {token.node})
     return f"{ended}/{len(names)}"
 
 

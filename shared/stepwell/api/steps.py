@@ -22,7 +22,11 @@ class ErrorView(TypedDict):
 
 
 class StepResult(TypedDict):
-    """The result of a step or wait in its latest visit."""
+    """The result of a step or wait in its latest visit.
+
+    `branches`: of a step that ran in branches, how many there are (`total`), and how many in each status; `attempts`
+    counts all of theirs then, `error` is that of the first that failed, and each output is in its branch.
+    """
 
     status: str
     output: Json
@@ -30,6 +34,7 @@ class StepResult(TypedDict):
     attempts: int
     started_at: str | None
     ended_at: str | None
+    branches: dict[str, int] | None
 
 
 def error_view(failure: Failure | None) -> ErrorView | None:
@@ -54,6 +59,7 @@ def step_result(step: StepView) -> StepResult:
         attempts=step.attempts,
         started_at=time_of(step.started_ms),
         ended_at=time_of(step.ended_ms),
+        branches=None,
     )
 
 

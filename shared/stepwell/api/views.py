@@ -5,29 +5,31 @@ The TypedDicts are the named schemas of the OpenAPI document.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from typing_extensions import TypedDict
 
 from stepwell.api.branches import ForkView, fork_view
 from stepwell.api.children import ChildView, Statuses, child_views, read_statuses
-from stepwell.api.dags import step_views
+from stepwell.api.ran import steps_of
 from stepwell.api.rollbacks import RollbackView, outcome_of, rollback_view
 from stepwell.api.states import (
     current_steps,
     error_of,
-    fork_at,
     phase_of,
     progress,
     status_of,
     summary_of,
     waiting_tokens,
 )
-from stepwell.api.steps import ErrorView, StepResult, error_view, step_result, time_of
+from stepwell.api.steps import ErrorView, StepResult, error_view, time_of
 from stepwell.api.waiting import Shown, waiting_data
 from stepwell.definition.graph import Json
-from stepwell.engine.names import iso, node_of, state_of
+from stepwell.engine.names import iso, state_of
 from stepwell.engine.records import Status
-from stepwell.engine.token import StepView, Token
+from stepwell.engine.token import Token
 from stepwell.runtime.calls.service import Service
+from stepwell.runtime.calls.survey import Surveyed
 from stepwell.runtime.log.logbook import Standing
 from stepwell.runtime.ports import Header
 from stepwell.runtime.starts.starting import Caller
@@ -100,17 +102,29 @@ class RunSummary(TypedDict):
 
 async def read_run(service: Service, run_id: str, shown: Shown | None = None) -> RunView:
     """Reads the run's view with its children's status and the caller's links. Raises NotFound."""
-    at = await service.standing(run_id)
-    return run_view(at, service.ports.clock.now_ms(), await read_statuses(service, at), shown)
+    return await view_of(service, await service.standing(run_id), shown)
 
 
-def run_view(at: Standing, now_ms: int, statuses: Statuses | None = None, shown: Shown | None = None) -> RunView:
+async def view_of(service: Service, at: Standing, shown: Shown | None = None) -> RunView:
+    """Reads what a view shows beside the run's own log: its branches, and its children's status."""
+    statuses, forks = await read_statuses(service, at), await service.survey(at)
+    return run_view(at, service.ports.clock.now_ms(), statuses, forks, shown)
+
+
+def run_view(
+    at: Standing,
+    now_ms: int,
+    statuses: Statuses | None = None,
+    forks: Sequence[Surveyed] = (),
+    shown: Shown | None = None,
+) -> RunView:
     """Builds the view from the root token's log; `statuses` are those of child runs that were read."""
     header, token, status = at.header, at.token, status_of(at)
     waiting = next(iter(waiting_tokens(at)), None)
     parked = waiting.parked if waiting else None
     who, reason = _cancelled(token, status)
     parent = parent_id(header)
+    steps = steps_of(at, forks)
     return RunView(
         run_id=header.run_id,
         workflow=header.workflow,
@@ -119,14 +133,16 @@ def run_view(at: Standing, now_ms: int, statuses: Statuses | None = None, shown:
         phase=phase_of(at).value,
         outcome=outcome_of(at),
         current_steps=current_steps(at),
-        progress=progress(at),
-        waiting_for=parked.kind if parked else None,
-        waiting_until=time_of(parked.until_ms) if parked else None,
+        progress=progress(at, steps),
+        waiting_for=(parked.kind if parked else header.waiting_for or None) if status is Status.WAITING else None,
+        waiting_until=time_of(parked.until_ms if parked else header.waiting_until_ms)
+        if status is Status.WAITING
+        else None,
         waiting_data=waiting_data(header.run_id, waiting, now_ms, shown) if waiting else None,
         pending_reason=_pending_reason(at, now_ms) if status is Status.PENDING else None,
         input=header.input,
         state=state_of(token),
-        steps=_steps(at),
+        steps=steps,
         forked=fork_view(token),
         result=token.result if status is Status.COMPLETED else None,
         error=error_view(error_of(token)),
@@ -193,22 +209,6 @@ def links(run_id: str, parent: str | None = None) -> dict[str, str]:
 
 def _parent_link(parent: str | None) -> dict[str, str]:
     return {"parent": f"/runs/{parent}"} if parent else {}
-
-
-def _steps(at: Standing) -> dict[str, StepResult]:
-    """Returns each step in the log, and a step on its first visit, which the log does not have yet.
-
-    For a DAG, returns every step.
-    """
-    if at.graph.dag:
-        return {name: step_result(step) for name, step in step_views(at).items()}
-    shown = {name: step_result(step) for name, step in at.token.steps.items()}
-    name = node_of(at.graph, at.token)
-    is_at_it = status_of(at) is Status.RUNNING and fork_at(at.token) is None
-    if is_at_it and name not in shown and at.graph.nodes[name].step is not None:
-        since_ms = at.token.last.at_ms if at.token.last else at.header.started_ms
-        shown[name] = step_result(StepView("running", attempts=at.token.attempt, started_ms=since_ms))
-    return shown
 
 
 def _pending_reason(at: Standing, now_ms: int) -> str:

@@ -116,11 +116,12 @@ def change_request(change: StatusChange) -> dict[str, Any]:
         "expires_ms": number(change.expires_ms) if change.expires_ms else None,
         EXPIRES: ttl(change.expires_ms) if change.expires_ms else None,
         "state": None if state is None else text(state),
-        "due": _due(change.due_ms, change.run_id),
     }
     if change.started_ms is not None:
         values["started_ms"] = number(change.started_ms)
-    return _update_of(values, "attribute_exists(#pk) AND #rev < :rev")
+    if change.of_branch:
+        return _update_of(values, "attribute_exists(#pk) AND #rev <= :rev")
+    return _update_of({**values, "due": _due(change.due_ms, change.run_id)}, "attribute_exists(#pk) AND #rev < :rev")
 
 
 def watch_request(run_id: str, due_ms: int | None, seen: Header | None) -> dict[str, Any]:

@@ -115,7 +115,7 @@ class TakeLocks:
 
     names: tuple[str, ...]
     slot: int
-    shown: ShowStatus | None
+    shown: ShowStatus
 
 
 @dataclass(frozen=True, slots=True)
@@ -184,14 +184,16 @@ def picked_up(token: Token, now_ms: int) -> ShowStatus:
 
 
 def effects(graph: Graph, token: Token) -> tuple[Effect, ...]:
-    """Returns the effects of the token's last record, in order. The header shows the root; a branch has none."""
+    """Returns the effects of the token's last record, in order. The header shows the root, and its branches' waits."""
     found = _effects(graph, token)
     if (token.cleaning or token.undoing) and token.end is None:  # the run is ending, whatever it does
         found = tuple(replace(one, status=Status.COMPENSATING) if isinstance(one, ShowStatus) else one for one in found)
     if token.released:
         found = (*(one for one in found if not isinstance(one, Open | Arrive)), ReleaseLocks(token.released),
                  *(one for one in found if isinstance(one, Open | Arrive)))  # fmt: skip
-    return found if token.branch is None else tuple(one for one in found if not isinstance(one, ShowStatus))
+    if token.branch is None or (token.parked is not None and not token.ended):
+        return found
+    return tuple(one for one in found if not isinstance(one, ShowStatus))
 
 
 def _effects(graph: Graph, token: Token) -> tuple[Effect, ...]:
@@ -239,7 +241,7 @@ def _of_wait(token: Token, record: Record, parked: Parked) -> tuple[Effect, ...]
     timer = () if at_ms is None else (SetTimer(record.slot, at_ms),)
     shown = ShowStatus(2 * record.slot, Status.WAITING, record.at_ms, parked, record.node)
     if parked.locks:
-        return (TakeLocks(parked.locks, record.slot, shown if token.branch is None else None),)
+        return (TakeLocks(parked.locks, record.slot, shown),)
     if parked.children:
         return (*timer, shown, StartChildren(parked, record.slot))
     return (Register(parked, record.slot), *timer, shown, TakePending(parked, record.slot))

@@ -59,9 +59,9 @@ def packed(tally: Tally) -> int:
 
 
 def unpacked(reports: Mapping[int, int]) -> Tally:
-    """Adds up the pages' tallies."""
+    """Adds up the pages' tallies. Numbers below 0 are the places of marks."""
     arrived = failed = without = 0
-    for value in reports.values():
+    for value in (value for place, value in reports.items() if place >= 0):
         rest, one = divmod(value, _BASE)
         arrived += one
         without += rest // _BASE

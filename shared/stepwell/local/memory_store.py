@@ -86,7 +86,7 @@ class MemoryStore(MemoryItems, MemoryNotes):
 
     async def change_status(self, change: StatusChange) -> bool:
         header = self._runs.get(change.run_id)
-        if header is None or header.rev >= change.rev:
+        if header is None or header.rev >= change.rev + change.of_branch:
             return False
         self._runs[change.run_id] = replace(
             header,
@@ -100,7 +100,7 @@ class MemoryStore(MemoryItems, MemoryNotes):
             waiting_since_ms=change.waiting_since_ms,
             waiting_until_ms=change.waiting_until_ms,
             expires_ms=change.expires_ms,
-            due_ms=change.due_ms,
+            due_ms=header.due_ms if change.of_branch else change.due_ms,
         )
         return True
 

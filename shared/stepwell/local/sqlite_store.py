@@ -45,7 +45,7 @@ INSERT_TAG = "INSERT INTO tags (name, value, created_ms, run_id) VALUES (?, ?, ?
 SELECT_RUN = f"SELECT {HEADER_COLUMNS} FROM runs r WHERE r.run_id = ?"
 CHANGE_STATUS = """UPDATE runs SET rev = ?, status = ?, changed_ms = ?, started_ms = coalesce(?, started_ms),
     ended_ms = ?, waiting_for = ?, waiting_node = ?, waiting_since_ms = ?, waiting_until_ms = ?, expires_ms = ?,
-    due_ms = ? WHERE run_id = ? AND rev < ?"""
+    due_ms = CASE WHEN ? THEN due_ms ELSE ? END WHERE run_id = ? AND rev < ?"""
 WATCH = "UPDATE runs SET watched = 1, due_ms = ? WHERE run_id = ?"
 WATCH_SEEN = f"{WATCH} AND rev = ? AND due_ms IS ?"
 SELECT_DUE = f"""SELECT {HEADER_COLUMNS} FROM runs r INDEXED BY due_runs
@@ -124,9 +124,10 @@ class SqliteStore(SqliteItems, SqliteNotes):
             change.waiting_since_ms,
             change.waiting_until_ms,
             change.expires_ms,
+            change.of_branch,
             change.due_ms,
         )
-        return self._db.change(CHANGE_STATUS, (*new_values, change.run_id, change.rev)) == 1
+        return self._db.change(CHANGE_STATUS, (*new_values, change.run_id, change.rev + change.of_branch)) == 1
 
     async def watch(self, run_id: str, due_ms: int | None, seen: Header | None = None) -> bool:
         if seen is None:

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
-from stepwell.api.views import run_view
+from stepwell.api.views import view_of
 from stepwell.definition.compiler import compile_document
 from stepwell.definition.expressions import compile_expression
 from stepwell.definition.graph import Graph
@@ -112,7 +112,7 @@ def open_local(
         links=links,
         shared_ms=SHARED_MS,
     )
-    store.keep = Snapshots(parts.service, FolderFiles(data), run_view).write_if_due
+    store.keep = Snapshots(parts.service, FolderFiles(data), view_of).write_if_due
     store.outgoing = outgoing = Outgoing(data / LETTERS_FILE, Sender({}, secrets, hosts, clock), clock, stopping)
 
     def purge(now_ms: int) -> int:

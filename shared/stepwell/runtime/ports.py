@@ -52,7 +52,11 @@ class Header:
 
 @dataclass(frozen=True, slots=True)
 class StatusChange:
-    """A later state of a header: applied only if `rev` is greater than the stored one. Replaces these fields."""
+    """A later state of a header: applied only if `rev` is greater than the stored one. Replaces these fields.
+
+    `of_branch`: what the branches of the fork in this record do. It is applied at the same `rev` too, and leaves
+    `started_ms` and `due_ms` as they are.
+    """
 
     run_id: str
     rev: int
@@ -66,6 +70,7 @@ class StatusChange:
     waiting_until_ms: int | None = None
     expires_ms: int = 0
     due_ms: int | None = None
+    of_branch: bool = False
 
 
 @dataclass(frozen=True, slots=True)

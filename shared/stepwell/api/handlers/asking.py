@@ -24,7 +24,7 @@ from stepwell.api.requests import (
 )
 from stepwell.api.states import error_of, status_of, summary_of
 from stepwell.api.steps import error_view
-from stepwell.api.views import links, run_summary, run_view
+from stepwell.api.views import links, run_summary, view_of
 from stepwell.api.vocabulary import in_words_of
 from stepwell.api.waiting import shown_to
 from stepwell.definition.graph import Json
@@ -57,9 +57,7 @@ async def get_run(call: Call) -> Answer:
     words = call.asked(RunQueryString).as_
     service = call.parts.service
     at = await service.standing(call.path["run_id"])
-    view = run_view(
-        at, service.ports.clock.now_ms(), await read_statuses(service, at), shown_to(call.identity, call.parts.links)
-    )
+    view = await view_of(service, at, shown_to(call.identity, call.parts.links))
     return Answer(200, in_words_of(words, view, at) if words else view)
 
 

@@ -15,9 +15,10 @@ from typing import TypeVar
 
 from stepwell.definition.graph import Graph, Json
 from stepwell.engine.actions import Refuse
-from stepwell.engine.forks import split_fork_id
+from stepwell.engine.forks import awaited, split_fork_id
 from stepwell.engine.inputs import Cancelled, Terminated
 from stepwell.engine.inputs import Started as StartAsked
+from stepwell.engine.join import indexes_of
 from stepwell.engine.records import ROOT, Failure, Fork, Kind, Record, Resumption, Status, Topic
 from stepwell.engine.waits import event_topic, run_topic
 from stepwell.engine.waits.kind import kind_named
@@ -29,6 +30,7 @@ from stepwell.runtime.calls.approvals import Approvals, refused
 from stepwell.runtime.calls.callbacks import Callbacks
 from stepwell.runtime.calls.links import ApprovalLink
 from stepwell.runtime.calls.narration import Narrator
+from stepwell.runtime.calls.survey import Surveyed, Surveyor
 from stepwell.runtime.calls.updates import Answered, Updates
 from stepwell.runtime.log.door import Door
 from stepwell.runtime.log.logbook import Logbook, Standing, run_info
@@ -163,6 +165,10 @@ class Service:
         at = await self._performer.locks.with_owners(at, LOCK_OWNERS)
         return replace(at, rollback=await self._performer.rollback.plan(at))
 
+    async def survey(self, at: Standing) -> tuple[Surveyed, ...]:
+        """The run's forks with their branches, to show what ran in them."""
+        return await Surveyor(self.ports.log, self._logbook).survey(at)
+
     async def branches(self, run_id: str, fork: str, first: int, limit: int) -> list[Standing]:
         """The branches of a fork, by index from `first` on; a query for each hundred. Raises NotFound.
 
@@ -176,9 +182,15 @@ class Service:
         if found is None:
             raise NotFound(f"run {run_id} has no fork {fork}", code="unknown_fork")
         last = min(first + limit, found.fork.width)
-        numbers = range(found.fork.page_of(first), found.fork.page_of(max(last - 1, first)) + 1) if first < last else ()
+        numbers = range(found.fork.page_of(first), found.fork.page_of(max(last - 1, first)) + 1) if first < last else range(0)
         read = [branch for page in numbers for branch in await self._logbook.branches(found, page)]
-        return [one for one in read if one.token.branch and first <= one.token.branch.index < last]
+        ended = {one.token.branch.index for one in read if one.token.branch and one.token.ended}
+        wanted = [one for one in read if one.token.branch and first <= one.token.branch.index < last]
+        known = range(numbers.start * found.fork.page, numbers.stop * found.fork.page)
+        held_by = {before for one in wanted for before in awaited(found.fork, _index(one)) if before not in known}
+        for page in sorted({found.fork.page_of(before) for before in held_by}):
+            ended |= indexes_of((await self.ports.log.read_join(run_id, f"{found.id}@{page}")).members)
+        return [replace(one, may_begin=ended.issuperset(awaited(found.fork, _index(one)))) for one in wanted]
 
     async def runs(self, query: RunQuery) -> RunPage:
         return await self.ports.runs.list_runs(query)
@@ -339,6 +351,10 @@ class Service:
         if at is None:
             raise NotFound(f"there is no run {run_id!r}", code="unknown_run")
         return at
+
+
+def _index(branch: Standing) -> int:
+    return branch.token.branch.index if branch.token.branch else 0
 
 
 def _id_of_key(workflow: str, key: str) -> str:

@@ -7,7 +7,7 @@ a change that comes twice, late, or after a newer one leaves the newest file the
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from typing import Protocol
 
 from stepwell.definition.graph import Graph, Json
@@ -19,7 +19,7 @@ from stepwell.runtime.log.logbook import Standing
 from stepwell.runtime.ports import Header
 from stepwell.runtime.stores.jsontext import encode
 
-View = Callable[[Standing, int], Mapping[str, Json]]  # the run as the API shows it, at this time
+View = Callable[[Service, Standing], Awaitable[Mapping[str, Json]]]  # the run as the API shows it
 
 
 class Files(Protocol):
@@ -50,7 +50,7 @@ class Snapshots:
         return True
 
     async def _lines(self, at: Standing) -> AsyncIterator[str]:
-        yield _line(self._view(at, self._service.ports.clock.now_ms()))
+        yield _line(await self._view(self._service, at))
         narrator = await self._service.narrator(at.run_id)
         async for entry in narrator.entries(until=at.token.slot):
             yield _line(entry_json(entry))

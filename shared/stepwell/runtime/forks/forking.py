@@ -25,16 +25,18 @@ from stepwell.engine.join import (
     tally_of,
     unpacked,
 )
+from stepwell.engine.marks import is_one_set
 from stepwell.engine.needs import ready
 from stepwell.engine.records import Status
 from stepwell.engine.token import Token
 from stepwell.errors import EngineFault
 from stepwell.limits import PAGE_BRANCHES
 from stepwell.runtime.forks.children import Children
+from stepwell.runtime.forks.showing import Showing, join_name
 from stepwell.runtime.log.door import Door, Found
 from stepwell.runtime.log.logbook import ForkedParent, Forks, Logbook, Standing, pool_at
 from stepwell.runtime.log.messages import Message, Shut, Wake, to_json
-from stepwell.runtime.ports import Lane, Ports
+from stepwell.runtime.ports import Joined, Lane, Ports
 from stepwell.runtime.waits.locks import Locks
 
 
@@ -43,6 +45,7 @@ class Forking:
 
     def __init__(self, ports: Ports, logbook: Logbook, children: Children, locks: Locks, door: Door) -> None:
         self._ports, self._logbook, self._children, self._locks, self._door = ports, logbook, children, locks, door
+        self.showing = Showing(ports, logbook)
 
     async def perform(
         self, at: Standing, effect: Open | Arrive | Close, by: str, known: Forks | None = None
@@ -74,10 +77,12 @@ class Forking:
         fork = await self._logbook.fork(at.run_id, effect.parent, effect.slot, known)
         if fork is None:
             raise EngineFault(f"{at.token.id} is a branch of no fork", code="broken_log")
-        page = 0 if _is_one_set(fork) else fork.fork.page_of(effect.index)
-        joined = await self._ports.log.arrive(at.run_id, f"{fork.id}@{page}", member_of(effect.index, at.token))
+        page = 0 if is_one_set(fork.fork) else fork.fork.page_of(effect.index)
+        joined = await self._ports.log.arrive(at.run_id, join_name(fork, page), member_of(effect.index, at.token))
         members = joined.members
-        is_complete = await self._completes(at, fork, page, members)
+        is_complete, heard = await self._completes(at, fork, page, members)
+        if not is_complete:
+            await self.showing.arrived(fork, page, joined, heard)
         parent = await self._parent(at, effect, by) if is_complete else None
         if parent is not None and parent.token.slot > effect.slot:
             return [Found(parent, None)]
@@ -126,18 +131,21 @@ class Forking:
             wakes.append(Wake(fork.parent.run_id, -1, branch.id, pool_at(fork.parent.graph, _start(branch))))
         await self._send(Lane.WORK, wakes)
 
-    async def _completes(self, at: Standing, fork: ForkedParent, page: int, members: frozenset[str]) -> bool:
-        """Whether the join has all it needs, this arrival included.
+    async def _completes(
+        self, at: Standing, fork: ForkedParent, page: int, members: frozenset[str]
+    ) -> tuple[bool, Joined | None]:
+        """Whether the join has all it needs, this arrival included; and the fork's own join, where it was told.
 
         A fork of one page is its page's set alone; a wider one hears from its pages when there is something to hear.
         """
         width, fan_in, tally = fork.fork.width, fan_in_of(at.graph, fork.fork), tally_of(members)
-        if len(fork.fork.pages) > 1 and not _is_one_set(fork):
+        heard: Joined | None = None
+        if not is_one_set(fork.fork):
             if not must_tell(fan_in, len(fork.fork.page_indexes(page)), tally):
-                return False
-            reports = await self._ports.log.report(at.run_id, fork.id, page, packed(tally))
-            tally = unpacked(reports.numbers)
-        return fires(fan_in, width, tally)
+                return False, None
+            heard = await self._ports.log.report(at.run_id, fork.id, page, packed(tally))
+            tally = unpacked(heard.numbers)
+        return fires(fan_in, width, tally), heard
 
     async def _joining(self, parent: Standing, fork: ForkedParent) -> JoinCompleted:
         """The fork's join, with what its branches brought."""
@@ -208,8 +216,3 @@ def _is_cancelled(at: Standing) -> bool:
 
 def _start(branch: Token) -> str:
     return branch.branch.start if branch.branch else ""
-
-
-def _is_one_set(fork: ForkedParent) -> bool:
-    """Whether the branches arrive in one set, however many: all that have ended tell which others can begin."""
-    return bool(fork.fork.needs)

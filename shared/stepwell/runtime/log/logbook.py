@@ -49,6 +49,7 @@ class Standing:
     saved_slot: int  # of its last snapshot, -1 for none
     branches: tuple[Token, ...] = ()  # its first node's members, or of the small fork where it stands: to be shown
     rollback: tuple[Undo, ...] | None = None  # of a run that is being undone, once it was read
+    may_begin: bool = False  # a branch without a record that nothing holds back, once it was looked at
     turn: Turn | None = None  # of a durable function, once it was asked what follows the last record
 
     @property
@@ -211,8 +212,13 @@ class Logbook:
     async def page_logs(self, fork: ForkedParent, page: int) -> list[tuple[Token, list[Record]]]:
         """The same in one query: the branches know nothing here of those that they need."""
         branches = {branch_id(fork.id, index): index for index in fork.fork.page_indexes(page)}
-        logs = await self._log.read_logs(fork.parent.run_id, list(branches))
-        return [(fork.branches.at(branches[name]), await self._decoded(saved)) for name, saved in logs.items()]
+        logs = await self.logs_of(fork.parent.run_id, list(branches))
+        return [(fork.branches.at(branches[name]), records) for name, records in logs.items()]
+
+    async def logs_of(self, run_id: str, branches: Sequence[str]) -> dict[str, list[Record]]:
+        """The records of these branches of one fork; one query for each page."""
+        logs = await self._log.read_logs(run_id, branches)
+        return {name: await self._decoded(saved) for name, saved in logs.items()}
 
     async def branches_at(self, fork: ForkedParent, indexes: Iterable[int]) -> list[Standing]:
         """By index, ascending. They know nothing here of the branches that they need."""

@@ -69,7 +69,7 @@ class Performer:
     async def _perform(self, at: Standing, effect: Effect) -> None:
         match effect:
             case ShowStatus():
-                await self.show(at, effect)
+                await self._show(at, effect)
             case Register(parked, slot):
                 await self.mailbox.register(at, parked, slot)
             case SetTimer(slot, at_ms):
@@ -86,9 +86,15 @@ class Performer:
     async def _take_locks(self, at: Standing, effect: TakeLocks) -> list[Found]:
         """A wait that is over at once is shown nowhere."""
         found = await self.locks.take(at, effect)
-        if not found and effect.shown is not None:
-            await self.show(at, effect.shown)
+        if not found:
+            await self._show(at, effect.shown)
         return found
+
+    async def _show(self, at: Standing, effect: ShowStatus) -> None:
+        if at.token.branch is None:
+            await self.show(at, effect)
+        else:
+            await self.forking.showing.show(at)
 
     async def show(self, at: Standing, effect: ShowStatus) -> bool:
         """The header says what the log says; an older change never undoes a newer one."""

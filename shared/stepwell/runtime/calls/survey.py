@@ -1,0 +1,159 @@
+"""Surveys a run's forks: each with its branches as their logs have them, or a wide one with how many have ended.
+
+Of a fork that a graph repeats, the last one counts. At most SURVEY_RECORDS of the run's own records are read, and
+SURVEY_BRANCHES branches, those of the newest forks; the forks before them are left out.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from stepwell.definition.graph import Graph
+from stepwell.engine.fold import fold
+from stepwell.engine.forks import awaited, branch_id, fork_id
+from stepwell.engine.join import indexes_of, unpacked
+from stepwell.engine.marks import is_one_set, waiting_of
+from stepwell.engine.records import Fork, Kind, Record
+from stepwell.engine.token import Branch, Token
+from stepwell.limits import HISTORY_BRANCHES, SURVEY_BRANCHES, SURVEY_RECORDS
+from stepwell.runtime.log.logbook import Logbook, Standing
+from stepwell.runtime.ports import Joined, Log
+
+
+@dataclass(frozen=True, slots=True)
+class Surveyed:
+    """A fork. Its branches are those that were read: all, or none of a wide one, which has counts instead."""
+
+    id: str
+    node: str
+    fork: Fork
+    is_open: bool
+    branches: tuple[Token, ...] = ()
+    may_begin: frozenset[int] = frozenset()  # without a record: a worker has them, or is about to
+    counts: Mapping[str, Mapping[str, int]] = field(default_factory=dict)  # by the node where branches begin, by status
+    inner: tuple[Surveyed, ...] = ()
+
+
+def may_fork(graph: Graph) -> bool:
+    """Tells whether runs of this graph can have branches."""
+    nodes = graph.nodes.values()
+    return bool(graph.function) or any(one.members or one.fan_out == "all" or _is_over(one.rules) for one in nodes)
+
+
+def _is_over(rules: Iterable[object]) -> bool:
+    return any(getattr(rule, "foreach", None) is not None for rule in rules)
+
+
+class Surveyor:
+    """Reads the forks of runs."""
+
+    def __init__(self, log: Log, logbook: Logbook) -> None:
+        self._log, self._logbook = log, logbook
+
+    async def survey(self, at: Standing) -> tuple[Surveyed, ...]:
+        """Returns the forks of the run's root token, oldest first."""
+        if not may_fork(at.graph):
+            return ()
+        after = max(at.token.slot - SURVEY_RECORDS, -1)
+        records = await self._logbook.history(at.run_id, at.token.id, after, None)
+        found: list[Surveyed] = []
+        left = SURVEY_BRANCHES
+        for index, record in reversed(_forks(records, every=bool(at.graph.function))):
+            is_open = all(later.kind is Kind.RECEIVED for later in records[index + 1 :])
+            surveyed = await self._fork(at, at.token.id, record, is_open=is_open)
+            left -= len(surveyed.branches)
+            if left < 0:
+                break
+            found.append(surveyed)
+        return tuple(reversed(found))
+
+    async def _fork(self, at: Standing, parent: str, record: Record, *, is_open: bool) -> Surveyed:
+        name, fork = fork_id(parent, record.slot), record.next
+        if not isinstance(fork, Fork):
+            raise TypeError(f"{name} is no fork")
+        node = record.node or at.graph.start
+        if fork.width > HISTORY_BRANCHES and not fork.needs:
+            return Surveyed(name, node, fork, is_open, counts=await self._counts(at, name, fork, is_open=is_open))
+        branches: list[Token] = []
+        inner: list[Surveyed] = []
+        for page in fork.pages:
+            ids = {branch_id(name, index): index for index in fork.page_indexes(page)}
+            logs = await self._logbook.logs_of(at.run_id, list(ids))
+            for token_id, index in ids.items():
+                records = logs.get(token_id, [])
+                branches.append(fold(records, _begun(token_id, index, fork)))
+                for later, one in _forks(records, every=bool(at.graph.function)):
+                    is_inner_open = is_open and later == len(records) - 1
+                    inner.append(await self._fork(at, token_id, one, is_open=is_inner_open))
+        ended = {index for index, branch in enumerate(branches) if branch.ended}
+        ready = frozenset(one for one, _ in enumerate(branches) if is_open and ended.issuperset(awaited(fork, one)))
+        return Surveyed(name, node, fork, is_open, tuple(branches), ready, inner=tuple(inner))
+
+    async def _counts(self, at: Standing, name: str, fork: Fork, *, is_open: bool) -> dict[str, Counter[str]]:
+        """Of a wide fork: one read for each page that is under way."""
+        root = Joined() if is_one_set(fork) else await self._log.read_join(at.run_id, name)
+        found: dict[str, Counter[str]] = {}
+        start = 0
+        spans = []
+        for group in fork.groups:
+            spans.append((group, range(start, start + group.count)))
+            start += group.count
+        for page in fork.pages:
+            indexes = fork.page_indexes(page)
+            groups = [(group, within) for group, span in spans if (within := _shared(span, indexes))]
+            tally = unpacked({page: root.numbers.get(page, 0)})
+            if tally.arrived == len(indexes) and len(groups) == 1:
+                counts = found.setdefault(groups[0][0].node, Counter())
+                counts.update(completed=tally.arrived - tally.failed, failed=tally.failed)
+                continue
+            joined = await self._log.read_join(at.run_id, f"{name}@{page}")
+            ended, failed = indexes_of(joined.members), _failed(joined)
+            waiting = waiting_of(joined.numbers) - ended
+            for group, within in groups:
+                counts = found.setdefault(group.node, Counter())
+                own = set(within)
+                left = len(own - ended - waiting)
+                counts.update(
+                    completed=len(own & ended - failed), failed=len(own & failed), waiting=len(own & waiting),
+                    **{"running" if is_open else "cancelled": left},
+                )  # fmt: skip
+        for group in fork.groups if is_open else ():
+            _hold_back(found[group.node], group.max_concurrency)
+        return found
+
+
+def _hold_back(counts: Counter[str], most: int) -> None:
+    """Of branches that begin one after the other, only so many run: the rest is pending."""
+    if most:
+        running = min(counts["running"], max(most - counts["waiting"], 0))
+        counts["pending"] += counts["running"] - running
+        counts["running"] = running
+
+
+def _forks(records: Sequence[Record], *, every: bool) -> list[tuple[int, Record]]:
+    """Returns the records that fork, with their index; without `every`, only the last one of each node."""
+    found = [(index, record) for index, record in enumerate(records) if isinstance(record.next, Fork)]
+    if every:
+        return found
+    last = {record.node: index for index, record in found}
+    return [(index, record) for index, record in found if last[record.node] == index]
+
+
+def _begun(token_id: str, index: int, fork: Fork) -> Token:
+    """Returns a branch before its first record, without what it has of its parent."""
+    start, node = 0, ""
+    for group in fork.groups:
+        if start <= index < start + group.count:
+            node = group.node
+        start += group.count
+    return Token(token_id, branch=Branch(index, fork.width, "", node, fork.join))
+
+
+def _shared(one: range, other: range) -> range:
+    return range(max(one.start, other.start), min(one.stop, other.stop))
+
+
+def _failed(joined: Joined) -> set[int]:
+    return indexes_of(member for member in joined.members if member.endswith("!"))

@@ -1,0 +1,118 @@
+"""Shows in the run's header what its branches wait for: a run is `waiting` when all its live branches wait.
+
+    a branch parks ── its mark into the page's join, which comes back ── all wait? ── header: waiting, for the first due
+    it goes on     ── its mark ── header: running           it ends ── its arrival brings the marks of the others
+
+Nothing is written for a fork whose branches do not wait. The header is read again after each change, because another
+branch may have changed what it should say. Forks inside branches are not shown, nor is the wait of a fork of several
+pages whose branches begin one after the other (`max_concurrency`) across pages.
+"""
+
+from __future__ import annotations
+
+from stepwell.engine.forks import branch_id, parent_of
+from stepwell.engine.marks import (
+    Mark,
+    branch_mark,
+    first_waiting,
+    is_mark,
+    is_one_set,
+    is_waiting,
+    packed_page,
+    page_mark,
+    place_of_page,
+)
+from stepwell.engine.records import Status
+from stepwell.runtime.log.logbook import ForkedParent, Logbook, Standing
+from stepwell.runtime.ports import Header, Joined, Ports, StatusChange
+
+
+class Showing:
+    """Keeps a forked run's header true. Each call may be made twice."""
+
+    def __init__(self, ports: Ports, logbook: Logbook) -> None:
+        self._log, self._runs, self._clock, self._logbook = ports.log, ports.runs, ports.clock, logbook
+
+    async def show(self, at: Standing) -> None:
+        """Shows that a branch began or ended a wait."""
+        place = parent_of(at.token.id)
+        fork = None if place is None else await self._logbook.fork(at.run_id, place[0], place[1])
+        if place is None or fork is None or fork.parent.token.branch is not None:
+            return
+        page = 0 if is_one_set(fork.fork) else fork.fork.page_of(place[2])
+        joined = await self._log.report(at.run_id, join_name(fork, page), place[2], branch_mark(at.token))
+        if not is_one_set(fork.fork):
+            joined = await self._tell_page(fork, page, self._page_mark(fork, page, joined))
+        await self._show(fork, joined)
+
+    async def arrived(self, fork: ForkedParent, page: int, joined: Joined, heard: Joined | None) -> None:
+        """Shows that a branch ended, and the fork goes on.
+
+        `joined` is what its page's join was right after, `heard` what the fork's was, if the page told it.
+        """
+        if fork.parent.token.branch is not None:
+            return
+        if not is_one_set(fork.fork):
+            mark = self._page_mark(fork, page, joined) if joined.numbers else None
+            joined = await self._tell_page(fork, page, mark) if mark is not None and mark.waits else heard or Joined()
+        if any(is_mark(fork.fork, place) for place in joined.numbers):
+            await self._show(fork, joined)
+
+    def _page_mark(self, fork: ForkedParent, page: int, joined: Joined) -> Mark:
+        return page_mark(fork.fork, fork.fork.page_indexes(page), joined.members, joined.numbers)
+
+    async def _tell_page(self, fork: ForkedParent, page: int, mark: Mark) -> Joined:
+        """Tells the fork's join how the page is."""
+        value = packed_page(mark, fork.fork.page_indexes(page))
+        return await self._log.report(fork.parent.run_id, fork.id, place_of_page(page), value)
+
+    async def _show(self, fork: ForkedParent, joined: Joined) -> None:
+        run_id, name = fork.parent.run_id, join_name(fork, 0) if is_one_set(fork.fork) else fork.id
+        while True:
+            change = await self._change(fork, first_waiting(fork.fork, joined.members, joined.numbers))
+            header = await self._runs.get_run(run_id)
+            if change is None or header is None or header.rev > change.rev or _says(header, change):
+                return
+            root = await self._logbook.load(run_id)
+            if root is None or root.token.slot != fork.parent.token.slot:  # branches that nobody waits for any more
+                if change.status is Status.WAITING and header.status is not Status.WAITING:
+                    return
+                change = _running(change)
+            await self._runs.change_status(change)
+            joined = await self._log.read_join(run_id, name)
+
+    async def _change(self, fork: ForkedParent, first: int | None) -> StatusChange | None:
+        """What the header should say; None if the branch that is due first has gone on: it shows that itself."""
+        run_id, rev, now_ms = fork.parent.run_id, 2 * fork.parent.token.slot, self._clock.now_ms()
+        if first is None:
+            return _running(StatusChange(run_id, rev, Status.RUNNING, now_ms))
+        at = await self._logbook.load(run_id, branch_id(fork.id, first))
+        if at is None or at.token.parked is None or not is_waiting(at.token):
+            return None
+        parked = at.token.parked
+        return StatusChange(
+            run_id,
+            rev,
+            Status.WAITING,
+            now_ms,
+            waiting_for=parked.kind,
+            waiting_node=at.token.node,
+            waiting_since_ms=parked.since_ms,
+            waiting_until_ms=parked.until_ms,
+            of_branch=True,
+        )
+
+
+def _running(change: StatusChange) -> StatusChange:
+    return StatusChange(change.run_id, change.rev, Status.RUNNING, change.changed_ms, of_branch=True)
+
+
+def join_name(fork: ForkedParent, page: int) -> str:
+    """Returns the name of the join where the branches of a page arrive."""
+    return f"{fork.id}@{page}"
+
+
+def _says(header: Header, change: StatusChange) -> bool:
+    """Whether nothing would change for a reader."""
+    told = ("status", "waiting_for", "waiting_node", "waiting_since_ms", "waiting_until_ms")
+    return all(getattr(header, name) == getattr(change, name) for name in told)

@@ -1,0 +1,123 @@
+"""What ran in a run's branches, node by node: counts, attempts, times, errors, and how far the run is."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from stepwell.engine.actions import Outcome
+from stepwell.engine.records import Failure
+from tests.api.kit import World
+
+FORKED = """
+workflow: forked
+nodes:
+  begin: {transitions: [{to: score, foreach: "{{ input.names }}", as: name}]}
+  score: {run: python:m.score, transitions: [{to: ask}]}
+  ask: {wait: {for: approval}, transitions: [{to: gather}]}
+  gather: {fan_in: {policy: all, on_branch_failure: collect}, transitions: [{to: total}]}
+  total: {run: python:m.total}
+"""
+LINED = """
+workflow: lined
+nodes:
+  begin: {transitions: [{to: ask, foreach: "{{ input.names }}", as: name, max_concurrency: 2}]}
+  ask: {wait: {for: approval}, transitions: [{to: gather}]}
+  gather: {fan_in: {policy: all}}
+"""
+AGAIN = """
+workflow: again
+nodes:
+  begin: {max_visits: 9, transitions: [{to: score, foreach: "{{ [1, 2] }}", as: name}]}
+  score: {run: python:m.score, transitions: [{to: gather}]}
+  gather: {fan_in: {policy: all}, max_visits: 9, transitions: [{to: ask}]}
+  ask: {wait: {for: approval}, max_visits: 9, transitions: [{to: end, when: "has(input.stop)"}, {to: begin}]}
+"""
+
+
+@pytest.fixture
+def world() -> World:
+    made = World(FORKED, LINED, AGAIN)
+    made.steps.functions["python:m.score"] = lambda call: (
+        Outcome(failure=Failure("Broken", "step", "no luck", call.node, 1))
+        if call.input.get("name") == "eva"
+        else Outcome(7)
+    )
+    made.steps.functions["python:m.total"] = lambda call: Outcome(call.node)
+    return made
+
+
+def steps(world: World, run_id: str) -> dict[str, Any]:
+    found: dict[str, Any] = world.get(f"/runs/{run_id}").json["steps"]
+    return found
+
+
+def test_a_step_of_branches_shows_how_many_are_in_each_status_and_the_first_error(world: World) -> None:
+    run_id = world.start("forked", input={"names": ["ana", "eva", "leo"]})
+    score = steps(world, run_id)["score"]
+    assert score["branches"] == {"total": 3, "failed": 1, "completed": 2}
+    assert (score["status"], score["attempts"], score["error"]["type"]) == ("failed", 3, "Broken")
+    assert score["started_at"] is not None
+    assert score["ended_at"] is not None
+    assert steps(world, run_id)["ask"]["branches"] == {"total": 2, "waiting": 2}
+
+
+def test_branches_are_still_counted_after_their_join(world: World) -> None:
+    run_id = world.start("forked", input={"names": ["ana", "eva"]})
+    assert world.post(f"/runs/{run_id}/approve", {"by": "kim"}).status == 200
+    world.drain()
+    run = world.get(f"/runs/{run_id}").json
+    assert run["status"] == "completed"
+    assert run["steps"]["ask"]["branches"] == {"total": 1, "completed": 1}
+    assert run["steps"]["total"]["branches"] is None
+
+
+def test_progress_counts_a_node_of_branches_once_all_have_left_it(world: World) -> None:
+    run_id = world.start("forked", input={"names": ["ana", "leo"]})
+    assert world.get(f"/runs/{run_id}").json["progress"] == "1/5"  # score: begin and ask are not over
+    for branch in (0, 1):
+        world.post(f"/runs/{run_id}/approve", {"by": "kim", "wait": f"0/0.{branch}"})
+    world.drain()
+    assert world.get(f"/runs/{run_id}").json["progress"] == "5/5"
+
+
+def test_branches_that_begin_one_after_the_other_are_pending_until_they_may(world: World) -> None:
+    run_id = world.start("lined", input={"names": ["ana", "leo", "eva"]})
+    assert steps(world, run_id)["ask"]["branches"] == {"total": 3, "waiting": 2, "pending": 1}
+
+
+@pytest.mark.parametrize("width", [101, 250])
+def test_the_branches_of_a_wide_fork_are_counted_by_their_joins(world: World, width: int) -> None:
+    run_id = world.start("lined", input={"names": list(range(width))})
+    counts = steps(world, run_id)["ask"]["branches"]
+    assert counts == {"total": width, "waiting": 2, "pending": width - 2}
+    for branch in range(120 if width > 120 else 50):
+        assert world.post(f"/runs/{run_id}/approve", {"by": "kim", "wait": f"0/0.{branch}"}).status == 200
+        world.drain()
+    ended = 120 if width > 120 else 50
+    counts = steps(world, run_id)["ask"]["branches"]
+    assert counts == {"total": width, "waiting": 2, "pending": width - ended - 2, "completed": ended}
+
+
+def test_of_a_fork_that_is_opened_again_the_last_one_counts(world: World) -> None:
+    run_id = world.start("again")
+    for _ in range(2):
+        assert world.post(f"/runs/{run_id}/approve", {"by": "kim"}).status == 200
+        world.drain()
+    assert steps(world, run_id)["score"]["branches"] == {"total": 2, "completed": 2}
+
+
+def test_running_branches_are_found_before_their_first_step_has_ended(world: World) -> None:
+    seen: list[Any] = []
+
+    def score(call: Any) -> Outcome:
+        if not seen:
+            seen.append(steps(world, call.run_id)["score"]["branches"])
+            page = world.get(f"/runs/{call.run_id}/branches", status="running")
+            seen.append([branch["id"] for branch in page.json["items"]])
+        return Outcome(7)
+
+    world.steps.functions["python:m.score"] = score
+    world.start("forked", input={"names": ["ana", "leo"]})
+    assert seen == [{"total": 2, "running": 2}, ["0/0.0", "0/0.1"]]

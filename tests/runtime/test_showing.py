@@ -1,0 +1,147 @@
+"""What a run's header says while its branches wait, and what that costs."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from stepwell.engine.records import Status
+from stepwell.runtime.loop.driving import run_now
+from stepwell.runtime.ports import RunQuery
+from tests.runtime.kit import World
+
+HOUR_MS = 3_600_000
+ASKS = """
+workflow: flow
+nodes:
+  begin: {transitions: [{to: ask, foreach: "{{ input }}", as: limit}]}
+  ask: {wait: {for: approval, timeout: "{{ state.limit }}", on_timeout: continue}, transitions: [{to: work}]}
+  work: {run: python:m.work, transitions: [{to: gather}]}
+  gather: {fan_in: {policy: all}, transitions: [{to: after}]}
+  after: {run: python:m.after}
+"""
+DAG = """
+workflow: flow
+steps:
+  - {name: ask, wait: {for: approval}}
+  - {name: work, run: python:m.work}
+  - {name: later, run: python:m.later, depends_on: [ask]}
+"""
+NESTED = """
+workflow: flow
+nodes:
+  begin: {transitions: [{to: half, foreach: "{{ input }}"}]}
+  half: {transitions: [{to: ask, foreach: "{{ [1, 2] }}"}]}
+  ask: {wait: {for: approval}, transitions: [{to: inner}]}
+  inner: {fan_in: {policy: all}, transitions: [{to: outer}]}
+  outer: {fan_in: {policy: all}}
+"""
+
+
+def shown(world: World, run_id: str) -> tuple[Status, str, str, int | None]:
+    header = world.header(run_id)
+    until_ms = header.waiting_until_ms
+    left_ms = None if until_ms is None else until_ms - header.waiting_since_ms
+    return header.status, header.waiting_for, header.waiting_node, left_ms
+
+
+def started(text: str, given: Any = None) -> tuple[World, str]:
+    world = World(text)
+    run_id = world.start(given=given)
+    world.deliver()
+    return world, run_id
+
+
+def approve(world: World, run_id: str, wait: str) -> None:
+    run_now(world.service.approve(run_id, wait=wait))
+    world.deliver()
+
+
+def test_a_run_whose_branches_all_wait_is_listed_as_waiting_for_what_is_due_first() -> None:
+    world, run_id = started(ASKS, ["3h", "1h", "2h"])
+    assert shown(world, run_id) == (Status.WAITING, "approval", "ask", HOUR_MS)
+    page = run_now(world.service.runs(RunQuery(statuses=frozenset({Status.WAITING}), waiting_for="approval")))
+    assert [header.run_id for header in page.headers] == [run_id]
+
+
+def test_a_branch_that_goes_on_makes_the_run_running_and_its_end_makes_it_waiting_again() -> None:
+    world, run_id = started(ASKS, ["3h", "1h", "2h"])
+    seen: list[Status] = []
+    world.steps.of["work"] = lambda _: seen.append(world.header(run_id).status)
+    approve(world, run_id, "0/0.1")
+    assert seen == [Status.RUNNING]
+    assert shown(world, run_id) == (Status.WAITING, "approval", "ask", 2 * HOUR_MS)
+
+
+def test_a_join_leaves_nothing_of_its_branches_waits_behind() -> None:
+    world, run_id = started(ASKS, ["3h", "1h"])
+    seen: list[Status] = []
+    world.steps.of["after"] = lambda _: seen.append(world.header(run_id).status)
+    for branch in (0, 1):
+        approve(world, run_id, f"0/0.{branch}")
+    assert seen == [Status.RUNNING]
+    assert world.header(run_id).status is Status.COMPLETED
+
+
+def test_an_approval_in_a_dag_is_listed_once_nothing_else_runs() -> None:
+    world = World(DAG)
+    seen: list[Status] = []
+    world.steps.of["work"] = lambda _: seen.append(world.header(run_id).status)
+    run_id = world.start()
+    world.deliver()
+    assert seen == [Status.RUNNING]
+    assert shown(world, run_id)[:3] == (Status.WAITING, "approval", "ask")
+    approve(world, run_id, "ask")
+    assert world.header(run_id).status is Status.COMPLETED
+
+
+@pytest.mark.parametrize("width", [101, 250])
+def test_a_fork_of_several_pages_is_listed_too(width: int) -> None:
+    limits = ["2h"] * width
+    limits[width - 2] = "1h"
+    world, run_id = started(ASKS, limits)
+    assert shown(world, run_id) == (Status.WAITING, "approval", "ask", HOUR_MS)
+    for branch in range(width - 1):
+        run_now(world.service.approve(run_id, wait=f"0/0.{branch}"))
+    world.deliver()
+    assert shown(world, run_id) == (Status.WAITING, "approval", "ask", 2 * HOUR_MS)
+    seen: list[Status] = []
+    world.steps.of["work"] = lambda _: seen.append(world.header(run_id).status)
+    approve(world, run_id, f"0/0.{width - 1}")
+    assert (seen, world.header(run_id).status) == ([Status.RUNNING], Status.COMPLETED)
+
+
+def test_a_run_with_forks_in_branches_is_listed_as_running() -> None:
+    world, run_id = started(NESTED, [1, 2])
+    assert world.header(run_id).status is Status.RUNNING
+
+
+def test_a_worker_that_dies_before_the_header_is_changed_is_followed_by_one_that_changes_it() -> None:
+    world = World(ASKS)
+    run_id = world.start(given=["1h", "2h"])
+
+    def dies(*_: object) -> None:
+        raise RuntimeError("the worker died")
+
+    world.store.before["report"] = dies
+    with pytest.raises(RuntimeError, match="died"):
+        world.deliver()
+    world.clock.advance(60_000)
+    world.deliver()
+    assert shown(world, run_id) == (Status.WAITING, "approval", "ask", HOUR_MS)
+
+
+def test_a_fork_whose_branches_do_not_wait_writes_nothing_for_it() -> None:
+    world, _ = started(
+        ASKS.replace('wait: {for: approval, timeout: "{{ state.limit }}", on_timeout: continue}', "run: python:m.x"),
+        [1, 2, 3],
+    )
+    assert world.store.calls["report"] == world.store.calls["read_join"] == 0
+
+
+def test_a_wait_of_a_branch_costs_two_numbers_and_the_header_two_changes_when_all_wait() -> None:
+    world, run_id = started(ASKS, ["1h", "2h", "3h"])
+    assert (world.store.calls["report"], world.store.calls["change_status"]) == (3, 2)  # picked up, waiting
+    approve(world, run_id, "0/0.0")
+    assert (world.store.calls["report"], world.store.calls["change_status"]) == (4, 4)

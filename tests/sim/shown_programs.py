@@ -1,0 +1,46 @@
+"""One fork whose branches wait, go on and end in every order: what its run's header says is looked at each time."""
+
+from __future__ import annotations
+
+import random
+
+from stepwell.definition.graph import END, FanIn, Graph, Node, Rule, Wait
+from stepwell.engine.records import Pause
+from tests.sim.programs import KEY, Program, Simple, make_step
+
+ITEMS = Simple("items", lambda names: names["input"]["items"], frozenset({"input"}))
+
+
+def make_shown(rng: random.Random) -> Program:
+    """A wait and a step in each of a few branches, in one page or several."""
+    flaky: dict[str, int] = {}
+    directives: dict[str, Pause] = {}
+    over = Rule("n0.next", "next", to="n1", foreach=ITEMS)
+    policy = rng.choice(["all", "all", "any"])
+    nodes = {
+        "n0": Node("n0", rules=(over,), join="n3"),
+        "n1": Node("n1", wait=_wait(rng), rules=(Rule("n1.next", "next", to="n2"),)),
+        "n2": Node(
+            "n2", step=make_step(rng, "n2", flaky, directives, set()), rules=(Rule("n2.next", "next", to="n3"),)
+        ),
+        "n3": Node("n3", fan_in=FanIn(policy, on_early_complete="abandon"), rules=(Rule("n3.next", "next", to="n4"),)),
+        "n4": Node("n4", wait=_wait(rng), rules=(Rule("n4.next", "next", to=END),)),
+    }
+    sent = tuple(("a", f"e{number}", rng.randint(0, 3)) for number in range(rng.randint(0, 4)))
+    return Program(
+        Graph("sim", "sha256:sim", "nodes", "n0", nodes, {}),
+        flaky,
+        directives,
+        frozenset(),
+        sent,
+        (),
+        input={"key": "k", "items": list(range(rng.randint(1, 5)))},
+        page=rng.choice([0, 0, 2]),
+        chunk=rng.choice([0, 1, 2]),
+    )
+
+
+def _wait(rng: random.Random) -> Wait:
+    if rng.random() < 0.2:
+        return Wait("sleep", timeout_ms=rng.choice([1_000, 60_000]))
+    return Wait("event", event="a", key=KEY, timeout_ms=rng.choice([None, 60_000, 3_600_000]), on_timeout="continue")
