@@ -103,6 +103,7 @@ DELEGATIONS = 100  # of one wait for an approval: `too_many_delegations`
 # Answers
 PAGE_ITEMS = 50
 PAGE_ITEMS_MAX = 500
+TOKENS_SHOWN = 100  # live tokens of a run that is shown
 SURVEY_RECORDS = 1_000  # of a run that is shown: its newest records, in which forks are looked for, and
 SURVEY_BRANCHES = 1_000  # branches of its newest forks
 HISTORY_BRANCHES = 100  # a wider fork is told in a history without its branches

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from stepwell.api.drawing_shape import picture
 from stepwell.api.graphs import graph_view, node_states
+from stepwell.api.ran import counts_of, steps_of
 from stepwell.runtime.loop.driving import run_now
 from tests.durable.conftest import Flows
 
@@ -52,12 +53,17 @@ def test_all_and_first_go_by_the_names_that_they_are_given_in_a_replay_too(flows
     assert (run.status, run.result) == ("completed", 1)
 
 
-def test_a_function_is_drawn_as_one_node_that_stands_as_its_run_does(flows: Flows) -> None:
+def test_a_function_that_has_not_begun_is_drawn_as_one_node_and_then_operation_by_operation(flows: Flows) -> None:
     stepwell = flows(NAMED)
     run = stepwell.start("dinner")
-    stepwell.settle()
     at = run_now(stepwell.service.standing(run.id))
     assert [node["name"] for node in graph_view(at.graph)["nodes"]] == ["dinner"]
-    drawn = picture(at.graph, node_states(at))
-    assert [(shape.title, shape.status) for shape in drawn.shapes if shape.title == "dinner"] == [("dinner", "waiting")]
-    assert len(drawn.shapes) == 3  # with its start and its end
+    assert [shape.title for shape in picture(at.graph, {}).shapes] == ["start", "dinner", "end"]
+    stepwell.settle()
+    at = run_now(stepwell.service.standing(run.id))
+    steps = steps_of(at, run_now(stepwell.service.survey(at)))
+    drawn = picture(at.graph, node_states(at, steps), counts_of(steps))
+    assert [(shape.title, shape.detail, shape.status) for shape in drawn.shapes] == [
+        ("start", "", ""), ("cook", "2: 2 completed", "completed"), ("bell", "", "waiting"),
+    ]  # fmt: skip
+    assert [(line.source, line.target) for line in drawn.lines] == [("s", "n0"), ("n0", "n1")]

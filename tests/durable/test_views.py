@@ -34,9 +34,12 @@ def test_a_run_shows_its_operations_as_steps_and_how_many_have_ended(flows: Flow
     run = kit.start("order")
     kit.advance("1s")
     view = run.view
-    assert (view["current_steps"], view["progress"], view["waiting_for"]) == (["boss"], "1/2", "approval")
+    assert (view["current_steps"], view["progress"], view["waiting_for"]) == (["boss"], "2/3", "approval")
     assert view["state"] == {"charged": True}
-    assert {name: one.status for name, one in run.steps.items()} == {"charge": "completed", "boss": "waiting"}
+    assert {name: one.status for name, one in run.steps.items()} == {
+        "charge": "completed", "sleep": "completed", "boss": "waiting",
+    }  # fmt: skip
+    assert view["steps"]["charge"]["branches"] == {"total": 2, "completed": 2}
 
 
 def test_the_history_tells_what_was_awaited_and_not_how_it_is_done(flows: Flows) -> None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from stepwell.api.drawing_shape import MARKS, Line, Shape, outline, picture
+from stepwell.api.drawing_shape import MARKS, NO_COUNTS, Line, Shape, outline, picture
 from stepwell.api.drawing_svg import FILLS, render
 from stepwell.definition.graph import Graph
 
@@ -33,14 +33,14 @@ _DOT_SHAPES = {
 }
 
 
-def svg(graph: Graph, states: Mapping[str, str]) -> str:
-    """Draws an SVG; `states` has the status of each node that the run has visited."""
-    return render(picture(graph, states))
+def svg(graph: Graph, states: Mapping[str, str], counts: Mapping[str, str] = NO_COUNTS) -> str:
+    """Draws an SVG; `states` has the status of each node that the run has visited, `counts` words for its branches."""
+    return render(picture(graph, states, counts))
 
 
-def mermaid(graph: Graph, states: Mapping[str, str]) -> str:
+def mermaid(graph: Graph, states: Mapping[str, str], counts: Mapping[str, str] = NO_COUNTS) -> str:
     """Draws a Mermaid flowchart for Markdown pages."""
-    drawn = picture(graph, states)
+    drawn = picture(graph, states, counts)
     lines = ["flowchart TD"]
     lines += [f"    {_mermaid_shape(shape)}" for shape in drawn.shapes]
     lines += [f"    {_mermaid_line(line)}" for line in drawn.lines]
@@ -54,9 +54,9 @@ def mermaid(graph: Graph, states: Mapping[str, str]) -> str:
     return "\n".join(lines) + "\n"
 
 
-def dot(graph: Graph, states: Mapping[str, str]) -> str:
+def dot(graph: Graph, states: Mapping[str, str], counts: Mapping[str, str] = NO_COUNTS) -> str:
     """Draws a Graphviz graph."""
-    drawn = picture(graph, states)
+    drawn = picture(graph, states, counts)
     lines = [
         f"digraph {_dot_text(drawn.name)} {{",
         "    rankdir=TB",

@@ -6,7 +6,9 @@ Shapes have generated ids (`n0`, `f1`), so that no user's name has a meaning in 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from itertools import pairwise
+from types import MappingProxyType
 from typing import TypeAlias
 
 from stepwell.definition.graph import END, Call, Expression, Graph, Json, Node, Rule
@@ -27,6 +29,7 @@ MARKS = {
     "compensated": "↺",
 }
 
+NO_COUNTS: Mapping[str, str] = MappingProxyType({})
 _LIMIT = " (max "
 _START_ID, _END_ID = "s", "e"
 _Ends: TypeAlias = tuple[str, str]
@@ -74,10 +77,18 @@ class Picture:
     lines: tuple[Line, ...]
 
 
-def picture(graph: Graph, states: Mapping[str, str]) -> Picture:
-    """Computes the picture. `passed` (a node without code) looks completed; an unknown status looks unvisited."""
+def picture(graph: Graph, states: Mapping[str, str], counts: Mapping[str, str] = NO_COUNTS) -> Picture:
+    """Computes the picture. `passed` (a node without code) looks completed; an unknown status looks unvisited.
+
+    A durable function shows the operations of its log, from the first to the last that began.
+    """
+    if graph.function and len(states) > 1:
+        return _function_picture(graph, states, counts)
     ids = {name: f"n{index}" for index, name in enumerate(graph.shown)}
-    nodes = [_node_shape(node, ids[name], states.get(name, "")) for name, node in graph.shown.items()]
+    nodes = [
+        _counted(_node_shape(node, ids[name], states.get(name, "")), counts.get(name, ""))
+        for name, node in graph.shown.items()
+    ]
     failures: dict[_Ends, Shape] = {}
     if graph.dag:
         lines = list(_dag_lines(graph.dag, ids))
@@ -88,6 +99,23 @@ def picture(graph: Graph, states: Mapping[str, str]) -> Picture:
     ends = [Shape(_END_ID, "end", "end")] if any(line.target == _END_ID for line in lines) else []
     shapes = (Shape(_START_ID, "start", "start"), *nodes, *failures.values(), *ends)
     return Picture(graph.name, shapes, tuple(lines))
+
+
+def _counted(shape: Shape, words: str) -> Shape:
+    """Adds how many branches a node has, and how they are."""
+    return replace(shape, detail=" · ".join(filter(None, (shape.detail, words)))) if words else shape
+
+
+def _function_picture(graph: Graph, states: Mapping[str, str], counts: Mapping[str, str]) -> Picture:
+    names = [name for name in states if name != graph.start]
+    shapes = [Shape(_START_ID, "start", "start")]
+    for index, name in enumerate(names):
+        known = states[name] if states[name] in STATUSES else ""
+        shapes.append(_counted(Shape(f"n{index}", "step", name, status=known), counts.get(name, "")))
+    if states.get(graph.start) in {"completed", "failed", "cancelled", "compensated"}:
+        shapes.append(Shape(_END_ID, "end", "end"))
+    lines = [Line(one.id, following.id) for one, following in pairwise(shapes)]
+    return Picture(graph.name, tuple(shapes), tuple(lines))
 
 
 def outline(graph: Graph, states: Mapping[str, str]) -> dict[str, Json]:

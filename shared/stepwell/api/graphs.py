@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from typing_extensions import TypedDict
 
-from stepwell.api.dags import step_views
 from stepwell.api.rollbacks import undone_steps
 from stepwell.api.states import current_steps, left_to_undo, live_tokens, status_of
+from stepwell.api.steps import StepResult
 from stepwell.definition.graph import END, Graph, Json, Node, Rule
 from stepwell.engine.children import DETACHED
 from stepwell.engine.marks import is_waiting
@@ -109,19 +111,19 @@ def graph_view(graph: Graph) -> GraphView:
     )
 
 
-def node_states(at: Standing) -> dict[str, str]:
+def node_states(at: Standing, steps: Mapping[str, StepResult]) -> dict[str, str]:
     """What became of each node that the run has touched: its step's status, or `passed` for a node without one.
 
     Of a DAG, what its steps show: `completed` for one without code too. Of a durable function: how the
-    run is, and what became of its operations.
+    run is, and what became of its operations. `steps` are the run's, with those of its branches.
     """
     if at.graph.dag:
-        return {name: view.status for name, view in step_views(at).items() if view.status != "pending"}
+        return {name: step["status"] for name, step in steps.items() if step["status"] != "pending"}
     if at.graph.function:
         status = "failed" if status_of(at) is Status.TIMED_OUT else status_of(at).value
-        return {name: step.status for name, step in at.token.steps.items()} | {at.graph.start: status}
+        return {name: step["status"] for name, step in steps.items()} | {at.graph.start: status}
     states = {name: "passed" for name in at.token.visits if name != at.token.node or at.token.ended}
-    states |= {name: step.status for name, step in at.token.steps.items()}
+    states |= {name: step["status"] for name, step in steps.items() if step["status"] != "pending"}
     if at.token.undoing is not None:  # branches too: a node is undone if all its commits are
         left = {one.node for one in left_to_undo(at) or ()}
         states |= {node: "completed" if node in left else "compensated" for _, node in undone_steps(at)}

@@ -18,6 +18,7 @@ from stepwell.api.problems import PROBLEM_TYPE
 from stepwell.api.requests import NAME_PATTERN, RUN_ID_PATTERN
 from stepwell.api.schedules import SchedulePage, ScheduleView
 from stepwell.api.stats import StatsView
+from stepwell.api.steps import StepResult
 from stepwell.api.views import RunSummary, RunView
 from stepwell.api.waiting import LinksView
 from stepwell.definition.graph import Json
@@ -127,7 +128,11 @@ class HealthView(TypedDict):
 
 
 class RunGraph(GraphView):
+    """`taken`: how often each edge was taken, by its id, also by branches of forks of up to 100."""
+
     states: dict[str, str]
+    steps: dict[str, StepResult]
+    taken: dict[str, int]
 
 
 class FieldProblem(TypedDict):

@@ -1,15 +1,17 @@
-"""What ran, node by node: a run's own steps, and those of its branches with how many are in each status."""
+"""What ran: a run's steps and those of its branches, with how many are in each status; its live tokens; its edges."""
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
+
+from typing_extensions import TypedDict
 
 from stepwell.api.dags import step_views
 from stepwell.api.states import fork_at, status_of
-from stepwell.api.steps import StepResult, step_result
+from stepwell.api.steps import StepResult, step_result, time_of
 from stepwell.definition.graph import Graph
+from stepwell.engine.forks import fork_id
 from stepwell.engine.marks import is_waiting
 from stepwell.engine.names import node_of
 from stepwell.engine.records import Status
@@ -18,7 +20,68 @@ from stepwell.runtime.calls.survey import Surveyed
 from stepwell.runtime.log.logbook import Standing
 
 _LIVE = ("running", "waiting", "pending")  # what shows of a node while there is one such branch
-_WORST = (*_LIVE, "failed", "cancelled", "completed", "compensated", "skipped")
+_OVER = ("failed", "cancelled", "completed", "compensated", "skipped")  # the worst first
+_COUNTED = ("completed", "failed", "skipped", "cancelled", "compensated", *_LIVE)
+
+
+class TokenView(TypedDict):
+    """A live token: the run's own, or a branch; of a wide fork, its parent."""
+
+    id: str
+    step: str
+    phase: str
+    waiting_for: str | None
+    waiting_until: str | None
+
+
+def tokens_of(at: Standing, forks: Iterable[Surveyed]) -> Iterator[TokenView]:
+    """Yields the run's live tokens: those that run or wait, without those that have branches."""
+    if at.token.ended or (at.token.last is None and not at.header.started_ms):
+        return
+    opened = {fork.id: fork for fork in _all(forks) if fork.is_open}
+    yield from _live(at.graph, at.token, opened)
+
+
+def _all(forks: Iterable[Surveyed]) -> Iterator[Surveyed]:
+    for fork in forks:
+        yield fork
+        yield from _all(fork.inner)
+
+
+def _live(graph: Graph, token: Token, opened: Mapping[str, Surveyed]) -> Iterator[TokenView]:
+    fork = opened.get(fork_id(token.id, token.slot)) if fork_at(token) is not None else None
+    if fork is None or not fork.branches:
+        parked = token.parked if is_waiting(token) else None
+        yield TokenView(
+            id=token.id,
+            step=node_of(graph, token),
+            phase=token.phase.value,
+            waiting_for=parked.kind if parked else None,
+            waiting_until=time_of(parked.until_ms) if parked else None,
+        )
+        return
+    for index, branch in enumerate(fork.branches):
+        if not branch.ended and (branch.last is not None or index in fork.may_begin):
+            yield from _live(graph, branch, opened)
+
+
+def counts_of(steps: Mapping[str, StepResult]) -> dict[str, str]:
+    """Returns the words for each step of branches, such as `200: 198 completed, 1 failed, 1 running`."""
+    found = {}
+    for name, step in steps.items():
+        if counts := step["branches"]:
+            each = ", ".join(f"{count} {status}" for status, count in counts.items() if status != "total")
+            found[name] = f"{counts['total']}: {each}"
+    return found
+
+
+def taken_edges(at: Standing, forks: Iterable[Surveyed]) -> dict[str, int]:
+    """Returns how often each rule was taken, by the run and its branches; those of a wide fork are not read."""
+    taken = Counter(at.token.rule_uses)
+    for fork in _all(forks):
+        for branch in fork.branches:
+            taken.update(branch.rule_uses)
+    return dict(taken)
 
 
 def steps_of(at: Standing, forks: Sequence[Surveyed]) -> dict[str, StepResult]:
@@ -33,7 +96,13 @@ def steps_of(at: Standing, forks: Sequence[Surveyed]) -> dict[str, StepResult]:
             views.append(own[name])
             counts[own[name].status] += 1
         found[name] = _summed(views, counts)
-    return found
+    return found if at.graph.dag else dict(sorted(found.items(), key=_began))
+
+
+def _began(named: tuple[str, StepResult]) -> tuple[bool, str, bool, str]:
+    """Sorts steps by when they began, then by when they ended; those that have not come last."""
+    started_at, ended_at = named[1]["started_at"], named[1]["ended_at"]
+    return started_at is None, started_at or "", ended_at is None, ended_at or ""
 
 
 def _own(at: Standing) -> Mapping[str, StepView]:
@@ -93,7 +162,7 @@ def _stands_at(graph: Graph, fork: Surveyed, branch: Token) -> str:
 
 
 def _summed(views: Sequence[StepView], counts: Counter[str]) -> StepResult:
-    status = next((one for one in _WORST if counts[one]), "pending")
+    status = next((one for one in (*_LIVE, *_OVER) if counts[one]), "pending")
     failed = next((view for view in views if view.error is not None and view.status == "failed"), None)
     started = [view.started_ms for view in views if view.started_ms]
     ended = max((view.ended_ms for view in views), default=0) if status not in _LIVE else 0
@@ -104,6 +173,6 @@ def _summed(views: Sequence[StepView], counts: Counter[str]) -> StepResult:
         started_ms=min(started, default=0),
         ended_ms=ended,
     )
-    result = step_result(replace(whole))
-    result["branches"] = {"total": counts.total(), **{name: counts[name] for name in _WORST if counts[name]}}
+    result = step_result(whole)
+    result["branches"] = {"total": counts.total(), **{name: counts[name] for name in _COUNTED if counts[name]}}
     return result

@@ -6,16 +6,18 @@ The TypedDicts are the named schemas of the OpenAPI document.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import islice
 
 from typing_extensions import TypedDict
 
 from stepwell.api.branches import ForkView, fork_view
 from stepwell.api.children import ChildView, Statuses, child_views, read_statuses
-from stepwell.api.ran import steps_of
+from stepwell.api.ran import TokenView, steps_of, tokens_of
 from stepwell.api.rollbacks import RollbackView, outcome_of, rollback_view
 from stepwell.api.states import (
     current_steps,
     error_of,
+    is_shown_waiting,
     phase_of,
     progress,
     status_of,
@@ -28,6 +30,7 @@ from stepwell.definition.graph import Json
 from stepwell.engine.names import iso, state_of
 from stepwell.engine.records import Status
 from stepwell.engine.token import Token
+from stepwell.limits import TOKENS_SHOWN
 from stepwell.runtime.calls.service import Service
 from stepwell.runtime.calls.survey import Surveyed
 from stepwell.runtime.log.logbook import Standing
@@ -61,6 +64,7 @@ class RunView(TypedDict):
     input: Json
     state: dict[str, Json]
     steps: dict[str, StepResult]
+    tokens: list[TokenView]
     forked: ForkView | None
     result: Json
     error: ErrorView | None
@@ -134,15 +138,14 @@ def run_view(
         outcome=outcome_of(at),
         current_steps=current_steps(at),
         progress=progress(at, steps),
-        waiting_for=(parked.kind if parked else header.waiting_for or None) if status is Status.WAITING else None,
-        waiting_until=time_of(parked.until_ms if parked else header.waiting_until_ms)
-        if status is Status.WAITING
-        else None,
+        waiting_for=parked.kind if parked else header.waiting_for if is_shown_waiting(at) else None,
+        waiting_until=time_of(parked.until_ms if parked else header.waiting_until_ms if is_shown_waiting(at) else None),
         waiting_data=waiting_data(header.run_id, waiting, now_ms, shown) if waiting else None,
         pending_reason=_pending_reason(at, now_ms) if status is Status.PENDING else None,
         input=header.input,
         state=state_of(token),
         steps=steps,
+        tokens=list(islice(tokens_of(at, forks), TOKENS_SHOWN)),
         forked=fork_view(token),
         result=token.result if status is Status.COMPLETED else None,
         error=error_view(error_of(token)),

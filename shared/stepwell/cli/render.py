@@ -134,23 +134,48 @@ def run_view(run: Mapping[str, Any], now: datetime) -> Group:
 
 
 def steps_table(steps: Mapping[str, Any], now: datetime) -> Padding:
-    """A table of steps: mark, attempts, duration and error."""
+    """A table of steps: mark, attempts, duration and error; of a step in branches, how many are in each status."""
     table = _table("", "step", "tries", "took", "")
     table.columns[2].justify = table.columns[3].justify = "right"
     for name, step in steps.items():
         status = str(step.get("status") or "")
         error = step.get("error") or {}
         style = STYLES.get(status, "")
+        branches = step.get("branches") or {}
         table.add_row(
             Text(MARKS.get(status, "○"), style=style),
-            Text(printable(str(name)), style=style),
+            Text(printable(str(name)), style=style).append(_times(branches), style="dim"),
             _plain(step.get("attempts") or ""),
             _plain(between(step.get("started_at"), step.get("ended_at"), now)),
-            Text(
+            _branches_bar(branches, error)
+            if branches
+            else Text(
                 error_words({**error, "step": ""}) if error else "" if status == "completed" else phrase(status), style
             ),
         )
     return Padding(table, (0, 0, 0, 1))
+
+
+def _times(branches: Mapping[str, Any]) -> str:
+    return f" x {branches['total']}" if branches else ""
+
+
+def _branches_bar(branches: Mapping[str, Any], error: Mapping[str, Any]) -> Text:
+    """A bar and words for the branches that ran a step, such as `━━━━ 198 completed, 1 failed: no luck, 1 running`."""
+    counts = {status: count for status, count in branches.items() if status != "total"}
+    bar, drawn, seen = Text(), 0, 0
+    for status in sorted(counts, key=_over_first):
+        seen += counts[status]
+        until_column = round(_BAR * seen / branches["total"])
+        bar.append("━" * (until_column - drawn), style=STYLES.get(status, "bright_black"))
+        drawn = until_column
+    told = ", ".join(f"{count} {phrase(status)}" for status, count in counts.items())
+    bar.append(f" {told}")
+    return bar.append(f": {error_words({**error, 'step': '', 'attempts': 0})}", style="red") if error else bar
+
+
+def _over_first(status: str) -> tuple[bool, str]:
+    return status in {"running", "waiting", "pending"}, status
 
 
 def children_table(children: Iterable[Mapping[str, Any]]) -> Padding:

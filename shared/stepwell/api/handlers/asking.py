@@ -12,6 +12,7 @@ from stepwell.api.explain import explain
 from stepwell.api.graphs import graph_view, node_states
 from stepwell.api.histories import last_entry, read_history
 from stepwell.api.problems import problem
+from stepwell.api.ran import counts_of, steps_of, taken_edges
 from stepwell.api.requests import (
     BranchesQueryString,
     ExportQueryString,
@@ -125,12 +126,15 @@ async def get_explanation(call: Call) -> Answer:
 async def get_graph(call: Call) -> Answer:
     """Answers with the run's graph and the status of each node."""
     form = call.asked(GraphQueryString).format
-    at = await call.parts.service.standing(call.path["run_id"])
-    states = node_states(at)
+    service = call.parts.service
+    at = await service.standing(call.path["run_id"])
+    forks = await service.survey(at)
+    steps = steps_of(at, forks)
+    states = node_states(at, steps)
     if form == "json":
-        return Answer(200, {**graph_view(at.graph), "states": states})
+        return Answer(200, {**graph_view(at.graph), "states": states, "steps": steps, "taken": taken_edges(at, forks)})
     draw = {"svg": drawing.svg, "mermaid": drawing.mermaid, "dot": drawing.dot}[form]
-    return Answer(200, draw(at.graph, states), _MEDIA[form])
+    return Answer(200, draw(at.graph, states, counts_of(steps)), _MEDIA[form])
 
 
 def paged(items: list[Json], next_cursor: str) -> Answer:

@@ -182,7 +182,9 @@ class Service:
         if found is None:
             raise NotFound(f"run {run_id} has no fork {fork}", code="unknown_fork")
         last = min(first + limit, found.fork.width)
-        numbers = range(found.fork.page_of(first), found.fork.page_of(max(last - 1, first)) + 1) if first < last else range(0)
+        numbers = (
+            range(found.fork.page_of(first), found.fork.page_of(max(last - 1, first)) + 1) if first < last else range(0)
+        )
         read = [branch for page in numbers for branch in await self._logbook.branches(found, page)]
         ended = {one.token.branch.index for one in read if one.token.branch and one.token.ended}
         wanted = [one for one in read if one.token.branch and first <= one.token.branch.index < last]

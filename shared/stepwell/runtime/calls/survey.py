@@ -39,7 +39,7 @@ class Surveyed:
 def may_fork(graph: Graph) -> bool:
     """Tells whether runs of this graph can have branches."""
     nodes = graph.nodes.values()
-    return bool(graph.function) or any(one.members or one.fan_out == "all" or _is_over(one.rules) for one in nodes)
+    return any(one.durable or one.members or one.fan_out == "all" or _is_over(one.rules) for one in nodes)
 
 
 def _is_over(rules: Iterable[object]) -> bool:
@@ -60,7 +60,7 @@ class Surveyor:
         records = await self._logbook.history(at.run_id, at.token.id, after, None)
         found: list[Surveyed] = []
         left = SURVEY_BRANCHES
-        for index, record in reversed(_forks(records, every=bool(at.graph.function))):
+        for index, record in reversed(_forks(records)):
             is_open = all(later.kind is Kind.RECEIVED for later in records[index + 1 :])
             surveyed = await self._fork(at, at.token.id, record, is_open=is_open)
             left -= len(surveyed.branches)
@@ -84,7 +84,7 @@ class Surveyor:
             for token_id, index in ids.items():
                 records = logs.get(token_id, [])
                 branches.append(fold(records, _begun(token_id, index, fork)))
-                for later, one in _forks(records, every=bool(at.graph.function)):
+                for later, one in _forks(records):
                     is_inner_open = is_open and later == len(records) - 1
                     inner.append(await self._fork(at, token_id, one, is_open=is_inner_open))
         ended = {index for index, branch in enumerate(branches) if branch.ended}
@@ -132,13 +132,11 @@ def _hold_back(counts: Counter[str], most: int) -> None:
         counts["running"] = running
 
 
-def _forks(records: Sequence[Record], *, every: bool) -> list[tuple[int, Record]]:
-    """Returns the records that fork, with their index; without `every`, only the last one of each node."""
-    found = [(index, record) for index, record in enumerate(records) if isinstance(record.next, Fork)]
-    if every:
-        return found
-    last = {record.node: index for index, record in found}
-    return [(index, record) for index, record in found if last[record.node] == index]
+def _forks(records: Sequence[Record]) -> list[tuple[int, Record]]:
+    """Returns the records that fork, with their index: of a node the last one, of a function each."""
+    found = [(index, record, record.next) for index, record in enumerate(records) if isinstance(record.next, Fork)]
+    last = {record.node: index for index, record, _ in found}
+    return [(index, record) for index, record, fork in found if fork.is_awaited or last[record.node] == index]
 
 
 def _begun(token_id: str, index: int, fork: Fork) -> Token:
