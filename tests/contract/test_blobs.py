@@ -6,6 +6,7 @@ import hashlib
 
 import pytest
 
+from stepwell.aws.s3_blobs import S3Blobs
 from stepwell.errors import PortError
 from stepwell.limits import BLOB_DAYS, DAY_MS, DELIVERY_KEPT_MAX_MS, EVENT_KEPT_MAX_MS, EVENT_KEPT_MS
 from stepwell.runtime.ports import BROKEN_BLOB, Blobs
@@ -114,3 +115,13 @@ def test_a_blob_that_no_later_try_finds_says_so(blobs: Blobs, reference: str) ->
     with pytest.raises(PortError) as raised:
         run(blobs.get(reference))
     assert raised.value.code == BROKEN_BLOB
+
+
+def test_a_link_hands_out_that_blob_where_values_are_not_sent_whole(blobs: Blobs) -> None:
+    reference = run(blobs.put(b"large", of_run("run_1")))
+    link = run(blobs.link(reference))
+    if isinstance(blobs, S3Blobs):
+        assert reference.rpartition("/")[2].removeprefix("sha256:")[:64] in link
+        assert "Signature=" in link
+    else:
+        assert link == ""

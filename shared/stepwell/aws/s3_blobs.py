@@ -12,6 +12,7 @@ from botocore.exceptions import ClientError
 from stepwell.aws.calls import Retry, code_of
 from stepwell.aws.protocols import S3Client
 from stepwell.errors import PortError
+from stepwell.limits import LINK_SECONDS
 from stepwell.runtime.ports import BROKEN_BLOB
 from stepwell.runtime.stores.blobs import check_blob, checked_owner, place_of, reference_of
 
@@ -37,6 +38,10 @@ class S3Blobs:
     async def get(self, reference: str) -> bytes:
         key = self._key(reference)
         return check_blob(self._retry.call(f"the blob {reference}: GetObject", lambda: self._read(key)), reference)
+
+    async def link(self, reference: str) -> str:
+        place = {"Bucket": self._bucket, "Key": self._key(reference)}
+        return self._client().generate_presigned_url("get_object", Params=place, ExpiresIn=LINK_SECONDS)
 
     async def drop(self, owner: str) -> None:
         """Lists and deletes a thousand blobs with each two requests; deletes are free."""

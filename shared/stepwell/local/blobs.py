@@ -45,6 +45,9 @@ class FolderBlobs:
             raise PortError(f"the blob {reference} could not be read: {error}") from error
         return check_blob(data, reference)
 
+    async def link(self, reference: str) -> str:
+        return ""
+
     async def drop(self, owner: str) -> None:
         try:
             shutil.rmtree(self._folder / checked_owner(owner))
@@ -90,6 +93,9 @@ class MemoryBlobs:
         if data is None:
             raise PortError(f"the blob {reference[:100]!r} does not exist", code=BROKEN_BLOB)
         return data
+
+    async def link(self, reference: str) -> str:
+        return ""
 
     async def drop(self, owner: str) -> None:
         gone = f"{checked_owner(owner)}/"

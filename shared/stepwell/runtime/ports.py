@@ -317,6 +317,9 @@ class Blobs(Protocol):
     async def get(self, reference: str) -> bytes:
         """Raises PortError, with the code BROKEN_BLOB where the blob is missing or damaged: no later try finds it."""
 
+    async def link(self, reference: str) -> str:
+        """A URL that hands the blob out for LINK_SECONDS; "" where values are sent whole."""
+
     async def drop(self, owner: str) -> None:
         """Deletes all blobs of the owner. Idempotent."""
 

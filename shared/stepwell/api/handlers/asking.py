@@ -11,6 +11,7 @@ from stepwell.api.exchange import Answer, Call, Route
 from stepwell.api.explain import explain
 from stepwell.api.graphs import graph_view, node_states
 from stepwell.api.histories import last_entry, read_history
+from stepwell.api.large import fitted, fitting, result_of
 from stepwell.api.problems import problem
 from stepwell.api.ran import counts_of, steps_of, taken_edges
 from stepwell.api.requests import (
@@ -59,7 +60,7 @@ async def get_run(call: Call) -> Answer:
     service = call.parts.service
     at = await service.standing(call.path["run_id"])
     view = await view_of(service, at, shown_to(call.identity, call.parts.links))
-    return Answer(200, in_words_of(words, view, at) if words else view)
+    return Answer(200, fitted(at.run_id, in_words_of(words, view, at) if words else view))
 
 
 async def get_history(call: Call) -> Answer:
@@ -70,7 +71,8 @@ async def get_history(call: Call) -> Answer:
     page = await read_history(
         call.parts.service, call.path["run_id"], after, asked.limit, token=asked.token, phases=asked.phases
     )
-    return paged([entry_json(entry) for entry in page.entries], page.entries[-1].id if page.more else "")
+    entries, is_cut = fitting([entry_json(entry) for entry in page.entries])
+    return paged([*entries], str(entries[-1]["id"]) if page.more or is_cut else "")
 
 
 async def get_export(call: Call) -> Answer:
@@ -107,7 +109,7 @@ async def get_result(call: Call) -> Answer:
     status = status_of(at)
     told: dict[str, Json] = {"run_id": run_id, "status": status.value}
     if status is Status.COMPLETED:
-        return Answer(200, {**told, "result": at.token.result})
+        return Answer(200, {**told, "result": await result_of(run_id, at.token.result, service.ports.blobs)})
     if not status.terminal:
         return Answer(202, {**told, "result": None, "links": links(run_id)}, headers={"Retry-After": "1"})
     more = {"run_id": run_id, "run_status": status.value, "error": error_view(error_of(at.token))}
