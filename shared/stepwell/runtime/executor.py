@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -23,9 +23,9 @@ from stepwell.runtime.ports import Clock
 from stepwell.runtime.steps.binding import BadOutputError, binding_of, copy_of, to_json
 from stepwell.runtime.steps.calls import Calls, is_call
 from stepwell.runtime.steps.context import StepContext
-from stepwell.runtime.steps.failures import CallError, NotLoadedError, failure_of, not_loaded
+from stepwell.runtime.steps.failures import CallError, failure_of, not_loaded
 from stepwell.runtime.steps.port import StepCall, WriteRecord
-from stepwell.runtime.steps.registry import Registry, UnknownStepError
+from stepwell.runtime.steps.registry import Function, Registry, UnknownStepError, defaults_of
 from stepwell.runtime.steps.threads import AttemptTimeoutError, StepInterrupted, StepThreads
 
 if TYPE_CHECKING:
@@ -55,25 +55,32 @@ class FunctionSteps:
         """A function that cannot be found or imported has no defaults: `stuck` says what is wrong."""
         if is_call(step.run):
             return resolve_policy(step, StepDefaults())
-        if self._registry.knows(step.run):
-            return resolve_policy(step, self._registry.defaults(step.run))
-        # its module is imported now: users' code, under a limit of its own
-        found, error = self._threads.run(partial(self._registry.defaults, step.run), STEP_TIMEOUT_MS / 1000)
-        if isinstance(found, StepDefaults):
-            return resolve_policy(step, found)
-        failure = not_loaded(step.run, error or UnknownStepError(f"{step.run} is no step"))
-        return replace(resolve_policy(step, StepDefaults()), stuck=failure)
+        function = self._loaded(step.run)
+        if isinstance(function, Failure):
+            return replace(resolve_policy(step, StepDefaults()), stuck=function)
+        return resolve_policy(step, defaults_of(function))
 
     async def run(self, call: StepCall) -> Outcome:
         if is_call(call.run):
             return await self._attempted(call, lambda over: self._calls.run(call))
-        return await self.run_function(call, partial(self._registry.function, call.run))
+        function = self._loaded(call.run)
+        if isinstance(function, Failure):
+            return Outcome(failure=function, started_ms=self._clock.now_ms(), is_stuck=True)
+        return await self.run_function(call, function)
 
-    async def run_function(self, call: StepCall, find: Callable[[], Callable[..., object]]) -> Outcome:
-        """One attempt of the function that `find` finds; where it finds none, the outcome is stuck."""
+    def _loaded(self, run: str) -> Function | Failure:
+        """The step's function, or why there is none. An import is users' code, under a limit of its own."""
+        found, error = self._registry.known(run), None
+        if found is None:
+            made, error = self._threads.run(partial(self._registry.function, run), STEP_TIMEOUT_MS / 1000)
+            found = made if callable(made) else None
+        return found or not_loaded(run, error or UnknownStepError(f"{run} is no step"))
+
+    async def run_function(self, call: StepCall, function: Function) -> Outcome:
+        """One attempt of the function."""
         callback = step_callback(call.run_id, call.token, call.key)
         url = partial(self._callback_url, self._links, callback) if self._links and callback else None
-        return await self._attempted(call, lambda over: _call(find, call, over, url))
+        return await self._attempted(call, lambda over: _call(function, call, over, url))
 
     def _callback_url(self, links: Links, callback: str, timeout_ms: int) -> str:
         try:
@@ -82,18 +89,17 @@ class FunctionSteps:
             raise Transient(error.message) from error
 
     async def _attempted(self, call: StepCall, work: Callable[[_Over], object]) -> Outcome:
-        """The work in a thread of its own, for as long as the step may take."""
+        """The work, for as long as the step may take: from its input as arguments to its result as JSON."""
         started_ms = self._clock.now_ms()
         over = _Over()
-        attempt = self._threads.start(partial(_attempt, work, call, over, started_ms), call.timeout_ms / 1000)
+        then = partial(_outcome, call=call, started_ms=started_ms)
+        attempt = self._threads.start(partial(work, over), call.timeout_ms / 1000, then)
         if call.late is not None and not attempt.ends_within(call.late_ms / 1000):
             await call.late()
         made, error = attempt.result()
         over.set()
         if isinstance(made, Outcome):
             return made
-        if isinstance(error, NotLoadedError):
-            return Outcome(failure=not_loaded(call.run, error.why), started_ms=started_ms, is_stuck=True)
         failure = _failed(error or BadOutputError("the step came to no end"), call)
         return Outcome(failure=failure, started_ms=started_ms)
 
@@ -144,22 +150,7 @@ class _Over:
             raise StepInterrupted
 
 
-def _attempt(
-    work: Callable[[_Over], object], call: StepCall, over: _Over, started_ms: int
-) -> Outcome | Coroutine[object, object, Outcome]:
-    """The whole of what is users' code, from the import of the module to the result as JSON: all under the limit."""
-    made = work(over)
-    return _awaited(made, call, started_ms) if isinstance(made, Coroutine) else _outcome(made, call, started_ms)
-
-
-async def _awaited(made: Coroutine[object, object, object], call: StepCall, started_ms: int) -> Outcome:
-    return _outcome(await made, call, started_ms)
-
-
-def _call(
-    find: Callable[[], Callable[..., object]], call: StepCall, over: _Over, url: Callable[[int], str] | None
-) -> object:
-    function = _found(find)
+def _call(function: Function, call: StepCall, over: _Over, url: Callable[[int], str] | None) -> object:
     binding = binding_of(function)
     context = StepContext(
         run_id=call.run_id,
@@ -175,16 +166,6 @@ def _call(
         _url=url,
     )
     return function(**binding.bind(call.input, context, call.node))
-
-
-def _found(find: Callable[[], Callable[..., object]]) -> Callable[..., object]:
-    """Raises NotLoadedError for whatever the import of the user's module raises."""
-    try:
-        return find()
-    except StepInterrupted:
-        raise
-    except BaseException as error:
-        raise NotLoadedError(error) from error
 
 
 def _outcome(made: object, call: StepCall, started_ms: int) -> Outcome:

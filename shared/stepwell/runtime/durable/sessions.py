@@ -24,7 +24,7 @@ from stepwell.engine.records import Failure, Record
 from stepwell.engine.session import Body
 from stepwell.engine.turns import Asked, Failed, Result, Stuck, Suspended, Turn
 from stepwell.errors import Conflict, EngineFault, NewerFormat, UserError
-from stepwell.limits import SESSION_SECONDS, SESSIONS_KEPT
+from stepwell.limits import SECOND_MS, SESSION_SECONDS, SESSIONS_KEPT, STEP_TIMEOUT_MS
 from stepwell.runtime.durable.context import Context, Url
 from stepwell.runtime.durable.failures import raised
 from stepwell.runtime.durable.handlers import changed, given_up, told, updated_by
@@ -32,6 +32,7 @@ from stepwell.runtime.durable.operations import Operation, stored
 from stepwell.runtime.durable.running import FunctionSession, read_only
 from stepwell.runtime.log.logbook import Logbook, Standing
 from stepwell.runtime.steps.binding import binding_of
+from stepwell.runtime.steps.failures import not_loaded
 from stepwell.runtime.steps.port import WriteRecord
 from stepwell.runtime.steps.registry import UnknownStepError
 from stepwell.runtime.steps.threads import AttemptTimeoutError, StepThreads
@@ -81,6 +82,7 @@ class Sessions:
         self._threads: Threads = threads or StepThreads()
         self._warm: OrderedDict[tuple[str, str], FunctionSession] = OrderedDict()
         self._forked: OrderedDict[tuple[str, str, int], _Forked] = OrderedDict()
+        self._known: set[str] = set()  # functions whose modules are imported
         self._lock = Lock()
 
     async def asked(self, at: Standing) -> Standing:
@@ -144,6 +146,7 @@ class Sessions:
             held = [*self._warm.values(), *(one.session for one in self._forked.values() if one.is_own)]
             self._warm.clear()
             self._forked.clear()
+            self._known.clear()
         for session in held:
             self._let_go(session)
 
@@ -153,7 +156,8 @@ class Sessions:
         """`anew`: nothing of it may be another session's, for a coroutine runs once."""
         place = parent_of(at.token.id)
         if place is None:
-            return self._run(at, partial(self._begin, at, *await self._journal(at)))
+            stuck = self._imported(at)
+            return (None, Turn(stuck)) if stuck else self._run(at, partial(self._begin, at, *await self._journal(at)))
         index = place[2]
         forked = await self._fork(at.run_id, *place[:2], anew=anew)
         if isinstance(forked, _Forked) and not self._take(forked, index):
@@ -223,6 +227,17 @@ class Sessions:
         return found
 
     # -- users' code, in a thread that can be stopped
+
+    def _imported(self, at: Standing) -> Result | None:
+        """Imports the function's module under a limit of its own: a turn's begins after it. Returns what goes wrong."""
+        path = at.graph.first.durable.path if at.graph.first.durable is not None else ""
+        if path in self._known:
+            return None
+        _, error = self._threads.run(partial(self._registry.function, path), STEP_TIMEOUT_MS / SECOND_MS)
+        if error is not None:
+            return Stuck(not_loaded(path, error)) if isinstance(error, AttemptTimeoutError) else _of_error(at, error)
+        self._known.add(path)
+        return None
 
     def _run(
         self, at: Standing, work: Callable[[], tuple[FunctionSession, Turn]]

@@ -29,14 +29,6 @@ class CallError(Exception):
         self.kind, self.category, self.data = kind, category, data
 
 
-class NotLoadedError(Exception):
-    """A step's code cannot be imported, found or compiled: nothing has run."""
-
-    def __init__(self, why: BaseException) -> None:
-        super().__init__(str(why))
-        self.why = why
-
-
 def not_loaded(run: str, error: BaseException) -> Failure:
     """Why the code of `run` cannot be loaded, for whoever mends it."""
     return replace(failure_of(error, "", 0, STEP_TIMEOUT_MS), data={"code": run})
@@ -45,7 +37,7 @@ def not_loaded(run: str, error: BaseException) -> Failure:
 def failure_of(error: BaseException, node: str, attempt: int, limit_ms: int) -> Failure:
     """The error as the definition's rules see it: its class name, or a code of ours, and its category."""
     if isinstance(error, AttemptTimeoutError):
-        message = f"{node or 'the import'} did not end within {limit_ms / 1000:g} s"
+        message = "; ".join((f"{node or 'the import'} did not end within {limit_ms / 1000:g} s", *error.args))
         return Failure("step_timeout", "timeout", message, node, attempt)
     if isinstance(error, UserError):
         return Failure(error.code, "validation", _message_of(error), node, attempt)

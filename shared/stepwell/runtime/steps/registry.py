@@ -36,19 +36,15 @@ class Registry:
 
     def function(self, run: str) -> Function:
         """Raises UnknownStepError; whatever importing the user's module raises passes through."""
-        _put_first_on_path(str(self._folder))  # for what the function itself imports when it runs
-        found = self._found.get(run)
+        found = self.known(run)
         if found is None:
             found = self._found[run] = self._find(run)
         return found
 
-    def knows(self, run: str) -> bool:
-        """Whether the function was found before, so that asking again runs no code."""
-        return run in self._found
-
-    def defaults(self, run: str) -> StepDefaults:
-        """What the function's decorator says; nothing for a plain function."""
-        return defaults_of(self.function(run))
+    def known(self, run: str) -> Function | None:
+        """The function, if it was found before: asking runs no code."""
+        _put_first_on_path(str(self._folder))  # for what the function itself imports when it runs
+        return self._found.get(run)
 
     def reload(self) -> None:
         """Forgets the folder's modules, so that the next call imports them anew."""

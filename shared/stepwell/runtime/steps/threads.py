@@ -1,13 +1,12 @@
 """Time limits that really interrupt: each attempt runs in a thread of its own, which is left behind when time is up.
 
 A Python function is interrupted at its next bytecode by an exception that `except Exception` does not catch; one that
-blocks in C is abandoned, and its result dropped when it comes. An async function is cancelled, and its thread left
-behind with whatever would not stop.
+blocks in C is abandoned, and its result dropped when it comes. A coroutine that it returns runs on the process's event
+loop, and is cancelled.
 """
 
 from __future__ import annotations
 
-import asyncio
 import ctypes
 import queue
 import threading
@@ -15,6 +14,10 @@ import time
 from collections import deque
 from collections.abc import Callable, Coroutine
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from stepwell.runtime.steps.loop import Running
 
 _CLEAN_UP_SECONDS = 1.0  # what a cancelled async step gets for its `finally`
 
@@ -24,15 +27,23 @@ class StepInterrupted(BaseException):
 
 
 class AttemptTimeoutError(Exception):
-    """The attempt did not end in time."""
+    """The attempt did not end in time. Its arguments say why, if that is known."""
+
+
+def interrupt(thread: threading.Thread) -> None:
+    """Raises StepInterrupted in the thread, at its next bytecode."""
+    if thread.ident is not None:
+        ctypes.pythonapi.PyThreadState_SetAsyncExc(ctypes.c_ulong(thread.ident), ctypes.py_object(StepInterrupted))
 
 
 @dataclass(slots=True)
 class _Job:
     function: Callable[[], object]
+    then: Callable[[object], object]
     answer: queue.SimpleQueue[tuple[object, BaseException | None]] = field(default_factory=queue.SimpleQueue)
     limit_seconds: float = 0.0
-    is_async: bool = False
+    running: Running | None = None  # what the function returned, if that is a coroutine
+    is_over: bool = False  # nobody waits for the answer any more
 
 
 class _StepThread(threading.Thread):
@@ -40,56 +51,40 @@ class _StepThread(threading.Thread):
         super().__init__(name="stepwell-step", daemon=True)
         self.jobs: queue.SimpleQueue[_Job] = queue.SimpleQueue()
         self.abandoned = False
-        self._runner: asyncio.Runner | None = None
 
     def run(self) -> None:
         try:
-            self._serve()
+            while not self.abandoned:
+                job = self.jobs.get()
+                self._do(job)
         except StepInterrupted:
             return  # the interrupt came after the step had ended: this thread is abandoned already
 
-    def _serve(self) -> None:
-        try:
-            while not self.abandoned:
-                job = self.jobs.get()
-                job.answer.put(self._do(job))
-        finally:
-            if self._runner is not None:
-                self._runner.close()
-
-    def _do(self, job: _Job) -> tuple[object, BaseException | None]:
+    def _do(self, job: _Job) -> None:
         try:
             made = job.function()
             if isinstance(made, Coroutine):
-                job.is_async = True
-                made = self._run_async(made, job.limit_seconds)
+                self._hand_over(made, job)
+                return
+            made = job.then(made)
         except BaseException as error:
-            return None, error
-        return made, None
+            job.answer.put((None, error))
+        else:
+            job.answer.put((made, None))
 
-    def _run_async(self, coroutine: Coroutine[object, object, object], limit_seconds: float) -> object:
-        if self._runner is None:
-            self._runner = asyncio.Runner()
-        try:
-            return self._runner.run(_limited(coroutine, limit_seconds))
-        finally:
-            if asyncio.all_tasks(self._runner.get_loop()):
-                self.abandoned = True  # what the step left running must not run beside the next one
+    def _hand_over(self, coroutine: Coroutine[object, object, object], job: _Job) -> None:
+        """To the loop, unless the time is up: then whoever stops the attempt has not seen that there is a coroutine."""
+        from stepwell.runtime.steps.loop import Running  # noqa: PLC0415 - asyncio, which only async steps need
+
+        job.running = Running(coroutine, job.then, job.answer.put)
+        if job.is_over:
+            coroutine.close()
+        else:
+            job.running.start()
 
     def interrupt(self) -> None:
         self.abandoned = True
-        if self.ident is not None:
-            ctypes.pythonapi.PyThreadState_SetAsyncExc(ctypes.c_ulong(self.ident), ctypes.py_object(StepInterrupted))
-
-
-async def _limited(coroutine: Coroutine[object, object, object], limit_seconds: float) -> object:
-    task = asyncio.ensure_future(coroutine)
-    done, _ = await asyncio.wait({task}, timeout=limit_seconds)
-    if not done:
-        task.cancel()
-        await asyncio.wait({task}, timeout=_CLEAN_UP_SECONDS)
-        raise AttemptTimeoutError
-    return task.result()
+        interrupt(self)
 
 
 class Attempt:
@@ -108,7 +103,7 @@ class Attempt:
     def result(self) -> tuple[object, BaseException | None]:
         """What the function returned, awaited if need be, and what it raised: an AttemptTimeoutError out of time."""
         if not self._made and not self.ends_within(self._job.limit_seconds):
-            self._stop()
+            self._made = None, AttemptTimeoutError(*self._stop())
         if not self._thread.abandoned:
             self._threads.keep(self._thread)
         return self._made or (None, AttemptTimeoutError())
@@ -120,10 +115,15 @@ class Attempt:
             return False
         return True
 
-    def _stop(self) -> None:
-        """An async step may be cleaning up; a plain one is interrupted, and not waited for."""
-        if not self._job.is_async or not self._is_answered(_CLEAN_UP_SECONDS + 0.5):
+    def _stop(self) -> tuple[str, ...]:
+        """An async step may clean up; a plain one is interrupted, and not waited for. Returns what kept it."""
+        self._job.is_over = True
+        running = self._job.running
+        if running is None:
             self._thread.interrupt()
+            return ()
+        running.cancel()
+        return () if self._is_answered(_CLEAN_UP_SECONDS) else running.unblock()
 
 
 class StepThreads:
@@ -132,10 +132,12 @@ class StepThreads:
     def __init__(self) -> None:
         self._idle: deque[_StepThread] = deque()
 
-    def start(self, function: Callable[[], object], limit_seconds: float) -> Attempt:
-        """Starts the function, which may take so long."""
+    def start(
+        self, function: Callable[[], object], limit_seconds: float, then: Callable[[object], object] = lambda made: made
+    ) -> Attempt:
+        """Starts the function, which may take so long. `then` makes the result of what it returned or awaited."""
         thread = self._take()
-        job = _Job(function, limit_seconds=limit_seconds)
+        job = _Job(function, then, limit_seconds=limit_seconds)
         attempt = Attempt(self, thread, job)
         thread.jobs.put(job)
         return attempt
