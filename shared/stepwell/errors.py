@@ -7,6 +7,7 @@ step code to choose the category), `PortError` (an outside service did not answe
 from __future__ import annotations
 
 from dataclasses import dataclass
+from datetime import timedelta
 
 
 class StepwellError(Exception):
@@ -130,9 +131,18 @@ class StepError(Exception):
 
 
 class Transient(StepError):
-    """A temporary failure, retried by the step's policy."""
+    """A temporary failure, retried by the step's policy, and not before `retry_after`.
+
+    `retry_after`: seconds, a timedelta, or the text of the header Retry-After (seconds or an HTTP date).
+    """
 
     category = "transient"
+
+    def __init__(
+        self, message: str = "", data: object = None, *, retry_after: float | timedelta | str | None = None
+    ) -> None:
+        super().__init__(message, data)
+        self.retry_after = retry_after
 
 
 class External(StepError):

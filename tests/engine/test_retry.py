@@ -49,22 +49,10 @@ def test_without_jitter_the_delay_does_not_depend_on_chance() -> None:
     assert {retry_delay_ms(Retry(), failure("E", "transient"), 1, chance) for chance in (0.0, 0.3, 0.99)} == {1_000}
 
 
-@pytest.mark.parametrize(
-    ("kind", "asked", "delay_ms"),
-    [
-        ("http_429", 7, 7_000),
-        ("http_503", 0.5, 1_000),
-        ("http_503", 600, 60_000),
-        ("http_503", None, 1_000),
-        ("mine", 7, 1_000),
-    ],
-)
-def test_an_answer_that_asks_for_a_longer_delay_gets_it_up_to_the_cap(
-    kind: str, asked: float | None, delay_ms: int
-) -> None:
-    error = Failure(kind, "external", "later", data={"retry_after": asked})
-    retry = Retry(3, on=frozenset({"external"}))
-    assert retry_delay_ms(retry, error, 1, 0) == delay_ms
+@pytest.mark.parametrize(("asked_ms", "delay_ms"), [(7_000, 7_000), (500, 1_000), (600_000, 60_000), (0, 1_000)])
+def test_a_failure_that_asks_for_a_longer_delay_gets_it_up_to_the_cap(asked_ms: int, delay_ms: int) -> None:
+    error = Failure("http_429", "external", "later", retry_after_ms=asked_ms)
+    assert retry_delay_ms(Retry(3), error, 1, 0) == delay_ms
 
 
 def test_max_retries_counts_the_tries_after_the_first() -> None:

@@ -10,6 +10,7 @@ from unittest import mock
 
 import pytest
 
+from stepwell import Transient
 from stepwell.testing import kit
 from stepwell.testing.kit import Stepwell, in_memory
 from tests.runtime.kit import CountingStore
@@ -105,3 +106,19 @@ def test_retries_take_the_time_of_their_backoff(stepwell: Stepwell) -> None:
         stepwell.advance("5s")
     assert attempts == [1, 2, 2, 3]
     assert run.status == "failed"
+
+
+def test_an_attempt_that_asks_for_a_later_one_gets_it_then(stepwell: Stepwell) -> None:
+    stepwell.define("workflow: w\ntimeline: [{name: a, run: python:m.a, retry: {max_retries: 1}}]")
+    busy = stepwell.mock("a", raises=Transient("busy", retry_after=20))
+    run = stepwell.start("w")
+    stepwell.advance(19.9)
+    assert len(busy.calls) == 1
+    stepwell.advance(0.1)
+    assert (len(busy.calls), run.status) == (2, "failed")
+
+
+def test_without_a_policy_an_attempt_that_asks_for_a_later_one_is_the_last(stepwell: Stepwell) -> None:
+    stepwell.define("workflow: w\ntimeline: [{name: a, run: python:m.a}]")
+    stepwell.mock("a", raises=Transient("busy", retry_after=20))
+    assert stepwell.start("w").status == "failed"

@@ -69,6 +69,7 @@ class Failure:
     step: str = ""
     attempts: int = 1
     data: Json = None
+    retry_after_ms: int = 0  # what the other side asked for
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from stepwell.definition.authoring import StepDefaults
 from stepwell.definition.graph import DEFAULT_POOL, Retry, Step
 from stepwell.engine.records import Failure
-from stepwell.limits import SECOND_MS, STEP_TIMEOUT_MS
+from stepwell.limits import STEP_TIMEOUT_MS
 
 ALWAYS_RETRIED = frozenset({"transient"})  # by a policy that does not say otherwise in `on`
 NEVER_RETRIED = frozenset({"validation", "governance"})
@@ -45,19 +45,13 @@ def retry_delay_ms(retry: Retry | None, failure: Failure, attempt: int, jitter: 
     """Returns the delay before the next attempt; None if there is none.
 
     `attempt` is the one that failed, from 1; `jitter` a number in [0, 1) that full jitter multiplies the delay by.
-    Where the answer to an HTTP step asked for a longer one, that, capped like any other.
+    If the failure asks for a longer one, that one, capped by `max_delay_ms` like any other.
     """
     if retry is None or attempt > retry.max_retries or not is_retried(retry, failure):
         return None
     delay_ms = backoff_ms(retry, attempt)
     delay_ms = int(delay_ms * jitter) if retry.jitter == "full" else delay_ms
-    return max(delay_ms, min(_asked_ms(failure), retry.max_delay_ms))
-
-
-def _asked_ms(failure: Failure) -> int:
-    data = failure.data if failure.type in RETRIED_ANSWERS and isinstance(failure.data, dict) else {}
-    seconds = data.get("retry_after", 0)
-    return int(seconds * SECOND_MS) if isinstance(seconds, int | float) else 0
+    return max(delay_ms, min(failure.retry_after_ms, retry.max_delay_ms))
 
 
 def is_retried(retry: Retry, failure: Failure) -> bool:

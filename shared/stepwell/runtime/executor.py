@@ -23,7 +23,7 @@ from stepwell.runtime.ports import Clock
 from stepwell.runtime.steps.binding import BadOutputError, binding_of, copy_of, to_json
 from stepwell.runtime.steps.calls import Calls, is_call
 from stepwell.runtime.steps.context import StepContext
-from stepwell.runtime.steps.failures import CallError, failure_of, not_loaded
+from stepwell.runtime.steps.failures import CallError, asked_to_wait, failure_of, not_loaded
 from stepwell.runtime.steps.port import StepCall, WriteRecord
 from stepwell.runtime.steps.registry import Function, Registry, UnknownStepError, defaults_of
 from stepwell.runtime.steps.threads import AttemptTimeoutError, StepInterrupted, StepThreads
@@ -100,7 +100,8 @@ class FunctionSteps:
         over.set()
         if isinstance(made, Outcome):
             return made
-        failure = _failed(error or BadOutputError("the step came to no end"), call)
+        error = error or BadOutputError("the step came to no end")
+        failure = asked_to_wait(_failed(error, call), error, self._clock.now_ms())
         return Outcome(failure=failure, started_ms=started_ms)
 
     async def asked(self, at: Standing, logbook: Logbook) -> Standing:

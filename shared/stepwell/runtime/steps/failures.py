@@ -6,16 +6,14 @@ from dataclasses import replace
 
 from stepwell.definition.graph import Json
 from stepwell.engine.records import Failure
-from stepwell.errors import StepError, UserError
+from stepwell.errors import StepError, Transient, UserError
 from stepwell.limits import STEP_TIMEOUT_MS
 from stepwell.runtime.admission import check_json
+from stepwell.runtime.steps import clients
+from stepwell.runtime.steps.retry_after import given_ms
 from stepwell.runtime.steps.threads import AttemptTimeoutError
 
 MESSAGE_CHARACTERS = 2_000
-_THROTTLED = frozenset({
-    "Throttling", "ThrottlingException", "ThrottledException", "TooManyRequestsException",
-    "ProvisionedThroughputExceededException", "RequestLimitExceeded", "SlowDown", "ServiceUnavailable",
-})  # fmt: skip
 
 
 class CallError(Exception):
@@ -24,9 +22,9 @@ class CallError(Exception):
     The message and the data are stored and logged: no secret may be in them.
     """
 
-    def __init__(self, kind: str, category: str, message: str, data: Json = None) -> None:
+    def __init__(self, kind: str, category: str, message: str, data: Json = None, retry_after_ms: int = 0) -> None:
         super().__init__(message)
-        self.kind, self.category, self.data = kind, category, data
+        self.kind, self.category, self.data, self.retry_after_ms = kind, category, data, retry_after_ms
 
 
 def not_loaded(run: str, error: BaseException) -> Failure:
@@ -42,7 +40,7 @@ def failure_of(error: BaseException, node: str, attempt: int, limit_ms: int) -> 
     if isinstance(error, UserError):
         return Failure(error.code, "validation", _message_of(error), node, attempt)
     if isinstance(error, CallError):
-        return Failure(error.kind, error.category, _message_of(error), node, attempt, error.data)
+        return Failure(error.kind, error.category, _message_of(error), node, attempt, error.data, error.retry_after_ms)
     message = _message_of(error) or type(error).__name__
     return Failure(type(error).__name__, category_of(error), message, node, attempt, _data_of(error))
 
@@ -60,22 +58,24 @@ def category_of(error: BaseException) -> str:
     """`transient` for what a second try may cure, what a StepError says of itself, else `step`."""
     if isinstance(error, StepError):
         return error.category
-    if isinstance(error, ConnectionError | TimeoutError) or _is_throttling(error):
-        return "transient"
-    return "step"
+    return "transient" if clients.is_transient(error) else "step"
 
 
-def _is_throttling(error: BaseException) -> bool:
-    """An AWS client's error, told by its shape: the runtime knows no AWS library."""
-    response = getattr(error, "response", None)
-    details = response.get("Error") if isinstance(response, dict) else None
-    code = details.get("Code") if isinstance(details, dict) else None
-    return isinstance(code, str) and code in _THROTTLED
+def asked_to_wait(failure: Failure, error: BaseException, now_ms: int) -> Failure:
+    """Adds how long the error asks to wait before the next attempt."""
+    if failure.category != "transient" or failure.retry_after_ms:
+        return failure
+    if isinstance(error, Transient):
+        return replace(failure, retry_after_ms=given_ms(error.retry_after, now_ms))
+    return replace(failure, retry_after_ms=clients.wait_ms(error, now_ms))
 
 
 def _data_of(error: BaseException) -> object:
-    """What a StepError carries for the rules, if it is JSON."""
-    data = getattr(error, "data", None) if isinstance(error, StepError) else None
+    """What a StepError carries for the rules, if it is JSON; the status of another system's answer."""
+    if not isinstance(error, StepError):
+        status = clients.status_of(error)
+        return None if status is None else {"status": status}
+    data = error.data
     try:
         check_json(data, "error's data")
     except UserError:

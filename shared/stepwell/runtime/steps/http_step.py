@@ -189,15 +189,15 @@ def _result(sending: Sending, answer: Answer, secrets: _Secrets) -> Json:
         body = None
     after_ms = retry_after_ms(answer.status, answer.headers, time.time_ns() // 1_000_000)
     told = {"retry_after": after_ms / SECOND_MS} if after_ms else {}
-    raise _error(sending, answer.status, {**result, **told, "body": _short(secrets.masked(body))})
+    raise _error(sending, answer.status, {**result, **told, "body": _short(secrets.masked(body))}, after_ms)
 
 
-def _error(sending: Sending, status: int, data: Json) -> CallError:
+def _error(sending: Sending, status: int, data: Json, after_ms: int) -> CallError:
     phrase = f" {HTTPStatus(status).phrase}" if status in set(HTTPStatus) else ""
     aside = "; redirects are not followed" if 300 <= status < 400 else ""
     message = f"{sending.method} {sending.target.origin} answered {status}{phrase}{aside}"
     category = "external" if status >= 500 or status == THROTTLED else "step"
-    return CallError(f"http_{status}", category, message, data)
+    return CallError(f"http_{status}", category, message, data, after_ms)
 
 
 def _body(answer: Answer) -> Json:

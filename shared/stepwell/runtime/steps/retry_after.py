@@ -1,28 +1,43 @@
-"""The header Retry-After: how long whoever answered wants to be left alone."""
+"""The header Retry-After, and what a step gives in its place: how long to wait before the next attempt."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from datetime import UTC
+from datetime import UTC, timedelta
 from email.utils import parsedate_to_datetime
 
 from stepwell.limits import SECOND_MS, YEAR_MS
 
 ASKS_TO_WAIT = frozenset({429, 503})
-_SECONDS = re.compile(r"[0-9]{1,9}", re.ASCII)
+_NUMBER = re.compile(r"[0-9]{1,12}(\.[0-9]{1,9})?", re.ASCII)
 
 
 def retry_after_ms(status: int, headers: Mapping[str, str], now_ms: int) -> int:
-    """0 where it does not say, or not in a way that can be read. `headers`: their names in small letters.
+    """Returns what an answer asks for. 0: this status does not ask, or not in a way that can be read."""
+    return asked_ms(headers, now_ms) if status in ASKS_TO_WAIT else 0
 
-    A date is compared with the answer's own, where it has one: the other's clock may be another than ours.
-    """
-    given = headers.get("retry-after", "").strip()
-    if status not in ASKS_TO_WAIT or not given:
+
+def given_ms(given: float | timedelta | str | None, now_ms: int) -> int:
+    """Returns what a step gave as `retry_after`: seconds, a timedelta, or the text of the header."""
+    if isinstance(given, str):
+        return asked_ms({"retry-after": given}, now_ms)
+    seconds = given.total_seconds() if isinstance(given, timedelta) else given
+    if not isinstance(seconds, int | float) or not seconds > 0:  # NaN is not
         return 0
-    if _SECONDS.fullmatch(given):
-        return min(int(given) * SECOND_MS, YEAR_MS)
+    return int(min(seconds, YEAR_MS / SECOND_MS) * SECOND_MS)
+
+
+def asked_ms(headers: Mapping[str, str], now_ms: int) -> int:
+    """Returns what the headers ask for. `headers`: their names in small letters.
+
+    A date is compared with the answer's own, if it has one: the other's clock may differ from ours.
+    """
+    given, exact = headers.get("retry-after", "").strip(), headers.get("retry-after-ms", "").strip()
+    if _NUMBER.fullmatch(exact):
+        return min(int(float(exact)), YEAR_MS)
+    if _NUMBER.fullmatch(given):
+        return int(min(float(given), YEAR_MS / SECOND_MS) * SECOND_MS)
     until_ms, answered_ms = _date_ms(given), _date_ms(headers.get("date", ""))
     if until_ms is None:
         return 0
