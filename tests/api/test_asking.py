@@ -56,7 +56,8 @@ def test_a_failed_run_shows_its_error(world: World) -> None:
     run = world.get(f"/runs/{world.start('fails')}").json
     assert (run["status"], run["result_type"], run["result"]) == ("failed", "failure", None)
     assert run["error"] == {
-        "type": "Broken", "category": "step", "message": "no luck", "step": "work", "attempts": 1, "data": None
+        "type": "Broken", "category": "step", "message": "no luck", "step": "work", "attempts": 1, "data": None,
+        "traceback": "",
     }  # fmt: skip
     assert "no luck" in run["result_summary"]
 

@@ -11,7 +11,10 @@ from stepwell.engine.token import StepView
 
 
 class ErrorView(TypedDict):
-    """An error: `category` decides about retries, `type` is a class name or a code."""
+    """An error: `category` decides about retries, `type` is a class name or a code.
+
+    `traceback` has the lines of your code that led to it, and is empty for an error of another origin.
+    """
 
     type: str
     category: str
@@ -19,6 +22,7 @@ class ErrorView(TypedDict):
     step: str
     attempts: int
     data: Json
+    traceback: str
 
 
 class StepResult(TypedDict):
@@ -48,6 +52,7 @@ def error_view(failure: Failure | None) -> ErrorView | None:
         step=failure.step,
         attempts=failure.attempts,
         data=failure.data,
+        traceback=failure.traceback,
     )
 
 

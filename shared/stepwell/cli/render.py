@@ -277,6 +277,8 @@ def _facts(run: Mapping[str, Any], now: datetime) -> Iterator[tuple[str, Rendera
         yield "ended", _plain(f"{_when(run['ended_at'], now)}, after {took}")
     if run.get("error"):
         yield "error", Text(error_words(run["error"]), style="red")
+        if trace := run["error"].get("traceback"):
+            yield "traceback", Text("\n".join(map(printable, trace.splitlines())), style="dim")
     yield from _told("outcome", _outcome_words(run))
     if ended:
         yield from _told("result", run.get("result"))

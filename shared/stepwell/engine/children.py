@@ -14,7 +14,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from stepwell.definition.graph import Call, Graph, Json
 from stepwell.engine import results
-from stepwell.engine.codec import failure_to_json
+from stepwell.engine.codec import told_failure
 from stepwell.engine.names import Moment, Names, default_input
 from stepwell.engine.records import Called, Failure, Resumption, Status
 from stepwell.engine.token import Token
@@ -77,7 +77,7 @@ def failure_of(one: Called, run_id: str, child: Token) -> Resumption:
         "workflow": one.workflow,
         "run_id": run_id,
         "status": end.status.value if end else None,
-        "error": failure_to_json(end.error if end else None),
+        "error": told_failure(end.error if end else None),
     }
     return Resumption("child_failed", name=one.name, payload=data)
 
@@ -142,5 +142,5 @@ def _value(call: Call, run_id: str, child: Token) -> Json:
         "childExecutionStatus": child.end.status.value if child.end else None,
         "triggeredExecutionId": run_id,
         "result": result,
-        "error": failure_to_json(child.end.error if child.end else None),
+        "error": told_failure(child.end.error if child.end else None),
     }

@@ -177,6 +177,11 @@ def failure_to_json(failure: Failure | None) -> dict[str, Json] | None:
     return None if failure is None else _plain(failure)
 
 
+def told_failure(failure: Failure | None) -> dict[str, Json] | None:
+    """What expressions, parents and subscribers get of a failure: all but the code's own lines."""
+    return None if failure is None else _plain(failure, skip=("traceback", "retry_after_ms"))
+
+
 def _record_to_json(record: Record) -> dict[str, Json]:
     out = _plain(record, skip=("error", "next", "parked", "resumption", "tally", "evaluator")) | _said(record)
     if record.error:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 
 from stepwell.definition.graph import Graph, Json, Step
-from stepwell.engine.codec import failure_to_json
+from stepwell.engine.codec import told_failure
 from stepwell.engine.records import Failure, RunInfo
 from stepwell.engine.token import Branch, StepView, Token
 from stepwell.engine.turns import Turn
@@ -144,4 +144,4 @@ def _step_names(view: StepView) -> dict[str, Json]:
 def _error_names(failure: Failure | None) -> dict[str, Json] | None:
     if failure is None:
         return None
-    return {"step": "", "attempts": 1, "data": None, **(failure_to_json(failure) or {})}
+    return {"step": "", "attempts": 1, "data": None, **(told_failure(failure) or {})}

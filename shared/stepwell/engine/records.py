@@ -70,6 +70,7 @@ class Failure:
     attempts: int = 1
     data: Json = None
     retry_after_ms: int = 0  # what the other side asked for
+    traceback: str = ""  # for people; no expression, parent or subscriber gets it
 
 
 @dataclass(frozen=True, slots=True)

@@ -60,10 +60,19 @@ def notice_json(notice: Notice) -> dict[str, Json]:
         "version": notice.run.version,
         "status": notice.status.value,
         "tags": dict(notice.run.tags),
-        "entry": entry_json(notice.entry),
+        "entry": entry_json(_without_code(notice.entry)),
         "data_left_out": notice.data_left_out,
         "links": {"run": f"/runs/{run_id}", "history": f"/runs/{run_id}/history"},
     }
+
+
+def _without_code(entry: Entry) -> Entry:
+    """The entry without its error's traceback: subscribers need not see the code."""
+    error = entry.data.get("error") if isinstance(entry.data, dict) else None
+    if not isinstance(error, dict) or "traceback" not in error:
+        return entry
+    told = {name: value for name, value in error.items() if name != "traceback"}
+    return replace(entry, data={**entry.data, "error": told})
 
 
 def without_data(notice: Notice) -> Notice:

@@ -12,6 +12,7 @@ from stepwell.runtime.admission import check_json
 from stepwell.runtime.steps import clients
 from stepwell.runtime.steps.retry_after import given_ms
 from stepwell.runtime.steps.threads import AttemptTimeoutError
+from stepwell.runtime.steps.tracebacks import traceback_of
 
 MESSAGE_CHARACTERS = 2_000
 
@@ -38,11 +39,12 @@ def failure_of(error: BaseException, node: str, attempt: int, limit_ms: int) -> 
         message = "; ".join((f"{node or 'the import'} did not end within {limit_ms / 1000:g} s", *error.args))
         return Failure("step_timeout", "timeout", message, node, attempt)
     if isinstance(error, UserError):
-        return Failure(error.code, "validation", _message_of(error), node, attempt)
+        return Failure(error.code, "validation", _message_of(error), node, attempt, traceback=traceback_of(error))
     if isinstance(error, CallError):
         return Failure(error.kind, error.category, _message_of(error), node, attempt, error.data, error.retry_after_ms)
     message = _message_of(error) or type(error).__name__
-    return Failure(type(error).__name__, category_of(error), message, node, attempt, _data_of(error))
+    category, data = category_of(error), _data_of(error)
+    return Failure(type(error).__name__, category, message, node, attempt, data, traceback=traceback_of(error))
 
 
 def _message_of(error: BaseException) -> str:

@@ -22,7 +22,7 @@ from stepwell.limits import HEADER_CHARACTERS, JSON_DEPTH, SECOND_MS
 from stepwell.runtime.steps.failures import MESSAGE_CHARACTERS, CallError
 from stepwell.runtime.steps.port import StepCall
 from stepwell.runtime.steps.retry_after import retry_after_ms
-from stepwell.runtime.steps.secrets import MISSING, Secrets, SecretsByKind
+from stepwell.runtime.steps.secrets import MISSING, READ, Secrets, SecretsByKind, masking
 
 if TYPE_CHECKING:
     from stepwell.runtime.steps.http_call import Answer, Network, Sending
@@ -30,9 +30,7 @@ if TYPE_CHECKING:
 KEPT_HEADERS = ("content-type", "etag", "last-modified", "link", "location", "retry-after", "x-request-id")
 THROTTLED = 429
 USER_AGENT = "stepwell"
-MASK = "[secret]"
 _SHARE = 0.95  # of the step's time, so that a call ends by itself, its connection closed, before it is interrupted
-_MASKED_CHARACTERS = 4  # a shorter secret would be found in every other word
 _VALUE = re.compile(r"[\x20-\x7e\t]*")
 _JSON_TYPE = re.compile(r"application/(?:[\w.+-]+\+)?json", re.ASCII)
 _CHARSET = re.compile(r"charset=\"?([\w.:-]+)", re.ASCII | re.IGNORECASE)
@@ -85,16 +83,13 @@ class _Secrets:
                 missing.append(str(error))
             else:
                 self._read.add(secret)
+                READ.add(secret)
                 return secret
         raise CallError(MISSING, "step", "; ".join(missing))
 
     def masked(self, value: Json) -> Json:
         """The value without any of the secrets."""
-        wanted = sorted((one for one in self._read if len(one) >= _MASKED_CHARACTERS), key=len, reverse=True)
-        if not wanted:
-            return value
-        pattern = re.compile("|".join(re.escape(one) for one in wanted))
-        return _each_text(value, lambda text: pattern.sub(MASK, text))
+        return _each_text(value, masking(self._read)) if self._read else value
 
 
 def _each_text(value: Json, change: Callable[[str], str]) -> Json:

@@ -12,11 +12,11 @@ from typing import TypeAlias
 
 from stepwell.definition.authoring import StepDefaults
 from stepwell.errors import UserError
+from stepwell.runtime.steps.folders import FOLDERS
 
 Function: TypeAlias = Callable[..., object]
 
 _IMPORTING = threading.RLock()  # sys.path and sys.modules belong to the whole process
-_FOLDERS: set[Path] = set()  # of all registries: whose modules must not be taken for one's own
 
 
 class UnknownStepError(UserError):
@@ -30,7 +30,7 @@ class Registry:
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder.resolve()
-        _FOLDERS.add(self._folder)
+        FOLDERS.add(self._folder)
         self._found: dict[str, Function] = {}
         self._modules: dict[str, ModuleType] = {}
 
@@ -118,7 +118,7 @@ class Registry:
         """Another folder's modules of the same names: neither the one asked for, nor one that it imports, is theirs."""
         heads = {path.stem for path in self._folder.glob("*")}
         for name, module in list(sys.modules.items()):
-            if name.partition(".")[0] in heads and any(_is_of(module, folder) for folder in _FOLDERS - {self._folder}):
+            if name.partition(".")[0] in heads and any(_is_of(module, folder) for folder in FOLDERS - {self._folder}):
                 del sys.modules[name]
 
     def _owns(self, module: ModuleType) -> bool:

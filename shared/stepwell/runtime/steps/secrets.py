@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import base64
 import binascii
-from collections.abc import Mapping
+import re
+from collections.abc import Callable, Iterable, Mapping
 from typing import Protocol
 
 from stepwell.errors import PortError
 
+MASK = "[secret]"
+READ: set[str] = set()  # the secrets that steps of this process have read
+_MASKED_CHARACTERS = 4  # a shorter secret would be found in every other word
 MISSING = "secret_missing"  # for good, and not only now: another of the source's secrets may do
 
 
@@ -43,6 +47,15 @@ class SecretsByKind:
             hint = f"what can be read is {', '.join(self._kinds) or 'none'}; list such a secret too"
             raise PortError(f"{reference} cannot be read here", code=MISSING, hint=hint)
         return self._kinds[kind].get(reference)
+
+
+def masking(secrets: Iterable[str]) -> Callable[[str], str]:
+    """Takes all of the secrets out of a text."""
+    wanted = sorted((one for one in secrets if len(one) >= _MASKED_CHARACTERS), key=len, reverse=True)
+    if not wanted:
+        return str
+    pattern = re.compile("|".join(re.escape(one) for one in wanted))
+    return lambda text: pattern.sub(MASK, text)
 
 
 def base64_key(secret: str, reference: str) -> bytes:

@@ -1,0 +1,79 @@
+"""The traceback of a failure, for people: the frames of users' code, without values, and never long."""
+
+from __future__ import annotations
+
+import linecache
+import sys
+from pathlib import Path
+from traceback import FrameSummary, format_list, walk_tb
+from types import CodeType, TracebackType
+
+from stepwell.limits import TRACEBACK_BYTES, TRACEBACK_CAUSES, TRACEBACK_FRAMES
+from stepwell.runtime.steps.folders import STEPWELL, own_place
+from stepwell.runtime.steps.secrets import READ, masking
+
+_HALF = TRACEBACK_FRAMES // 2
+_ROOM = 20  # for the line that says how many are left out
+_LINE_CHARACTERS = 160  # of a line of code, or of a cause's message
+
+
+def traceback_of(error: BaseException) -> str:
+    """Returns the frames of users' modules, and the innermost one of a library. Empty: none of them is users' code."""
+    parts = _frames(error.__traceback__)
+    if not parts:
+        return ""
+    for _ in range(TRACEBACK_CAUSES):
+        cause = error.__cause__ or (None if error.__suppress_context__ else error.__context__)
+        if cause is None:
+            break
+        error = cause
+        parts += [f"caused by {type(error).__name__}: {_first_line(error)}\n", *_frames(error.__traceback__)]
+    mask = masking(READ)
+    return _bounded([mask(part).encode("utf-8", "replace").decode() for part in parts])
+
+
+def _frames(trace: TracebackType | None) -> list[str]:
+    found = [(frame.f_code, line) for frame, line in walk_tb(trace)]
+    own = [(place, code, line) for code, line in found if (place := own_place(code.co_filename)) is not None]
+    if not own:
+        return []
+    code, line = found[-1]
+    if own_place(code.co_filename) is None and not code.co_filename.startswith((STEPWELL, "<")):
+        own.append((_library_place(code.co_filename), code, line))
+    outer, inner = own[:_HALF], own[_HALF:][-_HALF:]
+    return [*(_text(*one) for one in outer), *_omitted(len(own) - 2 * _HALF), *(_text(*one) for one in inner)]
+
+
+def _text(place: str, code: CodeType, line: int) -> str:
+    """A frame as Python shows it, with its line of code and without values."""
+    linecache.checkcache(code.co_filename)
+    source = linecache.getline(code.co_filename, line).strip()[:_LINE_CHARACTERS]
+    return format_list([FrameSummary(place, line, code.co_name, lookup_line=False, line=source)])[0]
+
+
+def _library_place(file: str) -> str:
+    """The file's path below the directory that its package is imported from."""
+    above = max((entry for entry in sys.path if entry and file.startswith(f"{entry}/")), key=len, default="")
+    return file[len(above) + 1 :] if above else Path(file).name
+
+
+def _first_line(error: BaseException) -> str:
+    try:
+        return str(error).partition("\n")[0][:_LINE_CHARACTERS]
+    except Exception as worse:  # users write `__str__` too
+        return f"its message cannot be shown: {type(worse).__name__}"
+
+
+def _omitted(frames: int) -> list[str]:
+    return [f"  … {frames} more\n"] if frames > 0 else []
+
+
+def _bounded(parts: list[str]) -> str:
+    """The outermost and the innermost ones, as many as there is room for."""
+    kept, left_out = parts, 0
+    while len("".join(kept).encode()) > TRACEBACK_BYTES - _ROOM and len(kept) > 1:
+        middle = len(kept) // 2
+        kept, left_out = kept[:middle] + kept[middle + 1 :], left_out + 1
+    middle = (len(kept) + 1) // 2
+    text = "".join([*kept[:middle], *_omitted(left_out), *kept[middle:]])
+    return text.encode()[:TRACEBACK_BYTES].decode("utf-8", "ignore").rstrip()
