@@ -58,6 +58,7 @@ async def other(ctx): pass
 def test_check_counts_durable_functions_and_tells_of_their_options(cli: Cli) -> None:
     Path("mixed").mkdir()
     Path("mixed/good.yaml").write_text(GOOD)
+    Path("mixed/m.py").write_text("def a(): ...\ndef b(): ...\n")
     Path("mixed/durable.py").write_text(DURABLE.replace("2 fortnights", "2h"))
     assert cli("check", "mixed").stdout.splitlines()[-1].startswith("3 workflows, 0 errors, ")
     assert cli("check", "mixed/durable.py").stdout.splitlines()[-1] == "2 workflows, 0 errors, 0 warnings"

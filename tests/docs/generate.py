@@ -16,6 +16,7 @@ from stepwell.definition.shape import UNSUPPORTED_KEYS, UNSUPPORTED_VALUES
 from stepwell.definition.wait_schemas import SCHEMAS
 from stepwell.engine.entries import ENTRY_TYPES
 from stepwell.engine.table import ENDED, LEGAL, RECEPTION, Message, Phase
+from tests.definition.test_code import bad_functions
 
 DOCS = Path(__file__).resolve().parents[2] / "docs"
 _BLOCK = re.compile(r"(<!-- generated: ([a-z]+) -->\n).*?(<!-- end -->)", re.DOTALL)
@@ -73,8 +74,17 @@ def commands() -> str:
     return _table(["command", "does"], [[f"`stepwell {name}`", what] for name, what in told])
 
 
+def mistakes() -> str:
+    """The bad functions of the tests, and how `check` names them."""
+    rows = [
+        [does[:1].lower() + does[1:], f"`{line}`", f"`{found.code}`: {found.hint}"]
+        for does, line, found in bad_functions()
+    ]
+    return _table(["the function", "for example", "found as, with the hint"], rows)
+
+
 BLOCKS: dict[str, Callable[[], str]] = {
-    made.__name__: made for made in (phases, reception, history, waits, unsupported, commands)
+    made.__name__: made for made in (phases, reception, history, waits, unsupported, commands, mistakes)
 }
 
 

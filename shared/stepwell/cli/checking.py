@@ -47,14 +47,17 @@ def check(
 def check_path(path: Path) -> tuple[int, Sequence[Problem]]:
     """Returns the number of definitions in a file or folder, and their problems."""
     if path.is_dir():
+        from stepwell.runtime.starts.code import check_folder_code  # noqa: PLC0415 - with the compiler
         from stepwell.runtime.starts.folder import load_folder  # noqa: PLC0415 - with the compiler
 
         loaded = load_folder(path)
-        return loaded.count, loaded.problems
+        return loaded.count, (*loaded.problems, *check_folder_code(path))
     if path.suffix == ".py" and path.is_file():
+        from stepwell.runtime.starts.code import check_folder_code  # noqa: PLC0415 - with the compiler
         from stepwell.runtime.starts.folder import check_module  # noqa: PLC0415 - with the compiler
 
-        return check_module(path)
+        count, problems = check_module(path)
+        return count, (*problems, *(one for one in check_folder_code(path.parent) if one.file == str(path)))
     from stepwell.definition.webhooks import FILES, check_webhooks  # noqa: PLC0415 - with the compiler
 
     if path.name in FILES:

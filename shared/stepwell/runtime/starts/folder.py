@@ -82,7 +82,7 @@ def _is_same_function(graph: Graph, other: Graph) -> bool:
 
 def check_module(file: Path) -> tuple[int, tuple[Problem, ...]]:
     """How many durable functions a module has, and what is wrong with them."""
-    text, problems = _read(file)
+    text, problems = read_text(file)
     found, wrong = ([], list(problems)) if text is None else functions_in(text, str(file))
     made = [compile_found(one.document, str(file), one.line) for one in found]
     return len(found), (*wrong, *chain.from_iterable(one.problems for one in made))
@@ -92,7 +92,7 @@ def _functions(path: Path) -> Iterator[tuple[Path, Compiled]]:
     """The durable functions of the folder's modules: of each workflow the highest version."""
     newest: dict[str, tuple[Path, Found]] = {}
     for file in modules(path):
-        text, problems = _read(file)
+        text, problems = read_text(file)
         found, wrong = ([], list(problems)) if text is None else functions_in(text, str(file))
         yield file, Compiled(None, tuple(wrong))
         for one in found:
@@ -120,7 +120,7 @@ def load_webhooks(path: Path, workflows: Collection[str] | None = None) -> Webho
     if len(files) > 1:
         message = f"{' and '.join(file.name for file in files)} are both there"
         return Webhooks(None, (Problem("duplicate_file", message, hint="keep one of them", file=str(files[1])),))
-    text, problems = _read(files[0])
+    text, problems = read_text(files[0])
     return Webhooks(None, problems) if text is None else check_webhooks(text, str(files[0]), workflows, TOLD)
 
 
@@ -138,13 +138,14 @@ def _load(file: Path) -> Compiled:
     if file.name.endswith(".asl.json"):
         message = "Amazon States Language is not supported yet"
         return Compiled(None, (Problem("unsupported_format", message, file=str(file)),))
-    text, problems = _read(file)
+    text, problems = read_text(file)
     if text is None:
         return Compiled(None, problems)
     return compile_definition(text, str(file))
 
 
-def _read(file: Path) -> tuple[str | None, tuple[Problem, ...]]:
+def read_text(file: Path) -> tuple[str | None, tuple[Problem, ...]]:
+    """The text of a file, or what is wrong with it."""
     try:
         if file.stat().st_size > DEFINITION_BYTES:
             message = f"the file has more than {DEFINITION_BYTES} bytes"

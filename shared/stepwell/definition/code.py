@@ -1,0 +1,121 @@
+"""The modules of a workflow folder as syntax trees: their functions, and what the names in them mean. Nothing runs."""
+
+from __future__ import annotations
+
+import ast
+import builtins
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import TypeAlias
+
+Def: TypeAlias = ast.FunctionDef | ast.AsyncFunctionDef
+_MARKS = frozenset({"step", "workflow"})
+
+
+@dataclass(frozen=True, slots=True)
+class Function:
+    """A function at the top of a module. `mark`: `step`, `workflow`, or nothing."""
+
+    name: str
+    node: Def
+    module: Module
+    mark: str
+
+
+@dataclass(frozen=True, slots=True)
+class Module:
+    """A module. `names`: what its top level defines. `meanings`: full names of what it imports, or makes by a call."""
+
+    name: str
+    file: str
+    functions: Mapping[str, Function]
+    names: frozenset[str]
+    meanings: Mapping[str, str]
+
+    def meaning(self, node: ast.expr) -> str:
+        """The full name of what `time.time` or `client.get` is; empty for what is not known."""
+        if isinstance(node, ast.Attribute):
+            base = self.meaning(node.value)
+            return f"{base}.{node.attr}" if base else ""
+        if isinstance(node, ast.Call):  # a method of what a call makes: `Path(…).read_text`
+            return self.meaning(node.func)
+        if not isinstance(node, ast.Name):
+            return ""
+        is_builtin = node.id not in self.names and hasattr(builtins, node.id)
+        return self.meanings.get(node.id) or (node.id if is_builtin else "")
+
+
+@dataclass(frozen=True, slots=True)
+class Code:
+    """All modules of a folder, by name."""
+
+    modules: Mapping[str, Module]
+
+    def function(self, module: Module, node: ast.expr) -> Function | None:
+        """The folder's function that this expression names."""
+        if isinstance(node, ast.Name) and node.id in module.functions:
+            return module.functions[node.id]
+        home, _, name = module.meaning(node).rpartition(".")
+        other = self.modules.get(home)
+        return other.functions.get(name) if other is not None else None
+
+    def functions(self) -> Iterator[Function]:
+        for module in self.modules.values():
+            yield from module.functions.values()
+
+
+def read_code(texts: Mapping[str, tuple[str, str]]) -> Code:
+    """`texts`: of each module, by its name, the file and the source. A source with a syntax error is left out."""
+    found: dict[str, Module] = {}
+    for name, (file, text) in texts.items():
+        try:
+            tree = ast.parse(text, file)
+        except (SyntaxError, ValueError, RecursionError, SystemError):  # `functions_in` reports it
+            continue
+        found[name] = _module(name, file, tree)
+    return Code(found)
+
+
+def _module(name: str, file: str, tree: ast.Module) -> Module:
+    meanings: dict[str, str] = {}
+    for node in ast.walk(tree):
+        meanings |= _imported(node)
+    for node in tree.body:
+        if isinstance(node, ast.Assign) and isinstance(node.value, ast.Call):
+            draft = Module(name, file, {}, frozenset(), meanings)
+            meanings |= {one.id: draft.meaning(node.value.func) for one in node.targets if isinstance(one, ast.Name)}
+    functions: dict[str, Function] = {}
+    module = Module(name, file, functions, frozenset(_defined(tree)) | meanings.keys(), meanings)
+    for node in tree.body:
+        if isinstance(node, Def):
+            functions[node.name] = Function(node.name, node, module, _mark(node))
+    return module
+
+
+def _imported(node: ast.AST) -> dict[str, str]:
+    if isinstance(node, ast.Import):
+        return {one.asname or one.name.partition(".")[0]: one.name if one.asname else one.name.partition(".")[0]
+                for one in node.names}  # fmt: skip
+    if isinstance(node, ast.ImportFrom) and node.module and not node.level:
+        return {one.asname or one.name: f"{node.module}.{one.name}" for one in node.names}
+    return {}
+
+
+def _defined(tree: ast.Module) -> Iterator[str]:
+    """The names that any statement of the module binds, a local variable's among them."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
+            yield node.name
+        elif isinstance(node, ast.Name) and not isinstance(node.ctx, ast.Load):
+            yield node.id
+        elif isinstance(node, ast.arg):
+            yield node.arg
+
+
+def _mark(node: Def) -> str:
+    for one in node.decorator_list:
+        called = one.func if isinstance(one, ast.Call) else one
+        name = called.attr if isinstance(called, ast.Attribute) else getattr(called, "id", "")
+        if name in _MARKS:
+            return name
+    return ""

@@ -1,0 +1,67 @@
+"""What gives another result when a durable function is replayed, by its full name, and what to use instead."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """A kind of what is not the same twice."""
+
+    kind: str
+    does: str
+    hint: str
+    names: re.Pattern[str]
+    unless_given: re.Pattern[str] | None = None  # names that are the same twice, if they get an argument
+
+
+_STEP = "put it into a step"
+SOURCES = (
+    Source(
+        "clock", "reads the clock", "use ctx.now()",
+        re.compile(r"time\.(time|monotonic|perf_counter|process_time|thread_time)(_ns)?"
+                   r"|time\.(localtime|gmtime|ctime|strftime)|datetime\.datetime\.(now|utcnow|today)"
+                   r"|datetime\.date\.today"),
+        re.compile(r"time\.(localtime|gmtime|ctime)"),
+    ),
+    Source("clock", "blocks the function", "await ctx.sleep(…)", re.compile(r"time\.sleep")),
+    Source(
+        "chance", "is random", "use ctx.random() or ctx.uuid()",
+        re.compile(r"random\.(?!Random\b)\w+|random\.Random|(secrets\.(?!compare_digest)|numpy\.random\.)\w.*|uuid\.uuid[14]|os\.urandom"),
+        re.compile(r"random\.Random"),
+    ),
+    Source(
+        "thread", "starts a thread or a process", _STEP,
+        re.compile(r"(threading|_thread|concurrent\.futures|multiprocessing|subprocess)\.\w.*"
+                   r"|os\.(fork|system|popen|spawn\w*|exec\w*|posix_spawn\w*)"
+                   r"|asyncio\.(to_thread|create_subprocess_\w+|run|new_event_loop)|.*\.run_in_executor"),
+    ),
+    Source(
+        "file", "uses the file system", _STEP,
+        re.compile(r"open|io\.open|os\.(listdir|scandir|stat|walk|remove|unlink|rename|replace|makedirs|mkdir|getcwd)"
+                   r"|os\.path\.(exists|getsize|getmtime|isfile|isdir)|(shutil|tempfile|glob)\.\w.*"
+                   r"|pathlib\.Path\.(cwd|home|read_\w+|write_\w+|open|exists|is_file|is_dir|iterdir|glob|rglob|stat"
+                   r"|unlink|mkdir|touch|rename)"),
+    ),
+    Source(
+        "environment", "reads the environment", "pass it as input, or read it in a step",
+        re.compile(r"os\.(getenv|environ\.get)"),
+    ),
+    Source(
+        "socket", "uses the network", _STEP,
+        re.compile(r"(socket|ssl|urllib\.request|http\.client|smtplib|ftplib|httpx|requests|aiohttp|urllib3|boto3"
+                   r"|openai|anthropic|redis|psycopg|sqlite3)\.\w.*"
+                   r"|asyncio\.(open_connection|open_unix_connection|start_server)"),
+    ),
+)  # fmt: skip
+
+
+def source_of(name: str, has_arguments: bool) -> Source | None:
+    """The kind of a call by its full name. None: it is the same in every replay, as far as is known."""
+    for source in SOURCES:
+        is_fixed = has_arguments and source.unless_given is not None and source.unless_given.fullmatch(name)
+        if source.names.fullmatch(name) and not is_fixed:
+            return source
+    return None

@@ -1,0 +1,41 @@
+"""The code of a workflow folder, read and checked. It is not imported; a run starts whatever is wrong with it."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator
+from importlib.util import find_spec
+from pathlib import Path
+
+from stepwell.definition.code import read_code
+from stepwell.definition.code_checks import check_code
+from stepwell.definition.code_targets import check_targets
+from stepwell.definition.loader import load_document
+from stepwell.errors import Problem
+from stepwell.runtime.starts.folder import definition_files, modules, read_text
+
+
+def check_folder_code(path: Path) -> tuple[Problem, ...]:
+    """What is wrong with the code of a folder's durable functions, and with the targets of its definitions."""
+    texts = {name: (str(file), text) for name, file in _all_modules(path) if (text := read_text(file)[0]) is not None}
+    code = read_code(texts)
+    problems = check_code(code)
+    for file in definition_files(path):
+        text, _ = read_text(file)
+        if text is not None:
+            problems += check_targets(load_document(text), str(file), code, lambda name: _is_there(name, texts))
+    return tuple(problems)
+
+
+def _all_modules(path: Path) -> Iterator[tuple[str, Path]]:
+    """The modules of the folder and of its packages, by the names under which they are imported."""
+    yield from ((file.stem, file) for file in modules(path))
+    for package in sorted(one.parent for one in path.glob("*/__init__.py")):
+        for file in sorted(package.rglob("*.py")):
+            parts = file.relative_to(path).with_suffix("").parts
+            yield ".".join(parts[:-1] if parts[-1] == "__init__" else parts), file
+
+
+def _is_there(module: str, own: Collection[str]) -> bool:
+    """Whether a module can be imported: a package that is installed is found, and not run."""
+    head = module.partition(".")[0]
+    return module in own or (head not in own and find_spec(head) is not None)

@@ -1,0 +1,13 @@
+"""Reads the date and time"""
+
+from datetime import datetime
+from stepwell import step, workflow
+
+@step
+def charge(order): ...
+
+
+@workflow
+async def flow(ctx, order):
+    order['at'] = datetime.now().isoformat()  # bad: not_deterministic
+    return await ctx.step(charge, order)

@@ -1,0 +1,192 @@
+"""`stepwell check` reads the code: each of 24 bad functions is named, with its line, and good code is left alone."""
+
+from __future__ import annotations
+
+import ast
+import re
+from pathlib import Path
+from textwrap import dedent
+
+import pytest
+
+from stepwell.cli.checking import check_path
+from stepwell.definition.code import read_code
+from stepwell.definition.code_checks import check_code
+from stepwell.errors import Problem
+
+BAD = sorted((Path(__file__).parent / "bad_functions").glob("*.py"))
+_MARK = re.compile(r"  # bad: (\w+)")
+
+
+def problems(text: str, **others: str) -> list[Problem]:
+    texts = {name: (f"{name}.py", dedent(source)) for name, source in {"shop": text, **others}.items()}
+    return check_code(read_code(texts))
+
+
+def told(text: str, **others: str) -> list[tuple[str, int]]:
+    return [(problem.code, problem.line) for problem in problems(text, **others)]
+
+
+def bad_functions() -> list[tuple[str, str, Problem]]:
+    """What each one does, its bad line of code, and what `check` says of it."""
+    rows = []
+    for file in BAD:
+        text = file.read_text()
+        (found,) = check_path(file)[1]
+        line = _MARK.sub("", text.splitlines()[found.line - 1]).strip()
+        rows.append((ast.get_docstring(ast.parse(text)) or "", line, found))
+    return rows
+
+
+def test_there_are_24_bad_functions() -> None:
+    assert len(BAD) == 24
+
+
+@pytest.mark.parametrize("file", BAD, ids=lambda file: file.stem)
+def test_a_bad_function_is_named_with_its_line(file: Path) -> None:
+    lines = enumerate(file.read_text().splitlines(), 1)
+    marked = [(found[1], number) for number, line in lines if (found := _MARK.search(line))]
+    found = check_path(file)[1]
+    assert [(problem.code, problem.line) for problem in found] == marked
+    assert all(problem.file == str(file) and problem.hint for problem in found)
+
+
+GOOD = """
+from __future__ import annotations
+import asyncio, datetime, json, random, time, uuid
+from typing import TYPE_CHECKING
+from stepwell import step, workflow
+import prices
+if TYPE_CHECKING:
+    from somewhere import Order
+
+TIMES = {"fast": 1}
+
+@step(name="pay")
+def charge(ctx, order: Order, card: str = "", *, times: int = 1): return time.time(), random.random(), open("x")
+@step
+def anything(*args, **named): ...
+def total(items): return sum(item for item in {*items}) + len(set(items))
+async def leg(ctx, order, index):
+    await ctx.step(charge, order)
+    return index
+
+@workflow(timeout="1d")
+async def checkout(ctx, order: Order, time: float = 0.0):
+    def here(): return uuid.uuid4()
+    chance = random.Random(7).random()
+    at = datetime.datetime(2030, 1, 2) + datetime.timedelta(days=1)
+    for name in sorted({"a", "b"}): ctx.log.info(name)
+    for name in TIMES: json.dumps(name)
+    await ctx.step(charge, order, "visa", times=2, timeout="30s", retry=None)
+    await ctx.step(anything, 1, 2, colour="red")
+    await ctx.step(charge, *[order])
+    await ctx.step(charge, **{"order": order})
+    await ctx.step(prices.of, 1)
+    await ctx.step(prices.Maker, 1)
+    await ctx.run(lambda: time.time())
+    await ctx.run(here)
+    await ctx.child(other, order)
+    await ctx.child("by_name", order)
+    await asyncio.gather(leg(ctx, order, 1), leg(ctx, order, 2))
+    await asyncio.sleep(5)
+    return await ctx.map(charge, [order]), total([1]), time.real, ctx.now(), ctx.random(), at, chance
+
+@workflow
+async def other(ctx, order): return ctx.continue_as(checkout, order)
+"""
+
+
+def test_good_code_has_no_problems() -> None:
+    assert problems(GOOD, prices="class Maker: ...\ndef of(n): return n") == []
+
+
+def test_what_a_function_calls_is_checked_in_its_own_file_and_once() -> None:
+    helper = "import time\ndef now(): return later()\ndef later(): return time.time()"
+    flow = """
+        from stepwell import workflow
+        from helper import now
+        import helper
+        @workflow
+        async def one(ctx): return now()
+        @workflow
+        async def two(ctx): return helper.now()
+        """
+    (found,) = problems(flow, helper=helper)
+    assert (found.file, found.line, found.message) == ("helper.py", 3, "clock: time.time reads the clock")
+
+
+def test_the_code_of_steps_and_of_nobody_is_left_alone() -> None:
+    assert (
+        told("import time\nfrom stepwell import step\n@step\ndef a(): return time.time()\ndef b(): time.time()") == []
+    )
+
+
+def test_a_function_of_another_module_that_is_not_there_is_named() -> None:
+    flow = """
+        import prices
+        from prices import off
+        from stepwell import workflow
+        @workflow
+        async def flow(ctx):
+            await ctx.step(prices.off)
+            await ctx.step(off)
+        """
+    assert told(flow, prices="def of(): ...") == [("unknown_function", 7), ("unknown_function", 8)]
+
+
+def test_the_hint_names_the_option_that_was_meant() -> None:
+    (found,) = check_path(next(file for file in BAD if file.stem == "option_misspelled"))[1]
+    assert (found.message, found.hint) == ("charge has no parameter 'tiemout'", "did you mean `timeout`?")
+
+
+@pytest.mark.parametrize(
+    ("call", "why"),
+    [
+        ("ctx.step(pay, 1, 2, 3)", "pay takes 2 arguments, not 3"),
+        ("ctx.step(pay, 1, order=2, card=3)", "pay gets 'order' twice"),
+        ("ctx.step(pay, card=3)", "pay needs 'order'"),
+        ("ctx.child(flow)", "flow needs 'order'"),
+        ("ctx.step(flow)", "flow is a workflow"),
+        ("ctx.child(pay, 1, 2)", "pay is no workflow"),
+    ],
+)
+def test_a_call_that_does_not_fit_says_why(call: str, why: str) -> None:
+    head = "from stepwell import step, workflow\n@step\ndef pay(order, card): ...\n@workflow\n"
+    (found,) = problems(f"{head}async def flow(ctx, order): await {call}\n")
+    assert found.message == why
+
+
+# -- targets of definitions
+
+SHOP = "from stepwell import step\ndef score(order, card): ...\ndef whole(order: Order): ...\nclass Till: ...\n"
+
+
+@pytest.mark.parametrize(
+    ("step", "code", "hint"),
+    [
+        ("run: python:shpo.score", "unknown_module", "did you mean `shop`?"),
+        ("run: python:shop.scroe", "unknown_function", "did you mean `score`?"),
+        ("run: python:shop.score, input: {order: 1}", "bad_arguments", "add it to `input`"),
+        ("run: python:shop.score, input: {order: 1, card: 2, more: 3}", "", ""),
+        ("run: python:shop.score", "", ""),
+        ("run: python:shop.whole, input: {id: 1}", "", ""),
+        ("run: python:shop.Till", "", ""),
+        ("run: python:json.dumps", "", ""),
+        ("run: python:tills.big.f", "unknown_module", ""),
+        ("run: python:tills.small.f", "", ""),
+        ("run: python:broken.f", "", ""),
+    ],
+)
+def test_the_targets_of_a_definition_are_checked_against_the_code(
+    tmp_path: Path, step: str, code: str, hint: str
+) -> None:
+    (tmp_path / "shop.py").write_text(SHOP)
+    (tmp_path / "broken.py").write_text("def f(:")
+    (tmp_path / "tills").mkdir()
+    (tmp_path / "tills" / "__init__.py").write_text("")
+    (tmp_path / "tills" / "small.py").write_text("def f(): ...")
+    (tmp_path / "w.yaml").write_text(f"workflow: w\ntimeline:\n  - {{name: a, timeout: 1m, {step}}}\n")
+    found = [problem for problem in check_path(tmp_path)[1] if problem.code != "bad_syntax"]
+    assert [(problem.code, problem.line) for problem in found] == ([(code, 3)] if code else [])
+    assert not hint or found[0].hint == hint
