@@ -119,6 +119,14 @@ def test_show_exits_with_0_for_a_run_that_failed(api: FakeApi, cli: Cli) -> None
     assert "after 9.0 s" in result.stdout
 
 
+def test_show_tells_which_lines_of_code_led_to_the_error(api: FakeApi, cli: Cli) -> None:
+    trace = '  File "shop.py", line 7, in charge\n    raise ValueError("no amount")'
+    api.on("GET", f"/runs/{ID}", (200, {**FAILED, "error": {**FAILED["error"], "traceback": trace}}))
+    lines = [line.rstrip() for line in cli("show", ID).stdout.splitlines()]
+    at = lines.index('traceback    File "shop.py", line 7, in charge')
+    assert lines[at + 1].endswith('    raise ValueError("no amount")')
+
+
 def test_output_that_goes_to_a_program_has_no_colours(api: FakeApi, cli: Cli) -> None:
     api.on("GET", f"/runs/{ID}", (200, FAILED))
     assert "\x1b" not in cli("show", ID).stdout
