@@ -83,13 +83,18 @@ class Gateway:
     async def _drive(self, call: Coroutine[Any, Any, Mapping[str, Any]], receive: Receive) -> Mapping[str, Any] | None:
         """Returns the call's answer, or None if its client disconnected while it waited."""
         gone: asyncio.Future[Message] | None = None
+        ends: set[asyncio.Future[Any]] = set()
         try:
             while True:
                 found = await asyncio.get_running_loop().run_in_executor(self._pool, run_to_pause, call)
                 if not isinstance(found, Pause):
                     return found
                 gone = gone or asyncio.ensure_future(receive())  # the body was read, so only a disconnect can follow
-                if (await asyncio.wait({gone}, timeout=found.duration_ms / SECOND_MS))[0]:
+                if found.until is not None and not ends:
+                    ends = {asyncio.wrap_future(found.until)}
+                seconds = found.duration_ms / SECOND_MS
+                await asyncio.wait({gone, *ends}, timeout=seconds, return_when=asyncio.FIRST_COMPLETED)
+                if gone.done():
                     call.close()
                     return None
         finally:

@@ -15,6 +15,7 @@ from stepwell.definition.graph import Json
 from stepwell.errors import EngineFault, StepwellError
 from stepwell.limits import MINUTE_MS, SECOND_MS
 from stepwell.local.database import Database
+from stepwell.local.ends import Ends
 from stepwell.local.inbox import ALL_LANES, Delivery
 from stepwell.local.snapshotting import SnapshottingStore
 from stepwell.local.sqlite_queue import SqliteQueue
@@ -113,8 +114,9 @@ class Outgoing:
 class TellingStore(SnapshottingStore):
     """The store, which reports its changes after writing them. No run waits for an endpoint or fails because of it."""
 
-    def __init__(self, database: Database, blobs: Blobs) -> None:
+    def __init__(self, database: Database, blobs: Blobs, ends: Ends) -> None:
         super().__init__(database)
+        self._ends = ends
         self.outgoing: Outgoing | None = None
         self._teller = Teller(self, self, blobs)
         self._telling = threading.Lock()  # a teller is for one thread
@@ -128,6 +130,8 @@ class TellingStore(SnapshottingStore):
     async def change_status(self, change: StatusChange) -> bool:
         before = await self.get_run(change.run_id) if self._is_told else None
         changed = await super().change_status(change)
+        if changed and change.status.terminal:
+            self._ends.ended(change.run_id)
         after = await self.get_run(change.run_id) if before is not None and changed else None
         if after is not None:
             self._tell(lambda: self._teller.header_changed(before, after))

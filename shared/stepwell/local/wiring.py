@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 import threading
 from collections.abc import Callable
+from concurrent.futures import Future
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -15,9 +16,11 @@ from stepwell.definition.expressions import compile_expression
 from stepwell.definition.graph import Graph
 from stepwell.definition.targets import parse_hosts
 from stepwell.errors import PortError
+from stepwell.limits import SECOND_MS
 from stepwell.local.bell import Bell, RingingQueue
 from stepwell.local.blobs import FolderBlobs
 from stepwell.local.database import Database
+from stepwell.local.ends import Ends
 from stepwell.local.folder import PRIVATE_FOLDER, link_key
 from stepwell.local.inbox import Inbox
 from stepwell.local.outgoing import Outgoing, TellingStore
@@ -30,6 +33,7 @@ from stepwell.runtime.calls.snapshots import Snapshots
 from stepwell.runtime.catalog import Catalog
 from stepwell.runtime.executor import FunctionSteps
 from stepwell.runtime.loop.driving import Pause, run_now
+from stepwell.runtime.loop.worker import Sharing
 from stepwell.runtime.notify.sender import Sender
 from stepwell.runtime.ports import Ports
 from stepwell.runtime.starts.ids import new_id
@@ -65,7 +69,8 @@ class Local:
         run_now(self.parts.catalog.save(self.parts.ports.notes))
 
 
-SHARED_MS = 50  # how long branches share a message: here another one costs next to nothing
+# Another message costs next to nothing here, and what a message takes is mostly its wait for the processor.
+SHARING = Sharing(message_ms=SECOND_MS, step_ms=5)
 
 
 class StoppableClock:
@@ -77,8 +82,8 @@ class StoppableClock:
     def now_ms(self) -> int:
         return self._clock.now_ms()
 
-    async def sleep_ms(self, duration_ms: int) -> None:
-        await Pause(max(duration_ms, 0))
+    async def sleep_ms(self, duration_ms: int, until: Future[None] | None = None) -> None:
+        await Pause(max(duration_ms, 0), until)
         if self._stopping.is_set():
             raise PortError("the server is stopping", hint="retry when it is back")
 
@@ -93,9 +98,10 @@ def open_local(
     data.mkdir(PRIVATE_FOLDER, parents=True, exist_ok=True)
     stopping, bell = threading.Event(), Bell()
     clock = StoppableClock(stopping)
+    ends = Ends(clock)
     database = Database(data / DATABASE_FILE)
     blobs = FolderBlobs(data / BLOBS_FOLDER)
-    store, inbox = TellingStore(database, blobs), SqliteQueue(database, clock)
+    store, inbox = TellingStore(database, blobs, ends), SqliteQueue(database, clock)
     queue = RingingQueue(inbox, inbox, bell)
     hosts, secrets = parse_hosts(http_hosts), SecretsByKind({"env": EnvironmentSecrets(environment())})
     keys = [link_key(data)]
@@ -110,7 +116,8 @@ def open_local(
         new_id=new_id,
         jitter=random.random,
         links=links,
-        shared_ms=SHARED_MS,
+        sharing=SHARING,
+        pause_until=ends.pause_until,
     )
     store.keep = Snapshots(parts.service, FolderFiles(data), view_of).write_if_due
     store.outgoing = outgoing = Outgoing(data / LETTERS_FILE, Sender({}, secrets, hosts, clock), clock, stopping)

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from stepwell.definition.graph import Expression
-from stepwell.limits import FORK_SHARED_MS, FORKS_KEPT, RUN_STEPS, SNAPSHOT_RECORDS
+from stepwell.limits import FORKS_KEPT, RUN_STEPS, SNAPSHOT_RECORDS
 from stepwell.runtime.calls.links import Links
 from stepwell.runtime.calls.service import Service
 from stepwell.runtime.calls.updates import Updates
@@ -18,8 +18,8 @@ from stepwell.runtime.loop.advance import Advance
 from stepwell.runtime.loop.coordinator import Coordinator
 from stepwell.runtime.loop.perform import Performer
 from stepwell.runtime.loop.sweeper import Sweeper
-from stepwell.runtime.loop.worker import Worker
-from stepwell.runtime.ports import Ports, Schedules
+from stepwell.runtime.loop.worker import SHARING, Sharing, Worker
+from stepwell.runtime.ports import PauseUntil, Ports, Schedules
 from stepwell.runtime.starts.schedules import Scheduling
 from stepwell.runtime.starts.starting import Starter
 from stepwell.runtime.starts.triggers import Triggers
@@ -55,14 +55,16 @@ def assemble(
     max_steps: int = RUN_STEPS,
     pool: str | None = None,
     forks_kept: int = FORKS_KEPT,
-    shared_ms: int = FORK_SHARED_MS,
+    sharing: Sharing = SHARING,
     schedules: Schedules | None = None,
     links: Links | None = None,
+    pause_until: PauseUntil | None = None,
 ) -> Assembly:
     """`new_id` and `jitter` are the only randomness there is; both are passed in.
 
     `pool`: whose steps this worker runs; None: everybody's. `forks_kept`: 0 for a process that is always cold.
     `schedules`: what fires callers' schedules; None: a ticker of this process does.
+    `sharing`: how long branches share a message. `pause_until`: shortens the pauses of calls that wait for a run.
     """
     logbook = Logbook(ports, catalog, snapshot_records, max_steps, forks_kept)
     starter = Starter(ports, catalog, Alarms(ports))
@@ -71,12 +73,14 @@ def assemble(
     advance = Advance(ports, logbook, door, performer)
     coordinator = Coordinator(ports, logbook, door, advance, performer, catalog)
     updates = Updates(ports, logbook, door, advance, steps)
-    service = Service(ports, logbook, performer, coordinator, door, advance, starter, new_id, steps, updates)
+    service = Service(
+        ports, logbook, performer, coordinator, door, advance, starter, new_id, steps, updates, pause_until
+    )
     scheduling = Scheduling(ports, catalog, schedules)
     return Assembly(
         ports,
         catalog,
-        Worker(ports, logbook, door, advance, performer, steps, pool, shared_ms),
+        Worker(ports, logbook, door, advance, performer, steps, pool, sharing),
         coordinator,
         service,
         Sweeper(ports, logbook),

@@ -8,7 +8,7 @@ Bodies are JSON text, opaque to the adapters. One adapter may be several ports.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Protocol, TypeAlias
@@ -329,6 +329,10 @@ class Clock(Protocol):
 
     async def sleep_ms(self, duration_ms: int) -> None:
         """For an API call that waits for an answer; the engine itself never sleeps."""
+
+
+PauseUntil: TypeAlias = Callable[[str], Callable[[int], Awaitable[None]]]
+"""For a run: a pause of so many ms, which is over once the run has ended, in a process that sees runs end."""
 
 
 @dataclass(frozen=True, slots=True)

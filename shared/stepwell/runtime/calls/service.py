@@ -38,7 +38,7 @@ from stepwell.runtime.log.messages import Publish, to_json
 from stepwell.runtime.loop.advance import Advance
 from stepwell.runtime.loop.coordinator import Coordinator
 from stepwell.runtime.loop.perform import Performer
-from stepwell.runtime.ports import Event, Header, Lane, Ports, RunPage, RunQuery
+from stepwell.runtime.ports import Event, Header, Lane, PauseUntil, Ports, RunPage, RunQuery
 from stepwell.runtime.starts.starting import Start, Started, Starter, check_input
 from stepwell.runtime.steps.port import Steps
 
@@ -71,10 +71,12 @@ class Service:
         new_id: Callable[[], str],
         steps: Steps,
         updates: Updates,
+        pause_until: PauseUntil | None = None,
     ) -> None:
         self.ports, self._starter, self._new_id, self._steps, self._updates = ports, starter, new_id, steps, updates
         self._logbook, self._performer, self._coordinator = logbook, performer, coordinator
         self._door, self._advance = door, advance
+        self._pause_until = pause_until or (lambda run_id: ports.clock.sleep_ms)
         self._approvals = Approvals(advance, self._standing, logbook.with_branches)
         self.callbacks = Callbacks(ports, logbook, coordinator, advance)
 
@@ -228,13 +230,20 @@ class Service:
         async def look() -> Answered | None:
             return await self._updates.answer(await self._standing(run_id), update_id)
 
-        return await self._poll(look, lambda found: found is not None, limit_ms)
+        return await self._poll(look, lambda found: found is not None, limit_ms, self.ports.clock.sleep_ms)
 
     async def wait_for_end(self, run_id: str, limit_ms: int) -> Header:
         """The header once the run has ended, or as it is when the time is up."""
-        return await self._poll(partial(self.header, run_id), lambda header: header.status.terminal, limit_ms)
+        pause, look = self._pause_until(run_id), partial(self.header, run_id)
+        return await self._poll(look, lambda header: header.status.terminal, limit_ms, pause)
 
-    async def _poll(self, look: Callable[[], Awaitable[T]], is_done: Callable[[T], bool], limit_ms: int) -> T:
+    async def _poll(
+        self,
+        look: Callable[[], Awaitable[T]],
+        is_done: Callable[[T], bool],
+        limit_ms: int,
+        pause: Callable[[int], Awaitable[None]],
+    ) -> T:
         """What `look` returns once `is_done`, or when the time is up. Looks less often the longer it takes."""
         clock = self.ports.clock
         until_ms = clock.now_ms() + limit_ms
@@ -243,7 +252,7 @@ class Service:
             left_ms = until_ms - clock.now_ms()
             if is_done(found) or left_ms <= 0:
                 break
-            await clock.sleep_ms(min(pause_ms, left_ms))
+            await pause(min(pause_ms, left_ms))
         return found
 
     # -- ending

@@ -7,19 +7,24 @@ from __future__ import annotations
 
 import time
 from collections.abc import Coroutine, Generator
+from contextlib import suppress
 from dataclasses import dataclass
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from stepwell.limits import SECOND_MS
+
+if TYPE_CHECKING:
+    from concurrent.futures import Future
 
 T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
 class Pause:
-    """Awaited, it suspends the coroutine; whoever drives it resumes it after this time."""
+    """Awaited, it suspends the coroutine; whoever drives it resumes it after this time, or once `until` is done."""
 
     duration_ms: int
+    until: Future[None] | None = None
 
     def __await__(self) -> Generator[Pause, None, None]:
         yield self
@@ -28,8 +33,17 @@ class Pause:
 def run_now(coroutine: Coroutine[Any, Any, T]) -> T:
     """Runs a coroutine to its end; a Pause blocks. Raises RuntimeError where it suspends for anything else."""
     while isinstance(found := run_to_pause(coroutine), Pause):
-        time.sleep(found.duration_ms / SECOND_MS)
+        block(found)
     return found
+
+
+def block(pause: Pause) -> None:
+    """Blocks this thread for a pause."""
+    if pause.until is None:
+        time.sleep(pause.duration_ms / SECOND_MS)
+        return
+    with suppress(TimeoutError):
+        pause.until.result(pause.duration_ms / SECOND_MS)
 
 
 def run_to_pause(coroutine: Coroutine[Any, Any, T]) -> T | Pause:

@@ -35,6 +35,20 @@ from stepwell.runtime.steps.port import StepCall, Steps
 _logger = logging.getLogger("stepwell.worker")
 
 
+@dataclass(frozen=True, slots=True)
+class Sharing:
+    """How long the branches of one message run one after the other; then the rest get messages of their own.
+
+    `message_ms`: all of them. `step_ms`: a step that takes longer has the others run beside it.
+    """
+
+    message_ms: int = FORK_SHARED_MS
+    step_ms: int = FORK_SHARED_MS
+
+
+SHARING = Sharing()
+
+
 class Worker:
     """Pushes one token as far as it goes."""
 
@@ -46,11 +60,10 @@ class Worker:
         advance: Advance,
         performer: Performer,
         steps: Steps,
-        pool: str | None = None,
-        shared_ms: int = FORK_SHARED_MS,
+        pool: str | None,
+        sharing: Sharing,
     ) -> None:
-        """`shared_ms`: how long the branches of one message run one after the other; then beside each other."""
-        self._shared_ms = shared_ms
+        self._sharing = sharing
         self._ports, self._logbook, self._performer = ports, logbook, performer
         self._door, self._advance = door, advance
         self._steps, self._pool = steps, pool
@@ -58,7 +71,7 @@ class Worker:
     async def handle(self, wake: Wake, budget: Budget) -> None:
         """Advances the wake's tokens. Raises PortError when the world did not answer: the wake is to come again."""
         known: Forks = {}
-        share = _Share(self._ports, wake, self._shared_ms)
+        share = _Share(self._ports, wake, self._sharing)
         while (own := await share.next()) is not None:
             at = await self._logbook.load(wake.run_id, own.token, known, fresh=wake.slot < 0)
             turn = _Turn(own, budget, known, share, fresh=own.token == wake.token)
@@ -178,7 +191,7 @@ class Worker:
             resumed=action.resumed,
             state=state_of(at.token),
             request=action.request,
-            late_ms=share.left_ms() if share.has_more else 0,
+            late_ms=share.step_ms() if share.has_more else 0,
             late=share.beside if share.has_more else None,
         )
 
@@ -190,9 +203,9 @@ class _Share:
               1..9   └── a message for each, beside the step
     """
 
-    def __init__(self, ports: Ports, wake: Wake, shared_ms: int) -> None:
-        self._ports, self._left, self._has_begun = ports, deque(wake.each), False
-        self._until_ms = ports.clock.now_ms() + shared_ms
+    def __init__(self, ports: Ports, wake: Wake, sharing: Sharing) -> None:
+        self._ports, self._sharing, self._left, self._has_begun = ports, sharing, deque(wake.each), False
+        self._until_ms = ports.clock.now_ms() + sharing.message_ms
 
     @property
     def has_more(self) -> bool:
@@ -201,6 +214,10 @@ class _Share:
     def left_ms(self) -> int:
         """For how long they still run one after the other."""
         return max(self._until_ms - self._ports.clock.now_ms(), 0)
+
+    def step_ms(self) -> int:
+        """For how long the others wait for the next step."""
+        return min(self.left_ms(), self._sharing.step_ms)
 
     async def next(self) -> Wake | None:
         """The wake of the next branch; None where all have begun here, or were handed over."""

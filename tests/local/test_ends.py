@@ -1,0 +1,89 @@
+"""A call that waits for a run goes on as soon as it has ended, and does not look at it again and again."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import threading
+from concurrent.futures import Future
+from pathlib import Path
+
+import pytest
+
+from stepwell.limits import HOUR_MS
+from stepwell.local.ends import Ends
+from stepwell.local.gateway import Gateway
+from stepwell.local.pump import Pump
+from stepwell.local.wiring import StoppableClock, open_local
+from stepwell.runtime.calls import service
+from stepwell.runtime.loop.driving import Pause, run_now
+from stepwell.runtime.starts.folder import load_folder
+from stepwell.runtime.starts.starting import Start
+from tests.local.kit import DEADLINE_SECONDS
+from tests.local.test_gateway import call, scope
+
+WORKFLOW = "workflow: waits\nnodes: {a: {wait: {for: event, name: go}}}"
+
+
+@pytest.fixture
+def ends() -> Ends:
+    return Ends(StoppableClock(threading.Event()))
+
+
+def test_a_pause_is_over_when_the_run_has_ended(ends: Ends) -> None:
+    """Also where that happens between the look and the pause."""
+    pause = ends.pause_until("r1")
+    threading.Timer(0.01, ends.ended, ["r1"]).start()
+    run_now(pause(HOUR_MS))
+
+
+def test_after_the_end_a_pause_takes_its_time(ends: Ends) -> None:
+    """Else a call that waits for something more would look without rest."""
+    pause = ends.pause_until("r1")
+    ends.ended("r1")
+    found = pause(HOUR_MS).__await__().send(None)
+    assert found == Pause(HOUR_MS)
+
+
+def test_a_run_that_nobody_waits_for_is_forgotten(ends: Ends) -> None:
+    pause = ends.pause_until("r1")
+    assert len(ends._awaited) == 1
+    del pause
+    gc.collect()
+    assert len(ends._awaited) == 0
+
+
+def test_who_waits_for_a_run_looks_when_it_has_ended(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The next look of its own would come in an hour."""
+    monkeypatch.setattr(service, "FIRST_PAUSES_MS", (HOUR_MS,))
+    folder = tmp_path / "workflows"
+    folder.mkdir()
+    (folder / "waits.yaml").write_text(WORKFLOW)
+    local = open_local(tmp_path / "data", folder, load_folder(folder).graphs)
+    pump = Pump(local)
+    pump.start()
+    calls, found = local.parts.service, []
+    run_id = run_now(calls.start(Start("waits", {}))).header.run_id
+    waiting = threading.Thread(target=lambda: found.append(run_now(calls.wait_for_end(run_id, HOUR_MS))), daemon=True)
+    waiting.start()
+    run_now(calls.send_event("go", {}, run_id=run_id))
+    waiting.join(DEADLINE_SECONDS)
+    pump.stop(2.0)
+    local.bell.ring_all()
+    local.close()
+    assert [header.status for header in found] == ["completed"]
+
+
+def test_a_call_of_the_gateway_goes_on_when_its_pause_is_cut_short() -> None:
+    ended: Future[None] = Future()
+
+    class Resolver:
+        async def resolve_async(self, event: object, context: object) -> dict[str, int]:
+            threading.Timer(0.01, ended.set_result, [None]).start()
+            await Pause(HOUR_MS, ended)
+            return {"statusCode": 204}
+
+    async def answered() -> int:
+        return (await asyncio.wait_for(call(Gateway(Resolver), scope("/wait")), DEADLINE_SECONDS))[0]
+
+    assert asyncio.run(answered()) == 204
