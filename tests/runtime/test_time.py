@@ -11,7 +11,7 @@ from unittest import mock
 import pytest
 
 from stepwell import Transient
-from stepwell.testing import kit
+from stepwell.testing import driver
 from stepwell.testing.kit import Stepwell, in_memory
 from tests.runtime.kit import CountingStore
 
@@ -36,7 +36,7 @@ def through(folder: Path, unit: str) -> tuple[Counter[str], int]:
     stepwell.define(MONTHS.replace("UNIT", unit))
     for name in ("begin", "finish"):
         stepwell.mock(name, returns=1)
-    with mock.patch.object(kit, "dispatch", wraps=kit.dispatch) as dispatched:
+    with mock.patch.object(driver, "dispatch", wraps=driver.dispatch) as dispatched:
         run = stepwell.start("months")
         stepwell.advance(f"30{unit}")
         for person in ("ana", "leo", "kim"):

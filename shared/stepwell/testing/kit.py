@@ -28,28 +28,25 @@ from stepwell.local.clocks import VirtualClock
 from stepwell.local.inbox import Inbox
 from stepwell.local.memory import MemoryBlobs, MemoryQueue, MemoryStore
 from stepwell.local.replaying import Replayed, exported, read_exports
-from stepwell.local.ticker import Ticker
 from stepwell.local.user_items import LocalTable
 from stepwell.runtime.assembly import assemble
 from stepwell.runtime.calls.exporting import read_export
 from stepwell.runtime.calls.links import Links
 from stepwell.runtime.catalog import Catalog
-from stepwell.runtime.dispatch import dispatch
-from stepwell.runtime.log.door import Unlimited
 from stepwell.runtime.loop.driving import run_now
-from stepwell.runtime.ports import Lane, Ports, RunQuery
+from stepwell.runtime.loop.worker import Sharing
+from stepwell.runtime.ports import Ports, RunQuery
 from stepwell.runtime.starts.deploys import tell_deployed
 from stepwell.runtime.starts.folder import load_folder
 from stepwell.runtime.starts.starting import Start
-from stepwell.testing.mocks import Mock, MockedSteps
+from stepwell.testing.driver import MOST_MESSAGES, Driver
+from stepwell.testing.mocks import Mock, MockedSteps, Takes
 from stepwell.testing.replays import assert_all_replay
 from stepwell.testing.webhooks import Webhooks
 
 START = datetime(2030, 1, 1, 9, 0, tzinfo=UTC)  # a Tuesday morning; tests do not depend on today
 START_MS = int(START.timestamp() * 1000)
-MOST_MESSAGES = 100_000  # in one settling; more mean an endless loop
 URL = "https://stepwell.test"  # the base of a test's links; no server answers there
-_LEASE_MS = 60_000
 
 
 class UpdateFailed(Exception):
@@ -220,7 +217,7 @@ class Stepwell:
     def __init__(self, folder: Path, backend: Backend | None = None, *, sessions: int = SESSIONS_KEPT) -> None:
         """`sessions`: how many durable functions stay in memory between operations; with 0, each operation replays."""
         backend = backend or in_memory()
-        self._folder, self._clock, self._inbox = folder, backend.clock, backend.inbox
+        self._folder, self._clock = folder, backend.clock
         self._items: Any = backend.ports.log  # a local one holds users' items too
         self._links = Links(URL, lambda: [b"the key of the testing kit, for no other use"])
         self._steps = MockedSteps(folder, self._clock, self._links, sessions)
@@ -234,9 +231,10 @@ class Stepwell:
             new_id=lambda: f"{next(self._numbers):06d}",
             jitter=lambda: 0.5,
             links=self._links,
+            sharing=Sharing(step_ms=0),
         )
         self.service = self._parts.service
-        self._ticker = Ticker(self._parts)
+        self._driver = Driver(self._parts, backend.inbox, self._clock)
         self._sources = self._load()
 
     def reload(self) -> None:
@@ -277,9 +275,13 @@ class Stepwell:
         raises: BaseException | type[BaseException] | None = None,
         times_out: bool = False,
         times: int | None = None,
+        takes: Takes = 0,
     ) -> Mock:
-        """Replaces a step by its node's name, its function's name or its `run`, for `times` attempts or always."""
-        mock = Mock(returns, raises, times_out, times)
+        """Replaces a step by its node's name, its function's name or its `run`, for `times` attempts or always.
+
+        `takes`: the virtual time of an attempt, such as "3s", or a function that tells it from the step's input.
+        """
+        mock = Mock(returns, raises, times_out, times, takes)
         self._steps.add(name, mock)
         return mock
 
@@ -320,27 +322,11 @@ class Stepwell:
 
     def advance(self, duration: str | float) -> None:
         """Moves the clock; timers and schedules on the way fire at their own times."""
-        self.settle()
-        until_ms = self._clock.now_ms() + parse_duration(duration)
-        while (due_ms := self._next_due_ms()) is not None and due_ms <= until_ms:
-            self._clock.set(max(due_ms, self._clock.now_ms()))
-            self._ticker.tick()
-            self.settle()
-        self._clock.set(max(until_ms, self._clock.now_ms()))  # a step may have taken longer
-
-    def _next_due_ms(self) -> int | None:
-        times = (self._inbox.next_due_ms(), self._ticker.next_due_ms())
-        return min((time_ms for time_ms in times if time_ms is not None), default=None)
+        self._driver.advance(parse_duration(duration))
 
     def settle(self) -> None:
-        """Handles every due message. Raises an EngineFault instead of retrying."""
-        for _ in range(MOST_MESSAGES):
-            delivery = self._inbox.receive(tuple(Lane), self._clock.now_ms(), _LEASE_MS)
-            if delivery is None:
-                return
-            run_now(dispatch(self._parts, delivery.lane, delivery.message, Unlimited()))
-            self._inbox.delete(delivery)
-        raise AssertionError(f"{MOST_MESSAGES} messages did not settle: does a workflow loop forever?")
+        """Handles every due message, and moves the clock past the steps under way. Raises EngineFault."""
+        self._driver.settle()
 
     def view(self, run_id: str) -> Mapping[str, Any]:
         """The run as GET /runs/{id} shows it."""
@@ -375,7 +361,7 @@ class Stepwell:
     def _deploy(self, graphs: tuple[Graph, ...]) -> None:
         self._graphs.update({graph.name: graph for graph in graphs})
         self._parts.catalog.replace(self._graphs.values())
-        self._ticker.tick()  # new schedules count from now
+        self._driver.ticker.tick()  # new schedules count from now
 
 
 def _refuse_errors(problems: tuple[Problem, ...]) -> None:

@@ -6,7 +6,9 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
+from typing import Any, TypeAlias
 
+from stepwell.definition.durations import parse_duration
 from stepwell.definition.graph import Json, Step
 from stepwell.engine.actions import Outcome
 from stepwell.engine.records import Record
@@ -15,8 +17,11 @@ from stepwell.local.clocks import VirtualClock
 from stepwell.runtime.calls.links import Links
 from stepwell.runtime.executor import FunctionSteps
 from stepwell.runtime.log.logbook import Logbook, Standing
+from stepwell.runtime.loop.driving import Pause
 from stepwell.runtime.steps.port import StepCall, WriteRecord
 from stepwell.runtime.steps.threads import AttemptTimeoutError
+
+Takes: TypeAlias = str | float | Callable[[Any], str | float]
 
 
 @dataclass
@@ -27,10 +32,18 @@ class Mock:
     raises: BaseException | type[BaseException] | None = None
     times_out: bool = False  # the attempt takes all of its time, and ends with none left
     times: int | None = None  # how many attempts it takes over; None: all
+    takes: Takes = 0  # virtual time of each attempt: a duration, or a function of its input
     calls: list[Json] = field(default_factory=list)
 
-    def __call__(self) -> object:
+    def takes_ms(self, call: StepCall) -> int:
+        """How long this attempt lasts: at most as long as it may."""
         if self.times_out:
+            return call.timeout_ms
+        takes = self.takes(call.input) if callable(self.takes) else self.takes
+        return min(parse_duration(takes), call.timeout_ms)
+
+    def __call__(self, is_out_of_time: bool) -> object:
+        if is_out_of_time:
             raise AttemptTimeoutError
         if self.raises is not None:
             raise self.raises
@@ -41,7 +54,6 @@ class MockedSteps:
     """The real executor, except for steps with a mock, by node name, function name or `run`."""
 
     def __init__(self, folder: Path, clock: VirtualClock, links: Links, sessions: int) -> None:
-        self._clock = clock
         self._real = FunctionSteps(folder, clock, links=links, sessions=sessions)
         self._mocks: dict[str, Mock] = {}
 
@@ -59,12 +71,14 @@ class MockedSteps:
 
     async def run(self, call: StepCall) -> Outcome:
         mock = self._mock_for(call)
+        real = replace(call, late=None)  # it takes no virtual time, so no branch waits for it
         if mock is None:
-            return await self._real.run(call)
+            return await self._real.run(real)
         mock.calls.append(call.input)
-        takes_ms = call.timeout_ms if mock.times_out else 0
-        stand_in = _stand_in(mock, partial(self._clock.advance, takes_ms))
-        return await self._real.run_function(replace(call, input=None), stand_in)  # it takes any input
+        takes_ms = mock.takes_ms(call)
+        stand_in = partial(mock, takes_ms >= call.timeout_ms)
+        await _pass_time(call, takes_ms)
+        return await self._real.run_function(replace(real, input=None), stand_in)  # it takes any input
 
     async def asked(self, at: Standing, logbook: Logbook) -> Standing:
         return await self._real.asked(at, logbook)
@@ -83,9 +97,9 @@ class MockedSteps:
         return None
 
 
-def _stand_in(mock: Mock, pass_time: Callable[[], None]) -> Callable[..., object]:
-    def stand_in() -> object:
-        pass_time()
-        return mock()
-
-    return stand_in
+async def _pass_time(call: StepCall, takes_ms: int) -> None:
+    """Virtual time, in which the other branches of the message run too."""
+    if takes_ms and call.late is not None:
+        await call.late()
+    if takes_ms:
+        await Pause(takes_ms)
