@@ -127,7 +127,8 @@ def _pools(key: str, value: Any) -> Mapping[str, Pool]:
 
 def _pool(key: str, given: Mapping[str, Any]) -> Pool:
     readers: Mapping[str, Reader] = {"memory_mb": _number, "timeout_seconds": _number, "concurrency": _number,
-                                     "environment": _variables, "permissions": _permissions}  # fmt: skip
+                                     "steps_per_invocation": _number, "environment": _variables,
+                                     "permissions": _permissions}  # fmt: skip
     for name in given:
         _chosen(readers, name, key)
     try:

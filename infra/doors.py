@@ -160,7 +160,13 @@ class Doors(Construct):
             timeout_seconds=pool.timeout_seconds,
             concurrency=pool.concurrency,
             recursive=True,
-            environment={**pool.environment, **self._hosts(), **self._linking, "STEPWELL_POOL": name},
+            environment={
+                **pool.environment,
+                **self._hosts(),
+                **self._linking,
+                "STEPWELL_POOL": name,
+                "STEPWELL_STEPS_PER_INVOCATION": str(pool.steps_per_invocation),
+            },
         )
         queue = self._queues.work[name]
         own = {"own_work": [queue.queue_arn], **arns_of(self._calls.get(name, {}), cdk.Stack.of(self))}

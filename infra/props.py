@@ -20,6 +20,7 @@ LOG_LEVELS = ("debug", "info", "warning", "error")
 PLATFORMS = ("lambda", "local")
 EVENTS = ("all", "runs", "none")
 MAX_STEPS = 100_000
+MAX_STEPS_PER_INVOCATION = 10  # branches that one message brings
 MAX_OPEN_RATE = 10_000  # API Gateway's initial quota of an account
 _POOL_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,63}")
 
@@ -36,6 +37,8 @@ class Pool:
     timeout_seconds: how long one invocation may last; a step that may take longer than that cannot run here.
     concurrency: the most workers at once, reserved from the account's own limit. None: no limit but the account's.
         (An account that is new may run ten functions at once and can reserve none.)
+    steps_per_invocation: how many steps of a fork one invocation runs at once, in threads; for steps that wait for the
+        network, and whose code is thread-safe.
     permissions: what the steps may do, beside what the engine may. A grant to `engine.workers[name]` does the same.
     environment: variables of the steps.
     """
@@ -43,6 +46,7 @@ class Pool:
     memory_mb: int = 1024
     timeout_seconds: int = 900
     concurrency: int | None = None
+    steps_per_invocation: int = 1
     permissions: Sequence[iam.PolicyStatement] = ()
     environment: Mapping[str, str] = field(default_factory=dict)
 
@@ -51,6 +55,7 @@ class Pool:
         _within("timeout_seconds", self.timeout_seconds, 30, 900)
         if self.concurrency is not None:
             _within("concurrency", self.concurrency, 2, 1000)
+        _within("steps_per_invocation", self.steps_per_invocation, 1, MAX_STEPS_PER_INVOCATION)
         taken = sorted(name for name in self.environment if name.startswith(("STEPWELL_", "POWERTOOLS_", "AWS_")))
         if taken:
             raise BadProperty(f"environment: {', '.join(taken)} belong to Stepwell, Powertools and AWS")

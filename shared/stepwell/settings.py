@@ -21,6 +21,7 @@ A deployed function has these from its stack:
 | `STEPWELL_SCHEDULE_GROUP`, `STEPWELL_SCHEDULE_ROLE` | where timers are made, and the role they send with | |
 | `STEPWELL_WORKER` | the function that the API has answer queries | |
 | `STEPWELL_POOL` | the pool whose steps this worker runs | `default` |
+| `STEPWELL_STEPS_PER_INVOCATION` | how many steps of a fork one invocation of this worker runs at once | 1 |
 | `STEPWELL_HTTP_HOSTS` | the hosts that HTTP steps and endpoints may be at, with commas between them | none |
 | `STEPWELL_MAX_STEPS` | records of one run | 100,000 |
 | `STEPWELL_API_KEY_SECRET` | the secret that holds the API's key | |
@@ -37,7 +38,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from stepwell.errors import UserError
-from stepwell.limits import RUN_STEPS
+from stepwell.limits import FORK_CHUNK, RUN_STEPS
 
 DEFAULT_PORT = 8787
 DEFAULT_URL = f"http://127.0.0.1:{DEFAULT_PORT}"
@@ -83,6 +84,7 @@ class Deployment:
     events: str = "runs"
     worker: str = ""
     pool: str = "default"
+    steps_per_invocation: int = 1
     max_steps: int = RUN_STEPS
     api_key_secret: str = ""
     url: str = ""
@@ -127,7 +129,8 @@ def read_deployment(environ: Mapping[str, str] = os.environ) -> Deployment:
         events=_one_of("STEPWELL_EVENTS", EVENTS, environ.get("STEPWELL_EVENTS", "") or "runs"),
         worker=environ.get("STEPWELL_WORKER", ""),
         pool=environ.get("STEPWELL_POOL", "") or "default",
-        max_steps=_max_steps(environ),
+        steps_per_invocation=_number(environ, "STEPWELL_STEPS_PER_INVOCATION", 1, FORK_CHUNK),
+        max_steps=_number(environ, "STEPWELL_MAX_STEPS", RUN_STEPS, RUN_STEPS),
         api_key_secret=environ.get("STEPWELL_API_KEY_SECRET", ""),
         url=environ.get("STEPWELL_URL", ""),
         link_secret=environ.get("STEPWELL_LINK_SECRET", ""),
@@ -151,10 +154,10 @@ def _one_of(name: str, allowed: Sequence[str], value: str) -> str:
     return value
 
 
-def _max_steps(environ: Mapping[str, str]) -> int:
-    text = environ.get("STEPWELL_MAX_STEPS", "") or str(RUN_STEPS)
-    if not text.isdecimal() or not 0 < int(text) <= RUN_STEPS:
-        raise _bad("STEPWELL_MAX_STEPS", text, f"a whole number from 1 to {RUN_STEPS}")
+def _number(environ: Mapping[str, str], name: str, default: int, most: int) -> int:
+    text = environ.get(name, "") or str(default)
+    if not text.isdecimal() or not 0 < int(text) <= most:
+        raise _bad(name, text, f"a whole number from 1 to {most}")
     return int(text)
 
 

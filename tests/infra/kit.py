@@ -38,6 +38,7 @@ KEYED: Json = {
             "memory_mb": 4096,
             "timeout_seconds": 60,
             "concurrency": 2,
+            "steps_per_invocation": 4,
             "environment": {"MODEL": "large"},
             "permissions": [
                 {"actions": ["bedrock:InvokeModel"], "resources": ["arn:aws:bedrock:*::foundation-model/*"]}

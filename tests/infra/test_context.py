@@ -23,7 +23,7 @@ def read(**given: Any) -> EngineProps:
 
 def test_a_value_of_the_command_line_is_text_and_means_the_same() -> None:
     as_json: Mapping[str, Any] = {
-        "pools": {"default": {"memory_mb": 512, "concurrency": 4}},
+        "pools": {"default": {"memory_mb": 512, "concurrency": 4, "steps_per_invocation": 5}},
         "jwt_audience": ["a", "b"],
         "log_retention_days": 7,
         "max_steps": 100,
@@ -64,6 +64,8 @@ def test_a_value_of_the_command_line_is_text_and_means_the_same() -> None:
         ({"pools": {"default": {"memory_mb": 64}}}, "pools.default.memory_mb: 64 is not a whole number from 128"),
         ({"pools": {"default": {"timeout_seconds": 901}}}, "pools.default.timeout_seconds: 901"),
         ({"pools": {"default": {"concurrency": 1}}}, "pools.default.concurrency: 1 is not a whole number from 2"),
+        ({"pools": {"default": {"steps_per_invocation": 0}}}, "pools.default.steps_per_invocation: 0 is not a whole"),
+        ({"pools": {"default": {"steps_per_invocation": 11}}}, "11 is not a whole number from 1 to 10"),
         ({"pools": {"default": {"environment": {"STEPWELL_TABLE": "x"}}}}, "STEPWELL_TABLE belong to Stepwell"),
         ({"pools": {"default": {"environment": {"SIZE": 3}}}}, "pools.default.environment.SIZE: 3 is not text"),
         ({"pools": {"default": {"permissions": {}}}}, "is not a list of statements"),

@@ -7,7 +7,8 @@ from typing import Any
 
 import pytest
 
-from stepwell.limits import RUN_STEPS, WAIT_ANSWER_SECONDS
+from infra.props import MAX_STEPS_PER_INVOCATION
+from stepwell.limits import FORK_CHUNK, RUN_STEPS, WAIT_ANSWER_SECONDS
 from stepwell.settings import read_deployment
 from tests.infra.kit import EMULATOR, GUARDED, KEYED, PLAIN, SENDING, VARIANTS, Made, made, plain
 
@@ -84,8 +85,13 @@ def test_a_function_reads_its_environment_as_the_stack_wrote_it(variant: str) ->
         assert told.trace == bool(VARIANTS[variant].get("tracing"))
         assert bool(told.api_key_secret) == (name == "authorizer")
         assert told.pool == (name.removeprefix("worker-") if name.startswith("worker-") else "default")
+        assert told.steps_per_invocation == (4 if name == "worker-big" else 1)
         assert told.schedule_role
         assert told.schedule_group
+
+
+def test_a_pool_may_run_as_many_steps_at_once_as_a_message_has_branches() -> None:
+    assert MAX_STEPS_PER_INVOCATION == FORK_CHUNK
 
 
 def test_a_pools_variables_are_its_workers_alone() -> None:

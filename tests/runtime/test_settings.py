@@ -7,7 +7,7 @@ import json
 import pytest
 
 from stepwell.errors import UserError
-from stepwell.limits import RUN_STEPS
+from stepwell.limits import FORK_CHUNK, RUN_STEPS
 from stepwell.settings import QueuePlace, read_deployment, read_settings
 
 PLACE = {"url": "https://sqs/1/q", "arn": "arn:aws:sqs:eu-west-1:1:q"}
@@ -18,6 +18,7 @@ def test_a_function_knows_its_queues_by_pool() -> None:
     deployment = read_deployment({"STEPWELL_QUEUES": QUEUES, "STEPWELL_TABLE": "t", "STEPWELL_POOL": "heavy"})
     assert deployment.work["heavy"] == QueuePlace(**PLACE)
     assert (deployment.table, deployment.pool, deployment.max_steps) == ("t", "heavy", RUN_STEPS)
+    assert deployment.steps_per_invocation == 1
 
 
 def test_a_function_that_sends_nothing_needs_no_queues() -> None:
@@ -35,6 +36,8 @@ def test_a_function_that_sends_nothing_needs_no_queues() -> None:
         ("STEPWELL_MAX_STEPS", "-5"),
         ("STEPWELL_MAX_STEPS", "1e3"),
         ("STEPWELL_MAX_STEPS", str(RUN_STEPS + 1)),
+        ("STEPWELL_STEPS_PER_INVOCATION", "0"),
+        ("STEPWELL_STEPS_PER_INVOCATION", str(FORK_CHUNK + 1)),
         ("STEPWELL_LOG_LEVEL", "loud"),
     ],
 )

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import logging
 import sys
+import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from functools import wraps
@@ -40,7 +41,7 @@ class Observing:
         """`dimensions` of the metrics are added to Powertools' own `service`."""
         self._formatter = _Formatter(utc=True, use_rfc3339=True, serialize_stacktrace=False)
         _log_through(self._formatter, log_level)
-        self._metrics = EphemeralMetrics(namespace=NAMESPACE)
+        self._metrics, self._adding = EphemeralMetrics(namespace=NAMESPACE), threading.Lock()
         self._metrics.set_default_dimensions(**dimensions)
         self._tracer = _tracer() if trace else None
 
@@ -63,10 +64,14 @@ class Observing:
         return traced
 
     def count(self, name: str, value: float = 1) -> None:
-        self._metrics.add_metric(name, MetricUnit.Count, value)
+        self._add(name, MetricUnit.Count, value)
 
     def time(self, name: str, duration_ms: float) -> None:
-        self._metrics.add_metric(name, MetricUnit.Milliseconds, duration_ms)
+        self._add(name, MetricUnit.Milliseconds, duration_ms)
+
+    def _add(self, name: str, unit: MetricUnit, value: float) -> None:
+        with self._adding:  # Powertools' own is for one thread
+            self._metrics.add_metric(name, unit, value)
 
     @contextmanager
     def about(self, **ids: Json) -> Iterator[None]:
@@ -79,6 +84,15 @@ class Observing:
             yield
         finally:
             self._formatter.remove_keys(told)
+
+    @contextmanager
+    def about_step(self, **ids: Json) -> Iterator[None]:
+        """Adds these ids to each line of this thread and of the step's: several steps may run at once."""
+        self._formatter.thread_safe_append_keys(**ids)
+        try:
+            yield
+        finally:
+            self._formatter.thread_safe_remove_keys(ids)
 
 
 def ids_of(body: Mapping[str, Json]) -> dict[str, Json]:
@@ -123,7 +137,8 @@ class ObservedSteps:
 
     async def run(self, call: StepCall) -> Outcome:
         began_ms = self._now_ms()
-        with self._observing.about(workflow=call.workflow, step=call.node, attempt=call.attempt):
+        ids = {"workflow": call.workflow, "token": call.token, "step": call.node, "attempt": call.attempt}
+        with self._observing.about_step(**ids):
             outcome = await self._steps.run(call)
             _logger.debug("the step ended, %s", "well" if outcome.failure is None else outcome.failure.type)
         self._observing.time("StepDuration", self._now_ms() - began_ms)

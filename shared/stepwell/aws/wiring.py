@@ -31,6 +31,7 @@ from stepwell.errors import EngineFault, UserError
 from stepwell.runtime.assembly import Assembly, assemble
 from stepwell.runtime.catalog import Catalog
 from stepwell.runtime.log.logbook import Logbook, Standing
+from stepwell.runtime.loop.worker import Sharing
 from stepwell.runtime.ports import Clock, Ports
 from stepwell.runtime.starts.ids import new_id
 from stepwell.runtime.starts.pack import unpack
@@ -104,6 +105,7 @@ def open_aws(
         jitter=random.random,
         max_steps=deployment.max_steps,
         pool=pool,
+        sharing=Sharing(steps=deployment.steps_per_invocation),
         schedules=SchedulerSchedules(schedules, clients.scheduler),
         links=links_of(deployment, clients, clock),
     )

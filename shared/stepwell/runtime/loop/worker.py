@@ -9,7 +9,9 @@ from __future__ import annotations
 
 import logging
 from collections import deque
+from collections.abc import Callable, Coroutine
 from dataclasses import dataclass, replace
+from typing import Any
 
 from stepwell.definition.authoring import StepDefaults
 from stepwell.definition.graph import DEFAULT_POOL
@@ -28,6 +30,7 @@ from stepwell.runtime.log.door import Answer, Budget, Door
 from stepwell.runtime.log.logbook import Forks, Logbook, Standing
 from stepwell.runtime.log.messages import Wake, to_json
 from stepwell.runtime.loop.advance import Advance
+from stepwell.runtime.loop.beside import Beside
 from stepwell.runtime.loop.perform import Performer
 from stepwell.runtime.ports import Lane, Ports
 from stepwell.runtime.steps.port import StepCall, Steps
@@ -40,10 +43,12 @@ class Sharing:
     """How long the branches of one message run one after the other; then the rest get messages of their own.
 
     `message_ms`: all of them. `step_ms`: a step that takes longer has the others run beside it.
+    `steps`: how many run at once here, for one message, before the rest get messages.
     """
 
     message_ms: int = FORK_SHARED_MS
     step_ms: int = FORK_SHARED_MS
+    steps: int = 1
 
 
 SHARING = Sharing()
@@ -71,13 +76,20 @@ class Worker:
     async def handle(self, wake: Wake, budget: Budget) -> None:
         """Advances the wake's tokens. Raises PortError when the world did not answer: the wake is to come again."""
         known: Forks = {}
-        share = _Share(self._ports, wake, self._sharing)
-        while (own := await share.next()) is not None:
-            at = await self._logbook.load(wake.run_id, own.token, known, fresh=wake.slot < 0)
-            turn = _Turn(own, budget, known, share, fresh=own.token == wake.token)
-            # those that come after it have less time than a message of their own had
-            while at is not None and (at.token.id != own.token or not is_stale(at.token, own.slot, own.id)):
-                at, turn = await self._once(at, turn), replace(turn, fresh=False) if turn.fresh else turn
+        share = _Share(self._ports, wake, self._sharing, lambda own: self._push(_Turn(own, budget, known)))
+        try:
+            while (own := await share.next()) is not None:
+                # those that come after it have less time than a message of their own had
+                await self._push(_Turn(own, budget, known, share, fresh=own.token == wake.token))
+        finally:
+            share.join()
+
+    async def _push(self, turn: _Turn) -> None:
+        """Moves one of the wake's tokens as far as it goes."""
+        own = turn.wake
+        at = await self._logbook.load(own.run_id, own.token, turn.known, fresh=own.slot < 0)
+        while at is not None and (at.token.id != own.token or not is_stale(at.token, own.slot, own.id)):
+            at, turn = await self._once(at, turn), replace(turn, fresh=False) if turn.fresh else turn
 
     async def _once(self, at: Standing, turn: _Turn) -> Standing | None:
         """One record further; None when there is nothing left to do for this wake."""
@@ -170,12 +182,13 @@ class Worker:
         own = replace(action.step, pool=self._pool)  # whoever is here can start a run
         return resolve_policy(own, StepDefaults())
 
-    async def _outcome(self, at: Standing, action: RunStep, policy: Policy, share: _Share) -> Outcome:
+    async def _outcome(self, at: Standing, action: RunStep, policy: Policy, share: _Share | None) -> Outcome:
         if action.step.run.startswith(DETACHED):
             return await self._performer.children.start_detached(at, action)
         return await self._steps.run(self._call(at, action, policy, share))
 
-    def _call(self, at: Standing, action: RunStep, policy: Policy, share: _Share) -> StepCall:
+    def _call(self, at: Standing, action: RunStep, policy: Policy, share: _Share | None) -> StepCall:
+        shared = share if share is not None and share.has_more else None
         limit_ms = deadline_ms(at.graph, at.run, at.token)
         left_ms = policy.timeout_ms if limit_ms is None else max(limit_ms - self._ports.clock.now_ms(), 1)
         return StepCall(
@@ -191,8 +204,8 @@ class Worker:
             resumed=action.resumed,
             state=state_of(at.token),
             request=action.request,
-            late_ms=share.step_ms() if share.has_more else 0,
-            late=share.beside if share.has_more else None,
+            late_ms=shared.step_ms() if shared else 0,
+            late=shared.beside if shared else None,
         )
 
 
@@ -200,11 +213,16 @@ class _Share:
     """The branches that one message brought. Short steps run one after the other; longer ones beside each other.
 
     message   0 ──── its step takes longer than that ─────────────▶
-              1..9   └── a message for each, beside the step
+              1      ├── in a thread of this worker, where it may run two steps at once
+              2..9   └── a message for each, beside the step
     """
 
-    def __init__(self, ports: Ports, wake: Wake, sharing: Sharing) -> None:
+    def __init__(
+        self, ports: Ports, wake: Wake, sharing: Sharing, push: Callable[[Wake], Coroutine[Any, Any, None]]
+    ) -> None:
+        """`push` moves one of the wake's tokens."""
         self._ports, self._sharing, self._left, self._has_begun = ports, sharing, deque(wake.each), False
+        self._push, self._beside = push, Beside(sharing.steps - 1)
         self._until_ms = ports.clock.now_ms() + sharing.message_ms
 
     @property
@@ -233,22 +251,31 @@ class _Share:
             self._left.clear()
 
     async def beside(self) -> None:
-        """Hands over while a step runs. Where the queue does not answer, they stay here, and begin after the step."""
+        """Begins the others while a step runs: here, as far as this worker may, and by messages.
+
+        Where the queue does not answer, they stay here, and begin after the step.
+        """
+        while self._left and self._beside.has_room:
+            self._beside.start(self._push(self._left.popleft()))
         try:
             await self.hand_over()
         except PortError as error:
             _logger.warning("%d branches wait for a step: %s", len(self._left), error)
 
+    def join(self) -> None:
+        """Waits for the branches in other threads. Raises what one of them raised."""
+        self._beside.join()
+
 
 @dataclass(frozen=True, slots=True)
 class _Turn:
-    """What a worker works under. `fresh`: its invocation has only begun."""
+    """What a worker works under. `fresh`: its invocation has only begun. `share`: None beside another branch's step."""
 
     wake: Wake
     budget: Budget
     known: Forks
-    share: _Share
-    fresh: bool
+    share: _Share | None = None
+    fresh: bool = False
 
     @property
     def by(self) -> str:

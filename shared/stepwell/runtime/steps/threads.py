@@ -13,6 +13,7 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable, Coroutine
+from contextvars import Context, copy_context
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -44,6 +45,7 @@ class _Job:
     limit_seconds: float = 0.0
     running: Running | None = None  # what the function returned, if that is a coroutine
     is_over: bool = False  # nobody waits for the answer any more
+    context: Context = field(default_factory=copy_context)  # such as the ids in its log lines
 
 
 class _StepThread(threading.Thread):
@@ -56,7 +58,7 @@ class _StepThread(threading.Thread):
         try:
             while not self.abandoned:
                 job = self.jobs.get()
-                self._do(job)
+                job.context.run(self._do, job)
         except StepInterrupted:
             return  # the interrupt came after the step had ended: this thread is abandoned already
 
