@@ -68,7 +68,7 @@ def _live_branches(graph: Graph, logs: Logs, opened: Opened) -> Iterator[Token]:
         if token is not None:
             yield from live_tokens(graph, logs, branch)
             ended += [token] if token.ended else []
-        elif after is None and not _is_held(graph, opened, logs, index):  # one left alone by its join may never begin
+        elif after is None and not is_held(graph, opened, logs, index):  # one left alone by its join may never begin
             raise BrokenLawError(f"law 5: {branch} was never begun")
     if after is None and ended and may_fire(fan_in, opened.fork.width, ended):
         message = f"{len(ended)} of {opened.fork.width} branches have ended, and the join does not fire"
@@ -99,7 +99,7 @@ def laws_of_shown_branches(world: World, logs: Logs) -> Iterator[str]:
         yield f"header: it says waiting, and {len(live) - len(waiting)} of {len(live)} live branches do not wait"
 
 
-def _is_held(graph: Graph, opened: Opened, logs: Logs, index: int) -> bool:
+def is_held(graph: Graph, opened: Opened, logs: Logs, index: int) -> bool:
     """Whether a branch is to begin when others end, of which one has not."""
     before, names = opened.before_in_line(index), list(graph.dag)
     needs = graph.dag.get(opened.group_of(index)[0].node, ())

@@ -32,6 +32,7 @@ from tests.sim.fork_laws import (
     live_tokens,
 )
 from tests.sim.lock_laws import laws_of_locks, laws_of_quiet_locks
+from tests.sim.overlap_laws import law_13_overlap
 from tests.sim.part_laws import is_still_wanted, laws_of_parts, stays
 from tests.sim.programs import expression
 from tests.sim.race_programs import laws_of_races
@@ -88,6 +89,13 @@ def check_quiet(world: World) -> None:
         _check_quiet_of(of_run)
     for broken in (*laws_of_quiet_children(world), *laws_of_quiet_locks(world, _under_way(world))):
         raise BrokenLawError(broken)
+
+
+def check_overlap(world: World) -> None:
+    """While nothing is due, and steps take their time."""
+    for of_run in world.runs():
+        for broken in law_13_overlap(of_run):
+            raise BrokenLawError(broken)
 
 
 def _under_way(world: World) -> dict[str, set[str]]:
@@ -247,6 +255,8 @@ def _extra_runs(world: World, logs: dict[str, list[Record]]) -> Iterator[str]:
         if count > 1:
             yield f"at_most_once: {key} ran {count} times"
     if world.seen.crashes or world.chances.hands_over:  # who hands over goes on under another name
+        return
+    if world.main.takes_ms and world.chances.double:  # as does who hands over while a step runs, of each copy
         return
     if world.program.is_dag and world.chances.double:  # of each step that came before, a copy may find this one ready
         return

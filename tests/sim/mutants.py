@@ -31,6 +31,7 @@ from tests.sim.doors import OF_WORKERS, before_append
 from tests.sim.fn_mutants import OF_FUNCTIONS
 from tests.sim.fork_mutants import OF_FORKS
 from tests.sim.lock_mutants import OF_LOCKS
+from tests.sim.overlap_mutants import OF_OVERLAP
 from tests.sim.part_mutants import OF_PARTS
 from tests.sim.undo_mutants import OF_UNDOING
 from tests.sim.version_mutants import OF_DEPLOYS
@@ -236,6 +237,7 @@ MUTANTS: dict[str, Callable[[], AbstractContextManager[None]]] = {
         *OF_UNDOING,
         *OF_DEPLOYS,
         *OF_LEASES,
+        *OF_OVERLAP,
         no_conditional_append,
         wait_after_read,
         event_after_waits,

@@ -91,6 +91,7 @@ class Program:
     callees: tuple[Program, ...] = ()  # the workflows that its runs can start
     undoing: Undoing | None = None  # None: no step has a compensation
     deploys: tuple[tuple[str, int], ...] = ()  # (patch | reload | break | mend, after so many calls)
+    takes_ms: tuple[int, ...] = ()  # how long steps take, one of these each; none: no time at all
     race: str = ""  # when the one event is sent that its one wait is for
 
     @property
@@ -106,6 +107,10 @@ class Program:
     @property
     def is_dag(self) -> bool:
         return bool(self.graph.dag)
+
+    def duration_ms(self, call: Any) -> int:
+        """The time that a step takes, the same in every try."""
+        return random.Random(f"{call.token} {call.node}").choice(self.takes_ms) if self.takes_ms else 0
 
     def policy(self, step: Step) -> Policy:
         return resolve_policy(step, StepDefaults())

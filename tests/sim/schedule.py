@@ -24,8 +24,9 @@ from tests.sim.code_laws import with_bad_deploys
 from tests.sim.fn_programs import make_durable
 from tests.sim.fork_laws import BrokenLawError
 from tests.sim.fork_programs import make_program
-from tests.sim.laws import check_end, check_parked, check_quiet
+from tests.sim.laws import check_end, check_overlap, check_parked, check_quiet
 from tests.sim.lock_programs import make_locked
+from tests.sim.overlap_programs import make_fork, with_times
 from tests.sim.part_programs import make_parts
 from tests.sim.programs import Program
 from tests.sim.race_programs import make_race
@@ -43,6 +44,7 @@ CALM_AFTER_CALLS = 2_000  # a world that never calms proves nothing about its en
 MOST_ACTORS = 5
 BURSTS = (1, 2, 4, 8, 16, 32, 64)  # calls that one actor makes before another has its turn
 ZOMBIES_FROM = 7_000_000_000  # seeds from here on are of workers that outlive their leases
+OVERLAPS_FROM = 8_000_000_000  # seeds from here on are of steps that take time
 DEPLOYS_FROM = 6_000_000_000  # seeds from here on are of old and new code over one store
 SHOWN_FROM = 5_500_000_000  # seeds from here on are of one fork whose branches wait
 RACES_FROM = 5_000_000_000  # seeds from here on are of one event against one wait
@@ -78,6 +80,8 @@ _MAKERS = (  # by the first of their seeds
 
 
 def program_of(seed: int) -> Program:
+    if seed >= OVERLAPS_FROM:
+        return _with_times(seed - OVERLAPS_FROM)
     first = next((first for first in (ZOMBIES_FROM, DEPLOYS_FROM) if seed >= first), None)
     if first is not None:
         number, family = divmod(seed - first, len(_OTHERS))
@@ -93,14 +97,25 @@ def program_of(seed: int) -> Program:
 _OTHERS = (0, FAMILIES, PARTS_FROM, LOCKED_FROM, DURABLE_FROM)
 
 
+def _with_times(number: int) -> Program:
+    """Half of them one fork, the others of every family."""
+    rng = random.Random(f"times {number}")
+    if number % 2:
+        return with_times(make_fork(rng), rng)
+    number, family = divmod(number // 2, len(_OTHERS))
+    return with_times(program_of(_OTHERS[family] + number), rng)
+
+
 def run_schedule(seed: int, tell: Callable[[str], None] | None = None) -> str | None:
     """None when every law held, else which one did not and how."""
     program = program_of(seed)
     deploy = Deploy(random.Random(f"deploy {seed}")) if DEPLOYS_FROM <= seed < ZOMBIES_FROM else None
     with _limits(program), two_versions() if deploy else nullcontext():
         world = World(seed, program, tell, deploy)
-        if seed >= ZOMBIES_FROM:
+        if ZOMBIES_FROM <= seed < OVERLAPS_FROM:
             make_zombies(world)
+        if program.takes_ms:
+            world.chances.error = 0  # where the queue does not answer, branches do wait
         return _run(world)
 
 
@@ -155,11 +170,14 @@ def _play(world: World) -> None:
         _maybe_deploy(world)
         if world.calls > MOST_CALLS or world.written > MOST_RECORDS:
             raise BrokenLawError("law 5: the run comes to no end")
-        if not world.actors and not [letter for letter in world.letters if letter.at_ms <= world.now_ms]:
-            check_quiet(world)
+        if not world.awake() and not [letter for letter in world.letters if letter.at_ms <= world.now_ms]:
+            if world.actors:
+                check_overlap(world)
+            else:
+                check_quiet(world)
             _jump(world)
         _maybe_deliver(world)
-        if world.actors:
+        if world.awake():
             _move(world, _whose_turn(world))
 
 
@@ -179,8 +197,9 @@ def _maybe_deploy(world: World) -> None:
 
 def _whose_turn(world: World) -> Actor:
     """Bursts: an actor often goes on for a while, so that another falls far behind."""
-    if world.current not in world.actors or world.turns_left <= 0:
-        world.current = world.rng.choice(world.actors)
+    awake = world.awake()
+    if world.current not in awake or world.turns_left <= 0:
+        world.current = world.rng.choice(awake)
         world.turns_left = world.rng.choice(BURSTS) if world.chances.bursts else 1
     world.turns_left -= 1
     return world.current
@@ -188,7 +207,8 @@ def _whose_turn(world: World) -> Actor:
 
 def _jump(world: World) -> None:
     """Nothing is due: time goes to the next letter, or a little past it."""
-    first_ms = min(letter.at_ms for letter in world.letters)
+    times = (*(letter.at_ms for letter in world.letters), *(actor.until_ms for actor in world.actors))
+    first_ms = min(times)
     world.now_ms = max(world.now_ms, first_ms) + world.rng.choice([0, 0, 500, 40_000])
 
 
@@ -200,7 +220,8 @@ def _maybe_deliver(world: World) -> None:
         turns = (1, 2, 3, 3, 8) if is_small else (16, 64, 64, 64)
         world.current, world.turns_left = world.actors[-1], world.rng.choice(turns)
         return
-    if len(world.actors) >= MOST_ACTORS or (world.actors and rng.random() > 0.3):
+    awake = len(world.awake())
+    if awake >= MOST_ACTORS or (awake and rng.random() > 0.3):
         return
     ready = [letter for letter in world.letters if letter.at_ms <= world.now_ms]
     if not calm and rng.random() < world.chances.early:
@@ -226,7 +247,8 @@ def _deliver(world: World, letter: Letter) -> None:
     skew_ms = rng.randint(-world.chances.skew_ms, world.chances.skew_ms)
     is_old = world.deploy is not None and world.deploy.takes_old(world.calls)
     worker = world.fate.randrange(60) + 100 * is_old
-    world.actors.append(Actor(name, letter, _work(world, letter), skew_ms, worker=worker, is_old=is_old))
+    work = _work(world, letter)
+    world.actors.append(Actor(name, letter, work, skew_ms, worker=worker, is_old=is_old, since_ms=world.now_ms))
     world.say(f"{name}: takes {letter}{' with old code' if is_old else ''}")
 
 

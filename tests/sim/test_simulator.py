@@ -26,6 +26,7 @@ from tests.sim import (
     fn_mutants,
     fork_mutants,
     lock_mutants,
+    overlap_mutants,
     part_mutants,
     undo_mutants,
     version_mutants,
@@ -38,6 +39,7 @@ from tests.sim.schedule import (
     DURABLE_FROM,
     FAMILIES,
     LOCKED_FROM,
+    OVERLAPS_FROM,
     PARTS_FROM,
     RACES_FROM,
     SHOWN_FROM,
@@ -92,6 +94,7 @@ OF_OLD_DAGS = 300  # schedules among which are those of DAGs whose forks were re
 OF_RACES = 600  # schedules of one event against one wait
 OF_FUNCTIONS = 24  # schedules of durable functions
 OF_FORKS_SHOWN = 60  # schedules of one fork whose branches wait
+OF_OVERLAPS = 100  # schedules of steps that take time
 OF_RUNS_LOCKED = 20  # schedules of runs that want the same locks
 OF_VERSIONS = 40  # schedules of old and new code
 OF_WAITS = 200  # schedules of waits for several things
@@ -106,6 +109,7 @@ OF_CODE = {mutant.__name__ for mutant in code_mutants.OF_CODE}
 OF_CHILDREN = {mutant.__name__ for mutant in child_mutants.OF_CHILDREN}
 OF_SESSIONS = {mutant.__name__ for mutant in fn_mutants.OF_FUNCTIONS}
 OF_LOCKS = {mutant.__name__ for mutant in lock_mutants.OF_LOCKS}
+OF_OVERLAP = {mutant.__name__ for mutant in overlap_mutants.OF_OVERLAP}
 OF_PARTS = {mutant.__name__ for mutant in part_mutants.OF_PARTS}
 OF_DAGS = {mutant.__name__ for mutant in dag_mutants.OF_DAGS}
 OF_DEPLOYS = {mutant.__name__ for mutant in version_mutants.OF_DEPLOYS}
@@ -204,6 +208,11 @@ def test_every_law_holds_where_workers_outlive_their_leases() -> None:
     assert lawful(chain(range(ZOMBIES_FROM, ZOMBIES_FROM + OF_ZOMBIES), LEASES_THAT_MATTER)) is None
 
 
+def test_no_branch_waits_for_anothers_step_but_by_the_bound_of_its_fork() -> None:
+    """Law 13: while k branches are left of those that may run k at a time, k are under way."""
+    assert lawful(range(OVERLAPS_FROM, OVERLAPS_FROM + OF_OVERLAPS)) is None
+
+
 @pytest.mark.parametrize("name", ["event_after_log", "event_after_waits"])
 def test_a_wakeup_that_is_lost_in_such_a_race_is_noticed(name: str) -> None:
     with MUTANTS[name]():
@@ -240,6 +249,7 @@ def test_an_engine_without_one_of_its_laws_is_caught(name: str) -> None:
             (OF_SESSIONS, DURABLE_FROM),
             (OF_DEPLOYS, DEPLOYS_FROM),
             (OF_LEASES, ZOMBIES_FROM),
+            (OF_OVERLAP, OVERLAPS_FROM),
         )
         first = next((first for names, first in of_own if name in names), 0)
         near = first + NEAR.get(name, 0)

@@ -34,6 +34,7 @@ from tests.sim.versions import Deploy
 
 _REGISTERING = frozenset({"append", "change_status", "pending_events", "put_waiter"})  # the calls of a new wait
 START_MS = 1_700_000_000_000
+MOST_BUSY = 20  # who are in steps that take time, before no further copies come
 MOST_REPEATED = 300  # wakes; else a step that kills its worker would never be done with
 
 
@@ -74,6 +75,9 @@ class Actor:
     undid: Any = None  # the compensation that it ran last: the call, and whether it did what it should
     is_old: bool = False  # its code is that of before a deploy
     is_zombie: bool = False  # its lease ran out: its message is another's
+    since_ms: int = 0  # when it took its letter
+    step: tuple[str, str] = ("", "")  # (run, token) of the step in which it is
+    until_ms: int = 0  # in a step that takes time: until then
 
 
 @dataclass
@@ -195,6 +199,10 @@ class World:
         """This world as each of its runs sees it."""
         return [self, *(self.of(run_id) for run_id in self.memory._runs if run_id != RUN)]
 
+    def awake(self) -> list[Actor]:
+        """Those who are not in the midst of a step that takes time."""
+        return [actor for actor in self.actors if actor.until_ms <= self.now_ms]
+
     def say(self, text: str) -> None:
         if self.tell:
             self.tell(f"{(self.now_ms - START_MS) / 1000:10.1f}s  {text}")
@@ -280,6 +288,8 @@ class World:
 
     def repeat(self) -> None:
         """While a step runs, a copy of an old wake comes."""
+        if self.main.takes_ms and len(self.actors) > MOST_BUSY:
+            return  # each copy runs a step for a while, in which more copies come
         if self.chances.double and 1 < len(self.past) < MOST_REPEATED and self.rng.random() < self.chances.tempt:
             old = self.rng.choice(self.past)
             self.post(replace(old, at_ms=self.now_ms, deliveries=0))
@@ -367,6 +377,24 @@ class _Clock:
         await stop("sleep")
 
 
+async def _pass_time(world: World, call: Any, takes_ms: int) -> None:
+    """The step's own, in which others of its message may begin."""
+    if not takes_ms or world.current is None:
+        return
+    actor, began_ms = world.current, world.now_ms
+    actor.step = call.run_id, call.token
+    if call.late is not None and call.late_ms < takes_ms:
+        await _sleep_until(actor, began_ms + call.late_ms)
+        await call.late()
+    await _sleep_until(actor, began_ms + takes_ms)
+    actor.step = "", ""
+
+
+async def _sleep_until(actor: Actor, until_ms: int) -> None:
+    actor.until_ms = until_ms
+    await stop(f"step takes time until {(until_ms - START_MS) / 1000:.1f}s")
+
+
 class _Steps:
     """Users' code: what it does is in the program, and who ran it is noted."""
 
@@ -399,6 +427,7 @@ class _Steps:
             entered = int(call.key.rsplit(":", 1)[1])
             seen.ran.setdefault((call.token, call.node, entered, call.attempt), set()).add(message)
             seen.given.setdefault((call.key, call.attempt), []).append(call.input)
+        await _pass_time(world, call, world.main.duration_ms(call))
         outcome = program.outcome(call, world.now_ms, world.seen)
         if actor and call.node.endswith(SUFFIX):
             actor.undid = call, outcome.failure is None and outcome.pause is None

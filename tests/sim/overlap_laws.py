@@ -1,0 +1,59 @@
+"""Law 13: no branch waits for another's step but by the bound of its fork, so as many are under way as it allows.
+
+Looked at while time stands still: nothing is due, and whoever is at work is in a step that takes time. Then each branch
+that may run is in a step, stands at a wait or a fork of its own, or has a message for later. Alone those of a message
+that has only just come may still wait for each other.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+from stepwell.engine.records import Fork
+from stepwell.limits import FORK_SHARED_MS
+from stepwell.runtime.log.messages import Wake, from_json
+from tests.sim.fork_laws import is_held
+from tests.sim.tree import Logs, Opened, forks_of
+from tests.sim.world import Letter, World
+
+
+def law_13_overlap(world: World) -> Iterator[str]:
+    """Of one run."""
+    logs = world.logs.look()
+    busy = {token for actor in world.actors for run_id, token in [actor.step] if run_id == world.run_id}
+    for opened in [opened for token, log in logs.records.items() for opened in forks_of(token, log)]:
+        for index, branch in enumerate(opened.branches if opened.closed_by is None else ()):
+            if branch in busy or is_held(world.program.graph, opened, logs, index) or _rests(world, logs, branch):
+                continue
+            yield f"law 13: {branch} waits for no branch of its own fork, but for {_others(world, opened)}"
+
+
+def _rests(world: World, logs: Logs, branch: str) -> bool:
+    """Whether it has ended, stands at a wait or at a fork, has a message for later, or shares one that just came."""
+    token = logs.tokens.get(branch)
+    if token is not None and token.last is not None:
+        is_parked = token.parked is not None and token.resumption is None
+        if token.ended or is_parked or isinstance(token.last.next, Fork):
+            return True
+    ids = {
+        Wake(world.run_id, token.slot if token else -1, branch).id,
+        *([token.last.by] if token and token.last else ()),
+    }
+    coming = [letter for letter in world.letters if letter.at_ms > world.now_ms]
+    sharing = [actor.letter for actor in world.actors if world.now_ms < actor.since_ms + FORK_SHARED_MS]
+    return any(ids & _names(letter) for letter in (*coming, *sharing) if letter.kind != "client")
+
+
+def _names(letter: Letter) -> set[str]:
+    """The ids of a message, and of the wakes that it holds."""
+    message = from_json(letter.body)
+    if not isinstance(message, Wake):
+        return {message.id}
+    return {message.id, *(replace(message, token=token, count=1).id for token in message.tokens)}
+
+
+def _others(world: World, opened: Opened) -> str:
+    """Whose steps run meanwhile."""
+    running = {actor.step[1] for actor in world.actors} & set(opened.branches)
+    return f"the steps of {', '.join(sorted(running))}" if running else "nobody"

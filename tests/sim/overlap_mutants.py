@@ -1,0 +1,70 @@
+"""Mutants of overlap: branches that wait for each other's steps although nothing bounds them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from typing import Any
+from unittest import mock
+
+from stepwell.engine import forks, needs
+from stepwell.engine.records import Fork
+from stepwell.runtime.forks import forking
+from stepwell.runtime.loop import worker
+
+_first_chunks = forks.first_chunks
+_beside = worker._Share.beside
+
+
+@contextmanager
+def one_after_the_other() -> Iterator[None]:
+    """The branches of a message begin when the one before has ended, however long its step takes."""
+    with mock.patch.object(worker._Share, "has_more", False):
+        yield
+
+
+@contextmanager
+def handed_over_one_by_one() -> Iterator[None]:
+    """While a step runs, one of the others gets a message, and the rest wait."""
+
+    async def beside(self: Any) -> None:
+        first, *rest = self._left
+        self._left.clear()
+        self._left.append(first)
+        await _beside(self)
+        self._left.extend(rest)
+
+    with mock.patch.object(worker._Share, "beside", beside):
+        yield
+
+
+@contextmanager
+def one_fewer_at_once() -> Iterator[None]:
+    """A bounded fork begins one branch too few, and the last of those that it may begin follows the first."""
+
+    def lowered(fork: Fork) -> Fork:
+        return fork if fork.needs else _bounded(fork)
+
+    def first_chunks(fork: Fork) -> Iterator[tuple[str, int, int]]:
+        return _first_chunks(lowered(fork))
+
+    def next_in_line(fork: Fork, index: int) -> list[int]:
+        return forks.next_in_line(lowered(fork), index)
+
+    with (
+        mock.patch.object(forking, "first_chunks", first_chunks),
+        mock.patch.object(needs, "next_in_line", next_in_line),
+    ):
+        yield
+
+
+def _bounded(fork: Fork) -> Fork:
+    groups = tuple(
+        replace(group, max_concurrency=max(group.max_concurrency - 1, 1)) if group.max_concurrency else group
+        for group in fork.groups
+    )
+    return replace(fork, groups=groups)
+
+
+OF_OVERLAP = (one_after_the_other, handed_over_one_by_one, one_fewer_at_once)
