@@ -10,9 +10,8 @@ from itertools import pairwise
 
 from stepwell.engine.codec import decode_record, decode_snapshot, decode_token, encode_record, encode_token
 from stepwell.engine.fold import fold
-from stepwell.engine.records import ROOT, Arm, CleanUp, Goto, Kind, Record
+from stepwell.engine.records import ROOT, CleanUp, Goto, Kind, Record
 from stepwell.engine.token import Token
-from stepwell.errors import ExpressionError
 from stepwell.runtime.log.messages import DeadLetter, Wake, from_json
 from stepwell.runtime.ports import Event
 from tests.sim.child_laws import laws_of_children, laws_of_quiet_children
@@ -33,9 +32,9 @@ from tests.sim.fork_laws import (
 )
 from tests.sim.lock_laws import laws_of_locks, laws_of_quiet_locks
 from tests.sim.overlap_laws import law_13_overlap
-from tests.sim.part_laws import is_still_wanted, laws_of_parts, stays
-from tests.sim.programs import expression
+from tests.sim.part_laws import is_still_wanted, laws_of_parts, matches, stays
 from tests.sim.race_programs import laws_of_races
+from tests.sim.turn_laws import law_11_turns
 from tests.sim.undo_laws import laws_of_undoing
 from tests.sim.world import World
 
@@ -68,6 +67,7 @@ def _check_end_of(world: World) -> None:
     for law in (
         *of_run,
         laws_of_races,
+        law_11_turns,
         laws_of_code,
         laws_of_parts,
         laws_of_dags,
@@ -141,18 +141,9 @@ def _wanted_events(world: World, token: Token) -> Iterator[Event]:
         for topic in arm.topics:
             for event in world.memory._pending.get(topic, {}).values():
                 document = json.loads(event.payload).get("document", "")
-                wanted = event.expires_ms > world.now_ms and _wanted(arm, event)
+                wanted = event.expires_ms > world.now_ms and matches(arm, event)
                 if wanted and is_still_wanted(world, token, index, event, document):
                     yield event
-
-
-def _wanted(arm: Arm, event: Event) -> bool:
-    if not arm.match:
-        return True
-    try:
-        return expression(arm.match).evaluate({"event": json.loads(event.payload), "state": {}}) is True
-    except ExpressionError:
-        return False
 
 
 def check_parked(world: World) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -9,7 +10,9 @@ from dataclasses import dataclass, field
 from stepwell.engine.records import Arm, Kind, Parked, Record, Resumption
 from stepwell.engine.token import Token
 from stepwell.engine.waits.code import DEPLOYED
+from stepwell.errors import ExpressionError
 from stepwell.runtime.ports import Event
+from tests.sim.programs import expression
 from tests.sim.world import World
 
 _ANSWERS = frozenset({"event", "approved", "rejected"})
@@ -66,6 +69,16 @@ def _has_come(arm: Arm, index: int, came: list[Resumption]) -> bool:
 def _voted_twice(token: str, wait: _Wait) -> Iterator[str]:
     votes = Counter(one.part for one in wait.came if one.kind in {"approved", "rejected"} and one.part)
     yield from (f"law 4: {name} voted {count} times in {token}" for name, count in votes.items() if count > 1)
+
+
+def matches(arm: Arm, event: Event) -> bool:
+    """Whether an event is what the arm's `match` is about."""
+    if not arm.match:
+        return True
+    try:
+        return expression(arm.match).evaluate({"event": json.loads(event.payload), "state": {}}) is True
+    except ExpressionError:
+        return False
 
 
 def is_still_wanted(world: World, token: Token, index: int, event: Event, document: str) -> bool:

@@ -76,6 +76,8 @@ class Actor:
     is_old: bool = False  # its code is that of before a deploy
     is_zombie: bool = False  # its lease ran out: its message is another's
     since_ms: int = 0  # when it took its letter
+    last_call: str = ""
+    looked_at: int = -1  # how many events had been stored when it began its last look into the mailbox
     step: tuple[str, str] = ("", "")  # (run, token) of the step in which it is
     until_ms: int = 0  # in a step that takes time: until then
 
@@ -93,6 +95,19 @@ class Chances:
     tempt: float
     bursts: bool
     zombies: float = 0.0  # how often one dies at a stop
+
+
+@dataclass(frozen=True, slots=True)
+class Taking:
+    """An event that was consumed into a slot, and what was pending right before."""
+
+    token: str
+    slot: int
+    topic: Topic
+    event_id: str
+    pending: Mapping[Topic, Mapping[str, Event]]
+    at_ms: int
+    known: int  # how many events had been stored when its taker looked
 
 
 @dataclass
@@ -115,6 +130,7 @@ class Seen:
     while_undone: list[tuple[str, str]] = field(default_factory=list)  # (operation, answer), before it and after
     crashes: int = 0
     answered: list[str] = field(default_factory=list)
+    takings: list[Taking] = field(default_factory=list)
 
 
 class World:
@@ -128,6 +144,8 @@ class World:
         self.main = program  # of the run that is started, whichever run this world is seen by
         self.programs = {one.graph.name: one for one in (program, *program.callees)}
         self.now_ms = START_MS
+        self.stored: dict[tuple[Topic, str], int] = {}  # which event was put into the mailbox when
+        self.pending: dict[Topic, dict[str, Event]] = {}  # right before the last one was consumed
         self.letters: list[Letter] = []
         self.wanted: list[Topic] = []  # what the wait that is being registered wants
         self.past: list[Letter] = []  # wakes that were delivered
@@ -274,6 +292,8 @@ class World:
             seen = self.seen_of[args[0]]
             seen.undo_given.setdefault((call.key, undid), []).append(call.input)
             seen.undo_done |= {undid} if is_done else set()
+        if name == "put_event" and made:
+            self.stored[args[0].topic, args[0].id] = len(self.stored)
         if name == "read_logs" and self.current:
             self.current.read |= {(args[0], token): len(made.get(token, ())) for token in args[1]}
         elif name in {"append", "consume"} and made is None:
@@ -281,6 +301,21 @@ class World:
             if '"kind":"joined"' in args[3] and self.current:
                 read = {token: count for (run_id, token), count in self.current.read.items() if run_id == args[0]}
                 self.seen_of[args[0]].joined_on[args[1], args[2]] = read
+
+    def looks(self, name: str) -> None:
+        """A look into the mailbox reads one topic after the other: what comes meanwhile may be in it or not."""
+        if self.current is None:
+            return
+        if name == "pending_events" and self.current.last_call != name:
+            self.current.looked_at = len(self.stored)
+        self.current.last_call = name
+
+    def took(self, run_id: str, token: str, slot: int, topic: Topic, event_id: str) -> None:
+        """An event was consumed into this slot."""
+        looked_at = self.current.looked_at if self.current else -1
+        known = self.stored[topic, event_id] if looked_at < 0 else looked_at
+        taking = Taking(token, slot, topic, event_id, self.pending, self.now_ms, known)
+        self.seen_of[run_id].takings.append(taking)
 
     def _written(self, run_id: str, token: str, slot: int) -> None:
         self.seen_of[run_id].order[token, slot] = self.written
@@ -322,7 +357,12 @@ class _Stopping:
             world.hurry(kind, args)
 
             async def do() -> Any:
+                world.looks(name)
+                if kind == "consume":
+                    world.pending = {topic: dict(events) for topic, events in world.memory._pending.items()}
                 made = await method(*args, **named)
+                if kind == "consume" and made is None:
+                    world.took(*args[:3], *named["consumes"])
                 world.note(kind, args, made)
                 return made
 

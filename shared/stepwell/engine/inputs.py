@@ -91,6 +91,11 @@ class EventOffered:
     at_ms: int
     is_consumed: bool  # by the token that takes it; else it stays for others
 
+    @property
+    def place(self) -> tuple[int, str]:
+        """Its place in the order in which events came."""
+        return self.at_ms, self.event_id
+
 
 @dataclass(frozen=True, slots=True)
 class Approved:

@@ -7,12 +7,12 @@ import logging
 from stepwell.engine.actions import Drop, Rest, Write
 from stepwell.engine.decide import is_stale
 from stepwell.engine.forks import parent_of
-from stepwell.engine.inputs import Cancelled, DeadlinePassed, Input, Terminated, TimerFired, WorkerLost
+from stepwell.engine.inputs import Cancelled, DeadlinePassed, EventOffered, Input, Terminated, TimerFired, WorkerLost
 from stepwell.engine.records import ROOT, Failure, Kind
 from stepwell.engine.waits import run_of
 from stepwell.engine.waits.code import DEPLOYED_TOPIC
 from stepwell.errors import Conflict
-from stepwell.limits import DEPLOYED_KEPT_MS, HOPS
+from stepwell.limits import DEPLOYED_KEPT_MS, HOPS, SECOND_MS
 from stepwell.runtime.catalog import Catalog
 from stepwell.runtime.log.door import Answer, Door
 from stepwell.runtime.log.logbook import Logbook, Standing
@@ -119,9 +119,37 @@ class Coordinator:
                 return
 
     async def _offer_to(self, at: Standing, waiter: Waiter, event: Event, by: str) -> Answer | None:
-        """None where the wait is not for this event."""
+        """None where the wait is not for this event, or has an older one to take first."""
         given = self._performer.mailbox.offer(at, waiter, event)
-        return None if given is None else await self._advance.take(at, given, by)
+        if given is None or await self._is_after_another(at, given, event, by):
+            return None
+        return await self._advance.take(at, given, by)
+
+    async def _is_after_another(self, at: Standing, given: EventOffered, event: Event, by: str) -> bool:
+        """Whether the wait would take this event, but has an older one to take: both come again then, in turn.
+
+        One event's message may overtake another's, or find a wait before its worker has looked for what is pending.
+        """
+        is_ours = at.token.last is not None and at.token.last.by == by
+        if is_ours or not given.is_consumed or not isinstance(self._door.decide(at, given, by), Write):
+            return False
+        older = await self._older(at, given, by)
+        if older is not None:
+            await self._ports.queue.send(Lane.RESUME, to_json(Publish(older, kept=True)))
+            later_ms = self._ports.clock.now_ms() + SECOND_MS  # the wait's worker may be about to take the older one
+            await self._ports.queue.send(Lane.RESUME, to_json(Publish(event, kept=True)), later_ms)
+        return older is not None
+
+    async def _older(self, at: Standing, given: EventOffered, by: str) -> Event | None:
+        """The oldest event that the wait would take, if it came before this one."""
+        for offer in [one.given for one in await self._performer.mailbox.pending(at)]:
+            if not isinstance(offer, EventOffered) or offer.place >= given.place:
+                return None
+            if isinstance(self._door.decide(at, offer, by), Write):
+                found = await self._ports.mailbox.get_event(offer.topic, offer.event_id)
+                if found is not None and not found.consumed_by:  # by another since
+                    return found
+        return None
 
     async def _forget(self, at: Standing, waiter: Waiter) -> None:
         """A wait that was over when it was read. One that another just ended is forgotten by whoever goes on."""

@@ -1,0 +1,38 @@
+"""Mutants of the order of events: a wait takes another one than the oldest that is pending."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+from unittest import mock
+
+from stepwell.runtime.log.door import Found
+from stepwell.runtime.log.logbook import Standing
+from stepwell.runtime.loop.coordinator import Coordinator
+from stepwell.runtime.waits.mailbox import Mailbox
+
+_pending = Mailbox.pending
+
+
+@contextmanager
+def pending_by_name() -> Iterator[None]:
+    """Of the pending events a wait takes those of the first name first."""
+
+    async def pending(self: Mailbox, at: Standing) -> list[Found]:
+        found: Any = await _pending(self, at)
+        return sorted(found, key=lambda one: str(one.given.topic))
+
+    with mock.patch.object(Mailbox, "pending", pending):
+        yield
+
+
+@contextmanager
+def offered_out_of_turn() -> Iterator[None]:
+    """Who publishes an event offers it to a wait that has an older one to take."""
+    never = mock.AsyncMock(return_value=False)
+    with mock.patch.object(Coordinator, "_is_after_another", never):
+        yield
+
+
+OF_TURNS = (pending_by_name, offered_out_of_turn)
