@@ -96,6 +96,27 @@ def test_a_branch_lists_its_own_children(world: World) -> None:
         assert (child["run_id"], child["status"]) == (child_id(run_id, f"0/0.{index}", 0, 0), "waiting")
 
 
+def test_a_list_of_the_runs_that_one_started_has_the_detached_ones_and_takes_the_other_filters(world: World) -> None:
+    run_id = world.start()
+    assert world.post(f"/runs/{child_id(run_id, '0', 0, 0)}/approve", {"by": "kim"}).status == 200
+    world.drain()
+    listed = world.get("/runs", parent=run_id).json["items"]
+    assert sorted(run["workflow"] for run in listed) == ["fraud", "mail", "stock"]
+    assert {run["parent"] for run in listed} == {run_id}
+    assert [run["workflow"] for run in world.get("/runs", parent=run_id, workflow="mail").json["items"]] == ["mail"]
+    first = world.get("/runs", parent=run_id, limit=2).json
+    rest = world.get("/runs", parent=run_id, limit=2, cursor=first["next_cursor"]).json
+    assert [*first["items"], *rest["items"]] == listed
+    assert rest["next_cursor"] is None
+
+
+def test_the_children_of_branches_are_listed_too_and_those_of_no_run_are_refused(world: World) -> None:
+    run_id = world.start("forked")
+    assert len(world.get("/runs", parent=run_id).json["items"]) == 2
+    assert world.get("/runs", parent="run_none").status == 404
+    assert world.get("/runs", parent=run_id, cursor="run_none").status == 422
+
+
 def test_the_status_of_the_first_25_children_is_read(world: World) -> None:
     run_id = world.start("many")
     asked: list[str] = []

@@ -8,10 +8,15 @@ from typing_extensions import TypedDict
 
 from stepwell.api.states import waiting_tokens
 from stepwell.engine.children import DETACHED, child_id
+from stepwell.engine.entries import Entry
 from stepwell.engine.token import StepView, Token
+from stepwell.errors import InvalidInput
 from stepwell.limits import CHILD_STATUSES
 from stepwell.runtime.calls.service import Service
 from stepwell.runtime.log.logbook import Standing
+from stepwell.runtime.ports import Header, RunPage, RunQuery
+from stepwell.runtime.starts.starting import Caller
+from stepwell.runtime.stores.answers import fits
 
 Statuses = Mapping[str, str]  # the status of child runs by id
 
@@ -62,6 +67,43 @@ async def read_statuses(service: Service, *standings: Standing) -> Statuses:
     wanted = list(dict.fromkeys(one["run_id"] for one in (*waited, *others)))[:CHILD_STATUSES]
     headers = [await service.ports.runs.get_run(run_id) for run_id in wanted]
     return {header.run_id: header.status.value for header in headers if header is not None}
+
+
+async def child_runs(service: Service, parent: str, query: RunQuery) -> RunPage:
+    """Finds the runs that a run started, the newest first, of those that the query asks for.
+
+    It reads the parent's history, which names them, and the header of each. That history leaves out the branches of
+    forks wider than HISTORY_BRANCHES, and so does this. Raises NotFound.
+    """
+    await service.header(parent)
+    found: list[str] = []
+    async for entry in (await service.narrator(parent)).entries():
+        found += [run_id for run_id in started_by(entry) if run_id not in found]
+    newest_first = found[::-1]
+    if query.cursor and query.cursor not in found:
+        raise InvalidInput("the cursor is of another list", code="bad_cursor", hint="pass next_cursor")
+    headers: list[Header] = []
+    for run_id in newest_first[newest_first.index(query.cursor) + 1 if query.cursor else 0 :]:
+        header = await service.ports.runs.get_run(run_id)
+        caller = None if header is None else Caller.of(header)
+        if header is None or caller is None or caller.run_id != parent:
+            continue
+        if header.created_ms < query.since_ms or not fits(header, query):
+            continue
+        if len(headers) == query.limit:
+            return RunPage(tuple(headers), headers[-1].run_id)
+        headers.append(header)
+    return RunPage(tuple(headers))
+
+
+def started_by(entry: Entry) -> list[str]:
+    """Returns the runs that an entry of a history names: child runs, and what may be the id of a detached one."""
+    data = entry.data if isinstance(entry.data, dict) else {}
+    if entry.type == "children.started":
+        return [str(one["run_id"]) for one in data["children"]]
+    output = data.get("output")
+    is_id = entry.type == "step.completed" and isinstance(output, str) and output.startswith("run_")
+    return [str(output)] if is_id else []
 
 
 def _detached(at: Standing, step: str, view: StepView) -> str:

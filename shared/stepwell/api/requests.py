@@ -218,6 +218,7 @@ class RunsQueryString(Query):
     tag: str = Field("", description="name=value", json_schema_extra={"pattern": "^([^=:]+=.*)?$"})
     since: InstantMs = Field(None, description="created at or after this time")
     waiting_for: str = Field("", description="the kind of the wait: approval, event, sleep, …")
+    parent: str = Field("", description="the runs that this run started, also those that it does not wait for")
     overdue: bool = Field(False, description="only runs whose wait should have ended by now")
     limit: int = Field(PAGE_ITEMS, ge=1, le=PAGE_ITEMS_MAX)
     cursor: str = Field("", description="next_cursor of the page before")

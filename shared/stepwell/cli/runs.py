@@ -74,6 +74,9 @@ def runs(
     waiting_for: Annotated[
         str, typer.Option("--waiting-for", metavar="KIND", show_default=False, help="approval, event, sleep, …")
     ] = "",
+    parent: Annotated[
+        str, typer.Option("--parent", metavar="RUN", show_default=False, help="Only runs that this run started.")
+    ] = "",
     overdue: Annotated[bool, typer.Option("--overdue", help="Only runs whose wait is overdue.")] = False,
     limit: Annotated[int, typer.Option("--limit", min=1, max=500, help="How many at most.")] = PAGE_ITEMS,
     cursor: Annotated[str, typer.Option("--cursor", show_default=False, help="Continue after the last page.")] = "",
@@ -89,6 +92,7 @@ def runs(
         "tag": tag,
         "since": read_since(since) if since else "",
         "waiting_for": waiting_for,
+        "parent": parent,
         "overdue": "true" if overdue else "",
         "limit": limit,
         "cursor": cursor,

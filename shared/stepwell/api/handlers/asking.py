@@ -6,7 +6,7 @@ import math
 
 from stepwell.api import drawing
 from stepwell.api.branches import find_branches, read_branches
-from stepwell.api.children import read_statuses
+from stepwell.api.children import child_runs, read_statuses
 from stepwell.api.exchange import Answer, Call, Route
 from stepwell.api.explain import explain
 from stepwell.api.graphs import graph_view, node_states
@@ -51,7 +51,10 @@ async def list_runs(call: Call) -> Answer:
         limit=asked.limit,
         cursor=asked.cursor,
     )
-    page = await call.parts.service.runs(query)
+    if asked.parent:
+        page = await child_runs(call.parts.service, asked.parent, query)
+    else:
+        page = await call.parts.service.runs(query)
     return paged([run_summary(header) for header in page.headers], page.next_cursor)
 
 
