@@ -26,6 +26,13 @@ nodes:
   ask: {wait: {for: approval}, transitions: [{to: gather}]}
   gather: {fan_in: {policy: all}}
 """
+DAG = """
+workflow: onboard
+steps:
+  - {name: flaky, run: python:m.flaky, timeout: 30s, retry: {max_retries: 1, initial_delay: 5s, on: [step]}}
+  - {name: broken, run: python:m.broken, timeout: 30s, retry: {max_retries: 0}, on_failure: skip}
+  - {name: ask, wait: {for: approval}, depends_on: [flaky]}
+"""
 AGAIN = """
 workflow: again
 nodes:
@@ -38,7 +45,7 @@ nodes:
 
 @pytest.fixture
 def world() -> World:
-    made = World(FORKED, LINED, AGAIN)
+    made = World(FORKED, LINED, DAG, AGAIN)
     made.steps.functions["python:m.score"] = lambda call: (
         Outcome(failure=Failure("Broken", "step", "no luck", call.node, 1))
         if call.input.get("name") == "eva"
@@ -51,6 +58,38 @@ def world() -> World:
 def steps(world: World, run_id: str) -> dict[str, Any]:
     found: dict[str, Any] = world.get(f"/runs/{run_id}").json["steps"]
     return found
+
+
+def test_a_retry_a_failure_and_an_approval_in_a_dag_are_everywhere_that_people_look(world: World) -> None:
+    tries: list[str] = []
+
+    def flaky(call: Any) -> Outcome:
+        tries.append(call.node)
+        return Outcome("ok") if len(tries) > 1 else Outcome(failure=Failure("Flaky", "step", "no luck", call.node, 1))
+
+    world.steps.functions["python:m.flaky"] = flaky
+    world.steps.functions["python:m.broken"] = lambda call: Outcome(
+        failure=Failure("Broken", "step", "no", call.node, 1)
+    )
+    run_id = world.start("onboard")
+    world.advance(10)
+
+    found = steps(world, run_id)
+    assert {name: (step["status"], step["attempts"]) for name, step in found.items()} == {
+        "flaky": ("completed", 2), "broken": ("skipped", 1), "ask": ("waiting", 0),
+    }  # fmt: skip
+    assert found["broken"]["error"]["type"] == "Broken"
+    told = [(entry["type"], entry["step"]) for entry in world.get(f"/runs/{run_id}/history").json["items"]]
+    wanted = {("step.retry_scheduled", "flaky"), ("step.failed", "broken"), ("approval.requested", "ask")}
+    assert wanted <= set(told)
+    (listed,) = world.get("/runs", waiting_for="approval").json["items"]
+    run = world.get(f"/runs/{run_id}").json
+    assert (listed["run_id"], listed["current_steps"], listed["status"]) == (run_id, ["ask"], "waiting")
+    assert listed["waiting_until"] == run["waiting_until"] is not None
+    assert world.get("/stats").json["waits"] == {"approval": 1}
+    drawn = world.get(f"/runs/{run_id}/graph", format="json").json["states"]
+    assert drawn == {"flaky": "completed", "broken": "skipped", "ask": "waiting"}
+    assert [token["step"] for token in run["tokens"]] == ["ask"]
 
 
 def test_a_step_of_branches_shows_how_many_are_in_each_status_and_the_first_error(world: World) -> None:
