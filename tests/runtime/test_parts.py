@@ -52,6 +52,26 @@ def test_documents_are_kept_as_they_come_until_all_are_there() -> None:
     assert kinds(world, run_id) == [Kind.WAITING, Kind.RECEIVED, Kind.RECEIVED, Kind.RESUMED, Kind.MOVED, Kind.STEP]
 
 
+def test_a_part_registers_the_wait_whose_worker_died_before_it_did() -> None:
+    world = World(
+        "workflow: flow\ntimeline:\n"
+        "  - {name: hold, wait: {all: [{for: approval}, {for: event, name: paid, key: k}]}}\n"
+    )
+
+    def dies(*_: object) -> None:
+        raise RuntimeError("the worker died")
+
+    world.store.before["put_waiter"] = dies
+    run_id = world.start()
+    with pytest.raises(RuntimeError, match="died"):
+        world.deliver()
+    run_now(world.service.approve(run_id))
+    world.clock.advance(MINUTE_MS)
+    world.deliver()
+    send(world, "paid", {"amount": 5}, key="k")
+    assert world.header(run_id).status is Status.COMPLETED
+
+
 def test_a_document_that_was_not_asked_for_is_left_alone_and_one_sent_again_replaces_the_first() -> None:
     world, run_id = waiting(DOCUMENTS)
     upload(world, "dog")

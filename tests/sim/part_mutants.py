@@ -9,10 +9,8 @@ from typing import Any
 from unittest import mock
 
 from stepwell.engine import approvals
-from stepwell.engine import effects as engine_effects
 from stepwell.engine import fold as engine_fold
 from stepwell.engine.actions import Write
-from stepwell.engine.effects import Register
 from stepwell.engine.inputs import TimerFired
 from stepwell.engine.records import Kind, Record
 from stepwell.runtime.log.door import Answer, Door
@@ -24,7 +22,6 @@ from stepwell.runtime.loop.coordinator import Coordinator
 _append = Logbook.append
 _fire = Coordinator.fire
 _put = Door.put
-_of_part = engine_effects._of_part
 
 
 @contextmanager
@@ -86,19 +83,7 @@ def votes_are_counted() -> Iterator[None]:
         yield
 
 
-@contextmanager
-def part_registers_nothing() -> Iterator[None]:
-    """After a part the wait does not register again, although whoever began it may have died before."""
-
-    def of_part(*given: Any) -> tuple[Any, ...]:
-        return tuple(effect for effect in _of_part(*given) if not isinstance(effect, Register))
-
-    with mock.patch.object(engine_effects, "_of_part", of_part):
-        yield
-
-
 OF_PARTS = (
-    part_registers_nothing,
     timer_of_one_slot,
     timer_sticks_to_its_word,
     part_pushes_nothing,

@@ -58,7 +58,6 @@ NEAR = {  # where a rare one was caught last: looked at first, then all the othe
     "shown_unread": 415,
     "waits_for_ever": 60,
     "end_unseen": 50,
-    "part_registers_nothing": 3_530,
     "next_in_line_once": 92,
     "lease_not_asked": 101,
     "no_by": 132,
