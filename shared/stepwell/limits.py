@@ -37,6 +37,7 @@ LOCKS = 10  # that a run, or a step, takes together: `bad_expression`
 LOCK_QUEUE = 1_000  # who hold and wait for one lock: `lock_queue_full`
 LOCK_TRIES = 100  # to change a lock's queue that others change too, before the message is to come again
 FORK_WIDTH = 10_000  # branches of one fork: `fork_too_wide`
+TASKS_BEGUN = 1_000  # operations of a durable function's tasks that one record begins
 FORK_CHUNK = 10  # branches that one message wakes
 FORK_SHARED_MS = SECOND_MS // 5  # how long they may share it; those not begun by then get messages of their own
 FORKS_KEPT = 8  # forks that a process keeps for its next messages: a warm worker does not read their parents again

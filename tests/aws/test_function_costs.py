@@ -17,6 +17,7 @@ from tests.aws.kit import AwsWorld, aws_world
 from tests.runtime.kit import RealClock
 
 MODULE = '''
+import asyncio
 from stepwell import step, workflow
 
 SEEN = []
@@ -60,6 +61,36 @@ async def pair(ctx):
 @workflow
 async def wide(ctx, n: int):
     return sum(await ctx.map(one, range(n)))
+
+@workflow
+async def gathers(ctx, n: int):
+    return await asyncio.gather(*[ctx.step(one, item) for item in range(n)])
+
+@workflow
+async def pools(ctx, n: int):
+    queue = asyncio.Queue()
+    for item in range(n):
+        queue.put_nowait(item)
+
+    async def worker():
+        while not queue.empty():
+            await ctx.step(one, queue.get_nowait())
+
+    await asyncio.gather(*[worker() for _ in range(5)])
+
+@workflow
+async def plain(ctx):
+    """Tasks, locks and queues, and one operation at a time."""
+    lock, queue = asyncio.Lock(), asyncio.Queue()
+
+    async def reader():
+        return [await queue.get() for _ in range(3)]
+
+    task = asyncio.create_task(reader())
+    for n in range(3):
+        async with lock:
+            await queue.put(await ctx.step(one, n))
+    return await task
 
 @workflow
 async def renews(ctx, n: int):
@@ -164,6 +195,30 @@ def test_a_mapped_item_costs_what_a_branch_costs_however_many_there_are(folder: 
             totals.append(world.meter.total)
         assert (totals[1] - totals[0]) / 100 <= 2.1
         assert (totals[2] - totals[1]) / 200 <= 2.1
+
+
+@pytest.mark.parametrize(("workflow", "most"), [("gathers", 2.1), ("pools", 3.1)])
+def test_an_operation_of_a_task_costs_its_record_its_end_and_where_it_is_alone_its_beginning(
+    folder: Path, workflow: str, most: float
+) -> None:
+    """Those that begin together share one record."""
+    with warm(folder, workflow, {"n": 1}) as world:
+        totals = []
+        for width in (20, 60):
+            world.meter.clear()
+            run_id = world.start(given={"n": width})
+            world.deliver()
+            assert world.header(run_id).status == "completed"
+            totals.append(world.meter.total)
+        assert (totals[1] - totals[0]) / 40 <= most
+
+
+def test_tasks_locks_and_queues_cost_nothing(folder: Path) -> None:
+    with warm(folder, "plain") as world:
+        run_id = world.start()
+        world.deliver()
+        assert world.token(run_id).result == [1, 2, 3]
+        assert world.meter.units == Counter(LOG=3 + 1, RUN=6)
 
 
 def test_to_continue_as_new_is_one_record(folder: Path) -> None:

@@ -177,6 +177,14 @@ def _durable(kit: Stepwell) -> Run:
     return run
 
 
+def _tasks(kit: Stepwell) -> Run:
+    run = kit.start("tasks")
+    kit.advance("1h")
+    kit.event("paid", 7, key="k")
+    kit.settle()
+    return run
+
+
 def _tidy(kit: Stepwell) -> Run:
     run = kit.start("tidy")
     run.cancel("enough", "kim")
@@ -225,6 +233,7 @@ SCENARIOS = {
     "steps": Scenario("steps", "a DAG with an approval and a failure that is passed over", _steps),
     "actions": Scenario("actions", "a conversation with one answer", _actions),
     "durable": Scenario("durable", "a new life, lock, update, transaction, votes, child, branches", _durable),
+    "tasks": Scenario("durable", "tasks: what they begin and cancel, a timer, and ends in another order", _tasks),
     "tidy": Scenario("durable", "a cancel that lets the function clean up", _tidy),
 }
 

@@ -13,6 +13,7 @@ from stepwell.engine.records import CleanUp, Failure, Goto, Kind, Record, Status
 from stepwell.engine.session import Session
 from stepwell.engine.turns import Asked, Completed, Suspended
 from stepwell.errors import Cancelled
+from stepwell.runtime.durable.loop import Loop
 
 INTERRUPT = Record(0, Kind.ENDED, "cancel:1", 5, "f", next=CleanUp(Status.CANCELLED, 99), reason="enough")
 
@@ -33,13 +34,15 @@ def step(name: str) -> Awaitable[Any]:
 
 def session_of(body: Callable[[Callable[[str], bool]], Any]) -> Session:
     made: list[Session] = []
+    runner = Loop(body(lambda name: made[0].patched(name)))  # noqa: PLW0108 - there is none yet
     begun = Session(
-        body(lambda name: made[0].patched(name)),  # noqa: PLW0108 - there is none yet
+        runner,
         0,
         raised=lambda failure, asked: RuntimeError(failure.type),
         told=lambda error: Failure(type(error).__name__, "step", str(error)),
         stored=lambda value: value,  # type: ignore[arg-type,return-value]  # plain values alone
     )
+    runner.attach(begun)
     made.append(begun)
     return begun
 
@@ -104,4 +107,5 @@ def test_a_function_that_is_let_go_does_not_clean_up() -> None:
     session = session_of(tidy)
     session.begin([])
     session.close()
-    assert inspect.getcoroutinestate(session._body) == inspect.CORO_CLOSED
+    assert isinstance(session._runner, Loop)
+    assert inspect.getcoroutinestate(session._runner.main.get_coro()) == inspect.CORO_CLOSED

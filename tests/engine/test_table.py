@@ -47,6 +47,7 @@ SLEEP = Parked("sleep", (Arm("sleep"),))
 APPROVAL = Parked("approval", (Arm("approval"),))
 EVENT = Parked("event", (Arm("event"),))
 CODE = Parked("code", (Arm("event"),))
+TASKS = Parked("tasks", (Arm("tasks"),), of_function=True, of_tasks=True)
 CHILDREN = Parked("children", (Arm("children"),), children=(Called("fraud", "fraud"),))
 CANCELLED = Record(0, Kind.ENDED, "cancel:1", NOW_MS, next=End(Status.CANCELLED))
 BROKEN_OFF = Record(0, Kind.ENDED, "deadline", NOW_MS, next=Compensate(Status.TIMED_OUT))
@@ -68,6 +69,7 @@ def joined(**parts: object) -> Record:
 RESUMED = Record(0, Kind.RESUMED, "t", NOW_MS, "n", resumption=Resumption("timer"))
 RECEIVED = Record(0, Kind.RECEIVED, "t", NOW_MS, "n", resumption=Resumption("approved", by="ana", part="ana"))
 UPDATED = Record(0, Kind.RECEIVED, "u", NOW_MS, "n", resumption=Resumption("update"))
+OPERATION = Record(0, Kind.RECEIVED, "w", NOW_MS, "n", resumption=Resumption("ended", part="0.1"))
 INTERRUPTED = Record(0, Kind.ENDED, "c", NOW_MS, "n", next=CleanUp(Status.CANCELLED, NOW_MS + 30_000))
 TO, DONE, OVER = Goto("m"), End(Status.COMPLETED), End(Status.FAILED)
 FORK = Fork((Group("n.transitions[0]", "m", 2),), "j")
@@ -98,6 +100,11 @@ WAYS: list[tuple[Phase, Record]] = [
     (Phase.EXECUTING_STEP, waiting(EVENT)),
     (Phase.EXECUTING_STEP, waiting(CHILDREN)),
     (Phase.EXECUTING_STEP, waiting(CODE)),
+    (Phase.EXECUTING_STEP, waiting(TASKS)),
+    (Phase.EXECUTING_STEP, OPERATION),
+    (Phase.WAITING_AT_FAN_IN, waiting(TASKS)),
+    (Phase.WAITING_AT_FAN_IN, OPERATION),
+    (Phase.WAITING_AT_FAN_IN, RESUMED),
     (Phase.COMPENSATING, waiting(CODE)),
     (Phase.WAITING_TO_COMPENSATE, RESUMED),
     (Phase.WAITING_TO_COMPENSATE, TIMED_OUT),
@@ -206,6 +213,7 @@ def test_a_message_is_taken_only_where_the_table_of_transitions_lets_it_act() ->
         Message.TIMER: Signal.RESUMED,
         Message.LOCKS: Signal.RESUMED,
         Message.JOIN: Signal.JOINED,
+        Message.OPERATION: Signal.RECEIVED,
         Message.UPDATE: Signal.RECEIVED,
         Message.DELEGATE: Signal.RECEIVED,
         Message.HEARTBEAT: Signal.RECEIVED,

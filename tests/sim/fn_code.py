@@ -5,6 +5,7 @@ A program is data: a list of statements, each with a value. The value of one rea
 
 from __future__ import annotations
 
+import asyncio
 import json
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any
@@ -59,6 +60,7 @@ class _Interpreter:
 
     def __init__(self, ctx: Context, deployed: Callable[[], int], functions: Mapping[str, Any]) -> None:
         self._ctx, self._deployed, self._functions = ctx, deployed, functions
+        self._begun: list[asyncio.Task[Any]] = []
 
     async def sequence(self, body: Sequence[Statement], last: int) -> list[Any]:
         values: list[Any] = []
@@ -89,6 +91,8 @@ class _Interpreter:
                 return await self.sequence(one["new" if is_new else "old"], last)
             case "raise":
                 raise ValueError(one["why"])
+            case "gather" | "group" | "race" | "limit" | "nap" | "begin" | "join" | "pool":
+                return await self._tasks(one, last)
         return shown(one, await self._awaitable(one, last))
 
     async def _tried(self, one: Statement, last: int) -> Any:
@@ -114,6 +118,59 @@ class _Interpreter:
             return await self.sequence(one["body"], last)
         except Cancelled:
             return ["cancelled", await self.sequence(one["after"], last)]
+
+    async def _tasks(self, one: Statement, last: int) -> Any:
+        """What is written with asyncio."""
+        match one["do"]:
+            case "nap":
+                return await asyncio.sleep(one["seconds"])
+            case "gather":
+                legs = [self.sequence(body, last) for body in one["of"]]
+                return [_outcome(made) for made in await asyncio.gather(*legs, return_exceptions=True)]
+            case "limit":
+                try:
+                    async with asyncio.timeout(one["seconds"]):
+                        return await self.sequence(one["body"], last)
+                except TimeoutError:
+                    return "late"
+            case "begin":
+                self._begun.append(asyncio.create_task(self.sequence(one["body"], last)))
+                return None
+            case "join":
+                return await self._begun.pop(0) if self._begun else None
+            case "race":
+                return await self._race(one, last)
+            case "pool":
+                return await self._pool(one, last)
+        try:
+            async with asyncio.TaskGroup() as group:
+                tasks = [group.create_task(self.sequence(body, last)) for body in one["of"]]
+        except BaseExceptionGroup as errors:
+            return ["broken", len(errors.exceptions)]
+        return [task.result() for task in tasks]
+
+    async def _race(self, one: Statement, last: int) -> Any:
+        """The losers go on, or are cancelled."""
+        tasks = [asyncio.create_task(self.sequence(body, last)) for body in one["of"]]
+        done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+        first = [task in done for task in tasks]
+        for task in tasks if one["cancels"] else ():
+            task.cancel()
+        return [first, [_outcome(made) for made in await asyncio.gather(*tasks, return_exceptions=True)]]
+
+    async def _pool(self, one: Statement, last: int) -> Any:
+        """Workers that take statements from a queue."""
+        queue: asyncio.Queue[Statement] = asyncio.Queue()
+        made: list[Any] = []
+        for each in one["of"]:
+            queue.put_nowait(each)
+
+        async def worker() -> None:
+            while not queue.empty():
+                made.append(await self.sequence([queue.get_nowait()], last))
+
+        await asyncio.gather(*[worker() for _ in range(one["workers"])], return_exceptions=True)
+        return made
 
     def _awaitable(self, one: Statement, last: int) -> Awaitable[Any]:
         ctx = self._ctx
@@ -141,6 +198,10 @@ class _Interpreter:
 
     def _members(self, one: Statement, last: int) -> list[Awaitable[Any]]:
         return [self.sequence(each[BODY], last) if BODY in each else self._awaitable(each, last) for each in one["of"]]
+
+
+def _outcome(made: Any) -> Any:
+    return ["raised", getattr(made, "type", type(made).__name__)] if isinstance(made, BaseException) else made
 
 
 def shown(one: Statement, value: Any) -> Any:

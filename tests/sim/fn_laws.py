@@ -18,7 +18,7 @@ from stepwell.engine.journal import LOST, PATCH
 from stepwell.engine.records import ROOT, CleanUp, End, Fork, Kind, Record, Status
 from stepwell.engine.token import Token
 from tests.sim.fn_code import BODY, Statement, digest
-from tests.sim.fn_programs import said
+from tests.sim.fn_programs import has_tasks, said
 from tests.sim.fn_shapes import (
     OddLogError,
     from_json,
@@ -55,7 +55,7 @@ class _Raised(Exception):
 
 def laws_of_functions(world: World, logs: dict[str, list[Record]]) -> Iterator[str]:
     """Of one run of a durable function."""
-    if not world.program.graph.function or not logs.get(ROOT):
+    if not world.program.graph.function or not logs.get(ROOT) or has_tasks(world.program):
         return
     try:
         Plain(world, logs).run()

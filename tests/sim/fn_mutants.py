@@ -24,7 +24,7 @@ from stepwell.runtime.log.door import Answer, Door
 _of_join = engine_effects._of_join
 _record = writing.record
 _returned = engine_fold._returned
-_run = Session._run
+_deliver = Session._deliver
 _take = Session._take
 _put = Door.put
 _can_go_on = sessions._can_go_on
@@ -36,11 +36,11 @@ _new_records = Sessions._new_records
 def cached_by_name() -> Iterator[None]:
     """What an operation brought is found by its name alone: the first of that name stands for all."""
 
-    def run(self: Session, entry: Entry | None, *rest: Any) -> None:
+    def deliver(self: Session, entry: Entry) -> None:
         known: dict[str, Entry] = self.__dict__.setdefault("known", {})
-        _run(self, None if entry is None else known.setdefault(str(entry), entry), *rest)
+        _deliver(self, known.setdefault(str(entry), entry))
 
-    with mock.patch.object(Session, "_run", run):
+    with mock.patch.object(Session, "_deliver", deliver):
         yield
 
 

@@ -27,6 +27,7 @@ class Durable(Program):
 
     kept: tuple[int, ...] = (1_000,)  # sessions, by worker
     drops: float = 0.0  # how often a worker begins anew before it is asked
+    has_tasks: bool = False  # it is written with asyncio
 
     def outcome(self, call: Any, now_ms: int, seen: Any) -> Outcome:
         """By its input alone, as a deterministic step would be."""
@@ -37,6 +38,11 @@ class Durable(Program):
         if call.attempt <= given.get("fails", 0):
             return Outcome(failure=Failure("Flaky", "step", "again", call.node, call.attempt), started_ms=now_ms)
         return Outcome(value=said(given), started_ms=now_ms)
+
+
+def has_tasks(program: Program) -> bool:
+    """Whether it is written with asyncio."""
+    return isinstance(program, Durable) and program.has_tasks
 
 
 def workers_of(program: Program) -> Workers:

@@ -11,8 +11,9 @@ from dataclasses import replace
 from typing import Any
 
 from stepwell.engine.journal import LOST
-from stepwell.engine.records import End, Goto, Kind, Record
-from stepwell.engine.turns import Completed, ContinueAs, Failed, Suspended, Turn
+from stepwell.engine.records import ROOT, End, Goto, Kind, Record
+from stepwell.engine.tasks import named
+from stepwell.engine.turns import Completed, ContinueAs, Failed, Suspended, Together, Turn
 from stepwell.engine.waits.code import CODE
 from stepwell.local.memory import MemoryBlobs
 from stepwell.runtime.durable.sessions import Sessions
@@ -22,6 +23,7 @@ from stepwell.runtime.ports import Ports
 from tests.sim.fn_code import Code, InTurn
 from tests.sim.fn_shapes import kind_of
 from tests.sim.fork_laws import Family
+from tests.sim.tree import ancestry, is_of_tasks
 from tests.sim.world import World
 
 MOST = 12  # prefixes of one run that are replayed
@@ -31,7 +33,7 @@ def laws_of_replays(world: World, logs: dict[str, list[Record]]) -> Iterator[str
     """Of one run of a durable function."""
     if not world.program.graph.function:
         return
-    prefixes = [(token, count) for token, log in logs.items() for count in range(len(log))]
+    prefixes = [(token, count) for token, log in logs.items() for count in range(len(log)) if _has_parent(token, logs)]
     chosen = prefixes if len(prefixes) <= MOST else random.Random(len(prefixes)).sample(prefixes, MOST)
     clock: Any = None  # nothing that is read here has a time
     store = world.memory
@@ -49,10 +51,19 @@ def laws_of_replays(world: World, logs: dict[str, list[Record]]) -> Iterator[str
             yield f"replay: {world.run_id} {token} after {count} records: {found}; its log has {following.kind} next"
 
 
+def _has_parent(token: str, logs: dict[str, list[Record]]) -> bool:
+    """Whether its function has not begun anew since. What tasks had begun before is nobody's then."""
+    place = next(iter([*ancestry(token)][-1:]), None)
+    if place is None or not is_of_tasks(logs[ROOT][place[1]]):
+        return True
+    return all(record.kind is not Kind.RETURNED or isinstance(record.next, End) for record in logs[ROOT][place[1] :])
+
+
 def _following(log: Sequence[Record], count: int) -> Record | None:
     """What begins in this log's next record; None where it goes on with what was begun, or was written by others."""
     before, record = next((one for one in reversed(log[:count]) if not _is_aside(log, one)), None), log[count]
     is_open = before is not None and (before.kind in {Kind.WAITING, Kind.RECEIVED, Kind.BEGAN} or _is_retried(before))
+    is_open = is_open and not _has_tasks(log[:count])
     if is_open or record.kind not in {Kind.STEP, Kind.BEGAN, Kind.WAITING, Kind.MOVED, Kind.RETURNED}:
         return None
     return None if LOST in record.rules or _is_aside(log, record) else record
@@ -63,6 +74,13 @@ def _is_aside(log: Sequence[Record], record: Record) -> bool:
     waits = [one for one in log[: record.slot + 1] if one.kind is Kind.WAITING]
     of_wait = record.kind in {Kind.WAITING, Kind.RECEIVED, Kind.RESUMED}
     return of_wait and bool(waits) and waits[-1].parked is not None and waits[-1].parked.kind == CODE
+
+
+def _has_tasks(log: Sequence[Record]) -> bool:
+    """Whether the function's tasks wait here, so that it takes a turn after each record."""
+    of_wait = [one for one in log if one.kind in {Kind.WAITING, Kind.RESUMED} and not _is_aside(log, one)]
+    stands = bool(of_wait) and log[-1].kind in {Kind.WAITING, Kind.RECEIVED, Kind.RESUMED}
+    return stands and of_wait[-1].parked is not None and of_wait[-1].parked.of_tasks
 
 
 def _is_retried(record: Record) -> bool:
@@ -90,6 +108,11 @@ def _fits(at: Standing, turn: Turn, record: Record) -> bool:
         case Completed() | Failed() | ContinueAs() if at.token.cleaning is not None:
             end = End(at.token.cleaning.status)
             return (record.kind, record.next, record.output, record.error) == (Kind.RETURNED, end, None, None)
+        case Together(begun, cancelled):
+            places = [named(place) for place in cancelled]
+            parked = record.parked
+            return parked is not None and parked.of_tasks and (
+                parked.data["begun"] == [str(one) for one in begun] and list(parked.cancelled) == places)  # fmt: skip
         case Suspended(asked, slot):
             return slot < 0 and (asked.kind, asked.name) == (kind_of(record), record.node)
         case Completed(value):

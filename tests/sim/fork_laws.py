@@ -16,7 +16,7 @@ from stepwell.engine.names import Moment
 from stepwell.engine.records import ROOT, CleanUp, Fork, Kind, Record
 from stepwell.engine.token import Token
 from stepwell.runtime.log.logbook import run_info
-from tests.sim.tree import Logs, Opened, all_forks, ancestry, completed, fired, forks_of, is_cancel
+from tests.sim.tree import Logs, Opened, all_forks, ancestry, completed, fired, forks_of, is_cancel, over_by
 from tests.sim.world import World
 
 
@@ -51,6 +51,9 @@ def live_tokens(graph: Graph, logs: Logs, token_id: str = ROOT) -> Iterator[Toke
     token, records = logs.tokens[token_id], logs.records[token_id]
     stands_at_fork = False
     for opened in forks_of(token_id, records):
+        if opened.fork.is_of_tasks:
+            yield from _live_operations(graph, logs, opened, records)
+            continue
         yield from _live_branches(graph, logs, opened)
         stands_at_fork = opened.closed_by is None and opened.fork.width > 0
     if not token.ended and not stands_at_fork:
@@ -99,6 +102,20 @@ def laws_of_shown_branches(world: World, logs: Logs) -> Iterator[str]:
         yield f"header: it says waiting, and {len(live) - len(waiting)} of {len(live)} live branches do not wait"
 
 
+def _live_operations(graph: Graph, logs: Logs, opened: Opened, records: list[Record]) -> Iterator[Token]:
+    """Of what a function's tasks began: what the function knows the end of has ended, and it knows all that has."""
+    known = {part for record in records for part in over_by(record)}
+    for index, branch in enumerate(opened.branches):
+        token, is_over = logs.tokens.get(branch), opened.closed_by is not None or f"{opened.slot}.{index}" in known
+        if is_over and (token is None or not token.ended):
+            raise BrokenLawError(f"law 5: the operation {branch} is over, and its branch has not ended")
+        if token is None:
+            raise BrokenLawError(f"law 5: the operation {branch} was never begun")
+        if token.ended and not is_over:
+            raise BrokenLawError(f"law 3: the operation {branch} has ended, and its function does not know")
+        yield from live_tokens(graph, logs, branch)
+
+
 def is_held(graph: Graph, opened: Opened, logs: Logs, index: int) -> bool:
     """Whether a branch is to begin when others end, of which one has not."""
     before, names = opened.before_in_line(index), list(graph.dag)
@@ -145,7 +162,7 @@ def law_3_joins(world: World, logs: dict[str, list[Record]]) -> Iterator[str]:
             yield f"law 3: {token} has joins in slots {joins}, which do not each follow a fork"
     for opened in all_forks(logs):
         record = opened.closed_by
-        if record is None:
+        if record is None or opened.fork.is_of_tasks:
             continue
         if record.kind not in {Kind.JOINED, Kind.ENDED}:
             yield f"law 3: the fork in slot {opened.slot} of {opened.parent} is followed by {record.kind}"

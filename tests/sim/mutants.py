@@ -33,6 +33,7 @@ from tests.sim.fork_mutants import OF_FORKS
 from tests.sim.lock_mutants import OF_LOCKS
 from tests.sim.overlap_mutants import OF_OVERLAP
 from tests.sim.part_mutants import OF_PARTS
+from tests.sim.task_mutants import OF_TASKS
 from tests.sim.turn_mutants import OF_TURNS
 from tests.sim.undo_mutants import OF_UNDOING
 from tests.sim.version_mutants import OF_DEPLOYS
@@ -231,6 +232,7 @@ MUTANTS: dict[str, Callable[[], AbstractContextManager[None]]] = {
         *OF_CODE,
         *OF_FORKS,
         *OF_FUNCTIONS,
+        *OF_TASKS,
         *OF_DAGS,
         *OF_CHILDREN,
         *OF_LOCKS,

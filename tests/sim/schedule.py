@@ -31,6 +31,7 @@ from tests.sim.part_programs import make_parts
 from tests.sim.programs import Program
 from tests.sim.race_programs import make_race
 from tests.sim.shown_programs import make_shown
+from tests.sim.task_programs import make_tasks
 from tests.sim.tree import RUN
 from tests.sim.undo_programs import with_compensations
 from tests.sim.versions import Deploy, as_old, two_versions
@@ -48,6 +49,7 @@ OVERLAPS_FROM = 8_000_000_000  # seeds from here on are of steps that take time
 DEPLOYS_FROM = 6_000_000_000  # seeds from here on are of old and new code over one store
 SHOWN_FROM = 5_500_000_000  # seeds from here on are of one fork whose branches wait
 RACES_FROM = 5_000_000_000  # seeds from here on are of one event against one wait
+TASKS_FROM = 4_500_000_000  # seeds from here on are of durable functions with tasks
 DURABLE_FROM = 4_000_000_000  # seeds from here on are of durable functions
 LOCKED_FROM = 3_000_000_000  # seeds from here on are of programs that want the same locks
 PARTS_FROM = 2_000_000_000  # seeds from here on are of programs that wait for several things
@@ -71,6 +73,7 @@ class Leased:
 _MAKERS = (  # by the first of their seeds
     (SHOWN_FROM, make_shown),
     (RACES_FROM, make_race),
+    (TASKS_FROM, make_tasks),
     (DURABLE_FROM, make_durable),
     (LOCKED_FROM, make_locked),
     (PARTS_FROM, make_parts),

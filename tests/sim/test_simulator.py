@@ -28,6 +28,7 @@ from tests.sim import (
     lock_mutants,
     overlap_mutants,
     part_mutants,
+    task_mutants,
     undo_mutants,
     version_mutants,
     zombies,
@@ -43,6 +44,7 @@ from tests.sim.schedule import (
     PARTS_FROM,
     RACES_FROM,
     SHOWN_FROM,
+    TASKS_FROM,
     ZOMBIES_FROM,
     program_of,
     run_schedule,
@@ -94,6 +96,7 @@ OF_RACES = 600  # schedules of one event against one wait
 OF_FUNCTIONS = 24  # schedules of durable functions
 OF_FORKS_SHOWN = 60  # schedules of one fork whose branches wait
 OF_OVERLAPS = 100  # schedules of steps that take time
+OF_TASKS = 60  # schedules of durable functions with tasks
 OF_RUNS_LOCKED = 20  # schedules of runs that want the same locks
 OF_VERSIONS = 40  # schedules of old and new code
 OF_WAITS = 200  # schedules of waits for several things
@@ -113,6 +116,7 @@ OF_PARTS = {mutant.__name__ for mutant in part_mutants.OF_PARTS}
 OF_DAGS = {mutant.__name__ for mutant in dag_mutants.OF_DAGS}
 OF_DEPLOYS = {mutant.__name__ for mutant in version_mutants.OF_DEPLOYS}
 OF_LEASES = {mutant.__name__ for mutant in zombies.OF_LEASES}
+OF_TASK_MUTANTS = {mutant.__name__ for mutant in task_mutants.OF_TASKS}
 OF_UNDOING = {mutant.__name__ for mutant in undo_mutants.OF_UNDOING}
 
 LINE = re.compile(r" *\d+\.\ds  (    \+ .+|        \w+: \w.*|[\w.]+: .+)")
@@ -230,6 +234,11 @@ def test_every_durable_function_does_what_its_program_does_when_it_is_run_plainl
     assert lawful(range(DURABLE_FROM, DURABLE_FROM + OF_FUNCTIONS)) is None
 
 
+def test_every_function_with_tasks_does_what_plain_asyncio_makes_of_the_same_ends() -> None:
+    """Gathers, groups, races, limits, pools, tasks that are left behind; under kills, copies, cancels and deploys."""
+    assert lawful(range(TASKS_FROM, TASKS_FROM + OF_TASKS)) is None
+
+
 def test_the_schedules_meet_every_row_of_the_reception_table_that_they_can() -> None:
     """After the schedules of all the tests above."""
     if sum(MET.values()) < ROWS_NEED:
@@ -246,6 +255,7 @@ def test_an_engine_without_one_of_its_laws_is_caught(name: str) -> None:
             (OF_SHOWN, SHOWN_FROM),
             (OF_LOCKS, LOCKED_FROM),
             (OF_SESSIONS, DURABLE_FROM),
+            (OF_TASK_MUTANTS, TASKS_FROM),
             (OF_DEPLOYS, DEPLOYS_FROM),
             (OF_LEASES, ZOMBIES_FROM),
             (OF_OVERLAP, OVERLAPS_FROM),
@@ -258,7 +268,7 @@ def test_an_engine_without_one_of_its_laws_is_caught(name: str) -> None:
     seed, why = found
     assert re.match(
         r"law \d|children|locks|causal times|timers|at_most_once|concurrency|dependencies|skips|the engine met"
-        r"|functions|replay|\w+ attempt",
+        r"|functions|tasks|replay|\w+ attempt",
         why,
     ), why
     assert run_schedule(seed) is None  # it is the mutant that was caught, and it left nothing behind

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from stepwell.engine.codec import decode_record
 from stepwell.engine.fold import fold
-from stepwell.engine.records import ROOT, Fork, Group, Kind, Record, Status
+from stepwell.engine.records import ENDED, ROOT, CleanUp, Compensate, End, Fork, Group, Kind, Record, Status
 from stepwell.engine.token import Token
 from stepwell.local.memory_store import MemoryStore
 from tests.sim.versions import as_seen
@@ -49,7 +49,29 @@ def forks_of(token: str, records: list[Record]) -> Iterator[Opened]:
     for place, record in enumerate(records):
         if isinstance(record.next, Fork):
             following = records[place + 1] if place + 1 < len(records) else None
+            if record.next.is_of_tasks:
+                following = _over(record.next, records[place:])
             yield Opened(token, record.slot, record.next, following)
+
+
+def is_of_tasks(record: Record) -> bool:
+    return isinstance(record.next, Fork) and record.next.is_of_tasks
+
+
+def _over(fork: Fork, records: list[Record]) -> Record | None:
+    """The record with which the last of what a function's tasks began there is over; None if something goes on."""
+    left = {f"{records[0].slot}.{index}" for index in range(fork.width)}
+    for record in records[1:]:
+        left -= over_by(record)
+        if not left or record.kind is Kind.RETURNED or isinstance(record.next, End | CleanUp | Compensate):
+            return record
+    return None
+
+
+def over_by(record: Record) -> set[str]:
+    """The operations of tasks that a record ends, or cancels."""
+    ended = {record.resumption.part} if record.resumption and record.resumption.kind == ENDED else set()
+    return ended | set(record.parked.cancelled if record.parked else ())
 
 
 def all_forks(logs: dict[str, list[Record]]) -> Iterator[Opened]:

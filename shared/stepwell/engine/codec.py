@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import MISSING, fields
 from typing import Any, TypeVar
 
@@ -23,6 +23,7 @@ from stepwell.engine.records import (
     Next,
     Parked,
     Pause,
+    Place,
     Record,
     Resumption,
     RetryAt,
@@ -31,7 +32,7 @@ from stepwell.engine.records import (
     Topic,
 )
 from stepwell.engine.table import Phase
-from stepwell.engine.token import Aside, Cleaning, Locks, StepView, Token, Undoing
+from stepwell.engine.token import Aside, Begun, Cleaning, Locks, StepView, Token, Undoing
 
 T = TypeVar("T")
 
@@ -79,6 +80,7 @@ def encode_token(token: Token) -> str:
             "locks",
             "released",
             "aside",
+            "tasks",
         ),
     )
     out["last"] = _record_to_json(token.last) if token.last else None
@@ -89,15 +91,14 @@ def encode_token(token: Token) -> str:
     for name in ("error", "resumption", "cleaning", "locks"):
         if (part := getattr(token, name)) is not None:
             out[name] = _plain(part)
-    if token.parked:
-        out["parked"] = _parked_to_json(token.parked)
     for name in ("received", "released"):
         if parts := getattr(token, name):
             out[name] = [_plain(one) for one in parts]
-    if token.undoing:
-        out["undoing"] = _undoing_to_json(token.undoing)
-    if token.aside:
-        out["aside"] = _aside_to_json(token.aside)
+    for name, part_to_json in _PARTS.items():
+        if (part := getattr(token, name)) is not None:
+            out[name] = part_to_json(part)
+    if token.tasks:
+        out["tasks"] = {str(slot): _plain(one) for slot, one in token.tasks.items()}
     return _encode(out | {formats.KEY: formats.FORMAT, "fold": formats.FOLD})
 
 
@@ -138,7 +139,17 @@ def _token_from_json(raw: Mapping[str, Json]) -> Token:
         locks=_locks_from_json(raw["locks"]) if raw.get("locks") else None,
         released=tuple(_locks_from_json(one) for one in raw.get("released", ())),
         aside=_aside_from_json(raw["aside"]) if raw.get("aside") else None,
+        tasks={int(slot): _begun_from_json(one) for slot, one in raw.get("tasks", {}).items()},
+        dropped=_places(raw.get("dropped", ())),
     )
+
+
+def _begun_from_json(raw: Mapping[str, Json]) -> Begun:
+    return _build(Begun, raw, open=tuple(raw.get("open", ())), cancelled=_places(raw.get("cancelled", ())))
+
+
+def _places(raw: Sequence[Sequence[int]]) -> tuple[Place, ...]:
+    return tuple((slot, index) for slot, index in raw)
 
 
 def _aside_to_json(aside: Aside) -> dict[str, Json]:
@@ -277,9 +288,8 @@ def _arm_to_json(arm: Arm) -> dict[str, Json]:
 def _parked_from_json(raw: Mapping[str, Json]) -> Parked:
     arms = tuple(_arm_from_json(arm) for arm in raw["arms"])
     asked = _part(Pause, raw.get("asked_by_step"))
-    others = tuple(raw.get("escalate_to", ()))
-    locks = tuple(raw.get("locks", ()))
-    return _build(Parked, raw, arms=arms, asked_by_step=asked, children=_called(raw), escalate_to=others, locks=locks)
+    parts = {name: tuple(raw.get(name, ())) for name in ("escalate_to", "locks", "cancelled")}
+    return _build(Parked, raw, arms=arms, asked_by_step=asked, children=_called(raw), **parts)
 
 
 def _arm_from_json(raw: Mapping[str, Json]) -> Arm:
@@ -303,6 +313,12 @@ def _view_to_json(view: StepView) -> dict[str, Json]:
 def _view_from_json(raw: Mapping[str, Json]) -> StepView:
     return _build(StepView, raw, error=_part(Failure, raw.get("error")), children=_called(raw))
 
+
+_PARTS: dict[str, Callable[[Any], dict[str, Json]]] = {
+    "parked": _parked_to_json,
+    "undoing": _undoing_to_json,
+    "aside": _aside_to_json,
+}
 
 # -- the generic part: dataclass fields by name, defaults left out
 

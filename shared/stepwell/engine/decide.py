@@ -36,7 +36,7 @@ from stepwell.engine.retry import resolve_policy
 from stepwell.engine.routing import Ended
 from stepwell.engine.settle import settle
 from stepwell.engine.table import Message, Phase, Verdict, receive
-from stepwell.engine.token import Token
+from stepwell.engine.token import Branch, Token
 from stepwell.engine.waits.code import back
 from stepwell.engine.writing import (
     began_record,
@@ -182,7 +182,8 @@ def _go_on(moment: Moment, token: Token, last: Record) -> Action:
     """Returns the action that follows the last record."""
     match last.kind, last.next:
         case _ if _is_waiting(token):
-            return Rest()
+            is_of_tasks = token.parked is not None and token.parked.of_tasks
+            return _enter(moment, token, token.node) if is_of_tasks else Rest()
         case Kind.RESUMED, _:
             return _settle(moment, token)
         case _, RetryAt(at_ms) if moment.now_ms < at_ms:
@@ -220,7 +221,7 @@ def _first(moment: Moment, token: Token) -> Action:
         return Rest()
     if token.branch is not None and is_passed_over(token.branch):
         return Write(record(moment, token, Kind.MOVED, token.branch.start, skipped=True, next=End(Status.COMPLETED)))
-    if token.branch is not None and token.branch.start == token.branch.join:  # it leads directly to the join
+    if token.branch is not None and _leads_to_join(moment, token.branch):
         return Write(record(moment, token, Kind.MOVED, token.branch.fork, next=End(Status.COMPLETED, at_join=True)))
     if token.branch is not None:
         return _enter(moment, token, token.branch.start)
@@ -230,6 +231,11 @@ def _first(moment: Moment, token: Token) -> Action:
         return Rest(moment.run.start_at_ms)
     lock = wanted(moment.graph, token, "")
     return Write(lock_record(moment, token, "", lock)) if lock else _enter(moment, token, moment.graph.first.name)
+
+
+def _leads_to_join(moment: Moment, branch: Branch) -> bool:
+    """Tells whether a branch has no node. A function's may begin and meet under one name."""
+    return branch.start == branch.join and node_named(moment.graph, branch.start).durable is None
 
 
 def _enter(moment: Moment, token: Token, name: str) -> Action:

@@ -11,6 +11,7 @@ from dataclasses import replace
 from typing import Any
 
 from stepwell.definition.graph import Graph, Node, Step
+from stepwell.engine import task_records
 from stepwell.engine.actions import Action, AskFunction, RunStep, Write
 from stepwell.engine.compensation import ending
 from stepwell.engine.journal import LOST, TRANSACT
@@ -29,9 +30,10 @@ from stepwell.engine.records import (
     Status,
 )
 from stepwell.engine.routing import Ended, step_limit
+from stepwell.engine.table import Phase
 from stepwell.engine.token import Token
 from stepwell.engine.transact import INVALID, REFUSED, Refusal, TableWrite
-from stepwell.engine.turns import Asked, Completed, ContinueAs, Failed, Stuck, Suspended, Turn
+from stepwell.engine.turns import Asked, Completed, ContinueAs, Failed, Stuck, Suspended, Together, Turn
 from stepwell.engine.waits import parking
 from stepwell.engine.waits.code import wait_for_code
 from stepwell.engine.waits.kind import is_timeout
@@ -74,6 +76,8 @@ def enter(moment: Moment, token: Token) -> Action:
     match turn.result:
         case Suspended(asked, slot):
             return _operation(moment, token, turn, asked, slot)
+        case Together() as together:
+            return task_records.waiting(moment, token, turn, together)
         case Completed() | Failed() | ContinueAs() if token.cleaning is not None:
             return Write(_returned(moment, token, turn, next=End(token.cleaning.status)))
         case Completed(value):
@@ -134,6 +138,8 @@ def lost(moment: Moment, token: Token, failure: Failure) -> Record:
     not help, the function has.
     """
     start = moment.graph.start
+    if token.phase is Phase.WAITING_AT_FAN_IN:  # of its operations, none was next: it is the function itself
+        return record(moment, token, Kind.RETURNED, start, error=failure, writes={}, rules=(LOST,), next=_broken(token))
     again = token.last is not None and LOST in token.last.rules
     following: Next = _broken(token) if again else Goto(start)
     return record(moment, token, Kind.STEP, start, attempt=failure.attempts, error=failure, writes={}, rules=(LOST,),

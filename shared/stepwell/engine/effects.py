@@ -5,6 +5,7 @@ They are a function of the record, may be repeated, and happen before the next a
 
 from __future__ import annotations
 
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass, replace
 from typing import TypeAlias
 
@@ -14,14 +15,18 @@ from stepwell.engine.forks import parent_of, with_needs
 from stepwell.engine.join import fan_in_of
 from stepwell.engine.parts import due_ms
 from stepwell.engine.records import (
+    ENDED,
+    TASKS,
     UPDATE,
     CleanUp,
     Compensate,
     End,
     Fork,
+    Group,
     Kind,
     Parked,
     Pause,
+    Place,
     Record,
     Resumption,
     Status,
@@ -141,6 +146,7 @@ class Open:
 
     fork: Fork
     slot: int
+    only: tuple[int, ...] = ()  # of what tasks began: those that have not ended; empty for all
 
 
 @dataclass(frozen=True, slots=True)
@@ -157,6 +163,7 @@ class Close:
     """End the running branches of the fork in this slot: its join is complete, or its token has ended."""
 
     slot: int
+    only: tuple[int, ...] = ()  # these branches; empty for all
 
 
 Effect: TypeAlias = (
@@ -188,6 +195,8 @@ def effects(graph: Graph, token: Token) -> tuple[Effect, ...]:
     found = _effects(graph, token)
     if (token.cleaning or token.undoing) and token.end is None:  # the run is ending, whatever it does
         found = tuple(replace(one, status=Status.COMPENSATING) if isinstance(one, ShowStatus) else one for one in found)
+    if token.dropped:
+        found = (*found, *_closing(token.dropped))
     if token.released:
         found = (*(one for one in found if not isinstance(one, Open | Arrive)), ReleaseLocks(token.released),
                  *(one for one in found if isinstance(one, Open | Arrive)))  # fmt: skip
@@ -203,6 +212,8 @@ def _effects(graph: Graph, token: Token) -> tuple[Effect, ...]:
     if token.end is not None:
         return _of_end(graph, token, record, token.end)
     match record.kind, record.next:
+        case kind, _ if kind in _OF_WAIT:
+            return _of_waiting(graph, token, record)
         case _, Compensate():
             return _of_broken(graph, token, record)
         case _, CleanUp(until_ms=until_ms):
@@ -215,8 +226,6 @@ def _effects(graph: Graph, token: Token) -> tuple[Effect, ...]:
             return _of_join(graph, token, record)
         case Kind.STARTED, _:
             return (ShowStatus(2 * record.slot, Status.PENDING, record.at_ms),)
-        case Kind.WAITING | Kind.RECEIVED | Kind.RESUMED, _:
-            return _of_waiting(graph, token, record)
         case Kind.STEP, Pause() if record.error is not None:
             payload = {"node": record.node, "reason": record.error.message, "data": record.error.data}
             return (Announce("governance.blocked", payload, f"{token.id}@{record.slot}"),)
@@ -224,16 +233,58 @@ def _effects(graph: Graph, token: Token) -> tuple[Effect, ...]:
             return ()
 
 
+_OF_WAIT = frozenset({Kind.WAITING, Kind.RECEIVED, Kind.RESUMED})
+
+
 def _of_waiting(graph: Graph, token: Token, record: Record) -> tuple[Effect, ...]:
     """Yields the effects of a wait that began, got a part, or ended. A wait for locks registers nothing."""
     parked, running = token.parked, ShowStatus(2 * record.slot, Status.RUNNING, record.at_ms)
     if parked is None:
         return (running,)
+    if parked.of_tasks or (record.resumption is not None and record.resumption.kind == ENDED):
+        return _of_tasks(token, record)
     if record.kind is Kind.WAITING:
         return _of_wait(token, record, parked)
     if record.kind is Kind.RECEIVED:
         return _of_part(token, record, parked, record.resumption)
     return (running, *_of_wait_over(graph, token, record, parked))
+
+
+def _of_tasks(token: Token, record: Record) -> tuple[Effect, ...]:
+    """Lets begin what the tasks of a durable function have begun."""
+    if record.kind is not Kind.WAITING:
+        return ()
+    at_ms = due_ms(token)
+    timer = () if at_ms is None else (SetTimer(record.slot, at_ms),)
+    return (*timer, Open(record.next, record.slot)) if isinstance(record.next, Fork) else timer
+
+
+def overtaken(token: Token, by: Collection[str], sent_for: int = -1) -> tuple[Effect, ...]:
+    """Returns the effects of records that these actors wrote for the function's tasks, before others wrote the next.
+
+    `sent_for`: the slot of a record that the actor was to push on, whoever wrote it.
+
+    A     WAITING (begins a, b) ── dies
+    B                               RECEIVED (c ended) ── …
+    A, again                                                lets a and b begin: nobody else does
+    """
+    found: list[Effect] = []
+    for slot, begun in token.tasks.items():
+        if not begun.by or slot == token.slot or (begun.by not in by and slot != sent_for):
+            continue
+        if begun.open:
+            group = Group("", "", max(begun.open) + 1, is_apart=True)
+            found.append(Open(Fork((group,), TASKS), slot, begun.open))
+        found += _closing(begun.cancelled)
+    at_ms = due_ms(token) if found and token.parked is not None and token.parked.of_tasks else None
+    return (*found, *(() if at_ms is None else (SetTimer(token.slot, at_ms),)))
+
+
+def _closing(dropped: Iterable[Place]) -> list[Effect]:
+    by_slot: dict[int, list[int]] = {}
+    for slot, index in dropped:
+        by_slot.setdefault(slot, []).append(index)
+    return [Close(slot, tuple(indexes)) for slot, indexes in by_slot.items()]
 
 
 def _of_wait(token: Token, record: Record, parked: Parked) -> tuple[Effect, ...]:

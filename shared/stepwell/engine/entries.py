@@ -39,6 +39,8 @@ ENTRY_TYPES: dict[str, str] = {
     "lock.granted": "it holds these locks: nobody else does",
     "lock.released": "the run ended, or the step was left, and let go of the locks `data.locks`",
     "lock.refused": "it never gets `data.lock`: too many want it, or `data.owner`, which waits for this run, has it",
+    "tasks.waiting": "the tasks of a durable function wait; `data.begun` begin, `data.cancelled` end",
+    "operation.ended": "an operation of a function's tasks ended: `data.operation` is its branch",
     "timer.fired": "the time of the wait was up: `data.outcome` is `timer` where it was waited for, else `timeout`",
     "children.started": "child runs were started: `data.children`, each with name, workflow and run_id",
     "children.completed": "the child runs have ended: `data` is the result of the one, or of each by name",

@@ -9,9 +9,10 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from typing import Any, TypeAlias
 
-from stepwell.engine import locks
+from stepwell.engine import locks, tasks
 from stepwell.engine.journal import brought
 from stepwell.engine.records import (
+    ENDED,
     UPDATE,
     CleanUp,
     Compensate,
@@ -47,6 +48,8 @@ _END_SIGNALS = {Status.COMPLETED: Signal.COMPLETED, Status.CANCELLED: Signal.CAN
 def signals(record: Record, phase: Phase) -> tuple[Signal, ...]:
     """Returns the signals of a record: its walk through the table."""
     first = (Signal.PICKED_UP,) if phase is Phase.INITIALIZING and record.kind not in _BEFORE_PICK_UP else ()
+    if phase is Phase.WAITING_AT_FAN_IN and record.kind in _BY_FUNCTION:
+        first = (Signal.LOOKED,)
     match record.kind:
         case Kind.BEGAN:
             return (*first, Signal.BEGAN)
@@ -70,6 +73,7 @@ def signals(record: Record, phase: Phase) -> tuple[Signal, ...]:
 
 
 _BEFORE_PICK_UP = frozenset({Kind.STARTED, Kind.ENDED})
+_BY_FUNCTION = frozenset({Kind.WAITING, Kind.RETURNED})  # while its tasks wait
 
 
 def _ways_on(record: Record) -> tuple[Signal, ...]:
@@ -109,6 +113,8 @@ def apply(token: Token, record: Record) -> Token:
     changes = _CHANGES[record.kind](entered, record)  # one copy of the token for all of them: this is the hot path
     if token.locks is not None or token.released:
         changes = {**changes, **locks.after(token, record)}
+    if token.tasks or token.dropped or (record.parked is not None and record.parked.of_tasks):
+        changes = {**changes, **tasks.after(token, record)}
     return replace(entered, slot=record.slot, last=record, phase=phase, **changes)
 
 
@@ -268,6 +274,10 @@ def _received(token: Token, record: Record) -> Changes:
     slot = token.received_slot if token.received_slot >= 0 else token.slot
     if record.resumption is not None and record.resumption.kind == UPDATE:  # of no account for the wait
         return {"received_slot": slot, "scope": {**token.scope, **(record.writes or {})}}
+    if record.resumption is not None and record.resumption.kind == ENDED:
+        return {"received_slot": slot}
+    if token.parked is not None and token.parked.of_tasks:  # a timer
+        return {"received_slot": slot, "parked": replace(token.parked, until_ms=None)}
     came = () if record.resumption is None else (record.resumption,)
     replaced = {one.kind for one in came if coming_of(one).only_last}
     before = tuple(one for one in token.received if one.kind not in replaced)
@@ -276,7 +286,7 @@ def _received(token: Token, record: Record) -> Changes:
 
 def _resumed(token: Token, record: Record) -> Changes:
     parked, came = token.parked, record.resumption
-    if parked is None:
+    if parked is None or parked.of_tasks:
         return {"resumption": came, **_seen(token, record)}
     if parked.of_function and came is not None:
         return {"resumption": came, **_seen(token, record), **_awaited(token, parked, record, came)}

@@ -149,11 +149,13 @@ class Branches:
 
     def __init__(self, moment: Moment, parent: Token) -> None:
         """`parent` as it was when it forked: it has not moved since, so this gives the same whenever it is asked."""
-        if parent.fork is None or parent.last is None:
+        last = parent.last
+        fork = last.next if last is not None and isinstance(last.next, Fork) and last.next.is_of_tasks else parent.fork
+        if fork is None or last is None:
             raise EngineFault(f"{parent.id} stands at no fork", code="broken_log")
-        check_evaluator(parent.last.evaluator)
-        self.fork, self._parent, self._graph = with_needs(moment.graph, parent.fork), parent, moment.graph
-        self._names = Names(replace(moment, now_ms=parent.last.at_ms), parent)
+        check_evaluator(last.evaluator)
+        self.fork, self._parent, self._graph = with_needs(moment.graph, fork), parent, moment.graph
+        self._names = Names(replace(moment, now_ms=last.at_ms), parent)
         self._state = state_of(parent)
         self._steps = {**(parent.branch.steps if parent.branch else {}), **parent.steps}
         self._found: dict[str, Sequence[Json]] = {}

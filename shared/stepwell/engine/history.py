@@ -14,6 +14,7 @@ from stepwell.engine.entries import PHASE, Entry
 from stepwell.engine.fold import signals
 from stepwell.engine.names import iso
 from stepwell.engine.records import (
+    ENDED,
     ROOT,
     UPDATE,
     CleanUp,
@@ -221,6 +222,9 @@ def _resumed(tell: _Teller, record: Record, before: Token, after: Token) -> None
     if came is None or parked is None:
         return
     node, trigger = record.node, _trigger(record)
+    if came.kind == ENDED:
+        _operation_ended(tell, record, before)
+        return
     if came.kind in {"timer", "timeout"}:
         tell.add("timer.fired", step=node, trigger=trigger, data={"outcome": came.kind, "for": parked.kind})
         over = kind_named(parked.kind).over
@@ -231,9 +235,18 @@ def _resumed(tell: _Teller, record: Record, before: Token, after: Token) -> None
     tell.add(coming_of(came).entry, step=node, trigger=trigger, data=data if trigger == "event" else came.payload)
 
 
+def _operation_ended(tell: _Teller, record: Record, before: Token) -> None:
+    part = record.resumption.part if record.resumption else ""
+    brought = {"output": record.output} if record.error is None else {"error": failure_to_json(record.error)}
+    tell.add("operation.ended", step=record.node, data={"operation": f"{before.id}/{part}", **brought})
+
+
 def _received(tell: _Teller, record: Record, before: Token, after: Token) -> None:
     came = record.resumption
     if came is None:
+        return
+    if came.kind == ENDED or (before.parked is not None and before.parked.of_tasks and came.kind != UPDATE):
+        _resumed(tell, record, before, after)
         return
     data = {"kind": came.kind, "part": came.part or None, "name": came.name or None, "payload": came.payload}
     kind = "part.received" if coming_of(came).ends else coming_of(came).entry

@@ -179,6 +179,15 @@ class JoinCompleted:
     branches: Sequence[Arrival]
 
 
+@dataclass(frozen=True, slots=True)
+class OperationEnded:
+    """An operation that a durable function's tasks began in `slot` has ended."""
+
+    message: ClassVar = Message.OPERATION
+    slot: int
+    arrival: Arrival
+
+
 # -- for the run
 
 
@@ -240,6 +249,7 @@ Input: TypeAlias = (
     | UpdateAsked
     | UpdateMade
     | JoinCompleted
+    | OperationEnded
     | Started
     | Cancelled
     | Terminated

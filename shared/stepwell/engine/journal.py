@@ -6,7 +6,21 @@ from dataclasses import dataclass
 
 from stepwell.definition.graph import Json
 from stepwell.engine.locks import UNLOCK
-from stepwell.engine.records import UPDATE, CleanUp, Failure, Fork, Goto, Kind, Parked, Record, Resumption
+from stepwell.engine.records import (
+    ENDED,
+    TASKS,
+    UPDATE,
+    CleanUp,
+    Failure,
+    Fork,
+    Goto,
+    Kind,
+    Parked,
+    Place,
+    Record,
+    Resumption,
+)
+from stepwell.engine.tasks import place_of
 from stepwell.engine.waits.code import is_for_code
 from stepwell.engine.waits.outcome import arm_value, failure_of
 from stepwell.engine.waits.several import operation_of
@@ -14,6 +28,8 @@ from stepwell.engine.waits.several import operation_of
 PATCH = "patch:"  # among a record's rules: a patch in force from there on
 INTERRUPTED = "interrupted"  # the run is to end: whatever is awaited then is over
 TRANSACT = "transact"  # among a record's rules: it was written with the user's own writes, or in place of them
+TIMER = "timer"  # of the function's tasks
+INPUTS = frozenset({INTERRUPTED, ENDED, TIMER})  # what comes to the function; it writes all other entries itself
 LOST = "lost"  # the operation that killed its workers: which one it was, nobody lived to tell
 
 
@@ -29,6 +45,8 @@ class Entry:
     ended_ms: int | None = None  # None: it is under way
     value: Json = None
     error: Failure | None = None
+    place: Place | None = None  # of an operation of the function's tasks that has ended
+    begun: tuple[str, ...] = ()  # the operations that its tasks began
 
     def __str__(self) -> str:
         return f"{self.kind} {self.name}" if self.kind != self.name else self.kind
@@ -37,8 +55,9 @@ class Entry:
 class Journal:
     """Reads records in order, and holds the operation in progress."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, has_tasks: bool = False) -> None:
         self._open: Entry | None = None
+        self.has_tasks = has_tasks  # they wait
         self._parked: Parked | None = None  # the wait that the function itself asked for
         self._received: tuple[Resumption, ...] = ()
         self._is_aside = False  # the wait is not an operation
@@ -55,7 +74,7 @@ class Journal:
             case Kind.WAITING | Kind.RECEIVED | Kind.RESUMED:
                 return self._wait(record)
             case Kind.ENDED if isinstance(record.next, CleanUp):
-                self._open = self._parked = None
+                self._open, self._parked, self.has_tasks = None, None, False
                 return Entry(INTERRUPTED, record.reason, record.slot, ended_ms=record.at_ms)
             case Kind.MOVED if UNLOCK in record.rules:
                 self._began(record, UNLOCK)
@@ -73,10 +92,14 @@ class Journal:
         return self._ended(record, record.output, record.error) if is_over else self._now()
 
     def _wait(self, record: Record) -> Entry | None:
+        if record.resumption is not None and record.resumption.kind == ENDED:
+            return self._operation_ended(record, record.resumption)
         if record.parked is not None:  # WAITING
             self._is_aside = is_for_code(record)
             if self._is_aside:
                 return None
+            if record.parked.of_tasks:
+                return self._tasks_wait(record, record.parked)
             if record.parked.of_function:
                 self._parked, self._received = record.parked, ()
                 return self._began(record, operation_of(record.parked), _width(record.parked))
@@ -84,6 +107,9 @@ class Journal:
         if self._is_aside:
             self._is_aside = record.kind is not Kind.RESUMED
             return None
+        if self.has_tasks and record.resumption is not None and record.resumption.kind != UPDATE:
+            self.has_tasks = record.kind is not Kind.RESUMED
+            return Entry(TIMER, TIMER, record.slot, ended_ms=record.at_ms)
         if self._parked is None or record.resumption is None or record.resumption.kind == UPDATE:
             return None
         if record.kind is Kind.RECEIVED:
@@ -93,10 +119,17 @@ class Journal:
         value, failure = brought(parked, record.resumption, self._received, self._now().name)
         return self._ended(record, value, failure)
 
+    def _tasks_wait(self, record: Record, parked: Parked) -> Entry:
+        self.has_tasks = True
+        return Entry(TASKS, TASKS, record.slot, _patches(record), begun=tuple(parked.data["begun"]))
+
+    def _operation_ended(self, record: Record, came: Resumption) -> Entry:
+        self.has_tasks = self.has_tasks and record.kind is not Kind.RESUMED
+        return Entry(ENDED, ENDED, record.slot, ended_ms=record.at_ms, value=record.output, error=record.error,
+                     place=place_of(came.part))  # fmt: skip
+
     def _began(self, record: Record, kind: str, width: int = 0) -> Entry:
-        rules = record.rules
-        patches = tuple(rule.removeprefix(PATCH) for rule in rules if rule.startswith(PATCH)) if rules else ()
-        self._open = Entry(kind, record.node, record.slot, patches, width)
+        self._open = Entry(kind, record.node, record.slot, _patches(record), width)
         return self._open
 
     def _ended(self, record: Record, value: Json, error: Failure | None) -> Entry:
@@ -105,6 +138,11 @@ class Journal:
 
     def _now(self) -> Entry:
         return self._open or Entry("", "", -1)
+
+
+def _patches(record: Record) -> tuple[str, ...]:
+    rules = record.rules
+    return tuple(rule.removeprefix(PATCH) for rule in rules if rule.startswith(PATCH)) if rules else ()
 
 
 def _width(parked: Parked) -> int:

@@ -38,6 +38,8 @@ def completes(token: Token, came: Resumption) -> bool:
     parked, coming = token.parked, coming_of(came)
     if parked is None or not coming.ends:
         return False
+    if parked.of_tasks:
+        return not token.has_open_tasks
     if not coming.is_part:
         return True
     arm, all_came = parked.arms[came.arm], (*token.received, came)

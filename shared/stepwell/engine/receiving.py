@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TypeAlias
 
-from stepwell.engine import approvals
+from stepwell.engine import approvals, task_records
 from stepwell.engine.actions import Action, Drop, Look, Refuse, Rest, Write
 from stepwell.engine.inputs import (
     Approved,
@@ -15,6 +15,7 @@ from stepwell.engine.inputs import (
     HeartBeat,
     JoinCompleted,
     LocksAnswered,
+    OperationEnded,
     Rejected,
     TimerFired,
     UpdateAsked,
@@ -31,7 +32,7 @@ from stepwell.limits import SEEN_EVENTS
 
 ForWait: TypeAlias = (
     TimerFired | EventOffered | Approved | Rejected | Delegated | HeartBeat | ChildrenEnded | LocksAnswered
-    | UpdateAsked | UpdateMade | JoinCompleted
+    | UpdateAsked | UpdateMade | JoinCompleted | OperationEnded
 )  # fmt: skip
 
 
@@ -54,6 +55,8 @@ def receive(moment: Moment, token: Token, given: ForWait) -> Action:
             return _update(moment, token, given)
         case JoinCompleted():
             return _join(moment, token, given)
+        case OperationEnded(slot, arrival):
+            return task_records.ended(moment, token, slot, arrival)
 
 
 def _timer(moment: Moment, token: Token, given: TimerFired) -> Action:

@@ -16,7 +16,12 @@ from stepwell.definition.graph import Json
 from stepwell.engine.formats import EVALUATOR
 
 ROOT = "0"
+TASKS = "tasks"  # of a durable function: the kind of their wait, and where the branches of their operations meet
+ENDED = "ended"  # of a Resumption: an operation of a durable function's tasks has ended
 UPDATE = "update"  # of a Resumption: what a caller had a durable function's handler do, while it waited
+
+
+Place: TypeAlias = tuple[int, int]  # of an operation of a function's tasks: the slot that began it, and its index there
 
 
 class Status(StrEnum):
@@ -155,6 +160,11 @@ class Fork:
         return bool(self.join) and bool(self.groups) and not self.groups[0].rule
 
     @property
+    def is_of_tasks(self) -> bool:
+        """Tells whether the function's tasks await the branches, each by itself: there is no join."""
+        return self.is_awaited and self.join == TASKS
+
+    @property
     def width(self) -> int:
         return sum(group.count for group in self.groups)
 
@@ -230,6 +240,8 @@ class Parked:
     escalate_to: tuple[str, ...] = ()
     of_function: bool = False  # a durable function awaits it
     locks: tuple[str, ...] = ()  # of a wait for locks: their names, in the order in which they are taken
+    of_tasks: bool = False  # the tasks of a durable function wait: it goes on with each part that comes
+    cancelled: tuple[str, ...] = ()  # operations that the tasks have cancelled, as `slot.index`
 
     @property
     def is_nap(self) -> bool:
@@ -242,7 +254,7 @@ class Resumption:
     """The end or a part of a wait: its kind, arm and payload.
 
     kind: event | timer | timeout | approved | rejected | children (their results) | child_failed | child_refused
-    | locked | lock_refused | heartbeat | escalated | delegated | update, the last four of which end nothing
+    | locked | lock_refused | heartbeat | escalated | delegated | update | ended, the last five of which may end nothing
     """
 
     kind: str
@@ -251,7 +263,7 @@ class Resumption:
     payload: Json = None
     event_id: str = ""
     by: str = ""  # the person or system that answered
-    part: str = ""  # which of the parts of its arm this is
+    part: str = ""  # which of the parts of its arm this is; of an operation that ended: `slot.index`
     seen: str = ""  # of an event that is not consumed: its topic and place among the others there
 
 
@@ -276,17 +288,17 @@ class Record:
     node: str = ""  # JOINED: the fan-in node, or the forking one where there is none
     attempt: int = 0  # STEP, BEGAN, ACTED, UNDONE: the try; WAITING: how often it was waited before
     started_ms: int = 0  # STEP, ACTED, UNDONE: when the attempt began
-    output: Json = None  # STEP, MOVED, ACTED, UNDONE: the node's result
-    error: Failure | None = None  # STEP, MOVED, ACTED, JOINED, UNDONE: what failed
+    output: Json = None  # STEP, MOVED, ACTED, UNDONE: the node's result; RECEIVED, RESUMED: the ended operation's
+    error: Failure | None = None  # STEP, MOVED, ACTED, JOINED, UNDONE: what failed; RECEIVED, RESUMED: an operation
     skipped: bool = False  # STEP: the failure was passed over (on_failure: skip)
     writes: Mapping[str, Json] | None = (
         None  # STEP, MOVED, JOINED: into the scope; None: the output under the node's name. ACTED: None: nothing
     )
     rules: tuple[str, ...] = ()  # STEP, MOVED: the rules taken, in order
-    next: Next | None = None  # STEP, MOVED, JOINED, ENDED, UNDONE: where the token goes
+    next: Next | None = None  # STEP, MOVED, JOINED, ENDED, UNDONE: where the token goes; WAITING: what tasks began
     parked: Parked | None = None  # WAITING
     resumption: Resumption | None = None  # RECEIVED, RESUMED
-    tally: Tally | None = None  # JOINED
+    tally: Tally | None = None  # JOINED; RECEIVED, RESUMED: of an operation that ended
     undid: str = ""  # UNDONE: the token and slot of what it undoes; "" where nothing is left to undo
     reason: str = ""  # ENDED: why
     who: str = ""  # ENDED, STARTED: who asked

@@ -5,26 +5,71 @@
 
 The function gets the log's results as it awaits them, in order; at the end of the log, its turn is over. So
 a session always replays, and a kept session continues with the records that are new to it.
+
+A runner runs the function's code. What its tasks await beside each other is begun by one record, and the ends come as
+records of their own, in the order of arrival:
+
+    log      tasks begin a, b     b ended     a ended
+    session  ──▶ gather(a, b) ──▶ b's task ──▶ a's task, and the rest
 """
 
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Coroutine, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextvars import ContextVar
+from dataclasses import dataclass
 from itertools import islice
-from typing import Any, TypeAlias
+from typing import Any, Protocol
 
-from stepwell.definition.graph import Json
-from stepwell.engine.journal import INTERRUPTED, LOST, Entry, Journal
-from stepwell.engine.records import UPDATE, Failure, Record, Resumption
-from stepwell.engine.turns import Asked, Completed, ContinueAs, Failed, Result, Stuck, Suspended
+from stepwell.definition.graph import Json, Wait
+from stepwell.engine.journal import INPUTS, INTERRUPTED, LOST, TIMER, Entry, Journal
+from stepwell.engine.locks import LOCK, UNLOCK
+from stepwell.engine.records import ENDED, TASKS, UPDATE, Failure, Place, Record, Resumption
+from stepwell.engine.turns import Asked, Completed, ContinueAs, Failed, Result, Stuck, Suspended, Together
 from stepwell.errors import Cancelled, EngineFault
+from stepwell.limits import TASKS_BEGUN
 
-Body: TypeAlias = Coroutine[Any, Any, object]
-
-_CLOSES = 20  # of one function: one more for each `finally` around what it awaits
 CURRENT: ContextVar[Session] = ContextVar("session")  # the session of the running function
+
+
+@dataclass(eq=False, slots=True)
+class Pending:
+    """An operation that one of the function's tasks awaits."""
+
+    asked: Asked
+    task: Any  # of the runner: what is to go on with its result
+    place: Place | None = None  # once the tasks' record began it
+
+
+class Runner(Protocol):
+    """Runs the function's code until nothing of it can go on by itself."""
+
+    fresh: list[Pending]  # operations that have no record yet, in the order in which they were asked for
+    cancelled: list[Pending]  # by the function, and no record says so yet
+
+    def run(self, now_ms: int) -> None:
+        """Runs until every task waits, or the function has ended."""
+
+    def end(self, pending: Pending, value: Json, error: BaseException | None) -> None:
+        """Gives an operation's result to its task, which goes on in the next run."""
+
+    def interrupt(self, error: BaseException, under_way: list[Pending]) -> None:
+        """Raises the error in the function and in whatever awaits these operations."""
+
+    @property
+    def is_ready(self) -> bool:
+        """Tells whether something could go on now."""
+
+    @property
+    def due_ms(self) -> int | None:
+        """The time of its next timer."""
+
+    def outcome(self) -> tuple[object, BaseException | None] | None:
+        """What the function returned, or raised; None if it goes on."""
+
+    def close(self) -> None:
+        """Closes the function. What its code raises then is ignored."""
 
 
 class Session:
@@ -32,7 +77,7 @@ class Session:
 
     def __init__(
         self,
-        body: Body,
+        runner: Runner,
         since_ms: int,
         *,
         raised: Callable[[Failure, Asked | None], BaseException],
@@ -46,23 +91,28 @@ class Session:
         `raised` makes of a failed operation what the function can catch, `told` the failure of what it raised, and
         `stored` the JSON of what it returned: raising where there is none.
         """
-        self._body, self._raised, self._told, self._stored = body, raised, told, stored
+        self._runner, self._raised, self._told, self._stored = runner, raised, told, stored
         self._journal, self._is_whole = Journal(), is_whole
         self._result: Result | None = None
-        self._asked: Asked | None = None
+        self._alone: Asked | None = None  # an operation under way beside which there is nothing
+        self._pending: Pending | None = None  # who awaits that; None: a timer of the tasks
+        self.open: dict[Place, Pending] = {}  # operations of its tasks that are under way
         self._recorded: dict[str, bool] = {}  # patches by their ids: whether they are in force
         self._fresh: list[str] = []  # those found in force since the last operation was asked for
         self._ahead: tuple[list[Record], int] = ([], 0)  # what the log holds, and where, as the function runs up to it
-        self._is_closed = self._is_updated_again = False
+        self._is_closed = self._is_updated_again = self._has_begun = False
         self.slot, self.now_ms = slot, since_ms
 
     def begin(self, records: list[Record]) -> None:
         """Runs the function to its first operation. `records` are those that follow, which may name patches."""
-        self._run(None, records, 0)
+        self._has_begun = True
+        self._run(records, 0)
         self.go_on(records)
 
     def go_on(self, records: list[Record]) -> None:
         """Adds the new records, in order, and runs the function as far as they lead."""
+        if self._runner.is_ready:  # an update woke it
+            self._run(records, 0)
         for at, record in enumerate(records):
             if record.slot != self.slot + 1:
                 raise EngineFault(f"slot {record.slot} cannot follow slot {self.slot}", code="gap_in_log")
@@ -76,27 +126,35 @@ class Session:
 
     @property
     def asked(self) -> Asked | None:
-        """What it awaits."""
-        return self._asked
+        """The operation that it awaits, if it awaits no other beside it."""
+        result = self.result()
+        return result.asked if isinstance(result, Suspended) else None
+
+    @property
+    def has_ended(self) -> bool:
+        """Tells whether the function awaits nothing any more, or cannot go on."""
+        return self._result is not None
 
     def result(self) -> Result:
         """Returns the function's state after all its records."""
         if self._result is not None:
             return self._result
-        if self._asked is None:
+        if not self._has_begun:
             raise EngineFault("a session that has not begun has no result", code="broken_session")
-        under_way = self._journal.open
-        return Suspended(self._asked, under_way.slot if under_way else -1, self._is_whole)
+        if self._alone is not None:
+            under_way = self._journal.open
+            return Suspended(self._alone, under_way.slot if under_way else -1, self._is_whole)
+        return self._next()
 
     def stands_at(self, slot: int) -> bool:
         """Tells whether the function awaits the operation of this slot."""
         under_way = self._journal.open
-        return self._asked is not None and slot == (under_way.slot if under_way else self.slot + 1)
+        return self.asked is not None and slot == (under_way.slot if under_way else self.slot + 1)
 
     def patched(self, name: str) -> bool:
         """Tells whether the code after a patch runs. The first answer is recorded, and stays."""
         if name not in self._recorded:
-            coming = next((entry for entry in self._coming() if entry.kind != INTERRUPTED), None)
+            coming = next((entry for entry in self._coming() if entry.kind not in INPUTS), None)
             in_force = coming is None or name in coming.patches
             self._recorded[name] = in_force
             if in_force:
@@ -111,6 +169,10 @@ class Session:
         """What goes wrong with an update that the log tells of. A session of more than this can take one."""
         raise EngineFault(f"this session takes no update {came.name}", code="broken_session")
 
+    def forgotten(self) -> Failure | None:
+        """What is wrong with a function that returns and has left operations behind. A session of more knows."""
+        return None
+
     def passed(self, record: Record) -> None:
         """Notes that the update which was just made is recorded."""
         if record.slot != self.slot + 1:
@@ -119,33 +181,37 @@ class Session:
 
     def close(self) -> None:
         """Closes the function. It cannot await anything any more, and its exceptions are ignored."""
-        token = CURRENT.set(self)
         self._is_closed = True
-        try:
-            _close_unstarted(self._asked)
-            for _ in range(_CLOSES):
-                if self._closed():
-                    break
-        finally:
-            CURRENT.reset(token)
-
-    def _closed(self) -> bool:
-        """Tells whether the function is closed. A `finally` that awaits is interrupted, too."""
-        try:
-            self._body.close()
-        except RuntimeError:
-            return False
-        except Exception:  # its log says where it stands: what a `finally` meets here will be met again in its place
-            return True
-        return True
+        _close_unstarted([self._alone, *(one.asked for one in (*self._runner.fresh, *self.open.values()))])
+        self._runner.close()
 
     # -- running
 
     def _coming(self) -> Iterator[Entry]:
         """What the log has next: looked for only when the function wants to know."""
         records, at = self._ahead
-        ahead = Journal()
+        ahead = Journal(has_tasks=self._journal.has_tasks)
         return (entry for record in islice(records, at, None) if (entry := ahead.take(record)) is not None)
+
+    def _next(self) -> Result:
+        """What follows the last record, where no operation is under way alone."""
+        runner, fresh = self._runner, self._runner.fresh
+        cancelled = tuple(one.place for one in runner.cancelled if one.place is not None)
+        if not self._journal.has_tasks and not self.open:
+            if len(fresh) == 1 and runner.due_ms is None:
+                return Suspended(fresh[0].asked, -1, self._is_whole)
+            if not fresh and runner.due_ms is not None:
+                return Suspended(self._sleep(runner.due_ms))
+            if not fresh:
+                return Failed(_never_ends())
+        if not (fresh or self.open or cancelled) and runner.due_ms is None:
+            return Failed(_never_ends())
+        if any(one.asked.kind in {LOCK, UNLOCK} for one in fresh):
+            return Failed(_lock_in_task())
+        return Together(tuple(one.asked for one in fresh[:TASKS_BEGUN]), cancelled, runner.due_ms)
+
+    def _sleep(self, due_ms: int) -> Asked:
+        return Asked("sleep", "sleep", wait=Wait("sleep", timeout_ms=max(due_ms - self.now_ms, 0)))
 
     def _update_again(self, record: Record, came: Resumption) -> None:
         """As it was made when the function stood here. What its code says now must not be another thing."""
@@ -164,88 +230,148 @@ class Session:
     def _take(self, record: Record, records: list[Record], following: int) -> None:
         if record.resumption is not None and record.resumption.kind == UPDATE:
             self._update_again(record, record.resumption)
+            if self._result is None and self._runner.is_ready:
+                self._run(records, following)
             return
         entry = self._journal.take(record)
         if entry is None or isinstance(self._result, Stuck):
             return
-        if entry.kind in (LOST, INTERRUPTED) and self._asked is None:  # who awaits nothing more: its end stands
+        if entry.kind in (LOST, INTERRUPTED) and self._result is not None:  # who awaits nothing more: its end stands
             return
-        if entry.kind != INTERRUPTED and entry.slot == record.slot and not self._fits(entry):
+        if entry.kind == TASKS:
+            self._claim(entry)
             return
-        if entry.ended_ms is None:
+        if entry.kind not in INPUTS and entry.slot == record.slot and not self._begins(entry):
             return
-        self.now_ms = entry.ended_ms
-        self._run(entry, records, following)
+        if entry.ended_ms is not None:
+            self.now_ms = entry.ended_ms
+            self._deliver(entry)
+            self._run(records, following)
 
-    def _fits(self, entry: Entry) -> bool:
+    def _deliver(self, entry: Entry) -> None:
+        """Gives what came to whoever awaits it."""
+        alone, pending = self._alone, self._pending
+        if entry.kind == ENDED and entry.place is not None:
+            self._end(self.open.pop(entry.place, None), entry)
+            return
+        if entry.kind == TIMER:
+            return
+        self._alone = self._pending = None
+        if entry.kind == INTERRUPTED:  # what was interrupted may have no record to name its patches
+            under_way = [*([pending] if pending else ()), *self.open.values(), *self._runner.fresh]
+            self.open.clear()
+            self._runner.fresh.clear()
+            self._runner.cancelled.clear()
+            self._runner.interrupt(Cancelled(entry.name), under_way)
+            _close_unstarted([alone, *(one.asked for one in under_way)])
+        else:
+            self._fresh = []
+            self._end(pending, entry)
+            _close_unstarted([alone])
+
+    def _end(self, pending: Pending | None, entry: Entry) -> None:
+        if pending is None:
+            return
+        if pending in self._runner.cancelled:  # it ended before a record said that it is cancelled
+            self._runner.cancelled.remove(pending)
+            return
+        error = None if entry.error is None else self._raised(entry.error, pending.asked)
+        self._runner.end(pending, entry.value, error)
+
+    def _begins(self, entry: Entry) -> bool:
+        """Whether this is what the function awaits now; then it is under way."""
+        result, fresh = self.result(), self._runner.fresh
+        asked = result.asked if isinstance(result, Suspended) else None
+        if entry.kind == LOST:  # of several, the first stands for all
+            asked = fresh[0].asked if fresh else asked
+        elif not self._fits(entry, asked, result):
+            return False
+        self._alone, self._pending = asked, fresh.pop(0) if fresh else None
+        return True
+
+    def _claim(self, entry: Entry) -> None:
+        """These operations of the tasks have begun."""
+        result, fresh = self.result(), self._runner.fresh
+        begun = [str(one.asked) for one in fresh[: len(entry.begun)]]
+        if not isinstance(result, Together) or begun != list(entry.begun):
+            self._is_stuck(entry.slot, _shown(entry.begun), _shown(begun) if isinstance(result, Together) else
+                           str(result.asked) if isinstance(result, Suspended) else None)  # fmt: skip
+            return
+        for index, pending in enumerate(fresh[: len(entry.begun)]):
+            pending.place = (entry.slot, index)
+            self.open[entry.slot, index] = pending
+        del fresh[: len(entry.begun)]
+        for pending in self._runner.cancelled:
+            if pending.place is not None:
+                self.open.pop(pending.place, None)
+        self._runner.cancelled.clear()
+        self._fresh = []
+
+    def _fits(self, entry: Entry, asked: Asked | None, result: Result) -> bool:
         """Whether it is what the function awaits. Else its code is another than that which wrote the log."""
-        asked = self._asked
-        if asked is not None and entry.kind == LOST:
-            return True
         expected, came = str(entry), str(asked) if asked else None
         if asked is not None and expected == came:
             if entry.width == asked.width:
                 return True
             expected, came = f"{entry} of {entry.width}", f"{asked} of {asked.width}"
-        message = (
-            f"record {entry.slot} holds {expected}, and the function {f'asks for {came}' if came else 'has ended'}"
-        )
-        hint = "bring the old order back, or put what is new behind ctx.patched"
-        data = {"slot": entry.slot, "expected": expected, "came": came}
-        self._result = Stuck(Failure("non_determinism", "validation", f"{message}; {hint}", data=data))
+        if isinstance(result, Together):
+            came = _shown([str(one) for one in result.begun])
+        self._is_stuck(entry.slot, expected, came)
         return False
 
-    def _run(self, entry: Entry | None, records: list[Record], following: int) -> None:
-        """Runs the function to its next operation, or to its end."""
-        asked, self._asked, self._ahead = self._asked, None, (records, following)
-        if entry is None or entry.kind != INTERRUPTED:  # what was interrupted may have no record to name them
-            self._fresh = []
-        token = CURRENT.set(self)
-        _close_unstarted(asked)
+    def _is_stuck(self, slot: int, expected: str, came: str | None) -> None:
+        message = f"record {slot} holds {expected}, and the function {f'asks for {came}' if came else 'has ended'}"
+        hint = "bring the old order back, or put what is new behind ctx.patched"
+        data = {"slot": slot, "expected": expected, "came": came}
+        self._result = Stuck(Failure("non_determinism", "validation", f"{message}; {hint}", data=data))
+
+    def _run(self, records: list[Record], following: int) -> None:
+        """Runs the function until it awaits operations, or to its end."""
+        self._ahead = (records, following)
         try:
-            self._suspend(self._sent(entry, asked))
-        except StopIteration as end:
-            self._end(end.value)
-        except Cancelled as error:
-            self._result = Failed(Failure("cancelled", "step", str(error)))
-        except BaseException as error:  # all that users' code raises; `told` passes on what stops it
-            self._result = Failed(self._told(error))
+            self._runner.run(self.now_ms)
+            outcome = self._runner.outcome()
+            if outcome is not None:
+                self._result = self._result_of(*outcome)
         finally:
-            CURRENT.reset(token)
             self._ahead = ([], 0)
 
-    def _sent(self, entry: Entry | None, asked: Asked | None) -> object:
-        if entry is not None and entry.kind == INTERRUPTED:
-            return self._body.throw(Cancelled(entry.name))
-        if entry is not None and entry.error is not None:
-            return self._body.throw(self._raised(entry.error, asked))
-        return self._body.send(None if entry is None else entry.value)
-
-    def _suspend(self, asked: object) -> None:
-        if isinstance(asked, Asked):
-            self._asked = asked
-        else:
-            self._result = Failed(foreign_await(f"it awaited {type(asked).__name__}"))
-
-    def _end(self, value: object) -> None:
+    def _result_of(self, value: object, error: BaseException | None) -> Result:
+        if isinstance(error, Cancelled):
+            return Failed(Failure("cancelled", "step", str(error)))
+        if error is not None:
+            return Failed(self._told(error))  # all that users' code raises; `told` passes on what stops it
+        if (forgotten := self.forgotten()) is not None:
+            return Failed(forgotten)
+        if (forgotten := self.forgotten()) is not None:
+            return Failed(forgotten)
         if isinstance(value, ContinueAs):
-            self._result = value
-            return
+            return value
         try:
-            self._result = Completed(self._stored(value))
-        except Exception as error:  # of any type, for it makes JSON of users' objects
-            self._result = Failed(self._told(error))
+            return Completed(self._stored(value))
+        except Exception as unstorable:  # of any type, for it makes JSON of users' objects
+            return Failed(self._told(unstorable))
 
 
-def foreign_await(what: str) -> Failure:
-    message = f"{what}; a workflow awaits what ctx gives it alone: put this into a step"
+def _shown(begun: Iterable[str]) -> str:
+    return f"tasks that begin {', '.join(begun) or 'nothing'}"
+
+
+def _lock_in_task() -> Failure:
+    message = "a lock of the run is entered or left while other operations are in progress; use asyncio.Lock there"
+    return Failure("lock_in_task", "validation", message)
+
+
+def _never_ends() -> Failure:
+    message = "it awaits something that nothing of it can end: no operation is under way, and no timer is set"
     return Failure("foreign_await", "validation", message)
 
 
-def _close_unstarted(asked: Asked | None) -> None:
+def _close_unstarted(asked: Iterable[Asked | None]) -> None:
     """Closes coroutines of branches that ran in another process, or that will never run."""
-    for one in asked.branches if asked is not None and isinstance(asked.branches, tuple) else ():
-        if inspect.iscoroutine(one) and inspect.getcoroutinestate(one) == inspect.CORO_CREATED:
-            one.close()
-        else:  # an operation may have branches itself
-            _close_unstarted(getattr(one, "asked", None))
+    for operation in asked:
+        for one in operation.branches if operation is not None and isinstance(operation.branches, tuple) else ():
+            if inspect.iscoroutine(one) and inspect.getcoroutinestate(one) == inspect.CORO_CREATED:
+                one.close()
+            else:  # an operation may have branches itself
+                _close_unstarted([getattr(one, "asked", None)])

@@ -57,11 +57,13 @@ class Signal(StrEnum):
     AWAITED_APPROVAL = "awaited approval"
     AWAITED_EVENT = "awaited event"
     CALLED = "called child runs"
+    SPREAD = "spread"  # the tasks of a durable function wait for several things
     STUCK = "stuck"  # its code cannot be loaded
     RECEIVED = "received a part"
     RESUMED = "resumed"
     FORKED = "forked"
     JOINED = "joined"
+    LOOKED = "looked"  # a durable function whose tasks wait has taken a turn
     INTERRUPTED = "interrupted"  # a durable function is told of its run's end
     BROKEN = "broken off"  # the run has failed, and is to be undone
     UNDONE = "undone"
@@ -86,6 +88,8 @@ LEGAL: dict[tuple[Phase, Signal], Phase] = {
     (P.EXECUTING_STEP, S.AWAITED_EVENT): P.WAITING_FOR_EVENT,
     (P.EXECUTING_STEP, S.CALLED): P.WAITING_FOR_CHILDREN,
     (P.EXECUTING_STEP, S.STUCK): P.WAITING_FOR_EVENT,
+    (P.EXECUTING_STEP, S.SPREAD): P.WAITING_AT_FAN_IN,
+    (P.EXECUTING_STEP, S.RECEIVED): P.EXECUTING_STEP,  # the end of a function's operation, before its tasks wait again
     (P.EXECUTING_STEP, S.CANCELLED): P.CANCELLED,
     (P.EXECUTING_STEP, S.FAILED): P.FAILED,
     (P.EVALUATING_DIVERGE, S.RETRIED): P.EXECUTING_STEP,
@@ -116,6 +120,9 @@ LEGAL: dict[tuple[Phase, Signal], Phase] = {
     (P.WAITING_FOR_CHILDREN, S.CANCELLED): P.CANCELLED,
     (P.WAITING_FOR_CHILDREN, S.FAILED): P.FAILED,
     (P.WAITING_AT_FAN_IN, S.JOINED): P.EVALUATING_BRANCH,
+    (P.WAITING_AT_FAN_IN, S.RECEIVED): P.WAITING_AT_FAN_IN,  # of a function's tasks: an end, a timer, an update
+    (P.WAITING_AT_FAN_IN, S.RESUMED): P.EXECUTING_STEP,
+    (P.WAITING_AT_FAN_IN, S.LOOKED): P.EXECUTING_STEP,
     (P.WAITING_AT_FAN_IN, S.CANCELLED): P.CANCELLED,
     (P.WAITING_AT_FAN_IN, S.FAILED): P.FAILED,
 }
@@ -153,6 +160,7 @@ class Message(StrEnum):
     CHILD = "child"  # child runs have ended
     LOCKS = "locks"  # they are granted, or refused
     JOIN = "join"  # the join is complete
+    OPERATION = "operation"  # of a durable function's tasks: it has ended
     UPDATE = "update"  # of a durable function
     APPROVE = "approve"
     REJECT = "reject"
@@ -184,12 +192,13 @@ _RECEPTION = """
 wake       t    t     t     t        t     t        t       t     t       t         t      t
 step       t    t     d     d        d     d        d       t     d       d         d      d
 lost       t    t     t     t        t     t        t       t     t       d         d      d
-timer      d    d     t     t        t     t        d       d     t       d         d      d
+timer      d    d     t     t        t     t        t       d     t       d         d      d
 event      d    d     d     t        t     d        d       d     t       d         d      d
 child      d    d     d     d        d     t        d       d     d       d         d      d
 locks      d    d     d     d        t     d        d       d     d       d         d      d
 join       d    d     d     d        d     d        t       d     d       d         d      d
-update     d    d     t     t        t     t        d       d     d       d         d      d
+operation  d    t     d     d        t     d        t       d     d       d         d      d
+update     d    d     t     t        t     t        t       d     d       d         d      d
 approve    r    r     r     t        r     r        r       r     r       r         r      r
 reject     r    r     r     t        r     r        r       r     r       r         r      r
 delegate   r    r     r     t        r     r        r       r     r       r         r      r

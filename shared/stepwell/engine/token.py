@@ -14,6 +14,7 @@ from stepwell.engine.records import (
     Fork,
     Kind,
     Parked,
+    Place,
     Record,
     Resumption,
     Status,
@@ -98,6 +99,16 @@ class Aside:
 
 
 @dataclass(frozen=True, slots=True)
+class Begun:
+    """What one record of a durable function's tasks began, and what it cancelled."""
+
+    by: str  # who wrote it
+    at_ms: int
+    open: tuple[int, ...] = ()  # operations that have not ended, by index
+    cancelled: tuple[Place, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
 class Token:
     """A thread of control inside a run, as its log tells it."""
 
@@ -129,6 +140,8 @@ class Token:
     early_slot: int = -1  # of the last join that did not need all its branches
     locks: Locks | None = None  # that it holds, or waits for
     released: tuple[Locks, ...] = ()  # that the last record let go
+    tasks: Mapping[int, Begun] = field(default_factory=dict)  # of a durable function: by the record's slot
+    dropped: tuple[Place, ...] = ()  # operations of its tasks that the last record ended
     branch: Branch | None = None  # None: the root
     undoing: Undoing | None = None  # the run is being undone
     cleaning: Cleaning | None = None  # a durable function may still clean up
@@ -145,6 +158,11 @@ class Token:
             return self.received_slot
         is_there = self.last is not None and self.last.kind is Kind.WAITING
         return self.slot if is_there else self.slot - 1
+
+    @property
+    def has_open_tasks(self) -> bool:
+        """Tells whether an operation of its tasks is under way."""
+        return any(one.open for one in self.tasks.values())
 
     @property
     def ended(self) -> bool:

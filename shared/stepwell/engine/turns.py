@@ -1,6 +1,7 @@
 """Turns: a durable function's answer when it is asked for its next operation. Data only; the session makes them.
 
-Suspended    it awaits an operation
+Suspended    it awaits one operation, and nothing else is under way
+Together     its tasks await several operations, or an operation and a time
 Completed    it returned
 Failed       it raised
 ContinueAs   it begins anew, and forgets what it did
@@ -14,7 +15,7 @@ from dataclasses import dataclass, field
 from typing import TypeAlias
 
 from stepwell.definition.graph import Call, Json, Step, Wait
-from stepwell.engine.records import Failure
+from stepwell.engine.records import Failure, Place
 from stepwell.engine.transact import TableWrite
 
 
@@ -68,6 +69,18 @@ class Suspended:
 
 
 @dataclass(frozen=True, slots=True)
+class Together:
+    """Its tasks wait. The operations that have no record yet begin together; those that it cancelled end.
+
+    `due_ms`: the time of its next timer.
+    """
+
+    begun: tuple[Asked, ...] = ()
+    cancelled: tuple[Place, ...] = ()
+    due_ms: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class Completed:
     value: Json
 
@@ -89,7 +102,7 @@ class Stuck:
     failure: Failure
 
 
-Result: TypeAlias = Suspended | Completed | Failed | ContinueAs | Stuck
+Result: TypeAlias = Suspended | Together | Completed | Failed | ContinueAs | Stuck
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 import inspect
 import logging
-from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping, MutableMapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterable, Mapping, MutableMapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from typing import Any, TypeVar, overload
@@ -277,6 +278,25 @@ class Context:
             raise InvalidInput(f"{len(found)} items; at most {FORK_WIDTH}: map batches", code="fork_too_wide")
         mapped = Mapped(lambda item: self.step(function, item, name=name, **options), found)
         return together(mapped, name=checked_name(name or function.__name__), max_concurrency=max_concurrency)
+
+    def start(self, awaited: Coroutine[Any, Any, T], *, name: str | None = None) -> asyncio.Task[T]:
+        """Begins an operation or a coroutine now, as a task: awaited later, any number of times, from anywhere.
+
+        `cancel()` ends it and what it awaits, `done()` tells whether it has ended.
+        """
+        going_on()
+        if not inspect.isawaitable(awaited):
+            raise InvalidInput(f"`start` takes what can be awaited, not {awaited!r:.80}", code="bad_value")
+        return asyncio.get_running_loop().create_task(awaited, name=name)
+
+    async def as_completed(self, handles: Iterable[asyncio.Future[T]]) -> AsyncIterator[asyncio.Future[T]]:
+        """The handles, each as it ends: `async for handle in ctx.as_completed(handles)`. None is cancelled."""
+        ended: asyncio.Queue[asyncio.Future[T]] = asyncio.Queue()
+        found = list(dict.fromkeys(handles))
+        for handle in found:
+            handle.add_done_callback(ended.put_nowait)
+        for _ in found:
+            yield await ended.get()
 
     # -- what is the same each time
 

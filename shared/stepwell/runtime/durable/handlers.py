@@ -10,7 +10,6 @@ from typing import Any
 from stepwell.definition.graph import Json
 from stepwell.engine.codec import failure_to_json
 from stepwell.engine.records import Failure, Record, Resumption
-from stepwell.engine.session import foreign_await
 from stepwell.errors import EngineFault, NewerFormat, UserError
 from stepwell.limits import SESSION_SECONDS
 from stepwell.runtime.durable.failures import OperationFailed
@@ -29,8 +28,6 @@ def told(at: Standing, error: BaseException) -> Failure:
         return error.failure
     if isinstance(error, StepInterrupted):
         raise error
-    if type(error) is RuntimeError and str(error) == "no running event loop":
-        return foreign_await("it used asyncio")
     if not isinstance(error, UserError):
         _logger.warning("%s %s failed: %s", at.run_id, at.graph.start, type(error).__name__, exc_info=error)
     return failure_of(error, at.graph.start, 1, SESSION_SECONDS * 1_000)

@@ -25,6 +25,7 @@ class Callback(Operation[Any]):
     @property
     def url(self) -> str:
         """Where the result is posted. Whoever has it may end the wait: it belongs in no result, and in no log."""
+        self.taken()  # it is in use, whether it is awaited or not
         return self._url()
 
 

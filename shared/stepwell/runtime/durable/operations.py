@@ -2,39 +2,106 @@
 
 from __future__ import annotations
 
+import asyncio
 import inspect
 import typing
-from collections.abc import Awaitable, Callable, Generator, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Generator, Sequence
 from dataclasses import replace
 from functools import lru_cache
 from itertools import takewhile
-from typing import Any, Generic, TypeVar
+from typing import Any, TypeVar
 
 from pydantic import PydanticUserError, TypeAdapter, ValidationError
 
 from stepwell.definition.child_names import child_names
 from stepwell.definition.graph import Call, Json, Wait
+from stepwell.engine.session import CURRENT
 from stepwell.engine.turns import Asked
 from stepwell.engine.waits.kind import kind_named
 from stepwell.engine.waits.several import ALL, ANY
 from stepwell.errors import InvalidInput
 from stepwell.limits import FORK_CHUNK
+from stepwell.runtime.durable.made import Made
 from stepwell.runtime.steps.binding import CONTEXT, copy_of, to_json
 
 T = TypeVar("T")
 Reader = Callable[[Json], Any]  # from what was stored to what the function gets
 
 
-class Operation(Generic[T]):
-    """To be awaited once, or given to `ctx.all` or `ctx.first`."""
+class Operation(Coroutine[Any, Any, T]):
+    """To be awaited, given to `ctx.all` or `ctx.first`, or held by a task. It is done once, however often awaited."""
 
     def __init__(self, asked: Asked, read: Reader, *, is_default_limit: bool = False) -> None:
         """`is_default_limit`: its time limit is not the function's own word."""
         self.asked, self.read, self.is_default_limit = asked, read, is_default_limit
+        made = getattr(CURRENT.get(None), "made", None)
+        self._by: Made | None = made
+        self._number = 0 if made is None else made.add(asked)
+        self._has_begun = False
+        self._made: tuple[Any, BaseException | None] | None = None
+        self._steps: Generator[Any, Any, T] | None = None  # where a task drives it as a coroutine
+        self._others: list[asyncio.Future[T]] = []  # who else awaits it
 
-    def __await__(self) -> Generator[Asked, Json, T]:
-        made: T = self.read((yield from self.raw()))
+    def __await__(self) -> Generator[Any, Any, T]:
+        if self._has_begun:
+            return (yield from self._again())
+        self._has_begun = True
+        self.taken()
+        try:
+            made: T = self.read((yield from self.raw()))
+        except BaseException as error:
+            self._end(None, error)
+            raise
+        self._end(made, None)
         return made
+
+    def __hash__(self) -> int:
+        return self._number
+
+    def __eq__(self, other: object) -> bool:
+        return self is other
+
+    def taken(self) -> Operation[T]:
+        """Notes that it is awaited, or a part of another that is to be awaited."""
+        if self._by is not None:
+            self._by.is_awaited(self._number)
+        return self
+
+    def _end(self, made: Any, error: BaseException | None) -> None:
+        self._made = (made, error)
+        for future in self._others if not isinstance(error, GeneratorExit) else ():
+            if future.done():
+                continue
+            if error is None:
+                future.set_result(made)
+            else:
+                future.set_exception(error)
+
+    def _again(self) -> Generator[Any, Any, T]:
+        if self._made is None:
+            future = asyncio.get_running_loop().create_future()
+            self._others.append(future)
+            made: T = yield from future
+            return made
+        result: T
+        result, error = self._made
+        if error is not None:
+            raise error
+        return result
+
+    def send(self, value: Any) -> Any:
+        if self._steps is None:
+            self._steps = self.__await__()
+        return self._steps.send(value)
+
+    def throw(self, *error: Any) -> Any:
+        if self._steps is None:
+            self._steps = self.__await__()
+        return self._steps.throw(*error)
+
+    def close(self) -> None:
+        if self._steps is not None:
+            self._steps.close()
 
     def raw(self) -> Generator[Asked, Json, Json]:
         """Asks for it, and gives what is stored: a branch leaves the reading to its parent."""
@@ -79,14 +146,14 @@ class Mapped(Sequence[Operation[Any]]):
     def __getitem__(self, index: int | slice) -> Operation[Any] | Sequence[Operation[Any]]:
         if isinstance(index, slice):
             return Mapped(self._make, self._items[index])
-        return self._make(self._items[index])
+        return self._make(self._items[index]).taken()
 
 
 def together(awaited: Sequence[Awaitable[Any]], *, name: str = "all", max_concurrency: int = 0) -> Operation[list[Any]]:
     """All of them: one wait or one set of child runs where they are no more than that, else branches."""
     if not awaited:
         return Nothing()
-    operations = [one for one in awaited if isinstance(one, Operation)]
+    operations = _taken(awaited)
     if len(operations) == len(awaited) and not max_concurrency:
         if all(one.asked.call is not None and len(one.asked.call.children) == 1 for one in operations):
             return _children(operations)
@@ -103,7 +170,7 @@ def together(awaited: Sequence[Awaitable[Any]], *, name: str = "all", max_concur
 
 def race(awaited: Sequence[Awaitable[Any]]) -> Operation[First]:
     """The first of them to end: one wait where they are all waits, else branches of which the losers are cancelled."""
-    operations = [one for one in awaited if isinstance(one, Operation)]
+    operations = _taken(awaited)
     if len(operations) == len(awaited) and all(one.asked.wait and not one.asked.wait.arms for one in operations):
         return _first_wait(operations)
     asked = Asked("first", "first", branches=awaited, is_apart=True)
@@ -113,6 +180,13 @@ def race(awaited: Sequence[Awaitable[Any]]) -> Operation[First]:
         return _first(awaited, int(index), _read(awaited[int(index)], value))
 
     return Operation(asked, read)
+
+
+def _taken(awaited: Sequence[Awaitable[Any]]) -> list[Operation[Any]]:
+    """The operations among them, which are now parts of another."""
+    if isinstance(awaited, Mapped):
+        return []
+    return [one.taken() for one in awaited if isinstance(one, Operation)]
 
 
 def with_name(made: Operation[T], name: str) -> Operation[T]:

@@ -13,6 +13,7 @@ from stepwell.definition.graph import Json
 from stepwell.engine.records import Failure, Resumption
 from stepwell.engine.session import CURRENT, Session
 from stepwell.errors import InvalidInput, NotFound
+from stepwell.runtime.durable.made import Made
 from stepwell.runtime.durable.operations import stored
 from stepwell.runtime.steps.binding import binding_of
 
@@ -27,8 +28,12 @@ class FunctionSession(Session):
     is_answering = False  # a query, which changes nothing
     is_updating = False  # a handler of an update runs
     callbacks = 0  # given out so far
+    made: Made  # its operations
     outer: FunctionSession | None = None  # the parent's, of no use but for this branch
     place = ""  # of its callbacks: the run and the token
+
+    def forgotten(self) -> Failure | None:
+        return self.made.forgotten()
 
     def answer(self, name: str) -> Json:
         """What the query's handler says, as the function stands. Raises NotFound; what the handler raises, too."""

@@ -20,24 +20,27 @@ from typing import Any, Protocol
 from stepwell.definition.authoring import WORKFLOW_MARK
 from stepwell.definition.graph import Json
 from stepwell.engine.forks import parent_of
-from stepwell.engine.records import Failure, Record
-from stepwell.engine.session import Body
-from stepwell.engine.turns import Asked, Failed, Result, Stuck, Suspended, Turn
+from stepwell.engine.records import TASKS, Failure, Record
+from stepwell.engine.turns import Asked, Failed, Result, Stuck, Suspended, Together, Turn
 from stepwell.errors import Conflict, EngineFault, NewerFormat, UserError
 from stepwell.limits import SECOND_MS, SESSION_SECONDS, SESSIONS_KEPT, STEP_TIMEOUT_MS
 from stepwell.runtime.durable.context import Context, Url
 from stepwell.runtime.durable.failures import raised
 from stepwell.runtime.durable.handlers import changed, given_up, told, updated_by
+from stepwell.runtime.durable.loop import Loop
+from stepwell.runtime.durable.made import Made
 from stepwell.runtime.durable.operations import Operation, stored
 from stepwell.runtime.durable.running import FunctionSession, read_only
 from stepwell.runtime.log.logbook import Logbook, Standing
-from stepwell.runtime.steps.binding import binding_of
+from stepwell.runtime.steps.binding import binding_of, copy_of
 from stepwell.runtime.steps.failures import not_loaded
 from stepwell.runtime.steps.port import WriteRecord
 from stepwell.runtime.steps.registry import UnknownStepError
 from stepwell.runtime.steps.threads import AttemptTimeoutError, StepThreads
 
 _logger = logging.getLogger("stepwell.worker")
+_GONE = Failure("cancelled", "step", "the function that began this has begun anew")
+_NO_LONGER = Asked("step", "ended")  # of an operation of tasks that has ended: nobody asks for it
 
 
 class Functions(Protocol):
@@ -110,7 +113,7 @@ class Sessions:
     async def updated(self, at: Standing, asked: Record, write: WriteRecord) -> Standing | None:
         """The token once a handler did what the record asks. None: not now, and the session that did it is gone."""
         session, turn = await self._made(at)
-        if session is None or not isinstance(turn.result, Suspended) or asked.resumption is None:
+        if session is None or not isinstance(turn.result, Suspended | Together) or asked.resumption is None:
             self._told(at, (session, turn))
             return None
         made, error = self._threads.run(partial(updated_by, session, at, asked, asked.resumption), SESSION_SECONDS)
@@ -180,7 +183,10 @@ class Sessions:
 
     def _take(self, forked: _Forked, index: int) -> bool:
         """Whether the branch can begin from here. A coroutine can once, unless it was closed."""
-        one: object = forked.asked.branches[index]
+        branches = forked.asked.branches
+        one: object = branches[index] if index < len(branches) else None
+        if one is None or (isinstance(one, Operation) and one.asked is _NO_LONGER):
+            return False  # the parent is further, and has cancelled it
         with self._lock:
             is_fresh = index not in forked.taken
             if not isinstance(one, Operation):
@@ -207,12 +213,15 @@ class Sessions:
         fork = await self._logbook.fork(run_id, parent, slot)
         if fork is None:
             raise EngineFault(f"{parent} has no fork in slot {slot}", code="broken_log")
+        if fork.parent.token.began_slot > slot:  # it has begun anew: nobody waits for the branch
+            return Turn(Failed(_GONE))
         session, turn = await self._begun(fork.parent, anew=anew)
-        if session is None or not isinstance(turn.result, Suspended) or not turn.result.asked.branches:
+        asked = None if session is None else _branches(session, slot)
+        if session is None or asked is None:
             if session is not None:
                 self._let_go(session)
             return turn if isinstance(turn.result, Stuck) else _elsewhere(turn)
-        found = _Forked(turn.result.asked, session, dict(session.state), set(), is_kept=not anew and self._kept > 0)
+        found = _Forked(asked, session, dict(session.state), set(), is_kept=not anew and self._kept > 0)
         if found.is_kept:
             self._keep(self._forked, key, found)
         return found
@@ -221,8 +230,9 @@ class Sessions:
         """Of a parent that this process knows: also as it stands there itself."""
         with self._lock:
             found, parent = self._forked.get(key), self._warm.get(key[:2])
-            if found is None and parent is not None and parent.stands_at(key[2]) and parent.asked is not None:
-                found = self._forked[key] = _Forked(parent.asked, parent, dict(parent.state), set(), is_own=False)
+            asked = None if found is not None or parent is None else _branches(parent, key[2])
+            if parent is not None and asked is not None:
+                found = self._forked[key] = _Forked(asked, parent, dict(parent.state), set(), is_own=False)
         self._drop_oldest(self._forked)
         return found
 
@@ -266,7 +276,7 @@ class Sessions:
         self, at: Standing, forked: _Forked, index: int, records: list[Record]
     ) -> tuple[FunctionSession, Turn]:
         one: Awaitable[object] = forked.asked.branches[index]
-        body: Body = _only(one) if isinstance(one, Operation) else one  # type: ignore[assignment]  # what else is awaited
+        body: Any = _only(one) if isinstance(one, Operation) else one
         since_ms = at.token.branch.started_ms if at.token.branch else 0
         session = self._session(at, body, -1, since_ms, read_only(forked.state), isinstance(one, Operation))
         session.begin(records)
@@ -277,12 +287,13 @@ class Sessions:
         return session, _turn(session, at)
 
     def _session(
-        self, at: Standing, body: Body, slot: int, since_ms: int, state: Any, is_whole: bool = False
+        self, at: Standing, body: Any, slot: int, since_ms: int, state: Any, is_whole: bool = False
     ) -> FunctionSession:
         if not inspect.iscoroutine(body):
             raise UserError(f"{type(body).__name__} cannot run as a branch; give an `async def`", code="foreign_await")
+        loop = Loop(body)
         session = FunctionSession(
-            body,
+            loop,
             since_ms,
             raised=raised,
             told=partial(told, at),
@@ -290,7 +301,8 @@ class Sessions:
             slot=slot,
             is_whole=is_whole,
         )
-        session.queries, session.updates = {}, {}
+        loop.attach(session)
+        session.queries, session.updates, session.made = {}, {}, Made()
         session.state, session.place = state, f"{at.run_id}|{at.token.id}"
         session.chance = random.Random(f"{at.run_id} {at.token.id} {slot}")  # noqa: S311 - no secret is made of it
         return session
@@ -307,7 +319,7 @@ class Sessions:
 
     def _told(self, at: Standing, made: tuple[FunctionSession | None, Turn]) -> Standing:
         session, turn = made
-        if session is not None and isinstance(turn.result, Suspended):
+        if session is not None and isinstance(turn.result, Suspended | Together):
             self._keep(self._warm, (at.run_id, at.token.id), session)
         elif session is not None and isinstance(turn.result, Stuck):
             self._let_go(session)
@@ -350,6 +362,19 @@ class _Raw:
         return self.one.raw()
 
 
+def _branches(session: FunctionSession, slot: int) -> Asked | None:
+    """What the function awaits that began in this slot: in a fork, or by its tasks."""
+    if session.stands_at(slot):
+        return session.asked if session.asked and session.asked.branches else None
+    begun = {index: one.asked for (began, index), one in session.open.items() if began == slot}
+    if not begun:
+        return None
+    most = max(begun) + 1
+    return Asked(
+        TASKS, TASKS, branches=tuple(Operation(begun.get(index, _NO_LONGER), copy_of) for index in range(most))
+    )
+
+
 def _turn(session: FunctionSession, at: Standing) -> Turn:
     result = session.result()
     try:
@@ -361,7 +386,7 @@ def _turn(session: FunctionSession, at: Standing) -> Turn:
 
 def _can_go_on(session: FunctionSession, at: Standing) -> bool:
     """Whether what it has seen is the beginning of this log, in its present life."""
-    return at.token.began_slot <= session.slot <= at.token.slot and session.asked is not None
+    return at.token.began_slot <= session.slot <= at.token.slot and not session.has_ended
 
 
 def _check(at: Standing, function: Callable[..., object], path: str) -> None:

@@ -7,12 +7,22 @@ close    cancelled into the next slot of every branch that still runs, at slot 0
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from itertools import islice
 
-from stepwell.engine.effects import Arrive, Close, EndChildren, LeaveChildren, Open, ReleaseLocks, effects
+from stepwell.engine.effects import (
+    Arrive,
+    Close,
+    EndChildren,
+    LeaveChildren,
+    Open,
+    ReleaseLocks,
+    SetTimer,
+    effects,
+    overtaken,
+)
 from stepwell.engine.forks import branch_id, first_chunks, fork_id
-from stepwell.engine.inputs import Closed, JoinCompleted
+from stepwell.engine.inputs import Closed, JoinCompleted, OperationEnded
 from stepwell.engine.join import (
     Arrival,
     arrival_of,
@@ -33,9 +43,10 @@ from stepwell.errors import EngineFault
 from stepwell.limits import PAGE_BRANCHES
 from stepwell.runtime.forks.children import Children
 from stepwell.runtime.forks.showing import Showing, join_name
+from stepwell.runtime.log.alarms import Alarms
 from stepwell.runtime.log.door import Door, Found
 from stepwell.runtime.log.logbook import ForkedParent, Forks, Logbook, Standing, pool_at
-from stepwell.runtime.log.messages import Message, Shut, Wake, to_json
+from stepwell.runtime.log.messages import Message, Shut, Timer, Wake, to_json
 from stepwell.runtime.ports import Joined, Lane, Ports
 from stepwell.runtime.waits.locks import Locks
 
@@ -46,6 +57,7 @@ class Forking:
     def __init__(self, ports: Ports, logbook: Logbook, children: Children, locks: Locks, door: Door) -> None:
         self._ports, self._logbook, self._children, self._locks, self._door = ports, logbook, children, locks, door
         self.showing = Showing(ports, logbook)
+        self._alarms = Alarms(ports)
 
     async def perform(
         self, at: Standing, effect: Open | Arrive | Close, by: str, known: Forks | None = None
@@ -63,9 +75,10 @@ class Forking:
     async def open(self, at: Standing, effect: Open) -> None:
         """Wakes the branches that begin at once, by tens."""
         fork = fork_id(at.token.id, effect.slot)
+        chunks = [("", index, 1) for index in effect.only] if effect.only else first_chunks(effect.fork)
         await self._send(Lane.WORK, (
             Wake(at.run_id, -1, branch_id(fork, first), pool_at(at.graph, node), count=count)
-            for node, first, count in first_chunks(effect.fork)))  # fmt: skip
+            for node, first, count in chunks))  # fmt: skip
 
     # -- arriving
 
@@ -77,6 +90,8 @@ class Forking:
         fork = await self._logbook.fork(at.run_id, effect.parent, effect.slot, known)
         if fork is None:
             raise EngineFault(f"{at.token.id} is a branch of no fork", code="broken_log")
+        if fork.fork.is_of_tasks:
+            return await self._tell_tasks(at, effect, fork, by)
         page = 0 if is_one_set(fork.fork) else fork.fork.page_of(effect.index)
         joined = await self._ports.log.arrive(at.run_id, join_name(fork, page), member_of(effect.index, at.token))
         members = joined.members
@@ -97,6 +112,31 @@ class Forking:
             return [] if parent is None else [Found(parent, await self._joining(parent, fork))]
         await self._wake(fork, following[1:])
         return [Found(first, None)] if first is not None and first.token.last is None else []
+
+    async def _tell_tasks(self, at: Standing, effect: Arrive, fork: ForkedParent, by: str) -> list[Found]:
+        """The end of an operation is for its parent, unless it was cancelled. Or the parent is ours to push on."""
+        parent = await self._logbook.load(at.run_id, effect.parent)
+        if parent is None:
+            return []
+        await self.again(parent, _ours(at, by))
+        if self._is_open(parent.token, effect):
+            return [Found(parent, OperationEnded(effect.slot, arrival_of(fork.fork, at.token)))]
+        return [Found(parent, None)] if _is_ours(parent, at, by) else []
+
+    def _is_open(self, parent: Token, effect: Arrive) -> bool:
+        begun = parent.tasks.get(effect.slot)
+        return begun is not None and effect.index in begun.open
+
+    async def again(self, at: Standing, by: Collection[str], sent_for: int = -1) -> None:
+        """Carries out what these actors wrote for a function's tasks, after which others have written."""
+        for effect in overtaken(at.token, by, sent_for):
+            match effect:
+                case Open():
+                    await self.open(at, effect)
+                case Close():
+                    await self.close(at, effect, next(iter(by)))
+                case SetTimer(slot, at_ms):
+                    await self._alarms.arm(Lane.RESUME, Timer(at.run_id, slot, at.token.id), at_ms, at.run_id)
 
     async def _parent(self, at: Standing, effect: Arrive, by: str) -> Standing | None:
         """The parent, where it is still to join, or is ours to push on; None where it is with somebody else.
@@ -161,6 +201,10 @@ class Forking:
         """Ends what still runs: here where it is one page, else by a message for each."""
         fork = await self._logbook.fork(at.run_id, at.token.id, effect.slot)
         if fork is None:
+            return
+        if effect.only:
+            for branch in await self._logbook.branches_at(fork, effect.only):
+                await self._end(branch, by)
             return
         numbers = fork.fork.pages
         if len(numbers) == 1:

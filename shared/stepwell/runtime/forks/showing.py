@@ -5,7 +5,7 @@
 
 Nothing is written for a fork whose branches do not wait. The header is read again after each change, because another
 branch may have changed what it should say. Forks inside branches are not shown, nor is the wait of a fork of several
-pages whose branches begin one after the other (`max_concurrency`) across pages.
+pages whose branches begin one after the other (`max_concurrency`) across pages, nor what a function's tasks await.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ class Showing:
         """Shows that a branch began or ended a wait."""
         place = parent_of(at.token.id)
         fork = None if place is None else await self._logbook.fork(at.run_id, place[0], place[1])
-        if place is None or fork is None or fork.parent.token.branch is not None:
+        if place is None or fork is None or fork.parent.token.branch is not None or fork.fork.is_of_tasks:
             return
         page = 0 if is_one_set(fork.fork) else fork.fork.page_of(place[2])
         joined = await self._log.report(at.run_id, join_name(fork, page), place[2], branch_mark(at.token))

@@ -173,8 +173,8 @@ class Logbook:
         return found
 
     async def _forked(self, at: Standing, slot: int) -> ForkedParent | None:
-        if at.token.slot > slot:  # it has gone on: of an abandoned branch, or of a late message
-            at = await self._as_it_was(at, slot)
+        if at.token.slot > slot:  # it has gone on: its tasks do, or of an abandoned branch, or of a late message
+            at = await self._turned_back(at, slot) or await self._as_it_was(at, slot)
         if at.token.slot != slot or at.token.last is None or not isinstance(at.token.last.next, Fork):
             return None
         return ForkedParent(at, Branches(self.moment(at, ""), at.token))
@@ -192,6 +192,14 @@ class Logbook:
         if fork is None:
             return at
         return replace(at, branches=tuple(await self._folded_branches(fork, range(fork.fork.width))))
+
+    async def _turned_back(self, at: Standing, slot: int) -> Standing | None:
+        """A function as it began operations of its tasks, which read nothing of its log; None for others."""
+        saved = await self._log.read_log(at.run_id, at.token.id, slot - 1, 1)
+        for record in await self._decoded(saved):
+            if isinstance(record.next, Fork) and record.next.is_of_tasks:
+                return replace(at, token=replace(at.token, slot=slot, last=record))
+        return None
 
     async def _as_it_was(self, at: Standing, slot: int) -> Standing:
         """The whole log is read up to there: only for what comes after a fork has closed."""

@@ -216,6 +216,8 @@ class Coordinator:
         if at is None:
             return
         mine = at.token.last is not None and at.token.last.by == by
+        if at.token.tasks:  # it may have died before it began what it had written
+            await self._performer.forking.again(at, (wake.id,), wake.slot)
         if is_stale(at.token, wake.slot, wake.id) and not mine:
             return
         died_at = await self._pushed_on(at, wake)

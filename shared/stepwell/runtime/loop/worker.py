@@ -88,6 +88,8 @@ class Worker:
         """Moves one of the wake's tokens as far as it goes."""
         own = turn.wake
         at = await self._logbook.load(own.run_id, own.token, turn.known, fresh=own.slot < 0)
+        if at is not None and at.token.tasks:
+            await self._performer.forking.again(at, (own.id,), own.slot)  # where others have gone on, it is stale
         while at is not None and (at.token.id != own.token or not is_stale(at.token, own.slot, own.id)):
             at, turn = await self._once(at, turn), replace(turn, fresh=False) if turn.fresh else turn
 

@@ -1,0 +1,51 @@
+"""Records of a durable function's tasks: what they begin and wait for, and the ends of their operations."""
+
+from __future__ import annotations
+
+from stepwell.engine.actions import Action, Drop, Rest, Write
+from stepwell.engine.join import Arrival
+from stepwell.engine.names import Moment
+from stepwell.engine.records import ENDED, TASKS, Arm, Fork, Group, Kind, Parked, Record, Resumption, Tally
+from stepwell.engine.table import Phase
+from stepwell.engine.tasks import named
+from stepwell.engine.token import Token
+from stepwell.engine.turns import Together, Turn
+from stepwell.engine.writing import record
+
+
+def waiting(moment: Moment, token: Token, turn: Turn, result: Together) -> Action:
+    """Returns the record of what the tasks begin, cancel and wait for; rests if a record says all of it."""
+    waits = token.phase is Phase.WAITING_AT_FAN_IN and token.parked is not None
+    had_ms = token.parked.until_ms if waits and token.parked else None
+    is_sooner = result.due_ms is not None and (had_ms is None or result.due_ms < had_ms)
+    if waits and not (result.begun or result.cancelled or is_sooner):
+        return Rest()
+    parked = Parked(
+        TASKS,
+        (Arm(TASKS),),
+        result.due_ms,
+        timer_arm=0,
+        data={"begun": [str(one) for one in result.begun]},
+        since_ms=moment.now_ms,
+        of_function=True,
+        of_tasks=True,
+        cancelled=tuple(named(place) for place in result.cancelled),
+    )
+    count = len(result.begun)
+    fork = Fork((Group("", moment.graph.start, count, is_apart=True),), TASKS) if count else None
+    return Write(record(moment, token, Kind.WAITING, TASKS, writes=turn.writes, parked=parked, next=fork))
+
+
+def ended(moment: Moment, token: Token, slot: int, arrival: Arrival) -> Action:
+    """Records the end of an operation; drops that of one which was cancelled, or is recorded already."""
+    begun = token.tasks.get(slot)
+    if begun is None or arrival.index not in begun.open:
+        return Drop()
+    is_last = sum(len(one.open) for one in token.tasks.values()) == 1
+    kind = Kind.RESUMED if is_last and token.phase is Phase.WAITING_AT_FAN_IN else Kind.RECEIVED
+    at_ms = max(moment.now_ms, arrival.at_ms, token.last.at_ms if token.last else 0)
+    came = Resumption(ENDED, part=named((slot, arrival.index)))
+    tally = Tally(1, int(arrival.error is not None), calls=arrival.calls)
+    output = arrival.output if arrival.error is None else None
+    return Write(Record(token.next_slot, kind, moment.by, at_ms, token.node, output=output, error=arrival.error,
+                        resumption=came, tally=tally))  # fmt: skip

@@ -1,0 +1,247 @@
+"""The event loop of a durable function: deterministic asyncio, without threads, sockets, or a clock of its own.
+
+    ready callbacks, first in first out ── nothing ready ── the turn is over: what the tasks await goes to the log
+
+Its time is the time of the last record. A timer is due when a record is at least as old; so `asyncio.sleep` is a
+durable wait. Everything that would let the outside world in raises `foreign_await`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import heapq
+import logging
+from asyncio import events
+from collections import deque
+from collections.abc import Callable, Coroutine, Generator, Iterable
+from contextvars import Context, copy_context
+from functools import wraps
+from itertools import count
+from math import ceil
+from typing import Any, NoReturn, TypeVar
+
+from stepwell.definition.graph import Json
+from stepwell.engine.session import CURRENT, Pending, Session
+from stepwell.limits import SECOND_MS
+from stepwell.runtime.durable.operations import Operation
+from stepwell.runtime.durable.places import foreign, here
+from stepwell.runtime.durable.tasks import Future, Ready, RunCancelled, Task
+
+T = TypeVar("T")
+_logger = logging.getLogger("stepwell.workflow")
+_Abstract: Any = asyncio.AbstractEventLoop
+
+
+class Loop(_Abstract):  # type: ignore[misc]  # its methods take whatever asyncio gives them
+    """Runs one function and its tasks, one turn after the other. The runner of its session."""
+
+    def __init__(self, body: Coroutine[Any, Any, object]) -> None:
+        self.fresh: list[Pending] = []
+        self.cancelled: list[Pending] = []
+        self.ready: deque[Ready | events.Handle] = deque()
+        self.tasks: dict[Task, None] = {}  # those that go on, beside the function itself, in the order of their start
+        self._timers: list[tuple[float, int, events.TimerHandle]] = []
+        self.numbers, self._names = count(), count(1)
+        self._now_ms = 0
+        self._ending: list[Task] | None = None  # tasks that the function has left behind; it has ended
+        self._is_closed = self._is_last_round = False
+        self.context = copy_context()
+        self.main = Task(body, self, context=self.context)
+        self.ready.append(Ready(self.main))
+
+    def attach(self, session: Session) -> None:
+        """Makes the session the one that `ctx` finds."""
+        self.context.run(CURRENT.set, session)
+
+    # -- for the session
+
+    @property
+    def is_ready(self) -> bool:
+        return bool(self.ready)
+
+    def run(self, now_ms: int) -> None:
+        """Runs callbacks as asyncio does: those that were ready first, and in each round the timers that are due."""
+        self._now_ms = now_ms
+        before = events._get_running_loop()
+        events._set_running_loop(self)
+        try:
+            while self.ready or self._timers:
+                self._fire()
+                if not self.ready:
+                    break
+                self._round()
+        finally:
+            events._set_running_loop(before)
+
+    def _fire(self) -> None:
+        timers = self._timers
+        while timers and (timers[0][2].cancelled() or _ms(timers[0][0]) <= self._now_ms):
+            handle = heapq.heappop(timers)[2]
+            if not handle.cancelled():
+                self.ready.append(handle)
+
+    def _round(self) -> None:
+        ready, is_last = self.ready, self._is_last_round
+        for _ in range(len(ready)):
+            one = ready.popleft()
+            if not one.cancelled():
+                one._run()
+        if self._ending is not None:
+            if all(task.done() for task in self._ending):
+                ready.clear()
+                self._timers.clear()
+        elif is_last:
+            self._ending = list(self.tasks)
+            for task in self._ending:
+                task.cancel()
+            if not self._ending:
+                ready.clear()
+                self._timers.clear()
+        elif self.main.done():  # as `asyncio.run` does, which hears of it one round later
+            self._is_last_round = True
+            ready.append(Ready(self.main))
+
+    def outcome(self) -> tuple[object, BaseException | None] | None:
+        if self._ending is None or any(not task.done() for task in self._ending):
+            return None
+        return self.main.outcome()
+
+    def end(self, pending: Pending, value: Json, error: BaseException | None) -> None:
+        task: Task = pending.task
+        task.pending = None
+        self.ready.append(Ready(task, value, error))
+
+    def interrupt(self, error: BaseException, under_way: list[Pending]) -> None:
+        self.main.interrupt(RunCancelled(*error.args))  # as asyncio does: and with it all that it awaits
+        for pending in under_way:
+            if pending.task.pending is pending:  # of a task that is left to itself
+                self.end(pending, None, RunCancelled(*error.args))
+        self.cancelled.clear()  # nothing of them goes on: a record says so
+
+    @property
+    def due_ms(self) -> int | None:
+        timers = self._timers
+        while timers and timers[0][2].cancelled():
+            heapq.heappop(timers)
+        return _ms(timers[0][0]) if timers else None
+
+    def close(self) -> None:
+        self._is_closed = True
+        before = events._get_running_loop()
+        events._set_running_loop(self)
+        try:
+            for task in (*self.tasks, self.main):
+                task.close()
+        finally:
+            events._set_running_loop(before)
+            self.ready.clear()
+            self._timers.clear()
+            self.tasks.clear()
+
+    # -- for its tasks
+
+    def ask(self, asked: Any, task: Task) -> Pending:
+        """An operation that a task awaits."""
+        pending = Pending(asked, task)
+        self.fresh.append(pending)
+        return pending
+
+    def give_up(self, pending: Pending) -> None:
+        """A task was cancelled, and its operation with it. What has no record yet never begins."""
+        if pending in self.fresh:
+            self.fresh.remove(pending)
+        else:
+            self.cancelled.append(pending)
+
+    # -- asyncio
+
+    def time(self) -> float:
+        return self._now_ms / SECOND_MS
+
+    def call_soon(self, callback: Callable[..., object], *args: Any, context: Context | None = None) -> events.Handle:
+        handle = events.Handle(callback, args, self, context)
+        self.ready.append(handle)
+        return handle
+
+    def call_later(
+        self, delay: float, callback: Callable[..., object], *args: Any, context: Context | None = None
+    ) -> events.TimerHandle:
+        return self.call_at(self.time() + delay, callback, *args, context=context)
+
+    def call_at(
+        self, when: float, callback: Callable[..., object], *args: Any, context: Context | None = None
+    ) -> events.TimerHandle:
+        handle = events.TimerHandle(when, callback, args, self, context)
+        heapq.heappush(self._timers, (when, next(self.numbers), handle))
+        return handle
+
+    def _timer_handle_cancelled(self, handle: events.TimerHandle) -> None:
+        """A timer that was cancelled is left out when it is met."""
+
+    def create_future(self) -> asyncio.Future[Any]:
+        return Future(self)
+
+    def create_task(
+        self,
+        coro: Generator[Any, None, T] | Coroutine[Any, Any, T],
+        *,
+        name: object = None,
+        context: Context | None = None,
+    ) -> asyncio.Task[T]:
+        if isinstance(coro, Operation):
+            coro = coro.__await__()  # each task that holds it has a way of its own through it
+        shown = f"Task-{next(self._names)}" if name is None else str(name)
+        made = Task(coro, self, name=shown, context=context)
+        self.tasks[made] = None
+        self.ready.append(Ready(made))
+        task: Any = made  # to all that use it
+        return task  # type: ignore[no-any-return]
+
+    def get_task_factory(self) -> None:
+        return None
+
+    def is_running(self) -> bool:
+        return True
+
+    def is_closed(self) -> bool:
+        return False
+
+    def get_debug(self) -> bool:
+        return False
+
+    def set_debug(self, enabled: bool) -> None:
+        """It has no debug mode."""
+
+    def call_exception_handler(self, context: dict[str, Any]) -> None:
+        if not self._is_closed:
+            _logger.warning("%s", context.get("message"), exc_info=context.get("exception"))
+
+    default_exception_handler = call_exception_handler
+
+    def _foreign(self, *args: Any, **named: Any) -> NoReturn:
+        raise foreign("it used what reaches outside of a workflow: a thread, a socket, a process or a signal", here())
+
+
+for _name in dir(asyncio.AbstractEventLoop):
+    if not _name.startswith("_") and _name not in vars(Loop):
+        setattr(Loop, _name, Loop._foreign)
+
+
+def _ms(when: float) -> int:
+    """A time of the loop in milliseconds; what is smaller is the rounding of floats."""
+    return ceil(round(when * SECOND_MS, 3))
+
+
+_as_completed: Any = asyncio.as_completed
+
+
+@wraps(_as_completed)
+def _in_order(fs: Iterable[Any], **options: Any) -> Any:
+    """Starts what it is given in that order, in a durable function. asyncio makes a set of it first, by addresses."""
+    loop = events._get_running_loop()
+    if isinstance(loop, Loop):
+        fs = [asyncio.ensure_future(one, loop=loop) for one in dict.fromkeys(fs)]
+    return _as_completed(fs, **options)
+
+
+asyncio.as_completed = asyncio.tasks.as_completed = _in_order  # outside of a durable function, as it was

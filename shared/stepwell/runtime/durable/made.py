@@ -1,0 +1,34 @@
+"""The operations that a function has made: numbered, and known until somebody awaits them."""
+
+from __future__ import annotations
+
+from stepwell.engine.records import Failure
+from stepwell.engine.turns import Asked
+from stepwell.runtime.durable.places import here
+
+
+class Made:
+    """Of one session. A number is the same in every replay, as the hash of an object is not."""
+
+    def __init__(self) -> None:
+        self._count = 0
+        self._unawaited: dict[int, tuple[Asked, str]] = {}  # by number: what, and where
+
+    def add(self, asked: Asked) -> int:
+        """Numbers a new operation, which is to be awaited."""
+        self._count += 1
+        self._unawaited[self._count] = asked, here()
+        return self._count
+
+    def is_awaited(self, number: int) -> None:
+        """Notes that somebody awaits the operation, or has given it to another that is to be awaited."""
+        self._unawaited.pop(number, None)
+
+    def forgotten(self) -> Failure | None:
+        """What is wrong with a function that returns, and has left operations behind."""
+        if not self._unawaited:
+            return None
+        asked, place = next(iter(self._unawaited.values()))
+        more = f", and {len(self._unawaited) - 1} more" if len(self._unawaited) > 1 else ""
+        message = f"the operation {asked}{place} was made, and neither awaited nor started{more}"
+        return Failure("never_awaited", "validation", f"{message}; await it, or hold it with ctx.start")

@@ -1,0 +1,237 @@
+"""Tasks of a durable function: asyncio's tasks, which may also await operations."""
+
+from __future__ import annotations
+
+import asyncio
+from contextvars import Context, copy_context
+from typing import TYPE_CHECKING, Any, NoReturn
+
+from stepwell.engine.session import Pending
+from stepwell.engine.turns import Asked
+from stepwell.errors import Cancelled
+from stepwell.runtime.durable.places import foreign, waits_at
+from stepwell.runtime.steps.threads import StepInterrupted
+
+if TYPE_CHECKING:
+    from stepwell.runtime.durable.loop import Loop
+
+_CLOSES = 20  # of one coroutine: one more for each `finally` around what it awaits
+
+
+class RunCancelled(Cancelled, asyncio.CancelledError):
+    """The run is cancelled: what asyncio takes for the cancel of a task."""
+
+
+class Ready:
+    """A task that can go on, with what it awaited."""
+
+    __slots__ = ("error", "task", "value")
+
+    def __init__(self, task: Task, value: object = None, error: BaseException | None = None) -> None:
+        self.task, self.value, self.error = task, value, error
+
+    def cancelled(self) -> bool:
+        return False
+
+    def _run(self) -> None:
+        task = self.task
+        task.context.run(task.step, self.value, self.error)
+
+
+class Future(asyncio.Future[Any]):
+    """asyncio's own, with a hash that is the same in every replay: so are the sets that asyncio makes of them."""
+
+    def __init__(self, loop: Loop) -> None:
+        super().__init__(loop=loop)
+        self._number = next(loop.numbers)
+
+    def __hash__(self) -> int:
+        return self._number
+
+    def __eq__(self, other: object) -> bool:
+        return self is other
+
+
+class Task(Future):
+    """Drives a coroutine. An `Asked` that it yields is an operation, whose result the session brings.
+
+    asyncio's own tasks take futures alone. This is the protocol that asyncio documents for other implementations.
+    """
+
+    def __init__(self, coro: Any, loop: Loop, *, name: str = "Task-0", context: Context | None = None) -> None:
+        super().__init__(loop)
+        self._coro, self._own, self._name = coro, loop, name
+        self.context = copy_context() if context is None else context
+        self.pending: Pending | None = None
+        self._fut_waiter: asyncio.Future[Any] | None = None
+        self._must_cancel, self._cancels, self._message = False, 0, None
+        self._raised: asyncio.CancelledError | None = None
+        self._told: RunCancelled | None = None  # the cancel of its run, which it has not met yet
+        asyncio.tasks._register_task(self.shown)
+
+    @property
+    def shown(self) -> Any:
+        return self  # asyncio takes any task that behaves as one
+
+    # -- running
+
+    def step(self, value: object = None, error: BaseException | None = None) -> None:
+        """Runs the coroutine until it awaits something."""
+        if self.done():
+            return
+        error = self._met(error)
+        self._fut_waiter = self.pending = None
+        asyncio.tasks._enter_task(self._own, self.shown)
+        try:
+            awaited = self._coro.send(value) if error is None else self._coro.throw(error)
+        except StopIteration as end:
+            self._ended()
+            if self._must_cancel:  # it was cancelled as it returned
+                self._must_cancel = False
+                super().cancel(self._message)
+            else:
+                super().set_result(end.value)
+        except asyncio.CancelledError as raised:
+            self._ended()
+            self._raised = raised
+            super().cancel()
+        except StepInterrupted:  # its time is up
+            raise
+        except BaseException as raised:
+            self._ended()
+            super().set_exception(raised)
+        else:
+            self._await(awaited)
+        finally:
+            asyncio.tasks._leave_task(self._own, self.shown)
+
+    def _met(self, error: BaseException | None) -> BaseException | None:
+        """The error that the coroutine meets: of a cancel that came while it could go on, or of its run's."""
+        if self._must_cancel:
+            self._must_cancel = False
+            if not isinstance(error, asyncio.CancelledError):
+                error = self._cancelled_error()
+        if self._told is not None and isinstance(error, asyncio.CancelledError):
+            error, self._told = self._told, None
+        return error
+
+    def _ended(self) -> None:
+        self._own.tasks.pop(self, None)
+
+    def _await(self, awaited: Any) -> None:
+        if type(awaited) is Asked:
+            self.pending = self._own.ask(awaited, self)
+            if self._must_cancel:
+                self._must_cancel = False
+                self._give_up()
+        elif awaited is None:
+            self._own.ready.append(Ready(self))
+        elif awaited is self:
+            self._own.ready.append(Ready(self, error=RuntimeError(f"Task cannot await on itself: {self!r}")))
+        elif getattr(awaited, "_asyncio_future_blocking", None) and awaited.get_loop() is self._own:
+            awaited._asyncio_future_blocking = False
+            awaited.add_done_callback(self._wake, context=self.context)
+            self._fut_waiter = awaited
+            if self._must_cancel and awaited.cancel(self._message):
+                self._must_cancel = False
+        else:
+            what = f"it awaited {type(awaited).__name__}, which is not its own"
+            self._own.ready.append(Ready(self, error=foreign(what, waits_at(self._coro))))
+
+    def _wake(self, future: asyncio.Future[Any]) -> None:
+        try:
+            future.result()
+        except BaseException as error:
+            self.step(error=error)
+        else:
+            self.step()
+
+    def _give_up(self) -> None:
+        if self.pending is not None:
+            self._own.give_up(self.pending)
+            self.pending = None
+        self._own.ready.append(Ready(self, error=self._cancelled_error()))
+
+    def _cancelled_error(self) -> asyncio.CancelledError:
+        return asyncio.CancelledError() if self._message is None else asyncio.CancelledError(self._message)
+
+    def interrupt(self, error: RunCancelled) -> None:
+        """Cancels the task, which is told why."""
+        if not self.done():
+            self._told = error
+            self.cancel()
+
+    def outcome(self) -> tuple[object, BaseException | None]:
+        """What it returned, or raised."""
+        if self.cancelled():
+            return None, self._raised or asyncio.CancelledError()
+        error = self.exception()
+        return (self.result(), None) if error is None else (None, error)
+
+    def close(self) -> None:
+        """Closes the coroutine. A `finally` that awaits is interrupted, too."""
+        self.context.run(self._close)
+        if not self.done():
+            super().cancel()
+
+    def _close(self) -> None:
+        for _ in range(_CLOSES):
+            try:
+                self._coro.close()
+            except RuntimeError:
+                continue
+            except (
+                Exception
+            ):  # its log says where it stands: what a `finally` meets here will be met again in its place
+                return
+            return
+
+    # -- asyncio
+
+    def cancel(self, msg: Any = None) -> bool:
+        if self.done():
+            return False
+        self._cancels += 1
+        self._message = msg
+        if self._fut_waiter is not None and self._fut_waiter.cancel(msg):
+            return True
+        if self.pending is not None:
+            self._give_up()
+        else:
+            self._must_cancel = True
+        return True
+
+    def cancelling(self) -> int:
+        return self._cancels
+
+    def uncancel(self) -> int:
+        self._cancels = max(self._cancels - 1, 0)
+        return self._cancels
+
+    def get_coro(self) -> Any:
+        return self._coro
+
+    def get_context(self) -> Context:
+        return self.context
+
+    def get_name(self) -> str:
+        return self._name
+
+    def set_name(self, name: object) -> None:
+        self._name = str(name)
+
+    def get_stack(self, *, limit: int | None = None) -> list[Any]:
+        frame = getattr(self._coro, "cr_frame", None)
+        return [] if frame is None else [frame]
+
+    def print_stack(self, *, limit: int | None = None, file: Any = None) -> None:
+        """A function's place is in its run's history."""
+
+    def set_result(self, result: Any) -> NoReturn:
+        raise RuntimeError("Task does not support set_result operation")
+
+    def set_exception(self, exception: Any) -> NoReturn:
+        raise RuntimeError("Task does not support set_exception operation")
+
+    def __repr__(self) -> str:
+        return f"<Task {self._name} {'done' if self.done() else 'pending'}>"

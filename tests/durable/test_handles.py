@@ -1,0 +1,224 @@
+"""Handles: operations and coroutines that are begun now, and awaited later, by whoever has them."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.durable.conftest import Flows
+
+HEAD = """
+import asyncio
+from stepwell import StepFailed, sleep, workflow
+
+def double(n: int) -> int:
+    return n * 2
+
+def slow(n: int):
+    return sleep(n, n)
+
+def broken():
+    raise ValueError("no")
+
+"""
+
+
+def flow(body: str, name: str = "flow") -> str:
+    lines = "".join(f"    {line}\n" for line in body.strip().splitlines())
+    return HEAD + f"@workflow\nasync def {name}(ctx):\n{lines}"
+
+
+@pytest.fixture(params=[1_000, 0], ids=["warm", "cold"])
+def sessions(request: pytest.FixtureRequest) -> int:
+    """How many functions are kept between two operations: with none, each is replayed from its log."""
+    return int(request.param)
+
+
+def test_a_handle_begins_at_once_and_is_awaited_any_number_of_times(flows: Flows, sessions: int) -> None:
+    kit = flows(flow("""
+handle = ctx.start(ctx.step(double, 4))
+await ctx.sleep(60)
+done = handle.done()
+return [done, await handle, await handle]
+"""), sessions=sessions)  # fmt: skip
+    run = kit.start("flow")
+    kit.advance("2m")
+    assert run.result == [True, 8, 8]
+
+
+def test_an_operation_that_is_awaited_twice_is_done_once(flows: Flows, sessions: int) -> None:
+    kit = flows(flow("""
+one = ctx.step(double, 4)
+first = await one
+both = await asyncio.gather(one, one, ctx.start(one))
+two = ctx.step(double, 5)
+return [first, both, await asyncio.gather(two, ctx.start(two))]
+"""), sessions=sessions)  # fmt: skip
+    counted = kit.mock("double", returns=8)
+    run = kit.start("flow")
+    assert run.result == [8, [8, 8, 8], [8, 8]]
+    assert len(counted.calls) == 2
+
+
+def test_a_handle_that_is_cancelled_ends_its_operation(flows: Flows, sessions: int) -> None:
+    kit = flows(flow("""
+async def waits():
+    await ctx.event("never")
+handle = ctx.start(waits(), name="waiter")
+await ctx.sleep(1)
+told = handle.cancel()
+await ctx.sleep(1)
+return [told, handle.cancelled(), handle.get_name()]
+"""), sessions=sessions)  # fmt: skip
+    run = kit.start("flow")
+    kit.advance("1m")
+    assert run.result == [True, True, "waiter"]
+    assert [one["status"] for one in run.branches("0/0")] == ["completed", "cancelled"]
+
+
+def test_handles_come_as_they_end_and_none_is_cancelled(flows: Flows, sessions: int) -> None:
+    kit = flows(flow("""
+handles = [ctx.start(ctx.step(slow, n)) for n in (9, 3, 6)]
+return [await handle async for handle in ctx.as_completed(handles)]
+"""), sessions=sessions)  # fmt: skip
+    run = kit.start("flow")
+    kit.advance("1m")
+    assert run.result == [3, 6, 9]
+
+
+def test_a_dag_is_handles_that_await_handles(flows: Flows, sessions: int) -> None:
+    kit = flows(flow("""
+async def node(n, *needs):
+    return n + sum([await need for need in needs]) + await ctx.step(double, n)
+a = ctx.start(node(1))
+b, c = ctx.start(node(2, a)), ctx.start(node(3, a))
+return await node(4, b, c)
+"""), sessions=sessions)  # fmt: skip
+    run = kit.start("flow")
+    assert run.result == 12 + (6 + 3) + (9 + 3)
+
+
+@pytest.mark.parametrize("name", ["tasks", "all", "first", "step"])
+def test_a_function_may_have_any_name(flows: Flows, sessions: int, name: str) -> None:
+    kit = flows(flow("""
+both = await asyncio.gather(ctx.step(double, 1), ctx.step(double, 2))
+return [both, await ctx.all(ctx.step(double, 3), ctx.step(double, 4)), await ctx.step(double, 5, name="tasks")]
+""", name), sessions=sessions)  # fmt: skip
+    assert kit.start(name).result == [[2, 4], [6, 8], 10]
+
+
+@pytest.mark.parametrize(
+    ("body", "line"),
+    [("ctx.step(double, 1)", 16), ("x = ctx.child('nobody', detached=True)\nawait ctx.sleep(1)", 16)],
+)
+def test_an_operation_that_is_left_behind_fails_the_run_with_its_line(flows: Flows, body: str, line: int) -> None:
+    kit = flows(flow(body))
+    run = kit.start("flow")
+    kit.advance("1m")
+    assert run.error is not None
+    assert (run.error["type"], f"flow.py:{line}" in run.error["message"]) == ("never_awaited", True), run.error
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        "await asyncio.to_thread(print)",
+        "await asyncio.get_running_loop().run_in_executor(None, print)",
+        "loop = asyncio.SelectorEventLoop()\nloop.close()\nawait loop.create_future()",
+    ],
+)
+def test_what_comes_from_outside_fails_the_run_with_its_line(flows: Flows, body: str) -> None:
+    kit = flows(flow(body))
+    run = kit.start("flow")
+    assert run.error is not None
+    line = 15 + len(body.splitlines())
+    assert (run.error["type"], f"flow.py:{line}" in run.error["message"]) == ("foreign_await", True), run.error
+
+
+def test_a_lock_of_the_run_is_not_for_one_task(flows: Flows) -> None:
+    kit = flows(flow("""
+handle = ctx.start(ctx.step(slow, 5))
+async with ctx.lock("room"):
+    return await handle
+"""))  # fmt: skip
+    run = kit.start("flow")
+    kit.advance("1m")
+    assert run.error is not None
+    assert run.error["type"] == "lock_in_task"
+
+
+def test_tasks_run_while_the_run_has_a_lock(flows: Flows, sessions: int) -> None:
+    kit = flows(flow("""
+async with ctx.lock("room"):
+    return await asyncio.gather(ctx.step(double, 1), ctx.step(double, 2))
+"""), sessions=sessions)  # fmt: skip
+    run = kit.start("flow")
+    assert run.result == [2, 4]
+    assert "unlock" in {one["step"] for one in run.history}
+
+
+def test_code_that_begins_other_operations_leaves_its_run_waiting_for_code(flows: Flows) -> None:
+    text = flow("""
+handle = ctx.start(ctx.event("paid"))
+await asyncio.sleep(60)
+await ctx.step(double, 1)
+return await handle
+""")
+    kit = flows(text)
+    run = kit.start("flow")
+    kit.settle()
+    flows.write(text.replace('event("paid")', 'event("sent")'))
+    kit.reload()
+    kit.advance("2m")
+    assert run.waiting_for == "code"
+    assert "tasks that begin event paid" in run.view["waiting_data"]["message"]
+    flows.write(text)
+    kit.reload()
+    kit.event("paid", 7)
+    kit.advance("2m")
+    assert run.result == 7
+
+
+def test_the_end_of_an_operation_that_comes_while_the_run_waits_for_code_is_kept(flows: Flows) -> None:
+    text = flow("""
+handle = ctx.start(ctx.event("paid"))
+await asyncio.sleep(60)
+await ctx.step(double, 1)
+return await handle
+""")
+    kit = flows(text)
+    run = kit.start("flow")
+    kit.settle()
+    flows.write("import nowhere\n" + text)
+    kit.reload()
+    kit.advance("2m")
+    assert run.waiting_for == "code"
+    kit.event("paid", 7)
+    kit.settle()
+    flows.write(text)
+    kit.reload()
+    kit.advance("2m")
+    assert run.result == 7
+
+
+def test_a_cancelled_run_cancels_its_tasks_which_may_clean_up(flows: Flows, sessions: int) -> None:
+    kit = flows(flow("""
+from stepwell import Cancelled
+async def waits(n):
+    try:
+        await ctx.event("never")
+    finally:
+        ctx.state[str(n)] = await ctx.step(double, n)
+try:
+    async with asyncio.TaskGroup() as group:
+        group.create_task(waits(1))
+        group.create_task(waits(2))
+except Cancelled:
+    ctx.state["told"] = True
+    raise
+"""), sessions=sessions)  # fmt: skip
+    run = kit.start("flow")
+    kit.settle()
+    assert run.cancel("enough")
+    kit.advance("1m")
+    assert run.status == "cancelled"
+    assert run.state == {"1": 2, "2": 4, "told": True}

@@ -1,0 +1,80 @@
+"""Mutants of tasks: ends in another order, an end that is given twice, operations that nobody begins or ends."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from typing import Any
+from unittest import mock
+
+from stepwell.engine import task_records
+from stepwell.engine.actions import Action
+from stepwell.engine.effects import Close
+from stepwell.engine.session import Session
+from stepwell.runtime.forks.forking import Forking
+
+_go_on = Session.go_on
+_ended = task_records.ended
+_close = Forking.close
+
+
+@contextmanager
+def arrivals_reordered() -> Iterator[None]:
+    """A replay gives two ends that follow each other to the function in the order in which they were begun."""
+
+    def go_on(self: Session, records: list[Any]) -> None:
+        slots = [record.slot for record in records]
+        for at in range(len(records) - 1):
+            one, other = records[at : at + 2]
+            parts = [each.resumption.part for each in (one, other) if each.resumption and each.kind == "received"]
+            if len(parts) == 2 and all(parts) and parts[1] < parts[0]:
+                records = [*records[:at], other, one, *records[at + 2 :]]
+        _go_on(self, [_in_slot(record, slot) for record, slot in zip(records, slots, strict=True)])
+
+    with mock.patch.object(Session, "go_on", go_on):
+        yield
+
+
+def _in_slot(record: Any, slot: int) -> Any:
+    return record if record.slot == slot else replace(record, slot=slot)
+
+
+@contextmanager
+def end_given_twice() -> Iterator[None]:
+    """The end of an operation is recorded each time that somebody tells of it."""
+
+    def ended(moment: Any, token: Any, slot: int, arrival: Any) -> Action:
+        begun = token.tasks.get(slot)
+        if begun is not None and begun.open and arrival.index not in begun.open:
+            arrival = replace(arrival, index=begun.open[0])
+        return _ended(moment, token, slot, arrival)
+
+    with mock.patch.object(task_records, "ended", ended), mock.patch.object(Forking, "_is_open", return_value=True):
+        yield
+
+
+@contextmanager
+def begun_once() -> Iterator[None]:
+    """Who died before it began the operations that it wrote does not come back to them once others have written."""
+
+    async def again(self: Forking, at: Any, by: Collection[str], sent_for: int = -1) -> None:
+        return None
+
+    with mock.patch.object(Forking, "again", again):
+        yield
+
+
+@contextmanager
+def cancelled_tasks_run_on() -> Iterator[None]:
+    """An operation that its task has cancelled goes on for itself."""
+
+    async def close(self: Forking, at: Any, effect: Close, by: str) -> None:
+        if not effect.only:
+            await _close(self, at, effect, by)
+
+    with mock.patch.object(Forking, "close", close):
+        yield
+
+
+OF_TASKS = (arrivals_reordered, end_given_twice, begun_once, cancelled_tasks_run_on)

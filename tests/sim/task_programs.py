@@ -1,0 +1,83 @@
+"""Random durable programs with tasks: gathers, groups, races, limits, pools, and tasks that are left behind."""
+
+from __future__ import annotations
+
+import random
+from dataclasses import dataclass, replace
+from typing import Any
+
+from tests.sim.fn_code import Statement
+from tests.sim.fn_programs import Durable, make_durable
+from tests.sim.programs import TOPICS, Program
+
+DEEPEST = 2
+
+
+def make_tasks(rng: random.Random) -> Program:
+    """The world of a durable program, around another body."""
+    world = make_durable(rng)
+    while not isinstance(world, Durable) or world.callees:
+        world = make_durable(rng)
+    maker = _Maker(rng)
+    body = [maker.statement(DEEPEST) for _ in range(rng.randint(1, 3))]
+    deploys = tuple(one for one in world.deploys if one[0] != "patch")
+    return replace(world, input={**world.input, "body": body}, deploys=deploys, has_tasks=True)
+
+
+@dataclass
+class _Maker:
+    rng: random.Random
+    said: int = 0
+
+    def sequence(self, depth: int) -> list[Statement]:
+        return [self.statement(depth) for _ in range(self.rng.choice([1, 1, 2, 3]))]
+
+    def legs(self, depth: int) -> list[list[Statement]]:
+        return [self.sequence(depth) for _ in range(self.rng.randint(1, 3))]
+
+    def statement(self, depth: int) -> Statement:
+        rng = self.rng
+        if not depth or rng.random() < 0.35:
+            return self.operation()
+        kind = rng.choice([*(["begin", "join"] if depth == DEEPEST else []),
+                           "gather", "group", "race", "limit", "pool", "finally", "try"])  # fmt: skip
+        below = depth - 1
+        match kind:
+            case "gather" | "group":
+                return {"do": kind, "of": self.legs(below)}
+            case "race":
+                return {"do": kind, "of": self.legs(below), "cancels": rng.random() < 0.6}
+            case "limit":
+                return {"do": kind, "seconds": rng.choice([0, 3, 40]), "body": self.sequence(below)}
+            case "begin":
+                return {"do": kind, "body": self.sequence(below)}
+            case "pool":
+                of = [self.operation() for _ in range(rng.randint(1, 5))]
+                return {"do": kind, "of": of, "workers": rng.randint(1, 3)}
+            case "finally":
+                return {"do": kind, "body": self.sequence(below), "after": [self.step()]}
+            case "try":
+                return {"do": kind, "body": self.sequence(below), "else": [self.operation()]}
+        return {"do": "join"}
+
+    def operation(self) -> Statement:
+        rng, kind = self.rng, self.rng.random()
+        if kind < 0.55:
+            return self.step()
+        if kind < 0.7:
+            return {"do": "nap", "seconds": rng.choice([0, 1, 7, 50])}
+        if kind < 0.78:
+            return {"do": "sleep", "seconds": rng.choice([2, 11])}
+        if kind < 0.88:
+            return {"do": "event", "name": rng.choice(TOPICS), "key": "k", "seconds": rng.choice([5, 100])}
+        return {"do": rng.choice(["set", "get"]), "name": "x"} if kind < 0.94 else {"do": rng.choice(["now", "draw"])}
+
+    def step(self) -> Statement:
+        self.said += 1
+        made: dict[str, Any] = {"do": "step", "say": self.said, "name": self.rng.choice(["s0", "s1"])}
+        kind = self.rng.random()
+        if kind < 0.15:
+            return {**made, "name": "r0", "fails": 1, "retries": 2, "pause": self.rng.choice([0, 4])}
+        if kind < 0.25:
+            return {**made, "name": "s1", "fails": 9}
+        return {**made, "name": "o0", "once": True} if kind < 0.33 else made
