@@ -86,9 +86,11 @@ class Journal:
         return None
 
     def _step(self, record: Record) -> Entry:
+        is_over = record.kind is Kind.STEP and isinstance(record.next, Goto)
+        if self._open is None and is_over and not record.rules:  # most of all records: one attempt, and no more
+            return Entry("step", record.node, record.slot, (), 0, record.at_ms, record.output, record.error)
         if self._open is None:
             self._began(record, next((kind for kind in (LOST, TRANSACT) if kind in record.rules), "step"))
-        is_over = record.kind is Kind.STEP and isinstance(record.next, Goto)
         return self._ended(record, record.output, record.error) if is_over else self._now()
 
     def _wait(self, record: Record) -> Entry | None:

@@ -198,7 +198,7 @@ class Session:
         runner, fresh = self._runner, self._runner.fresh
         cancelled = tuple(one.place for one in runner.cancelled if one.place is not None)
         if not self._journal.has_tasks and not self.open:
-            if len(fresh) == 1 and runner.due_ms is None:
+            if len(fresh) == 1 and self._is_alone():
                 return Suspended(fresh[0].asked, -1, self._is_whole)
             if not fresh and runner.due_ms is not None:
                 return Suspended(self._sleep(runner.due_ms))
@@ -209,6 +209,10 @@ class Session:
         if any(one.asked.kind in {LOCK, UNLOCK} for one in fresh):
             return Failed(_lock_in_task())
         return Together(tuple(one.asked for one in fresh[:TASKS_BEGUN]), cancelled, runner.due_ms)
+
+    def _is_alone(self) -> bool:
+        """Tells whether no task awaits anything but the one operation that has no record."""
+        return not self._journal.has_tasks and not self.open and self._runner.due_ms is None and self._result is None
 
     def _sleep(self, due_ms: int) -> Asked:
         return Asked("sleep", "sleep", wait=Wait("sleep", timeout_ms=max(due_ms - self.now_ms, 0)))
@@ -267,12 +271,13 @@ class Session:
         else:
             self._fresh = []
             self._end(pending, entry)
-            _close_unstarted([alone])
+            if alone is not None and alone.branches:
+                _close_unstarted([alone])
 
     def _end(self, pending: Pending | None, entry: Entry) -> None:
         if pending is None:
             return
-        if pending in self._runner.cancelled:  # it ended before a record said that it is cancelled
+        if self._runner.cancelled and pending in self._runner.cancelled:  # it ended before a record said so
             self._runner.cancelled.remove(pending)
             return
         error = None if entry.error is None else self._raised(entry.error, pending.asked)
@@ -280,12 +285,15 @@ class Session:
 
     def _begins(self, entry: Entry) -> bool:
         """Whether this is what the function awaits now; then it is under way."""
-        result, fresh = self.result(), self._runner.fresh
-        asked = result.asked if isinstance(result, Suspended) else None
-        if entry.kind == LOST:  # of several, the first stands for all
-            asked = fresh[0].asked if fresh else asked
-        elif not self._fits(entry, asked, result):
-            return False
+        fresh = self._runner.fresh
+        asked = fresh[0].asked if len(fresh) == 1 and self._is_alone() else None
+        if asked is None or asked.name != entry.name or asked.kind != entry.kind or asked.width != entry.width:
+            result = self.result()
+            asked = result.asked if isinstance(result, Suspended) else None
+            if entry.kind == LOST:  # of several, the first stands for all
+                asked = fresh[0].asked if fresh else asked
+            elif not self._fits(entry, asked, result):
+                return False
         self._alone, self._pending = asked, fresh.pop(0) if fresh else None
         return True
 

@@ -66,7 +66,8 @@ class Loop(_Abstract):  # type: ignore[misc]  # its methods take whatever asynci
         events._set_running_loop(self)
         try:
             while self.ready or self._timers:
-                self._fire()
+                if self._timers:
+                    self._fire()
                 if not self.ready:
                     break
                 self._round()
@@ -86,6 +87,8 @@ class Loop(_Abstract):  # type: ignore[misc]  # its methods take whatever asynci
             one = ready.popleft()
             if not one.cancelled():
                 one._run()
+        if not self.main.done():
+            return
         if self._ending is not None:
             if all(task.done() for task in self._ending):
                 ready.clear()
@@ -97,7 +100,7 @@ class Loop(_Abstract):  # type: ignore[misc]  # its methods take whatever asynci
             if not self._ending:
                 ready.clear()
                 self._timers.clear()
-        elif self.main.done():  # as `asyncio.run` does, which hears of it one round later
+        else:  # as `asyncio.run` does, which hears of it one round later
             self._is_last_round = True
             ready.append(Ready(self.main))
 
@@ -139,12 +142,6 @@ class Loop(_Abstract):  # type: ignore[misc]  # its methods take whatever asynci
             self.tasks.clear()
 
     # -- for its tasks
-
-    def ask(self, asked: Any, task: Task) -> Pending:
-        """An operation that a task awaits."""
-        pending = Pending(asked, task)
-        self.fresh.append(pending)
-        return pending
 
     def give_up(self, pending: Pending) -> None:
         """A task was cancelled, and its operation with it. What has no record yet never begins."""

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from types import CodeType
+
 from stepwell.engine.records import Failure
 from stepwell.engine.turns import Asked
-from stepwell.runtime.durable.places import here
+from stepwell.runtime.durable.places import caller, shown
 
 
 class Made:
@@ -12,12 +14,12 @@ class Made:
 
     def __init__(self) -> None:
         self._count = 0
-        self._unawaited: dict[int, tuple[Asked, str]] = {}  # by number: what, and where
+        self._unawaited: dict[int, tuple[Asked, tuple[CodeType, int] | None]] = {}  # by number: what, and where
 
     def add(self, asked: Asked) -> int:
         """Numbers a new operation, which is to be awaited."""
         self._count += 1
-        self._unawaited[self._count] = asked, here()
+        self._unawaited[self._count] = asked, caller()
         return self._count
 
     def is_awaited(self, number: int) -> None:
@@ -30,5 +32,5 @@ class Made:
             return None
         asked, place = next(iter(self._unawaited.values()))
         more = f", and {len(self._unawaited) - 1} more" if len(self._unawaited) > 1 else ""
-        message = f"the operation {asked}{place} was made, and neither awaited nor started{more}"
+        message = f"the operation {asked}{shown(place)} was made, and neither awaited nor started{more}"
         return Failure("never_awaited", "validation", f"{message}; await it, or hold it with ctx.start")

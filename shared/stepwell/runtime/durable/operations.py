@@ -31,16 +31,17 @@ Reader = Callable[[Json], Any]  # from what was stored to what the function gets
 class Operation(Coroutine[Any, Any, T]):
     """To be awaited, given to `ctx.all` or `ctx.first`, or held by a task. It is done once, however often awaited."""
 
+    _has_begun = False
+    _made: tuple[Any, BaseException | None] | None = None
+    _steps: Generator[Any, Any, T] | None = None  # where another drives it as a coroutine
+    _others: Sequence[asyncio.Future[T]] = ()  # who else awaits it
+
     def __init__(self, asked: Asked, read: Reader, *, is_default_limit: bool = False) -> None:
         """`is_default_limit`: its time limit is not the function's own word."""
         self.asked, self.read, self.is_default_limit = asked, read, is_default_limit
         made = getattr(CURRENT.get(None), "made", None)
         self._by: Made | None = made
         self._number = 0 if made is None else made.add(asked)
-        self._has_begun = False
-        self._made: tuple[Any, BaseException | None] | None = None
-        self._steps: Generator[Any, Any, T] | None = None  # where a task drives it as a coroutine
-        self._others: list[asyncio.Future[T]] = []  # who else awaits it
 
     def __await__(self) -> Generator[Any, Any, T]:
         if self._has_begun:
@@ -52,7 +53,9 @@ class Operation(Coroutine[Any, Any, T]):
         except BaseException as error:
             self._end(None, error)
             raise
-        self._end(made, None)
+        self._made = made, None
+        if self._others:
+            self._end(made, None)
         return made
 
     def __hash__(self) -> int:
@@ -80,7 +83,7 @@ class Operation(Coroutine[Any, Any, T]):
     def _again(self) -> Generator[Any, Any, T]:
         if self._made is None:
             future = asyncio.get_running_loop().create_future()
-            self._others.append(future)
+            self._others = [*self._others, future]
             made: T = yield from future
             return made
         result: T

@@ -5,12 +5,14 @@ from __future__ import annotations
 import asyncio
 import sys
 from pathlib import Path
-from types import FrameType
+from types import CodeType, FrameType
 from typing import Any
 
 import stepwell
 from stepwell.errors import InvalidInput
 
+_KNOWN: dict[CodeType, bool] = {}  # whether code is users'
+_KNOWN_MOST = 1_000
 _NOT_USERS = (str(Path(asyncio.__file__).parent), str(Path(stepwell.__file__).parent))  # and `<frozen …>`, `<string>`
 
 
@@ -21,12 +23,30 @@ def foreign(what: str, place: str) -> InvalidInput:
                         "into a step")  # fmt: skip
 
 
+def caller() -> tuple[CodeType, int] | None:
+    """Returns the innermost users' code that is running, and its line: cheap, because each operation asks for it."""
+    frame: FrameType | None = sys._getframe(2)
+    while frame is not None:
+        code = frame.f_code
+        is_users = _KNOWN.get(code)
+        if is_users is None:
+            is_users = _is_users(code.co_filename)
+            if len(_KNOWN) < _KNOWN_MOST:
+                _KNOWN[code] = is_users
+        if is_users:
+            return code, frame.f_lineno
+        frame = frame.f_back
+    return None
+
+
+def shown(found: tuple[CodeType, int] | None) -> str:
+    """Returns a place as ` at file:line`."""
+    return "" if found is None else _place(found[0].co_filename, found[1])
+
+
 def here() -> str:
     """Returns the innermost line of users' code that is running, as ` at file:line`."""
-    frame: FrameType | None = sys._getframe(1)
-    while frame is not None and not _is_users(frame.f_code.co_filename):
-        frame = frame.f_back
-    return "" if frame is None else _place(frame.f_code.co_filename, frame.f_lineno)
+    return shown(caller())
 
 
 def waits_at(coro: Any) -> str:

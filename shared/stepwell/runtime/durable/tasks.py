@@ -15,6 +15,9 @@ from stepwell.runtime.steps.threads import StepInterrupted
 if TYPE_CHECKING:
     from stepwell.runtime.durable.loop import Loop
 
+_enter_task: Any = asyncio.tasks._enter_task  # they take any task that behaves as one
+_leave_task: Any = asyncio.tasks._leave_task
+_register_task: Any = asyncio.tasks._register_task
 _CLOSES = 20  # of one coroutine: one more for each `finally` around what it awaits
 
 
@@ -67,11 +70,7 @@ class Task(Future):
         self._must_cancel, self._cancels, self._message = False, 0, None
         self._raised: asyncio.CancelledError | None = None
         self._told: RunCancelled | None = None  # the cancel of its run, which it has not met yet
-        asyncio.tasks._register_task(self.shown)
-
-    @property
-    def shown(self) -> Any:
-        return self  # asyncio takes any task that behaves as one
+        _register_task(self)
 
     # -- running
 
@@ -79,9 +78,10 @@ class Task(Future):
         """Runs the coroutine until it awaits something."""
         if self.done():
             return
-        error = self._met(error)
+        if self._must_cancel or self._told is not None:
+            error = self._met(error)
         self._fut_waiter = self.pending = None
-        asyncio.tasks._enter_task(self._own, self.shown)
+        _enter_task(self._own, self)
         try:
             awaited = self._coro.send(value) if error is None else self._coro.throw(error)
         except StopIteration as end:
@@ -103,7 +103,7 @@ class Task(Future):
         else:
             self._await(awaited)
         finally:
-            asyncio.tasks._leave_task(self._own, self.shown)
+            _leave_task(self._own, self)
 
     def _met(self, error: BaseException | None) -> BaseException | None:
         """The error that the coroutine meets: of a cancel that came while it could go on, or of its run's."""
@@ -120,7 +120,8 @@ class Task(Future):
 
     def _await(self, awaited: Any) -> None:
         if type(awaited) is Asked:
-            self.pending = self._own.ask(awaited, self)
+            self.pending = Pending(awaited, self)
+            self._own.fresh.append(self.pending)
             if self._must_cancel:
                 self._must_cancel = False
                 self._give_up()
