@@ -253,9 +253,12 @@ def _of_waiting(graph: Graph, token: Token, record: Record) -> tuple[Effect, ...
 def _of_tasks(token: Token, record: Record) -> tuple[Effect, ...]:
     """Lets begin what the tasks of a durable function have begun."""
     if record.kind is not Kind.WAITING:
-        return ()
+        is_idle = record.kind is Kind.RESUMED and record.resumption is not None and record.resumption.kind != ENDED
+        return (ShowStatus(2 * record.slot, Status.RUNNING, record.at_ms),) if is_idle else ()
     at_ms = due_ms(token)
-    timer = () if at_ms is None else (SetTimer(record.slot, at_ms),)
+    timer: tuple[Effect, ...] = () if at_ms is None else (SetTimer(record.slot, at_ms),)
+    if not token.has_open_tasks:
+        timer = (*timer, ShowStatus(2 * record.slot, Status.WAITING, record.at_ms, record.parked, record.node))
     return (*timer, Open(record.next, record.slot)) if isinstance(record.next, Fork) else timer
 
 

@@ -62,6 +62,10 @@ class Runner(Protocol):
         """Tells whether something could go on now."""
 
     @property
+    def is_shared(self) -> bool:
+        """Tells whether the function has tasks beside it."""
+
+    @property
     def due_ms(self) -> int | None:
         """The time of its next timer."""
 
@@ -169,6 +173,11 @@ class Session:
         """What goes wrong with an update that the log tells of. A session of more than this can take one."""
         raise EngineFault(f"this session takes no update {came.name}", code="broken_session")
 
+    @property
+    def takes_updates(self) -> bool:
+        """Tells whether an update can change what the function waits for. A session of more knows."""
+        return False
+
     def forgotten(self) -> Failure | None:
         """What is wrong with a function that returns and has left operations behind. A session of more knows."""
         return None
@@ -202,9 +211,7 @@ class Session:
                 return Suspended(fresh[0].asked, -1, self._is_whole)
             if not fresh and runner.due_ms is not None:
                 return Suspended(self._sleep(runner.due_ms))
-            if not fresh:
-                return Failed(_never_ends())
-        if not (fresh or self.open or cancelled) and runner.due_ms is None:
+        if not (fresh or self.open or cancelled) and runner.due_ms is None and not self.takes_updates:
             return Failed(_never_ends())
         if any(one.asked.kind in {LOCK, UNLOCK} for one in fresh):
             return Failed(_lock_in_task())
@@ -212,7 +219,10 @@ class Session:
 
     def _is_alone(self) -> bool:
         """Tells whether no task awaits anything but the one operation that has no record."""
-        return not self._journal.has_tasks and not self.open and self._runner.due_ms is None and self._result is None
+        runner = self._runner
+        if self._journal.has_tasks or self.open or runner.due_ms is not None or self._result is not None:
+            return False
+        return not (self.takes_updates and runner.is_shared)  # an update may let another task go on
 
     def _sleep(self, due_ms: int) -> Asked:
         return Asked("sleep", "sleep", wait=Wait("sleep", timeout_ms=max(due_ms - self.now_ms, 0)))

@@ -22,6 +22,7 @@ from stepwell.limits import (
     FORK_WIDTH,
     KEY_CHARACTERS,
     LOCKS,
+    SECOND_MS,
 )
 from stepwell.runtime.durable.arguments import (
     called,
@@ -298,6 +299,18 @@ class Context:
         for _ in found:
             yield await ended.get()
 
+    async def until(self, condition: Callable[[], object], *, timeout: Duration | timedelta | None = None) -> None:
+        """Returns when this holds, at once where it does already. An update that changes something lets it look again.
+
+        Raises TimeoutError after `timeout`.
+        """
+        going_on()
+        loop: Any = asyncio.get_running_loop()
+        seconds = None if timeout is None else _seconds(timeout)
+        if not condition():
+            async with asyncio.timeout(seconds):
+                await loop.until(condition)
+
     # -- what is the same each time
 
     def now(self) -> datetime:
@@ -373,3 +386,7 @@ class Context:
             raise InvalidInput(f"{function!r} is not {self.workflow}", code="bad_value",
                                hint="a run begins anew as itself; start another workflow with ctx.child")  # fmt: skip
         return ContinueAs(input_of(function, args, named))  # type: ignore[return-value]  # as said above
+
+
+def _seconds(given: Duration | timedelta) -> float:
+    return parse_duration(given.total_seconds() if isinstance(given, timedelta) else given) / SECOND_MS

@@ -43,6 +43,7 @@ class Loop(_Abstract):  # type: ignore[misc]  # its methods take whatever asynci
         self._timers: list[tuple[float, int, events.TimerHandle]] = []
         self.numbers, self._names = count(), count(1)
         self._now_ms = 0
+        self._conditions: list[tuple[Callable[[], object], asyncio.Future[None]]] = []  # what tasks wait for to hold
         self._ending: list[Task] | None = None  # tasks that the function has left behind; it has ended
         self._is_closed = self._is_last_round = False
         self.context = copy_context()
@@ -57,7 +58,11 @@ class Loop(_Abstract):  # type: ignore[misc]  # its methods take whatever asynci
 
     @property
     def is_ready(self) -> bool:
-        return bool(self.ready)
+        return bool(self.ready or self._conditions)
+
+    @property
+    def is_shared(self) -> bool:
+        return bool(self.tasks)
 
     def run(self, now_ms: int) -> None:
         """Runs callbacks as asyncio does: those that were ready first, and in each round the timers that are due."""
@@ -65,7 +70,9 @@ class Loop(_Abstract):  # type: ignore[misc]  # its methods take whatever asynci
         before = events._get_running_loop()
         events._set_running_loop(self)
         try:
-            while self.ready or self._timers:
+            while self.ready or self._timers or self._conditions:
+                if self._conditions and not self.ready:
+                    self._look()
                 if self._timers:
                     self._fire()
                 if not self.ready:
@@ -73,6 +80,24 @@ class Loop(_Abstract):  # type: ignore[misc]  # its methods take whatever asynci
                 self._round()
         finally:
             events._set_running_loop(before)
+
+    def until(self, condition: Callable[[], object]) -> asyncio.Future[None]:
+        """A future of the time when this holds. It is looked at whenever nothing else can go on."""
+        future = self.create_future()
+        self._conditions.append((condition, future))
+        return future
+
+    def _look(self) -> None:
+        left = []
+        for condition, future in self._conditions:
+            try:
+                if not future.done() and self.context.run(condition):
+                    future.set_result(None)
+            except Exception as error:  # of any type: it is users' code
+                future.set_exception(error)
+            if not future.done():
+                left.append((condition, future))
+        self._conditions = left
 
     def _fire(self) -> None:
         timers = self._timers

@@ -32,6 +32,10 @@ class FunctionSession(Session):
     outer: FunctionSession | None = None  # the parent's, of no use but for this branch
     place = ""  # of its callbacks: the run and the token
 
+    @property
+    def takes_updates(self) -> bool:
+        return bool(self.updates)
+
     def forgotten(self) -> Failure | None:
         return self.made.forgotten()
 

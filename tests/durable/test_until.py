@@ -1,0 +1,99 @@
+"""`ctx.until`: a function waits for something to hold, and an update lets it look again at once."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.durable.conftest import Flows
+
+CODE = """
+import asyncio
+from stepwell import sleep, workflow
+
+def double(n: int) -> int:
+    return n * 2
+
+@workflow
+async def cart(ctx):
+    items = []
+    ctx.update("add", lambda item: items.append(item))
+    await ctx.until(lambda: len(items) >= 2)
+    return [items, await ctx.step(double, len(items))]
+
+@workflow
+async def late(ctx):
+    ctx.update("add", lambda item: None)
+    try:
+        await ctx.until(lambda: False, timeout="1h")
+    except TimeoutError:
+        return ctx.now().hour
+
+@workflow
+async def holds(ctx):
+    await ctx.until(lambda: True)
+    return await ctx.step(double, 1)
+
+@workflow
+async def beside(ctx):
+    seen = []
+    ctx.update("add", lambda item: seen.append(item))
+
+    async def watch():
+        await ctx.until(lambda: seen)
+        return await ctx.step(double, seen[0])
+
+    watching = ctx.start(watch())
+    event = await ctx.event("go")
+    return [event, await watching]
+
+@workflow
+async def never(ctx):
+    await ctx.until(lambda: False)
+"""
+
+
+@pytest.fixture(params=[1_000, 0], ids=["warm", "cold"])
+def sessions(request: pytest.FixtureRequest) -> int:
+    """How many functions are kept between two operations: with none, each is replayed from its log."""
+    return int(request.param)
+
+
+def test_an_update_wakes_a_function_that_waits_for_a_condition(flows: Flows, sessions: int) -> None:
+    kit = flows(CODE, sessions=sessions)
+    run = kit.start("cart")
+    assert run.status == "waiting"
+    run.update("add", {"item": "tea"})
+    assert run.status == "waiting"
+    run.update("add", {"item": "cup"})
+    assert run.result == [["tea", "cup"], 4]
+
+
+def test_a_condition_may_have_a_time_limit(flows: Flows, sessions: int) -> None:
+    kit = flows(CODE, sessions=sessions)
+    run = kit.start("late")
+    began = kit.now.hour
+    kit.advance("2h")
+    assert run.result == began + 1
+
+
+def test_a_condition_that_holds_costs_nothing(flows: Flows, sessions: int) -> None:
+    kit = flows(CODE, sessions=sessions)
+    run = kit.start("holds")
+    assert (run.result, run.view["cost"]["records"]) == (2, 2)
+
+
+def test_an_update_wakes_a_task_while_another_waits(flows: Flows, sessions: int) -> None:
+    kit = flows(CODE, sessions=sessions)
+    run = kit.start("beside")
+    kit.settle()
+    run.update("add", {"item": 4})
+    kit.settle()
+    assert kit.runs("beside")[0].branches("0/0")
+    kit.event("go", "now")
+    assert run.result == ["now", 8]
+
+
+def test_a_condition_that_nothing_can_change_fails_the_run(flows: Flows) -> None:
+    run = flows(CODE).start("never")
+    assert run.error is not None
+    assert run.error["type"] == "foreign_await"
