@@ -316,7 +316,7 @@ class Plain:
         first = record = self._first(life, "step", name)
         attempt = 1
         while True:
-            if record.kind is Kind.BEGAN:
+            while record.kind is Kind.BEGAN:  # again, where its code could not be loaded after it had begun
                 record = self._next(life)
             if LOST in record.rules:
                 break

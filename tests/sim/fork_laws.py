@@ -78,11 +78,14 @@ def _live_branches(graph: Graph, logs: Logs, opened: Opened) -> Iterator[Token]:
         raise BrokenLawError(f"law 3: {opened.parent} slot {opened.slot}: {message}")
 
 
-def laws_of_shown_branches(world: World, logs: Logs) -> Iterator[str]:
+def laws_of_shown_branches(world: World, logs: Logs, under_way: set[str]) -> Iterator[str]:
     """A header says `waiting`, for what is due first, where all live branches of the root's fork wait; else not.
 
-    Forks inside branches are left out, and branches that begin one after the other across pages.
+    Forks inside branches are left out, and branches that begin one after the other across pages. So is a run one of
+    whose records may still be shown: the message under which it was written is there, its worker has died.
     """
+    if any(token.last is not None and token.last.by in under_way for token in logs.tokens.values()):
+        return
     root, header = logs.tokens[ROOT], world.memory._runs[world.run_id]
     opened = next((one for one in forks_of(ROOT, logs.records[ROOT]) if one.closed_by is None), None)
     if root.ended or root.undoing or root.cleaning or root.parked or opened is None or not opened.fork.width:

@@ -123,7 +123,7 @@ def _check_quiet_of(world: World) -> None:
         for event in _wanted_events(world, token):
             if f"event:{event.topic}:{event.id}" not in under_way:  # else its publisher died, and comes again
                 raise BrokenLawError(f"law 4: lost wakeup: {event.id} is pending, and {token.id} waits for it")
-    for broken in laws_of_shown_branches(world, logs):
+    for broken in laws_of_shown_branches(world, logs, under_way):
         raise BrokenLawError(broken)
 
 

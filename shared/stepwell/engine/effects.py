@@ -190,6 +190,9 @@ def picked_up(token: Token, now_ms: int) -> ShowStatus:
     return ShowStatus(2 * token.slot + 1, Status.RUNNING, now_ms, picked_up=True)
 
 
+_OF_WAITS = frozenset({Kind.WAITING, Kind.RECEIVED, Kind.RESUMED})
+
+
 def effects(graph: Graph, token: Token) -> tuple[Effect, ...]:
     """Returns the effects of the token's last record, in order. The header shows the root, and its branches' waits."""
     found = _effects(graph, token)
@@ -200,7 +203,8 @@ def effects(graph: Graph, token: Token) -> tuple[Effect, ...]:
     if token.released:
         found = (*(one for one in found if not isinstance(one, Open | Arrive)), ReleaseLocks(token.released),
                  *(one for one in found if isinstance(one, Open | Arrive)))  # fmt: skip
-    if token.branch is None or (token.parked is not None and not token.ended):
+    is_of_wait = token.last is not None and token.last.kind in _OF_WAITS and not token.ended
+    if token.branch is None or is_of_wait:
         return found
     return tuple(one for one in found if not isinstance(one, ShowStatus))
 
