@@ -65,7 +65,7 @@ def begun_by_nobody() -> Iterator[None]:
 def arrived_by_page() -> Iterator[None]:
     """A DAG's steps arrive page by page, as the branches of a wide fork do."""
 
-    with mock.patch.object(forking, "_is_one_set", return_value=False):
+    with mock.patch.object(forking, "is_one_set", return_value=False):
         yield
 
 

@@ -267,7 +267,7 @@ def test_an_engine_without_one_of_its_laws_is_caught(name: str) -> None:
     assert found is not None, f"{MOST_SCHEDULES} schedules, and nobody noticed {name}"
     seed, why = found
     assert re.match(
-        r"law \d|children|locks|causal times|timers|at_most_once|concurrency|dependencies|skips|the engine met"
+        r"law \d|children|header|locks|causal times|timers|at_most_once|concurrency|dependencies|skips|the engine met"
         r"|functions|tasks|replay|\w+ attempt",
         why,
     ), why
