@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
 from stepwell.api.routes import create_app
 from stepwell.api.webhooks.replay import delivery_routes
 from stepwell.api.webhooks.sources import sources_of
 from stepwell.aws.entry import open_door
-from stepwell.aws.packed import read_packed
+from stepwell.aws.packed import package_root, read_packed
 from stepwell.runtime.steps.secrets import SecretsByKind
 
-ROOT = Path(__file__).parent.parent
+ROOT = package_root()
 
 door = open_door(ROOT)
 _sources = sources_of(

@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
 from stepwell.aws.batches import Delivery, batch_of
 from stepwell.aws.entry import Context, TimeLeft, open_door
 from stepwell.aws.observing import ids_of
+from stepwell.aws.packed import package_root
 from stepwell.runtime.dispatch import bury, dispatch
 from stepwell.runtime.log.door import Unlimited
 from stepwell.runtime.loop.driving import run_now
 from stepwell.runtime.ports import Lane
 
-door = open_door(Path(__file__).parent.parent)
+door = open_door(package_root())
 
 
 @door.observing.invocation

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from stepwell.aws.batches import batch_of
@@ -10,8 +9,9 @@ from stepwell.aws.sending import open_office
 
 if TYPE_CHECKING:
     from stepwell.aws.entry import Context  # imports the whole engine
+from stepwell.aws.packed import package_root
 
-office = open_office(Path(__file__).parent.parent)
+office = open_office(package_root())
 
 
 @office.observing.invocation

@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
 from stepwell.api.views import view_of
 from stepwell.aws.changes import sequence_of
 from stepwell.aws.entry import Context, open_door
-from stepwell.aws.packed import read_packed
+from stepwell.aws.packed import package_root, read_packed
 from stepwell.aws.run_metrics import tell_runs
 from stepwell.aws.streaming import open_stream
 from stepwell.runtime.loop.driving import run_now
 
-ROOT = Path(__file__).parent.parent
+ROOT = package_root()
 
 door = open_door(ROOT)
 stream = open_stream(door.aws, view_of, read_packed(ROOT).get("webhooks"))

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import logging
 from collections import Counter
-from pathlib import Path
 from typing import Any
 
 from stepwell.aws.entry import Context, TimeLeft, open_door
+from stepwell.aws.packed import package_root
 from stepwell.limits import MINUTE_MS
 from stepwell.runtime.loop.driving import run_now
 
@@ -16,7 +16,7 @@ A_PAGE_MS = MINUTE_MS // 2  # the most time for one page of runs
 METRICS = {"overdue": "Overdue", "no_progress": "NoProgress", "unreadable": "Unreadable"}
 log = logging.getLogger("stepwell.sweeper")
 
-door = open_door(Path(__file__).parent.parent)
+door = open_door(package_root())
 
 
 @door.observing.invocation

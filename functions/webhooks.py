@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
 from stepwell.api.routes import app_of
 from stepwell.api.webhooks.route import webhook_routes
 from stepwell.api.webhooks.sources import sources_of
 from stepwell.aws.entry import open_door
-from stepwell.aws.packed import read_packed
+from stepwell.aws.packed import package_root, read_packed
 from stepwell.aws.secrets import secrets_of
 
-ROOT = Path(__file__).parent.parent
+ROOT = package_root()
 
 door = open_door(ROOT)
 _secrets = secrets_of(door.aws.clients, door.parts.ports.clock)

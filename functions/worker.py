@@ -6,7 +6,6 @@ invocation; several are handled one by one.
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
 from stepwell.aws.batches import Delivery, batch_of
@@ -14,6 +13,7 @@ from stepwell.aws.calling import calls_of
 from stepwell.aws.entry import Context, TimeLeft, open_worker
 from stepwell.aws.lease import Leases
 from stepwell.aws.observing import ids_of
+from stepwell.aws.packed import package_root, read_packed
 from stepwell.aws.queries import answer, is_query
 from stepwell.aws.secrets import links_of
 from stepwell.runtime.dispatch import dispatch
@@ -21,12 +21,13 @@ from stepwell.runtime.executor import FunctionSteps
 from stepwell.runtime.loop.driving import run_now
 from stepwell.runtime.ports import Lane
 
-ROOT = Path(__file__).parent.parent
+ROOT = package_root()
+folder, *paths = (ROOT / path for path in read_packed(ROOT).get("paths", ["workflows"]))
 
 door = open_worker(
     ROOT,
     lambda deployment, clients, clock: FunctionSteps(
-        ROOT / "workflows", clock, calls_of(deployment, clients, clock), links_of(deployment, clients, clock)
+        folder, clock, calls_of(deployment, clients, clock), links_of(deployment, clients, clock), paths=paths
     ),
 )
 leases = Leases(door.deployment.work[door.deployment.pool].url, door.aws.clients.sqs)

@@ -27,6 +27,7 @@ A deployed function has these from its stack:
 | `STEPWELL_API_KEY_SECRET` | the secret that holds the API's key | |
 | `STEPWELL_URL`, `STEPWELL_LINK_SECRET` | where the API is for others; the secret whose key signs links to it | |
 | `STEPWELL_TRACE` | anything: traces by X-Ray | |
+| `LAMBDA_TASK_ROOT` | the function's package; Lambda sets it | `.` |
 """
 
 from __future__ import annotations
@@ -92,11 +93,17 @@ class Deployment:
     trace: bool = False
     log_level: str = "info"
     http_hosts: tuple[str, ...] = ()
+    root: Path = Path()
 
 
 def environment() -> Mapping[str, str]:
     """All variables, for what a user's own file names, such as a webhook's `env:NAME`."""
     return os.environ
+
+
+def prefer_node(node: Path) -> None:
+    """Makes the CDK run on this Node, unless the environment names another."""
+    os.environ.setdefault("JSII_NODE", str(node))
 
 
 def read_settings(environ: Mapping[str, str] = os.environ) -> Settings:
@@ -137,6 +144,7 @@ def read_deployment(environ: Mapping[str, str] = os.environ) -> Deployment:
         trace=bool(environ.get("STEPWELL_TRACE")),
         log_level=_log_level(environ),
         http_hosts=_texts(environ, "STEPWELL_HTTP_HOSTS"),
+        root=Path(environ.get("LAMBDA_TASK_ROOT", "")),
     )
 
 

@@ -47,7 +47,8 @@ class FakeCdk:
 @pytest.fixture
 def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A project with a workflow folder, and a place below it to stand in."""
-    for name, text in {"cdk.json": "{}", "infra/app.py": "", "flows/refund.yaml": FLOW, "docs/a.md": ""}.items():
+    files = {"pyproject.toml": '[tool.stepwell]\nworkflows = "flows"\n', "flows/refund.yaml": FLOW, "docs/a.md": ""}
+    for name, text in files.items():
         (tmp_path / name).parent.mkdir(exist_ok=True)
         (tmp_path / name).write_text(text, encoding="utf-8")
     (tmp_path / "flows" / "shop.py").write_text("def check(): ...\n", encoding="utf-8")
@@ -64,7 +65,7 @@ def option(call: Sequence[str], name: str) -> str:
     return call[call.index(name) + 1]
 
 
-def test_a_deployment_is_one_call_of_the_cdk_in_the_project_above(
+def test_a_deployment_is_one_call_of_the_cdk_in_the_folders_project(
     project: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     fake = FakeCdk({"ApiUrl": URL, "DashboardName": "Board"})
@@ -78,7 +79,7 @@ def test_a_deployment_is_one_call_of_the_cdk_in_the_project_above(
     deploy.carry_out(given, identify=identify, run=fake)
     ((call),) = fake.calls
     assert (call[0], fake.directories, asked) == ("deploy", [project], [("work", "eu-west-1")])
-    assert shlex.split(option(call, "--app")) == [sys.executable, "-m", "infra.app"]
+    assert shlex.split(option(call, "--app")) == [sys.executable, "-m", "stepwell.cdk"]
     context = {call[at + 1] for at, word in enumerate(call) if word == "-c"}
     assert context == {f"folder={project / 'flows'}", "auth=iam", "stack_name=Shop"}
     assert (option(call, "--profile"), option(call, "--region")) == ("work", "eu-west-1")
@@ -96,14 +97,23 @@ def test_with_an_api_key_the_next_commands_read_it(project: Path, capsys: pytest
     assert 'export STEPWELL_API_KEY="$(aws secretsmanager get-secret-value' in capsys.readouterr().out
 
 
-def test_a_dry_run_makes_the_template_and_asks_nobody(project: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_dry_run_writes_the_template_and_asks_nobody(
+    project: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
     def identify(profile: str, region: str) -> Identity:
         raise AssertionError("AWS was asked")
 
+    def synthesise(place: Path, context: Mapping[str, Any], out: Path) -> list[str]:
+        asked.append((place, context, out))
+        return ["the package has 40 MB"]
+
+    asked: list[tuple[Path, Mapping[str, Any], Path]] = []
+    monkeypatch.setattr(deploy, "synthesise", synthesise)
     fake = FakeCdk({})
     deploy.carry_out(order(project, dry_run=True), identify=identify, run=fake)
-    assert [call[:2] for call in fake.calls] == [["synth", "--quiet"]]
-    assert capsys.readouterr().out == f"the template is in {project / 'cdk.out'}\n"
+    assert fake.calls == []
+    assert asked == [(project, {"folder": str(project / "flows")}, project / "cdk.out")]
+    assert capsys.readouterr().out == f"the package has 40 MB\nthe template is in {project / 'cdk.out'}\n"
 
 
 def test_an_account_that_is_not_prepared_comes_with_the_command_that_prepares_it(project: Path) -> None:
@@ -156,13 +166,38 @@ def test_what_cannot_be_deployed_is_told(
     assert f"[{code}]" in result.stderr
 
 
-def test_outside_of_a_project_it_says_where_to_go(cli: Cli, project: Path) -> None:
-    (project / "cdk.json").unlink()
-    result = cli("deploy", str(project / "flows"))
-    assert result.exit_code == 2
-    assert "there is no cdk.json with infra/app.py in" in result.stderr
-    assert "[no_project]" in result.stderr
-    assert "hint: change to your copy of Stepwell's repository" in result.stderr
+@pytest.mark.parametrize(
+    ("settings", "words"),
+    [
+        (None, [sys.executable, "-m", "stepwell.cdk"]),
+        ({"app": "python3 -m stepwell.cdk"}, [sys.executable, "-m", "stepwell.cdk"]),
+        ({"app": "uv run --frozen python -m infra.app"}, [sys.executable, "-m", "infra.app"]),
+        ({"app": "npx ts-node 'my app.ts'"}, ["npx", "ts-node", "my app.ts"]),
+    ],
+)
+def test_the_app_is_the_projects_own_under_this_python(
+    project: Path, settings: Mapping[str, str] | None, words: list[str]
+) -> None:
+    if settings is not None:
+        (project / "cdk.json").write_text(json.dumps(settings))
+    assert cdk.app_words(project) == words
+
+
+@pytest.mark.parametrize("text", ["[]", "{", '{"context": []}'])
+def test_a_cdk_json_that_is_none_is_told(project: Path, text: str) -> None:
+    (project / "cdk.json").write_text(text)
+    with pytest.raises(UserError, match=r"cdk\.json is not") as told:
+        deploy.carry_out(order(project), identify=lambda *_: HERE, run=FakeCdk({}))
+    assert told.value.code == "bad_project"
+
+
+def test_a_folder_without_a_project_is_deployed_from_the_nearest_cdk_json_or_from_here(tmp_path: Path) -> None:
+    for name in ("here/below", "flows"):
+        (tmp_path / name).mkdir(parents=True)
+    below = tmp_path / "here" / "below"
+    assert cdk.place_of_app(tmp_path / "flows", below) == below
+    (tmp_path / "here" / "cdk.json").write_text("{}")
+    assert cdk.place_of_app(tmp_path / "flows", below) == tmp_path / "here"
 
 
 def test_the_cdk_runs_on_the_node_that_was_installed_with_stepwell(project: Path) -> None:
@@ -205,9 +240,9 @@ def test_without_that_node_it_is_the_systems_and_without_any_it_is_told(
 
 def test_without_the_cdk_library_it_says_what_to_install(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     without(monkeypatch, "aws_cdk")
-    with pytest.raises(StepwellError, match="needs aws-cdk-lib") as told:
+    with pytest.raises(StepwellError, match="needs aws_cdk") as told:
         deploy.carry_out(order(project, dry_run=True), run=FakeCdk({}))
-    assert told.value.hint == 'pip install "stepwell[aws,deploy]"'
+    assert told.value.hint == 'pip install "stepwell[deploy]"'
 
 
 class Session:

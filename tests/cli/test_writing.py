@@ -181,7 +181,7 @@ def test_dev_without_its_packages_says_what_to_install(cli: Cli, monkeypatch: py
     monkeypatch.delitem(sys.modules, "stepwell.local.dev", raising=False)
     result = cli("dev")
     assert result.exit_code == 2
-    assert 'hint: pip install "stepwell[local]"' in result.stderr
+    assert 'hint: pip install "stepwell[dev]"' in result.stderr
 
 
 def test_help_loads_nothing_that_is_slow(cli: Cli) -> None:

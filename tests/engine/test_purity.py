@@ -124,6 +124,19 @@ def test_only_the_aws_part_knows_boto3() -> None:
             assert not uses(module, "boto3", "botocore", "aiobotocore"), module
 
 
+def test_only_the_construct_knows_the_cdk() -> None:
+    """It takes seconds to import, and the light installation has none. The command line starts it as a process."""
+    for module in MODULES:
+        if not module.startswith("stepwell.cdk"):
+            assert not uses(module, "aws_cdk", "constructs", "uv"), module
+            assert uses(module, "stepwell.cdk") <= {"stepwell.cdk.node"}, module
+
+
+@pytest.mark.parametrize("module", of("cdk"))
+def test_the_construct_knows_the_definitions_and_no_adapter(module: str) -> None:
+    assert not uses(module, "stepwell.local", "stepwell.aws", "stepwell.api", "stepwell.cli", "stepwell.testing")
+
+
 def test_the_environment_is_read_in_one_place() -> None:
     readers = set()
     for module in MODULES:

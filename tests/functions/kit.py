@@ -38,7 +38,7 @@ def event_of(name: str) -> dict[str, Any]:
 
 def write_package(folder: Path, definition: str, steps: str = "", **more: Json) -> None:
     """A function's package: the doors, the packed workflows, the workflow folder."""
-    (folder / "functions").symlink_to(ROOT / "functions")
+    (folder / "functions").symlink_to(ROOT / "functions")  # on Lambda they are in the package `stepwell`
     workflows = folder / "workflows"
     workflows.mkdir()
     (workflows / "flow.yaml").write_text(definition)
@@ -93,6 +93,7 @@ class Deployment:
         work = {pool: self._place(pool) for pool in POOLS}
         for name, value in environment_of({"resume": self._place("resume"), "work": work}, table, bucket).items():
             patch.setenv(name, value)
+        patch.setenv("LAMBDA_TASK_ROOT", str(package))
         patch.setenv("STEPWELL_LETTERS", self.urls["letters"])
         patch.setenv("STEPWELL_DEAD_LETTERS", self.urls["dead-letters"])
         self._doors: dict[str, ModuleType] = {}

@@ -7,7 +7,7 @@ import sys
 
 import pytest
 
-import infra  # noqa: F401 - before `aws_cdk`: it says which Node the CDK runs on
+import stepwell.cdk  # noqa: F401 - before `aws_cdk`: it says which Node the CDK runs on
 from tests.iam.scenarios import play
 from tests.iam.stack import CONTEXT, Played, standing
 from tests.iam.template import Template

@@ -187,6 +187,7 @@ class Stack(Deployment):
 def standing(template: Template, package: Path, patch: pytest.MonkeyPatch) -> Iterator[Stack]:
     """The stack, until the end of the block."""
     shutil.copytree(WORKFLOWS, package / "workflows")
+    patch.setenv("LAMBDA_TASK_ROOT", str(package))
     (package / "functions").symlink_to(ROOT / "functions")
     (package / "workflows.json").write_text(json.dumps(pack_folder(WORKFLOWS)))
     with aws_queue() as queue:

@@ -1,5 +1,5 @@
-"""Imported before any test here: `infra` says which Node the CDK runs on, which must come before `aws_cdk`."""
+"""Imported before any test here: it says which Node the CDK runs on, which must come before `aws_cdk`."""
 
 from __future__ import annotations
 
-import infra  # noqa: F401
+import stepwell.cdk  # noqa: F401

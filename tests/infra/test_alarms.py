@@ -7,8 +7,8 @@ import json
 import aws_cdk as cdk
 import pytest
 
-from infra.engine import StepwellEngine
-from infra.props import EngineProps
+from stepwell.cdk.engine import StepwellEngine
+from stepwell.cdk.props import EngineProps
 from tests.infra.kit import EMULATOR, KEYED, ORDER, PLAIN, ROOT, SENDING, Json, Made, made
 
 

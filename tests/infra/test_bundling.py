@@ -14,8 +14,10 @@ from pathlib import Path
 
 import pytest
 
-from infra import bundling
-from infra.bundling import Bundles, BundlingError
+from stepwell.cdk import bundling
+from stepwell.cdk.bundling import Bundles
+from stepwell.cdk.errors import BundlingError
+from stepwell.project import Project, project_of
 from tests.infra.kit import ORDER, ROOT
 
 # Unpacked; Lambda takes 262,144,000. cel-expr-python alone is 27,600,000. Packed, it is a third of that.
@@ -27,16 +29,26 @@ TRACING = {"aws_xray_sdk"}  # of the Tracer, which is imported where traces are 
 THEIRS = "iniconfig"  # a package of pure Python that nothing of ours needs
 BROKEN = "workflow: broken\ntimeline:\n  - {name: a, run: python:shop.validate, pol: big}\n"
 POOLED = "workflow: pooled\ntimeline:\n  - {name: a, run: python:shop.validate, pool: gpu}\n"
+TABLE = '[tool.stepwell]\nworkflows = "flows"\npackages = ["lib/till", "rates.py"]\npython = "3.13"\n'
 
 
 @pytest.fixture(scope="module")
-def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A workflow folder with everything that one may have."""
-    folder = tmp_path_factory.mktemp("theirs") / "order"
-    shutil.copytree(ROOT / ORDER, folder)
-    (folder / "requirements.txt").write_text(f"{THEIRS}=={version(THEIRS)}\n")
-    (folder / ".env").write_text("SECRET=1\n")
-    return folder
+def project(tmp_path_factory: pytest.TempPathFactory) -> Project:
+    """A project with everything that one may have."""
+    root = tmp_path_factory.mktemp("theirs")
+    shutil.copytree(ROOT / ORDER, root / "flows")
+    for name, text in {
+        "pyproject.toml": TABLE,
+        "requirements.txt": f"stepwell  # its code is that of the command\n{THEIRS}=={version(THEIRS)}\n",
+        "flows/.env": "SECRET=1\n",
+        "lib/till/__init__.py": "",
+        "lib/till/.key": "secret",
+        "rates.py": "TAX = 0.21\n",
+        "secrets.txt": "not packed",
+    }.items():
+        (root / name).parent.mkdir(parents=True, exist_ok=True)
+        (root / name).write_text(text)
+    return project_of(root / "flows")
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -44,50 +56,57 @@ def sources(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
     """A copy of ours, which nobody edits between two builds."""
     copies = tmp_path_factory.mktemp("ours")
     with pytest.MonkeyPatch.context() as patch:
-        for name in ("DOORS", "PACKAGE"):
+        for name in ("HANDLERS", "PACKAGE"):
             patch.setattr(bundling, name, shutil.copytree(getattr(bundling, name), copies / name))
         yield
 
 
 @pytest.fixture(scope="module")
-def bundles(folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Bundles:
-    return bundling.build(folder, tmp_path_factory.mktemp("built"), pools={"default"}, platform="lambda")
+def bundles(project: Project, tmp_path_factory: pytest.TempPathFactory) -> Bundles:
+    return bundling.build(project, tmp_path_factory.mktemp("built"), pools={"default"}, platform="lambda")
 
 
 def test_the_engines_package_has_all_but_users_code(bundles: Bundles) -> None:
     names = {path.name for path in bundles.engine.iterdir()}
-    assert {"functions", "stepwell", "workflows.json", "pydantic", "aws_lambda_powertools"} <= names
-    assert not {"workflows", THEIRS} & names
+    assert {"stepwell", "workflows.json", "pydantic", "pydantic_core", "aws_lambda_powertools", "yaml"} <= names
+    assert not {"project", THEIRS} & names
 
 
 def test_the_workers_package_has_that_and_users_code(bundles: Bundles) -> None:
     names = {path.name for path in bundles.worker.iterdir()}
-    assert {path.name for path in bundles.engine.iterdir()} | {"workflows", THEIRS} <= names
-    assert {"order.yaml", "shop.py", "webhooks.yaml"} <= {
-        path.name for path in (bundles.worker / "workflows").iterdir()
-    }
+    assert {path.name for path in bundles.engine.iterdir()} | {"project", THEIRS} <= names
+    theirs = bundles.worker / "project"
+    assert {path.name for path in theirs.iterdir()} == {"flows", "lib", "rates.py"}
+    assert {"order.yaml", "shop.py", "webhooks.yaml"} <= {path.name for path in (theirs / "flows").iterdir()}
+    assert [path.name for path in (theirs / "lib" / "till").iterdir()] == ["__init__.py"]
+
+
+def test_the_package_tells_the_worker_where_modules_are_imported_from(bundles: Bundles) -> None:
+    packed = json.loads((bundles.worker / "workflows.json").read_text())
+    assert packed["paths"] == ["project/flows", "project/.", "project/lib"]
 
 
 def test_what_is_hidden_in_a_folder_stays_there(bundles: Bundles) -> None:
-    assert not list(bundles.worker.rglob(".env"))
+    assert not [*bundles.worker.rglob(".env"), *bundles.worker.rglob(".key")]
 
 
 @pytest.mark.parametrize(
-    "name", ["boto3", "botocore", "bazel-project", "bin", "__pycache__", "cli", "local", "testing"]
+    "name",
+    ["boto3", "botocore", "bazel-project", "bin", "__pycache__", "cdk", "cli", "local", "testing", "typer", "httpx"],
 )
 def test_what_no_function_reads_is_left_out(bundles: Bundles, name: str) -> None:
-    ours = [bundles.engine, bundles.engine / "stepwell", bundles.engine / "functions"]
+    ours = [bundles.engine, bundles.engine / "stepwell", bundles.engine / "stepwell" / "functions"]
     assert not [place for place in ours if (place / name).exists()]
 
 
 def test_every_import_of_ours_finds_its_module_in_the_package(bundles: Bundles) -> None:
     root = bundles.engine
-    for file in [*(root / "stepwell").rglob("*.py"), *(root / "functions").rglob("*.py")]:
+    for file in (root / "stepwell").rglob("*.py"):
         for name in imports(file):
             top = name.partition(".")[0]
             if top in sys.stdlib_module_names or top in RUNTIME_HAS or top in TRACING:
                 continue
-            path = root / name.replace(".", "/") if top in {"stepwell", "functions"} else root / top
+            path = root / name.replace(".", "/") if top == "stepwell" else root / top
             found = path.is_dir() or path.with_suffix(".py").is_file() or path.parent.with_suffix(".py").is_file()
             assert found, f"{file.relative_to(root)} imports {name}"
 
@@ -102,34 +121,37 @@ def imports(file: Path) -> Iterator[str]:
 
 def test_nothing_of_ours_that_is_left_out_is_imported_by_what_is_not(bundles: Bundles) -> None:
     assert not (bundles.engine / "stepwell" / "aws" / "emulator.py").exists()
-    left_out = {"stepwell.aws.emulator", "stepwell.aws.deployment", "stepwell.aws.signing", "stepwell.aws.identity"}
+    left_out = {"stepwell.aws.emulator", "stepwell.aws.deployment", "stepwell.aws.signing", "stepwell.aws.identity",
+                "stepwell.project", "stepwell.extras"}  # fmt: skip
     for file in (bundles.engine / "stepwell").rglob("*.py"):
         assert not left_out & set(imports(file)), file
 
 
 def test_every_handler_of_the_stack_is_in_the_package(bundles: Bundles) -> None:
     for door in ("api", "webhooks", "coordinator", "worker", "stream", "sender", "sweeper", "authorizer"):
-        tree = ast.parse((bundles.engine / "functions" / f"{door}.py").read_text(encoding="utf-8"))
+        tree = ast.parse((bundles.engine / "stepwell" / "functions" / f"{door}.py").read_text(encoding="utf-8"))
         assert "handler" in {node.name for node in tree.body if isinstance(node, ast.FunctionDef)}, door
 
 
-def test_compiled_code_is_for_the_functions_processor_and_python(bundles: Bundles) -> None:
+def test_compiled_code_is_for_the_functions_processor_and_the_projects_python(bundles: Bundles) -> None:
     compiled = list(bundles.worker.rglob("*.so"))
     assert len(compiled) >= 4
     for file in compiled:
         assert struct.unpack_from("<H", file.read_bytes()[:20], 18) == (ARM64,), file
-        assert "-314-" in file.name or ".abi3." in file.name, file
+        assert "-313-" in file.name or ".abi3." in file.name, file
 
 
 def test_the_packages_keep_to_their_size(bundles: Bundles) -> None:
-    engine, worker = size_bytes(bundles.engine), size_bytes(bundles.worker)
+    engine, worker = bundling.size_bytes(bundles.engine), bundling.size_bytes(bundles.worker)
     assert engine < PACKAGE_BYTES
     assert worker - engine < 200_000
-    assert size_bytes(bundles.engine / "stepwell") + size_bytes(bundles.engine / "functions") < OWN_BYTES
+    assert bundling.size_bytes(bundles.engine / "stepwell") < OWN_BYTES
 
 
-def size_bytes(tree: Path) -> int:
-    return sum(file.stat().st_size for file in tree.rglob("*") if file.is_file())
+def test_the_size_is_told_with_what_is_large(bundles: Bundles) -> None:
+    mb = f"{bundling.size_bytes(bundles.worker) / 1_000_000:.1f} MB"
+    assert bundles.report().startswith(f"the workers' package has {mb}, the others' ")
+    assert "of 262.1 MB that Lambda allows; largest: cel_expr_python 27.6 MB, pydantic_core " in bundles.report()
 
 
 def test_the_package_knows_its_version(bundles: Bundles) -> None:
@@ -137,9 +159,9 @@ def test_the_package_knows_its_version(bundles: Bundles) -> None:
     assert f"Version: {version('stepwell')}" in told
 
 
-def test_a_build_of_the_same_is_the_same(bundles: Bundles, folder: Path, tmp_path: Path) -> None:
+def test_a_build_of_the_same_is_the_same(bundles: Bundles, project: Project, tmp_path: Path) -> None:
     """Else every deployment would replace every function."""
-    again = bundling.build(folder, tmp_path, pools={"default"}, platform="lambda")
+    again = bundling.build(project, tmp_path, pools={"default"}, platform="lambda")
     assert digest(again.engine) == digest(bundles.engine)
     assert digest(again.worker) == digest(bundles.worker)
 
@@ -151,8 +173,8 @@ def digest(tree: Path) -> str:
     return whole.hexdigest()
 
 
-def test_an_emulators_package_is_for_this_python(folder: Path, tmp_path: Path) -> None:
-    built = bundling.build(folder, tmp_path, pools={"default"}, platform="local")
+def test_an_emulators_package_is_for_this_python(project: Project, tmp_path: Path) -> None:
+    built = bundling.build(project, tmp_path, pools={"default"}, platform="local")
     (cel,) = (built.worker / "cel_expr_python").glob("cel.*.so")
     assert f"-{sys.version_info[0]}{sys.version_info[1]}-" in cel.name
 
@@ -160,26 +182,44 @@ def test_an_emulators_package_is_for_this_python(folder: Path, tmp_path: Path) -
 # -- what the user can mend
 
 
+def alone(folder: Path) -> Project:
+    return Project(folder, folder)
+
+
 def test_definitions_with_errors_are_not_deployed_and_are_named(tmp_path: Path) -> None:
     (tmp_path / "broken.yaml").write_text(BROKEN)
     with pytest.raises(BundlingError) as refusal:
-        bundling.pack(tmp_path, tmp_path / "out.json", {"default"})
+        bundling.pack(alone(tmp_path), {"default"})
     assert "broken.yaml:3" in str(refusal.value)
     assert "pol" in str(refusal.value)
+    assert refusal.value.code == "bad_definition"
 
 
 def test_a_step_in_a_pool_that_there_is_not_is_not_deployed(tmp_path: Path) -> None:
-    folder, out = tmp_path / "folder", tmp_path / "out.json"
-    folder.mkdir()
-    (folder / "pooled.yaml").write_text(POOLED)
+    (tmp_path / "pooled.yaml").write_text(POOLED)
     with pytest.raises(BundlingError, match="pools that there are not: gpu"):
-        bundling.pack(folder, out, {"default", "big"})
-    bundling.pack(folder, out, {"default", "gpu"})
-    assert json.loads(out.read_text())["pools"] == ["default", "gpu"]
+        bundling.pack(alone(tmp_path), {"default", "big"})
+    assert bundling.pack(alone(tmp_path), {"default", "gpu"})["pools"] == ["default", "gpu"]
 
 
-def test_a_package_that_cannot_be_had_is_named(tmp_path: Path) -> None:
-    requirements = tmp_path / "requirements.txt"
-    requirements.write_text("./not-here\n")
-    with pytest.raises(BundlingError, match=r"the dependencies: (?s:.*)not-here"):
-        bundling.install(tmp_path / "into", "lambda", "-r", str(requirements))
+def test_a_package_that_is_too_large_for_lambda_is_refused_with_what_is_large(
+    project: Project, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(bundling, "MOST_BYTES", 40_000_000)
+    with pytest.raises(BundlingError, match=r"of 40.0 MB that Lambda allows; largest: cel_expr_python") as refusal:
+        bundling.build(project, tmp_path, pools={"default"}, platform="local")
+    assert refusal.value.code == "package_too_large"
+
+
+def test_a_wheel_for_a_newer_c_library_than_that_of_lambdas_python_is_refused(tmp_path: Path) -> None:
+    """Lambda's Python 3.11 runs on Amazon Linux 2, with glibc 2.26."""
+    info = tmp_path / "quick-1.0.dist-info"
+    info.mkdir()
+    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: quick\nVersion: 1.0\n")
+    (info / "WHEEL").write_text("Tag: cp311-cp311-manylinux_2_28_aarch64\n")
+    bundling.check_glibc(tmp_path, "3.12")
+    with pytest.raises(BundlingError, match=r"quick 1.0 has no wheel for Lambda \(arm64, Python 3.11\)") as refusal:
+        bundling.check_glibc(tmp_path, "3.11")
+    assert refusal.value.code == "no_wheel"
+    (info / "WHEEL").write_text("Tag: cp311-cp311-manylinux_2_17_aarch64\nTag: cp311-cp311-manylinux_2_28_aarch64\n")
+    bundling.check_glibc(tmp_path, "3.11")

@@ -42,7 +42,7 @@ def test_cfn_lint_finds_nothing(variant: str) -> None:
 def test_types_are_read_of_every_module_of_the_cdk_that_is_used() -> None:
     """Of others every name would pass for anything."""
     root = Path(__file__).parents[2]
-    trees = [ast.parse(path.read_text(encoding="utf-8")) for path in (root / "infra").rglob("*.py")]
+    trees = [ast.parse(path.read_text(encoding="utf-8")) for path in (root / "shared/stepwell/cdk").rglob("*.py")]
     imports = [node for tree in trees for node in ast.walk(tree) if isinstance(node, ast.ImportFrom)]
     used = {
         f"aws_cdk.{alias.name}"

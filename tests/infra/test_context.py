@@ -10,8 +10,10 @@ from typing import Any
 import aws_cdk as cdk
 import pytest
 
-from infra import app, context
-from infra.props import BadProperty, EngineProps
+from infra import app
+from stepwell.cdk import context
+from stepwell.cdk.errors import BadProperty
+from stepwell.cdk.props import EngineProps
 from tests.infra.kit import ORDER, ROOT, made
 
 FOLDER = str(ROOT / ORDER)
@@ -54,6 +56,7 @@ def test_a_value_of_the_command_line_is_text_and_means_the_same() -> None:
         ({"log_level": "loud"}, "log_level: 'loud' is not one of debug, info, warning, error"),
         ({"log_retention_days": 31}, "log_retention_days: 31 is not one of 1, 3, 7"),
         ({"removal_policy": "keep"}, "removal_policy: 'keep' is not one of retain, destroy"),
+        ({"python": "3.10"}, "python: '3.10' is not one of 3.11, 3.12, 3.13, 3.14"),
         ({"platform": "windows"}, "platform: 'windows' is not one of lambda, local"),
         ({"coordinator_concurrency": 1}, "coordinator_concurrency: 1 is not a whole number from 2 to 1000"),
         ({"pools": "default"}, "pools: 'default' is not JSON"),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from typing import Any
 
 import pytest
@@ -18,8 +19,9 @@ DOORS = ("api", "coordinator", "stream", "sweeper", "webhooks")
 
 def test_there_is_one_function_for_each_door_and_one_worker_for_each_pool() -> None:
     handlers = {name: one["Handler"] for name, one in made(KEYED).functions().items()}
-    doors = {door: f"functions.{door}.handler" for door in (*DOORS, "authorizer")}
-    assert handlers == {**doors, "worker-default": "functions.worker.handler", "worker-big": "functions.worker.handler"}
+    doors = {door: f"stepwell.functions.{door}.handler" for door in (*DOORS, "authorizer")}
+    worker = "stepwell.functions.worker.handler"
+    assert handlers == {**doors, "worker-default": worker, "worker-big": worker}
 
 
 def test_the_authorizer_is_there_for_an_api_key_alone() -> None:
@@ -37,9 +39,9 @@ def test_the_sender_is_there_for_endpoints_alone_and_the_webhooks_function_for_s
 
 
 @EVERY
-def test_functions_run_the_newest_python_on_arm(variant: str) -> None:
+def test_functions_run_the_python_that_deploys_them_on_arm(variant: str) -> None:
     functions = made(VARIANTS[variant]).functions().values()
-    assert {one["Runtime"] for one in functions} == {"python3.14"}
+    assert {one["Runtime"] for one in functions} == {f"python{sys.version_info[0]}.{sys.version_info[1]}"}
     if VARIANTS[variant] is not EMULATOR:
         assert {plain(one["Architectures"][0]) for one in functions} == {"arm64"}
 

@@ -10,10 +10,11 @@ import pytest
 from aws_cdk import aws_iam as iam
 from aws_cdk import aws_sqs as sqs
 
-from infra.bundling import BundlingError
-from infra.engine import StepwellEngine
-from infra.permissions import KEY_USE, PERMISSIONS
-from infra.props import BadProperty, EngineProps
+from stepwell.cdk.bundling import BundlingError
+from stepwell.cdk.engine import StepwellEngine
+from stepwell.cdk.errors import BadProperty
+from stepwell.cdk.permissions import KEY_USE, PERMISSIONS
+from stepwell.cdk.props import EngineProps
 from stepwell.settings import read_deployment
 from tests.infra.kit import (
     GUARDED,

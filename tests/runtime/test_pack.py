@@ -9,9 +9,10 @@ from pathlib import Path
 
 import pytest
 
+from stepwell.definition.targets import parse_hosts
 from stepwell.errors import DefinitionError, NotFound
 from stepwell.runtime.starts.folder import load_folder
-from stepwell.runtime.starts.pack import main, pack_folder, unpack
+from stepwell.runtime.starts.pack import pack_folder, unpack
 
 FLOW = """
 workflow: flow
@@ -44,23 +45,21 @@ def test_a_folder_with_errors_is_not_packed(folder: Path) -> None:
     assert [problem.code for problem in refusal.value.problems] == ["unknown_key"]
 
 
-def test_the_command_says_what_is_wrong_and_writes_nothing(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    (folder / "bad.yaml").write_text("workflow: bad\ntimeline: [{name: a, rum: python:m.a}]")
-    assert main([str(folder), str(folder / "out.json")]) == 1
-    assert "unknown key `rum`" in capsys.readouterr().err
-    assert not (folder / "out.json").exists()
+def refused(folder: Path, *hosts: str) -> str:
+    """The first problem of a folder that is not packed for these hosts."""
+    with pytest.raises(DefinitionError) as refusal:
+        pack_folder(folder, parse_hosts(hosts))
+    return str(refusal.value.problems[0])
 
 
-def test_a_folder_that_is_not_there_is_wrong_usage(tmp_path: Path) -> None:
-    assert main([str(tmp_path / "nowhere"), str(tmp_path / "out.json")]) == 2
-    assert main([str(tmp_path)]) == 2
+def test_a_folder_that_is_not_there_is_not_found(tmp_path: Path) -> None:
     with pytest.raises(NotFound):
         pack_folder(tmp_path / "nowhere")
 
 
 def test_reading_what_was_packed_imports_neither_yaml_nor_pydantic(folder: Path) -> None:
     packed = folder / "out.json"
-    assert main([str(folder), str(packed)]) == 0
+    packed.write_text(json.dumps(pack_folder(folder)))
     code = (
         "import json, sys; from stepwell.runtime.starts.pack import unpack; unpack(json.load(open(sys.argv[1])));"
         "print(sorted({'yaml', 'pydantic'} & set(sys.modules)))"
@@ -93,31 +92,20 @@ def test_what_the_steps_of_a_pool_call_is_listed(folder: Path) -> None:
 OUT = "out: {crm: {url: https://crm.example.com/hooks, secret: [env:CRM, ssm:/crm], workflows: [flow]}}"
 
 
-def test_an_endpoint_that_the_deployed_sender_may_not_call_or_cannot_sign_for_is_not_packed(
-    folder: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_an_endpoint_that_the_deployed_sender_may_not_call_or_cannot_sign_for_is_not_packed(folder: Path) -> None:
     (folder / "webhooks.yaml").write_text(OUT)
-    out = str(folder.parent / f"{folder.name}-endpoints.json")
-    assert main([str(folder), out, "api.example.com"]) == 1
-    assert "the endpoint crm calls https://crm.example.com" in capsys.readouterr().err
-    assert main([str(folder), out, "crm.example.com"]) == 0
-    assert json.loads(Path(out).read_text())["webhooks"]["out"]["crm"]["workflows"] == ["flow"]
+    assert "the endpoint crm calls https://crm.example.com" in refused(folder, "api.example.com")
+    packed = pack_folder(folder, parse_hosts(["crm.example.com"]))
+    assert packed["webhooks"]["out"]["crm"]["workflows"] == ["flow"]
     (folder / "webhooks.yaml").write_text(OUT.replace(", ssm:/crm", ""))
     assert pack_folder(folder)["webhooks"] is not None
-    assert main([str(folder), out, "crm.example.com"]) == 1
-    assert "the endpoint crm has no secret that the deployed sender can read" in capsys.readouterr().err
+    assert "the endpoint crm has no secret that the deployed sender can read" in refused(folder, "crm.example.com")
 
 
-def test_a_step_that_calls_a_host_that_is_not_allowed_is_not_packed(
-    folder: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_step_that_calls_a_host_that_is_not_allowed_is_not_packed(folder: Path) -> None:
     (folder / "calls.yaml").write_text(CALLS)
-    out = folder.parent / "out.json"
-    for hosts in ("", "example.com,*.example.org"):
-        assert main([str(folder), str(out), hosts]) == 1
-        said = capsys.readouterr().err
+    for hosts in ((), ("example.com", "*.example.org")):
+        said = refused(folder, *hosts)
         assert "calls: b calls https://api.example.com" in said
         assert "add api.example.com to http_hosts" in said
-    assert main([str(folder), str(out), "*.com"]) == 2
-    assert not out.exists()
-    assert main([str(folder), str(out), "*.example.com"]) == 0
+    assert pack_folder(folder, parse_hosts(["*.example.com"]))["definitions"]

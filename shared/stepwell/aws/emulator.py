@@ -8,7 +8,6 @@ import subprocess
 import sys
 import time
 from collections.abc import Mapping
-from importlib.util import find_spec
 from pathlib import Path
 from types import TracebackType
 from typing import IO, TYPE_CHECKING, Any
@@ -29,16 +28,7 @@ START_SECONDS = 60.0
 STOP_SECONDS = 5.0
 READ_SECONDS = 60
 POLL_SECONDS = 0.05
-NEEDED = ("ministack", "boto3", "aws_cdk", "cdk_nag", "uv")
 INHERITED = ("HOME", "LANG", "LC_ALL", "PATH", "SYSTEMROOT", "VIRTUAL_ENV")  # visible to the functions
-
-
-def check_installed() -> None:
-    """Checks the dependencies without importing them, which takes seconds. Raises StepwellError `not_installed`."""
-    for module in NEEDED:
-        if find_spec(module) is None:
-            message = f"the AWS emulator needs {module}, which is not installed"
-            raise StepwellError(message, code="not_installed", hint='pip install "stepwell[emulator,deploy]"')
 
 
 class Emulator:

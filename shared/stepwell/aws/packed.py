@@ -8,12 +8,18 @@ from pathlib import Path
 
 from stepwell.definition.graph import Json
 from stepwell.errors import EngineFault
+from stepwell.settings import read_deployment
 
 PACKED_FILE = "workflows.json"
 
 
+def package_root() -> Path:
+    """Returns the folder of the function's package."""
+    return read_deployment().root
+
+
 def read_packed(root: Path) -> Mapping[str, Json]:
-    """Reads the output of `stepwell.runtime.starts.pack`. Raises EngineFault if it is missing."""
+    """Reads the packed workflows. Raises EngineFault if it is missing."""
     try:
         packed: Mapping[str, Json] = json.loads((root / PACKED_FILE).read_text(encoding="utf-8"))
     except FileNotFoundError as error:

@@ -84,5 +84,6 @@ def _signature(region: str) -> httpx.Auth:
         if (error.name or "").startswith("stepwell"):
             raise
         message = f"a deployed API needs {error.name}, which is not installed"
-        raise StepwellError(message, code="not_installed", hint='pip install "stepwell[aws]"') from error
+        hint = 'pip install boto3, or "stepwell[deploy]", which has it'
+        raise StepwellError(message, code="not_installed", hint=hint) from error
     return signature(region)

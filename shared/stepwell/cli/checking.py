@@ -13,6 +13,7 @@ from stepwell.cli.folders import default_folder
 from stepwell.cli.screen import console, print_json
 from stepwell.cli.words import printable
 from stepwell.errors import NotFound, Problem, UserError
+from stepwell.project import project_of
 
 FOUND_ERRORS = 1  # exit status
 
@@ -51,13 +52,13 @@ def check_path(path: Path) -> tuple[int, Sequence[Problem]]:
         from stepwell.runtime.starts.folder import load_folder  # noqa: PLC0415 - with the compiler
 
         loaded = load_folder(path)
-        return loaded.count, (*loaded.problems, *check_folder_code(path))
+        return loaded.count, (*loaded.problems, *check_folder_code(path, project_of(path).sources[1:]))
     if path.suffix == ".py" and path.is_file():
         from stepwell.runtime.starts.code import check_folder_code  # noqa: PLC0415 - with the compiler
         from stepwell.runtime.starts.folder import check_module  # noqa: PLC0415 - with the compiler
 
         count, problems = check_module(path)
-        return count, (*problems, *(one for one in check_folder_code(path.parent) if one.file == str(path)))
+        return count, (*problems, *(one for one in check_folder_code(path.parent, project_of(path.parent).sources[1:]) if one.file == str(path)))
     from stepwell.definition.webhooks import FILES, check_webhooks  # noqa: PLC0415 - with the compiler
 
     if path.name in FILES:

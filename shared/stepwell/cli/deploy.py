@@ -13,11 +13,13 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from stepwell.cli.arguments import read_pairs
-from stepwell.cli.cdk import CDK, Cdk, Run, app_command, find_project, run_command
+from stepwell.cli.cdk import CDK, Cdk, Run, app_words, place_of_app, run_command
 from stepwell.cli.checking import FOUND_ERRORS, print_problems
 from stepwell.cli.folders import default_folder
 from stepwell.cli.screen import console
-from stepwell.errors import StepwellError, UserError
+from stepwell.cli.synthesis import synthesise
+from stepwell.errors import UserError
+from stepwell.extras import require
 from stepwell.settings import environment
 
 if TYPE_CHECKING:
@@ -71,12 +73,15 @@ def deploy(
 def carry_out(order: Order, *, identify: Identify | None = None, run: Run = run_command) -> None:
     """Deploys. Raises StepwellError if a prerequisite is missing or the CDK fails."""
     workflows = checked(order.folder)
-    project = find_project(Path.cwd())
-    app = app_command(order.properties)
+    require("deploy", "a deployment")
+    place = place_of_app(order.folder, Path.cwd())
     if order.dry_run:
-        Cdk(project, run=run)("synth", "--quiet", *app)
-        console().print(f"the template is in {project / 'cdk.out'}", soft_wrap=True)
+        for told in synthesise(place, order.properties, place / "cdk.out"):
+            console().print(told, style="dim", soft_wrap=True)
+        console().print(f"the template is in {place / 'cdk.out'}", soft_wrap=True)
         return
+    context = [part for key, value in order.properties.items() for part in ("-c", f"{key}={value}")]
+    app = ["--app", shlex.join(app_words(place)), *context]
     who = (identify or _identify)(order.profile, order.region or environment().get("AWS_REGION", ""))
     console().print(f"account {who.account}, {who.region}, as {who.arn}", style="dim", soft_wrap=True)
     with tempfile.TemporaryDirectory() as beside:
@@ -85,7 +90,7 @@ def carry_out(order: Order, *, identify: Identify | None = None, run: Run = run_
             _bootstrap(Cdk(Path(beside), order.profile, who.region, run), order, f"aws://{who.account}/{who.region}")
         file = Path(beside) / "outputs.json"
         asked = ("--require-approval", "never" if order.yes else "broadening")
-        cdk = Cdk(project, order.profile, who.region, run)
+        cdk = Cdk(place, order.profile, who.region, run)
         cdk("deploy", *app, *asked, "--outputs-file", str(file))
         outputs = read_outputs(file)
     print_next(outputs, who.region, workflows[0])
@@ -138,11 +143,6 @@ def _bootstrap(cdk: Cdk, order: Order, place: str) -> None:
 
 
 def _identify(profile: str, region: str) -> Identity:
-    try:
-        from stepwell.aws.identity import identity  # noqa: PLC0415 - boto3: half a second, only for this command
-    except ModuleNotFoundError as error:
-        if (error.name or "").startswith("stepwell"):
-            raise
-        message = f"a deployment needs {error.name}, which is not installed"
-        raise StepwellError(message, code="not_installed", hint='pip install "stepwell[aws,deploy]"') from error
+    from stepwell.aws.identity import identity  # noqa: PLC0415 - boto3: half a second, only for this command
+
     return identity(profile, region)

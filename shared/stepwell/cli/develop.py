@@ -15,7 +15,8 @@ from stepwell.cli.checking import print_problems, read_definition
 from stepwell.cli.connect import connect
 from stepwell.cli.folders import DEFINITIONS, default_folder, write_project
 from stepwell.cli.screen import console, print_json
-from stepwell.errors import NotFound, StepwellError, UserError
+from stepwell.errors import NotFound, UserError
+from stepwell.extras import require
 from stepwell.settings import DEFAULT_PORT, read_settings
 
 if TYPE_CHECKING:
@@ -53,21 +54,15 @@ def dev(
 
 
 def _local(folder: Path, data: Path, port: int, reload: bool) -> int:
-    try:
-        from stepwell.local.dev import serve  # noqa: PLC0415 - a server, only for this command
-    except ModuleNotFoundError as error:
-        if (error.name or "").startswith("stepwell"):
-            raise
-        message = f"the local server needs {error.name}, which is not installed"
-        raise StepwellError(message, code="not_installed", hint='pip install "stepwell[local]"') from error
+    require("dev", "the local server")
+    from stepwell.local.dev import serve  # noqa: PLC0415 - a server, only for this command
+
     return serve(folder, data, port, reload=reload)
 
 
 def _emulated(folder: Path, data: Path, port: int, reload: bool) -> int:
     """Serves on the emulator, with a separate data folder so that both servers can run at once."""
-    from stepwell.aws.emulator import check_installed  # noqa: PLC0415 - only for this command
-
-    check_installed()
+    require("emulator", "the AWS emulator")
     from stepwell.cli.deploy import checked  # noqa: PLC0415
     from stepwell.cli.emulate import serve  # noqa: PLC0415
 

@@ -7,7 +7,7 @@ import logging
 import socket
 import sys
 import threading
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
@@ -19,7 +19,7 @@ from watchfiles import watch
 from stepwell.aws.deployment import Stack, deploy
 from stepwell.aws.emulator import Emulator
 from stepwell.aws.secrets import AwsSecrets
-from stepwell.cli.cdk import find_project
+from stepwell.cli.cdk import place_of_app
 from stepwell.cli.synthesis import synthesise
 from stepwell.definition.graph import Json
 from stepwell.errors import PortError, StepwellError
@@ -27,6 +27,7 @@ from stepwell.limits import WAIT_ANSWER_SECONDS
 from stepwell.local.dev import EXIT_USAGE, Server, listen, log_to_stderr, url_of
 from stepwell.local.folder import claim_folder
 from stepwell.local.gateway import Gateway
+from stepwell.project import project_of
 from stepwell.runtime.starts.folder import load_webhooks
 from stepwell.runtime.steps.secrets import Secrets, SecretsByKind
 from stepwell.runtime.stores.clocks import RealClock
@@ -45,24 +46,25 @@ def serve(folder: Path, data: Path, port: int, *, reload: bool) -> int:
     for noisy in ("botocore", "httpx"):
         logging.getLogger(noisy).setLevel(logging.WARNING)
     try:
-        project = find_project(Path.cwd())
+        place = place_of_app(folder, Path.cwd())
         with claim_folder(data):
             listening = listen(port)
             with Emulator(data / "tmp", sys.stderr) as emulator:
-                return _serve(emulator, project, folder, data / "cdk.out", listening, reload=reload)
+                return _serve(emulator, place, folder, data / "cdk.out", listening, reload=reload)
     except (StepwellError, OSError) as error:
         print(f"stepwell dev: {error}", file=sys.stderr)
         return EXIT_USAGE
 
 
 def _serve(
-    emulator: Emulator, project: Path, folder: Path, assembly: Path, listening: socket.socket, *, reload: bool
+    emulator: Emulator, place: Path, folder: Path, assembly: Path, listening: socket.socket, *, reload: bool
 ) -> int:
     stopping = threading.Event()
 
     def stand() -> Stack:
         asked = {"emulator": True, "folder": str(folder.resolve()), "public_url": url_of(listening)}
-        synthesise(project, asked, assembly)
+        for told in synthesise(place, asked, assembly):
+            log.info("%s", told)
         stack = deploy(emulator, assembly)[-1]
         for problem in missing_secrets(load_webhooks(folder).document, emulator.client):
             log.warning("%s; create it in the emulator: --endpoint-url %s", problem, emulator.url)
@@ -73,7 +75,7 @@ def _serve(
         log.info("deployed to %s", emulator.url)
         if reload:
             threading.Thread(
-                target=_follow, args=(folder, stand, stopping), name="stepwell-reload", daemon=True
+                target=_follow, args=(project_of(folder).sources, stand, stopping), name="stepwell-reload", daemon=True
             ).start()
         server = Server(gateway, stopping)
         try:
@@ -118,9 +120,9 @@ def gateway_to(emulator: Emulator, stack: Stack) -> Iterator[Gateway]:
         forwarder.close()
 
 
-def _follow(folder: Path, stand: Callable[[], Stack], stopping: threading.Event) -> None:
-    """Deploys the folder again when a file in it changes; a failed deployment changes nothing."""
-    changes = watch(folder, debounce=DEBOUNCE_MS, stop_event=stopping, rust_timeout=500, raise_interrupt=False)
+def _follow(sources: Sequence[Path], stand: Callable[[], Stack], stopping: threading.Event) -> None:
+    """Deploys the project again when a file in it changes; a failed deployment changes nothing."""
+    changes = watch(*sources, debounce=DEBOUNCE_MS, stop_event=stopping, rust_timeout=500, raise_interrupt=False)
     for found in changes:
         log.info("changed: %s; deploying again", ", ".join(sorted(Path(path).name for _, path in found)))
         try:

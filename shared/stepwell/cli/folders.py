@@ -7,6 +7,7 @@ from pathlib import Path
 from string import Template
 
 from stepwell.errors import UserError
+from stepwell.project import find_project
 
 DEFINITIONS = (".yaml", ".yml", ".json")
 TEMPLATES = {  # file of the new project: its template
@@ -19,7 +20,11 @@ TEMPLATES = {  # file of the new project: its template
 
 
 def default_folder() -> Path:
-    """Returns `workflows/` if it exists, else the current folder."""
+    """Returns the project's workflow folder, or else `workflows/` if it exists, or else the current folder."""
+    project = find_project(Path())
+    if project and project.folder.is_dir():
+        here = Path.cwd()
+        return project.folder.relative_to(here) if project.folder.is_relative_to(here) else project.folder
     return Path("workflows") if Path("workflows").is_dir() else Path()
 
 

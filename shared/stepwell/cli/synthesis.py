@@ -1,4 +1,4 @@
-"""Runs the project's CDK app in a subprocess, which writes the cloud assembly.
+"""Runs a project's CDK app in a subprocess, which writes the cloud assembly.
 
 This equals `cdk synth`, without the CDK's command line and its downloads.
 """
@@ -8,37 +8,43 @@ from __future__ import annotations
 import json
 import shutil
 import subprocess
-import sys
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from stepwell.errors import StepwellError, UserError
+from stepwell.cli.cdk import app_words, read_settings
+from stepwell.errors import StepwellError
 from stepwell.settings import environment
 
 
-def synthesise(project: Path, context: Mapping[str, Any], out: Path) -> None:
+def synthesise(place: Path, context: Mapping[str, Any], out: Path) -> list[str]:
     """Writes the assembly to `out`, replacing its content. `context` overrides the context of cdk.json.
 
-    Raises UserError `bad_project`, and StepwellError `synth_failed` with the app's output.
+    Returns what the app says about its stacks. Raises UserError `bad_project`, StepwellError `synth_failed` with its
+    output.
     """
     variables = {
         **environment(),
         "CDK_OUTDIR": str(out.resolve()),
-        "CDK_CONTEXT_JSON": json.dumps({**_context(project / "cdk.json"), **context}),
+        "CDK_CONTEXT_JSON": json.dumps({**read_settings(place).get("context", {}), **context}),
     }
     shutil.rmtree(out, ignore_errors=True)
-    # The current Python, because the emulator runs the functions with its packages.
-    app = [sys.executable, "-m", "infra.app"]
-    done = subprocess.run(app, cwd=project, env=variables, capture_output=True, text=True, check=False)  # noqa: S603
+    done = subprocess.run(app_words(place), cwd=place, env=variables, capture_output=True, text=True, check=False)  # noqa: S603 - the project's own app
     if done.returncode:
         said = "\n".join(text.strip() for text in (done.stdout, done.stderr) if text.strip())
         raise StepwellError(f"the CDK app failed: {said or done.returncode}", code="synth_failed")
+    return _messages(out / "manifest.json")
 
 
-def _context(file: Path) -> Mapping[str, Any]:
-    try:
-        found: Mapping[str, Any] = json.loads(file.read_text(encoding="utf-8")).get("context", {})
-    except (ValueError, AttributeError) as error:
-        raise UserError(f"{file} is not a JSON object: {error}", code="bad_project") from error
-    return found
+def _messages(manifest: Path) -> list[str]:
+    """Returns the annotations of the stacks."""
+    artifacts: Mapping[str, Any] = json.loads(manifest.read_text(encoding="utf-8"))["artifacts"]
+    found = [entry for artifact in artifacts.values() for entries in _metadata(artifact, manifest) for entry in entries]
+    return [str(entry["data"]) for entry in found if entry["type"] in ("aws:cdk:info", "aws:cdk:warning")]
+
+
+def _metadata(artifact: Mapping[str, Any], manifest: Path) -> list[Any]:
+    """Returns an artifact's metadata by construct, from the manifest or a file beside it."""
+    beside = artifact.get("additionalMetadataFile")
+    more = json.loads((manifest.parent / beside).read_text(encoding="utf-8")) if beside else {}
+    return [*artifact.get("metadata", {}).values(), *more.values()]

@@ -58,8 +58,11 @@ class Found:
         return version
 
 
-def functions_in(text: str, file: str) -> tuple[list[Found], list[Problem]]:
-    """Returns the functions marked `@workflow` at the top of a module, or a problem if Python cannot parse it."""
+def functions_in(text: str, file: str, module: str = "") -> tuple[list[Found], list[Problem]]:
+    """Returns the functions marked `@workflow` at the top of a module, or a problem if Python cannot parse it.
+
+    `module` is its name for an import; default: that of the file.
+    """
     try:
         tree = _parsed(text, file)
     except (SyntaxError, ValueError, RecursionError) as error:
@@ -79,7 +82,7 @@ def functions_in(text: str, file: str) -> tuple[list[Found], list[Problem]]:
             hint = "the module is scanned, not imported: write literal values, not names or calls"
             problems.append(Problem("bad_workflow", message, hint=hint, file=file, line=node.lineno))
             continue
-        path = f"python:{PurePath(file).stem}.{node.name}"
+        path = f"python:{module or PurePath(file).stem}.{node.name}"
         found.append(Found({"workflow": options.pop("name", node.name), "function": path, **options}, node.lineno))
     return found, problems
 

@@ -30,6 +30,7 @@ from stepwell.local.reloading import Reloader, tell_problems
 from stepwell.local.ticker import Ticker
 from stepwell.local.webhooks import LocalWebhooks
 from stepwell.local.wiring import Local, open_local
+from stepwell.project import Project, project_of
 from stepwell.runtime.loop.driving import run_now
 from stepwell.runtime.starts.folder import Folder, load_folder
 from stepwell.settings import environment, read_settings
@@ -50,6 +51,7 @@ def serve(folder: Path, data: Path, port: int, *, reload: bool = True) -> int:
             listening = listen(port)
             loaded = load_folder(folder)
             tell_problems(loaded.problems)
+            _tell_missing(project_of(folder))
             local = open_local(data, folder, loaded.graphs, read_settings().http_hosts, url_of(listening))
             try:
                 return _serve(local, folder, loaded, listening, reload=reload)
@@ -58,6 +60,11 @@ def serve(folder: Path, data: Path, port: int, *, reload: bool = True) -> int:
     except (StepwellError, OSError) as error:
         print(f"stepwell dev: {error}", file=sys.stderr)
         return EXIT_USAGE
+
+
+def _tell_missing(project: Project) -> None:
+    for name in project.not_installed():
+        log.warning("the project needs %s, which is not installed here; install its dependencies", name)
 
 
 def _serve(local: Local, folder: Path, loaded: Folder, listening: socket.socket, *, reload: bool) -> int:

@@ -13,6 +13,7 @@ from stepwell.definition.graph import Graph, Json
 from stepwell.definition.webhooks import FILES
 from stepwell.errors import Problem, StepwellError
 from stepwell.local.wiring import Local
+from stepwell.project import project_of
 from stepwell.runtime.loop.driving import run_now
 from stepwell.runtime.starts.deploys import tell_deployed
 from stepwell.runtime.starts.folder import is_definition, load_folder
@@ -35,7 +36,7 @@ class Reloader:
 
     def _watch(self) -> None:
         changes = watch(
-            self._folder,
+            *project_of(self._folder).sources,
             watch_filter=_Sources(),
             debounce=DEBOUNCE_MS,
             step=DEBOUNCE_MS // 2,

@@ -23,6 +23,7 @@ from stepwell.engine.turns import Completed, ContinueAs, Failed, Stuck, Suspende
 from stepwell.errors import NotFound, UserError
 from stepwell.local.clocks import VirtualClock
 from stepwell.local.memory import MemoryBlobs, MemoryQueue, MemoryStore
+from stepwell.project import project_of
 from stepwell.runtime.calls.exporting import FORMAT
 from stepwell.runtime.catalog import Catalog
 from stepwell.runtime.durable.sessions import Sessions
@@ -130,7 +131,9 @@ class _Replay:
         self._log = store
         ports = Ports(store, store, store, store, queue, queue, MemoryBlobs(), clock)
         self._logbook = Logbook(ports, catalog)
-        self._sessions = Sessions(self._logbook, Registry(folder), lambda own, until_ms: f"{_URL}{own}")
+        self._sessions = Sessions(
+            self._logbook, Registry(folder, project_of(folder).paths), lambda own, until_ms: f"{_URL}{own}"
+        )
         self._operations = 0
         run_now(store.create_run(self._header))
         run_now(store.put_definition(self._header.version, json.dumps(export.definition)))

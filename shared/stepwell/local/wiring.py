@@ -27,6 +27,7 @@ from stepwell.local.outgoing import Outgoing, TellingStore
 from stepwell.local.snapshotting import FolderFiles
 from stepwell.local.sqlite_queue import SqliteQueue
 from stepwell.local.sweeping import LocalSweeper
+from stepwell.project import project_of
 from stepwell.runtime.assembly import Assembly, assemble
 from stepwell.runtime.calls.links import Links
 from stepwell.runtime.calls.snapshots import Snapshots
@@ -106,7 +107,8 @@ def open_local(
     hosts, secrets = parse_hosts(http_hosts), SecretsByKind({"env": EnvironmentSecrets(environment())})
     keys = [link_key(data)]
     links = Links(url, lambda: keys)
-    steps = FunctionSteps(folder, clock, Calls(HttpSteps(hosts, secrets)), links)
+    paths = project_of(folder).paths
+    steps = FunctionSteps(folder, clock, Calls(HttpSteps(hosts, secrets)), links, paths=paths)
     catalog = Catalog(partial(compile_document, trusted=True))
     parts = assemble(
         Ports(store, store, store, store, queue, queue, blobs, clock),

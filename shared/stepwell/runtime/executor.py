@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -44,9 +44,13 @@ class FunctionSteps:
         calls: Calls | None = None,
         links: Links | None = None,
         sessions: int = SESSIONS_KEPT,
+        paths: Sequence[Path] = (),
     ) -> None:
-        """`links`: for the URLs of callbacks, where steps may have any. `sessions`: how many functions are kept."""
-        self._registry, self._clock, self._calls, self._links = Registry(folder), clock, calls or Calls(), links
+        """`links`: for the URLs of callbacks, where steps may have any. `sessions`: how many functions are kept.
+
+        `paths`: the project's other folders that modules are imported from.
+        """
+        self._registry, self._clock, self._calls, self._links = Registry(folder, paths), clock, calls or Calls(), links
         self._threads = StepThreads()
         self._sessions: Sessions | None = None  # of durable functions
         self._sessions_kept = sessions

@@ -14,6 +14,7 @@ from stepwell.engine.actions import Outcome
 from stepwell.engine.records import Record
 from stepwell.engine.retry import Policy
 from stepwell.local.clocks import VirtualClock
+from stepwell.project import project_of
 from stepwell.runtime.calls.links import Links
 from stepwell.runtime.executor import FunctionSteps
 from stepwell.runtime.log.logbook import Logbook, Standing
@@ -54,7 +55,7 @@ class MockedSteps:
     """The real executor, except for steps with a mock, by node name, function name or `run`."""
 
     def __init__(self, folder: Path, clock: VirtualClock, links: Links, sessions: int) -> None:
-        self._real = FunctionSteps(folder, clock, links=links, sessions=sessions)
+        self._real = FunctionSteps(folder, clock, links=links, sessions=sessions, paths=project_of(folder).paths)
         self._mocks: dict[str, Mock] = {}
 
     def add(self, name: str, mock: Mock) -> None:

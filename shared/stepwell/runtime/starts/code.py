@@ -11,12 +11,16 @@ from stepwell.definition.code_checks import check_code
 from stepwell.definition.code_targets import check_targets
 from stepwell.definition.loader import load_document
 from stepwell.errors import Problem
-from stepwell.runtime.starts.folder import definition_files, modules, read_text
+from stepwell.runtime.starts.folder import definition_files, read_text
+from stepwell.scan import module_name, modules
 
 
-def check_folder_code(path: Path) -> tuple[Problem, ...]:
-    """What is wrong with the code of a folder's durable functions, and with the targets of its definitions."""
-    texts = {name: (str(file), text) for name, file in _all_modules(path) if (text := read_text(file)[0]) is not None}
+def check_folder_code(path: Path, packages: Collection[Path] = ()) -> tuple[Problem, ...]:
+    """What is wrong with the code of a folder's durable functions, and with the targets of its definitions.
+
+    `packages`: the project's packages beside the folder.
+    """
+    texts = {name: (str(file), text) for name, file in _all_modules(path, packages) if (text := read_text(file)[0]) is not None}
     code = read_code(texts)
     problems = check_code(code)
     for file in definition_files(path):
@@ -26,13 +30,12 @@ def check_folder_code(path: Path) -> tuple[Problem, ...]:
     return tuple(problems)
 
 
-def _all_modules(path: Path) -> Iterator[tuple[str, Path]]:
-    """The modules of the folder and of its packages, by the names under which they are imported."""
-    yield from ((file.stem, file) for file in modules(path))
-    for package in sorted(one.parent for one in path.glob("*/__init__.py")):
-        for file in sorted(package.rglob("*.py")):
-            parts = file.relative_to(path).with_suffix("").parts
-            yield ".".join(parts[:-1] if parts[-1] == "__init__" else parts), file
+def _all_modules(path: Path, packages: Collection[Path]) -> Iterator[tuple[str, Path]]:
+    """The modules of the folder and of the packages, by the names under which they are imported."""
+    yield from ((module_name(path, file), file) for file in modules(path))
+    for package in packages:
+        found = modules(package) if package.is_dir() else [package]
+        yield from ((module_name(package.parent, file), file) for file in found)
 
 
 def _is_there(module: str, own: Collection[str]) -> bool:

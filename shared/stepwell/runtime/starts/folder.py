@@ -1,4 +1,8 @@
-"""A workflow folder: its definitions and its webhook sources, read and checked. All their file I/O is here."""
+"""A workflow folder: its definitions and its webhook sources, read and checked. All their file I/O is here.
+
+The folder is scanned to the bottom. At its top every YAML and JSON file is a definition; in a sub-folder, those that
+look like one, because sample events and settings may lie beside them.
+"""
 
 from __future__ import annotations
 
@@ -8,7 +12,7 @@ from itertools import chain
 from pathlib import Path
 
 from stepwell.definition.called import Called, unknown_workflows
-from stepwell.definition.compiler import Compiled, compile_definition, compile_found
+from stepwell.definition.compiler import COMPILERS, ENVELOPE, Compiled, compile_definition, compile_found
 from stepwell.definition.durable import Found, functions_in
 from stepwell.definition.events import Setting, differing_settings
 from stepwell.definition.graph import Graph, Json
@@ -16,7 +20,9 @@ from stepwell.definition.webhooks import FILES, Webhooks, check_webhooks
 from stepwell.errors import NotFound, Problem
 from stepwell.limits import DEFINITION_BYTES
 from stepwell.runtime.notify.telling import TOLD
+from stepwell.scan import module_name, modules, walk
 
+_KEYS = frozenset({"workflow", *COMPILERS, *ENVELOPE})  # that mark a definition in a sub-folder
 _ENDINGS = frozenset({".yaml", ".yml", ".json"})
 _OTHERS = frozenset({*FILES, "package.json", "package-lock.json", "cdk.json", "tsconfig.json"})
 
@@ -40,7 +46,7 @@ class Folder:
 
 
 def load_folder(path: Path) -> Folder:
-    """Compiles the definitions of the folder's top level. Raises NotFound when there is no such folder."""
+    """Compiles the definitions of the folder. Raises NotFound when there is no such folder."""
     if not path.is_dir():
         raise NotFound(f"there is no folder {path}", code="unknown_folder",
                        hint="name the folder with your definitions, or make one: stepwell init DIR")  # fmt: skip
@@ -49,7 +55,7 @@ def load_folder(path: Path) -> Folder:
     called: dict[str, tuple[Called, ...]] = {}
     settings: dict[str, tuple[Setting, ...]] = {}
     problems: list[Problem] = []
-    written = [(file, _load(file)) for file in definition_files(path)]
+    written = [(file, loaded) for file in definition_files(path) if (loaded := _load(file, path))]
     functions = list(_functions(path))
     for file, loaded in (*written, *functions):
         problems.extend(loaded.problems)
@@ -93,7 +99,8 @@ def _functions(path: Path) -> Iterator[tuple[Path, Compiled]]:
     newest: dict[str, tuple[Path, Found]] = {}
     for file in modules(path):
         text, problems = read_text(file)
-        found, wrong = ([], list(problems)) if text is None else functions_in(text, str(file))
+        module = module_name(path, file)
+        found, wrong = ([], list(problems)) if text is None else functions_in(text, str(file), module)
         yield file, Compiled(None, tuple(wrong))
         for one in found:
             name = str(one.document["workflow"])
@@ -104,12 +111,6 @@ def _functions(path: Path) -> Iterator[tuple[Path, Compiled]]:
                 newest[name] = file, one
     for file, one in newest.values():
         yield file, compile_found(one.document, str(file), one.line)
-
-
-def modules(path: Path) -> tuple[Path, ...]:
-    """The Python modules of the folder's top level, tests left out."""
-    found = (file for file in sorted(path.glob("*.py")) if file.is_file())
-    return tuple(file for file in found if not file.stem.startswith(("test_", "conftest")))
 
 
 def load_webhooks(path: Path, workflows: Collection[str] | None = None) -> Webhooks:
@@ -125,8 +126,8 @@ def load_webhooks(path: Path, workflows: Collection[str] | None = None) -> Webho
 
 
 def definition_files(path: Path) -> tuple[Path, ...]:
-    """The files that are read as definitions, by name."""
-    return tuple(file for file in sorted(path.iterdir()) if is_definition(file) and file.is_file())
+    """The files that may be definitions, by name."""
+    return tuple(file for file in walk(path) if is_definition(file))
 
 
 def is_definition(file: Path) -> bool:
@@ -134,14 +135,23 @@ def is_definition(file: Path) -> bool:
     return file.suffix in _ENDINGS and not file.name.startswith(".") and file.name not in _OTHERS
 
 
-def _load(file: Path) -> Compiled:
+def _load(file: Path, folder: Path) -> Compiled | None:
+    """Compiles a file; None for one of a sub-folder that is no definition."""
     if file.name.endswith(".asl.json"):
         message = "Amazon States Language is not supported yet"
         return Compiled(None, (Problem("unsupported_format", message, file=str(file)),))
     text, problems = read_text(file)
     if text is None:
         return Compiled(None, problems)
-    return compile_definition(text, str(file))
+    return compile_definition(text, str(file)) if file.parent == folder or _looks_like_one(text) else None
+
+
+def _looks_like_one(text: str) -> bool:
+    """Returns whether the file has a key of a definition at its top; so does one that cannot be parsed."""
+    from stepwell.definition.loader import load_document  # noqa: PLC0415 - YAML takes 50 ms
+
+    data = load_document(text).data
+    return data is None or (isinstance(data, dict) and not data.keys().isdisjoint(_KEYS))
 
 
 def read_text(file: Path) -> tuple[str | None, tuple[Problem, ...]]:

@@ -1,37 +1,32 @@
 """A workflow folder as one JSON document, checked: what a deployed function reads instead of the files themselves.
 
-    python -m stepwell.runtime.starts.pack FOLDER OUT.json [HOSTS]
-
-HOSTS, with commas between them, are those that HTTP steps and webhooks may call; one that calls another is an error.
 Reading YAML and checking shapes takes a cold start 200 ms; compiling what was checked before takes 50.
 """
 
 from __future__ import annotations
 
-import json
-import sys
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 
 from stepwell.definition.compiler import compile_document
 from stepwell.definition.graph import DEFAULT_POOL, Graph, Json, ScheduleTrigger, Step
 from stepwell.definition.http_steps import calls_of
-from stepwell.definition.targets import Hosts, parse_hosts, parse_url
+from stepwell.definition.targets import Hosts, parse_url
 from stepwell.definition.timetable import parse_schedule
-from stepwell.errors import DefinitionError, Problem, StepwellError
+from stepwell.errors import DefinitionError, Problem
 from stepwell.runtime.log.messages import Scheduled, to_json
 from stepwell.runtime.notify.endpoints import endpoints_of
 from stepwell.runtime.starts.folder import Folder, load_folder
 
 FORMAT = 1
-BROKEN, USAGE = 1, 2  # exit statuses
 
 
 def pack_folder(folder: Path, hosts: Hosts | None = None) -> Mapping[str, Json]:
     """The folder's definitions, the pools they name, what each pool's steps call, the webhook sources,
     and the schedules that the stack is to make.
 
-    `hosts`: those that may be called; None: any. Raises NotFound; DefinitionError when a definition has errors.
+    `hosts`: those that HTTP steps and webhooks may call; None: any. Raises NotFound; DefinitionError when a definition
+    has errors.
     """
     loaded = load_folder(folder)
     errors = (*loaded.errors, *(_not_deployable(loaded, hosts) if hosts is not None else ()))
@@ -98,25 +93,3 @@ def _not_deployable(loaded: Folder, hosts: Hosts) -> Iterator[Problem]:
         if not hosts.allow(parse_url(name)):
             message = f"{place} calls {name}, which is not among the hosts that may be called"
             yield Problem("http_host", message, hint=f"add {name.removeprefix('https://')} to http_hosts")
-
-
-def main(arguments: list[str]) -> int:
-    """Exit status: 0 written, 1 the definitions have errors, 2 wrong usage."""
-    if len(arguments) not in (2, 3):
-        print("usage: python -m stepwell.runtime.starts.pack FOLDER OUT.json [HOSTS]", file=sys.stderr)
-        return USAGE
-    try:
-        hosts = parse_hosts(arguments[2].split(",")) if len(arguments) == 3 else None
-        packed = pack_folder(Path(arguments[0]), hosts)
-    except DefinitionError as error:
-        print(error, *error.problems, sep="\n", file=sys.stderr)
-        return BROKEN
-    except StepwellError as error:
-        print(error, file=sys.stderr)
-        return USAGE
-    Path(arguments[1]).write_text(json.dumps(packed), encoding="utf-8")
-    return 0
-
-
-if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))

@@ -1,11 +1,11 @@
-"""From `python:module.function` to the function: modules are imported from the workflow folder."""
+"""From `python:module.function` to the function: modules are imported from the workflow folder and its project."""
 
 from __future__ import annotations
 
 import importlib
 import sys
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from types import ModuleType
 from typing import TypeAlias
@@ -13,6 +13,7 @@ from typing import TypeAlias
 from stepwell.definition.authoring import StepDefaults
 from stepwell.errors import UserError
 from stepwell.runtime.steps.folders import FOLDERS
+from stepwell.scan import module_name, modules
 
 Function: TypeAlias = Callable[..., object]
 
@@ -28,9 +29,11 @@ class UnknownStepError(UserError):
 class Registry:
     """The functions of one workflow folder. Another folder in the same process does not see this one's modules."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, paths: Sequence[Path] = ()) -> None:
+        """`paths`: the project's other folders that modules are imported from."""
         self._folder = folder.resolve()
-        FOLDERS.add(self._folder)
+        self._places = tuple(dict.fromkeys((self._folder, *(path.resolve() for path in paths))))
+        FOLDERS.update(self._places)
         self._found: dict[str, Function] = {}
         self._modules: dict[str, ModuleType] = {}
 
@@ -43,7 +46,8 @@ class Registry:
 
     def known(self, run: str) -> Function | None:
         """The function, if it was found before: asking runs no code."""
-        _put_first_on_path(str(self._folder))  # for what the function itself imports when it runs
+        for place in reversed(self._places):
+            _put_first_on_path(str(place))  # for what the function itself imports when it runs
         return self._found.get(run)
 
     def reload(self) -> None:
@@ -72,11 +76,9 @@ class Registry:
         """A bare name is one given by @step(name=…), or the function's own, anywhere in the folder."""
         known: list[str] = []
         broken: list[Exception] = []
-        for path in sorted(self._folder.glob("*.py")):
-            if path.stem.startswith(("test_", "conftest")):
-                continue
+        for path in modules(self._folder):
             try:
-                module = self._module(path.stem, name)
+                module = self._module(module_name(self._folder, path), name)
             except Exception as error:  # the step may be in another module
                 broken.append(error)
                 continue
@@ -108,7 +110,7 @@ class Registry:
         except ModuleNotFoundError as error:
             if error.name is None or not name.startswith(error.name):
                 raise
-            hint = f"modules are imported from {self._folder.name}/"
+            hint = f"modules are imported from {', '.join(f'{place.name}/' for place in self._places)}"
             raise UnknownStepError(f"{run}: there is no module {name!r}", hint=hint) from error
         finally:
             if shadowed is not None:
@@ -116,13 +118,14 @@ class Registry:
 
     def _forget_others(self) -> None:
         """Another folder's modules of the same names: neither the one asked for, nor one that it imports, is theirs."""
-        heads = {path.stem for path in self._folder.glob("*")}
+        others = FOLDERS.difference(self._places)
+        heads = {path.stem for place in self._places for path in place.glob("*")}
         for name, module in list(sys.modules.items()):
-            if name.partition(".")[0] in heads and any(_is_of(module, folder) for folder in FOLDERS - {self._folder}):
+            if name.partition(".")[0] in heads and any(_is_of(module, folder) for folder in others):
                 del sys.modules[name]
 
     def _owns(self, module: ModuleType) -> bool:
-        return _is_of(module, self._folder)
+        return any(_is_of(module, place) for place in self._places)
 
 
 def _forget_compiled(module: ModuleType) -> None:

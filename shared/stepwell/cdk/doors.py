@@ -14,15 +14,15 @@ from aws_cdk import aws_lambda as lambda_
 from aws_cdk import aws_secretsmanager as secretsmanager
 from constructs import Construct
 
-from infra import bundling, metrics
-from infra.called import arns_of
-from infra.functions import COORDINATOR_BATCH, LEAST_CONCURRENCY, SWEEP_MINUTES, Door, Place, Shape
-from infra.permissions import Resources
-from infra.props import DEFAULT_POOL, EngineProps, Pool
-from infra.queues import COORDINATOR_SECONDS, SENDER_SECONDS, Queues
-from infra.storage import Storage
-from infra.timers import Timers
-from infra.webhooks import Webhooks
+from stepwell.cdk import bundling, metrics
+from stepwell.cdk.called import arns_of
+from stepwell.cdk.functions import COORDINATOR_BATCH, LEAST_CONCURRENCY, SWEEP_MINUTES, Door, Place, Shape
+from stepwell.cdk.permissions import Resources
+from stepwell.cdk.props import DEFAULT_POOL, EngineProps, Pool
+from stepwell.cdk.queues import COORDINATOR_SECONDS, SENDER_SECONDS, Queues
+from stepwell.cdk.storage import Storage
+from stepwell.cdk.timers import Timers
+from stepwell.cdk.webhooks import Webhooks
 
 _QUICK = Shape(memory_mb=512, timeout_seconds=10)
 _API = Shape(memory_mb=1024, timeout_seconds=29)  # callers wait up to 25 seconds for a run's end, the gateway 30
@@ -38,6 +38,7 @@ class Packages:
     engine: lambda_.Code
     worker: lambda_.Code
     packed: Mapping[str, Any]
+    report: str = ""
 
 
 class Doors(Construct):
@@ -66,6 +67,8 @@ class Doors(Construct):
                             storage.bucket, timers.group)  # fmt: skip
         with tempfile.TemporaryDirectory() as into:  # a function copies its package into the assembly on creation
             self._code = _packages(props, Path(into))
+            if self._code.report:
+                cdk.Annotations.of(self).add_info(self._code.report)
             self.schedules: Sequence[Mapping[str, Any]] = self._code.packed["schedules"]
             self.webhooks = self._make_webhooks(webhooks) if webhooks.sources else None
             self.coordinator = self._make_coordinator()
@@ -186,15 +189,16 @@ class Doors(Construct):
 def _packages(props: EngineProps, into: Path) -> Packages:
     if not props.bundle:
         code = lambda_.Code.from_inline("# made without its code")
-        definitions = bundling.pack_definitions(props.folder, tuple(props.pools), tuple(props.http_hosts))
+        definitions = bundling.pack_definitions(props.project.folder, tuple(props.pools), tuple(props.http_hosts))
         return Packages(code, code, definitions)
     bundles = bundling.build(
-        props.folder,
+        props.project,
         into,
         pools=props.pools,
         platform=props.platform,
+        python=props.python_version,
         tracing=props.tracing,
         http_hosts=props.http_hosts,
     )
     engine, worker = (lambda_.Code.from_asset(str(folder)) for folder in (bundles.engine, bundles.worker))
-    return Packages(engine, worker, bundles.packed)
+    return Packages(engine, worker, bundles.packed, bundles.report())

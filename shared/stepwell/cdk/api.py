@@ -15,10 +15,10 @@ from aws_cdk import aws_apigatewayv2_integrations as integrations
 from aws_cdk import aws_logs as logs
 from constructs import Construct
 
-from infra import nag
-from infra.doors import Doors
-from infra.functions import Door
-from infra.props import EngineProps
+from stepwell.cdk import nag
+from stepwell.cdk.doors import Doors
+from stepwell.cdk.functions import Door
+from stepwell.cdk.props import EngineProps
 
 RATE_PER_SECOND = 1_000
 BURST = 1_000

@@ -12,7 +12,7 @@ from aws_cdk import aws_iam as iam
 from aws_cdk import aws_s3 as s3
 from constructs import IConstruct
 
-from infra.permissions import PERMISSIONS
+from stepwell.cdk.permissions import PERMISSIONS
 
 IAM5 = "AwsSolutions-IAM5"
 
@@ -27,6 +27,7 @@ PREFIXES = {
     "snapshots": "A snapshot is named by its run: its key is not known before.",
     "schedules": "A timer is named by what it wakes: its name is not known before. The group is the engine's own.",
 }
+PYTHON = {"AwsSolutions-L1": "The functions run the Python that the project is tested with, which it chooses."}
 ANYWHERE = {f"{IAM5}[Resource::*]": "X-Ray, and EC2 for a network interface that is not there yet, know no resource."}
 POOL = "What a pool's steps may do is for whoever gives the pool its permissions to say."
 API_KEY = {

@@ -12,8 +12,8 @@ from pathlib import Path
 import aws_cdk as cdk
 import yaml
 
-from infra.props import BadProperty
-from infra.references import parameter_arn, secret_arn
+from stepwell.cdk.errors import BadProperty
+from stepwell.cdk.references import parameter_arn, secret_arn
 
 _NOTHING: Mapping[str, object] = {}
 

@@ -18,7 +18,8 @@ from aws_cdk import aws_kms as kms
 from aws_cdk import aws_logs as logs
 from constructs import Construct
 
-from infra.props import BadProperty, EngineProps, Pool
+from stepwell.cdk.errors import BadProperty
+from stepwell.cdk.props import EngineProps, Pool
 
 DEFAULT_FOLDER = "workflows"
 DEFAULT_STACK = "Stepwell"
@@ -179,6 +180,7 @@ def _key(scope: Construct, arn: str) -> kms.IKey:
 Reader = Callable[[str, Any], Any]
 _READERS: Mapping[str, Reader] = {
     "folder": lambda key, value: Path(_text(key, value)),
+    "python": _text,
     "pools": _pools,
     "auth": _text,
     "jwt_issuer": _text,

@@ -8,8 +8,8 @@ from typing import Any
 import aws_cdk as cdk
 from constructs import Construct
 
-from infra import context
-from infra.engine import StepwellEngine
+from stepwell.cdk import context
+from stepwell.cdk.engine import StepwellEngine
 
 
 class StepwellStack(cdk.Stack):

@@ -21,11 +21,10 @@ from aws_cdk import aws_s3 as s3
 from aws_cdk import aws_sqs as sqs
 from constructs import Construct
 
-from infra import nag
-from infra.permissions import Resources
-from infra.props import EngineProps
+from stepwell.cdk import nag
+from stepwell.cdk.permissions import Resources
+from stepwell.cdk.props import EngineProps
 
-RUNTIME = lambda_.Runtime.PYTHON_3_14
 SWEEP_MINUTES = 5
 STREAM_BATCH = 100
 STREAM_TRIES = 10
@@ -68,7 +67,7 @@ class Shape:
 
 
 class Door(Construct):
-    """One function, `functions.<name>.handler`, with its own role and log group."""
+    """One function, `stepwell.functions.<name>.handler`, with its own role and log group."""
 
     def __init__(
         self,
@@ -91,10 +90,10 @@ class Door(Construct):
             self,
             "Function",
             description=f"Stepwell: {construct_id}",
-            runtime=RUNTIME,
+            runtime=_runtime(props.python_version),
             architecture=_architecture(props.platform),
             code=code,
-            handler=f"functions.{door}.handler",
+            handler=f"stepwell.functions.{door}.handler",
             memory_size=shape.memory_mb,
             timeout=cdk.Duration.seconds(shape.timeout_seconds),
             reserved_concurrent_executions=shape.concurrency,
@@ -107,6 +106,7 @@ class Door(Construct):
             vpc_subnets=props.vpc_subnets,
             security_groups=[place.security_group] if place.security_group else None,
         )
+        nag.acknowledge(self.function, nag.PYTHON)
 
     def _role(
         self, door: str, statements: Sequence[iam.PolicyStatement], extra: Sequence[iam.PolicyStatement]
@@ -156,6 +156,12 @@ class Door(Construct):
         """A schedule invokes the function, without retries because the next turn follows soon."""
         target = targets.LambdaFunction(self.function, retry_attempts=0)
         events.Rule(self, "Clock", schedule=events.Schedule.rate(cdk.Duration.minutes(minutes)), targets=[target])
+
+
+def _runtime(python: str) -> lambda_.Runtime:
+    found = getattr(lambda_.Runtime, f"PYTHON_{python.replace('.', '_')}")
+    assert isinstance(found, lambda_.Runtime)  # noqa: S101 - the versions are checked
+    return found
 
 
 def _architecture(platform: str) -> lambda_.Architecture:

@@ -13,7 +13,7 @@ from aws_cdk import aws_scheduler as scheduler
 from aws_cdk import aws_sqs as sqs
 from constructs import Construct
 
-from infra.timers import Timers
+from stepwell.cdk.timers import Timers
 
 
 class Schedules(Construct):

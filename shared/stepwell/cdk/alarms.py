@@ -10,11 +10,11 @@ from aws_cdk import aws_sns as sns
 from aws_cdk import aws_sns_subscriptions as subscriptions
 from constructs import Construct
 
-from infra import metrics
-from infra.doors import Doors
-from infra.functions import Door
-from infra.props import EngineProps
-from infra.queues import Queues
+from stepwell.cdk import metrics
+from stepwell.cdk.doors import Doors
+from stepwell.cdk.functions import Door
+from stepwell.cdk.props import EngineProps
+from stepwell.cdk.queues import Queues
 
 SLACK_SECONDS = 300  # tolerance for the age of a message
 LATE_MS = 3_600_000  # of the stream, which forgets after 24 hours

@@ -8,8 +8,8 @@ from aws_cdk import aws_events as events
 from aws_cdk import aws_s3 as s3
 from constructs import Construct
 
-from infra import nag
-from infra.props import EngineProps
+from stepwell.cdk import nag
+from stepwell.cdk.props import EngineProps
 
 BY_WORKFLOW, BY_STATE, BY_DUE = "by_workflow", "by_state", "by_due"
 # How many days blobs are kept, by the prefix of their keys. A run's records have a TTL of 730 days; its blobs are

@@ -7,8 +7,8 @@ from aws_cdk import aws_iam as iam
 from aws_cdk import aws_scheduler as scheduler
 from constructs import Construct
 
-from infra.permissions import Resources
-from infra.props import EngineProps
+from stepwell.cdk.permissions import Resources
+from stepwell.cdk.props import EngineProps
 
 ACCOUNT_GROUP = "default"  # every account has it
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 
 import aws_cdk as cdk
 
-from infra.references import lambda_arn, parameter_arn, secret_arn
+from stepwell.cdk.references import lambda_arn, parameter_arn, secret_arn
 
 
 def arns_of(calls: Mapping[str, Sequence[str]], stack: cdk.Stack) -> Mapping[str, list[str]]:

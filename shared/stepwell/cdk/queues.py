@@ -14,7 +14,7 @@ import aws_cdk as cdk
 from aws_cdk import aws_sqs as sqs
 from constructs import Construct
 
-from infra.props import EngineProps
+from stepwell.cdk.props import EngineProps
 
 DELIVERIES = 5  # of a message, before it goes to the dead-letter queue
 BURIALS = 10  # of a dead letter, before it goes to the queue with the alarm

@@ -18,19 +18,20 @@ from aws_cdk import aws_s3 as s3
 from aws_cdk import aws_secretsmanager as secretsmanager
 from constructs import Construct
 
-from infra import api, metrics, nag
-from infra.alarms import Alarms
-from infra.dashboard import make_dashboard
-from infra.deploys import Deploys
-from infra.doors import Doors
-from infra.keys import open_to_services
-from infra.permissions import Resources
-from infra.props import BadProperty, EngineProps
-from infra.queues import Queues
-from infra.schedules import Schedules
-from infra.storage import BY_DUE, BY_STATE, BY_WORKFLOW, Storage
-from infra.timers import Timers
-from infra.webhooks import read_webhooks
+from stepwell.cdk import api, metrics, nag
+from stepwell.cdk.alarms import Alarms
+from stepwell.cdk.dashboard import make_dashboard
+from stepwell.cdk.deploys import Deploys
+from stepwell.cdk.doors import Doors
+from stepwell.cdk.errors import BadProperty
+from stepwell.cdk.keys import open_to_services
+from stepwell.cdk.permissions import Resources
+from stepwell.cdk.props import EngineProps
+from stepwell.cdk.queues import Queues
+from stepwell.cdk.schedules import Schedules
+from stepwell.cdk.storage import BY_DUE, BY_STATE, BY_WORKFLOW, Storage
+from stepwell.cdk.timers import Timers
+from stepwell.cdk.webhooks import read_webhooks
 
 
 class StepwellEngine(Construct):

@@ -8,10 +8,10 @@ from aws_cdk import aws_cloudwatch as cloudwatch
 from aws_cdk import aws_dynamodb as dynamodb
 from constructs import Construct
 
-from infra import metrics
-from infra.api import Api
-from infra.functions import Door
-from infra.queues import Queues
+from stepwell.cdk import metrics
+from stepwell.cdk.api import Api
+from stepwell.cdk.functions import Door
+from stepwell.cdk.queues import Queues
 
 _WIDTH, _HEIGHT = 8, 6
 _RUNS = (metrics.RUNS_STARTED, metrics.RUNS_ENDED, metrics.RUNS_FAILED)

@@ -13,6 +13,9 @@ from aws_cdk import aws_iam as iam
 from aws_cdk import aws_kms as kms
 from aws_cdk import aws_logs as logs
 
+from stepwell.cdk.errors import BadProperty
+from stepwell.project import PYTHONS, Project, project_of
+
 WEBHOOKS_FILES = ("webhooks.yaml", "webhooks.yml")
 DEFAULT_POOL = "default"
 AUTHS = ("iam", "jwt", "api_key")
@@ -23,10 +26,6 @@ MAX_STEPS = 100_000
 MAX_STEPS_PER_INVOCATION = 10  # branches that one message brings
 MAX_OPEN_RATE = 10_000  # API Gateway's initial quota of an account
 _POOL_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,63}")
-
-
-class BadProperty(ValueError):
-    """A bad property; the message has its name, its value and the allowed values."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -65,8 +64,10 @@ class Pool:
 class EngineProps:
     """The properties of an engine. Raises BadProperty.
 
-    folder: the workflow folder: definitions, Python modules, `requirements.txt`, `webhooks.yaml`. Webhooks have a
-        route only where that file names sources, and a sender only where it names endpoints.
+    folder: the workflow folder: definitions, Python modules, `webhooks.yaml`. Webhooks have a route only where that
+        file names sources, and a sender only where it names endpoints. The project around it (`[tool.stepwell]` in a
+        pyproject.toml at or above the folder) gives the packages beside it, and the lock file of its dependencies.
+    python: the version of the functions' Python, `3.13`; default: the project's, else the one that runs the CDK app.
     pools: the workers by name; `default` is among them.
     auth: who may call the API: `iam` signs with SigV4; `jwt` shows a token of `jwt_issuer` for one of `jwt_audience`;
         `api_key` shows, as `x-api-key`, a key that the stack makes and keeps in Secrets Manager.
@@ -95,6 +96,7 @@ class EngineProps:
     """
 
     folder: Path
+    python: str = ""
     pools: Mapping[str, Pool] = field(default_factory=lambda: {DEFAULT_POOL: Pool()})
     auth: str = "iam"
     jwt_issuer: str = ""
@@ -130,6 +132,8 @@ class EngineProps:
             _within("coordinator_concurrency", self.coordinator_concurrency, 2, 1000)
         if not self.folder.is_dir():
             raise BadProperty(f"folder: there is no folder {self.folder}")
+        if self.python:
+            _one_of("python", self.python, PYTHONS)
         self._check_pools()
         self._check_auth()
         self._check_hosts()
@@ -154,6 +158,18 @@ class EngineProps:
         for entry in self.http_hosts:
             if self.platform == "lambda" and (entry == "*" or "://" in entry):
                 raise BadProperty(f"http_hosts: {entry!r}: use host names such as api.example.com or *.example.com")
+
+    @property
+    def project(self) -> Project:
+        """The project around the folder."""
+        return project_of(self.folder)
+
+    @property
+    def python_version(self) -> str:
+        """The version of the functions' Python. Raises BadProperty if Lambda has no such Python."""
+        found = self.python or self.project.python
+        _one_of("python", found, PYTHONS)
+        return found
 
     @property
     def webhooks_file(self) -> Path | None:

@@ -1,0 +1,232 @@
+"""Builds the functions' packages without Docker: uv installs the wheels of the project's lock file.
+
+engine   stepwell/  its dependencies  workflows.json                    every function but the workers
+worker   the same, the project's dependencies, and the project below project/     the workers
+"""
+
+from __future__ import annotations
+
+import fnmatch
+import json
+import os
+import re
+import shutil
+import sys
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass
+from functools import cache
+from importlib.metadata import distributions, version
+from pathlib import Path
+from typing import Any
+
+from uv import find_uv_bin
+
+import stepwell
+from stepwell.cdk.errors import BundlingError
+from stepwell.cdk.locking import Target, engine_requirements, lock, run
+from stepwell.definition.targets import parse_hosts
+from stepwell.errors import DefinitionError, StepwellError
+from stepwell.project import Project, name_of
+from stepwell.runtime.starts.pack import pack_folder
+from stepwell.scan import is_hidden
+
+PACKAGE = Path(stepwell.__file__).parent
+# A wheel has the handlers in the package, a clone of the repository beside its folder `shared`.
+HANDLERS = next(place for place in (PACKAGE / "functions", PACKAGE.parents[1] / "functions") if place.is_dir())
+PACKED = "workflows.json"
+PROJECT = "project"  # the folder of the user's code in the workers' package
+MOST_BYTES = 262_144_000  # Lambda's limit, unpacked
+LARGEST = 3  # how many names a report has
+# Parts of stepwell for local use only.
+NOT_DEPLOYED = ("cdk", "cli", "functions", "local", "testing", "aws/emulator*.py", "aws/deployment.py",
+                "aws/identity.py", "aws/signing.py", "extras.py", "project.py")  # fmt: skip
+# Parts of dependencies that no import reads. cel-expr-python ships its build tree and unused extensions.
+UNREAD = (
+    ".lock",
+    "bin",
+    "bazel-project",
+    "cel_expr_python/ext/ext_bindings.*",
+    "cel_expr_python/ext/ext_encoders.*",
+    "cel_expr_python/ext/ext_optional.*",
+    "cel_expr_python/ext/ext_proto.*",
+    "*.dist-info/RECORD",
+    "*.dist-info/licenses",
+    "*.dist-info/sboms",
+    "*.pyi",
+    "*/__pycache__",
+)
+_GLIBC = re.compile(r"manylinux_2_(\d+)_")
+# Lambda's Python 3.11 runs on Amazon Linux 2, whose glibc is older than uv's platforms are.
+_OLDEST_GLIBC = {"3.11": 26}
+
+
+@dataclass(frozen=True, slots=True)
+class Bundles:
+    """The folders of the two packages, and the packed workflows."""
+
+    engine: Path
+    worker: Path
+    packed: Mapping[str, Any]
+
+    def report(self) -> str:
+        """Describes the size of the packages, and what is large in the larger one."""
+        parts = ", ".join(f"{name} {_mb(size)}" for name, size in largest(self.worker)[:LARGEST])
+        sizes = f"the workers' package has {_mb(size_bytes(self.worker))}, the others' {_mb(size_bytes(self.engine))}"
+        return f"{sizes}, of {_mb(MOST_BYTES)} that Lambda allows; largest: {parts}"
+
+
+def target_of(platform: str, python: str) -> Target:
+    """Returns where the packages will run: on Lambda, or on this machine for an emulator."""
+    if platform == "local":
+        return Target("this Python", ("--python", sys.executable))
+    options = ("--python-platform", "aarch64-manylinux_2_28", "--python-version", python, "--only-binary", ":all:")
+    return Target(f"Lambda (arm64, Python {python})", options)
+
+
+def build(
+    project: Project,
+    into: Path,
+    *,
+    pools: Collection[str],
+    platform: str,
+    python: str = "",
+    tracing: bool = False,
+    http_hosts: Collection[str] = (),
+) -> Bundles:
+    """Builds both packages of a project below `into`. Raises BundlingError."""
+    engine, worker = into / "engine", into / "worker"
+    packed = pack(project, pools, http_hosts)  # first, because it is quick and reports the user's mistakes
+    python = python or project.python
+    target = target_of(platform, python)
+    install(worker, lock(project, into, target, tracing=tracing), target)
+    if platform == "lambda":
+        check_glibc(worker, python)
+    copy_needed(worker, engine, tracing=tracing)
+    for tree in (engine, worker):
+        remove(tree, UNREAD)
+        _copy_own(tree)
+        (tree / PACKED).write_text(json.dumps(packed), encoding="utf-8")
+    copy_project(project, worker / PROJECT)
+    bundles = Bundles(engine, worker, packed)
+    if size_bytes(worker) > MOST_BYTES:
+        raise BundlingError(
+            bundles.report(), code="package_too_large", hint="remove a dependency, or call it over HTTP"
+        )
+    return bundles
+
+
+def pack(project: Project, pools: Collection[str], http_hosts: Collection[str] = ()) -> Mapping[str, Any]:
+    """Checks the definitions. Returns the content of the packed file. Raises BundlingError."""
+    try:
+        packed = pack_folder(project.folder, parse_hosts(tuple(http_hosts)))
+    except DefinitionError as error:
+        raise BundlingError("\n".join(str(one) for one in (error, *error.problems)), code=error.code) from error
+    except StepwellError as error:
+        raise BundlingError(error.message, code=error.code, hint=error.hint) from error
+    missing = sorted(set(packed["pools"]) - set(pools))
+    if missing:
+        raise BundlingError(
+            f"the workflows of {project.folder} run steps in pools that there are not: {', '.join(missing)} "
+            f"(there are: {', '.join(sorted(pools))}; add to the context `pools`)"
+        )
+    return {**packed, "paths": [f"{PROJECT}/{_inside(project, path)}" for path in project.paths]}
+
+
+@cache
+def pack_definitions(folder: Path, pools: tuple[str, ...], http_hosts: tuple[str, ...]) -> Mapping[str, Any]:
+    """Returns a folder's definitions without building a package; once for each folder."""
+    return pack(Project(folder, folder), pools, http_hosts)
+
+
+def install(into: Path, locked: Path, target: Target) -> None:
+    """Installs the pinned requirements for the platform, with hash checks if they have hashes. Raises BundlingError."""
+    words = ("pip", "install", "-q", "--no-deps", "--target", str(into), "-r", str(locked))
+    run([find_uv_bin(), *words, *target.options], "the dependencies", target)
+
+
+def check_glibc(tree: Path, python: str) -> None:
+    """Refuses wheels for a newer C library than that of Lambda's Python. Raises BundlingError `no_wheel`."""
+    oldest = _OLDEST_GLIBC.get(python)
+    for found in distributions(path=[str(tree)]) if oldest else ():
+        versions = [int(one) for one in _GLIBC.findall(found.read_text("WHEEL") or "")]
+        if oldest and versions and min(versions) > oldest:
+            message = f"{found.name} {found.version} has no wheel for Lambda (arm64, Python {python})"
+            raise BundlingError(message, code="no_wheel", hint="set python in [tool.stepwell] to 3.12 or later")
+
+
+def copy_needed(worker: Path, engine: Path, *, tracing: bool) -> None:
+    """Links what Stepwell's own functions need into their package."""
+    there = {name_of(found.name): found for found in distributions(path=[str(worker)])}
+    todo, done = [name_of(one) for one in engine_requirements(tracing=tracing)], set()
+    while todo:
+        name = todo.pop()
+        if name in done or name not in there:
+            continue
+        done.add(name)
+        todo += [name_of(one) for one in there[name].requires or () if "extra ==" not in one]
+        for file in there[name].files or ():
+            source = worker / file
+            if ".." not in file.parts and source.is_file():
+                (engine / file).parent.mkdir(parents=True, exist_ok=True)
+                os.link(source, engine / file)
+
+
+def copy_project(project: Project, into: Path) -> None:
+    """Copies the workflow folder and the project's packages, without caches and hidden files, which may be secrets."""
+    for path in dict.fromkeys((project.folder, *(project.root / package for package in project.packages))):
+        target = into / _inside(project, path)
+        if path.is_dir():
+            shutil.copytree(path, target, ignore=_not_copied, dirs_exist_ok=True)
+        else:
+            target.parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy(path, target)
+
+
+def remove(tree: Path, patterns: Iterable[str]) -> None:
+    """Deletes files that match a pattern relative to the tree; `*` also matches folders."""
+    wanted = tuple(patterns)
+    for path in sorted(tree.rglob("*"), reverse=True):  # contents before their folder
+        if any(fnmatch.fnmatch(path.relative_to(tree).as_posix(), pattern) for pattern in wanted):
+            shutil.rmtree(path) if path.is_dir() else path.unlink()
+
+
+def size_bytes(tree: Path) -> int:
+    """Returns the size of the files below a folder."""
+    return sum(file.stat().st_size for file in tree.rglob("*") if file.is_file())
+
+
+def largest(tree: Path) -> list[tuple[str, int]]:
+    """Returns the parts of a package with their sizes, the largest first; `numpy.libs` counts to `numpy`."""
+    sizes: dict[str, int] = {}
+    for path in tree.iterdir():
+        name = path.name.removesuffix(".libs")
+        sizes[name] = sizes.get(name, 0) + (size_bytes(path) if path.is_dir() else path.stat().st_size)
+    return sorted(sizes.items(), key=lambda one: one[1], reverse=True)
+
+
+def _copy_own(into: Path) -> None:
+    """Copies the package, the handlers, and the metadata, which has the version."""
+    own = into / "stepwell"
+    shutil.copytree(PACKAGE, own, ignore=_not_copied)
+    remove(own, NOT_DEPLOYED)
+    shutil.copytree(HANDLERS, own / "functions", ignore=_not_copied)
+    told = into / f"stepwell-{version('stepwell')}.dist-info"
+    told.mkdir()
+    (told / "METADATA").write_text(f"Metadata-Version: 2.1\nName: stepwell\nVersion: {version('stepwell')}\n")
+
+
+def _not_copied(folder: str, names: list[str]) -> list[str]:
+    return [name for name in names if is_hidden(Path(folder, name)) or name.endswith(".pyc")]
+
+
+def _inside(project: Project, path: Path) -> str:
+    """The path from the project's root; a folder without a project keeps its own name."""
+    if not project.document:
+        return "workflows"
+    if not path.is_relative_to(project.root):
+        raise BundlingError(f"{path} is not below the project {project.root}", hint="move it into the project")
+    return path.relative_to(project.root).as_posix()
+
+
+def _mb(size: int) -> str:
+    return f"{size / 1_000_000:.1f} MB"

@@ -1,0 +1,29 @@
+"""The optional parts of an installation: which modules each needs, and what to install without them."""
+
+from __future__ import annotations
+
+import importlib.util
+from collections.abc import Mapping
+
+from stepwell.errors import StepwellError
+
+# By extra, as in pyproject.toml: the modules that its commands import.
+_DEPLOY = ("aws_cdk", "boto3", "uv")
+MODULES: Mapping[str, tuple[str, ...]] = {
+    "dev": ("uvicorn", "watchfiles"),
+    "deploy": _DEPLOY,
+    "emulator": ("ministack", "uvicorn", "watchfiles", *_DEPLOY),
+}
+
+
+def require(extra: str, what: str) -> None:
+    """Checks that an extra is installed, without importing it. Raises StepwellError `not_installed`."""
+    for module in MODULES[extra]:
+        if importlib.util.find_spec(module) is None:
+            raise not_installed(extra, what, module)
+
+
+def not_installed(extra: str, what: str, module: str) -> StepwellError:
+    """Returns the error for a command whose extra is missing."""
+    message = f"{what} needs {module}, which is not installed"
+    return StepwellError(message, code="not_installed", hint=f'pip install "stepwell[{extra}]"')
