@@ -60,7 +60,11 @@ __all__ = [
 
 
 def __getattr__(name: str) -> object:
-    """Imports the type of `ctx` lazily, because it needs a typing library that steps do not."""
+    """Imports lazily what steps do not need: the type of `ctx`, and the version."""
+    if name == "__version__":
+        from importlib.metadata import version  # noqa: PLC0415 - 20 ms
+
+        return version(__name__)
     if name == "WorkflowContext":
         from stepwell.runtime.durable.context import Context  # noqa: PLC0415 - only for who asks for it
 

@@ -135,31 +135,6 @@ def test_schema_prints_a_json_schema(cli: Cli) -> None:
     assert "properties" in json.loads(cli("schema").stdout)
 
 
-def test_init_writes_a_project_that_passes_check_and_tells_what_is_next(cli: Cli) -> None:
-    result = cli("init", "my shop")
-    assert result.exit_code == 0
-    assert result.stdout.splitlines()[-3:] == [
-        "  cd 'my shop'",
-        "  stepwell dev",
-        """  stepwell run order-review -i '{"order_id": "A-1", "amount": 120}' --watch""",
-    ]
-    assert Path("my shop/README.md").read_text().startswith("# my shop\n")
-    assert cli("check", "my shop/workflows", "--strict").exit_code == 0
-    for file in Path("my shop").rglob("*.py"):
-        compile(file.read_text(), str(file), "exec")
-
-
-def test_init_refuses_a_folder_with_something_in_it(cli: Cli) -> None:
-    Path("here").mkdir()
-    Path("here/a").touch()
-    result = cli("init", "here")
-    assert result.exit_code == 2
-    assert "error: 'here' is not empty [folder_not_empty]" in result.stderr
-    assert [path.name for path in Path("here").iterdir()] == ["a"]
-    assert "[not_a_folder]" in cli("init", "here/a").stderr
-    assert json.loads(cli("init", "new", "--json").stdout)["next"][1] == "stepwell dev"
-
-
 def test_dev_serves_the_folder_and_exits_as_the_server_says(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
     served: list[object] = []
 

@@ -13,7 +13,8 @@ import typer
 from stepwell.cli.arguments import Url
 from stepwell.cli.checking import print_problems, read_definition
 from stepwell.cli.connect import connect
-from stepwell.cli.folders import DEFINITIONS, default_folder, write_project
+from stepwell.cli.folders import DEFINITIONS, default_folder
+from stepwell.cli.projects import Template, write_project
 from stepwell.cli.screen import console, print_json
 from stepwell.errors import NotFound, UserError
 from stepwell.extras import require
@@ -71,19 +72,32 @@ def _emulated(folder: Path, data: Path, port: int, reload: bool) -> int:
 
 
 def init(
-    folder: Annotated[Path, typer.Argument(metavar="DIR", show_default=False, help="A new or empty folder.")],
+    folder: Annotated[
+        Path | None, typer.Argument(metavar="DIR", show_default=False, help="A new or empty folder.")
+    ] = None,
+    template: Annotated[Template, typer.Option("--template", help="What the project begins with.")] = Template.ORDER,
+    here: Annotated[
+        bool, typer.Option("--here", help="Add the project to this folder; files that are there stay.")
+    ] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print the created files as JSON.")] = False,
 ) -> None:
-    """Create a small example project."""
-    written = write_project(folder)
-    order = json.dumps({"order_id": "A-1", "amount": 120})
-    commands = [f"cd {shlex.quote(str(folder))}", "stepwell dev", f"stepwell run order-review -i '{order}' --watch"]
+    """Create a project: workflows, steps, tests and settings that run as they are."""
+    if (folder is None) != here:
+        raise typer.BadParameter("give a folder, or --here for this one", param_hint="DIR")
+    made = write_project(folder or Path(), template, here=here)
+    change = [] if folder is None else [f"cd {shlex.quote(str(folder))}"]
+    commands = [*change, "stepwell dev", made.run]
     if as_json:
-        print_json({"folder": str(folder), "files": [path.as_posix() for path in written], "next": commands})
+        paths = {"files": [path.as_posix() for path in made.files], "kept": [path.as_posix() for path in made.kept]}
+        print_json({"folder": str(folder or Path()), **paths, "next": commands})
         return
     out = console()
-    for path in written:
-        out.print(f"wrote {path.as_posix()}", style="dim")
+    for path in made.files:
+        out.print(f"wrote {path.as_posix()}", style="dim", soft_wrap=True)
+    for path in made.kept:
+        out.print(f"kept {path.as_posix()}, which was there", style="yellow", soft_wrap=True)
+    if here:
+        out.print("add stepwell to the dependencies of this project")
     out.print("\nnext (the last command in a second terminal):")
     for command in commands:
         out.print(f"  {command}", style="bold", soft_wrap=True)

@@ -7,6 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from stepwell.project import find_project
+
 _ENDINGS = ("*.yaml", "*.yml", "*.json")
 
 
@@ -33,10 +35,13 @@ def _has_workflows(folder: Path) -> bool:
 
 
 def workflow_folder(test: Path, root: Path, named: str) -> Path:
-    """Finds a test's workflow folder."""
+    """Finds a test's workflow folder: by its name, above the test, or that of the project."""
     if named:
         return root / named
+    project = find_project(test.parent)
     for folder in (test.parent, *test.parent.parents):
+        if project and folder == project.root:
+            return project.folder
         for candidate in (folder, folder / "workflows"):
             if _has_workflows(candidate):
                 return candidate

@@ -1,0 +1,138 @@
+"""New projects: `stepwell init` writes one from a template, or adds what is missing to an existing repository."""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import re
+import sys
+import tomllib
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+from importlib.metadata import version
+from importlib.resources import as_file, files
+from pathlib import Path
+from string import Template as Text
+
+from stepwell.errors import Conflict, UserError
+from stepwell.project import FILE, this_python
+
+SCHEMA = "workflows/.schema.json"
+ENDING = ".tmpl"
+
+
+class Template(StrEnum):
+    """The templates of `init`."""
+
+    ORDER = "order"
+    AGENT = "agent"
+    SAGA = "saga"
+    WEBHOOK = "webhook"
+
+
+# How to start the first run of each template: workflow and input.
+FIRST_RUN: Mapping[Template, tuple[str, Mapping[str, object]]] = {
+    Template.ORDER: ("order-review", {"order_id": "A-1", "amount": 120}),
+    Template.AGENT: ("assistant", {"task": "My order A-1 is broken."}),
+    Template.SAGA: ("checkout", {"order_id": "A-1", "amount": 80}),
+    Template.WEBHOOK: ("watch-repository", {"repository": "acme/fleet"}),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Written:
+    """The files that were written, and those of the template that were there and stay as they are."""
+
+    files: tuple[Path, ...]
+    kept: tuple[Path, ...]
+    run: str
+
+
+def write_project(folder: Path, template: Template, *, here: bool = False) -> Written:
+    """Writes a project that runs. `here` allows a folder with files, none of which is overwritten.
+
+    Raises UserError `not_a_folder`, `folder_not_empty`, `bad_project`; Conflict `already_a_project`.
+    """
+    _check(folder, here)
+    values = _values(folder, template)
+    texts = dict(_texts(template, values))
+    texts[Path(SCHEMA)] = _schema()
+    pyproject = folder / FILE
+    if pyproject.is_file():
+        texts[Path(FILE)] = _with_table(pyproject, texts[Path(FILE)], values)
+    written, kept = [], []
+    for name, text in texts.items():
+        path = folder / name
+        if path.exists() and name != Path(FILE):
+            kept.append(path)
+            continue
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text, encoding="utf-8")
+        written.append(path)
+    return Written(tuple(written), tuple(kept), values["run"])
+
+
+def _check(folder: Path, here: bool) -> None:
+    if folder.exists() and not folder.is_dir():
+        raise UserError(f"{str(folder)!r} is a file", code="not_a_folder", hint="give a new or empty folder")
+    if not here and folder.is_dir() and any(folder.iterdir()):
+        hint = "give a new or empty folder, or add a project to this one: stepwell init --here"
+        raise UserError(f"{str(folder)!r} is not empty", code="folder_not_empty", hint=hint)
+
+
+def _values(folder: Path, template: Template) -> dict[str, str]:
+    project = folder.resolve().name
+    package = _package(folder, project)
+    workflow, given = FIRST_RUN[template]
+    return {
+        "project": project,
+        "name": re.sub(r"[^a-z0-9]+", "-", project.lower()).strip("-") or "workflows",
+        "package": package,
+        "packages": json.dumps(package),
+        "python": this_python(),
+        "version": version("stepwell"),
+        "run": f"stepwell run {workflow} -i '{json.dumps(given)}' --watch",
+    }
+
+
+def _package(folder: Path, project: str) -> str:
+    """Returns a name for the package that hides no module: `my-shop` is `my_shop`, `test` is `test_app`."""
+    name = re.sub(r"\W+", "_", project.lower(), flags=re.ASCII).strip("_") or "app"
+    name = f"app_{name}" if name[0].isdigit() else name
+    taken = name in sys.stdlib_module_names or name in {"workflows", "tests", "test", "stepwell"}
+    if not taken and not (folder / name).exists():
+        taken = importlib.util.find_spec(name) is not None
+    return f"{name}_app" if taken else name
+
+
+def _texts(template: Template, values: Mapping[str, str]) -> Iterator[tuple[Path, str]]:
+    """Yields the files of the template with their texts."""
+    with as_file(files("stepwell.cli").joinpath("templates")) as root:
+        table = Text((root / "common" / f"table{ENDING}").read_text(encoding="utf-8")).substitute(values)
+        for part in ("common", template.value):
+            for path in sorted((root / part).rglob(f"*{ENDING}")):
+                name = path.relative_to(root / part).as_posix().removesuffix(ENDING)
+                if name != "table":
+                    place = name.replace("dot-", ".").replace("package/", f"{values['package']}/", 1)
+                    text = path.read_text(encoding="utf-8")
+                    yield Path(place), Text(text).substitute({**values, "table": table})
+
+
+def _with_table(pyproject: Path, made: str, values: Mapping[str, str]) -> str:
+    """Returns the repository's own pyproject.toml with the table of Stepwell at its end."""
+    text = pyproject.read_text(encoding="utf-8")
+    try:
+        document = tomllib.loads(text)
+    except ValueError as error:
+        raise UserError(f"{pyproject}: {error}", code="bad_project", hint="mend it first") from error
+    if "stepwell" in document.get("tool", {}):
+        raise Conflict(f"{pyproject} has [tool.stepwell] already", code="already_a_project", hint="run: stepwell dev")
+    table = made[made.index("[tool.stepwell]") : made.index("[tool.pytest")]
+    return f"{text.rstrip()}\n\n{table.rstrip()}\n"
+
+
+def _schema() -> str:
+    from stepwell.definition.models import json_schema  # noqa: PLC0415 - pydantic: 100 ms
+
+    return json.dumps(json_schema(), separators=(",", ":")) + "\n"

@@ -1,0 +1,132 @@
+"""`stepwell init`: each template is a project that runs, and an existing repository keeps its files."""
+
+from __future__ import annotations
+
+import ast
+import json
+import os
+import shlex
+import subprocess
+import sys
+import tomllib
+from pathlib import Path
+
+import pytest
+
+from stepwell.cli.projects import Template
+from stepwell.project import find_project, this_python
+
+from .conftest import Cli
+
+TEMPLATES = [template.value for template in Template]
+
+
+@pytest.fixture(autouse=True)
+def _in_an_empty_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+
+
+@pytest.mark.parametrize("template", TEMPLATES)
+def test_a_new_project_passes_its_check_and_its_tests(cli: Cli, template: str) -> None:
+    assert cli("init", "my shop", "--template", template).exit_code == 0
+    checked = cli("check", "my shop/workflows", "--strict")
+    assert checked.stdout.splitlines()[-1] == "2 workflows, 0 errors, 0 warnings"
+    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-p", "no:xdist"]
+    done = subprocess.run(command, cwd="my shop", capture_output=True, text=True, check=False)  # noqa: S603 - this Python
+    assert done.returncode == 0, done.stdout
+    assert "passed" in done.stdout
+
+
+@pytest.mark.parametrize("template", TEMPLATES)
+def test_a_new_project_has_a_package_with_steps_a_graph_a_durable_function_and_what_tools_need(
+    cli: Cli, template: str
+) -> None:
+    cli("init", "shop", "--template", template)
+    found = find_project(Path("shop"))
+    assert found is not None
+    assert (found.folder.name, found.packages, found.python) == ("workflows", (Path("shop"),), this_python())
+    (graph,) = found.folder.glob("[!w]*.yaml")
+    assert graph.read_text().startswith("# yaml-language-server: $schema=.schema.json\n")
+    assert "\nnodes:\n" in graph.read_text()
+    assert "properties" in json.loads((found.folder / ".schema.json").read_text())
+    assert [file for file in found.folder.glob("*.py") if "@workflow" in file.read_text()]
+    assert [file.name for file in (found.root / "shop").glob("*.py") if file.name != "__init__.py"]
+    assert json.loads((found.root / "cdk.json").read_text())["app"] == "python -m stepwell.cdk"
+    assert {".gitignore", ".github", "README.md", "tests"} <= {path.name for path in found.root.iterdir()}
+    for file in found.root.rglob("*.py"):
+        ast.parse(file.read_text(), str(file))
+
+
+def test_the_next_commands_start_a_run_of_the_project(cli: Cli) -> None:
+    result = cli("init", "my shop")
+    *_, change, serve, run = [line.strip() for line in result.stdout.splitlines()]
+    assert (change, serve) == ("cd 'my shop'", "stepwell dev")
+    words = shlex.split(run)
+    assert words[:3] == ["stepwell", "run", "order-review"]
+    assert json.loads(words[4]) == {"order_id": "A-1", "amount": 120}
+    assert run in Path("my shop/README.md").read_text()
+
+
+@pytest.mark.parametrize(
+    ("folder", "package"),
+    [
+        ("my-shop", "my_shop"),
+        ("test", "test_app"),
+        ("json", "json_app"),
+        ("2nd", "app_2nd"),
+        ("pydantic", "pydantic_app"),
+    ],
+)
+def test_the_package_hides_no_module(cli: Cli, folder: str, package: str) -> None:
+    cli("init", folder)
+    assert (Path(folder) / package / "__init__.py").is_file()
+
+
+def test_init_refuses_a_folder_with_something_in_it(cli: Cli) -> None:
+    Path("here").mkdir()
+    Path("here/a").touch()
+    result = cli("init", "here")
+    assert result.exit_code == 2
+    assert "error: 'here' is not empty [folder_not_empty]" in result.stderr
+    assert "stepwell init --here" in result.stderr
+    assert [path.name for path in Path("here").iterdir()] == ["a"]
+    assert "[not_a_folder]" in cli("init", "here/a").stderr
+    assert json.loads(cli("init", "new", "--json").stdout)["next"][1] == "stepwell dev"
+
+
+@pytest.mark.parametrize("arguments", [[], ["shop", "--here"]])
+def test_init_takes_a_folder_or_here_and_not_both(cli: Cli, arguments: list[str]) -> None:
+    result = cli("init", *arguments)
+    assert result.exit_code == 2
+    assert "give a folder, or --here for this one" in result.stderr
+
+
+def test_an_existing_repository_keeps_its_files_and_gets_the_rest(cli: Cli) -> None:
+    Path("pyproject.toml").write_text('[project]\nname = "old"\nversion = "3"\ndependencies = ["fastapi"]\n')
+    Path("README.md").write_text("# Ours\n")
+    result = cli("init", "--here")
+    assert result.exit_code == 0, result.stderr
+    assert "kept README.md, which was there" in result.stdout
+    assert Path("README.md").read_text() == "# Ours\n"
+    document = tomllib.loads(Path("pyproject.toml").read_text())
+    assert document["project"]["dependencies"] == ["fastapi"]
+    assert document["tool"]["stepwell"]["workflows"] == "workflows"
+    assert "pytest" not in document["tool"]
+    assert cli("check", "--strict").exit_code == 0
+
+
+def test_a_repository_that_is_a_project_already_is_left_alone(cli: Cli) -> None:
+    Path("pyproject.toml").write_text("[tool.stepwell]\n")
+    result = cli("init", "--here")
+    assert result.exit_code == 2
+    assert "[already_a_project]" in result.stderr
+    assert os.listdir() == ["pyproject.toml"]
+
+
+def test_commands_find_the_projects_workflow_folder_from_below(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
+    cli("init", "shop")
+    text = Path("shop/pyproject.toml").read_text()
+    Path("shop/pyproject.toml").write_text(text.replace('workflows = "workflows" ', 'workflows = "flows" '))
+    Path("shop/workflows").rename("shop/flows")
+    monkeypatch.chdir("shop/tests")
+    assert cli("check").stdout.splitlines()[-1] == "2 workflows, 0 errors, 0 warnings"
