@@ -13,11 +13,12 @@ TOGETHER = {
     "tests/emulator/": "a deployment",
     "tests/infra/": "templates",
     "tests/iam/": "templates",
+    "tests/wheel/": "the wheel",
 }
 ALONE = ("tests/emulator/test_command.py", "tests/iam/test_enforced.py", "tests/infra/test_bundling.py")
 # One that mostly waits goes well beside one that computes.
 LONG = ("a deployment", "tests/sim/", "tests/emulator/test_command.py", "tests/local/test_kill.py",
-        "tests/iam/test_enforced.py", "templates", "tests/local/", "tests/functions/")  # fmt: skip
+        "tests/iam/test_enforced.py", "templates", "the wheel", "tests/local/", "tests/functions/")  # fmt: skip
 
 # How long an example takes says how busy the machine is.
 settings.register_profile("stepwell", deadline=None, suppress_health_check=[HealthCheck.too_slow])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -44,6 +45,21 @@ def test_a_chain_of_ten_steps_costs_sqs_a_send_a_receive_and_a_delete(deployed: 
     assert stack.run(run_id)["status"] == "completed"
     sent = [call for call in stack.cloud.calls if "Message" in call]
     assert sent == ["SendMessage", "ReceiveMessage", "DeleteMessage"]
+
+
+def test_steps_import_the_projects_packages_from_the_package_of_the_function(deployed: Deploy, tmp_path: Path) -> None:
+    """There the project is a folder of its own; `paths` name the places that modules are imported from."""
+    till = tmp_path / "project" / "tills"
+    till.mkdir(parents=True)
+    (till / "rates.py").write_text("TAX = 21\n")
+    flows = tmp_path / "project" / "flows" / "sub"
+    flows.mkdir(parents=True)
+    (flows / "steps.py").write_text("from tills.rates import TAX\ndef a(): return TAX")
+    definition = "workflow: flow\ntimeline: [{name: a, run: python:sub.steps.a}]"
+    stack = deployed(definition, paths=["project/flows", "project/."])
+    run_id = stack.start()
+    stack.deliver()
+    assert stack.run(run_id)["result"] == 21
 
 
 def test_a_duplicate_wake_runs_nothing_twice(deployed: Deploy) -> None:

@@ -1,0 +1,173 @@
+"""A project around a workflow folder: what is scanned, what is imported from where, and what is followed."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import pytest
+
+from stepwell.errors import UserError
+from stepwell.project import find_project, project_of, this_python
+from stepwell.runtime.starts.folder import load_folder
+from stepwell.runtime.steps.registry import Registry, UnknownStepError
+from stepwell.testing.kit import Stepwell
+from stepwell.testing.plugin import workflow_folder
+
+TABLE = '[tool.stepwell]\nworkflows = "flows"\n'
+FLOW = "workflow: {name}\ntimeline: [{{name: a, run: 'python:{run}', timeout: 9s}}]\n"
+LATER = "from stepwell import workflow\n\n@workflow\nasync def later(ctx): return 'deep'\n"
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Path:
+    """A project with a package beside its workflow folder, and sub-folders in both."""
+    files = {
+        "pyproject.toml": TABLE,
+        "flows/top.yaml": FLOW.format(name="top", run="till.prices.total"),
+        "flows/billing/refund.yaml": FLOW.format(name="refund", run="billing.money.back"),
+        "flows/billing/money.py": "from till.prices import RATE\n\ndef back(): return RATE\n",
+        "flows/billing/deep/later.py": LATER,
+        "till/__init__.py": "",
+        "till/prices.py": "RATE = 2\n\ndef total(): return RATE * 10\n",
+        "tests/__init__.py": "",
+    }
+    ours = tmp_path / "ours"
+    for name, text in files.items():
+        (ours / name).parent.mkdir(parents=True, exist_ok=True)
+        (ours / name).write_text(text)
+    return ours
+
+
+def test_a_folder_is_scanned_to_the_bottom(root: Path) -> None:
+    loaded = load_folder(root / "flows")
+    assert loaded.problems == ()
+    assert sorted(graph.name for graph in loaded.graphs) == ["later", "refund", "top"]
+
+
+@pytest.mark.parametrize("name", [".git", "__pycache__", "node_modules", "cdk.out", "tests", "env"])
+def test_generated_folders_tests_and_environments_are_left_alone(root: Path, name: str) -> None:
+    place = root / "flows" / name
+    place.mkdir()
+    (place / "broken.yaml").write_text("workflow: {")
+    (place / "broken.py").write_text("def (")
+    (root / "flows" / "env").mkdir(exist_ok=True)
+    (root / "flows" / "env" / "pyvenv.cfg").write_text("home = x")
+    assert load_folder(root / "flows").problems == ()
+
+
+def test_data_in_a_sub_folder_is_no_definition_and_a_misspelt_definition_is_one(root: Path) -> None:
+    below = root / "flows" / "events"
+    below.mkdir()
+    (below / "order.json").write_text('{"order_id": "A-1"}')
+    (below / "rows.yaml").write_text("- 1\n- 2\n")
+    assert load_folder(root / "flows").problems == ()
+    (below / "late.yaml").write_text("wrokflow: late\ntimeline: [{name: a}]\n")
+    assert [problem.code for problem in load_folder(root / "flows").errors] == ["unknown_key"]
+
+
+def test_steps_import_the_projects_packages_and_modules_of_sub_folders(root: Path) -> None:
+    kit = Stepwell(root / "flows")
+    assert kit.start("top").result == 20
+    assert kit.start("refund").result == 2
+    assert kit.start("later").result == "deep"
+
+
+def test_a_reload_takes_up_a_change_in_a_package_of_the_project(root: Path) -> None:
+    registry = Registry(root / "flows", project_of(root / "flows").paths)
+    assert registry.function("python:till.prices.total")() == 20
+    (root / "till" / "prices.py").write_text("def total(): return 'changed'\n")
+    registry.reload()
+    assert registry.function("python:till.prices.total")() == "changed"
+
+
+def test_two_projects_in_one_process_do_not_take_each_others_modules(root: Path, tmp_path: Path) -> None:
+    other = tmp_path / "other"
+    (other / "till").mkdir(parents=True)
+    (other / "flows").mkdir()
+    (other / "pyproject.toml").write_text(TABLE)
+    (other / "till" / "__init__.py").write_text("")
+    (other / "till" / "prices.py").write_text("def total(): return 'theirs'\n")
+    for place, expected in ((root, 20), (other, "theirs"), (root, 20)):
+        registry = Registry(place / "flows", project_of(place / "flows").paths)
+        assert registry.function("python:till.prices.total")() == expected
+
+
+def test_a_module_that_is_nowhere_is_told_with_the_places_that_were_searched(root: Path) -> None:
+    registry = Registry(root / "flows", project_of(root / "flows").paths)
+    with pytest.raises(UnknownStepError, match="no module 'tll'") as told:
+        registry.function("python:tll.total")
+    assert told.value.hint == f"modules are imported from flows/, {root.name}/"
+
+
+def test_a_bare_name_is_found_in_a_sub_folder(root: Path) -> None:
+    (root / "flows" / "billing" / "marked.py").write_text(
+        "from stepwell import step\n\n@step(name='hold')\ndef f(): ...\n"
+    )
+    assert Registry(root / "flows").function("hold").__name__ == "f"
+
+
+# -- [tool.stepwell]
+
+
+def test_the_packages_of_the_root_are_the_projects_unless_it_says_so(root: Path) -> None:
+    found = find_project(root / "flows" / "billing")
+    assert found is not None
+    assert (found.root, found.folder) == (root, root / "flows")
+    assert found.packages == (Path("till"),)
+    assert found.sources == (root / "flows", root / "till")
+    assert found.python == this_python()
+
+
+def test_a_package_below_src_is_imported_by_its_own_name(root: Path) -> None:
+    (root / "src").mkdir()
+    (root / "till").rename(root / "src" / "till")
+    (root / "pyproject.toml").write_text(TABLE + 'packages = ["src/till"]\npython = "3.12"\nauth = "api_key"\n')
+    found = find_project(root)
+    assert found is not None
+    assert found.paths == (root / "flows", root, root / "src")
+    assert (found.python, found.properties["auth"]) == ("3.12", "api_key")
+    assert Stepwell(root / "flows").start("top").result == 20
+
+
+def test_a_folder_without_a_project_stands_alone(tmp_path: Path) -> None:
+    assert find_project(tmp_path) is None
+    assert project_of(tmp_path).paths == (tmp_path,)
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ("[tool.stepwell]\nworkflows = 3\n", "workflows: 3 is not text"),
+        ('[tool.stepwell]\npython = "3.9"\n', "python: '3.9' is not one of 3.11, 3.12, 3.13, 3.14"),
+        ('[tool.stepwell]\npackages = "till"\n', "packages is not a list of folders"),
+        ('[tool.stepwell]\npackages = ["tlil"]\n', "packages: there is no tlil"),
+        ("[tool]\nstepwell = 1\n", "[tool.stepwell] is not a table"),
+        ("[tool.stepwell\n", "pyproject.toml: "),
+    ],
+)
+def test_a_table_that_cannot_be_is_told(root: Path, text: str, told: str) -> None:
+    (root / "pyproject.toml").write_text(text)
+    with pytest.raises(UserError) as refusal:
+        find_project(root)
+    assert told in refusal.value.message
+    assert refusal.value.code == "bad_project"
+
+
+def test_what_a_project_needs_and_is_not_installed_is_named(root: Path) -> None:
+    (root / "requirements.txt").write_text(
+        "# ours\npytest>=1\nnot-here==1\nelsewhere ; sys_platform == 'win32'\n-r x.txt\n"
+    )
+    assert project_of(root / "flows").not_installed() == ("not-here",)
+
+
+def test_a_test_uses_the_workflow_folder_of_its_project(root: Path) -> None:
+    assert workflow_folder(root / "tests" / "test_a.py", root, "") == root / "flows"
+    assert workflow_folder(root / "tests" / "test_a.py", root, "flows/billing") == root / "flows" / "billing"
+
+
+@pytest.fixture(autouse=True)
+def _forget_their_modules(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "path", list(sys.path))
+    for name in ("till", "till.prices", "billing", "billing.money", "billing.deep", "billing.deep.later"):
+        monkeypatch.delitem(sys.modules, name, raising=False)

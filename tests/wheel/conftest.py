@@ -1,0 +1,95 @@
+"""Stepwell as its users have it: the wheel in environments of its own, in a path with a space, outside any clone."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import zipfile
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+from uv import find_uv_bin
+
+ROOT = Path(__file__).parents[2]
+# What a fresh terminal has: nothing of this test's environment.
+KEPT = ("HOME", "LANG", "PATH", "TMPDIR", "UV_CACHE_DIR", "UV_INDEX_URL", "UV_DEFAULT_INDEX", "PIP_INDEX_URL",
+        "SSL_CERT_FILE", "HTTPS_PROXY", "HTTP_PROXY", "NO_PROXY")  # fmt: skip
+
+
+def clean() -> dict[str, str]:
+    return {name: os.environ[name] for name in KEPT if name in os.environ}
+
+
+@dataclass(frozen=True, slots=True)
+class Installed:
+    """An environment with the wheel."""
+
+    folder: Path
+
+    def program(self, name: str) -> str:
+        return str(self.folder / "bin" / name)
+
+    def run(self, place: Path, *words: str, **variables: str) -> subprocess.CompletedProcess[str]:
+        """Runs a program of the environment in a folder."""
+        return subprocess.run(  # noqa: S603 - programs of our own environment
+            [self.program(words[0]), *words[1:]],
+            cwd=place, env={**clean(), **variables}, capture_output=True, text=True, check=False,
+        )  # fmt: skip
+
+    def done(self, place: Path, *words: str) -> str:
+        """Runs a program that must succeed. Returns its output."""
+        found = self.run(place, *words)
+        assert found.returncode == 0, found.stdout + found.stderr
+        return found.stdout
+
+
+def uv(*words: str) -> None:
+    subprocess.run([find_uv_bin(), *words], cwd=ROOT, check=True, capture_output=True)  # noqa: S603 - our own words
+
+
+@pytest.fixture(scope="session")
+def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder whose path has a space."""
+    made = tmp_path_factory.mktemp("wheel") / "my place"
+    made.mkdir()
+    return made
+
+
+@pytest.fixture(scope="session")
+def wheel(place: Path) -> Path:
+    uv("build", "-q", "--wheel", "-o", str(place / "dist"))
+    (found,) = (place / "dist").glob("*.whl")
+    return found
+
+
+@pytest.fixture(scope="session")
+def content(wheel: Path) -> Mapping[str, int]:
+    """The files of the wheel, with their sizes."""
+    with zipfile.ZipFile(wheel) as archive:
+        return {one.filename: one.file_size for one in archive.infolist()}
+
+
+def install(place: Path, wheel: Path, name: str, extras: str) -> Installed:
+    """Makes an environment with the versions of uv.lock, and without anything else."""
+    locked = place / "locked.txt"
+    if not locked.exists():
+        uv("export", "--frozen", "-q", "--all-extras", "--no-emit-project", "--no-hashes", "-o", str(locked))
+    uv("venv", "-q", "--python", sys.executable, str(place / name))
+    target = str(place / name / "bin" / "python")
+    uv("pip", "install", "-q", "--python", target, "-c", str(locked), f"stepwell{extras} @ {wheel.as_uri()}")
+    return Installed(place / name)
+
+
+@pytest.fixture(scope="session")
+def light(place: Path, wheel: Path) -> Installed:
+    """`pip install stepwell`."""
+    return install(place, wheel, "light", "")
+
+
+@pytest.fixture(scope="session")
+def full(place: Path, wheel: Path) -> Installed:
+    """`pip install "stepwell[dev,deploy]"`."""
+    return install(place, wheel, "full", "[deploy,dev]")
