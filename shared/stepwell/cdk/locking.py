@@ -9,11 +9,11 @@ from __future__ import annotations
 import re
 import subprocess
 import tomllib
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from importlib.metadata import distributions, requires, version
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple, TypeAlias
 
 from uv import find_uv_bin
 
@@ -26,7 +26,19 @@ TRACING = "tracing"  # the extra of Stepwell that functions may need
 _NO_WHEEL = re.compile(r"no wheels with a matching|no usable wheels|has no binary distribution|doesn't have a source"
                        r"|Building source distributions .* is disabled")  # fmt: skip
 
-Lock = Mapping[str, Sequence[Mapping[str, Any]]]  # the entries of a lock file by name
+Entry: TypeAlias = Mapping[str, Any]  # of a lock file
+Lock: TypeAlias = Mapping[str, Sequence[Entry]]  # by name
+
+
+class Need(NamedTuple):
+    """A package that another one needs, with these of its extras, where the marker holds."""
+
+    name: str
+    extras: tuple[str, ...] = ()
+    marker: str = ""
+
+
+Needs: TypeAlias = Callable[[Entry, Collection[str]], Iterator[Need]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,7 +86,7 @@ def run(command: Sequence[str], what: str, target: Target, **options: Any) -> st
     return str(done.stdout)
 
 
-# -- uv
+# -- the lock files of uv and Poetry
 
 
 def _uv_lock(project: Project) -> Path | None:
@@ -91,62 +103,98 @@ def _from_uv(project: Project, file: Path, out: Path, tracing: bool) -> None:
     entries = _entries(file)
     own = name_of(project.document["project"]["name"])
     wanted = _closure(entries, own, _uv_needs, tracing)
-    _check_stepwell(entries, own, wanted, file, "uv add stepwell; uv lock")
-    left = [word for name in sorted({*entries} - wanted) for word in ("--no-emit-package", name)]
+    _check_stepwell(entries, wanted, file, "uv add stepwell; uv lock")
+    left = [word for name in sorted(entries.keys() - wanted.keys()) for word in ("--no-emit-package", name)]
     words = ("export", "--frozen", "--no-dev", "--no-emit-project", "--no-editable", "--no-header", "--no-annotate")
     nowhere = Target("", ())
     run([find_uv_bin(), *words, "--project", str(project.root), "-o", str(out), "-q", *left], file.name, nowhere)
 
 
-def _uv_needs(entry: Mapping[str, Any], extras: Collection[str]) -> Iterator[tuple[str, Collection[str]]]:
+def _uv_needs(entry: Entry, extras: Collection[str]) -> Iterator[Need]:
     more = [one for extra in extras for one in entry.get("optional-dependencies", {}).get(extra, ())]
     for one in (*entry.get("dependencies", ()), *more):
-        yield name_of(one["name"]), one.get("extra", ())
-
-
-# -- Poetry
+        yield Need(name_of(one["name"]), tuple(one.get("extra", ())))
 
 
 def _from_poetry(project: Project, file: Path, out: Path, tracing: bool) -> None:
-    entries = dict(_entries(file))
-    direct = [(name_of(text), re.findall(r"[\w-]+", (re.search(r"\[(.*?)\]", text) or ["", ""])[1]))
-              for text in project.document.get("project", {}).get("dependencies", ())]  # fmt: skip
-    listed = project.document.get("tool", {}).get("poetry", {}).get("dependencies", {})
-    direct += [(name_of(name), one.get("extras", []) if isinstance(one, dict) else [])
-               for name, one in listed.items() if name != "python"]  # fmt: skip
-    entries[""] = [{"name": "", "direct": direct}]
-    markers: dict[str, set[str]] = {}
-    wanted = _closure(entries, "", lambda entry, extras: _poetry_needs(entry, extras, markers), tracing)
-    _check_stepwell(entries, "", wanted, file, "poetry add stepwell")
-    lines = [_pinned(entry, markers.get(name, set())) for name in sorted(wanted) for entry in entries.get(name, ())]
+    own = "the project"  # which has no entry in Poetry's lock file
+    entries = {**_entries(file), own: [{"dependencies": _poetry_dependencies(project)}]}
+    wanted = _closure(entries, own, _poetry_needs, tracing)
+    _check_stepwell(entries, wanted, file, "poetry add stepwell")
+    lines = [_pinned(entry, wanted[name]) for name in sorted(wanted) for entry in entries.get(name, ())]
     out.write_text("\n".join(lines), encoding="utf-8")
 
 
-def _poetry_needs(
-    entry: Mapping[str, Any], extras: Collection[str], markers: dict[str, set[str]]
-) -> Iterator[tuple[str, Collection[str]]]:
-    """Yields what an entry needs, and notes under which markers."""
-    yield from entry.get("direct", ())
-    for _ in entry.get("direct", ()):
-        markers.setdefault(_[0], set()).add("")
+def _poetry_dependencies(project: Project) -> Mapping[str, object]:
+    """Returns the project's dependencies as an entry of the lock file has them: pyproject's list, or Poetry's table."""
+    listed = project.document.get("project", {}).get("dependencies", ())
+    extras = {name_of(text): (re.search(r"\[(.*?)\]", text) or ["", ""])[1] for text in listed}
+    own = project.document.get("tool", {}).get("poetry", {}).get("dependencies", {})
+    found = {name: {"extras": re.findall(r"[\w-]+", text)} for name, text in extras.items()}
+    return {**found, **{name: one for name, one in own.items() if name != "python"}}
+
+
+def _poetry_needs(entry: Entry, extras: Collection[str]) -> Iterator[Need]:
     asked = {name_of(text) for extra in extras for text in entry.get("extras", {}).get(extra, ())}
     for name, given in entry.get("dependencies", {}).items():
         for one in given if isinstance(given, list) else [given]:
             table = one if isinstance(one, dict) else {}
             if not table.get("optional") or name_of(name) in asked:
                 marker = "" if table.get("optional") else str(table.get("markers", ""))
-                markers.setdefault(name_of(name), set()).add(marker)
-                yield name_of(name), table.get("extras", ())
+                yield Need(name_of(name), tuple(table.get("extras", ())), marker)
 
 
-def _pinned(entry: Mapping[str, Any], markers: Collection[str]) -> str:
+def _pinned(entry: Entry, markers: Collection[str]) -> str:
+    """Returns a line of a requirements file, which holds where one of the markers does."""
     source = entry.get("source", {})
     if source.get("type") not in (None, "legacy"):
         message = f"poetry.lock: {entry['name']} comes from {source['type']}, which cannot be packed"
         raise BundlingError(message, hint="depend on a released version")
-    condition = "" if "" in markers or not markers else " ; " + " or ".join(f"({one})" for one in sorted(markers))
+    condition = "" if "" in markers else " ; " + " or ".join(f"({one})" for one in sorted(markers))
     hashes = "".join(f" --hash={file['hash']}" for file in entry.get("files", ()))
     return f"{entry['name']}=={entry['version']}{condition}{hashes}"
+
+
+def _entries(file: Path) -> Lock:
+    """Reads a lock file. Raises BundlingError `bad_lock`."""
+    found: dict[str, list[Entry]] = {}
+    try:
+        document = tomllib.loads(file.read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        raise BundlingError(f"{file}: {error}", code="bad_lock", hint="lock again") from error
+    for entry in document.get("package", ()):
+        found.setdefault(name_of(entry["name"]), []).append(entry)
+    return found
+
+
+def _closure(entries: Lock, own: str, needs: Needs, tracing: bool) -> Mapping[str, set[str]]:
+    """Returns what a project needs, by name, with the markers. Of Stepwell it needs what the functions import."""
+    done: set[tuple[str, tuple[str, ...]]] = set()
+    wanted: dict[str, set[str]] = {}
+    todo: list[tuple[str, tuple[str, ...]]] = [(own, ())]
+    while todo:
+        name, extras = one = todo.pop()
+        if one in done:
+            continue
+        done.add(one)
+        for need in (need for entry in entries.get(name, ()) for need in needs(entry, extras)):
+            if need.name == STEPWELL:
+                todo.append((STEPWELL, (TRACING,) if tracing else ()))
+            elif name != STEPWELL or need.name not in COMMAND_ONLY:
+                wanted.setdefault(need.name, set()).add(need.marker)
+                todo.append((need.name, need.extras))
+    return wanted
+
+
+def _check_stepwell(entries: Lock, wanted: Collection[str], file: Path, hint: str) -> None:
+    """Refuses a lock file without Stepwell, or with another one, whose functions would not fit this one's stack."""
+    if STEPWELL not in entries or not {name_of(one) for one in engine_requirements()} <= {*wanted}:
+        message = f"{file.name} has no stepwell among the project's own dependencies"
+        raise BundlingError(message, code="stepwell_not_locked", hint=hint)
+    locked, here = entries[STEPWELL][0].get("version"), version(STEPWELL)
+    if locked not in (None, here):
+        message = f"{file.name} has stepwell {locked}, but this command is stepwell {here}"
+        raise BundlingError(message, code="other_stepwell", hint="run it in the project's environment, or lock again")
 
 
 # -- no lock file
@@ -174,46 +222,3 @@ def _without_stepwell(project: Project) -> list[str]:
         whole = re.sub(r"\\\r?\n", " ", file.read_text(encoding="utf-8"))
         lines += [line for line in whole.splitlines() if name_of(line) != STEPWELL]
     return lines
-
-
-# -- both lock files
-
-
-def _entries(file: Path) -> Lock:
-    found: dict[str, list[Mapping[str, Any]]] = {}
-    try:
-        document = tomllib.loads(file.read_text(encoding="utf-8"))
-    except (OSError, ValueError) as error:
-        raise BundlingError(f"{file}: {error}", code="bad_lock", hint="lock again") from error
-    for entry in document.get("package", ()):
-        found.setdefault(name_of(entry["name"]), []).append(entry)
-    return found
-
-
-def _closure(entries: Lock, own: str, needs: Any, tracing: bool) -> set[str]:
-    """Returns the names that a project needs. Of Stepwell it needs what the functions import."""
-    done: set[tuple[str, tuple[str, ...]]] = set()
-    todo: list[tuple[str, tuple[str, ...]]] = [(own, (TRACING,) if tracing and own == STEPWELL else ())]
-    while todo:
-        name, extras = one = todo.pop()
-        if one in done:
-            continue
-        done.add(one)
-        for entry in entries.get(name, ()):
-            for other, asked in needs(entry, extras):
-                if name != STEPWELL or other not in COMMAND_ONLY:
-                    chosen = [extra for extra in asked if other != STEPWELL or extra == TRACING]
-                    todo.append((other, tuple(sorted(chosen))))
-    return {name for name, _ in done} - {own, STEPWELL}
-
-
-def _check_stepwell(entries: Lock, own: str, wanted: Iterable[str], file: Path, hint: str) -> None:
-    if own == STEPWELL:
-        return
-    if STEPWELL not in entries or not {name_of(one) for one in engine_requirements()} <= {*wanted}:
-        message = f"{file.name} has no stepwell among the project's own dependencies"
-        raise BundlingError(message, code="stepwell_not_locked", hint=hint)
-    locked, here = entries[STEPWELL][0].get("version"), version(STEPWELL)
-    if locked not in (None, here):
-        message = f"{file.name} has stepwell {locked}, but this command is stepwell {here}"
-        raise BundlingError(message, code="other_stepwell", hint="run it in the project's environment, or lock again")
