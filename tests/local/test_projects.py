@@ -60,10 +60,16 @@ def test_data_in_a_sub_folder_is_no_definition_and_a_misspelt_definition_is_one(
     below = root / "flows" / "events"
     below.mkdir()
     (below / "order.json").write_text('{"order_id": "A-1"}')
+    (below / "button.json").write_text('{"type": "block_actions", "actions": []}')
+    (below / "cut.json").write_text('{"workflow": ')
     (below / "rows.yaml").write_text("- 1\n- 2\n")
+    (below / "service.yaml").write_text("apiVersion: v1\nkind: Service\nspec: {ports: []}\n")
     assert load_folder(root / "flows").problems == ()
     (below / "late.yaml").write_text("wrokflow: late\ntimeline: [{name: a}]\n")
-    assert [problem.code for problem in load_folder(root / "flows").errors] == ["unknown_key"]
+    (below / "kept.yaml").write_text("apiVersion: v1\nspec: {workflow: kept, timeline: [{name: a}]}\n")
+    loaded = load_folder(root / "flows")
+    assert [problem.code for problem in loaded.errors] == ["unknown_key"]
+    assert "kept" in {graph.name for graph in loaded.graphs}
 
 
 def test_steps_import_the_projects_packages_and_modules_of_sub_folders(root: Path) -> None:

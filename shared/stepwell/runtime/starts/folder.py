@@ -12,7 +12,7 @@ from itertools import chain
 from pathlib import Path
 
 from stepwell.definition.called import Called, unknown_workflows
-from stepwell.definition.compiler import COMPILERS, ENVELOPE, Compiled, compile_definition, compile_found
+from stepwell.definition.compiler import COMPILERS, Compiled, compile_definition, compile_found
 from stepwell.definition.durable import Found, functions_in
 from stepwell.definition.events import Setting, differing_settings
 from stepwell.definition.graph import Graph, Json
@@ -22,7 +22,9 @@ from stepwell.limits import DEFINITION_BYTES
 from stepwell.runtime.notify.telling import TOLD
 from stepwell.scan import module_name, modules, walk
 
-_KEYS = frozenset({"workflow", *COMPILERS, *ENVELOPE})  # that mark a definition in a sub-folder
+# The keys that mark a definition in a sub-folder. Data in JSON, such as Slack's events, may have the others.
+_KEYS = {".json": frozenset({"workflow"})}
+_YAML_KEYS = frozenset({"workflow", *COMPILERS})
 _ENDINGS = frozenset({".yaml", ".yml", ".json"})
 _OTHERS = frozenset({*FILES, "package.json", "package-lock.json", "cdk.json", "tsconfig.json"})
 
@@ -143,15 +145,19 @@ def _load(file: Path, folder: Path) -> Compiled | None:
     text, problems = read_text(file)
     if text is None:
         return Compiled(None, problems)
-    return compile_definition(text, str(file)) if file.parent == folder or _looks_like_one(text) else None
+    return compile_definition(text, str(file)) if file.parent == folder or _looks_like_one(text, file.suffix) else None
 
 
-def _looks_like_one(text: str) -> bool:
-    """Returns whether the file has a key of a definition at its top; so does one that cannot be parsed."""
+def _looks_like_one(text: str, suffix: str) -> bool:
+    """Returns whether the file has a key of a definition; YAML that cannot be parsed counts as one."""
     from stepwell.definition.loader import load_document  # noqa: PLC0415 - YAML takes 50 ms
 
     data = load_document(text).data
-    return data is None or (isinstance(data, dict) and not data.keys().isdisjoint(_KEYS))
+    if not isinstance(data, dict):
+        return data is None and suffix != ".json"
+    inner = data.get("spec")
+    keys = data.keys() | inner.keys() if isinstance(inner, dict) else data.keys()
+    return not keys.isdisjoint(_KEYS.get(suffix, _YAML_KEYS))
 
 
 def read_text(file: Path) -> tuple[str | None, tuple[Problem, ...]]:
