@@ -61,6 +61,7 @@ def test_data_in_a_sub_folder_is_no_definition_and_a_misspelt_definition_is_one(
     below.mkdir()
     (below / "order.json").write_text('{"order_id": "A-1"}')
     (below / "button.json").write_text('{"type": "block_actions", "actions": []}')
+    (below / "deployment.json").write_text('{"workflow": null, "deployment": {}}')
     (below / "cut.json").write_text('{"workflow": ')
     (below / "rows.yaml").write_text("- 1\n- 2\n")
     (below / "service.yaml").write_text("apiVersion: v1\nkind: Service\nspec: {ports: []}\n")

@@ -22,9 +22,6 @@ from stepwell.limits import DEFINITION_BYTES
 from stepwell.runtime.notify.telling import TOLD
 from stepwell.scan import module_name, modules, walk
 
-# The keys that mark a definition in a sub-folder. Data in JSON, such as Slack's events, may have the others.
-_KEYS = {".json": frozenset({"workflow"})}
-_YAML_KEYS = frozenset({"workflow", *COMPILERS})
 _ENDINGS = frozenset({".yaml", ".yml", ".json"})
 _OTHERS = frozenset({*FILES, "package.json", "package-lock.json", "cdk.json", "tsconfig.json"})
 
@@ -149,7 +146,10 @@ def _load(file: Path, folder: Path) -> Compiled | None:
 
 
 def _looks_like_one(text: str, suffix: str) -> bool:
-    """Returns whether the file has a key of a definition; YAML that cannot be parsed counts as one."""
+    """Returns whether a file of a sub-folder is a definition; YAML that cannot be parsed counts as one.
+
+    JSON must have `workflow` and a format, because events of GitHub have the former, and those of Slack `actions`.
+    """
     from stepwell.definition.loader import load_document  # noqa: PLC0415 - YAML takes 50 ms
 
     data = load_document(text).data
@@ -157,7 +157,8 @@ def _looks_like_one(text: str, suffix: str) -> bool:
         return data is None and suffix != ".json"
     inner = data.get("spec")
     keys = data.keys() | inner.keys() if isinstance(inner, dict) else data.keys()
-    return not keys.isdisjoint(_KEYS.get(suffix, _YAML_KEYS))
+    has_format = not keys.isdisjoint(COMPILERS)
+    return has_format and "workflow" in keys if suffix == ".json" else has_format or "workflow" in keys
 
 
 def read_text(file: Path) -> tuple[str | None, tuple[Problem, ...]]:
