@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from infra.props import MAX_STEPS_PER_INVOCATION
+from stepwell.cdk.props import MAX_STEPS_PER_INVOCATION
 from stepwell.limits import FORK_CHUNK, RUN_STEPS, WAIT_ANSWER_SECONDS
 from stepwell.settings import read_deployment
 from tests.infra.kit import EMULATOR, GUARDED, KEYED, PLAIN, SENDING, VARIANTS, Made, made, plain

@@ -58,7 +58,14 @@ def check_path(path: Path) -> tuple[int, Sequence[Problem]]:
         from stepwell.runtime.starts.folder import check_module  # noqa: PLC0415 - with the compiler
 
         count, problems = check_module(path)
-        return count, (*problems, *(one for one in check_folder_code(path.parent, project_of(path.parent).sources[1:]) if one.file == str(path)))
+        return count, (
+            *problems,
+            *(
+                one
+                for one in check_folder_code(path.parent, project_of(path.parent).sources[1:])
+                if one.file == str(path)
+            ),
+        )
     from stepwell.definition.webhooks import FILES, check_webhooks  # noqa: PLC0415 - with the compiler
 
     if path.name in FILES:

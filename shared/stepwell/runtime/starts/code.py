@@ -20,7 +20,11 @@ def check_folder_code(path: Path, packages: Collection[Path] = ()) -> tuple[Prob
 
     `packages`: the project's packages beside the folder.
     """
-    texts = {name: (str(file), text) for name, file in _all_modules(path, packages) if (text := read_text(file)[0]) is not None}
+    texts = {
+        name: (str(file), text)
+        for name, file in _all_modules(path, packages)
+        if (text := read_text(file)[0]) is not None
+    }
     code = read_code(texts)
     problems = check_code(code)
     for file in definition_files(path):
