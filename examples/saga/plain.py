@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import store
@@ -24,15 +26,15 @@ async def plain_checkout(
     ctx: WorkflowContext, order_id: str, email: str, country: str, card: str, items: list[store.Item]
 ) -> dict[str, str]:
     """Reserve the goods, screen the customer, charge the card, wait for the parcel to be packed, book the shipment."""
-    undo: list[Operation[Any]] = []  # an operation does nothing until it is awaited
+    undo: dict[str, Callable[[], Operation[Any]]] = {}  # an operation that is made has to be awaited
     try:
         held = await ctx.step(store.reserve, order_id, items, timeout="10s")
-        undo.append(ctx.step(store.release, order_id, items, timeout="10s"))
+        undo["release"] = partial(ctx.step, store.release, order_id, items, timeout="10s")
 
         await ctx.child("fraud-check", {"email": email, "country": country, "total": held.total}, timeout="8h")
 
         payment = await ctx.step(store.charge, order_id, card, held.total, timeout="10s", retry=Retry(2))
-        undo.append(ctx.step(store.refund, order_id, payment, timeout="10s", retry=MONEY_BACK))
+        undo["refund"] = partial(ctx.step, store.refund, order_id, payment, timeout="10s", retry=MONEY_BACK)
 
         await ctx.step(store.thank, order_id, email, timeout="10s")  # a mail cannot be unsent
 
@@ -43,12 +45,12 @@ async def plain_checkout(
         raise
 
 
-async def take_back(ctx: WorkflowContext, undo: list[Operation[Any]]) -> None:
+async def take_back(ctx: WorkflowContext, undo: dict[str, Callable[[], Operation[Any]]]) -> None:
     """The last first. After one that fails for good nothing further is undone: somebody has to look."""
-    while undo:
+    for name in reversed(list(undo)):
         try:
-            await undo[-1]
+            await undo[name]()
         except StepFailed:
-            ctx.state["not_undone"] = [one.asked.name for one in reversed(undo)]
+            ctx.state["not_undone"] = list(reversed(undo))
             return
-        undo.pop()
+        del undo[name]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -174,7 +175,10 @@ def test_a_test_uses_the_workflow_folder_of_its_project(root: Path) -> None:
 
 
 @pytest.fixture(autouse=True)
-def _forget_their_modules(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def _forget_their_modules(root: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     monkeypatch.setattr(sys, "path", list(sys.path))
-    for name in ("till", "till.prices", "billing", "billing.money", "billing.deep", "billing.deep.later"):
-        monkeypatch.delitem(sys.modules, name, raising=False)
+    before = set(sys.modules)
+    yield
+    for name in set(sys.modules) - before:
+        if name.partition(".")[0] in {"till", "billing", "flows"}:
+            del sys.modules[name]
