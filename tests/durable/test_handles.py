@@ -156,13 +156,16 @@ async with ctx.lock("room"):
     assert "unlock" in {one["step"] for one in run.history}
 
 
-def test_code_that_begins_other_operations_leaves_its_run_waiting_for_code(flows: Flows) -> None:
-    text = flow("""
+AWAITED_LATER = """
 handle = ctx.start(ctx.event("paid"))
 await asyncio.sleep(60)
 await ctx.step(double, 1)
 return await handle
-""")
+"""
+
+
+def test_code_that_begins_other_operations_leaves_its_run_waiting_for_code(flows: Flows) -> None:
+    text = flow(AWAITED_LATER)
     kit = flows(text)
     run = kit.start("flow")
     kit.settle()
@@ -179,12 +182,7 @@ return await handle
 
 
 def test_the_end_of_an_operation_that_comes_while_the_run_waits_for_code_is_kept(flows: Flows) -> None:
-    text = flow("""
-handle = ctx.start(ctx.event("paid"))
-await asyncio.sleep(60)
-await ctx.step(double, 1)
-return await handle
-""")
+    text = flow(AWAITED_LATER)
     kit = flows(text)
     run = kit.start("flow")
     kit.settle()

@@ -141,12 +141,10 @@ class _Loop(BaseEventLoop):
         body = run(self._ctx, {**program, "again": 0})
         main = asyncio.Task(body, loop=self)
         try:
-            try:
-                self.run_until_complete(main)
-            except OddLogError:
-                raise
-            except (Exception, asyncio.CancelledError):  # noqa: S110 - it is looked at below, with what it left behind
-                pass
+            main.add_done_callback(lambda _: self.stop())
+            self.run_forever()  # how it ended is looked at below, with what it left behind
+            if not main.cancelled() and isinstance(odd := main.exception(), OddLogError):
+                raise odd
             left = [task for task in self._tasks if not task.done()]
             for task in left:
                 task.cancel()

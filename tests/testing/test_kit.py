@@ -64,3 +64,9 @@ def test_a_compensation_that_fails_is_a_partial_rollback(stepwell: Stepwell) -> 
 def test_a_folder_of_durable_functions_is_a_workflow_folder(tmp_path: Path) -> None:
     (tmp_path / "one.py").write_text("from stepwell import workflow\n\n@workflow\nasync def one(ctx): pass\n")
     assert workflow_folder(tmp_path / "tests" / "test_one.py", tmp_path, "") == tmp_path
+
+
+def test_files_of_other_tools_do_not_make_a_workflow_folder(tmp_path: Path) -> None:
+    (tmp_path / "cdk.json").write_text("{}")
+    (tmp_path / "tests").mkdir()
+    assert workflow_folder(tmp_path / "tests" / "test_one.py", tmp_path, "") == tmp_path / "tests"

@@ -9,8 +9,6 @@ import pytest
 
 from stepwell.project import find_project
 
-_ENDINGS = ("*.yaml", "*.yml", "*.json")
-
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addini("stepwell_folder", "the workflow folder under test, from the project's root", default="")
@@ -28,7 +26,9 @@ def stepwell(request: pytest.FixtureRequest) -> Iterator[object]:
 
 
 def _has_workflows(folder: Path) -> bool:
-    if any(path for ending in _ENDINGS for path in folder.glob(ending)):
+    from stepwell.runtime.starts.folder import is_definition  # noqa: PLC0415  as above
+
+    if any(path.is_file() and is_definition(path) for path in folder.glob("*")):
         return True
     modules = (path for path in folder.glob("*.py") if not path.stem.startswith(("test_", "conftest")))
     return any(b"@workflow" in path.read_bytes() for path in modules)
