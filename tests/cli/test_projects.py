@@ -41,16 +41,16 @@ def test_a_new_project_passes_its_check_and_its_tests(cli: Cli, template: str) -
 def test_a_new_project_has_a_package_with_steps_a_graph_a_durable_function_and_what_tools_need(
     cli: Cli, template: str
 ) -> None:
-    cli("init", "shop", "--template", template)
-    found = find_project(Path("shop"))
+    cli("init", "corner", "--template", template)
+    found = find_project(Path("corner"))
     assert found is not None
-    assert (found.folder.name, found.packages, found.python) == ("workflows", (Path("shop"),), this_python())
+    assert (found.folder.name, found.packages, found.python) == ("workflows", (Path("corner"),), this_python())
     (graph,) = found.folder.glob("[!w]*.yaml")
     assert graph.read_text().startswith("# yaml-language-server: $schema=.schema.json\n")
     assert "\nnodes:\n" in graph.read_text()
     assert "properties" in json.loads((found.folder / ".schema.json").read_text())
     assert [file for file in found.folder.glob("*.py") if "@workflow" in file.read_text()]
-    assert [file.name for file in (found.root / "shop").glob("*.py") if file.name != "__init__.py"]
+    assert [file.name for file in (found.root / "corner").glob("*.py") if file.name != "__init__.py"]
     assert json.loads((found.root / "cdk.json").read_text())["app"] == "python -m stepwell.cdk"
     assert {".gitignore", ".github", "README.md", "tests"} <= {path.name for path in found.root.iterdir()}
     for file in found.root.rglob("*.py"):

@@ -281,6 +281,6 @@ def test_a_wait_for_code_survives_being_stored_as_a_snapshot(folder: Folder) -> 
     """A snapshot holds what the token stood at before."""
     folder.deploy(BROKEN["SyntaxError"])
     run = folder.start(FORMATS["timeline"])
-    folder.kit.advance("60d")  # it has looked more often than a log has records between two snapshots
+    folder.kit.advance("3d")  # it has looked 288 times, and a log has a snapshot after 200 records
     folder.deploy(MENDED)
     assert run.status == "completed"
