@@ -148,11 +148,37 @@ def test_a_list_is_narrowed_by_what_is_asked(world: World) -> None:
     assert world.get("/stats").json["overdue"] == 2
 
 
+def test_runs_that_wait_are_listed_by_deadline(world: World) -> None:
+    """The runs in the list say when their deadline is; it narrows as the other lists do."""
+    world.start("quick")
+    waits = [world.start("paid", input={"order": "7"}), world.start("order")]
+    world.clock.advance(60_000)
+    waits.append(world.start("order"))
+
+    def listed(**query: str) -> list[tuple[str, str]]:
+        items = world.get("/runs", sort="waiting_until", **query).json["items"]
+        return [(run["waiting_until"], run["run_id"]) for run in items]
+
+    found = listed()
+    assert found == sorted(found)
+    assert {run_id for _, run_id in found} == set(waits)
+    assert [run_id for _, run_id in listed(workflow="order", status="waiting,failed")] == [waits[1], waits[2]]
+    first = world.get("/runs", sort="waiting_until", limit="2").json
+    second = world.get("/runs", sort="waiting_until", limit="2", cursor=first["next_cursor"]).json
+    assert [run["run_id"] for page in (first, second) for run in page["items"]] == [run_id for _, run_id in found]
+
+
+@pytest.mark.parametrize("query", [{"status": "running"}, {"parent": "some"}])
+def test_a_list_by_deadline_that_would_leave_out_what_waits_is_refused(world: World, query: dict[str, str]) -> None:
+    reply = world.get("/runs", sort="waiting_until", **query)
+    assert (reply.status, reply.json["code"]) == (422, "bad_sort")
+
+
 @pytest.mark.parametrize(
     "query",
     [
         {"limit": "0"}, {"limit": "501"}, {"limit": "x"}, {"cursor": "mine"}, {"status": "sleeping"}, {"tag": "x"},
-        {"since": "yesterday"}, {"overdue": "perhaps"}, {"colour": "red"},
+        {"since": "yesterday"}, {"overdue": "perhaps"}, {"colour": "red"}, {"sort": "age"},
     ],
 )  # fmt: skip
 def test_a_query_that_cannot_be_is_refused(world: World, query: dict[str, str]) -> None:

@@ -13,8 +13,7 @@ from stepwell.aws.table import SHAPE
 from stepwell.engine.records import Status
 from stepwell.limits import DAY_MS, MINUTE_MS
 from stepwell.runtime.loop.driving import run_now
-from stepwell.runtime.loop.rounds import Rounds
-from stepwell.runtime.loop.sweeper import NOTE
+from stepwell.runtime.loop.rounds import NOTE, Rounds
 from stepwell.runtime.ports import Lane
 from tests.aws.kit import AwsWorld, aws_world
 from tests.aws.meter import entry_of

@@ -160,6 +160,7 @@ def test_runs_sends_its_filters_and_shows_a_table(api: FakeApi, cli: Cli) -> Non
     result = cli(
         *("runs", "--workflow", "order-review", "--status", "waiting", "--status", "failed", "--tag", "team=a"),
         *("--since", "2h", "--waiting-for", "approval", "--overdue", "--limit", "2", "--cursor", "c1"),
+        *("--sort", "waiting-until"),
     )
     assert result.exit_code == 0
     query = api.calls[0].query
@@ -171,6 +172,7 @@ def test_runs_sends_its_filters_and_shows_a_table(api: FakeApi, cli: Cli) -> Non
         "tag": ["team=a"],
         "waiting_for": ["approval"],
         "overdue": ["true"],
+        "sort": ["waiting_until"],
         "limit": ["2"],
         "cursor": ["c1"],
     }

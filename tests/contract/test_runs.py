@@ -243,6 +243,67 @@ def test_a_run_is_listed_by_the_status_it_has_now(store: Store) -> None:
     assert ids(store, statuses=frozenset({Status.WAITING}), waiting_for="event", overdue_at_ms=NOW_MS + 1) == ["r1"]
 
 
+def by_deadline(store: Store, **narrow: Any) -> list[str]:
+    return ids(store, by_deadline=True, **narrow)
+
+
+def waits(store: Store, run_id: str, until_ms: int | None, **changes: Any) -> None:
+    made = header(run_id, status=Status.WAITING, waiting_for="event", waiting_until_ms=until_ms, **changes)
+    run(store.create_run(made))
+
+
+@pytest.mark.parametrize("limit", [1, 2, 50])
+def test_a_list_by_deadline_has_the_runs_that_wait_for_one_the_soonest_first(store: Store, limit: int) -> None:
+    """Runs with the same deadline are in the order of their ids, over pages too."""
+    for number, left_ms in enumerate((90_000, 5, 70_000, 5, 3_600_000)):
+        waits(store, f"r{number}", NOW_MS + left_ms)
+    waits(store, "no-deadline", None)
+    run(store.create_run(header("runs", status=Status.RUNNING)))
+    run(store.create_run(header("gone", status=Status.COMPLETED)))
+    assert by_deadline(store, limit=limit) == ["r1", "r3", "r2", "r0", "r4"]
+
+
+@pytest.mark.parametrize("limit", [1, 2, 50])
+def test_a_list_by_deadline_has_runs_that_the_sweeper_watches_in_their_place(store: Store, limit: int) -> None:
+    """One is due for something else before its deadline, as a wait with a reminder is."""
+    due = {"r0": 300_000, "r1": 60_000, "r2": 120_000, "r3": 120_000, "r4": 60_000}
+    for number, left_ms in enumerate((310_000, 600_000, 125_000, 121_000, 61_000, 122_000)):
+        waits(store, f"r{number}", NOW_MS + left_ms)
+    for run_id, left_ms in due.items():
+        assert run(store.watch(run_id, (NOW_MS + left_ms) // 60_000 * 60_000))
+    assert by_deadline(store, limit=limit) == ["r4", "r3", "r5", "r2", "r0", "r1"]
+
+
+def test_a_list_by_deadline_can_be_narrowed(store: Store) -> None:
+    waits(store, "r1", NOW_MS + 2, workflow="pay", tags={"team": "a"})
+    waits(store, "r2", NOW_MS + 1, workflow="pay", created_ms=NOW_MS + 9)
+    waits(store, "r3", NOW_MS + 3, tags={"team": "a"})
+    assert by_deadline(store, workflow="pay") == ["r2", "r1"]
+    assert by_deadline(store, tag=("team", "a")) == ["r1", "r3"]
+    assert by_deadline(store, since_ms=NOW_MS + 1) == ["r2"]
+    assert by_deadline(store, overdue_at_ms=NOW_MS + 3) == ["r2", "r1"]
+    assert by_deadline(store, waiting_for="approval") == []
+    assert by_deadline(store, waiting_for="event", statuses=frozenset({Status.WAITING})) == ["r2", "r1", "r3"]
+
+
+def test_a_run_that_goes_on_leaves_the_list_by_deadline(store: Store) -> None:
+    waits(store, "r1", NOW_MS + 2)
+    run(store.watch("r1", NOW_MS))
+    run(store.change_status(change(1, Status.RUNNING, due_ms=NOW_MS)))
+    assert by_deadline(store) == []
+
+
+def test_a_cursor_is_for_lists_of_its_own_order(store: Store) -> None:
+    for number in range(3):
+        waits(store, f"r{number}", NOW_MS + number)
+    newest, soonest = (run(store.list_runs(RunQuery(limit=1, by_deadline=one))).next_cursor for one in (False, True))
+    made = [RunQuery(cursor=one, by_deadline=True) for one in (newest, "x", "%%%", "käse")]
+    for wrong in (RunQuery(cursor=soonest), *made):
+        with pytest.raises(InvalidInput) as caught:
+            run(store.list_runs(wrong))
+        assert caught.value.code == "bad_cursor"
+
+
 @pytest.mark.parametrize(
     "cursor",
     [

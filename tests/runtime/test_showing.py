@@ -112,6 +112,16 @@ def test_a_fork_of_several_pages_is_listed_too(width: int) -> None:
     assert (seen, world.header(run_id).status) == ([Status.RUNNING], Status.COMPLETED)
 
 
+def test_a_watched_run_is_due_when_its_branches_are() -> None:
+    """So the sweeper, and the list by deadline, find it in time."""
+    world, run_id = started(ASKS, ["3h", "1h", "2h"])
+    run_now(world.store.watch(run_id, None))
+    approve(world, run_id, "0/0.1")
+    header = world.header(run_id)
+    assert header.waiting_until_ms is not None
+    assert header.due_ms == header.waiting_until_ms // 60_000 * 60_000
+
+
 def test_a_run_with_forks_in_branches_is_listed_as_running() -> None:
     world, run_id = started(NESTED, [1, 2])
     assert world.header(run_id).status is Status.RUNNING

@@ -220,6 +220,11 @@ class RunsQueryString(Query):
     waiting_for: str = Field("", description="the kind of the wait: approval, event, sleep, …")
     parent: str = Field("", description="the runs that this run started, also those that it does not wait for")
     overdue: bool = Field(False, description="only runs whose wait should have ended by now")
+    sort: str = Field(
+        "",
+        pattern="^(waiting_until)?$",
+        description="`waiting_until`: runs that wait for a deadline, the soonest first; else the newest run first",
+    )
     limit: int = Field(PAGE_ITEMS, ge=1, le=PAGE_ITEMS_MAX)
     cursor: str = Field("", description="next_cursor of the page before")
 

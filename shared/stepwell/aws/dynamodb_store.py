@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from stepwell.aws.listing import Listing
+from stepwell.aws.deadlines import Deadlines
 from stepwell.aws.logs import Logs
 from stepwell.aws.mailbox import Mailbox
-from stepwell.aws.notes import Notes
 from stepwell.aws.table import Table
 
 
-class DynamoStore(Logs, Mailbox, Listing, Notes):
+class DynamoStore(Logs, Mailbox, Deadlines):
     """Log, mailbox, runs and notes on a Table, for any number of threads and processes."""
 
     def __init__(self, table: Table) -> None:

@@ -7,7 +7,8 @@ for) is looked for among them.
     all runs, or completed ones     by_workflow, one partition for each workflow
     live runs                       by_state, `live#0` … `live#3`
     failed, cancelled …             by_state, `failed#0` …
-    watched runs that are due       by_due, `due#0` … `due#3`
+
+Lists by time are in `deadlines`.
 """
 
 from __future__ import annotations
@@ -97,27 +98,6 @@ class Listing(Headers):
             ExpressionAttributeNames={**names, "#at": "at"},
             **paging,
             **narrow,
-        )
-
-    async def list_due(self, before_ms: int, limit: int, cursor: str = "") -> RunPage:
-        after, before = keys.place(*decode_cursor(cursor)) if cursor else _OLDEST, keys.place(max(before_ms, 0), "")
-        if after >= before:
-            return RunPage(())
-        streams = [self._of_due(shard, after, before, limit) for shard in range(keys.STATE_SHARDS)]
-        entries = merge(*streams, key=lambda entry: str(entry["due"]["S"]))
-        places = list(islice((entry["due"]["S"] for entry in entries if entry["due"]["S"] != after), limit + 1))
-        headers = await self._headers([keys.created_and_run(place) for place in places[:limit]])
-        found = (headers.get(keys.created_and_run(place)[1]) for place in places[:limit])
-        next_cursor = encode_cursor(*keys.created_and_run(places[limit - 1])) if len(places) > limit else ""
-        return RunPage(tuple(header for header in found if header is not None), next_cursor)
-
-    def _of_due(self, shard: int, after: str, before: str, limit: int) -> Iterator[Item]:
-        return self._table.query(
-            "#of = :of AND #due BETWEEN :after AND :before",
-            {":of": keys.state_key(keys.DUE, shard), ":after": after, ":before": before},
-            IndexName=keys.BY_DUE,
-            ExpressionAttributeNames={"#of": "due_in", "#due": "due"},
-            Limit=limit + 1,
         )
 
     async def stats(self) -> Json:

@@ -150,7 +150,7 @@ def _arns(storage: Storage, queues: Queues) -> dict[str, list[str]]:
     bucket = storage.bucket
     return {
         "table": [storage.table.table_arn],
-        "indexes": [storage.index_arn(name) for name in (BY_WORKFLOW, BY_STATE)],
+        "indexes": [storage.index_arn(name) for name in (BY_WORKFLOW, BY_STATE, BY_DUE)],
         "swept": [storage.index_arn(name) for name in (BY_STATE, BY_DUE)],
         "stream": [storage.stream_arn],
         "bucket": [bucket.bucket_arn],

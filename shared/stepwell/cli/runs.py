@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime
+from enum import StrEnum
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -18,6 +19,12 @@ if TYPE_CHECKING:
     from stepwell.cli.client import Client
 
 RUN_FAILED = 1  # exit status
+
+
+class Sort(StrEnum):
+    """Orders of a list of runs, other than the newest first."""
+
+    WAITING_UNTIL = "waiting-until"
 
 
 def run(
@@ -78,6 +85,10 @@ def runs(
         str, typer.Option("--parent", metavar="RUN", show_default=False, help="Only runs that this run started.")
     ] = "",
     overdue: Annotated[bool, typer.Option("--overdue", help="Only runs whose wait is overdue.")] = False,
+    sort: Annotated[
+        Sort | None,
+        typer.Option("--sort", show_default=False, help="Only runs whose wait has a deadline, the soonest first."),
+    ] = None,
     limit: Annotated[int, typer.Option("--limit", min=1, max=500, help="How many at most.")] = PAGE_ITEMS,
     cursor: Annotated[str, typer.Option("--cursor", show_default=False, help="Continue after the last page.")] = "",
     as_json: AsJson = False,
@@ -94,6 +105,7 @@ def runs(
         "waiting_for": waiting_for,
         "parent": parent,
         "overdue": "true" if overdue else "",
+        "sort": sort.value.replace("-", "_") if sort else "",
         "limit": limit,
         "cursor": cursor,
     }

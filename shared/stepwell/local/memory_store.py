@@ -33,7 +33,17 @@ from stepwell.runtime.ports import (
     Waiter,
     Writes,
 )
-from stepwell.runtime.stores.answers import decode_cursor, due_page, encode_cursor, fits, opened, too_many_pending
+from stepwell.runtime.stores.answers import (
+    deadline_of,
+    decode_cursor,
+    decode_deadline,
+    due_page,
+    encode_cursor,
+    fits,
+    opened,
+    page_by_deadline,
+    too_many_pending,
+)
 from stepwell.runtime.stores.jsontext import decode, encode
 
 
@@ -119,6 +129,8 @@ class MemoryStore(MemoryItems, MemoryNotes):
         return due_page([replace(header, input=decode(header.input)) for header in headers], limit)
 
     async def list_runs(self, query: RunQuery) -> RunPage:
+        if query.by_deadline:
+            return self._by_deadline(query)
         found: list[Header] = []
         for header in self._newest_first(query.cursor):
             if header.created_ms < query.since_ms:
@@ -129,6 +141,12 @@ class MemoryStore(MemoryItems, MemoryNotes):
                 return RunPage(tuple(found), encode_cursor(found[-1].created_ms, found[-1].run_id))
             found.append(replace(header, input=decode(header.input)))
         return RunPage(tuple(found))
+
+    def _by_deadline(self, query: RunQuery) -> RunPage:
+        after = decode_deadline(query.cursor)[:2] if query.cursor else (-1, "")
+        found = [one for one in self._runs.values() if one.created_ms >= query.since_ms and fits(one, query)]
+        found = sorted((one for one in found if deadline_of(one) > after), key=deadline_of)[: query.limit + 1]
+        return page_by_deadline([replace(one, input=decode(one.input)) for one in found], query.limit)
 
     def _newest_first(self, cursor: str) -> Iterator[Header]:
         end = bisect_left(self._by_time, decode_cursor(cursor)) if cursor else len(self._by_time)

@@ -2,16 +2,24 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import fields
+from typing import TypeAlias
 
 from stepwell.engine.records import TERMINAL, Status, Topic
 from stepwell.local.database import Row
 from stepwell.runtime.ports import Event, Header, RunQuery
-from stepwell.runtime.stores.answers import decode_cursor, opened
+from stepwell.runtime.stores.answers import decode_cursor, decode_deadline, opened
 from stepwell.runtime.stores.jsontext import decode, encode
 
 HEADER_FIELDS = tuple(field.name for field in fields(Header))
 HEADER_COLUMNS = ", ".join(f"r.{name}" for name in HEADER_FIELDS)
+_Condition: TypeAlias = tuple[str, tuple[object, ...]]  # with the values that it binds
+_BY_DEADLINE = "runs r INDEXED BY runs_by_due"
+_HAS_TAG = (
+    "EXISTS (SELECT 1 FROM tags t WHERE t.name = ? AND t.value = ? AND t.created_ms = r.created_ms"
+    " AND t.run_id = r.run_id)"
+)
 ENDED = "status IN ({})".format(", ".join(f"'{status}'" for status in sorted(TERMINAL)))
 
 
@@ -45,30 +53,49 @@ def list_sql(query: RunQuery) -> tuple[str, list[object]]:
 
     Only what narrows becomes part of it, so that SQLite can choose the index. All values are bound.
     """
-    source, order = "runs r", "r"
-    conditions: list[tuple[str, tuple[object, ...]]] = []
+    if query.by_deadline:
+        return _by_deadline_sql(query)
+    source, order, conditions = "runs r", "r", _narrowing(query)
     if query.tag is not None:
         source, order = "tags t CROSS JOIN runs r ON r.run_id = t.run_id", "t"
         conditions.append(("t.name = ? AND t.value = ?", query.tag))
+    elif query.overdue_at_ms is not None:
+        source = _BY_DEADLINE  # few runs are overdue: sorting them beats reading all that wait
+    if query.since_ms:
+        conditions.append((f"{order}.created_ms >= ?", (query.since_ms,)))
+    if query.cursor:
+        conditions.append((f"({order}.created_ms, {order}.run_id) < (?, ?)", decode_cursor(query.cursor)))
+    return _select(source, conditions, f"{order}.created_ms DESC, {order}.run_id DESC", query.limit)
+
+
+def _by_deadline_sql(query: RunQuery) -> tuple[str, list[object]]:
+    conditions = _narrowing(query)
+    conditions.append(("r.status = ? AND r.waiting_until_ms IS NOT NULL", (Status.WAITING.value,)))
+    if query.tag is not None:
+        conditions.append((_HAS_TAG, query.tag))
+    if query.since_ms:
+        conditions.append(("r.created_ms >= ?", (query.since_ms,)))
+    if query.cursor:
+        conditions.append(("(r.waiting_until_ms, r.run_id) > (?, ?)", decode_deadline(query.cursor)[:2]))
+    return _select(_BY_DEADLINE, conditions, "r.waiting_until_ms, r.run_id", query.limit)
+
+
+def _narrowing(query: RunQuery) -> list[_Condition]:
+    """What lists in every order are narrowed by."""
+    conditions: list[_Condition] = []
     if query.workflow:
         conditions.append(("r.workflow = ?", (query.workflow,)))
     if query.statuses:
         marks = ", ".join("?" * len(query.statuses))
         conditions.append((f"r.status IN ({marks})", tuple(sorted(query.statuses))))
-    if query.since_ms:
-        conditions.append((f"{order}.created_ms >= ?", (query.since_ms,)))
     if query.waiting_for:
         conditions.append(("r.waiting_for <> '' AND r.waiting_for = ?", (query.waiting_for,)))
     if query.overdue_at_ms is not None:
-        if query.tag is None:
-            source += " INDEXED BY runs_by_due"  # few runs are overdue: sorting them beats reading all that wait
         conditions.append(("r.status = ? AND r.waiting_until_ms < ?", (Status.WAITING.value, query.overdue_at_ms)))
-    if query.cursor:
-        conditions.append((f"({order}.created_ms, {order}.run_id) < (?, ?)", decode_cursor(query.cursor)))
+    return conditions
+
+
+def _select(source: str, conditions: Sequence[_Condition], by: str, limit: int) -> tuple[str, list[object]]:
     where = " AND ".join(text for text, _ in conditions) or "TRUE"
-    values = [value for _, bound in conditions for value in bound]
-    sql = (
-        f"SELECT {HEADER_COLUMNS} FROM {source} WHERE {where}"  # noqa: S608 - fixed fragments; values are bound
-        f" ORDER BY {order}.created_ms DESC, {order}.run_id DESC LIMIT ?"
-    )
-    return sql, [*values, query.limit + 1]
+    sql = f"SELECT {HEADER_COLUMNS} FROM {source} WHERE {where} ORDER BY {by} LIMIT ?"  # noqa: S608 - fixed fragments; values are bound
+    return sql, [*(value for _, bound in conditions for value in bound), limit + 1]

@@ -31,7 +31,7 @@ from stepwell.runtime.ports import (
     Waiter,
     Writes,
 )
-from stepwell.runtime.stores.answers import decode_cursor, due_page, encode_cursor, too_many_pending
+from stepwell.runtime.stores.answers import decode_cursor, due_page, encode_cursor, page_by_deadline, too_many_pending
 from stepwell.runtime.stores.jsontext import encode
 
 PURGE_RUNS = 100  # runs dropped per transaction: others wait that long
@@ -140,6 +140,8 @@ class SqliteStore(SqliteItems, SqliteNotes):
 
     async def list_runs(self, query: RunQuery) -> RunPage:
         headers = tuple(header_of(row) for row in self._db.rows(*list_sql(query)))
+        if query.by_deadline:
+            return page_by_deadline(headers, query.limit)
         if len(headers) <= query.limit:
             return RunPage(headers)
         page = headers[: query.limit]

@@ -75,7 +75,10 @@ class StatusChange:
 
 @dataclass(frozen=True, slots=True)
 class RunQuery:
-    """Which runs to list, newest first. Empty fields do not narrow. `cursor` is what the page before returned."""
+    """Which runs to list, newest first. Empty fields do not narrow. `cursor` is what the page before returned.
+
+    `by_deadline`: only runs whose wait has a deadline, the soonest first.
+    """
 
     workflow: str = ""
     statuses: frozenset[Status] = frozenset()
@@ -83,6 +86,7 @@ class RunQuery:
     since_ms: int = 0
     waiting_for: str = ""
     overdue_at_ms: int | None = None  # waiting runs whose waiting_until_ms is before it
+    by_deadline: bool = False
     limit: int = 50
     cursor: str = ""
 
@@ -249,7 +253,10 @@ class Runs(Protocol):
         """Watched runs that are due before this time, the longest overdue first (due_ms, then run_id)."""
 
     async def list_runs(self, query: RunQuery) -> RunPage:
-        """Newest first (created_ms, then run_id, descending). Raises InvalidInput for a cursor it did not make."""
+        """Newest first (created_ms, then run_id, descending), or by deadline (waiting_until_ms, then run_id).
+
+        Raises InvalidInput for a cursor that a list in this order did not make.
+        """
 
     async def stats(self) -> Json:
         """Counts: a list of {workflow, status, count, sum_created_ms, oldest_created_ms, waiting_for} rows,

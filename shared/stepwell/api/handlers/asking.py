@@ -41,6 +41,7 @@ _MEDIA = {"svg": "image/svg+xml", "mermaid": "text/plain; charset=utf-8", "dot":
 
 async def list_runs(call: Call) -> Answer:
     asked = call.asked(RunsQueryString)
+    _check_sort(asked)
     query = RunQuery(
         workflow=asked.workflow,
         statuses=frozenset(asked.status),
@@ -48,6 +49,7 @@ async def list_runs(call: Call) -> Answer:
         since_ms=asked.since or 0,
         waiting_for=asked.waiting_for,
         overdue_at_ms=call.parts.ports.clock.now_ms() if asked.overdue else None,
+        by_deadline=bool(asked.sort),
         limit=asked.limit,
         cursor=asked.cursor,
     )
@@ -147,6 +149,24 @@ def paged(items: list[Json], next_cursor: str) -> Answer:
     return Answer(200, {"items": items, "next_cursor": next_cursor or None})
 
 
+def _check_sort(asked: RunsQueryString) -> None:
+    """Refuses what a list by deadline cannot be narrowed by."""
+    if not asked.sort:
+        return
+    if asked.parent:
+        raise InvalidInput(
+            "`sort` and `parent` do not combine: a parent's runs are read from its history",
+            code="bad_sort",
+            hint="leave `sort` out, or list by `workflow` or `tag`",
+        )
+    if asked.status and Status.WAITING not in asked.status:
+        raise InvalidInput(
+            "`sort=waiting_until` lists waiting runs, and `status` leaves them out",
+            code="bad_sort",
+            hint="leave `status` out, or send status=waiting",
+        )
+
+
 def _tag(text: str) -> tuple[str, str] | None:
     if not text:
         return None
@@ -161,7 +181,15 @@ def _tag(text: str) -> tuple[str, str] | None:
 _RUN = {404: "no such run"}
 
 ASKING_ROUTES = (
-    Route("GET", "/runs", list_runs, "List runs, newest first", {200: "a page"}, "RunPage", query=RunsQueryString),
+    Route(
+        "GET",
+        "/runs",
+        list_runs,
+        "List runs, newest first or by deadline",
+        {200: "a page"},
+        "RunPage",
+        query=RunsQueryString,
+    ),
     Route(
         "GET",
         "/runs/{run_id}",

@@ -10,6 +10,8 @@ pages whose branches begin one after the other (`max_concurrency`) across pages,
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from stepwell.engine.forks import branch_id, parent_of
 from stepwell.engine.marks import (
     Mark,
@@ -23,7 +25,7 @@ from stepwell.engine.marks import (
     place_of_page,
 )
 from stepwell.engine.records import Status
-from stepwell.runtime.log.logbook import ForkedParent, Logbook, Standing
+from stepwell.runtime.log.logbook import ForkedParent, Logbook, Standing, whole_minute
 from stepwell.runtime.ports import Header, Joined, Ports, StatusChange
 
 
@@ -79,7 +81,14 @@ class Showing:
                     return
                 change = _running(change)
             await self._runs.change_status(change)
+            await self._expect(header, change)
             joined = await self._log.read_join(run_id, name)
+
+    async def _expect(self, header: Header, change: StatusChange) -> None:
+        """A run that the sweeper watches is due no later than what is shown."""
+        until_ms = None if change.waiting_until_ms is None else whole_minute(change.waiting_until_ms)
+        if header.watched and until_ms is not None and (header.due_ms is None or until_ms < header.due_ms):
+            await self._runs.watch(header.run_id, until_ms, replace(header, rev=change.rev))
 
     async def _change(self, fork: ForkedParent, first: int | None) -> StatusChange | None:
         """What the header should say; None if the branch that is due first has gone on: it shows that itself."""

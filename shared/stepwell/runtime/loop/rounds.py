@@ -14,6 +14,7 @@ from dataclasses import asdict, dataclass, replace
 from stepwell.limits import HOUR_MS, MINUTE_MS
 from stepwell.runtime.stores.answers import encode_cursor
 
+NOTE = ("sweeper", "rounds")  # its kind and name
 KEPT_STRETCHES = 20  # the oldest of more become one, parts of which are then looked at again
 
 
@@ -42,6 +43,11 @@ class Rounds:
             return cls()
         kept = json.loads(note)
         return cls(**{**kept, "stretches": tuple(Stretch(**one) for one in kept["stretches"])})
+
+    @property
+    def met_ms(self) -> int:
+        """Before this time, all live runs have been met."""
+        return min([self.until_ms, *(one.since_ms for one in self.stretches)])
 
     def note(self) -> str:
         return json.dumps(asdict(self), separators=(",", ":"))

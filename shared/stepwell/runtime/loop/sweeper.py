@@ -26,14 +26,13 @@ from stepwell.limits import PAGE_ITEMS_MAX, STEP_TIMEOUT_MS
 from stepwell.runtime.log.due import due_of_wait, earliest
 from stepwell.runtime.log.logbook import ForkedParent, Logbook, Standing, whole_minute
 from stepwell.runtime.log.messages import Deadline, Timer, to_json
-from stepwell.runtime.loop.rounds import Rounds
+from stepwell.runtime.loop.rounds import NOTE, Rounds
 from stepwell.runtime.ports import BROKEN_BLOB, Lane, Ports, RunQuery
 from stepwell.runtime.waits.locks import Locks
 
 LIVE = frozenset(
     {Status.IDLE, Status.PENDING, Status.RUNNING, Status.WAITING, Status.COMPENSATING}
 )  # idle: its start may have died
-NOTE = ("sweeper", "rounds")
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,6 +18,7 @@ from stepwell.runtime.ports import Event, Header, RunPage, RunQuery
 from stepwell.runtime.stores.jsontext import decode
 
 LATEST_MS = 10**15 - 1  # the largest time that a store has room for
+_BROKEN = (ValueError, TypeError, OverflowError, RecursionError, binascii.Error)  # of a cursor that nobody made
 
 
 def encode_cursor(created_ms: int, run_id: str) -> str:
@@ -27,19 +28,51 @@ def encode_cursor(created_ms: int, run_id: str) -> str:
 
 def decode_cursor(cursor: str) -> tuple[int, str]:
     """(created_ms, run_id) of the place. Raises InvalidInput for text that `encode_cursor` did not make."""
-    refusal = InvalidInput(
-        "the cursor was not made by this list",
-        code="bad_cursor",
-        hint="pass `next_cursor` of the page before unchanged, or leave it out to begin at the newest run",
-    )
     try:
         created_ms, run_id = json.loads(base64.urlsafe_b64decode(cursor.encode()))
         place = int(created_ms), str(run_id)
-    except (ValueError, TypeError, OverflowError, RecursionError, binascii.Error) as error:
-        raise refusal from error
+    except _BROKEN as error:
+        raise _bad_cursor() from error
     if not 0 <= place[0] <= LATEST_MS or encode_cursor(*place) != cursor:
-        raise refusal
+        raise _bad_cursor()
     return place
+
+
+def _bad_cursor() -> InvalidInput:
+    return InvalidInput(
+        "the cursor was not made by this list",
+        code="bad_cursor",
+        hint="pass `next_cursor` of the page before unchanged, or leave it out to begin with the first run",
+    )
+
+
+def encode_deadline(until_ms: int, run_id: str, from_ms: int = 0) -> str:
+    """Makes the cursor of a list by deadline. `from_ms`: where a store goes on reading its index."""
+    return base64.urlsafe_b64encode(json.dumps([until_ms, run_id, from_ms]).encode()).decode()
+
+
+def decode_deadline(cursor: str) -> tuple[int, str, int]:
+    """Returns what `encode_deadline` was given. Raises InvalidInput for other text."""
+    try:
+        until_ms, run_id, from_ms = json.loads(base64.urlsafe_b64decode(cursor.encode()))
+        place = int(until_ms), str(run_id), int(from_ms)
+    except _BROKEN as error:
+        raise _bad_cursor() from error
+    if not 0 <= place[2] <= LATEST_MS or encode_deadline(*place) != cursor:
+        raise _bad_cursor()
+    return place
+
+
+def page_by_deadline(headers: Sequence[Header], limit: int) -> RunPage:
+    """Returns a page by deadline, from one run more than it holds."""
+    page = tuple(headers[:limit])
+    more = len(headers) > limit
+    return RunPage(page, encode_deadline(*deadline_of(page[-1])) if more else "")
+
+
+def deadline_of(header: Header) -> tuple[int, str]:
+    """Returns the run's place in a list by deadline."""
+    return header.waiting_until_ms or 0, header.run_id
 
 
 def opened(event: Event) -> Event:
@@ -77,7 +110,9 @@ def fits(header: Header, query: RunQuery) -> bool:
         return False
     if query.waiting_for and header.waiting_for != query.waiting_for:
         return False
-    if query.overdue_at_ms is None:
+    if query.overdue_at_ms is None and not query.by_deadline:
         return True
     until_ms = header.waiting_until_ms
-    return header.status is Status.WAITING and until_ms is not None and until_ms < query.overdue_at_ms
+    if header.status is not Status.WAITING or until_ms is None:
+        return False
+    return query.overdue_at_ms is None or until_ms < query.overdue_at_ms
