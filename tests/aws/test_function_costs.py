@@ -36,6 +36,13 @@ async def chain(ctx):
     return n
 
 @workflow
+async def runs(ctx):
+    n = 0
+    for _ in range(10):
+        n = await ctx.run(lambda: n + 1)
+    return n
+
+@workflow
 async def thinks(ctx):
     """All that is not an operation."""
     ctx.state["lucky"] = [ctx.random(), str(ctx.uuid()), ctx.now()]
@@ -119,8 +126,11 @@ def warm(folder: Path, workflow: str, given: object = None) -> Iterator[AwsWorld
         yield world
 
 
-def test_a_chain_of_ten_steps_costs_an_append_for_each_one_for_its_end_and_six_units_for_the_run(folder: Path) -> None:
-    with warm(folder, "chain") as world:
+@pytest.mark.parametrize("workflow", ["chain", "runs"])
+def test_a_chain_of_ten_steps_costs_an_append_for_each_one_for_its_end_and_six_units_for_the_run(
+    folder: Path, workflow: str
+) -> None:
+    with warm(folder, workflow) as world:
         run_id = world.start()
         assert world.deliver() == 1  # the one invocation of the worker
         assert (world.header(run_id).status, world.token(run_id).result) == ("completed", 10)

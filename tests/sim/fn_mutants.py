@@ -27,7 +27,7 @@ _returned = engine_fold._returned
 _deliver = Session._deliver
 _take = Session._take
 _put = Door.put
-_can_go_on = sessions._can_go_on
+_can_go_on = sessions.can_go_on
 _journal = Sessions._journal
 _new_records = Sessions._new_records
 
@@ -124,7 +124,7 @@ def session_of_another_life() -> Iterator[None]:
     def can_go_on(session: Any, at: Any) -> bool:
         return session.slot <= at.token.slot and session.asked is not None
 
-    with mock.patch.object(sessions, "_can_go_on", can_go_on):
+    with mock.patch.object(sessions, "can_go_on", can_go_on):
         yield
 
 

@@ -136,16 +136,31 @@ class ObservedSteps:
         return self._steps.policy(step)
 
     async def run(self, call: StepCall) -> Outcome:
-        began_ms = self._now_ms()
+        with self._observed(call) as outcomes:
+            outcomes.append(await self._steps.run(call))
+        return outcomes[0]
+
+    async def run_in_session(self, call: StepCall, at: Standing, logbook: Logbook) -> Outcome | None:
+        with self._observed(call) as outcomes:
+            outcome = await self._steps.run_in_session(call, at, logbook)
+            if outcome is not None:
+                outcomes.append(outcome)
+        return outcome
+
+    @contextmanager
+    def _observed(self, call: StepCall) -> Iterator[list[Outcome]]:
+        """Around an attempt, whose outcome goes into the list; none is counted that did not run."""
+        began_ms, outcomes = self._now_ms(), list[Outcome]()
         ids = {"workflow": call.workflow, "token": call.token, "step": call.node, "attempt": call.attempt}
         with self._observing.about_step(**ids):
-            outcome = await self._steps.run(call)
-            _logger.debug("the step ended, %s", "well" if outcome.failure is None else outcome.failure.type)
-        self._observing.time("StepDuration", self._now_ms() - began_ms)
-        self._observing.count("Steps")
-        self._observing.count("StepFailures", 0 if outcome.failure is None else 1)
-        self._observing.count("StepRetries", 1 if call.attempt > 1 else 0)
-        return outcome
+            yield outcomes
+            for outcome in outcomes:
+                _logger.debug("the step ended, %s", "well" if outcome.failure is None else outcome.failure.type)
+        for outcome in outcomes:
+            self._observing.time("StepDuration", self._now_ms() - began_ms)
+            self._observing.count("Steps")
+            self._observing.count("StepFailures", 0 if outcome.failure is None else 1)
+            self._observing.count("StepRetries", 1 if call.attempt > 1 else 0)
 
     async def asked(self, at: Standing, logbook: Logbook) -> Standing:
         with self._observing.about(workflow=at.run.workflow):

@@ -52,6 +52,9 @@ class NoSteps:
     async def run(self, call: StepCall) -> Outcome:
         raise EngineFault(f"only a worker runs steps, such as {call.run}")
 
+    async def run_in_session(self, call: StepCall, at: Standing, logbook: Logbook) -> Outcome | None:
+        raise EngineFault(f"only a worker runs steps, such as {call.run}")
+
     async def asked(self, at: Standing, logbook: Logbook) -> Standing:
         raise EngineFault(f"only a worker runs functions, such as {at.graph.function}")
 

@@ -128,9 +128,9 @@ def _overdue(moment: Moment, token: Token) -> Write | None:
 def _of_step(moment: Moment, token: Token, given: StepBegins | StepEnded | WritesRefused) -> Action:
     match given:
         case StepBegins(action, timeout_ms):
-            return Write(began_record(moment, token, action, timeout_ms))
+            return Write(functions.of_operation(moment, began_record(moment, token, action, timeout_ms)))
         case StepEnded(action, outcome, policy):
-            return Write(commit(moment, token, action, outcome, policy))
+            return Write(functions.of_operation(moment, commit(moment, token, action, outcome, policy)))
         case WritesRefused(writes, refusal):
             return Write(functions.refused(moment, token, writes, refusal))
 

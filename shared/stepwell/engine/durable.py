@@ -14,7 +14,7 @@ from stepwell.definition.graph import Graph, Node, Step
 from stepwell.engine import task_records
 from stepwell.engine.actions import Action, AskFunction, RunStep, Write
 from stepwell.engine.compensation import ending
-from stepwell.engine.journal import LOST, TRANSACT
+from stepwell.engine.journal import LOST, RUN, TRANSACT
 from stepwell.engine.locks import UNLOCK
 from stepwell.engine.names import Moment
 from stepwell.engine.records import (
@@ -109,6 +109,13 @@ def _operation(moment: Moment, token: Token, turn: Turn, asked: Asked, slot: int
         fork = Fork((group,), asked.kind)
         return Write(record(moment, token, Kind.MOVED, asked.name, writes=turn.writes, next=fork))
     return Write(_waiting(moment, token, asked, turn))
+
+
+def of_operation(moment: Moment, made: Record) -> Record:
+    """Returns the record of an attempt as one of the operation that the function awaits."""
+    result = moment.turn.result if moment.turn is not None else None
+    is_run = isinstance(result, Suspended) and result.asked.kind == RUN and made.kind in {Kind.BEGAN, Kind.STEP}
+    return replace(made, rules=(RUN, *made.rules)) if is_run else made
 
 
 def refused(moment: Moment, token: Token, writes: Sequence[TableWrite], refusal: Refusal) -> Record:

@@ -28,6 +28,7 @@ from stepwell.engine.waits.several import operation_of
 PATCH = "patch:"  # among a record's rules: a patch in force from there on
 INTERRUPTED = "interrupted"  # the run is to end: whatever is awaited then is over
 TRANSACT = "transact"  # among a record's rules: it was written with the user's own writes, or in place of them
+RUN = "run"  # among a record's rules: a function of the durable function's own was called, in place of a step's
 TIMER = "timer"  # of the function's tasks
 INPUTS = frozenset({INTERRUPTED, ENDED, TIMER})  # what comes to the function; it writes all other entries itself
 LOST = "lost"  # the operation that killed its workers: which one it was, nobody lived to tell
@@ -90,7 +91,7 @@ class Journal:
         if self._open is None and is_over and not record.rules:  # most of all records: one attempt, and no more
             return Entry("step", record.node, record.slot, (), 0, record.at_ms, record.output, record.error)
         if self._open is None:
-            self._began(record, next((kind for kind in (LOST, TRANSACT) if kind in record.rules), "step"))
+            self._began(record, next((kind for kind in (LOST, TRANSACT, RUN) if kind in record.rules), "step"))
         return self._ended(record, record.output, record.error) if is_over else self._now()
 
     def _wait(self, record: Record) -> Entry | None:

@@ -188,6 +188,11 @@ class Session:
             raise EngineFault(f"slot {record.slot} cannot follow slot {self.slot}", code="gap_in_log")
         self.slot, self.now_ms = record.slot, record.at_ms
 
+    @property
+    def is_closed(self) -> bool:
+        """Tells whether the function was let go: what it holds may be other than its log says."""
+        return self._is_closed
+
     def close(self) -> None:
         """Closes the function. It cannot await anything any more, and its exceptions are ignored."""
         self._is_closed = True

@@ -10,13 +10,15 @@ Stuck        it cannot go on with the code that is deployed
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
 from stepwell.definition.graph import Call, Json, Step, Wait
 from stepwell.engine.records import Failure, Place
 from stepwell.engine.transact import TableWrite
+
+IN_SESSION = "run:"  # a step whose `run` begins so is a function of the durable function's own
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,7 +38,9 @@ class Given:
 class Asked:
     """An operation that a function awaits: a step, a wait, child runs, locks, writes, or branches. One is there."""
 
-    kind: str  # step | lock | unlock | children | transact | the kind of a wait | any | all; a fork's: all | first
+    kind: (
+        str  # step | run | lock | unlock | children | transact | the kind of a wait | any | all; a fork's: all | first
+    )
     name: str  # what it is called in the log
     step: Step | None = None
     wait: Wait | None = None
@@ -47,6 +51,7 @@ class Asked:
     is_apart: bool = False  # each branch has a message of its own, so that they overlap
     locks: tuple[str, ...] = ()  # of `lock`, in the order in which they are taken
     callbacks: tuple[str, ...] = ()  # of a wait's arms that are callbacks, in order
+    function: Callable[[], object] | None = None  # of `run`: what its own session calls, in place of a step's function
 
     @property
     def width(self) -> int:

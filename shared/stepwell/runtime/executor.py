@@ -86,6 +86,11 @@ class FunctionSteps:
         url = partial(self._callback_url, self._links, callback) if self._links and callback else None
         return await self._attempted(call, lambda over: _call(function, call, over, url))
 
+    async def run_in_session(self, call: StepCall, at: Standing, logbook: Logbook) -> Outcome | None:
+        return await self._sessions_of(logbook).ran(
+            at, call.node, lambda function: self._attempted(call, lambda over: function())
+        )
+
     def _callback_url(self, links: Links, callback: str, timeout_ms: int) -> str:
         try:
             return links.callback_url(CallbackLink(callback, self._clock.now_ms() + timeout_ms))

@@ -73,8 +73,16 @@ class MockedSteps:
     async def run(self, call: StepCall) -> Outcome:
         mock = self._mock_for(call)
         real = replace(call, late=None)  # it takes no virtual time, so no branch waits for it
-        if mock is None:
-            return await self._real.run(real)
+        return await (self._real.run(real) if mock is None else self._run_mock(mock, call))
+
+    async def run_in_session(self, call: StepCall, at: Standing, logbook: Logbook) -> Outcome | None:
+        mock = self._mock_for(call)
+        if mock is not None:
+            return await self._run_mock(mock, call)
+        return await self._real.run_in_session(replace(call, late=None), at, logbook)
+
+    async def _run_mock(self, mock: Mock, call: StepCall) -> Outcome:
+        real = replace(call, late=None)
         mock.calls.append(call.input)
         takes_ms = mock.takes_ms(call)
         stand_in = partial(mock, takes_ms >= call.timeout_ms)

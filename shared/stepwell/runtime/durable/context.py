@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import asyncio
 import inspect
 import logging
-from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterable, Mapping, MutableMapping, Sequence
+from collections.abc import Callable, Coroutine, Iterable, Mapping, MutableMapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from typing import Any, TypeVar, overload
@@ -19,32 +18,26 @@ from stepwell.engine.turns import Asked, ContinueAs, Given
 from stepwell.errors import InvalidInput
 from stepwell.limits import (
     APPROVERS,
-    FORK_WIDTH,
     KEY_CHARACTERS,
     LOCKS,
-    SECOND_MS,
 )
 from stepwell.runtime.durable.arguments import (
     called,
-    check_width,
     checked_name,
     condition,
     event_name,
     limit_ms_of,
     reference,
 )
+from stepwell.runtime.durable.calling import RunOptions, called_here
+from stepwell.runtime.durable.combining import Combining
 from stepwell.runtime.durable.held import Callback, Lock, nothing
 from stepwell.runtime.durable.operations import (
-    First,
-    Mapped,
     Operation,
     input_of,
-    race,
     reader_of,
     result_reader,
     stored,
-    together,
-    with_name,
 )
 from stepwell.runtime.durable.running import Logger, going_on, read_only, running
 from stepwell.runtime.durable.transacting import checked
@@ -56,7 +49,7 @@ Url = Callable[[str, int], str]  # of a callback by its id, good until then
 
 
 @dataclass(frozen=True, slots=True)
-class Context:
+class Context(Combining):
     """One run of a durable function, seen from inside."""
 
     run_id: str
@@ -115,6 +108,45 @@ class Context:
         own = getattr(getattr(function, "__stepwell__", None), "name", None)
         asked = Asked("step", checked_name(name or own or function.__name__), step=step)
         return Operation(asked, result_reader(function))
+
+    @overload
+    def run(
+        self,
+        function: Callable[..., Coroutine[Any, Any, T]],
+        *args: Any,
+        name: str | None = ...,
+        retry: Retry | None = ...,
+        timeout: Duration | None = ...,
+        at_most_once: bool | None = ...,
+        **named: Any,
+    ) -> Operation[T]: ...
+    @overload
+    def run(
+        self,
+        function: Callable[..., T],
+        *args: Any,
+        name: str | None = ...,
+        retry: Retry | None = ...,
+        timeout: Duration | None = ...,
+        at_most_once: bool | None = ...,
+        **named: Any,
+    ) -> Operation[T]: ...
+    def run(
+        self,
+        function: Callable[..., Any],
+        *args: Any,
+        name: str | None = None,
+        retry: Retry | None = None,
+        timeout: Duration | None = None,
+        at_most_once: bool | None = None,
+        **named: Any,
+    ) -> Operation[Any]:
+        """Runs any callable as a step, in the process where the workflow runs: a closure, a method, a lambda.
+
+        It is matched by its name on replay, and not called again: what it changes outside itself is lost then.
+        """
+        given = None if retry is None else retry.policy()
+        return called_here(function, args, named, name, RunOptions(given, timeout, at_most_once))
 
     def sleep(self, duration: Duration | timedelta) -> Operation[None]:
         """Nothing is paid while it sleeps. A number is seconds; at most a year."""
@@ -234,83 +266,6 @@ class Context:
         """
         return Operation(Asked("transact", checked_name(name), transact=checked(writes)), nothing)
 
-    # -- together
-
-    def all(self, *awaited: Awaitable[Any], name: str = "") -> Operation[list[Any]]:
-        """All of them at once: operations, or coroutines of operations. The first failure is raised, the others end.
-
-        What a coroutine given here changes outside of itself is lost: it may run in another process. What it returns
-        is kept, as JSON.
-        """
-        check_width(awaited, "all")
-        return with_name(together(awaited), name and checked_name(name))
-
-    def first(self, *awaited: Awaitable[Any], name: str = "") -> Operation[First]:
-        """The first of them to end; the others are cancelled. A tuple of a value for each that is no timer.
-
-        `name`: what it is called where people look at the run, as that of a step is; so of `all`.
-        """
-        check_width(awaited, "first")
-        if not awaited:
-            raise InvalidInput("`first` of nothing never ends", code="bad_value")
-        return with_name(race(awaited), name and checked_name(name))
-
-    @overload
-    def map(
-        self, function: Callable[..., Coroutine[Any, Any, T]], items: Iterable[Any], **options: Any
-    ) -> Operation[list[T]]: ...
-    @overload
-    def map(self, function: Callable[..., T], items: Iterable[Any], **options: Any) -> Operation[list[T]]: ...
-    def map(
-        self,
-        function: Callable[..., Any],
-        items: Iterable[Any],
-        *,
-        max_concurrency: int = 0,
-        name: str | None = None,
-        **options: Any,
-    ) -> Operation[list[Any]]:
-        """A step for each item, at most so many at once (0: all), and their results in the items' order.
-
-        `options`: as of `step`. Branches of a fork: what each costs does not grow with the number of items.
-        """
-        found = list(items)
-        if len(found) > FORK_WIDTH:
-            raise InvalidInput(f"{len(found)} items; at most {FORK_WIDTH}: map batches", code="fork_too_wide")
-        mapped = Mapped(lambda item: self.step(function, item, name=name, **options), found)
-        return together(mapped, name=checked_name(name or function.__name__), max_concurrency=max_concurrency)
-
-    def start(self, awaited: Coroutine[Any, Any, T], *, name: str | None = None) -> asyncio.Task[T]:
-        """Begins an operation or a coroutine now, as a task: awaited later, any number of times, from anywhere.
-
-        `cancel()` ends it and what it awaits, `done()` tells whether it has ended.
-        """
-        going_on()
-        if not inspect.isawaitable(awaited):
-            raise InvalidInput(f"`start` takes what can be awaited, not {awaited!r:.80}", code="bad_value")
-        return asyncio.get_running_loop().create_task(awaited, name=name)
-
-    async def as_completed(self, handles: Iterable[asyncio.Future[T]]) -> AsyncIterator[asyncio.Future[T]]:
-        """The handles, each as it ends: `async for handle in ctx.as_completed(handles)`. None is cancelled."""
-        ended: asyncio.Queue[asyncio.Future[T]] = asyncio.Queue()
-        found = list(dict.fromkeys(handles))
-        for handle in found:
-            handle.add_done_callback(ended.put_nowait)
-        for _ in found:
-            yield await ended.get()
-
-    async def until(self, condition: Callable[[], object], *, timeout: Duration | timedelta | None = None) -> None:
-        """Returns when this holds, at once where it does already. An update that changes something lets it look again.
-
-        Raises TimeoutError after `timeout`.
-        """
-        going_on()
-        loop: Any = asyncio.get_running_loop()
-        seconds = None if timeout is None else _seconds(timeout)
-        if not condition():
-            async with asyncio.timeout(seconds):
-                await loop.until(condition)
-
     # -- what is the same each time
 
     def now(self) -> datetime:
@@ -386,7 +341,3 @@ class Context:
             raise InvalidInput(f"{function!r} is not {self.workflow}", code="bad_value",
                                hint="a run begins anew as itself; start another workflow with ctx.child")  # fmt: skip
         return ContinueAs(input_of(function, args, named))  # type: ignore[return-value]  # as said above
-
-
-def _seconds(given: Duration | timedelta) -> float:
-    return parse_duration(given.total_seconds() if isinstance(given, timedelta) else given) / SECOND_MS

@@ -15,6 +15,7 @@ from stepwell.engine.session import CURRENT, Session
 from stepwell.errors import InvalidInput, NotFound
 from stepwell.runtime.durable.made import Made
 from stepwell.runtime.durable.operations import stored
+from stepwell.runtime.durable.places import here
 from stepwell.runtime.steps.binding import binding_of
 
 
@@ -30,11 +31,17 @@ class FunctionSession(Session):
     callbacks = 0  # given out so far
     made: Made  # its operations
     outer: FunctionSession | None = None  # the parent's, of no use but for this branch
+    parent: FunctionSession | None = None  # whose code made what this branch does
     place = ""  # of its callbacks: the run and the token
 
     @property
     def takes_updates(self) -> bool:
         return bool(self.updates)
+
+    @property
+    def is_stale(self) -> bool:
+        """Tells whether its parent was let go: what that has made is as its log says no more."""
+        return self.parent is not None and (self.parent.is_closed or self.parent.is_stale)
 
     def forgotten(self) -> Failure | None:
         return self.made.forgotten()
@@ -82,6 +89,17 @@ class FunctionSession(Session):
         return None
 
 
+class _Outside:
+    """In place of a session, where a step runs that closes over `ctx`."""
+
+    @property
+    def made(self) -> Made:
+        raise _no_workflow()
+
+
+OUTSIDE: Any = _Outside()
+
+
 class Logger(logging.LoggerAdapter[logging.Logger]):
     """Says nothing while the function goes over what it said already."""
 
@@ -102,9 +120,13 @@ def running() -> FunctionSession:
     """Raises InvalidInput where none is: `ctx` has left its workflow."""
     session = CURRENT.get(None)
     if not isinstance(session, FunctionSession):
-        raise InvalidInput("ctx was used outside of its workflow", code="no_workflow",
-                           hint="a step gets a context of its own, as its parameter ctx")  # fmt: skip
+        raise _no_workflow()
     return session
+
+
+def _no_workflow() -> InvalidInput:
+    return InvalidInput(f"ctx was used outside of its workflow{here()}", code="no_workflow",
+                        hint="a step gets a context of its own, as its parameter ctx; pass it values")  # fmt: skip
 
 
 def going_on() -> FunctionSession:

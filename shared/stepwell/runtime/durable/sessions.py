@@ -11,36 +11,48 @@ import inspect
 import logging
 import random
 from collections import OrderedDict
-from collections.abc import Awaitable, Callable, Generator, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
 from threading import Lock
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeAlias
 
-from stepwell.definition.authoring import WORKFLOW_MARK
 from stepwell.definition.graph import Json
+from stepwell.engine.actions import Outcome
 from stepwell.engine.forks import parent_of
-from stepwell.engine.records import TASKS, Failure, Record
+from stepwell.engine.records import Failure, Record
 from stepwell.engine.turns import Asked, Failed, Result, Stuck, Suspended, Together, Turn
-from stepwell.errors import Conflict, EngineFault, NewerFormat, UserError
+from stepwell.errors import Conflict, EngineFault, UserError
 from stepwell.limits import SECOND_MS, SESSION_SECONDS, SESSIONS_KEPT, STEP_TIMEOUT_MS
 from stepwell.runtime.durable.context import Context, Url
 from stepwell.runtime.durable.failures import raised
-from stepwell.runtime.durable.handlers import changed, given_up, told, updated_by
+from stepwell.runtime.durable.handlers import given_up, told, updated_by
 from stepwell.runtime.durable.loop import Loop
 from stepwell.runtime.durable.made import Made
 from stepwell.runtime.durable.operations import Operation, stored
 from stepwell.runtime.durable.running import FunctionSession, read_only
+from stepwell.runtime.durable.turning import (
+    NO_LONGER,
+    branches_of,
+    can_go_on,
+    check,
+    elsewhere,
+    function_of,
+    of_error,
+    only,
+    turn_of,
+)
 from stepwell.runtime.log.logbook import Logbook, Standing
-from stepwell.runtime.steps.binding import binding_of, copy_of
+from stepwell.runtime.steps.binding import binding_of
 from stepwell.runtime.steps.failures import not_loaded
 from stepwell.runtime.steps.port import WriteRecord
-from stepwell.runtime.steps.registry import UnknownStepError
 from stepwell.runtime.steps.threads import AttemptTimeoutError, StepThreads
 
 _logger = logging.getLogger("stepwell.worker")
 _GONE = Failure("cancelled", "step", "the function that began this has begun anew")
-_NO_LONGER = Asked("step", "ended")  # of an operation of tasks that has ended: nobody asks for it
+
+
+Attempted: TypeAlias = Callable[[Callable[[], object]], Awaitable[Outcome]]  # an attempt of a function
 
 
 class Functions(Protocol):
@@ -87,6 +99,7 @@ class Sessions:
         self._forked: OrderedDict[tuple[str, str, int], _Forked] = OrderedDict()
         self._known: set[str] = set()  # functions whose modules are imported
         self._lock = Lock()
+        self._closed = 0  # how often all sessions were let go
 
     async def asked(self, at: Standing) -> Standing:
         """The token with its function's turn."""
@@ -130,12 +143,29 @@ class Sessions:
             self._told(at, (session, turn))
         return at.after(record) if is_written else None
 
+    async def ran(self, at: Standing, name: str, attempted: Attempted) -> Outcome | None:
+        """An attempt of what the function gave to `ctx.run`, in a session that is nobody else's meanwhile.
+
+        None: it does not ask for it now. After a failure the session is let go, with what the attempt had changed.
+        """
+        session, turn = await self._made(at)
+        function, closed = function_of(turn, name), self._closed
+        if session is None or function is None:
+            self._told(at, (session, turn))
+            return None
+        outcome = await attempted(function)
+        if outcome.failure is not None or self._closed != closed:
+            self._let_go(session)
+        else:
+            self._told(at, (session, turn))
+        return outcome
+
     async def _made(self, at: Standing) -> tuple[FunctionSession | None, Turn]:
         """Its session, which is nobody else's until it is kept, and the function's turn."""
         key = (at.run_id, at.token.id)
         with self._lock:
             session = self._warm.pop(key, None)
-        if session is not None and not _can_go_on(session, at):
+        if session is not None and not can_go_on(session, at):
             self._let_go(session)
             session = None
         if session is None:
@@ -146,6 +176,7 @@ class Sessions:
     def close(self) -> None:
         """Lets every session go: their code has changed, or the process is about to end."""
         with self._lock:
+            self._closed += 1
             held = [*self._warm.values(), *(one.session for one in self._forked.values() if one.is_own)]
             self._warm.clear()
             self._forked.clear()
@@ -174,9 +205,9 @@ class Sessions:
         return made
 
     def _no_longer(self, forked: _Forked, index: int, session: FunctionSession | None) -> None:
-        """The parent is let go: with the branch itself, where that has branches which the parent's code has made."""
+        """The parent is let go: with the branch itself, where that needs what the parent's code has made."""
         one: object = forked.asked.branches[index]
-        if session is not None and isinstance(one, Operation) and one.asked.branches:
+        if session is not None and isinstance(one, Operation) and (one.asked.branches or one.asked.function):
             session.outer = forked.session
         else:
             self._let_go(forked.session)
@@ -185,8 +216,10 @@ class Sessions:
         """Whether the branch can begin from here. A coroutine can once, unless it was closed."""
         branches = forked.asked.branches
         one: object = branches[index] if index < len(branches) else None
-        if one is None or (isinstance(one, Operation) and one.asked is _NO_LONGER):
+        if one is None or (isinstance(one, Operation) and one.asked is NO_LONGER):
             return False  # the parent is further, and has cancelled it
+        if forked.session.is_closed:
+            return False
         with self._lock:
             is_fresh = index not in forked.taken
             if not isinstance(one, Operation):
@@ -216,11 +249,11 @@ class Sessions:
         if fork.parent.token.began_slot > slot:  # it has begun anew: nobody waits for the branch
             return Turn(Failed(_GONE))
         session, turn = await self._begun(fork.parent, anew=anew)
-        asked = None if session is None else _branches(session, slot)
+        asked = None if session is None else branches_of(session, slot)
         if session is None or asked is None:
             if session is not None:
                 self._let_go(session)
-            return turn if isinstance(turn.result, Stuck) else _elsewhere(turn)
+            return turn if isinstance(turn.result, Stuck) else elsewhere(turn)
         found = _Forked(asked, session, dict(session.state), set(), is_kept=not anew and self._kept > 0)
         if found.is_kept:
             self._keep(self._forked, key, found)
@@ -230,7 +263,7 @@ class Sessions:
         """Of a parent that this process knows: also as it stands there itself."""
         with self._lock:
             found, parent = self._forked.get(key), self._warm.get(key[:2])
-            asked = None if found is not None or parent is None else _branches(parent, key[2])
+            asked = None if found is not None or parent is None else branches_of(parent, key[2])
             if parent is not None and asked is not None:
                 found = self._forked[key] = _Forked(asked, parent, dict(parent.state), set(), is_own=False)
         self._drop_oldest(self._forked)
@@ -245,7 +278,7 @@ class Sessions:
             return None
         _, error = self._threads.run(partial(self._registry.function, path), STEP_TIMEOUT_MS / SECOND_MS)
         if error is not None:
-            return Stuck(not_loaded(path, error)) if isinstance(error, AttemptTimeoutError) else _of_error(at, error)
+            return Stuck(not_loaded(path, error)) if isinstance(error, AttemptTimeoutError) else of_error(at, error)
         self._known.add(path)
         return None
 
@@ -256,7 +289,7 @@ class Sessions:
         if isinstance(made, tuple):
             session, turn = made
             return session, turn
-        return None, Turn(_of_error(at, error))
+        return None, Turn(of_error(at, error))
 
     def _begin(
         self, at: Standing, given: Json, state: Mapping[str, Json], since_ms: int, records: list[Record]
@@ -265,26 +298,27 @@ class Sessions:
         if durable is None:
             raise EngineFault(f"{at.graph.name} is no durable function", code="broken_session")
         function = self._registry.function(durable.path)
-        _check(at, function, durable.path)
+        check(at, function, durable.path)
         context = Context(at.run_id, at.run.workflow, self._url)
         body: Any = function(**binding_of(function).bind(given, context, at.graph.start))
         session = self._session(at, body, at.token.began_slot, since_ms, dict(state))
         session.begin(records)
-        return session, _turn(session, at)
+        return session, turn_of(session, at)
 
     def _begin_branch(
         self, at: Standing, forked: _Forked, index: int, records: list[Record]
     ) -> tuple[FunctionSession, Turn]:
         one: Awaitable[object] = forked.asked.branches[index]
-        body: Any = _only(one) if isinstance(one, Operation) else one
+        body: Any = only(one) if isinstance(one, Operation) else one
         since_ms = at.token.branch.started_ms if at.token.branch else 0
         session = self._session(at, body, -1, since_ms, read_only(forked.state), isinstance(one, Operation))
+        session.parent = forked.session
         session.begin(records)
-        return session, _turn(session, at)
+        return session, turn_of(session, at)
 
     def _go_on(self, session: FunctionSession, records: list[Record], at: Standing) -> tuple[FunctionSession, Turn]:
         session.go_on(records)
-        return session, _turn(session, at)
+        return session, turn_of(session, at)
 
     def _session(
         self, at: Standing, body: Any, slot: int, since_ms: int, state: Any, is_whole: bool = False
@@ -329,7 +363,9 @@ class Sessions:
 
     def _keep(self, held: OrderedDict[Any, Any], key: Any, value: Any) -> None:
         with self._lock:
-            held[key] = value
+            before, held[key] = held.get(key), value
+        if isinstance(before, FunctionSession) and before is not value:  # another's, while this one ran a function
+            self._let_go(before)
         self._drop_oldest(held)
 
     def _drop_oldest(self, held: OrderedDict[Any, Any]) -> None:
@@ -347,70 +383,3 @@ class Sessions:
         self._threads.run(session.close, SESSION_SECONDS)
         if session.outer is not None:
             self._let_go(session.outer)
-
-
-async def _only(one: Operation[Any]) -> Json:
-    """The body of a branch that is one operation."""
-    return await _Raw(one)
-
-
-@dataclass(frozen=True, slots=True)
-class _Raw:
-    one: Operation[Any]
-
-    def __await__(self) -> Generator[Asked, Json, Json]:
-        return self.one.raw()
-
-
-def _branches(session: FunctionSession, slot: int) -> Asked | None:
-    """What the function awaits that began in this slot: in a fork, or by its tasks."""
-    if session.stands_at(slot):
-        return session.asked if session.asked and session.asked.branches else None
-    begun = {index: one.asked for (began, index), one in session.open.items() if began == slot}
-    if not begun:
-        return None
-    most = max(begun) + 1
-    return Asked(
-        TASKS, TASKS, branches=tuple(Operation(begun.get(index, _NO_LONGER), copy_of) for index in range(most))
-    )
-
-
-def _turn(session: FunctionSession, at: Standing) -> Turn:
-    result = session.result()
-    try:
-        writes = {} if at.token.branch else changed(session.state, at.token.scope)
-    except UserError as error:
-        return Turn(Failed(told(at, error)))
-    return Turn(result, writes, session.patches())
-
-
-def _can_go_on(session: FunctionSession, at: Standing) -> bool:
-    """Whether what it has seen is the beginning of this log, in its present life."""
-    return at.token.began_slot <= session.slot <= at.token.slot and not session.has_ended
-
-
-def _check(at: Standing, function: Callable[..., object], path: str) -> None:
-    """Raises UnknownStepError for a function that is not the run's."""
-    name = getattr(function, WORKFLOW_MARK, None)
-    if name != at.run.workflow:
-        message = f"{path} is not the workflow {at.run.workflow} any more"
-        raise UnknownStepError(message, code="version_gone",
-                               hint="keep it, with its version, while runs of it are under way")  # fmt: skip
-
-
-def _of_error(at: Standing, error: BaseException | None) -> Result:
-    """What went wrong around the function: its input is the run's mistake, its code the deployment's."""
-    if isinstance(error, UserError) and error.code == "step_input":
-        return Failed(told(at, error))
-    if isinstance(error, AttemptTimeoutError):
-        message = f"{at.graph.start} came to no operation within {SESSION_SECONDS} s; what takes long belongs in a step"
-        return Stuck(Failure("function_stuck", "timeout", message))
-    if isinstance(error, EngineFault | NewerFormat):
-        raise error
-    return Stuck(told(at, error or RuntimeError("the function came to no end")))
-
-
-def _elsewhere(turn: Turn) -> Turn:
-    """The function does not await what its log says it did."""
-    message = "the function does not come to the branches that its log has"
-    return Turn(Stuck(Failure("non_determinism", "validation", message)))

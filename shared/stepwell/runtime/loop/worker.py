@@ -22,6 +22,7 @@ from stepwell.engine.effects import picked_up
 from stepwell.engine.inputs import StepBegins, StepEnded, Woken
 from stepwell.engine.names import state_of
 from stepwell.engine.retry import Policy, resolve_policy
+from stepwell.engine.turns import IN_SESSION
 from stepwell.engine.writing import deadline_ms
 from stepwell.errors import EngineFault, PortError
 from stepwell.limits import FORK_SHARED_MS, HOPS
@@ -168,8 +169,10 @@ class Worker:
                 return answer.at if answer.is_mine else None
             at = replace(answer.at, turn=at.turn)  # the step is still what its function asked for
         log_started(at, action)
-        outcome = replace(await self._outcome(at, action, policy, turn.share), started_ms=action.at_ms)
-        return await self._ended(at, action, outcome, policy, turn)
+        outcome = await self._outcome(at, action, policy, turn.share)
+        if outcome is None:  # its function is to be asked again
+            return replace(at, turn=None)
+        return await self._ended(at, action, replace(outcome, started_ms=action.at_ms), policy, turn)
 
     async def _ended(
         self, at: Standing, action: RunStep, outcome: Outcome, policy: Policy, turn: _Turn
@@ -179,15 +182,18 @@ class Worker:
         return await self._logbook.save_if_due(answer.at) if answer.is_mine else None
 
     def _policy(self, action: RunStep) -> Policy:
-        if not action.step.run.startswith(DETACHED):
+        if not action.step.run.startswith((DETACHED, IN_SESSION)):
             return self._steps.policy(action.step)
-        own = replace(action.step, pool=self._pool)  # whoever is here can start a run
+        own = replace(action.step, pool=self._pool)  # whoever is here can start a run, or has the function's session
         return resolve_policy(own, StepDefaults())
 
-    async def _outcome(self, at: Standing, action: RunStep, policy: Policy, share: _Share | None) -> Outcome:
+    async def _outcome(self, at: Standing, action: RunStep, policy: Policy, share: _Share | None) -> Outcome | None:
         if action.step.run.startswith(DETACHED):
             return await self._performer.children.start_detached(at, action)
-        return await self._steps.run(self._call(at, action, policy, share))
+        call = self._call(at, action, policy, share)
+        if action.step.run.startswith(IN_SESSION):
+            return await self._steps.run_in_session(call, at, self._logbook)
+        return await self._steps.run(call)
 
     def _call(self, at: Standing, action: RunStep, policy: Policy, share: _Share | None) -> StepCall:
         shared = share if share is not None and share.has_more else None

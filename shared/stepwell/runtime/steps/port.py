@@ -44,6 +44,9 @@ class Steps(Protocol):
 
     async def run(self, call: StepCall) -> Outcome: ...
 
+    async def run_in_session(self, call: StepCall, at: Standing, logbook: Logbook) -> Outcome | None:
+        """An attempt of what its durable function gave to `ctx.run`. None: the function does not ask for it now."""
+
     async def asked(self, at: Standing, logbook: Logbook) -> Standing:
         """The token with its durable function's turn."""
 

@@ -1,0 +1,59 @@
+"""`ctx.run`: any callable of a durable function as a step, called in the function's own process."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+from stepwell.definition.authoring import WORKFLOW_MARK, Duration
+from stepwell.definition.durations import parse_duration
+from stepwell.definition.graph import Retry, Step
+from stepwell.engine.journal import RUN
+from stepwell.engine.turns import IN_SESSION, Asked
+from stepwell.errors import InvalidInput
+from stepwell.runtime.durable.arguments import checked_name
+from stepwell.runtime.durable.operations import Operation, Reader, result_reader
+from stepwell.runtime.steps.binding import copy_of
+from stepwell.runtime.steps.registry import defaults_of
+
+
+@dataclass(frozen=True, slots=True)
+class RunOptions:
+    """What `ctx.run` says of the attempts; None: as the function's own `@step` says."""
+
+    retry: Retry | None
+    timeout: Duration | None
+    at_most_once: bool | None
+
+
+def called_here(
+    function: Callable[..., Any], args: tuple[Any, ...], named: dict[str, Any], name: str | None, options: RunOptions
+) -> Operation[Any]:
+    """The operation. Raises InvalidInput for what cannot be called so."""
+    if not callable(function) or hasattr(function, WORKFLOW_MARK):
+        raise InvalidInput(f"{function!r:.80} cannot be run as a step", code="bad_step",
+                           hint="give a function, a method or a lambda; run a workflow with ctx.child")  # fmt: skip
+    own = defaults_of(function)
+    shown = checked_name(name or own.name or _name_of(function))
+    limit_ms = own.timeout_ms if options.timeout is None else parse_duration(options.timeout)
+    once = own.at_most_once if options.at_most_once is None else options.at_most_once
+    step = Step(f"{IN_SESSION}{shown}", timeout_ms=limit_ms, retry=options.retry or own.retry, at_most_once=once)
+    asked = Asked(RUN, shown, step=step, function=partial(function, *args, **named))
+    return Operation(asked, _reader_of(function))
+
+
+def _reader_of(function: Callable[..., Any]) -> Reader:
+    """By its own return type. It is not cached: a cache would keep a closure, and with it the whole session."""
+    while isinstance(function, partial):
+        function = function.func
+    hinted: Reader = result_reader.__wrapped__(function) if getattr(function, "__annotations__", None) else copy_of
+    return hinted
+
+
+def _name_of(function: Callable[..., Any]) -> str:
+    if isinstance(function, partial):
+        return _name_of(function.func)
+    name: str = getattr(function, "__name__", type(function).__name__)
+    return "lambda" if name == "<lambda>" else name

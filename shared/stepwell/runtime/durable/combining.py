@@ -1,0 +1,108 @@
+"""What `ctx` does with several operations at once: combinators, tasks, and waits for a condition."""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterable
+from datetime import timedelta
+from typing import Any, TypeVar, overload
+
+from stepwell.definition.authoring import Duration
+from stepwell.definition.durations import parse_duration
+from stepwell.errors import InvalidInput
+from stepwell.limits import FORK_WIDTH, SECOND_MS
+from stepwell.runtime.durable.arguments import check_width, checked_name
+from stepwell.runtime.durable.operations import First, Mapped, Operation, race, together, with_name
+from stepwell.runtime.durable.running import going_on
+
+T = TypeVar("T")
+
+
+class Combining:
+    """A part of `ctx`."""
+
+    __slots__ = ()
+
+    def step(self, function: Callable[..., Any], *args: Any, **named: Any) -> Operation[Any]:
+        """A step, as `ctx` makes it."""
+        raise NotImplementedError
+
+    def all(self, *awaited: Awaitable[Any], name: str = "") -> Operation[list[Any]]:
+        """All of them at once: operations, or coroutines of operations. The first failure is raised, the others end.
+
+        What a coroutine given here changes outside of itself is lost: it may run in another process. What it returns
+        is kept, as JSON.
+        """
+        check_width(awaited, "all")
+        return with_name(together(awaited), name and checked_name(name))
+
+    def first(self, *awaited: Awaitable[Any], name: str = "") -> Operation[First]:
+        """The first of them to end; the others are cancelled. A tuple of a value for each that is no timer.
+
+        `name`: what it is called where people look at the run, as that of a step is; so of `all`.
+        """
+        check_width(awaited, "first")
+        if not awaited:
+            raise InvalidInput("`first` of nothing never ends", code="bad_value")
+        return with_name(race(awaited), name and checked_name(name))
+
+    @overload
+    def map(
+        self, function: Callable[..., Coroutine[Any, Any, T]], items: Iterable[Any], **options: Any
+    ) -> Operation[list[T]]: ...
+    @overload
+    def map(self, function: Callable[..., T], items: Iterable[Any], **options: Any) -> Operation[list[T]]: ...
+    def map(
+        self,
+        function: Callable[..., Any],
+        items: Iterable[Any],
+        *,
+        max_concurrency: int = 0,
+        name: str | None = None,
+        **options: Any,
+    ) -> Operation[list[Any]]:
+        """A step for each item, at most so many at once (0: all), and their results in the items' order.
+
+        `options`: as of `step`. Branches of a fork: what each costs does not grow with the number of items.
+        """
+        found = list(items)
+        if len(found) > FORK_WIDTH:
+            raise InvalidInput(f"{len(found)} items; at most {FORK_WIDTH}: map batches", code="fork_too_wide")
+        mapped = Mapped(lambda item: self.step(function, item, name=name, **options), found)
+        return together(mapped, name=checked_name(name or function.__name__), max_concurrency=max_concurrency)
+
+    def start(self, awaited: Coroutine[Any, Any, T], *, name: str | None = None) -> asyncio.Task[T]:
+        """Begins an operation or a coroutine now, as a task: awaited later, any number of times, from anywhere.
+
+        `cancel()` ends it and what it awaits, `done()` tells whether it has ended.
+        """
+        going_on()
+        if not inspect.isawaitable(awaited):
+            raise InvalidInput(f"`start` takes what can be awaited, not {awaited!r:.80}", code="bad_value")
+        return asyncio.get_running_loop().create_task(awaited, name=name)
+
+    async def as_completed(self, handles: Iterable[asyncio.Future[T]]) -> AsyncIterator[asyncio.Future[T]]:
+        """The handles, each as it ends: `async for handle in ctx.as_completed(handles)`. None is cancelled."""
+        ended: asyncio.Queue[asyncio.Future[T]] = asyncio.Queue()
+        found = list(dict.fromkeys(handles))
+        for handle in found:
+            handle.add_done_callback(ended.put_nowait)
+        for _ in found:
+            yield await ended.get()
+
+    async def until(self, condition: Callable[[], object], *, timeout: Duration | timedelta | None = None) -> None:
+        """Returns when this holds, at once where it does already. An update that changes something lets it look again.
+
+        Raises TimeoutError after `timeout`.
+        """
+        going_on()
+        loop: Any = asyncio.get_running_loop()
+        seconds = None if timeout is None else _seconds(timeout)
+        if not condition():
+            async with asyncio.timeout(seconds):
+                await loop.until(condition)
+
+
+def _seconds(given: Duration | timedelta) -> float:
+    return parse_duration(given.total_seconds() if isinstance(given, timedelta) else given) / SECOND_MS

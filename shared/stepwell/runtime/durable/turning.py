@@ -1,0 +1,104 @@
+"""What a session is asked, and what comes of a turn: its branches, its result, and what goes wrong around it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator
+from dataclasses import dataclass
+from typing import Any
+
+from stepwell.definition.authoring import WORKFLOW_MARK
+from stepwell.definition.graph import Json
+from stepwell.engine.records import TASKS, Failure
+from stepwell.engine.session import CURRENT
+from stepwell.engine.turns import Asked, Failed, Result, Stuck, Suspended, Turn
+from stepwell.errors import EngineFault, NewerFormat, UserError
+from stepwell.limits import SESSION_SECONDS
+from stepwell.runtime.durable.handlers import changed, told
+from stepwell.runtime.durable.operations import Operation
+from stepwell.runtime.durable.running import OUTSIDE, FunctionSession
+from stepwell.runtime.log.logbook import Standing
+from stepwell.runtime.steps.binding import copy_of
+from stepwell.runtime.steps.registry import UnknownStepError
+from stepwell.runtime.steps.threads import AttemptTimeoutError
+
+NO_LONGER = Asked("step", "ended")  # of an operation of tasks that has ended: nobody asks for it
+
+
+async def only(one: Operation[Any]) -> Json:
+    """The body of a branch that is one operation."""
+    return await _Raw(one)
+
+
+@dataclass(frozen=True, slots=True)
+class _Raw:
+    one: Operation[Any]
+
+    def __await__(self) -> Generator[Asked, Json, Json]:
+        return self.one.raw()
+
+
+def branches_of(session: FunctionSession, slot: int) -> Asked | None:
+    """What the function awaits that began in this slot: in a fork, or by its tasks."""
+    if session.stands_at(slot):
+        return session.asked if session.asked and session.asked.branches else None
+    begun = {index: one.asked for (began, index), one in session.open.items() if began == slot}
+    if not begun:
+        return None
+    most = max(begun) + 1
+    return Asked(TASKS, TASKS, branches=tuple(Operation(begun.get(index, NO_LONGER), copy_of) for index in range(most)))
+
+
+def function_of(turn: Turn, name: str) -> Callable[[], object] | None:
+    """What the function gave to `ctx.run` under this name, if it awaits that. It runs outside of the session."""
+    asked = turn.result.asked if isinstance(turn.result, Suspended) else None
+    if asked is None or asked.function is None or asked.name != name:
+        return None
+    function = asked.function
+
+    def apart() -> object:
+        CURRENT.set(OUTSIDE)
+        return function()
+
+    return apart
+
+
+def turn_of(session: FunctionSession, at: Standing) -> Turn:
+    result = session.result()
+    try:
+        writes = {} if at.token.branch else changed(session.state, at.token.scope)
+    except UserError as error:
+        return Turn(Failed(told(at, error)))
+    return Turn(result, writes, session.patches())
+
+
+def can_go_on(session: FunctionSession, at: Standing) -> bool:
+    """Whether what it has seen is the beginning of this log, in its present life, and what it has of others stands."""
+    is_of_log = at.token.began_slot <= session.slot <= at.token.slot
+    return is_of_log and not session.has_ended and not session.is_stale
+
+
+def check(at: Standing, function: Callable[..., object], path: str) -> None:
+    """Raises UnknownStepError for a function that is not the run's."""
+    name = getattr(function, WORKFLOW_MARK, None)
+    if name != at.run.workflow:
+        message = f"{path} is not the workflow {at.run.workflow} any more"
+        raise UnknownStepError(message, code="version_gone",
+                               hint="keep it, with its version, while runs of it are under way")  # fmt: skip
+
+
+def of_error(at: Standing, error: BaseException | None) -> Result:
+    """What went wrong around the function: its input is the run's mistake, its code the deployment's."""
+    if isinstance(error, UserError) and error.code == "step_input":
+        return Failed(told(at, error))
+    if isinstance(error, AttemptTimeoutError):
+        message = f"{at.graph.start} came to no operation within {SESSION_SECONDS} s; what takes long belongs in a step"
+        return Stuck(Failure("function_stuck", "timeout", message))
+    if isinstance(error, EngineFault | NewerFormat):
+        raise error
+    return Stuck(told(at, error or RuntimeError("the function came to no end")))
+
+
+def elsewhere(turn: Turn) -> Turn:
+    """The function does not await what its log says it did."""
+    message = "the function does not come to the branches that its log has"
+    return Turn(Stuck(Failure("non_determinism", "validation", message)))

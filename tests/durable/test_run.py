@@ -1,0 +1,202 @@
+"""`ctx.run`: any callable of the function as a step, called in the function's own process."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.durable.conftest import Flows
+
+HEAD = """
+import asyncio
+from dataclasses import dataclass
+from stepwell import Retry, StepFailed, sleep, step, workflow
+
+CALLS = []
+
+@dataclass
+class Price:
+    cents: int
+
+class Shop:
+    def __init__(self, factor):
+        self.factor = factor
+    def price(self, n: int) -> Price:
+        CALLS.append(n)
+        return Price(n * self.factor)
+    def __call__(self, n):
+        return n
+
+def double(n: int) -> int:
+    return n * 2
+
+"""
+
+
+def flow(body: str) -> str:
+    lines = "".join(f"    {line}\n" for line in body.strip().splitlines())
+    return HEAD + f"@workflow\nasync def flow(ctx):\n{lines}"
+
+
+@pytest.fixture(params=[1_000, 0], ids=["warm", "cold"])
+def sessions(request: pytest.FixtureRequest) -> int:
+    """How many functions are kept between two operations: with none, each is replayed from its log."""
+    return int(request.param)
+
+
+def test_a_closure_a_method_a_lambda_and_a_coroutine_function_run_as_steps(flows: Flows, sessions: int) -> None:
+    kit = flows(flow("""
+n = 3
+async def slow(by):
+    await asyncio.sleep(0)
+    return n + by
+price = await ctx.run(Shop(2).price, n)
+made = [price, await ctx.run(lambda: n + 1), await ctx.run(slow, 4), await ctx.run(Shop(1), 9, name="call")]
+await ctx.sleep("1h")
+assert isinstance(price, Price), price
+return [*made, CALLS]
+"""), sessions=sessions)  # fmt: skip
+    run = kit.start("flow")
+    kit.advance("2h")
+    assert run.result == [{"cents": 6}, 4, 7, 9, [3]], run.error
+    assert [one for one in run.steps if one != "sleep"] == ["price", "lambda", "slow", "call"]
+
+
+def test_a_run_costs_one_record(flows: Flows) -> None:
+    run = flows(flow("for n in range(10): await ctx.run(lambda: n)")).start("flow")
+    assert (run.status, run.view["cost"]["records"]) == ("completed", 11)
+
+
+def test_runs_of_one_name_are_matched_in_their_order(flows: Flows, sessions: int) -> None:
+    kit = flows(flow("""
+made = [await ctx.run(lambda: (CALLS.append(n), n)[1]) for n in range(4)]
+await ctx.sleep(60)
+return [made, CALLS]
+"""), sessions=sessions)  # fmt: skip
+    run = kit.start("flow")
+    kit.advance("2m")
+    assert run.result == [[0, 1, 2, 3], [0, 1, 2, 3]]
+
+
+def test_arguments_are_not_compared_and_the_name_is(flows: Flows) -> None:
+    text = flow("""
+got = await ctx.run(double, 4, name="sum")
+await ctx.sleep(60)
+return got
+""")
+    kit = flows(text)
+    other, named = kit.start("flow"), kit.start("flow")
+    assert other.status == "waiting"
+    flows.write(text.replace("double, 4", "lambda n: n, 5"))
+    kit.reload()
+    kit.advance("61s")
+    assert (other.result, named.result) == (8, 8)
+    third = kit.start("flow")
+    assert third.status == "waiting"
+    flows.write(text.replace('"sum"', '"total"'))
+    kit.reload()
+    kit.advance("61s")
+    assert third.waiting_for == "code"
+    assert "holds run sum, and the function asks for run total" in third.view["waiting_data"]["message"]
+
+
+def test_what_fails_is_retried_as_its_policy_says_and_raised_as_a_steps_failure(flows: Flows, sessions: int) -> None:
+    kit = flows(flow("""
+def flaky(word):
+    CALLS.append(word)
+    raise KeyError(word)
+try:
+    await ctx.run(flaky, "a", retry=Retry(2, "constant", "5s", on=["step"]))
+except StepFailed as failed:
+    return [failed.type, failed.failure.attempts, CALLS]
+"""), sessions=sessions)  # fmt: skip
+    run = kit.start("flow")
+    kit.advance("1m")
+    assert run.result == ["KeyError", 3, ["a", "a", "a"]]
+
+
+def test_a_failed_attempt_leaves_nothing_behind_for_the_next(flows: Flows, sessions: int) -> None:
+    kit = flows(flow("""
+seen = []
+def once():
+    seen.append(1)
+    CALLS.append(len(seen))
+    if len(CALLS) < 3:
+        raise ConnectionError("down")
+    return len(seen)
+return [await ctx.run(once, retry=Retry(5, "constant", "5s")), CALLS]
+"""), sessions=sessions)  # fmt: skip
+    run = kit.start("flow")
+    kit.advance("1m")
+    assert run.result == [1, [1, 1, 1]]
+
+
+def test_it_has_a_time_limit(flows: Flows) -> None:
+    kit = flows(flow("""
+async def hangs():
+    await asyncio.sleep(30)
+try:
+    await ctx.run(hangs, timeout="50ms")
+except StepFailed as failed:
+    return failed.type
+"""))  # fmt: skip
+    assert kit.start("flow").result == "step_timeout"
+
+
+def test_it_can_be_run_at_most_once_and_mocked(flows: Flows, sessions: int) -> None:
+    kit = flows(flow('return await ctx.run(lambda: 1, name="pay", at_most_once=True)'), sessions=sessions)
+    assert kit.start("flow").result == 1
+    kit.mock("pay", returns=7)
+    run = kit.start("flow")
+    assert (run.result, run.view["cost"]["records"]) == (7, 3)
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        "def inside():\n    ctx.now()",
+        "def inside():\n    ctx.step(double, 1)",
+        "async def inside():\n    return await ctx.step(double, 1)",
+    ],
+)
+def test_ctx_in_it_is_told_with_its_line(flows: Flows, body: str) -> None:
+    run = flows(flow(f"{body}\nawait ctx.run(inside)")).start("flow")
+    assert run.error is not None
+    line = len(HEAD.splitlines()) + 4
+    assert (run.error["type"], f"flow.py:{line}" in run.error["message"]) == ("no_workflow", True), run.error
+
+
+@pytest.mark.parametrize(("given", "code"), [("3", "bad_step"), ("flow", "bad_step"), ("lambda n: n", "TypeError")])
+def test_what_cannot_be_called_is_told(flows: Flows, given: str, code: str) -> None:
+    run = flows(flow(f"await ctx.run({given})")).start("flow")
+    assert run.error is not None
+    assert run.error["type"] == code
+
+
+def test_it_runs_in_branches_and_tasks(flows: Flows, sessions: int) -> None:
+    kit = flows(flow("""
+words = ["a", "b", "c"]
+def say(at):
+    return words[at]
+both = await ctx.all(*[ctx.run(say, at) for at in range(3)])
+nested = await ctx.all(ctx.all(ctx.run(say, 0), ctx.run(say, 1)), ctx.run(say, 2))
+tasks = await asyncio.gather(*[ctx.run(say, at) for at in range(3)])
+first = await ctx.first(ctx.run(say, 2), ctx.timer("1h"))
+return [both, nested, tasks, first.value]
+"""), sessions=sessions)  # fmt: skip
+    run = kit.start("flow")
+    kit.settle()
+    assert run.result == [["a", "b", "c"], [["a", "b"], "c"], ["a", "b", "c"], "c"], run.error
+
+
+def test_a_reload_runs_the_new_code_of_it(flows: Flows) -> None:
+    text = flow("""
+await ctx.sleep(60)
+return await ctx.run(lambda: "old")
+""")
+    kit = flows(text)
+    run = kit.start("flow")
+    assert run.status == "waiting"
+    flows.write(text.replace('"old"', '"new"'))
+    kit.reload()
+    kit.advance("2m")
+    assert run.result == "new"
