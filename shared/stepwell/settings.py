@@ -8,6 +8,7 @@
 | `STEPWELL_HTTP_HOSTS` | the hosts that HTTP steps and endpoints may be at, with commas; `*`: every public one | `*` |
 | `STEPWELL_LOG_LEVEL` | `debug`, `info`, `warning` or `error` | `info` |
 | `NO_COLOR` | anything: no colours (no-color.org) | |
+| `PYTHONHASHSEED` | the order of sets of text; every process that runs durable functions has the same | `0` |
 | `USER`, `USERNAME` | who approves, rejects, cancels, unless `--by` says so | |
 
 A deployed function has these from its stack:
@@ -34,6 +35,7 @@ from __future__ import annotations
 
 import json
 import os
+import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -45,6 +47,7 @@ DEFAULT_PORT = 8787
 DEFAULT_URL = f"http://127.0.0.1:{DEFAULT_PORT}"
 LOG_LEVELS = ("debug", "info", "warning", "error")
 EVENTS = ("all", "runs", "none")
+HASH_SEED = {"PYTHONHASHSEED": "0"}  # of all processes that run durable functions: a replay sees sets in the same order
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,6 +102,12 @@ class Deployment:
 def environment() -> Mapping[str, str]:
     """All variables, for what a user's own file names, such as a webhook's `env:NAME`."""
     return os.environ
+
+
+def fix_hash_seed() -> None:
+    """Starts this process anew with the hash seed that all have, unless the environment says one."""
+    if not HASH_SEED.keys() <= os.environ.keys():
+        os.execve(sys.executable, [sys.executable, *sys.orig_argv[1:]], {**os.environ, **HASH_SEED})  # noqa: S606 - itself
 
 
 def prefer_node(node: Path) -> None:

@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import json
+import os
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from stepwell.cli.main import COMMANDS, REPLAYING
 from stepwell.testing.kit import Stepwell
 
 from .conftest import Cli, FakeApi
@@ -78,3 +82,20 @@ def test_a_run_of_a_graph_is_not_replayed(api: FakeApi, cli: Cli, folder: Path) 
     result = cli("replay", "r2", "-f", str(folder))
     assert result.exit_code == 2
     assert "a replay needs a durable function" in result.stderr
+
+
+@pytest.mark.parametrize("given", ["", "7"])
+def test_the_commands_that_run_functions_have_one_hash_seed_unless_the_environment_says_one(given: str) -> None:
+    code = "from stepwell.settings import fix_hash_seed; fix_hash_seed(); print(hash('a'))"
+    told = {name: value for name, value in os.environ.items() if name != "PYTHONHASHSEED"}
+    told |= {"PYTHONHASHSEED": given} if given else {}
+    seen = {
+        subprocess.run([sys.executable, "-c", code], env=told, capture_output=True, check=True).stdout  # noqa: S603
+        for _ in range(2)
+    }
+    assert len(seen) == 1
+
+
+def test_dev_and_replay_run_functions() -> None:
+    """They are asked for by these words."""
+    assert {command.__name__ for command in COMMANDS} >= REPLAYING

@@ -1,4 +1,8 @@
-"""`stepwell check` reads the code: each of 24 bad functions is named, with its line, and good code is left alone."""
+"""`stepwell check` reads the code: each of 24 bad functions is named, with its line, and good code is left alone.
+
+A bad line is marked with the code that `check` gives it, `then` the error that the run fails with if it runs all the
+same. Where none is marked, only `check` can tell.
+"""
 
 from __future__ import annotations
 
@@ -13,9 +17,10 @@ from stepwell.cli.checking import check_path
 from stepwell.definition.code import read_code
 from stepwell.definition.code_checks import check_code
 from stepwell.errors import Problem
+from stepwell.testing.kit import Stepwell
 
 BAD = sorted((Path(__file__).parent / "bad_functions").glob("*.py"))
-_MARK = re.compile(r"  # bad: (\w+)")
+_MARK = re.compile(r"  # bad: (\w+)(?:, then (\w+))?")
 
 
 def problems(text: str, **others: str) -> list[Problem]:
@@ -27,15 +32,21 @@ def told(text: str, **others: str) -> list[tuple[str, int]]:
     return [(problem.code, problem.line) for problem in problems(text, **others)]
 
 
-def bad_functions() -> list[tuple[str, str, Problem]]:
-    """What each one does, its bad line of code, and what `check` says of it."""
+def bad_functions() -> list[tuple[str, str, Problem, str]]:
+    """What each one does, its bad line of code, what `check` says of it, and what its run fails with."""
     rows = []
     for file in BAD:
         text = file.read_text()
         (found,) = check_path(file)[1]
-        line = _MARK.sub("", text.splitlines()[found.line - 1]).strip()
-        rows.append((ast.get_docstring(ast.parse(text)) or "", line, found))
+        line = text.splitlines()[found.line - 1]
+        does = ast.get_docstring(ast.parse(text)) or ""
+        rows.append((does, _MARK.sub("", line).strip(), found, fails_with(line)))
     return rows
+
+
+def fails_with(text: str) -> str:
+    mark = _MARK.search(text)
+    return mark[2] or "" if mark else ""
 
 
 def test_there_are_24_bad_functions() -> None:
@@ -49,6 +60,17 @@ def test_a_bad_function_is_named_with_its_line(file: Path) -> None:
     found = check_path(file)[1]
     assert [(problem.code, problem.line) for problem in found] == marked
     assert all(problem.file == str(file) and problem.hint for problem in found)
+
+
+@pytest.mark.parametrize("file", [one for one in BAD if fails_with(one.read_text())], ids=lambda file: file.stem)
+def test_a_bad_function_that_runs_all_the_same_fails_by_name(file: Path, tmp_path: Path) -> None:
+    (tmp_path / f"{file.stem}.py").write_text(file.read_text())
+    kit = Stepwell(tmp_path)
+    run = kit.start("flow", {"order": {"id": "A-1"}})
+    assert run.status == "failed"
+    assert run.error is not None
+    assert run.error["type"] == fails_with(file.read_text())
+    kit.close()
 
 
 GOOD = """

@@ -75,12 +75,12 @@ def commands() -> str:
 
 
 def mistakes() -> str:
-    """The bad functions of the tests, and how `check` names them."""
+    """The bad functions of the tests, how `check` names them, and what their runs fail with."""
     rows = [
-        [does[:1].lower() + does[1:], f"`{line}`", f"`{found.code}`: {found.hint}"]
-        for does, line, found in bad_functions()
+        [does[:1].lower() + does[1:], f"`{line}`", f"`{found.code}`: {found.hint}", f"`{then}`" if then else "nothing"]
+        for does, line, found, then in bad_functions()
     ]
-    return _table(["the function", "for example", "found as, with the hint"], rows)
+    return _table(["the function", "for example", "`check` finds, with the hint", "its run fails with"], rows)
 
 
 BLOCKS: dict[str, Callable[[], str]] = {

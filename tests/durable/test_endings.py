@@ -177,22 +177,14 @@ async def flow(ctx, where: str):
     HELD[:] = [ctx]
     if where == "step":
         await ctx.step(use)
-    failed = []
-    def other():
-        try:
-            use()
-        except Exception as error:
-            failed.append(error.code)
-    thread = threading.Thread(target=other)
-    thread.start()
-    thread.join()
-    return failed
+    threading.Thread(target=use).start()
 """
     )
-    run = kit.start("flow", {"where": "step"})
-    assert run.error is not None
-    assert run.error["type"] == "no_workflow"
-    assert kit.start("flow", {"where": "thread"}).result == ["no_workflow"]
+    in_a_step, in_a_thread = kit.start("flow", {"where": "step"}), kit.start("flow", {"where": "thread"})
+    assert in_a_step.error is not None
+    assert in_a_step.error["type"] == "no_workflow"
+    assert in_a_thread.error is not None
+    assert in_a_thread.error["type"] == "not_deterministic"
 
 
 def test_hundreds_of_operations_in_one_function_end_well(flows: Flows) -> None:

@@ -200,3 +200,15 @@ return await ctx.run(lambda: "old")
     kit.reload()
     kit.advance("2m")
     assert run.result == "new"
+
+
+def test_it_may_ask_the_clock_and_chance_as_every_step_may(flows: Flows, sessions: int) -> None:
+    kit = flows(flow("""
+import random, time
+at, drawn = await ctx.run(lambda: [time.time(), random.random()])
+await ctx.sleep("1h")
+return [at > 0, drawn < 1]
+"""), sessions=sessions)  # fmt: skip
+    run = kit.start("flow")
+    kit.advance("2h")
+    assert run.result == [True, True], run.error

@@ -101,6 +101,14 @@ def test_a_pools_variables_are_its_workers_alone() -> None:
     assert [name for name, one in functions.items() if "MODEL" in one["Environment"]["Variables"]] == ["worker-big"]
 
 
+@EVERY
+def test_the_workers_which_run_durable_functions_have_one_hash_seed(variant: str) -> None:
+    """So that a set of text has one order in all of them."""
+    functions = made(VARIANTS[variant]).functions()
+    seeds = {name: one["Environment"]["Variables"].get("PYTHONHASHSEED") for name, one in functions.items()}
+    assert {name for name, seed in seeds.items() if seed == "0"} == {n for n in seeds if n.startswith("worker-")}
+
+
 def test_two_stacks_of_an_account_do_not_mix_their_metrics() -> None:
     named = made({**PLAIN, "stack_name": "Stepwell"}).functions()["api"]["Environment"]["Variables"]
     assert named["POWERTOOLS_SERVICE_NAME"] == "Stepwell"

@@ -23,6 +23,7 @@ from stepwell.cdk.queues import COORDINATOR_SECONDS, SENDER_SECONDS, Queues
 from stepwell.cdk.storage import Storage
 from stepwell.cdk.timers import Timers
 from stepwell.cdk.webhooks import Webhooks
+from stepwell.settings import HASH_SEED
 
 _QUICK = Shape(memory_mb=512, timeout_seconds=10)
 _API = Shape(memory_mb=1024, timeout_seconds=29)  # callers wait up to 25 seconds for a run's end, the gateway 30
@@ -164,6 +165,7 @@ class Doors(Construct):
             concurrency=pool.concurrency,
             recursive=True,
             environment={
+                **HASH_SEED,
                 **pool.environment,
                 **self._hosts(),
                 **self._linking,

@@ -34,7 +34,8 @@ SOURCES = (
     ),
     Source(
         "thread", "starts a thread or a process", _STEP,
-        re.compile(r"(threading|_thread|concurrent\.futures|multiprocessing|subprocess)\.\w.*"
+        re.compile(r"(threading\.(Thread|Timer)|_thread\.start|multiprocessing\.|subprocess\.)\w*.*"
+                   r"|concurrent\.futures\.((thread|process)\.)?\w+Executor.*"
                    r"|os\.(fork|system|popen|spawn\w*|exec\w*|posix_spawn\w*)"
                    r"|asyncio\.(to_thread|create_subprocess_\w+|run|new_event_loop)|.*\.run_in_executor"),
     ),

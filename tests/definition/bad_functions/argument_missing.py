@@ -8,4 +8,4 @@ def pay(order, card): ...
 
 @workflow
 async def flow(ctx, order):
-    return await ctx.step(pay, order)  # bad: bad_arguments
+    return await ctx.step(pay, order)  # bad: bad_arguments, then step_input

@@ -9,5 +9,5 @@ def charge(order): ...
 
 @workflow
 async def flow(ctx, order):
-    order['id'] = str(uuid4())  # bad: not_deterministic
+    order['id'] = str(uuid4())  # bad: not_deterministic, then not_deterministic
     return await ctx.step(charge, order)

@@ -9,5 +9,5 @@ def charge(order): ...
 
 @workflow
 async def flow(ctx, order):
-    order['token'] = secrets.token_hex()  # bad: not_deterministic
+    order['token'] = secrets.token_hex()  # bad: not_deterministic, then not_deterministic
     return await ctx.step(charge, order)

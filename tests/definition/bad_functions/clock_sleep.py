@@ -9,5 +9,5 @@ def charge(order): ...
 
 @workflow
 async def flow(ctx, order):
-    time.sleep(1)  # bad: not_deterministic
+    time.sleep(1)  # bad: not_deterministic, then not_deterministic
     return await ctx.step(charge, order)

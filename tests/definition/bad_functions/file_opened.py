@@ -8,5 +8,5 @@ def charge(order): ...
 
 @workflow
 async def flow(ctx, order):
-    order = open('order.json').read()  # bad: not_deterministic
+    order = open('order.json').read()  # bad: not_deterministic, then not_deterministic
     return await ctx.step(charge, order)

@@ -9,5 +9,5 @@ def charge(order): ...
 
 @workflow
 async def flow(ctx, order):
-    order = Path('order.json').read_text()  # bad: not_deterministic
+    order = Path('order.json').read_text()  # bad: not_deterministic, then not_deterministic
     return await ctx.step(charge, order)

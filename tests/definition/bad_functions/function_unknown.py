@@ -8,4 +8,4 @@ def charge(order): ...
 
 @workflow
 async def flow(ctx, order):
-    return await ctx.step(chrage, order)  # bad: unknown_function
+    return await ctx.step(chrage, order)  # bad: unknown_function, then NameError

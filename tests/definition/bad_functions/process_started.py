@@ -9,5 +9,5 @@ def charge(order): ...
 
 @workflow
 async def flow(ctx, order):
-    subprocess.run(['ls'])  # bad: not_deterministic
+    subprocess.run(['ls'])  # bad: not_deterministic, then not_deterministic
     return await ctx.step(charge, order)

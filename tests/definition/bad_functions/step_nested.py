@@ -8,4 +8,4 @@ async def flow(ctx, order):
     def pay():
         return order
 
-    return await ctx.step(pay)  # bad: bad_step
+    return await ctx.step(pay)  # bad: bad_step, then bad_step

@@ -9,5 +9,5 @@ def charge(order): ...
 
 @workflow
 async def flow(ctx, order):
-    threading.Thread(target=print).start()  # bad: not_deterministic
+    threading.Thread(target=print).start()  # bad: not_deterministic, then not_deterministic
     return await ctx.step(charge, order)

@@ -42,6 +42,7 @@ from stepwell.runtime.durable.turning import (
     only,
     turn_of,
 )
+from stepwell.runtime.durable.watching import watch
 from stepwell.runtime.log.logbook import Logbook, Standing
 from stepwell.runtime.steps.binding import binding_of
 from stepwell.runtime.steps.failures import not_loaded
@@ -276,7 +277,7 @@ class Sessions:
         path = at.graph.first.durable.path if at.graph.first.durable is not None else ""
         if path in self._known:
             return None
-        _, error = self._threads.run(partial(self._registry.function, path), STEP_TIMEOUT_MS / SECOND_MS)
+        _, error = self._threads.run(lambda: watch(self._registry.function(path)), STEP_TIMEOUT_MS / SECOND_MS)
         if error is not None:
             return Stuck(not_loaded(path, error)) if isinstance(error, AttemptTimeoutError) else of_error(at, error)
         self._known.add(path)

@@ -1,0 +1,160 @@
+"""Raises `not_deterministic` where a function's turn calls what gives another result in a replay.
+
+    order["at"] = now(UTC)     is compiled as     order["at"] = __stepwell_look__(now, True)(UTC)
+
+The functions of the workflow folder are compiled anew, so that a look is taken at what each call calls. It costs
+nothing elsewhere: steps and libraries keep their code. Whatever a library calls is left alone.
+"""
+
+from __future__ import annotations
+
+import ast
+import builtins
+import random
+import sys
+from collections.abc import Callable, Iterator
+from functools import lru_cache, partial
+from pathlib import Path
+from types import CodeType, FunctionType, ModuleType
+from typing import Any
+
+from stepwell.definition.nondeterminism import Source, source_of
+from stepwell.engine.session import CURRENT
+from stepwell.errors import InvalidInput
+from stepwell.runtime.durable.places import here
+from stepwell.runtime.durable.running import OUTSIDE
+from stepwell.runtime.steps.binding import CONTEXT
+from stepwell.runtime.steps.folders import own_place
+
+_LOOK = "__stepwell_look__"  # the name of `_look` in the modules of the folder
+_KINDS = frozenset({"clock", "chance", "thread", "file", "socket"})
+_PUBLIC = {"posix": "os", "nt": "os", "posixpath": "os.path", "ntpath": "os.path", "genericpath": "os.path",
+           "_io": "io", "_sqlite3": "sqlite3"}  # fmt: skip
+_HARMLESS = frozenset(dir(builtins)) - {"open"}
+
+
+def watch(function: Callable[..., object]) -> None:
+    """Has the calls in the function's module looked at, and in those modules of the folder whose code it uses."""
+    left = [function.__module__]
+    while left:
+        module = sys.modules.get(left.pop())
+        file = getattr(module, "__file__", None) or ""
+        if module is None or not file.endswith(".py") or own_place(file) is None or _LOOK in vars(module):
+            continue
+        left += {name for value in vars(module).values() if isinstance(name := _home(value), str)}
+        setattr(module, _LOOK, _look)
+        _compile_anew(module, Path(file))
+
+
+def _home(value: object) -> object:
+    return value.__name__ if isinstance(value, ModuleType) else getattr(value, "__module__", None)
+
+
+def _compile_anew(module: ModuleType, file: Path) -> None:
+    """Gives the module's functions their watched code, each by its name and line. Steps keep what they have."""
+    functions = list(_functions(module))
+    if not functions:
+        return
+    try:
+        tree = ast.parse(file.read_bytes())
+    except (OSError, SyntaxError, ValueError):  # the file has changed since its import, and is about to be reloaded
+        return
+    own = {node.name for node in tree.body if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef)}
+    watched = ast.fix_missing_locations(_Watched(_HARMLESS | own).visit(tree))
+    code = compile(watched, functions[0].__code__.co_filename, "exec", dont_inherit=True)
+    found: dict[tuple[str, int], list[CodeType]] = {}
+    for one in _codes(code):
+        found.setdefault((one.co_qualname, one.co_firstlineno), []).append(one)
+    for function in functions:
+        was = function.__code__
+        made = found.get((was.co_qualname, was.co_firstlineno), [])
+        if len(made) == 1 and _shape(made[0]) == _shape(was):
+            function.__code__ = made[0]
+
+
+def _shape(code: CodeType) -> tuple[object, ...]:
+    return code.co_varnames, code.co_freevars, code.co_cellvars, code.co_argcount, code.co_flags
+
+
+def _codes(code: CodeType) -> Iterator[CodeType]:
+    for one in code.co_consts:
+        if isinstance(one, CodeType):
+            yield one
+            yield from _codes(one)
+
+
+def _functions(module: ModuleType) -> Iterator[FunctionType]:
+    """Yields the functions and methods that were written in this module, but for steps."""
+    left: list[Any] = list(vars(module).values())
+    seen: set[int] = set()
+    while left:
+        one = left.pop()
+        if id(one) in seen or hasattr(one, "__stepwell__"):
+            continue
+        seen.add(id(one))
+        if isinstance(one, staticmethod | classmethod):
+            left.append(one.__func__)
+        elif isinstance(one, property):
+            left += [one.fget, one.fset]
+        elif isinstance(one, type):
+            left += vars(one).values() if one.__module__ == module.__name__ else ()
+        elif isinstance(one, FunctionType) and one.__globals__ is vars(module):
+            yield one
+        if callable(one) and "__wrapped__" in getattr(one, "__dict__", ()):
+            left.append(one.__wrapped__)
+
+
+class _Watched(ast.NodeTransformer):
+    """Puts a look into each call, but for those of names that are known to be harmless, and of `ctx`."""
+
+    def __init__(self, harmless: frozenset[str] | set[str]) -> None:
+        self._harmless = harmless
+
+    def visit_Call(self, node: ast.Call) -> ast.Call:
+        self.generic_visit(node)
+        if not self._is_harmless(node.func):
+            look, has_arguments = ast.Name(_LOOK, ast.Load()), ast.Constant(bool(node.args))
+            node.func = ast.copy_location(ast.Call(look, [node.func, has_arguments], []), node.func)
+        return node
+
+    def _is_harmless(self, called: ast.expr) -> bool:
+        if isinstance(called, ast.Name):
+            return called.id in self._harmless
+        return isinstance(called, ast.Attribute) and isinstance(called.value, ast.Name) and called.value.id == CONTEXT
+
+
+def _look(called: Any, has_arguments: bool) -> Any:
+    """Returns what is about to be called. Raises InvalidInput for what a function must not call in its turn."""
+    session = CURRENT.get(None)
+    if session is None or session is OUTSIDE or getattr(session, "is_answering", False):  # a step's code, or a query's
+        return called
+    name = _name_of(called)
+    source = _source(name, has_arguments) if name else None
+    if source is None:
+        return called
+    raise InvalidInput(f"{source.kind}: {name} {source.does}{here()}", code="not_deterministic", hint=source.hint)
+
+
+@lru_cache(maxsize=4_096)
+def _source(name: str, has_arguments: bool) -> Source | None:
+    source = source_of(name, has_arguments)
+    return source if source is not None and source.kind in _KINDS else None
+
+
+def _name_of(called: Any) -> str:
+    """The full name of what the standard library has, as its documentation calls it; empty for all else."""
+    while isinstance(called, partial):
+        called = called.func
+    name, owner = getattr(called, "__qualname__", None), getattr(called, "__self__", None)
+    if not isinstance(name, str):
+        return ""
+    if isinstance(owner, random.Random):  # the functions of `random` are methods of one of these
+        is_shared = owner is getattr(random, "_inst", None) or isinstance(owner, random.SystemRandom)
+        return f"random.{called.__name__}" if is_shared else ""
+    module = getattr(called, "__module__", None)
+    if isinstance(owner, type):
+        module, name = owner.__module__, f"{owner.__qualname__}.{called.__name__}"
+    if not isinstance(module, str) or module.partition(".")[0] not in sys.stdlib_module_names:
+        return ""
+    module = module.partition("._")[0]
+    return f"{_PUBLIC.get(module, module)}.{name}"
