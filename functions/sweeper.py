@@ -1,4 +1,7 @@
-"""The sweeper handler: wakes stuck runs every few minutes. In a healthy system it finds none."""
+"""The sweeper handler: every few minutes it wakes stuck runs, and publishes lost messages again.
+
+In a healthy system it finds neither.
+"""
 
 from __future__ import annotations
 
@@ -6,9 +9,12 @@ import logging
 from collections import Counter
 from typing import Any
 
+from stepwell.aws.batches import Delivery
+from stepwell.aws.dead_letters import open_dead_letters
 from stepwell.aws.entry import Context, TimeLeft, open_door
 from stepwell.aws.packed import package_root
 from stepwell.limits import MINUTE_MS
+from stepwell.runtime.dispatch import republish
 from stepwell.runtime.loop.driving import run_now
 
 STILL_MS = 5 * MINUTE_MS
@@ -17,6 +23,7 @@ METRICS = {"overdue": "Overdue", "no_progress": "NoProgress", "unreadable": "Unr
 log = logging.getLogger("stepwell.sweeper")
 
 door = open_door(package_root())
+dead_letters = open_dead_letters(door.aws)
 
 
 @door.observing.invocation
@@ -26,6 +33,15 @@ def handler(event: dict[str, Any], context: Context) -> dict[str, int]:
     for one in found:
         log.warning("the run stood still: %s", one.why, extra={"run_id": one.run_id, "why": one.why})
     counts = Counter(one.why for one in found)
-    for why, name in METRICS.items():
-        door.observing.count(name, counts[why])
-    return {name: counts[why] for why, name in METRICS.items()}
+    told = {name: counts[why] for why, name in METRICS.items()}
+    told["Republished"] = dead_letters.each(_republish, TimeLeft(context).left_ms)
+    for name, count in told.items():
+        door.observing.count(name, count)
+    return told
+
+
+def _republish(delivery: Delivery) -> bool:
+    is_sent = run_now(republish(door.parts, delivery.message()))
+    if is_sent:
+        log.warning("message %s of the dead-letter queue is published again", delivery.id)
+    return is_sent

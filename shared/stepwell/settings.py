@@ -18,6 +18,7 @@ A deployed function has these from its stack:
 | `STEPWELL_TABLE`, `STEPWELL_BUCKET`, `STEPWELL_BUS` | the names of the table, the bucket, the event bus | |
 | `STEPWELL_EVENTS` | what the bus is told: `all`, `runs` (all but what went well within a run) or `none` | `runs` |
 | `STEPWELL_QUEUES` | `{"resume": {"url", "arn"}, "work": {POOL: {"url", "arn"}}}` | |
+| `STEPWELL_DEAD_QUEUE` | the URL of the dead-letter queue, for the sweeper | |
 | `STEPWELL_LETTERS`, `STEPWELL_DEAD_LETTERS` | the URLs of the queues of letters: to endpoints, and dead | |
 | `STEPWELL_SCHEDULE_GROUP`, `STEPWELL_SCHEDULE_ROLE` | where timers are made, and the role they send with | |
 | `STEPWELL_WORKER` | the function that the API has answer queries | |
@@ -82,6 +83,7 @@ class Deployment:
     work: Mapping[str, QueuePlace]  # by pool
     schedule_group: str = ""
     schedule_role: str = ""
+    dead_queue: str = ""
     letters: str = ""
     dead_letters: str = ""
     bus: str = ""
@@ -139,6 +141,7 @@ def read_deployment(environ: Mapping[str, str] = os.environ) -> Deployment:
         work=work,
         schedule_group=environ.get("STEPWELL_SCHEDULE_GROUP", ""),
         schedule_role=environ.get("STEPWELL_SCHEDULE_ROLE", ""),
+        dead_queue=environ.get("STEPWELL_DEAD_QUEUE", ""),
         letters=environ.get("STEPWELL_LETTERS", ""),
         dead_letters=environ.get("STEPWELL_DEAD_LETTERS", ""),
         bus=environ.get("STEPWELL_BUS", ""),

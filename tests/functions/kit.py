@@ -55,6 +55,7 @@ def environment_of(places: Mapping[str, Any], table: str = "t", bucket: str = "b
         "STEPWELL_SCHEDULE_GROUP": "default",
         "STEPWELL_SCHEDULE_ROLE": "arn:aws:iam::000000000000:role/timers",
         "STEPWELL_API_KEY_SECRET": "the-key",
+        "STEPWELL_DEAD_QUEUE": "https://sqs.us-east-1.amazonaws.com/000000000000/dead",
         "POWERTOOLS_SERVICE_NAME": "stepwell",
         "POWERTOOLS_METRICS_NAMESPACE": "Stepwell",
         "AWS_DEFAULT_REGION": "us-east-1",
@@ -83,7 +84,7 @@ class Deployment:
         self.sqs = self.cloud.connect("sqs")
         for service in ("dynamodb", "s3", "scheduler"):
             self.cloud.connect(service)
-        self.urls = {name: self._make(name) for name in ("dead", "resume-dead")}
+        self.urls = {"dead": self._make("dead")}
         self.urls["resume"] = self._make("resume", 60, "dead")
         for pool in POOLS:
             self.urls[f"dead-{pool}"] = self._make(f"dead-{pool}", 60, "dead", 10)
@@ -94,6 +95,7 @@ class Deployment:
         for name, value in environment_of({"resume": self._place("resume"), "work": work}, table, bucket).items():
             patch.setenv(name, value)
         patch.setenv("LAMBDA_TASK_ROOT", str(package))
+        patch.setenv("STEPWELL_DEAD_QUEUE", self.urls["dead"])
         patch.setenv("STEPWELL_LETTERS", self.urls["letters"])
         patch.setenv("STEPWELL_DEAD_LETTERS", self.urls["dead-letters"])
         self._doors: dict[str, ModuleType] = {}

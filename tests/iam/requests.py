@@ -47,7 +47,13 @@ def _dynamodb(operation: str, params: Params) -> Iterator[Need]:
 
 
 def _sqs(operation: str, params: Params) -> Iterator[Need]:
-    if operation not in {"SendMessage", "SendMessageBatch", "ChangeMessageVisibility"}:
+    if operation not in {
+        "SendMessage",
+        "SendMessageBatch",
+        "ReceiveMessage",
+        "DeleteMessage",
+        "ChangeMessageVisibility",
+    }:
         raise ValueError(f"not known: sqs:{operation}")
     yield Need(f"sqs:{operation.removesuffix('Batch')}", _arn("sqs", params["QueueUrl"].removeprefix(QUEUES_URL)))
 

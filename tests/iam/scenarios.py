@@ -185,7 +185,7 @@ def die(stack: Stack, pool: str) -> None:
 
 
 def lose(stack: Stack) -> None:
-    """Runs whose wake, or whose timer, was lost; the sweeper finds them."""
+    """Runs whose wake, or whose timer, was lost, and a message that failed too often; the sweeper finds them."""
     stack.start({"key": "timer"}, "asks")
     stack.deliver()
     for schedule in stack.cloud.connect("scheduler").list_schedules()["Schedules"]:
@@ -195,8 +195,9 @@ def lose(stack: Stack) -> None:
         for record in stack.messages(pool, 10)["Records"]:
             stack.sqs.delete_message(QueueUrl=stack.urls[pool], ReceiptHandle=record["receiptHandle"])
     stack.pass_time(2 * HOUR_SECONDS)
+    stack.send("dead", json.dumps({"type": "deadline", "run_id": "nobody"}))
     found = stack.sweep()
-    assert (found["Overdue"], found["NoProgress"]) == (1, 2)
+    assert (found["Overdue"], found["NoProgress"], found["Republished"]) == (1, 2, 1)
     stack.deliver()
 
 

@@ -19,7 +19,7 @@ from stepwell.cdk.queues import Queues
 SLACK_SECONDS = 300  # tolerance for the age of a message
 LATE_MS = 3_600_000  # of the stream, which forgets after 24 hours
 
-DEAD_LETTERS = "Messages that nobody could take. Look at them, mend what refuses them, send them back."
+DEAD_LETTERS = "Messages that nobody could take. Mend what refuses them; the sweeper sends them again for some hours."
 UNTAKEN = "Webhooks that their endpoints did not take in a day, or refused. The sender's log says why; send them back."
 SWEPT = {
     metrics.OVERDUE: "Runs waited longer than they should, and nothing had woken them. The sweeper has.",

@@ -78,7 +78,8 @@ class Doors(Construct):
             self.api = self._make_api()
             self.stream = self._make_stream(storage.stream_arn)
             self.sender = self._make_sender(webhooks)
-            self.sweeper = self._door("sweeper", _SWEEPER)
+            dead = {"STEPWELL_DEAD_QUEUE": queues.dead.queue_url}
+            self.sweeper = self._door("sweeper", replace(_SWEEPER, environment=dead))
             self.sweeper.run_every(SWEEP_MINUTES)
             self.authorizer = self._make_authorizer(api_key) if api_key else None
 

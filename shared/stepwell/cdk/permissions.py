@@ -16,6 +16,7 @@ _ADVANCE = (*_READ, "dynamodb:PutItem", "dynamodb:UpdateItem", "dynamodb:DeleteI
 _LIST = ("dynamodb:BatchGetItem",)
 _TAKE = ("sqs:ReceiveMessage", "sqs:DeleteMessage", "sqs:GetQueueAttributes")
 _FOLLOW = ("dynamodb:DescribeStream", "dynamodb:GetRecords", "dynamodb:GetShardIterator", "dynamodb:ListStreams")
+_REPUBLISH = ("sqs:ReceiveMessage", "sqs:DeleteMessage")
 _SEND = ("sqs:SendMessage",)
 _KEY = ("kms:Decrypt", "kms:GenerateDataKey")
 _TABLE_KEY = (*_KEY, "kms:Encrypt", "kms:DescribeKey", "kms:ReEncryptFrom", "kms:ReEncryptTo")
@@ -79,6 +80,7 @@ PERMISSIONS: Mapping[str, Sequence[Row]] = {
         (("dynamodb:UpdateItem", "dynamodb:PutItem"), "table"),
         (("dynamodb:Query",), "swept"),
         (("s3:GetObject",), "blobs"),
+        (_REPUBLISH, "dead"),
         (_SEND, "resume"),
         (_SEND, "work"),
     ),

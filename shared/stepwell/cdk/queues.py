@@ -2,7 +2,8 @@
 
 work (one for each pool) ──5 tries──▶ its dead-letter queue ──▶ coordinator: the step has failed, `worker_lost`
                                             └──10 tries──▶ dead
-resume ──5 tries──────────────────────────────────────────▶ dead ──▶ an alarm, and a person
+resume ──5 tries──────────────────────────────────────────▶ dead ──▶ an alarm, and the sweeper: to resume again,
+                                                                     24 times at most; then a person
 letters (where webhooks go out) ──5 tries──▶ dead letters ──▶ an alarm, and a person
 """
 

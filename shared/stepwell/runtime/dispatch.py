@@ -6,8 +6,8 @@ import logging
 from collections.abc import Mapping
 
 from stepwell.definition.graph import Json
-from stepwell.errors import NewerFormat
-from stepwell.limits import DELIVERIES, MINUTE_MS, NEWER_FORMAT_MS, PUT_OFFS
+from stepwell.errors import EngineFault, NewerFormat
+from stepwell.limits import DELIVERIES, MINUTE_MS, NEWER_FORMAT_MS, PUT_OFFS, REPUBLISHED
 from stepwell.runtime.assembly import Assembly
 from stepwell.runtime.log.alarms import QUEUE_HORIZON_MS
 from stepwell.runtime.log.door import Budget, Unlimited
@@ -16,7 +16,7 @@ from stepwell.runtime.ports import Lane
 
 log = logging.getLogger("stepwell.queues")
 
-_PUT_OFF = "put_off"  # of a message's body: how often
+_PUT_OFF, _REPUBLISHED = "put_off", "republished"  # of a message's body: how often
 
 
 async def dispatch(parts: Assembly, lane: Lane, body: Mapping[str, Json], budget: Budget) -> None:
@@ -62,12 +62,32 @@ async def put_off(parts: Assembly, lane: Lane, body: Mapping[str, Json]) -> bool
 
     So an outage of an hour loses no message and fails no step. False: it was put off too often already.
     """
-    times = int(body.get(_PUT_OFF, 0))
-    if times >= PUT_OFFS:
+    return await _send_later(parts, lane, body, _PUT_OFF, PUT_OFFS)
+
+
+async def republish(parts: Assembly, body: Mapping[str, Json]) -> bool:
+    """Sends a message of the dead-letter queue to the resume queue again: a deploy may have mended its handler.
+
+    False: it stays for a person. It was sent often enough, or it is none of that queue's; a lost wake's run is found
+    by the sweeper.
+    """
+    try:
+        is_other = isinstance(from_json(body), Wake | Update)
+    except NewerFormat:
+        is_other = False
+    except EngineFault:
+        return False
+    return not is_other and await _send_later(parts, Lane.RESUME, body, _REPUBLISHED, REPUBLISHED)
+
+
+async def _send_later(parts: Assembly, lane: Lane, body: Mapping[str, Json], counter: str, most: int) -> bool:
+    """Sends a copy with a growing delay. False: it was sent so often already."""
+    times = int(body.get(counter, 0))
+    if times >= most:
         return False
     delay_ms = min(MINUTE_MS * 2**times, QUEUE_HORIZON_MS)
     at_ms = parts.ports.clock.now_ms() + delay_ms
-    await parts.ports.queue.send(lane, {**body, _PUT_OFF: times + 1}, at_ms)
+    await parts.ports.queue.send(lane, {**body, counter: times + 1}, at_ms)
     return True
 
 
