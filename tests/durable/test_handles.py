@@ -134,9 +134,29 @@ def test_what_comes_from_outside_fails_the_run_with_its_line(flows: Flows, body:
     assert (run.error["type"], f"flow.py:{line}" in run.error["message"]) == ("foreign_await", True), run.error
 
 
-def test_a_lock_of_the_run_is_not_for_one_task(flows: Flows) -> None:
+def test_a_lock_of_the_run_waits_for_the_steps_beside_it_and_tasks_take_turns(flows: Flows, sessions: int) -> None:
     kit = flows(flow("""
+within, most = 0, 0
+async def leg(n):
+    nonlocal within, most
+    async with ctx.lock("room"):
+        within, most = within + 1, max(most, within + 1)
+        await asyncio.sleep(n)
+        within -= 1
+        return await ctx.step(double, n)
 handle = ctx.start(ctx.step(slow, 5))
+async with ctx.lock("room"):
+    got = await handle
+return [got, await asyncio.gather(leg(1), leg(2), leg(3)), most]
+"""), sessions=sessions)  # fmt: skip
+    run = kit.start("flow")
+    kit.advance("1m")
+    assert run.result == [5, [2, 4, 6], 1], run.error
+
+
+def test_a_lock_of_the_run_beside_a_wait_is_told(flows: Flows) -> None:
+    kit = flows(flow("""
+handle = ctx.start(ctx.event("later"))
 async with ctx.lock("room"):
     return await handle
 """))  # fmt: skip

@@ -25,12 +25,9 @@ from stepwell import step, workflow
 @step
 def cook(dish: str) -> str: return dish
 
-async def served(ctx, dish):
-    return await ctx.step(cook, dish)
-
 @workflow
 async def dinner(ctx):
-    await ctx.all(served(ctx, "soup"), served(ctx, "rice"), name="courses")
+    await ctx.all(ctx.step(cook, "soup"), ctx.step(cook, "rice"), name="courses")
     first = await ctx.first(ctx.event("guest"), ctx.timer("2h"), name="bell")
     return first.winner
 """

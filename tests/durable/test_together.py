@@ -145,7 +145,6 @@ def test_a_coroutine_that_ends_at_once_wins(flows: Flows, sessions: int) -> None
     ("awaited", "raised", "kind"),
     [
         ("ctx.all(ctx.step(double, 1), ctx.step(broken), ctx.sleep('1d'))", "StepFailed", "ValueError"),
-        ("ctx.all(failing(ctx), ctx.sleep('1d'))", "StepFailed", "KeyError"),
         ("ctx.all(ctx.sleep(1), ctx.event('a', timeout=1))", "WaitTimedOut", "event_timeout"),
         ("ctx.all(ctx.event('a', timeout=1), ctx.event('b'))", "WaitTimedOut", "event_timeout"),
         ("ctx.map(broken, range(3))", "StepFailed", "ValueError"),
@@ -160,10 +159,6 @@ def test_a_branch_that_fails_raises_its_own_failure_and_ends_the_others(
     kit = flows(
         HEAD
         + f"""
-async def failing(ctx):
-    await ctx.step(double, 1)
-    raise KeyError("gone")
-
 @workflow
 async def flow(ctx):
     try:
@@ -208,23 +203,145 @@ async def flow(ctx):
     assert run.result == [{"n": n} for n in range(4)]
 
 
-def test_a_branch_reads_the_state_and_cannot_write_it(flows: Flows, sessions: int) -> None:
-    kit = flows(
-        flow("""
-ctx.state["a"] = 1
-async def reads():
-    await ctx.sleep(1)
-    return ctx.state["a"]
-async def writes():
-    ctx.state["a"] = 2
-try:
-    return [await ctx.all(reads(), ctx.sleep(1)), await ctx.all(writes(), ctx.sleep(2))]
-except StepFailed as error:
-    return error.type
-"""),
-        sessions=sessions,
-    )
-    assert ended(kit, "") == "TypeError"
+def test_what_a_coroutine_changes_outside_of_itself_stands(flows: Flows, sessions: int) -> None:
+    kit = flows(flow("""
+ctx.state["a"], seen, total = 1, [], 0
+async def adds(n):
+    nonlocal total
+    seen.append(await ctx.step(double, n))
+    total += n
+    ctx.state["a"] += n
+await ctx.all(adds(1), adds(2), ctx.sleep(1))
+await ctx.first(adds(3), ctx.timer("1h"))
+await ctx.map(adds, [4, 5], max_concurrency=1)
+await ctx.sleep(60)
+return [ctx.state["a"], sorted(seen), total]
+"""), sessions=sessions)  # fmt: skip
+    assert ended(kit, "") == [16, [2, 4, 6, 8, 10], 15]
+
+
+def test_a_coroutines_exception_and_result_are_the_very_objects(flows: Flows, sessions: int) -> None:
+    kit = flows(flow("""
+class Declined(Exception):
+    def __init__(self, code):
+        self.code = code
+class Result:
+    value = {1, 2}
+async def gives():
+    await ctx.step(double, 1)
+    return Result()
+async def fails(n):
+    await ctx.sleep(n)
+    raise Declined(n)
+(one,) = await ctx.all(gives())
+found = [sorted(one.value)]
+for awaited in (ctx.all(fails(5), gives()), ctx.first(fails(7), ctx.sleep("1d")), ctx.map(fails, [9])):
+    try:
+        await awaited
+    except Declined as declined:
+        found.append(declined.code)
+return found
+"""), sessions=sessions)  # fmt: skip
+    assert ended(kit, "") == [[1, 2], 5, 7, 9]
+
+
+def test_a_map_of_coroutines_has_no_more_at_work_than_it_may(flows: Flows, sessions: int) -> None:
+    kit = flows(flow("""
+now, most = 0, 0
+async def work(n):
+    nonlocal now, most
+    now, most = now + 1, max(most, now + 1)
+    await ctx.sleep(n)
+    now -= 1
+    return n
+mapped = await ctx.map(work, [3, 1, 2, 1, 3], max_concurrency=2)
+given = await ctx.map(lambda n: ctx.step(double, n), [1, 2])
+return [mapped, most, given, await ctx.all(work(1), work(2), work(3), max_concurrency=1)]
+"""), sessions=sessions)  # fmt: skip
+    assert ended(kit, "") == [[3, 1, 2, 1, 3], 2, [2, 4], [1, 2, 3]]
+
+
+MAPS = """
+def some(n: int) -> int:
+    if n % 2:
+        raise ValueError(f"no {n}")
+    return n
+
+@workflow
+async def flow(ctx, own: bool):
+    async def leg(n):
+        return await ctx.step(some, n)
+    function = leg if own else some
+    every = await ctx.map(function, range(5), return_exceptions=True)
+    found = [every[::2], [(type(one).__name__, one.type, str(one)) for one in every[1::2]]]
+    few = await ctx.map(function, range(5), tolerate={"count": 2}, max_concurrency=2)
+    found.append([type(one).__name__ for one in few])
+    found.append(len(await ctx.map(function, range(5), tolerate={"percent": 40})))
+    both = await ctx.all(ctx.step(some, 1), ctx.sleep(1), return_exceptions=True)
+    found.append(type(both[0]).__name__)
+    for more in ({"count": 1}, {"percent": 39}):
+        try:
+            await ctx.map(function, range(5), tolerate=more)
+        except StepFailed as failed:
+            found.append(failed.type)
+    return found
+"""
+
+
+@pytest.mark.parametrize("own", [False, True], ids=["a step", "a coroutine function"])
+def test_failures_may_stand_in_their_places(flows: Flows, sessions: int, own: bool) -> None:
+    kit = flows(HEAD + MAPS, sessions=sessions)
+    run = kit.start("flow", {"own": own})
+    kit.advance("2h")
+    told = [["StepFailed", "ValueError", f"no {n}"] for n in (1, 3)]
+    kinds = ["int", "StepFailed", "int", "StepFailed", "int"]
+    assert run.result == [[0, 2, 4], told, kinds, 5, "StepFailed", "ValueError", "ValueError"], run.error
+
+
+def test_a_wait_that_fails_may_stand_in_its_place(flows: Flows, sessions: int) -> None:
+    kit = flows(flow("""
+made = await ctx.all(ctx.event("a", timeout=60), ctx.child("nobody"), ctx.event("b"), return_exceptions=True)
+return [type(one).__name__ for one in made]
+"""), sessions=sessions)  # fmt: skip
+    kit.event("b", 1)
+    assert ended(kit, "") == ["WaitTimedOut", "ChildFailed", "int"]
+
+
+def test_there_is_no_cap_on_waits_and_child_runs_of_one_all(flows: Flows) -> None:
+    kit = flows(flow("""
+kids = await ctx.all(*[ctx.child(child, n) for n in range(150)])
+await ctx.all(*[ctx.event(f"e{n}") for n in range(120)])
+return sum(kids)
+"""))  # fmt: skip
+    run = kit.start("flow")
+    kit.advance("31m")
+    for n in range(120):
+        kit.event(f"e{n}")
+    assert run.result == sum(range(150)), run.error
+
+
+def test_handles_may_be_awaited_together(flows: Flows, sessions: int) -> None:
+    kit = flows(flow("""
+one = ctx.start(ctx.step(double, 1))
+two = ctx.step(double, 2)
+await two
+got = await ctx.all(one, two, ctx.step(double, 3))
+return [got, await one]
+"""), sessions=sessions)  # fmt: skip
+    assert ended(kit, "") == [[2, 4, 6], 2]
+
+
+@pytest.mark.parametrize("given", ['tolerate={"some": 3}', 'tolerate={"count": "3"}', "retry=Retry(3)"])
+def test_options_that_a_map_does_not_have_are_told(flows: Flows, given: str) -> None:
+    kit = flows(flow(f"""
+from stepwell import Retry
+async def own(n):
+    return n
+await ctx.map(own, [1], {given})
+"""))  # fmt: skip
+    run = kit.start("flow")
+    assert run.error is not None
+    assert run.error["type"] == "bad_value"
 
 
 def test_what_cannot_be_awaited_together_is_told(flows: Flows) -> None:

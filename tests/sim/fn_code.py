@@ -12,16 +12,16 @@ from typing import Any
 from zlib import crc32
 
 from stepwell.definition.authoring import WORKFLOW_MARK, Retry
+from stepwell.engine.actions import Outcome
 from stepwell.engine.records import Failure
 from stepwell.errors import Cancelled
 from stepwell.runtime.durable.context import Context
 from stepwell.runtime.durable.failures import OperationFailed
-from stepwell.runtime.durable.sessions import Sessions
+from stepwell.runtime.durable.sessions import Attempted, Sessions
 from stepwell.runtime.log.logbook import Logbook, Standing
 
 CANNOT_IMPORT = Failure("ImportError", "step", "a module that was deployed in pieces", data={"code": "python:sim"})
 Statement = Mapping[str, Any]
-BODY = "seq"  # of a statement that is a coroutine of others
 
 
 def digest(value: Any) -> int:
@@ -61,6 +61,7 @@ class _Interpreter:
     def __init__(self, ctx: Context, deployed: Callable[[], int], functions: Mapping[str, Any]) -> None:
         self._ctx, self._deployed, self._functions = ctx, deployed, functions
         self._begun: list[asyncio.Task[Any]] = []
+        self._calls = 0
 
     async def sequence(self, body: Sequence[Statement], last: int) -> list[Any]:
         values: list[Any] = []
@@ -91,7 +92,7 @@ class _Interpreter:
                 return await self.sequence(one["new" if is_new else "old"], last)
             case "raise":
                 raise ValueError(one["why"])
-            case "gather" | "group" | "race" | "limit" | "nap" | "begin" | "join" | "pool":
+            case "gather" | "group" | "race" | "limit" | "nap" | "begin" | "join" | "pool" | "call" | "every" | "any":
                 return await self._tasks(one, last)
         return shown(one, await self._awaitable(one, last))
 
@@ -121,6 +122,10 @@ class _Interpreter:
 
     async def _tasks(self, one: Statement, last: int) -> Any:
         """What is written with asyncio."""
+        own = {"race": self._race, "pool": self._pool, "call": self._call, "every": self._together,
+               "any": self._together}.get(one["do"])  # fmt: skip
+        if own is not None:
+            return await own(one, last)
         match one["do"]:
             case "nap":
                 return await asyncio.sleep(one["seconds"])
@@ -138,10 +143,6 @@ class _Interpreter:
                 return None
             case "join":
                 return await self._begun.pop(0) if self._begun else None
-            case "race":
-                return await self._race(one, last)
-            case "pool":
-                return await self._pool(one, last)
         try:
             async with asyncio.TaskGroup() as group:
                 tasks = [group.create_task(self.sequence(body, last)) for body in one["of"]]
@@ -157,6 +158,32 @@ class _Interpreter:
         for task in tasks if one["cancels"] else ():
             task.cancel()
         return [first, [_outcome(made) for made in await asyncio.gather(*tasks, return_exceptions=True)]]
+
+    async def _call(self, one: Statement, last: int) -> Any:
+        """A closure, whose result tells what the function's variables were when it ran."""
+        self._calls += 1
+        calls = self._calls
+        given = {"say": one["say"], "given": [last, calls]}
+        return await self._ctx.run(lambda: {**given, "now": self._calls - calls}, name=one["name"],
+                                   at_most_once=one.get("once"))  # fmt: skip
+
+    async def _together(self, one: Statement, last: int) -> Any:
+        """Coroutines, with a variable that they share."""
+        shared = list[int]()
+
+        async def leg(body: Sequence[Statement]) -> Any:
+            made = await self.sequence(body, last)
+            shared.append(digest(made))
+            return made
+
+        try:
+            if one["do"] == "any":
+                made = await self._ctx.first(*[leg(body) for body in one["of"]])
+                return [made.winner, made.value, shared]
+            every = await self._ctx.map(leg, one["of"], max_concurrency=one["most"], tolerate={"count": one["fails"]})
+            return [[_outcome(made) for made in every], shared]
+        except OperationFailed as error:
+            return ["caught", error.type, shared]
 
     async def _pool(self, one: Statement, last: int) -> Any:
         """Workers that take statements from a queue."""
@@ -197,7 +224,7 @@ class _Interpreter:
         raise AssertionError(one)
 
     def _members(self, one: Statement, last: int) -> list[Awaitable[Any]]:
-        return [self.sequence(each[BODY], last) if BODY in each else self._awaitable(each, last) for each in one["of"]]
+        return [self._awaitable(each, last) for each in one["of"]]
 
 
 def _outcome(made: Any) -> Any:
@@ -206,8 +233,6 @@ def _outcome(made: Any) -> Any:
 
 def shown(one: Statement, value: Any) -> Any:
     """What a program makes of what it awaited."""
-    if BODY in one:
-        return value
     match one["do"]:
         case "approval":
             return [value["decision"], value["by"]]
@@ -252,6 +277,9 @@ class Workers:
         if not self._sessions:
             self._sessions = [Sessions(logbook, self.code, kept=kept, threads=InTurn()) for kept in self._kept]
         return await self._sessions[worker % len(self._sessions)].asked(at)
+
+    async def ran(self, at: Standing, worker: int, name: str, attempted: Attempted) -> Outcome | None:
+        return await self._sessions[worker % len(self._sessions)].ran(at, name, attempted)
 
     def reload(self, worker: int | None = None) -> None:
         """A process begins anew; None: all of them, because code was deployed."""

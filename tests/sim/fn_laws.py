@@ -17,7 +17,7 @@ from stepwell.engine.fold import fold
 from stepwell.engine.journal import LOST, PATCH
 from stepwell.engine.records import ROOT, CleanUp, End, Fork, Kind, Record, Status
 from stepwell.engine.token import Token
-from tests.sim.fn_code import BODY, Statement, digest
+from tests.sim.fn_code import Statement, digest
 from tests.sim.fn_programs import has_tasks, said
 from tests.sim.fn_shapes import (
     OddLogError,
@@ -452,7 +452,7 @@ class Plain:
         log = self._logs.get(name, [])
         life = self._life(name, log, parent.state, fork.at_ms, -1)
         try:
-            value = self._of_branch(life, one, last)
+            self._of_branch(life, one, last)
         except _Cut:
             return None
         except _Raised as raised:
@@ -464,13 +464,9 @@ class Plain:
         record = self._take_return(life)
         if record is None:
             return None
-        if BODY in one:
-            self._is(life, record, "it returns", record.output, value)
         return (record.output,)
 
     def _of_branch(self, life: Life, one: Statement, last: int) -> Any:
-        if BODY in one:
-            return self._sequence(life, one[BODY], last)
         if one.get("plain"):
             return self._step(life, one["name"], {"say": one["say"]}, 0)
         return self._operation(life, one, last)

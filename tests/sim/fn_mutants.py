@@ -83,13 +83,6 @@ def lives_share_slots() -> Iterator[None]:
 
 
 @contextmanager
-def coroutine_taken_twice() -> Iterator[None]:
-    """A branch's coroutine is taken from a warm parent, whoever took it before."""
-    with mock.patch.object(Sessions, "_take", return_value=True):
-        yield
-
-
-@contextmanager
 def never_caught_up() -> Iterator[None]:
     """A session that is kept takes its log's last record alone, whatever others wrote in between."""
 
@@ -167,7 +160,6 @@ OF_FUNCTIONS = (
     losers_run_on,
     events_forgotten_by_continue_as,
     lives_share_slots,
-    coroutine_taken_twice,
     never_caught_up,
     steps_without_writes,
     session_of_another_life,

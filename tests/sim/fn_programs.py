@@ -13,7 +13,7 @@ from stepwell.definition.graph import EventSettings, Graph
 from stepwell.engine.actions import Outcome
 from stepwell.engine.records import Failure
 from tests.sim.child_programs import make_leaf
-from tests.sim.fn_code import BODY, Code, Statement, Workers
+from tests.sim.fn_code import Code, Statement, Workers
 from tests.sim.programs import TOPICS, Program
 
 DEEPEST = 2  # combinators within combinators
@@ -37,7 +37,7 @@ class Durable(Program):
             seen.once[key] = seen.once.get(key, 0) + 1
         if call.attempt <= given.get("fails", 0):
             return Outcome(failure=Failure("Flaky", "step", "again", call.node, call.attempt), started_ms=now_ms)
-        return Outcome(value=said(given), started_ms=now_ms)
+        return Outcome(value=said(given) if given else None, started_ms=now_ms)
 
 
 def has_tasks(program: Program) -> bool:
@@ -121,7 +121,6 @@ class _Maker:
     rng: random.Random
     said: int = 0
     patches: int = 0
-    is_apart: bool = False  # within a branch, which cannot write the state
     calls: set[str] = field(default_factory=set)
 
     def small(self) -> list[Statement]:
@@ -163,8 +162,6 @@ class _Maker:
     def plain(self) -> Statement:
         """What leaves no record of its own."""
         kind = self.rng.choice(["set", "get", "draw", "now"])
-        if kind == "set" and self.is_apart:
-            kind = "get"
         return {"do": kind, "name": self.rng.choice("xy")} if kind in {"set", "get"} else {"do": kind}
 
     def together(self, depth: int) -> Statement:
@@ -177,7 +174,7 @@ class _Maker:
         return {"do": kind, "of": [of() for _ in range(rng.randint(1, 3))]}
 
     def branch(self, depth: int) -> Any:
-        """A coroutine, or an operation."""
+        """An operation, or several."""
 
         def made() -> Statement:
             kind = self.rng.random()
@@ -185,10 +182,7 @@ class _Maker:
                 return self.operation()
             if kind < 0.5:
                 return self.together(depth - 1) if depth else self.wait()
-            before, self.is_apart = self.is_apart, True
-            body = self.sequence(self.rng.randint(1, 3), depth)
-            self.is_apart = before
-            return {BODY: body}
+            return self.wait() if kind < 0.7 else self.together(max(depth - 1, 0))
 
         return made
 
@@ -225,9 +219,7 @@ class _Maker:
         self.calls.add(name)
         given: Mapping[str, Any] = {"key": "k", "list": [0, 1]}
         if name != "graph0":
-            before, self.is_apart = self.is_apart, False
             given = {"body": self.sequence(rng.randint(1, 2), 0)}
-            self.is_apart = before
         if rng.random() < 0.15:
             return {"do": "detached", "workflow": name, "given": given}
         return {"do": "child", "workflow": name, "given": given, "seconds": rng.choice([1, 60, 3_600])}

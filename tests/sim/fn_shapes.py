@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from stepwell.definition.child_names import child_names
+from stepwell.engine.journal import RUN
 from stepwell.engine.records import Fork, Kind, Parked, Record
 from stepwell.engine.waits.code import CODE
 from tests.sim.fn_code import Statement
@@ -81,7 +82,7 @@ def kind_of(record: Record) -> str:
     """The operation that a record begins."""
     match record.kind:
         case Kind.STEP | Kind.BEGAN:
-            return "step"
+            return "run" if RUN in record.rules else "step"
         case Kind.MOVED if isinstance(record.next, Fork):
             return record.next.join
         case Kind.WAITING if record.parked:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import random
 from asyncio.base_events import BaseEventLoop
-from collections.abc import Awaitable, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from itertools import count
 from types import SimpleNamespace
@@ -21,6 +21,7 @@ from stepwell.engine.journal import LOST
 from stepwell.engine.records import ENDED, ROOT, End, Failure, Goto, Kind, Record
 from stepwell.engine.token import Token
 from stepwell.runtime.durable.failures import raised
+from stepwell.runtime.durable.racing import all_of, first_of
 from tests.sim.fn_code import digest, workflow
 from tests.sim.fn_programs import has_tasks, said
 from tests.sim.fn_shapes import OddLogError, from_json, is_for_code
@@ -85,6 +86,21 @@ class _Context:
 
     def step(self, function: Any, say: int, given: Any, fails: int, *, name: str, **options: Any) -> Awaitable[Any]:
         return self.loop.ask(f"step {name}", {"say": say, "given": given, "fails": fails})
+
+    async def run(self, function: Callable[[], Any], *, name: str, **options: Any) -> Any:
+        """What it gave is the log's to say. It was called in its place: its own part of that is known."""
+        here, made = function(), await self.loop.ask(f"run {name}")
+        if {**made, "now": 0} != here:
+            raise OddLogError(f"{name} gave {made}; called in its place it gives {here}")
+        return made
+
+    async def first(self, *awaited: Any) -> Any:
+        winner, value = await first_of(awaited)
+        return SimpleNamespace(winner=winner, value=value)
+
+    async def map(self, function: Callable[[Any], Any], items: Sequence[Any], *, max_concurrency: int,
+                  tolerate: Mapping[str, int]) -> Any:  # fmt: skip
+        return await all_of([function(item) for item in items], max_concurrency, tolerate["count"])
 
     def sleep(self, seconds: float) -> Awaitable[Any]:
         return self.loop.ask("sleep")
@@ -288,8 +304,7 @@ class _Loop(BaseEventLoop):
         if record.kind is Kind.WAITING and record.node == "sleep" and not self._asked:
             self.now_ms = self._next().at_ms
             return
-        _is(record, "it begins", [record.node], [one.name.removeprefix("step ").removeprefix("event ")
-                                                 for one in self._asked])  # fmt: skip
+        _is(record, "it begins", [record.node], [one.name.rpartition(" ")[2] for one in self._asked])
         one = self._asked.pop()
         while record.kind in {Kind.BEGAN, Kind.WAITING} or not isinstance(record.next, Goto | type(None)):
             record = self._next()

@@ -40,11 +40,14 @@ class _Maker:
         if not depth or rng.random() < 0.35:
             return self.operation()
         kind = rng.choice([*(["begin", "join"] if depth == DEEPEST else []),
-                           "gather", "group", "race", "limit", "pool", "finally", "try"])  # fmt: skip
+                           "gather", "group", "race", "limit", "pool", "finally", "try", "every", "any"])  # fmt: skip
         below = depth - 1
         match kind:
             case "gather" | "group":
                 return {"do": kind, "of": self.legs(below)}
+            case "every" | "any":
+                bounds = {"most": rng.choice([0, 1, 2]), "fails": rng.choice([0, 1])} if kind == "every" else {}
+                return {"do": kind, "of": self.legs(below), **bounds}
             case "race":
                 return {"do": kind, "of": self.legs(below), "cancels": rng.random() < 0.6}
             case "limit":
@@ -54,16 +57,17 @@ class _Maker:
             case "pool":
                 of = [self.operation() for _ in range(rng.randint(1, 5))]
                 return {"do": kind, "of": of, "workers": rng.randint(1, 3)}
-            case "finally":
-                return {"do": kind, "body": self.sequence(below), "after": [self.step()]}
-            case "try":
-                return {"do": kind, "body": self.sequence(below), "else": [self.operation()]}
+            case "finally" | "try":
+                then = {"after": [self.step()]} if kind == "finally" else {"else": [self.operation()]}
+                return {"do": kind, "body": self.sequence(below), **then}
         return {"do": "join"}
 
     def operation(self) -> Statement:
         rng, kind = self.rng, self.rng.random()
-        if kind < 0.55:
+        if kind < 0.4:
             return self.step()
+        if kind < 0.55:
+            return self.call()
         if kind < 0.7:
             return {"do": "nap", "seconds": rng.choice([0, 1, 7, 50])}
         if kind < 0.78:
@@ -71,6 +75,11 @@ class _Maker:
         if kind < 0.88:
             return {"do": "event", "name": rng.choice(TOPICS), "key": "k", "seconds": rng.choice([5, 100])}
         return {"do": rng.choice(["set", "get"]), "name": "x"} if kind < 0.94 else {"do": rng.choice(["now", "draw"])}
+
+    def call(self) -> Statement:
+        self.said += 1
+        made: dict[str, Any] = {"do": "call", "say": self.said, "name": self.rng.choice(["c0", "c1"])}
+        return {**made, "once": True, "name": "oc"} if self.rng.random() < 0.2 else made
 
     def step(self) -> Statement:
         self.said += 1

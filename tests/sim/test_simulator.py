@@ -72,7 +72,6 @@ NEAR = {  # where a rare one was caught last: looked at first, then all the othe
     "cancel_untold": 8,
     "closed_but_nested": 70,
     "committed_after_cancel": 659,
-    "coroutine_taken_twice": 92,
     "early_timer_lost": 37,
     "event_after_log": 143,
     "event_after_waits": 683,

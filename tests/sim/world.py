@@ -11,6 +11,7 @@ import random
 import types
 from collections import defaultdict
 from collections.abc import Callable, Coroutine, Generator, Mapping, Sequence
+from contextvars import copy_context
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -447,6 +448,17 @@ class _Steps:
         if world.fate.random() < getattr(world.main, "drops", 0):
             world.processes.reload(worker)
         return await world.processes.asked(at, logbook, worker)
+
+    async def run_in_session(self, call: Any, at: Standing, logbook: Logbook) -> Outcome | None:
+        world = self._world
+        worker = world.current.worker if world.current else 0
+
+        async def attempted(function: Callable[[], object]) -> Outcome:
+            """What the function says, between two stops, in which its session must not change."""
+            outcome = await self.run(replace(call, input={}))
+            return replace(outcome, value=copy_context().run(function)) if outcome.failure is None else outcome
+
+        return await world.processes.ran(at, worker, call.node, attempted)
 
     def policy(self, step: Any) -> Any:
         policy = self._world.program.policy(step)  # no program has one of its own

@@ -114,7 +114,12 @@ class _Body:
 
     def _of_target(self, node: ast.Call, target: ast.expr, operation: str) -> Iterator[Problem]:
         function = self._called(target)
-        if isinstance(target, ast.Lambda | ast.Call) or (isinstance(target, ast.Name) and target.id in self._nested):
+        is_own = isinstance(target, ast.Lambda | ast.Call) or (
+            isinstance(target, ast.Name) and target.id in self._nested
+        )
+        if is_own and operation == "map":
+            return  # it gives a coroutine for each item
+        if is_own:
             what = f"{ast.unparse(target)[:40]} is no function at the top of a module"
             yield self._problem("bad_step", what, "a worker finds a step by its module and name", target)
         elif function is None:

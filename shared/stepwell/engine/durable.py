@@ -105,7 +105,8 @@ def _operation(moment: Moment, token: Token, turn: Turn, asked: Asked, slot: int
     if asked.transact:
         return Write(_transacted(moment, token, asked, turn), asked.transact)
     if asked.branches:
-        group = Group("", moment.graph.start, len(asked.branches), asked.max_concurrency, asked.is_apart)
+        group = Group("", moment.graph.start, len(asked.branches), asked.max_concurrency, asked.is_apart,
+                      asked.tolerated, of_operations=True)  # fmt: skip
         fork = Fork((group,), asked.kind)
         return Write(record(moment, token, Kind.MOVED, asked.name, writes=turn.writes, next=fork))
     return Write(_waiting(moment, token, asked, turn))

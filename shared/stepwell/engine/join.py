@@ -9,6 +9,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from stepwell.definition.graph import FanIn, Graph, Json
+from stepwell.engine.codec import told_failure
 from stepwell.engine.forks import with_needs
 from stepwell.engine.names import Moment
 from stepwell.engine.needs import outputs, written
@@ -18,11 +19,14 @@ from stepwell.engine.token import Token
 from stepwell.engine.writing import joined, with_writes
 from stepwell.errors import EngineFault
 
+FAILED = "stepwell.failure"  # the only key of what stands for a failure among the results that a function gets
 _MARKS = {"joined": "", "without": "-", "failed": "!"}
 
 
 def fan_in_of(graph: Graph, fork: Fork) -> FanIn:
     """Returns the join of this fork; without a node, it needs all branches."""
+    if fork.is_awaited and fork.groups[0].tolerated:
+        return FanIn(tolerate_count=fork.groups[0].tolerated)
     node = graph.nodes.get(fork.join)
     return node.fan_in if node is not None and node.fan_in is not None else FanIn()
 
@@ -134,7 +138,7 @@ def arrival_of(fork: Fork, branch: Token) -> Arrival:
         index=index,
         at_ms=branch.last.at_ms,
         calls=branch.calls,
-        output=_error_output(end.error, index) if end.error else _output_of(fork, branch),
+        output=_of_failed(fork, end.error, index) if end.error else _output_of(fork, branch),
         error=_error_of(branch.branch.start, branch) if is_failed else None,
         timed_out=end.status is Status.TIMED_OUT,
         without_output=not is_failed and not end.at_join,
@@ -145,6 +149,12 @@ def arrival_of(fork: Fork, branch: Token) -> Arrival:
 def _output_of(fork: Fork, branch: Token) -> Json:
     """Returns the branch's writes, or its result if a durable function awaits it."""
     return branch.result if fork.is_awaited else dict(branch.scope)
+
+
+def _of_failed(fork: Fork, error: Failure, index: int) -> Json:
+    if fork.is_awaited:
+        return {FAILED: told_failure(error)}
+    return _error_output(error, index)
 
 
 def _error_of(start: str, failed: Token) -> Failure:
@@ -167,7 +177,7 @@ def joined_record(moment: Moment, parent: Token, branches: Iterable[Arrival]) ->
     name = fork.join or parent.node
     ended = sorted(branches, key=lambda one: one.index)
     failed = [one for one in ended if one.error]
-    merged, failure, timed_out = _chosen(fan_in, fork.width, ended), None, False
+    merged, failure, timed_out = _chosen(fan_in, fork, ended), None, False
     if len(failed) > tolerated(fan_in, fork.width):
         first, failure = failed[0], failed[0].error
         timed_out = first.timed_out
@@ -194,13 +204,14 @@ def _by_time(arrival: Arrival) -> tuple[int, int]:
     return arrival.at_ms, arrival.index
 
 
-def _chosen(fan_in: FanIn, width: int, ended: Sequence[Arrival]) -> list[Arrival]:
+def _chosen(fan_in: FanIn, fork: Fork, ended: Sequence[Arrival]) -> list[Arrival]:
     """Returns the branches to merge: all that arrived, or the first ones."""
-    arrived = [one for one in ended if one.error is None or fan_in.on_branch_failure == "collect"]
+    is_collected = fan_in.on_branch_failure == "collect" or (fork.is_awaited and fan_in.tolerate_count is not None)
+    arrived = [one for one in ended if one.error is None or is_collected]
     if fan_in.policy == "all":
         return arrived
     first = sorted(arrived, key=_by_time)
-    return sorted(first[: needed(fan_in, width)], key=lambda one: one.index)
+    return sorted(first[: needed(fan_in, fork.width)], key=lambda one: one.index)
 
 
 def _failure_of(first: Arrival, error: Failure, count: int, width: int, name: str) -> Failure:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from stepwell.definition.graph import Json
 from stepwell.engine.locks import UNLOCK
@@ -48,6 +48,7 @@ class Entry:
     error: Failure | None = None
     place: Place | None = None  # of an operation of the function's tasks that has ended
     begun: tuple[str, ...] = ()  # the operations that its tasks began
+    may_be_coroutines: bool = False  # its branches, in a fork that a release before 0.2 recorded
 
     def __str__(self) -> str:
         return f"{self.kind} {self.name}" if self.kind != self.name else self.kind
@@ -81,7 +82,8 @@ class Journal:
                 self._began(record, UNLOCK)
                 return self._ended(record, None, None)
             case Kind.MOVED if isinstance(record.next, Fork):
-                return self._began(record, record.next.join, record.next.width)
+                began = self._began(record, record.next.join, record.next.width)
+                return replace(began, may_be_coroutines=not record.next.groups[0].of_operations)
             case Kind.MOVED | Kind.JOINED:
                 return self._ended(record, record.output, record.error)
         return None

@@ -137,6 +137,8 @@ class Group:
     count: int
     max_concurrency: int = 0  # 0: all at once
     is_apart: bool = False  # each has its own message, so that they overlap
+    tolerated: int = 0  # of what a function awaits: how many may fail, and stand as failures among the results
+    of_operations: bool = False  # of what a function awaits: none is a coroutine, as before 0.2 some were
 
 
 @dataclass(frozen=True, slots=True)

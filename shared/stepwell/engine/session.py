@@ -18,62 +18,18 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Iterable, Iterator
 from contextvars import ContextVar
-from dataclasses import dataclass
 from itertools import islice
-from typing import Any, Protocol
 
 from stepwell.definition.graph import Json, Wait
 from stepwell.engine.journal import INPUTS, INTERRUPTED, LOST, TIMER, Entry, Journal
 from stepwell.engine.locks import LOCK, UNLOCK
 from stepwell.engine.records import ENDED, TASKS, UPDATE, Failure, Place, Record, Resumption
+from stepwell.engine.runner import Pending, Runner
 from stepwell.engine.turns import Asked, Completed, ContinueAs, Failed, Result, Stuck, Suspended, Together
 from stepwell.errors import Cancelled, EngineFault
 from stepwell.limits import TASKS_BEGUN
 
 CURRENT: ContextVar[Session] = ContextVar("session")  # the session of the running function
-
-
-@dataclass(eq=False, slots=True)
-class Pending:
-    """An operation that one of the function's tasks awaits."""
-
-    asked: Asked
-    task: Any  # of the runner: what is to go on with its result
-    place: Place | None = None  # once the tasks' record began it
-
-
-class Runner(Protocol):
-    """Runs the function's code until nothing of it can go on by itself."""
-
-    fresh: list[Pending]  # operations that have no record yet, in the order in which they were asked for
-    cancelled: list[Pending]  # by the function, and no record says so yet
-
-    def run(self, now_ms: int) -> None:
-        """Runs until every task waits, or the function has ended."""
-
-    def end(self, pending: Pending, value: Json, error: BaseException | None) -> None:
-        """Gives an operation's result to its task, which goes on in the next run."""
-
-    def interrupt(self, error: BaseException, under_way: list[Pending]) -> None:
-        """Raises the error in the function and in whatever awaits these operations."""
-
-    @property
-    def is_ready(self) -> bool:
-        """Tells whether something could go on now."""
-
-    @property
-    def is_shared(self) -> bool:
-        """Tells whether the function has tasks beside it."""
-
-    @property
-    def due_ms(self) -> int | None:
-        """The time of its next timer."""
-
-    def outcome(self) -> tuple[object, BaseException | None] | None:
-        """What the function returned, or raised; None if it goes on."""
-
-    def close(self) -> None:
-        """Closes the function. What its code raises then is ignored."""
 
 
 class Session:
@@ -102,6 +58,8 @@ class Session:
         self._pending: Pending | None = None  # who awaits that; None: a timer of the tasks
         self.open: dict[Place, Pending] = {}  # operations of its tasks that are under way
         self._recorded: dict[str, bool] = {}  # patches by their ids: whether they are in force
+        self._locks: list[Pending] = []  # of a lock of the run, which wait for what is in progress beside them
+        self._is_locked = False
         self._fresh: list[str] = []  # those found in force since the last operation was asked for
         self._ahead: tuple[list[Record], int] = ([], 0)  # what the log holds, and where, as the function runs up to it
         self._is_closed = self._is_updated_again = self._has_begun = False
@@ -165,6 +123,13 @@ class Session:
                 self._fresh.append(name)
         return self._recorded[name]
 
+    def is_recorded_fork(self, asked: Asked) -> bool:
+        """Tells whether the log has this next, as a fork of coroutines, which releases before 0.2 made of it."""
+        coming = next((entry for entry in self._coming() if entry.kind not in INPUTS), None)
+        if coming is None or not coming.may_be_coroutines:
+            return False
+        return (coming.kind, coming.name, coming.width) == (asked.kind, asked.name, asked.width)
+
     def patches(self) -> tuple[str, ...]:
         """Returns the patches that the next record must name."""
         return tuple(self._fresh)
@@ -177,6 +142,10 @@ class Session:
     def takes_updates(self) -> bool:
         """Tells whether an update can change what the function waits for. A session of more knows."""
         return False
+
+    def unawaited(self) -> Iterable[Asked]:
+        """Returns the operations that were made and that nobody has awaited yet. A session of more knows."""
+        return ()
 
     def forgotten(self) -> Failure | None:
         """What is wrong with a function that returns and has left operations behind. A session of more knows."""
@@ -196,7 +165,8 @@ class Session:
     def close(self) -> None:
         """Closes the function. It cannot await anything any more, and its exceptions are ignored."""
         self._is_closed = True
-        _close_unstarted([self._alone, *(one.asked for one in (*self._runner.fresh, *self.open.values()))])
+        begun = (one.asked for one in (*self._runner.fresh, *self.open.values()))
+        _close_unstarted([self._alone, *begun, *self.unawaited()])
         self._runner.close()
 
     # -- running
@@ -221,6 +191,25 @@ class Session:
         if any(one.asked.kind in {LOCK, UNLOCK} for one in fresh):
             return Failed(_lock_in_task())
         return Together(tuple(one.asked for one in fresh[:TASKS_BEGUN]), cancelled, runner.due_ms)
+
+    def _hold_back(self) -> None:
+        """Locks of the run are taken and let go alone: tasks wait for that until what is beside them has ended.
+
+        Beside what only the outside world ends, they would wait too long; so that fails.
+        """
+        fresh = self._runner.fresh
+        of_lock = [one for one in fresh if one.asked.kind in {LOCK, UNLOCK}]
+        if not of_lock and not self._locks:
+            return
+        waiting = [one for one in (*self._locks, *of_lock) if one.task.pending is one]
+        fresh[:] = [one for one in fresh if one not in of_lock]
+        beside = [*fresh, *self.open.values()]
+        following = next((one for one in waiting if one.asked.kind == UNLOCK or not self._is_locked), None)
+        if beside and following is not None and not any(_ends_by_itself(one.asked) for one in beside):
+            fresh.append(following)  # which is told as a failure
+        elif not beside and (following is not None or (waiting and self._runner.due_ms is None)):
+            fresh.append(following or waiting[0])  # within itself: that is told, too
+        self._locks = [one for one in waiting if one not in fresh]
 
     def _is_alone(self) -> bool:
         """Tells whether no task awaits anything but the one operation that has no record."""
@@ -276,9 +265,12 @@ class Session:
         if entry.kind == TIMER:
             return
         self._alone = self._pending = None
+        if entry.kind in {LOCK, UNLOCK}:
+            self._is_locked = entry.kind == LOCK and entry.error is None
         if entry.kind == INTERRUPTED:  # what was interrupted may have no record to name its patches
-            under_way = [*([pending] if pending else ()), *self.open.values(), *self._runner.fresh]
+            under_way = [*([pending] if pending else ()), *self.open.values(), *self._runner.fresh, *self._locks]
             self.open.clear()
+            self._locks.clear()
             self._runner.fresh.clear()
             self._runner.cancelled.clear()
             self._runner.interrupt(Cancelled(entry.name), under_way)
@@ -353,6 +345,7 @@ class Session:
         self._ahead = (records, following)
         try:
             self._runner.run(self.now_ms)
+            self._hold_back()
             outcome = self._runner.outcome()
             if outcome is not None:
                 self._result = self._result_of(*outcome)
@@ -366,8 +359,6 @@ class Session:
             return Failed(self._told(error))  # all that users' code raises; `told` passes on what stops it
         if (forgotten := self.forgotten()) is not None:
             return Failed(forgotten)
-        if (forgotten := self.forgotten()) is not None:
-            return Failed(forgotten)
         if isinstance(value, ContinueAs):
             return value
         try:
@@ -378,6 +369,11 @@ class Session:
 
 def _shown(begun: Iterable[str]) -> str:
     return f"tasks that begin {', '.join(begun) or 'nothing'}"
+
+
+def _ends_by_itself(asked: Asked) -> bool:
+    """Tells whether it needs nothing from outside, such as an event or time."""
+    return asked.wait is None and asked.call is None and not asked.branches
 
 
 def _lock_in_task() -> Failure:

@@ -49,6 +49,7 @@ class Asked:
     transact: tuple[TableWrite, ...] = ()
     max_concurrency: int = 0  # of the branches; 0: all at once
     is_apart: bool = False  # each branch has a message of its own, so that they overlap
+    tolerated: int = 0  # of the branches: how many may fail
     locks: tuple[str, ...] = ()  # of `lock`, in the order in which they are taken
     callbacks: tuple[str, ...] = ()  # of a wait's arms that are callbacks, in order
     function: Callable[[], object] | None = None  # of `run`: what its own session calls, in place of a step's function

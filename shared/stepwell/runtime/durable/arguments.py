@@ -6,7 +6,7 @@ import inspect
 from collections.abc import Awaitable, Callable, Sequence
 from datetime import timedelta
 from functools import lru_cache
-from typing import Any
+from typing import Any, TypedDict
 
 from stepwell.definition.authoring import WORKFLOW_MARK, Duration
 from stepwell.definition.durations import parse_duration, show_duration
@@ -16,8 +16,8 @@ from stepwell.definition.graph import Json
 from stepwell.definition.text import NAME, NAME_HINT
 from stepwell.definition.wait_schemas import SCHEMAS
 from stepwell.errors import ExpressionError, InvalidInput
-from stepwell.limits import CHILDREN, FORK_WIDTH, NAME_CHARACTERS, WAIT_ARMS
-from stepwell.runtime.durable.operations import Operation, input_of, reader_of, result_reader, stored
+from stepwell.limits import FORK_WIDTH, NAME_CHARACTERS
+from stepwell.runtime.durable.operations import input_of, reader_of, result_reader, stored
 
 
 def called(
@@ -39,12 +39,38 @@ def called(
 def reference(function: Callable[..., Any]) -> str:
     """Where a worker finds it. Raises InvalidInput for what has no such place."""
     module, name = getattr(function, "__module__", ""), getattr(function, "__qualname__", "")
-    if not inspect.isroutine(function) or not module or not name.isidentifier():
+    if not is_of_module(function):
         raise InvalidInput(f"{function!r} cannot be a step", code="bad_step",
                            hint="a step is a function of a module, by its own name")  # fmt: skip
     if hasattr(function, WORKFLOW_MARK):
         raise InvalidInput(f"{name} is a workflow and no step", code="bad_step", hint="run it with ctx.child")
     return f"python:{module}.{name}"
+
+
+def is_of_module(function: Callable[..., Any]) -> bool:
+    """Tells whether a worker finds it by its module and name."""
+    name = getattr(function, "__qualname__", "")
+    return inspect.isroutine(function) and bool(getattr(function, "__module__", "")) and name.isidentifier()
+
+
+class Tolerate(TypedDict, total=False):
+    """How many of several may fail: a number, or a part of a hundred."""
+
+    count: int
+    percent: float
+
+
+def tolerated_of(tolerate: Tolerate | None, width: int, *, is_every: bool) -> int:
+    """How many of so many may fail. `is_every`: all of them."""
+    if is_every:
+        return width
+    given: dict[str, Any] = dict(tolerate or {})
+    if given.keys() - {"count", "percent"} or not all(
+        isinstance(one, int | float) and one >= 0 for one in given.values()
+    ):
+        raise InvalidInput(f"{tolerate!r:.80} tells not how many may fail", code="bad_value",
+                           hint='write {"count": 3} or {"percent": 10}')  # fmt: skip
+    return max(int(given.get("count", 0)), int(width * given.get("percent", 0) // 100))
 
 
 def limit_ms_of(kind: str, given: Duration | timedelta | None) -> int | None:
@@ -70,11 +96,8 @@ def condition(text: str) -> str:
 
 
 def check_width(awaited: Sequence[Awaitable[Any]], what: str) -> None:
-    only_waits = all(isinstance(one, Operation) and one.asked.wait for one in awaited)
-    only_children = all(isinstance(one, Operation) and one.asked.call for one in awaited)
-    most = WAIT_ARMS if only_waits else CHILDREN if only_children else FORK_WIDTH
-    if len(awaited) > most:
-        raise InvalidInput(f"`{what}` of {len(awaited)}; at most {most}", code="bad_value")
+    if len(awaited) > FORK_WIDTH:
+        raise InvalidInput(f"`{what}` of {len(awaited)}; at most {FORK_WIDTH}", code="bad_value")
     for one in awaited:
         if not inspect.isawaitable(one):
             raise InvalidInput(f"`{what}` takes what can be awaited, not {one!r:.80}", code="bad_value")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import inspect
-from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterable
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterable, Sequence
 from datetime import timedelta
 from typing import Any, TypeVar, overload
 
@@ -12,8 +12,9 @@ from stepwell.definition.authoring import Duration
 from stepwell.definition.durations import parse_duration
 from stepwell.errors import InvalidInput
 from stepwell.limits import FORK_WIDTH, SECOND_MS
-from stepwell.runtime.durable.arguments import check_width, checked_name
-from stepwell.runtime.durable.operations import First, Mapped, Operation, race, together, with_name
+from stepwell.runtime.durable.arguments import Tolerate, check_width, checked_name, is_of_module, tolerated_of
+from stepwell.runtime.durable.gathering import First, Mapped, made_of, race, together, with_name
+from stepwell.runtime.durable.operations import Operation
 from stepwell.runtime.durable.running import going_on
 
 T = TypeVar("T")
@@ -28,14 +29,23 @@ class Combining:
         """A step, as `ctx` makes it."""
         raise NotImplementedError
 
-    def all(self, *awaited: Awaitable[Any], name: str = "") -> Operation[list[Any]]:
+    def all(
+        self,
+        *awaited: Awaitable[Any],
+        name: str = "",
+        max_concurrency: int = 0,
+        return_exceptions: bool = False,
+        tolerate: Tolerate | None = None,
+    ) -> Operation[list[Any]]:
         """All of them at once: operations, or coroutines of operations. The first failure is raised, the others end.
 
-        What a coroutine given here changes outside of itself is lost: it may run in another process. What it returns
-        is kept, as JSON.
+        Coroutines are tasks of the function. `max_concurrency`: at most so many at once. `return_exceptions`: failures
+        stand among the results; `tolerate`: up to {"count": 3} or {"percent": 10}.
         """
         check_width(awaited, "all")
-        return with_name(together(awaited), name and checked_name(name))
+        tolerated = tolerated_of(tolerate, len(awaited), is_every=return_exceptions)
+        made = together(awaited, max_concurrency=max_concurrency, tolerated=tolerated)
+        return with_name(made, name and checked_name(name))
 
     def first(self, *awaited: Awaitable[Any], name: str = "") -> Operation[First]:
         """The first of them to end; the others are cancelled. A tuple of a value for each that is no timer.
@@ -49,10 +59,28 @@ class Combining:
 
     @overload
     def map(
-        self, function: Callable[..., Coroutine[Any, Any, T]], items: Iterable[Any], **options: Any
+        self,
+        function: Callable[..., Coroutine[Any, Any, T]],
+        items: Iterable[Any],
+        *,
+        max_concurrency: int = 0,
+        name: str | None = None,
+        return_exceptions: bool = False,
+        tolerate: Tolerate | None = None,
+        **options: Any,
     ) -> Operation[list[T]]: ...
     @overload
-    def map(self, function: Callable[..., T], items: Iterable[Any], **options: Any) -> Operation[list[T]]: ...
+    def map(
+        self,
+        function: Callable[..., T],
+        items: Iterable[Any],
+        *,
+        max_concurrency: int = 0,
+        name: str | None = None,
+        return_exceptions: bool = False,
+        tolerate: Tolerate | None = None,
+        **options: Any,
+    ) -> Operation[list[T]]: ...
     def map(
         self,
         function: Callable[..., Any],
@@ -60,17 +88,27 @@ class Combining:
         *,
         max_concurrency: int = 0,
         name: str | None = None,
+        return_exceptions: bool = False,
+        tolerate: Tolerate | None = None,
         **options: Any,
     ) -> Operation[list[Any]]:
-        """A step for each item, at most so many at once (0: all), and their results in the items' order.
+        """A step or a coroutine for each item, at most so many at once (0: all), and their results in the items' order.
 
-        `options`: as of `step`. Branches of a fork: what each costs does not grow with the number of items.
+        Steps are branches of a fork, and `options` theirs: what each costs does not grow with the number of items.
+        Coroutines are tasks of the function.
         """
         found = list(items)
         if len(found) > FORK_WIDTH:
             raise InvalidInput(f"{len(found)} items; at most {FORK_WIDTH}: map batches", code="fork_too_wide")
-        mapped = Mapped(lambda item: self.step(function, item, name=name, **options), found)
-        return together(mapped, name=checked_name(name or function.__name__), max_concurrency=max_concurrency)
+        tolerated = tolerated_of(tolerate, len(found), is_every=return_exceptions)
+        if is_of_module(function):
+            shown = checked_name(name or function.__name__)
+            awaited: Sequence[Awaitable[Any]] = Mapped(
+                lambda item: self.step(function, item, name=name, **options), found
+            )
+        else:
+            shown, awaited = checked_name(name or "all"), made_of(function, found, options)
+        return together(awaited, name=shown, max_concurrency=max_concurrency, tolerated=tolerated)
 
     def start(self, awaited: Coroutine[Any, Any, T], *, name: str | None = None) -> asyncio.Task[T]:
         """Begins an operation or a coroutine now, as a task: awaited later, any number of times, from anywhere.

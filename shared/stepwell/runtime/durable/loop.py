@@ -21,7 +21,8 @@ from math import ceil
 from typing import Any, NoReturn, TypeVar
 
 from stepwell.definition.graph import Json
-from stepwell.engine.session import CURRENT, Pending, Session
+from stepwell.engine.runner import Pending
+from stepwell.engine.session import CURRENT, Session
 from stepwell.limits import SECOND_MS
 from stepwell.runtime.durable.operations import Operation
 from stepwell.runtime.durable.places import foreign, here

@@ -26,6 +26,10 @@ class Made:
         """Notes that somebody awaits the operation, or has given it to another that is to be awaited."""
         self._unawaited.pop(number, None)
 
+    def unawaited(self) -> list[Asked]:
+        """Returns those that nobody has awaited yet."""
+        return [asked for asked, _ in self._unawaited.values()]
+
     def forgotten(self) -> Failure | None:
         """What is wrong with a function that returns, and has left operations behind."""
         if not self._unawaited:

@@ -5,22 +5,18 @@ from __future__ import annotations
 import asyncio
 import inspect
 import typing
-from collections.abc import Awaitable, Callable, Coroutine, Generator, Sequence
-from dataclasses import replace
+from collections.abc import Callable, Coroutine, Generator, Sequence
 from functools import lru_cache
 from itertools import takewhile
 from typing import Any, TypeVar
 
 from pydantic import PydanticUserError, TypeAdapter, ValidationError
 
-from stepwell.definition.child_names import child_names
-from stepwell.definition.graph import Call, Json, Wait
+from stepwell.definition.graph import Json
 from stepwell.engine.session import CURRENT
 from stepwell.engine.turns import Asked
 from stepwell.engine.waits.kind import kind_named
-from stepwell.engine.waits.several import ALL, ANY
 from stepwell.errors import InvalidInput
-from stepwell.limits import FORK_CHUNK
 from stepwell.runtime.durable.made import Made
 from stepwell.runtime.steps.binding import CONTEXT, copy_of, to_json
 
@@ -31,7 +27,7 @@ Reader = Callable[[Json], Any]  # from what was stored to what the function gets
 class Operation(Coroutine[Any, Any, T]):
     """To be awaited, given to `ctx.all` or `ctx.first`, or held by a task. It is done once, however often awaited."""
 
-    _has_begun = False
+    has_begun = False  # somebody awaits it
     _made: tuple[Any, BaseException | None] | None = None
     _steps: Generator[Any, Any, T] | None = None  # where another drives it as a coroutine
     _others: Sequence[asyncio.Future[T]] = ()  # who else awaits it
@@ -44,9 +40,9 @@ class Operation(Coroutine[Any, Any, T]):
         self._number = 0 if made is None else made.add(asked)
 
     def __await__(self) -> Generator[Any, Any, T]:
-        if self._has_begun:
+        if self.has_begun:
             return (yield from self._again())
-        self._has_begun = True
+        self.has_begun = True
         self.taken()
         try:
             made: T = self.read((yield from self.raw()))
@@ -113,155 +109,6 @@ class Operation(Coroutine[Any, Any, T]):
     @property
     def is_timer(self) -> bool:
         return self.asked.wait is not None and kind_named(self.asked.wait.kind).is_timed
-
-
-class Nothing(Operation[list[Any]]):
-    """`all` and `map` of nothing: there is nothing to ask for."""
-
-    def __init__(self) -> None:
-        super().__init__(Asked("all", "all"), copy_of)
-
-    def raw(self) -> Generator[Asked, Json, Json]:
-        yield from ()
-        return []
-
-
-class First(tuple[Any, ...]):
-    """What `ctx.first` gives: a value for each that was awaited, timers left out; None for those that did not win."""
-
-    winner: int  # its place among all that were awaited
-    value: Any  # the winner's
-
-
-class Mapped(Sequence[Operation[Any]]):
-    """An operation for each item, made when it is asked for."""
-
-    def __init__(self, make: Callable[[Any], Operation[Any]], items: Sequence[Any]) -> None:
-        self._make, self._items = make, items
-
-    def __len__(self) -> int:
-        return len(self._items)
-
-    @typing.overload
-    def __getitem__(self, index: int) -> Operation[Any]: ...
-    @typing.overload
-    def __getitem__(self, index: slice) -> Sequence[Operation[Any]]: ...
-    def __getitem__(self, index: int | slice) -> Operation[Any] | Sequence[Operation[Any]]:
-        if isinstance(index, slice):
-            return Mapped(self._make, self._items[index])
-        return self._make(self._items[index]).taken()
-
-
-def together(awaited: Sequence[Awaitable[Any]], *, name: str = "all", max_concurrency: int = 0) -> Operation[list[Any]]:
-    """All of them: one wait or one set of child runs where they are no more than that, else branches."""
-    if not awaited:
-        return Nothing()
-    operations = _taken(awaited)
-    if len(operations) == len(awaited) and not max_concurrency:
-        if all(one.asked.call is not None and len(one.asked.call.children) == 1 for one in operations):
-            return _children(operations)
-        if all(one.asked.wait is not None and not one.asked.wait.arms and not one.is_timer for one in operations):
-            return _all_waits(operations)
-    is_apart = len(awaited) <= FORK_CHUNK
-    asked = Asked("all", name, branches=awaited, max_concurrency=max_concurrency, is_apart=is_apart)
-
-    def read(values: Json) -> list[Any]:
-        return [_read(one, value) for one, value in zip(awaited, values, strict=True)]
-
-    return Operation(asked, read)
-
-
-def race(awaited: Sequence[Awaitable[Any]]) -> Operation[First]:
-    """The first of them to end: one wait where they are all waits, else branches of which the losers are cancelled."""
-    operations = _taken(awaited)
-    if len(operations) == len(awaited) and all(one.asked.wait and not one.asked.wait.arms for one in operations):
-        return _first_wait(operations)
-    asked = Asked("first", "first", branches=awaited, is_apart=True)
-
-    def read(values: Json) -> First:
-        ((index, value),) = values.items()
-        return _first(awaited, int(index), _read(awaited[int(index)], value))
-
-    return Operation(asked, read)
-
-
-def _taken(awaited: Sequence[Awaitable[Any]]) -> list[Operation[Any]]:
-    """The operations among them, which are now parts of another."""
-    if isinstance(awaited, Mapped):
-        return []
-    return [one.taken() for one in awaited if isinstance(one, Operation)]
-
-
-def with_name(made: Operation[T], name: str) -> Operation[T]:
-    """As it is called where people look at the run; "": as it is."""
-    if name:
-        made.asked = replace(made.asked, name=name)
-    return made
-
-
-def _all_waits(operations: Sequence[Operation[Any]]) -> Operation[list[Any]]:
-    """All of several waits, in one slot."""
-    if len(operations) == 1:
-        (one,) = operations
-        return Operation(one.asked, lambda came: [one.read(came)])
-
-    def read(values: Json) -> list[Any]:
-        return [one.read(part) for one, part in zip(operations, values, strict=True)]
-
-    return Operation(_in_one_slot(ALL.name, "all", operations), read)
-
-
-def _first_wait(operations: Sequence[Operation[Any]]) -> Operation[First]:
-    """The first of several waits, in one slot. Beside a timer, a wait has no time limit but the function's own word."""
-    if len(operations) == 1:
-        (one,) = operations
-        return Operation(one.asked, lambda came: _first([one], 0, one.read(came)))
-
-    def read(value: Json) -> First:
-        index, came = value
-        return _first(operations, index, operations[index].read(came))
-
-    has_timer = any(one.is_timer for one in operations)
-    return Operation(_in_one_slot(ANY.name, "first", operations, has_timer=has_timer), read)
-
-
-def _in_one_slot(kind: str, name: str, operations: Sequence[Operation[Any]], *, has_timer: bool = False) -> Asked:
-    arms = tuple(
-        replace(one.asked.wait, timeout_ms=None) if has_timer and one.is_default_limit else one.asked.wait
-        for one in operations
-        if one.asked.wait is not None
-    )
-    callbacks = tuple(callback for one in operations for callback in one.asked.callbacks)
-    return Asked(kind, name, wait=Wait(kind, arms=arms), callbacks=callbacks)
-
-
-def _children(operations: Sequence[Operation[Any]]) -> Operation[list[Any]]:
-    calls = [one.asked.call for one in operations if one.asked.call is not None]
-    own = [call.children[0] for call in calls]
-    names = child_names([(child.workflow, None) for child in own])
-    children = tuple(replace(child, name=name) for child, name in zip(own, names, strict=True))
-    limit_ms = max((call.timeout_ms or 0) for call in calls)
-    asked = Asked("children", "all", call=Call(children, timeout_ms=limit_ms))
-
-    def read(values: Json) -> list[Any]:
-        return [one.read({child.name: values[name]}) for one, child, name in zip(operations, own, names, strict=True)]
-
-    return Operation(asked, read)
-
-
-def _first(awaited: Sequence[Awaitable[Any]], index: int, value: Any) -> First:
-    said = [
-        value if at == index else None
-        for at, one in enumerate(awaited)
-        if not (isinstance(one, Operation) and one.is_timer)
-    ]
-    first = First(said)
-    first.winner, first.value = index, value
-    return first
-
-
-def _read(one: Awaitable[Any], value: Json) -> Any:
-    return one.read(value) if isinstance(one, Operation) else copy_of(value)
 
 
 # -- types

@@ -5,13 +5,14 @@ from __future__ import annotations
 import inspect
 import logging
 import random
-from collections.abc import Callable, Mapping, MutableMapping
+from collections.abc import Callable, Iterable, Mapping, MutableMapping
 from types import MappingProxyType
 from typing import Any
 
 from stepwell.definition.graph import Json
 from stepwell.engine.records import Failure, Resumption
 from stepwell.engine.session import CURRENT, Session
+from stepwell.engine.turns import Asked
 from stepwell.errors import InvalidInput, NotFound
 from stepwell.runtime.durable.made import Made
 from stepwell.runtime.durable.operations import stored
@@ -42,6 +43,9 @@ class FunctionSession(Session):
     def is_stale(self) -> bool:
         """Tells whether its parent was let go: what that has made is as its log says no more."""
         return self.parent is not None and (self.parent.is_closed or self.parent.is_stale)
+
+    def unawaited(self) -> Iterable[Asked]:
+        return self.made.unawaited()
 
     def forgotten(self) -> Failure | None:
         return self.made.forgotten()

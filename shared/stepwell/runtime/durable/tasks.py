@@ -6,7 +6,7 @@ import asyncio
 from contextvars import Context, copy_context
 from typing import TYPE_CHECKING, Any, NoReturn
 
-from stepwell.engine.session import Pending
+from stepwell.engine.runner import Pending
 from stepwell.engine.turns import Asked
 from stepwell.errors import Cancelled
 from stepwell.runtime.durable.places import foreign, waits_at

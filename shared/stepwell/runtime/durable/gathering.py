@@ -1,0 +1,218 @@
+"""Operations that are awaited together: one wait, one set of child runs, the branches of a fork, or tasks."""
+
+from __future__ import annotations
+
+import inspect
+import typing
+from collections.abc import Awaitable, Callable, Generator, Sequence
+from dataclasses import replace
+from typing import Any, TypeVar
+
+from stepwell.definition.child_names import child_names
+from stepwell.definition.graph import Call, Json, Wait
+from stepwell.engine.join import FAILED
+from stepwell.engine.records import Failure
+from stepwell.engine.turns import Asked
+from stepwell.engine.waits.several import ALL, ANY
+from stepwell.errors import InvalidInput
+from stepwell.limits import CHILDREN, FORK_CHUNK, WAIT_ARMS
+from stepwell.runtime.durable.failures import raised
+from stepwell.runtime.durable.operations import Operation
+from stepwell.runtime.durable.racing import Gathered, all_of, first_of
+from stepwell.runtime.steps.binding import copy_of
+
+T = TypeVar("T")
+
+
+class Nothing(Operation[list[Any]]):
+    """`all` and `map` of nothing: there is nothing to ask for."""
+
+    def __init__(self) -> None:
+        super().__init__(Asked("all", "all"), copy_of)
+
+    def raw(self) -> Generator[Asked, Json, Json]:
+        yield from ()
+        return []
+
+
+class First(tuple[Any, ...]):
+    """What `ctx.first` gives: a value for each that was awaited, timers left out; None for those that did not win."""
+
+    winner: int  # its place among all that were awaited
+    value: Any  # the winner's
+
+
+class Mapped(Sequence[Operation[Any]]):
+    """An operation for each item, made when it is asked for."""
+
+    def __init__(self, make: Callable[[Any], Operation[Any]], items: Sequence[Any]) -> None:
+        self._make, self._items = make, items
+
+    def __len__(self) -> int:
+        return len(self._items)
+
+    @typing.overload
+    def __getitem__(self, index: int) -> Operation[Any]: ...
+    @typing.overload
+    def __getitem__(self, index: slice) -> Sequence[Operation[Any]]: ...
+    def __getitem__(self, index: int | slice) -> Operation[Any] | Sequence[Operation[Any]]:
+        if isinstance(index, slice):
+            return Mapped(self._make, self._items[index])
+        return self._make(self._items[index]).taken()
+
+
+def made_of(
+    function: Callable[[Any], Any], items: Sequence[Any], options: dict[str, Any]
+) -> tuple[Awaitable[Any], ...]:
+    """What the function gives for each item. Raises InvalidInput where that cannot be awaited."""
+    if options:
+        raise InvalidInput(f"{', '.join(options)}: only a step has options", code="bad_value",
+                           hint="map a function of a module, or give them where the operation is made")  # fmt: skip
+    made = tuple(function(item) for item in items)
+    for one in made:
+        if not inspect.isawaitable(one):
+            raise InvalidInput(f"{function!r:.80} is no step, and gives no coroutine", code="bad_step",
+                               hint="map a function of a module, or one that gives ctx.run(…)")  # fmt: skip
+    return made
+
+
+def together(
+    awaited: Sequence[Awaitable[Any]], *, name: str = "all", max_concurrency: int = 0, tolerated: int = 0
+) -> Operation[list[Any]]:
+    """All of them: one wait or one set of child runs where they are no more than that, branches, or tasks.
+
+    `tolerated`: so many may fail, and stand as exceptions among the results.
+    """
+    if not awaited:
+        return Nothing()
+    operations = _taken(awaited)
+    if len(operations) == len(awaited) and not max_concurrency and not tolerated:
+        if _are_one_set(operations):
+            return _children(operations)
+        if _are_one_wait(operations) and not any(one.is_timer for one in operations):
+            return _all_waits(operations)
+    asked = Asked("all", name, branches=awaited, max_concurrency=max_concurrency, tolerated=tolerated,
+                  is_apart=len(awaited) <= FORK_CHUNK)  # fmt: skip
+
+    def read(values: Json) -> list[Any]:
+        return [_read(one, value) for one, value in zip(awaited, values, strict=True)]
+
+    if _need_tasks(awaited):
+        return Gathered(asked, read, lambda: all_of(awaited, max_concurrency, tolerated))
+    return Operation(asked, read)
+
+
+def race(awaited: Sequence[Awaitable[Any]]) -> Operation[First]:
+    """The first of them to end: one wait where they are all waits, else branches or tasks; the losers are cancelled."""
+    operations = _taken(awaited)
+    if len(operations) == len(awaited) and _are_one_wait(operations):
+        return _first_wait(operations)
+    asked = Asked("first", "first", branches=awaited, is_apart=True)
+
+    def read(values: Json) -> First:
+        ((index, value),) = values.items()
+        return _first(awaited, int(index), _read(awaited[int(index)], value))
+
+    async def body() -> First:
+        return _first(awaited, *await first_of(awaited))
+
+    return Gathered(asked, read, body) if _need_tasks(awaited) else Operation(asked, read)
+
+
+def _need_tasks(awaited: Sequence[Awaitable[Any]]) -> bool:
+    """Whether there is a coroutine among them, or what somebody awaits already: a branch could not share it."""
+    if isinstance(awaited, Mapped):
+        return False
+    return any(not isinstance(one, Operation) or isinstance(one, Gathered) or one.has_begun for one in awaited)
+
+
+def _are_one_wait(operations: Sequence[Operation[Any]]) -> bool:
+    are_waits = all(one.asked.wait is not None and not one.asked.wait.arms for one in operations)
+    return are_waits and len(operations) <= WAIT_ARMS and not any(one.has_begun for one in operations)
+
+
+def _are_one_set(operations: Sequence[Operation[Any]]) -> bool:
+    """Whether they are child runs with one time limit."""
+    calls = [one.asked.call for one in operations if one.asked.call is not None and len(one.asked.call.children) == 1]
+    is_one = len(calls) == len(operations) <= CHILDREN and len({call.timeout_ms for call in calls}) == 1
+    return is_one and not any(one.has_begun for one in operations)
+
+
+def _taken(awaited: Sequence[Awaitable[Any]]) -> list[Operation[Any]]:
+    """The operations among them, which are now parts of another."""
+    if isinstance(awaited, Mapped):
+        return []
+    return [one.taken() for one in awaited if isinstance(one, Operation)]
+
+
+def with_name(made: Operation[T], name: str) -> Operation[T]:
+    """As it is called where people look at the run; "": as it is."""
+    if name:
+        made.asked = replace(made.asked, name=name)
+    return made
+
+
+def _all_waits(operations: Sequence[Operation[Any]]) -> Operation[list[Any]]:
+    """All of several waits, in one slot."""
+    if len(operations) == 1:
+        (one,) = operations
+        return Operation(one.asked, lambda came: [one.read(came)])
+
+    def read(values: Json) -> list[Any]:
+        return [one.read(part) for one, part in zip(operations, values, strict=True)]
+
+    return Operation(_in_one_slot(ALL.name, "all", operations), read)
+
+
+def _first_wait(operations: Sequence[Operation[Any]]) -> Operation[First]:
+    """The first of several waits, in one slot. Beside a timer, a wait has no time limit but the function's own word."""
+    if len(operations) == 1:
+        (one,) = operations
+        return Operation(one.asked, lambda came: _first([one], 0, one.read(came)))
+
+    def read(value: Json) -> First:
+        index, came = value
+        return _first(operations, index, operations[index].read(came))
+
+    has_timer = any(one.is_timer for one in operations)
+    return Operation(_in_one_slot(ANY.name, "first", operations, has_timer=has_timer), read)
+
+
+def _in_one_slot(kind: str, name: str, operations: Sequence[Operation[Any]], *, has_timer: bool = False) -> Asked:
+    arms = tuple(
+        replace(one.asked.wait, timeout_ms=None) if has_timer and one.is_default_limit else one.asked.wait
+        for one in operations
+        if one.asked.wait is not None
+    )
+    callbacks = tuple(callback for one in operations for callback in one.asked.callbacks)
+    return Asked(kind, name, wait=Wait(kind, arms=arms), callbacks=callbacks)
+
+
+def _children(operations: Sequence[Operation[Any]]) -> Operation[list[Any]]:
+    calls = [one.asked.call for one in operations if one.asked.call is not None]
+    own = [call.children[0] for call in calls]
+    names = child_names([(child.workflow, None) for child in own])
+    children = tuple(replace(child, name=name) for child, name in zip(own, names, strict=True))
+    asked = Asked("children", "all", call=Call(children, timeout_ms=calls[0].timeout_ms))
+
+    def read(values: Json) -> list[Any]:
+        return [one.read({child.name: values[name]}) for one, child, name in zip(operations, own, names, strict=True)]
+
+    return Operation(asked, read)
+
+
+def _first(awaited: Sequence[Awaitable[Any]], index: int, value: Any) -> First:
+    said = [
+        value if at == index else None
+        for at, one in enumerate(awaited)
+        if not (isinstance(one, Operation) and one.is_timer)
+    ]
+    first = First(said)
+    first.winner, first.value = index, value
+    return first
+
+
+def _read(one: Awaitable[Any], value: Json) -> Any:
+    if isinstance(value, dict) and value.keys() == {FAILED}:
+        return raised(Failure(**value[FAILED]), one.asked if isinstance(one, Operation) else None)
+    return one.read(value) if isinstance(one, Operation) else copy_of(value)

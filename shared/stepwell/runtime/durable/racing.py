@@ -1,0 +1,113 @@
+"""Coroutines that are awaited together: each is a task of the function, so that all share its variables."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Coroutine, Generator, Iterable, Iterator
+from itertools import islice
+from typing import Any, TypeVar
+
+from stepwell.definition.graph import Json
+from stepwell.engine.session import CURRENT
+from stepwell.engine.turns import Asked
+from stepwell.limits import SECOND_MS
+from stepwell.runtime.durable.operations import Operation, Reader
+
+T = TypeVar("T")
+
+
+class Gathered(Operation[T]):
+    """An operation of tasks: what they await is recorded, each by itself, and nothing of the whole."""
+
+    def __init__(self, asked: Asked, read: Reader, body: Callable[[], Coroutine[Any, Any, T]]) -> None:
+        """`asked` and `read`: the fork that releases before 0.2 made of it."""
+        super().__init__(asked, lambda made: made)
+        self._body, self._read_fork = body, read
+
+    def raw(self) -> Generator[Any, Any, Any]:
+        session = CURRENT.get(None)
+        if session is not None and session.is_recorded_fork(self.asked):
+            values: Json = yield self.asked
+            return self._read_fork(values)
+        made: T = yield from self._body().__await__()
+        return made
+
+
+async def all_of(awaited: Iterable[Awaitable[Any]], max_concurrency: int, tolerated: int) -> list[Any]:
+    """The results in order, with failures in their places. One more than tolerated is raised, and ends the others."""
+    ended: asyncio.Queue[asyncio.Task[Any]] = asyncio.Queue()
+    left = iter(awaited)
+    tasks = _begun(islice(left, max_concurrency or None), ended)
+    failed = has_ended = 0
+    try:
+        while has_ended < len(tasks):
+            task = await ended.get()
+            has_ended += 1
+            failed += task.cancelled() or task.exception() is not None
+            if failed > tolerated:
+                task.result()
+            tasks += _begun(islice(left, 1), ended)
+    except GeneratorExit:  # closed with its session, where nothing is awaited any more
+        raise
+    except BaseException:
+        await _cancelled(tasks)
+        raise
+    finally:
+        _close(left)
+    return [_outcome(task) for task in tasks]
+
+
+async def first_of(awaited: Iterable[Awaitable[Any]]) -> tuple[int, Any]:
+    """The place and the result of the first to end; the others are cancelled."""
+    ended: asyncio.Queue[asyncio.Task[Any]] = asyncio.Queue()
+    tasks = _begun(awaited, ended)
+    try:
+        task = await ended.get()
+    except GeneratorExit:
+        raise
+    except BaseException:
+        await _cancelled(tasks)
+        raise
+    await _cancelled(tasks)
+    return tasks.index(task), task.result()
+
+
+def _begun(awaited: Iterable[Awaitable[Any]], ended: asyncio.Queue[asyncio.Task[Any]]) -> list[asyncio.Task[Any]]:
+    tasks: list[Any] = []
+    for one in awaited:
+        tasks.append(asyncio.ensure_future(_in_loop(one)))
+        tasks[-1].add_done_callback(ended.put_nowait)
+    return tasks
+
+
+def _in_loop(one: Awaitable[Any]) -> Awaitable[Any]:
+    """A timer needs no record of its own: it is one of the loop."""
+    if isinstance(one, Operation) and one.is_timer and one.asked.wait is not None:
+        one.taken()
+        return asyncio.sleep((one.asked.wait.timeout_ms or 0) / SECOND_MS)
+    return one
+
+
+async def _cancelled(tasks: list[asyncio.Task[Any]]) -> None:
+    left = [task for task in tasks if not task.done()]
+    for task in left:
+        task.cancel()
+    if left:
+        await asyncio.wait(left)
+    for task in tasks:
+        _outcome(task)  # else asyncio takes its exception for one that nobody has seen
+
+
+def _outcome(task: asyncio.Task[Any]) -> Any:
+    if not task.done():
+        return None
+    if task.cancelled():
+        return asyncio.CancelledError()
+    return task.exception() or task.result()
+
+
+def _close(left: Iterator[Awaitable[Any]]) -> None:
+    """Of what has not begun: a coroutine that nobody awaits is a warning of Python's."""
+    for one in left:
+        if isinstance(one, Coroutine):
+            one.close()
