@@ -16,6 +16,7 @@ GOOD = "from stepwell import workflow\n\n@workflow\nasync def flow(ctx): ...\n"
     ("text", "code", "line"),
     [
         ("@workflow\ndef flow(ctx): ...", "bad_workflow", 2),
+        ("@workflow\nasync def flow(order): ...", "missing_ctx", 2),
         ("LIMIT = '1h'\n@workflow(timeout=LIMIT)\nasync def flow(ctx): ...", "bad_workflow", 3),
         ("@workflow(**{})\nasync def flow(ctx): ...", "bad_workflow", 2),
         ("@workflow('name')\nasync def flow(ctx): ...", "bad_workflow", 2),
@@ -60,16 +61,32 @@ def test_a_definition_file_can_give_a_function_its_triggers(flows: Flows) -> Non
     assert run.result == 3
 
 
-def test_the_decorator_refuses_what_is_no_durable_function() -> None:
-    def plain(ctx: object) -> None: ...
-
-    async def without(order: object) -> None: ...
-
+def test_the_decorator_changes_no_function() -> None:
     async def kept(ctx: object) -> str:
         return "itself"
 
-    for wrong in (plain, without, lambda ctx: None):
-        with pytest.raises(DefinitionError) as caught:
-            workflow(wrong)
-        assert caught.value.code == "bad_workflow"
     assert workflow(kept) is kept
+
+
+@pytest.mark.parametrize(
+    ("bad", "why"),
+    [
+        ("@workflow\ndef bad(ctx): ...", "takes an `async def`"),
+        ("@workflow\nasync def bad(order): ...", "is not `ctx`"),
+        ("@workflow('bad')\nasync def bad(ctx): ...", "takes options by name"),
+    ],
+)
+def test_one_bad_function_parks_its_own_runs_and_its_neighbours_go_on(flows: Flows, bad: str, why: str) -> None:
+    good = "from stepwell import workflow\n\n@workflow\nasync def good(ctx):\n    return await ctx.event('go')\n"
+    kit = flows(f"{good}\n@workflow\nasync def bad(ctx):\n    return await ctx.event('go')\n")
+    parked, neighbour = kit.start("bad"), kit.start("good")
+    assert parked.status == neighbour.status == "waiting"
+    flows.write(f"{good}\n{bad}\n")
+    (problem,) = load_folder(flows.folder).problems
+    assert problem.code in {"bad_workflow", "missing_ctx"}
+    kit._steps.reload()  # as a server does, which deploys the rest of the folder
+    kit.event("go", 1)
+    kit.event("go", 2)
+    assert neighbour.result in {1, 2}
+    assert (parked.status, parked.waiting_for) == ("waiting", "code")
+    assert why in parked.view["waiting_data"]["message"]

@@ -102,7 +102,8 @@ finally:
         ('await ctx.sleep("1h")\nreturn 1', "step note", "sleep"),
         ('await ctx.step(broken)\nawait ctx.sleep("1h")', "step note", "step broken"),
         ("return 1", "step note", None),
-        ('await ctx.step(note, 1)\nawait ctx.event("e")', "sleep", "event e"),
+        ('await ctx.step(note, "a")\nawait ctx.event("e")', "sleep", "event e"),
+        ('await ctx.step(note, "c")\nawait ctx.sleep("1h")', "step note", "step note with other arguments"),
     ],
 )
 def test_code_that_asks_for_something_else_is_told_with_both_sides_and_the_run_is_kept(
@@ -121,6 +122,56 @@ def test_code_that_asks_for_something_else_is_told_with_both_sides_and_the_run_i
     kit.reload()
     kit.advance("1m")
     assert (run.status, run.result) == ("completed", "b")
+
+
+def test_the_arguments_of_a_step_are_the_same_whatever_their_types(flows: Flows) -> None:
+    """A replay compares them with the record: what they are stored as, and not in which order a dict was made."""
+    head = (
+        HEAD
+        + """
+from datetime import date, timedelta
+from decimal import Decimal
+from pydantic import BaseModel
+
+class Item(BaseModel):
+    price: Decimal
+    until: date
+    left: timedelta = timedelta(hours=1)
+
+def buy(item: Item, colours: set[str], size: float, *, more: dict[str, int]) -> Item:
+    return item
+"""
+    )
+    body = """
+item = Item(price="1.10", until=date(2030, 1, 2))
+for _ in range(3):
+    item = await ctx.step(buy, item, {"red", "green", "blue"}, 0.1, more={"b": 1, "a": 2})
+    await ctx.sleep("1h")
+return str(item.price)
+"""
+    kit = flows(flow(body, head=head), sessions=0)
+    run = kit.start("flow")
+    kit.advance("1h")
+    flows.write(flow(body.replace('{"b": 1, "a": 2}', '{"a": 2, "b": 1}'), head=head))
+    kit.reload()
+    kit.advance("3h")
+    assert run.result == "1.10"
+
+
+def test_a_step_in_a_branch_is_known_by_its_arguments_too(flows: Flows) -> None:
+    body = """
+async def leg(n):
+    await ctx.step(note, n)
+    await ctx.sleep("1h")
+await ctx.all(leg(1), leg(2))
+"""
+    kit = flows(flow(body))
+    run = kit.start("flow")
+    assert run.status == "waiting"
+    flows.write(flow(body.replace("leg(2)", "leg(3)")))
+    kit.reload()
+    kit.advance("1h")
+    assert [one["waiting_for"] for one in run.branches()] == [None, "code"]
 
 
 def test_a_run_that_is_stuck_can_be_told_that_its_code_has_come(flows: Flows) -> None:

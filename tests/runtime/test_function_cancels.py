@@ -6,7 +6,10 @@ from pathlib import Path
 
 import pytest
 
+from stepwell.api.explain import explain
+from stepwell.api.vocabulary import in_words_of
 from stepwell.errors import Conflict
+from stepwell.runtime.loop.driving import run_now
 from stepwell.testing.kit import Run, Stepwell
 
 MODULE = """
@@ -94,7 +97,13 @@ def released(run: Run) -> int:
 def test_a_cancelled_function_cleans_up_where_it_awaits_something(kit: Stepwell) -> None:
     run = began(kit, "stay", {"room": "12"})
     assert run.cancel("ill", by="ana")
-    assert (run.status, run.phase, run.view["cancelled_by"]) == ("compensating", "sleeping", "ana")
+    assert (run.status, run.phase, run.view["cancelled_by"]) == ("waiting", "cleaning_up", "ana")
+    at = run_now(kit.service.standing(run.id))
+    explained = explain(at, 0, None, {})
+    assert explained["why"].startswith("It was cancelled, and cleans up. ")
+    assert (explained["status"], explained["phase"]) == ("waiting", "cleaning_up")
+    assert ("deadline", "the end of its time to clean up") in {(w["what"], w["detail"]) for w in explained["wakers"]}
+    assert in_words_of("timeline", run.view, at)["status"] == "sleeping"
     kit.advance("10s")
     assert (run.status, run.phase, run.error) == ("cancelled", "cancelled", None)
     assert (run.view["cancelled_by"], run.view["cancel_reason"]) == ("ana", "ill")
@@ -106,7 +115,7 @@ def test_a_cancelled_function_cleans_up_where_it_awaits_something(kit: Stepwell)
 def test_it_is_told_once_and_a_second_cancel_is_refused(kit: Stepwell) -> None:
     run = began(kit, "stay", {"room": "12"})
     run.cancel()
-    with pytest.raises(Conflict, match="cannot be cancelled"):
+    with pytest.raises(Conflict, match="cancelled already, and cleans up"):
         run.cancel()
     kit.advance("10s")
     assert run.status == "cancelled"
@@ -116,7 +125,7 @@ def test_it_is_told_once_and_a_second_cancel_is_refused(kit: Stepwell) -> None:
 def test_it_may_be_terminated_while_it_cleans_up(kit: Stepwell) -> None:
     run = began(kit, "stay", {"room": "12"})
     run.cancel()
-    assert run.status == "compensating"
+    assert run.phase == "cleaning_up"
     assert run.terminate("enough")
     assert run.status == "failed"
     kit.advance("1h")
@@ -140,7 +149,7 @@ def test_one_that_does_not_end_is_ended(kit: Stepwell) -> None:
     run = began(kit, "stubborn")
     run.cancel("now", by="leo")
     kit.advance("29s")
-    assert run.status == "compensating"
+    assert run.phase == "cleaning_up"
     kit.advance("1s")
     assert (run.status, run.view["cancelled_by"], run.view["cancel_reason"]) == ("cancelled", "leo", "now")
 

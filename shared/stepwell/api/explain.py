@@ -9,6 +9,7 @@ from typing_extensions import TypedDict
 
 from stepwell.api.children import ChildView, Statuses, waited_for
 from stepwell.api.states import (
+    CLEANING_UP,
     current_steps,
     failed_compensation,
     fork_at,
@@ -78,12 +79,13 @@ def explain(at: Standing, now_ms: int, last: Entry | None, statuses: Statuses) -
     limit_ms = None if is_over else deadline_ms(at.graph, at.run, at.token)
     wakers = list(why.wakers)
     if limit_ms is not None:
-        wakers.append(Waker(what="deadline", at=iso(limit_ms), detail="the run's own timeout"))
+        detail = "the run's own timeout" if at.token.cleaning is None else "the end of its time to clean up"
+        wakers.append(Waker(what="deadline", at=iso(limit_ms), detail=detail))
     return Explanation(
         run_id=at.run_id,
         status=status.value,
-        phase=phase_of(at).value,
-        why=why.text,
+        phase=phase_of(at),
+        why=f"It was cancelled, and cleans up. {why.text}" if phase_of(at) == CLEANING_UP else why.text,
         waiting_for=why.kind or None,
         waiting_since=iso(why.since_ms) if why.since_ms else None,
         current_steps=current_steps(at),

@@ -15,13 +15,15 @@ from stepwell.engine.table import Phase
 from stepwell.engine.token import Token, Undoing
 from stepwell.runtime.log.logbook import Standing
 
+CLEANING_UP = "cleaning_up"  # the phase of a cancelled function that has not ended yet
+
 
 def status_of(at: Standing) -> Status:
     """Returns the status by the log. Only the header knows of a worker that has written nothing yet."""
     token = at.token
     if token.end is not None:
         return token.end.status
-    if token.undoing is not None or token.cleaning is not None:
+    if token.undoing is not None:
         return Status.COMPENSATING
     if waiting_tokens(at) or is_shown_waiting(at):
         return Status.WAITING
@@ -30,10 +32,15 @@ def status_of(at: Standing) -> Status:
     return Status.IDLE if at.header.idle and token.last is None else Status.PENDING
 
 
-def phase_of(at: Standing) -> Phase:
-    """Returns the token's phase; a run that a worker has picked up is no longer initializing."""
+def phase_of(at: Standing) -> str:
+    """Returns the token's phase; a run that a worker has picked up is no longer initializing.
+
+    A durable function that was cancelled and has not ended yet cleans up, whatever it awaits for that.
+    """
+    if at.token.cleaning is not None and at.token.end is None:
+        return CLEANING_UP
     running = status_of(at) is Status.RUNNING
-    return Phase.EXECUTING_STEP if running and at.token.phase is Phase.INITIALIZING else at.token.phase
+    return (Phase.EXECUTING_STEP if running and at.token.phase is Phase.INITIALIZING else at.token.phase).value
 
 
 def fork_at(token: Token) -> Fork | None:

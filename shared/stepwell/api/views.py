@@ -134,7 +134,7 @@ def run_view(
         workflow=header.workflow,
         version=header.version,
         status=status.value,
-        phase=phase_of(at).value,
+        phase=phase_of(at),
         outcome=outcome_of(at),
         current_steps=current_steps(at),
         progress=progress(at, steps),

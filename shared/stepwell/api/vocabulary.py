@@ -9,6 +9,7 @@ from pydantic.alias_generators import to_camel
 
 from stepwell.api.children import waited_for
 from stepwell.api.requests import VOCABULARIES
+from stepwell.api.states import CLEANING_UP
 from stepwell.api.views import RunView
 from stepwell.definition.graph import END
 from stepwell.engine.records import Status
@@ -56,7 +57,8 @@ def in_words_of(vocabulary: str, view: RunView, at: Standing) -> dict[str, Any]:
         raise InvalidInput(f"{vocabulary[:40]!r} is not a vocabulary", code="unknown_vocabulary",
                            hint=f"as={' | '.join(VOCABULARIES)}")  # fmt: skip
     word = WORDS[_row_of(view), vocabulary]
-    shown: dict[str, Any] = {**view, "status": view["phase"] if word == SAME else word}
+    phase = Phase.EXECUTING_STEP.value if view["phase"] == CLEANING_UP else view["phase"]
+    shown: dict[str, Any] = {**view, "status": phase if word == SAME else word}
     return {**(_camel(shown) if vocabulary == AGENT.name else shown), **_OWN[vocabulary](view, at)}
 
 

@@ -116,11 +116,17 @@ def terminate(run_id: RunId, reason: Reason = "", by: By = "", as_json: AsJson =
     _act(run_id, "terminate", {"reason": reason, "by": person(by)}, as_json, url, "terminated")
 
 
+_GOES_ON = {  # what a run does that was cancelled and has not ended, by its status
+    "compensating": "; its compensation begins",
+    **dict.fromkeys(("running", "waiting"), "; it cleans up"),
+}
+
+
 def _act(run_id: str, action: str, body: JsonObject, as_json: bool, url: str, told: str) -> None:
     with connect(url) as client:
         answer = client.act(run_id, action, body)
     happened = answer.get(told, True)  # `cancelled` and `terminated` are false for a run that had ended
-    done = f"{told} {run_id}{'; its compensation begins' if answer.get('status') == 'compensating' else ''}"
+    done = f"{told} {run_id}{_GOES_ON.get(answer.get('status', ''), '')}"
     _report(answer, as_json, done if happened else f"{run_id} had already ended")
 
 

@@ -22,6 +22,7 @@ Function = TypeVar("Function", bound=Callable[..., Any])
 BACKOFFS = ("constant", "linear", "exponential")
 JITTERS = ("none", "full")
 WORKFLOW_MARK = "__stepwell_workflow__"  # the attribute of a durable function with its workflow's name
+WORKFLOW_WRONG = "__stepwell_wrong__"  # the attribute of a marked function that is none, with the error
 _CHILD_KEYS = ("workflow", "name", "input")
 _SPELLINGS = {"maxRetries": "max_retries", "initialDelay": "initial_delay", "maxDelay": "max_delay"}
 
@@ -132,16 +133,28 @@ def workflow(
     because the module is scanned without being imported.
     """
 
+    given = None if function is None or inspect.isfunction(function) else function
+
     def mark(target: Function) -> Function:
-        if not inspect.iscoroutinefunction(target):
-            raise _bad(f"@workflow takes an `async def`, not {target!r}", code="bad_workflow")
-        if next(iter(inspect.signature(target).parameters), None) != "ctx":
-            message = f"the first parameter of {target.__qualname__} is not `ctx`"
-            raise _bad(message, f"async def {target.__name__}(ctx, …)", "bad_workflow")
         setattr(target, WORKFLOW_MARK, name or target.__name__)
+        wrong = _wrong_workflow(target, given)
+        if wrong is not None:
+            setattr(target, WORKFLOW_WRONG, wrong)
         return target
 
-    return mark if function is None else mark(function)
+    return mark if function is None or given is not None else mark(function)
+
+
+def _wrong_workflow(target: Callable[..., Any], given: object) -> DefinitionError | None:
+    """What is wrong with a durable function. It is kept for its own runs: others of the module go on."""
+    if given is not None:
+        return _bad(f"@workflow takes options by name, not {given!r}", code="bad_workflow")
+    if not inspect.iscoroutinefunction(target):
+        return _bad(f"@workflow takes an `async def`, not {target!r}", code="bad_workflow")
+    if next(iter(inspect.signature(target).parameters), None) != "ctx":
+        message = f"the first parameter of {target.__qualname__} is not `ctx`"
+        return _bad(message, f"async def {target.__name__}(ctx, …)", "bad_workflow")
+    return None
 
 
 @dataclass(frozen=True, slots=True)

@@ -26,17 +26,10 @@ def check_code(code: Code) -> list[Problem]:
     seen: set[str] = set()
     for function in code.functions():
         if function.mark == "workflow":
-            found += [*_missing_context(function), *_Body(code, function, seen).problems()]
+            found += _Body(code, function, seen).problems()
         elif function.mark == "step":
             found += _asked_in_a_step(function)
     return sorted(found, key=lambda problem: (problem.file, problem.line))
-
-
-def _missing_context(function: Function) -> Iterator[Problem]:
-    args = function.node.args
-    if CONTEXT not in {one.arg for one in (*args.posonlyargs, *args.args, *args.kwonlyargs)}:
-        message = f"the workflow {function.name} has no parameter `ctx`"
-        yield _problem("missing_ctx", message, "write `ctx` as its first parameter", function, function.node)
 
 
 def _asked_in_a_step(function: Function) -> Iterator[Problem]:

@@ -15,6 +15,7 @@ from stepwell.definition.graph import Durable, FanIn, Json, Node
 from stepwell.errors import Problem
 from stepwell.limits import CLEANUP_MAX_MS, CLEANUP_MS
 
+_CONTEXT = "ctx"  # the parameter with which a function asks for operations
 _JOINS = {"all": FanIn(), "first": FanIn("any", merge="keyed_by_branch", first_failure="fail")}
 
 
@@ -74,6 +75,11 @@ def functions_in(text: str, file: str, module: str = "") -> tuple[list[Found], l
         if not isinstance(node, ast.AsyncFunctionDef):
             message = f"@workflow needs an `async def`, but `{node.name}` is none"
             problems.append(Problem("bad_workflow", message, file=file, line=node.lineno))
+            continue
+        if next((one.arg for one in (*node.args.posonlyargs, *node.args.args)), "") != _CONTEXT:
+            message = f"the first parameter of the workflow {node.name} is not `ctx`"
+            hint = f"async def {node.name}(ctx, …)"
+            problems.append(Problem("missing_ctx", message, hint=hint, file=file, line=node.lineno))
             continue
         try:
             options = _options(mark)

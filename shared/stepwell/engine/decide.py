@@ -81,6 +81,9 @@ def _refusal(token: Token, given: Input) -> Refuse:
     match given.message:
         case Message.START:
             return Refuse("the run is not idle", "not_idle")
+        case Message.CANCEL if token.cleaning is not None:
+            return Refuse("the run is cancelled already, and cleans up", "cleaning_up",
+                          "terminate ends it at once, without the rest of its clean-up")  # fmt: skip
         case Message.CANCEL:
             return Refuse("the run is being undone, which cannot be cancelled", "compensating",
                           "terminate ends it at once, without the rest of its compensations")  # fmt: skip

@@ -196,7 +196,7 @@ _OF_WAITS = frozenset({Kind.WAITING, Kind.RECEIVED, Kind.RESUMED})
 def effects(graph: Graph, token: Token) -> tuple[Effect, ...]:
     """Returns the effects of the token's last record, in order. The header shows the root, and its branches' waits."""
     found = _effects(graph, token)
-    if (token.cleaning or token.undoing) and token.end is None:  # the run is ending, whatever it does
+    if token.undoing and token.end is None:  # the run is ending, whatever it does
         found = tuple(replace(one, status=Status.COMPENSATING) if isinstance(one, ShowStatus) else one for one in found)
     if token.dropped:
         found = (*found, *_closing(token.dropped))
@@ -221,7 +221,7 @@ def _effects(graph: Graph, token: Token) -> tuple[Effect, ...]:
         case _, Compensate():
             return _of_broken(graph, token, record)
         case _, CleanUp(until_ms=until_ms):
-            return (SetDeadline(until_ms), *_of_broken(graph, token, record))
+            return (SetDeadline(until_ms), *_of_broken(graph, token, record, Status.RUNNING))
         case _, Fork(width=width) as fork:
             # a join that failed may fork in its turn
             closed = (Close(record.slot - 1),) if token.early_slot == record.slot else ()
@@ -363,9 +363,9 @@ def _of_end(graph: Graph, token: Token, record: Record, end: End) -> tuple[Effec
     return (shown, *left, *closed, *told)
 
 
-def _of_broken(graph: Graph, token: Token, record: Record) -> tuple[Effect, ...]:
-    """The run is to be undone. Whoever does that ends every branch first; those of its last fork end here already."""
-    shown = ShowStatus(2 * record.slot, Status.COMPENSATING, record.at_ms)
+def _of_broken(graph: Graph, token: Token, record: Record, status: Status = Status.COMPENSATING) -> tuple[Effect, ...]:
+    """The run is to be undone, or cleans up. Whoever does that ends every branch first; its last fork's end here."""
+    shown = ShowStatus(2 * record.slot, status, record.at_ms)
     if record.kind is not Kind.ENDED:
         return (shown,)
     left = _of_wait_over(graph, token, record, token.parked) if token.parked else ()

@@ -49,6 +49,7 @@ class Entry:
     place: Place | None = None  # of an operation of the function's tasks that has ended
     begun: tuple[str, ...] = ()  # the operations that its tasks began
     may_be_coroutines: bool = False  # its branches, in a fork that a release before 0.2 recorded
+    arguments: int = 0  # of a step: their checksum, if its record has one
 
     def __str__(self) -> str:
         return f"{self.kind} {self.name}" if self.kind != self.name else self.kind
@@ -91,7 +92,8 @@ class Journal:
     def _step(self, record: Record) -> Entry:
         is_over = record.kind is Kind.STEP and isinstance(record.next, Goto)
         if self._open is None and is_over and not record.rules:  # most of all records: one attempt, and no more
-            return Entry("step", record.node, record.slot, (), 0, record.at_ms, record.output, record.error)
+            return Entry("step", record.node, record.slot, (), 0, record.at_ms, record.output, record.error,
+                         arguments=record.arguments)  # fmt: skip
         if self._open is None:
             self._began(record, next((kind for kind in (LOST, TRANSACT, RUN) if kind in record.rules), "step"))
         return self._ended(record, record.output, record.error) if is_over else self._now()
@@ -134,12 +136,13 @@ class Journal:
                      place=place_of(came.part))  # fmt: skip
 
     def _began(self, record: Record, kind: str, width: int = 0) -> Entry:
-        self._open = Entry(kind, record.node, record.slot, _patches(record), width)
+        self._open = Entry(kind, record.node, record.slot, _patches(record), width, arguments=record.arguments)
         return self._open
 
     def _ended(self, record: Record, value: Json, error: Failure | None) -> Entry:
         was, self._open = self._now(), None
-        return Entry(was.kind, was.name, was.slot, was.patches, was.width, record.at_ms, value, error)
+        return Entry(was.kind, was.name, was.slot, was.patches, was.width, record.at_ms, value, error,
+                     arguments=was.arguments)  # fmt: skip
 
     def _now(self) -> Entry:
         return self._open or Entry("", "", -1)

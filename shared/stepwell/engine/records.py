@@ -304,6 +304,7 @@ class Record:
     undid: str = ""  # UNDONE: the token and slot of what it undoes; "" where nothing is left to undo
     reason: str = ""  # ENDED: why
     who: str = ""  # ENDED, STARTED: who asked
+    arguments: int = 0  # STEP, BEGAN: of a durable function's step, a checksum of its arguments; 0: not known
     evaluator: int = EVALUATOR  # of its node's expressions: a fork's collection, a step's input are evaluated again
 
 

@@ -301,6 +301,9 @@ class Session:
                 asked = fresh[0].asked if fresh else asked
             elif not self._fits(entry, asked, result):
                 return False
+        if entry.arguments and entry.kind == "step" and asked and asked.arguments != entry.arguments:
+            self._is_stuck(entry.slot, str(entry), f"{asked} with other arguments")
+            return False
         self._alone, self._pending = asked, fresh.pop(0) if fresh else None
         return True
 

@@ -10,15 +10,18 @@ Stuck        it cannot go on with the code that is deployed
 
 from __future__ import annotations
 
+import json
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TypeAlias
+from zlib import crc32
 
 from stepwell.definition.graph import Call, Json, Step, Wait
 from stepwell.engine.records import Failure, Place
 from stepwell.engine.transact import TableWrite
 
 IN_SESSION = "run:"  # a step whose `run` begins so is a function of the durable function's own
+_encode = json.JSONEncoder(sort_keys=True, check_circular=False).encode
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,6 +63,13 @@ class Asked:
         if self.call is not None:
             return len(self.call.children)
         return len(self.branches) or (len(self.wait.arms) if self.wait is not None else 0)
+
+    @property
+    def arguments(self) -> int:
+        """Returns a checksum of a step's arguments; 0 for an operation of another kind."""
+        if self.kind != "step" or self.step is None or self.step.input is None:
+            return 0
+        return crc32(_encode(self.step.input.evaluate({})).encode()) or 1
 
     def __str__(self) -> str:
         return f"{self.kind} {self.name}" if self.kind != self.name else self.kind

@@ -28,6 +28,7 @@ from stepwell.engine.records import (
 from stepwell.engine.routing import Ended, Way, after_join, route, validation_failure, violations
 from stepwell.engine.table import Phase
 from stepwell.engine.token import Token
+from stepwell.engine.turns import Suspended
 from stepwell.engine.waits import parking
 from stepwell.errors import EngineFault, ExpressionError
 from stepwell.limits import CLOCKS_APART_MS
@@ -160,6 +161,7 @@ def _cleanup_ms(graph: Graph) -> int:
     return graph.first.durable.cleanup_ms if graph.first.durable else 0
 
 
+_OF_STEP = frozenset({Kind.STEP, Kind.BEGAN})
 TERMINATED = "terminated"  # the type of the error of a run that a person ended at once
 
 
@@ -192,5 +194,7 @@ def record(
     """Returns a record with a causal time: never before the record it follows, nor the run's start."""
     if moment.turn is not None:  # a replay is to find the patches in the record that begins the operation
         rules = (*(PATCH + name for name in moment.turn.patches), *rules)
+        if kind in _OF_STEP and isinstance(moment.turn.result, Suspended):
+            parts["arguments"] = moment.turn.result.asked.arguments
     at_ms = max(moment.now_ms, moment.run.created_ms, token.last.at_ms if token.last else 0)
     return Record(token.next_slot, kind, moment.by, at_ms, node, rules=rules, **parts)  # type: ignore[arg-type]  # by field name

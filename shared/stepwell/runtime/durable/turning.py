@@ -6,7 +6,7 @@ from collections.abc import Callable, Generator
 from dataclasses import dataclass
 from typing import Any
 
-from stepwell.definition.authoring import WORKFLOW_MARK
+from stepwell.definition.authoring import WORKFLOW_MARK, WORKFLOW_WRONG
 from stepwell.definition.graph import Json
 from stepwell.engine.records import TASKS, Failure
 from stepwell.engine.session import CURRENT
@@ -78,7 +78,10 @@ def can_go_on(session: FunctionSession, at: Standing) -> bool:
 
 
 def check(at: Standing, function: Callable[..., object], path: str) -> None:
-    """Raises UnknownStepError for a function that is not the run's."""
+    """Raises UnknownStepError for a function that is not the run's, and what is wrong with one that is none."""
+    wrong: UserError | None = getattr(function, WORKFLOW_WRONG, None)
+    if wrong is not None:
+        raise wrong
     name = getattr(function, WORKFLOW_MARK, None)
     if name != at.run.workflow:
         message = f"{path} is not the workflow {at.run.workflow} any more"

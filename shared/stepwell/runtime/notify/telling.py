@@ -200,7 +200,7 @@ def _status(token: Token) -> Status:
         return Status.RUNNING
     if token.end is not None:
         return token.end.status
-    if token.undoing is not None or token.cleaning is not None:
+    if token.undoing is not None:
         return Status.COMPENSATING
     if token.parked is not None and token.resumption is None:
         return Status.WAITING
