@@ -26,13 +26,16 @@ from stepwell.runtime.durable.failures import (
 from stepwell.runtime.steps.context import StepContext
 
 if TYPE_CHECKING:
+    from stepwell.client import AsyncClient, Client
     from stepwell.runtime.durable.context import Context as WorkflowContext
 
 __all__ = [
+    "AsyncClient",
     "Blocked",
     "Cancelled",
     "Check",
     "ChildFailed",
+    "Client",
     "Delete",
     "External",
     "Invalid",
@@ -60,7 +63,11 @@ __all__ = [
 
 
 def __getattr__(name: str) -> object:
-    """Imports lazily what steps do not need: the type of `ctx`, and the version."""
+    """Imports lazily what steps do not need: the client, the type of `ctx`, and the version."""
+    if name in {"AsyncClient", "Client"}:
+        from stepwell import client  # noqa: PLC0415 - httpx: 100 ms
+
+        return getattr(client, name)
     if name == "__version__":
         from importlib.metadata import version  # noqa: PLC0415 - 20 ms
 

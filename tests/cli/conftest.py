@@ -16,6 +16,7 @@ from typer.testing import CliRunner, Result
 
 from stepwell.cli import watch
 from stepwell.cli.main import app
+from stepwell.client import exchange
 
 RUN: dict[str, Any] = {
     "run_id": "run_01JABC",
@@ -151,7 +152,12 @@ class FakeApi:
         entries = HISTORY if history is None else history
         page = {"items": entries, "next_cursor": None}
         self.on("GET", f"{path}/history", (200, page), (200, {"items": [], "next_cursor": None}))
-        self.on("GET", f"{path}/result", (202, {"status": "running"}), problem(409, "failed", "it failed"))
+        self.on(
+            "GET",
+            f"{path}/result",
+            (202, {"status": "running"}),
+            problem(409, "run_failed", "it failed", run_status="failed"),
+        )
 
     def answer(self, called: Called) -> tuple[int, Any]:
         self.calls.append(called)
@@ -203,6 +209,8 @@ def cli(monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest) -> Iter
     for name, value in {"STEPWELL_URL": url, "COLUMNS": "100", "TZ": "UTC", "USER": "ana", "NO_COLOR": ""}.items():
         monkeypatch.setenv(name, value)
     monkeypatch.setattr(watch, "POLL_SECONDS", 0.01)
+    monkeypatch.setattr(exchange, "FIRST_PAUSE_SECONDS", 0)
+    monkeypatch.setattr(exchange, "LONGEST_PAUSE_SECONDS", 0)
     time.tzset()
 
     def invoke(*arguments: str, stdin: str | None = None) -> Result:

@@ -18,6 +18,7 @@ def test_an_event_can_be_for_one_run(api: FakeApi, cli: Cli) -> None:
     api.on("POST", "/runs/r1/events", (202, {"event_id": "e1"}))
     result = cli("event", "paid", "--run", "r1", "--json")
     assert json.loads(result.stdout) == {"event_id": "e1"}
+    assert api.calls[0].body.pop("id")  # a new one, so that it can be sent again
     assert api.calls[0].body == {"name": "paid", "payload": None}
 
 

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from stepwell.cli.client import Client
-from stepwell.cli.refusals import Unreachable
+from stepwell.client import Client
+from stepwell.client.errors import Unreachable
 
 from .conftest import COMPLETED, FAILED, HISTORY, RUN, Cli, FakeApi
 
@@ -76,17 +76,17 @@ def test_watch_goes_on_when_the_server_was_away_for_a_moment(
     api: FakeApi, cli: Cli, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     api.has_run(RUN, COMPLETED)
-    ask, asked = Client.run, []
+    send, sent = Client.send, []
 
-    def run(self: Client, run_id: str) -> object:
-        asked.append(run_id)
-        if len(asked) == 2:
+    def cut_once(self: Client, request: Any) -> object:
+        sent.append(request)
+        if len(sent) == 3:
             raise Unreachable("no server answers")
-        return ask(self, run_id)
+        return send(self, request)
 
-    monkeypatch.setattr(Client, "run", run)
+    monkeypatch.setattr(Client, "send", cut_once)
     assert cli("watch", ID).exit_code == 0
-    assert len(asked) == 3
+    assert len(sent) == 5
 
 
 def test_show_tells_where_a_run_stands_in_words(api: FakeApi, cli: Cli) -> None:

@@ -22,10 +22,10 @@ from botocore.credentials import Credentials
 from botocore.exceptions import CredentialRetrievalError
 
 from stepwell.aws.signing import SigV4
-from stepwell.cli.access import Access, Kind, access_to
-from stepwell.cli.client import Client
+from stepwell.client import Client, calls
+from stepwell.client.access import Access, Kind, access_to
+from stepwell.client.requests import get
 from stepwell.errors import StepwellError, UserError
-from stepwell.settings import Settings
 
 from .conftest import Cli, FakeApi
 
@@ -134,16 +134,16 @@ def gateway() -> Iterator[Gateway]:
         thread.join()
 
 
-def signing(secret: str = SECRET, session: str | None = None) -> Access:
-    return Access(Kind.SIGNED, auth=SigV4(Credentials(KEY_ID, secret, session), "eu-west-1"))
+def signing(secret: str = SECRET, session: str | None = None) -> SigV4:
+    return SigV4(Credentials(KEY_ID, secret, session), "eu-west-1")
 
 
 @pytest.mark.parametrize(
     "run_id", ["run_01JABC", "order:4711", "a b", "../stats", "50%", "é", "a+b", "a.b~c-d_e", "x%2Fy", "(1)*!'"]
 )
 def test_a_path_is_signed_as_it_is_sent(gateway: Gateway, run_id: str) -> None:
-    with Client(gateway.url, signing()) as client:
-        client.run(run_id)
+    with Client(gateway.url, auth=signing()) as client:
+        client.handle(run_id).view()
     assert gateway.targets == [f"/runs/{strict(run_id)}"]
 
 
@@ -152,42 +152,42 @@ def test_a_path_is_signed_as_it_is_sent(gateway: Gateway, run_id: str) -> None:
     [
         {"workflow": "order review"},
         {"tag": "team=a+b&c", "limit": 5},
-        {"since": "2026-11-20T10:00:00+01:00", "waiting_for": ""},
+        {"since": "2026-11-20T10:00:00+01:00", "waiting_for": "~"},
         {"workflow": "é", "status": "*", "Workflow": "~"},
     ],
 )
 def test_a_query_is_signed_in_the_order_and_the_encoding_of_the_specification(
     gateway: Gateway, filters: dict[str, Any]
 ) -> None:
-    with Client(gateway.url, signing()) as client:
-        client.runs(filters)
+    with Client(gateway.url, auth=signing()) as client:
+        client.send(get("/runs", **filters))
     sent = dict(parse_qsl(gateway.targets[0].partition("?")[2], keep_blank_values=True))
     assert sent == {name: str(value) for name, value in filters.items()}
     assert "+" not in gateway.targets[0]
 
 
 def test_a_body_and_an_idempotency_key_are_signed(gateway: Gateway) -> None:
-    with Client(f"{gateway.url}/prod/", signing()) as client:
-        client.start("order-review", {"input": {"name": "é", "amount": 5}}, key="k 1")
+    with Client(f"{gateway.url}/prod/", auth=signing()) as client:
+        client.send(calls.start("order-review", {"name": "é", "amount": 5}, key="k 1"))
     assert gateway.targets == ["/prod/workflows/order-review/runs"]
     assert gateway.signed_headers == ["content-type;host;idempotency-key;x-amz-date"]
 
 
 def test_a_name_of_this_machine_is_called_and_signed_by_its_name_without_a_resolver(gateway: Gateway) -> None:
     name = f"abc123.execute-api.localhost:{gateway.url.rpartition(':')[2]}"
-    with Client(f"http://{name}", signing()) as client:
+    with Client(f"http://{name}", auth=signing()) as client:
         client.stats()
     assert gateway.hosts == [name]
 
 
 def test_the_token_of_temporary_credentials_is_signed_too(gateway: Gateway) -> None:
-    with Client(gateway.url, signing(session=SESSION)) as client:
+    with Client(gateway.url, auth=signing(session=SESSION)) as client:
         client.stats()
     assert gateway.signed_headers == ["host;x-amz-date;x-amz-security-token"]
 
 
 def test_the_verifier_refuses_a_wrong_secret(gateway: Gateway) -> None:
-    with Client(gateway.url, signing("another")) as client, pytest.raises(StepwellError) as told:
+    with Client(gateway.url, auth=signing("another")) as client, pytest.raises(StepwellError) as told:
         client.stats()
     assert told.value.code == "forbidden"
     assert "aws sts get-caller-identity" in (told.value.hint or "")
@@ -198,8 +198,8 @@ def test_credentials_are_asked_for_at_every_call_since_a_login_is_renewed(gatewa
         def get_frozen_credentials(self) -> Any:
             raise CredentialRetrievalError(provider="sso", error_msg="the token has expired")
 
-    access = Access(Kind.SIGNED, auth=SigV4(Expired(), "eu-west-1"))
-    with Client(gateway.url, access) as client, pytest.raises(UserError, match="the token has expired") as told:
+    auth = SigV4(Expired(), "eu-west-1")
+    with Client(gateway.url, auth=auth) as client, pytest.raises(UserError, match="the token has expired") as told:
         client.stats()
     assert (told.value.code, gateway.targets) == ("bad_credentials", [])
     assert "aws sso login" in (told.value.hint or "")
@@ -216,10 +216,27 @@ def chain(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> pytest.MonkeyPatch
     return monkeypatch
 
 
-def credential_of(access: Access) -> str:
+def sent_by(access: Access) -> httpx.Headers:
+    """The headers of a call."""
     assert access.auth is not None
-    request = httpx.Request("GET", f"{DEPLOYED}/stats")
-    return str(next(access.auth.sync_auth_flow(request)).headers["authorization"].partition(", ")[0])
+    return next(access.auth.sync_auth_flow(httpx.Request("GET", f"{DEPLOYED}/stats"))).headers
+
+
+def credential_of(access: Access) -> str:
+    return sent_by(access)["authorization"].partition(", ")[0]
+
+
+def test_a_token_that_is_a_function_is_asked_for_at_every_call() -> None:
+    tokens = iter(("first", "second"))
+    access = access_to(DEPLOYED, token=lambda: next(tokens))
+    assert [sent_by(access)["authorization"] for _ in range(2)] == ["Bearer first", "Bearer second"]
+
+
+def test_a_region_has_the_calls_of_a_domain_of_ones_own_signed(chain: pytest.MonkeyPatch) -> None:
+    chain.setenv("AWS_ACCESS_KEY_ID", KEY_ID)
+    chain.setenv("AWS_SECRET_ACCESS_KEY", SECRET)
+    access = access_to("https://api.example.com", region="eu-south-2")
+    assert "/eu-south-2/execute-api/aws4_request" in credential_of(access)
 
 
 @pytest.mark.parametrize(
@@ -237,25 +254,26 @@ def test_the_region_is_that_of_the_host_name_else_the_environments(
     chain.setenv("AWS_ACCESS_KEY_ID", KEY_ID)
     chain.setenv("AWS_SECRET_ACCESS_KEY", SECRET)
     chain.setenv("AWS_REGION", "us-east-1")
-    assert f"/{region}/execute-api/aws4_request" in credential_of(access_to(url, Settings()))
+    assert f"/{region}/execute-api/aws4_request" in credential_of(access_to(url))
 
 
 @pytest.mark.parametrize(
-    ("url", "settings", "kind", "header"),
+    ("url", "given", "kind", "header"),
     [
-        (DEPLOYED, Settings(token="t0"), Kind.TOKEN, ("Authorization", "Bearer t0")),
-        (DEPLOYED, Settings(api_key="k0"), Kind.KEY, ("x-api-key", "k0")),
-        ("https://api.example.com", Settings(), Kind.OPEN, None),
-        ("http://127.0.0.1:8787", Settings(), Kind.OPEN, None),
-        ("https://evil.example/abc.execute-api.eu-west-1.amazonaws.com", Settings(), Kind.OPEN, None),
-        ("https://abc.execute-api.eu-west-1.amazonaws.com.evil.example", Settings(), Kind.OPEN, None),
+        (DEPLOYED, {"token": "t0"}, Kind.TOKEN, ("Authorization", "Bearer t0")),
+        (DEPLOYED, {"api_key": "k0"}, Kind.KEY, ("x-api-key", "k0")),
+        ("https://api.example.com", {}, Kind.OPEN, None),
+        ("http://127.0.0.1:8787", {}, Kind.OPEN, None),
+        ("https://evil.example/abc.execute-api.eu-west-1.amazonaws.com", {}, Kind.OPEN, None),
+        ("https://abc.execute-api.eu-west-1.amazonaws.com.evil.example", {}, Kind.OPEN, None),
     ],
 )
 def test_a_key_or_a_token_goes_before_a_signature_and_only_api_gateway_gets_one(
-    chain: pytest.MonkeyPatch, url: str, settings: Settings, kind: Kind, header: tuple[str, str] | None
+    chain: pytest.MonkeyPatch, url: str, given: dict[str, Any], kind: Kind, header: tuple[str, str] | None
 ) -> None:
-    access = access_to(url, settings)
-    assert (access.kind, access.auth, dict(access.headers)) == (kind, None, dict([header] if header else []))
+    access = access_to(url, **given)
+    assert (access.kind, access.auth is None) == (kind, header is None)
+    assert not header or sent_by(access)[header[0]] == header[1]
     assert not header or header[1] not in repr(access)
 
 
@@ -333,6 +351,6 @@ def test_what_api_gateway_refuses_itself_is_told_with_what_to_do(
 
 def test_credentials_that_have_expired_are_told_as_such(api: FakeApi) -> None:
     api.on("GET", "/stats", (403, {"message": "The security token included in the request is expired"}))
-    with Client(api.url, signing()) as client, pytest.raises(StepwellError, match="is expired") as told:
+    with Client(api.url, auth=signing()) as client, pytest.raises(StepwellError, match="is expired") as told:
         client.stats()
     assert (told.value.code, told.value.hint) == ("credentials_expired", "run aws sso login, or get new keys")

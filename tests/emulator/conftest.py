@@ -12,9 +12,9 @@ import pytest
 
 from stepwell.aws.deployment import deploy
 from stepwell.aws.emulator import Emulator
-from stepwell.cli.client import Client
 from stepwell.cli.emulate import gateway_to
 from stepwell.cli.synthesis import synthesise
+from stepwell.client import Client
 from stepwell.local.dev import HOST, Server, listen
 from stepwell.local.gateway import Gateway
 from tests.emulator.kit import EXAMPLES, HERE, MAX_STEPS, ROOT, SECRET, Clock, World, until

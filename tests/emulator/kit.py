@@ -19,7 +19,7 @@ from stepwell.aws.deployment import Stack
 from stepwell.aws.dynamodb_store import DynamoStore
 from stepwell.aws.emulator import ACCOUNT, Emulator
 from stepwell.aws.table import Table
-from stepwell.cli.client import Client
+from stepwell.client import Client, flows
 from stepwell.engine.records import ROOT as ROOT_TOKEN
 from stepwell.local.blobs import MemoryBlobs
 from stepwell.runtime.loop.driving import run_now
@@ -65,11 +65,10 @@ class World:
     log: Path
 
     def start(self, workflow: str, body: Any = None) -> str:
-        run, _ = self.client.start(workflow, {"input": {} if body is None else body})
-        return str(run["run_id"])
+        return self.client.start(workflow, {} if body is None else body).id
 
     def run(self, run_id: str) -> Mapping[str, Any]:
-        return self.client.run(run_id)
+        return self.client.handle(run_id).view()
 
     def end(self, run_id: str, *, seconds: float = DEADLINE_SECONDS) -> Mapping[str, Any]:
         """The run once it has ended."""
@@ -77,7 +76,7 @@ class World:
         while (run := self.run(run_id))["status"] not in ENDED:
             if time.monotonic() > until_seconds:
                 raise AssertionError(f"{run_id} is still {run['status']}: {json.dumps(run, indent=1)}")
-            self.client.wait_for_end(run_id, 5)
+            self.client.send(flows.end(run_id, 5))
         return run
 
     def waits(self, run_id: str) -> Mapping[str, Any]:

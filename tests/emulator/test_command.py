@@ -12,8 +12,8 @@ import httpx
 import pytest
 from typer.testing import CliRunner
 
-from stepwell.cli.client import Client
 from stepwell.cli.main import app
+from stepwell.client import Client
 from tests.emulator.kit import DEADLINE_SECONDS, ROOT, until
 
 GREET = """
@@ -55,9 +55,7 @@ def test_a_folder_is_served_as_deployed_and_again_when_it_changes(
     with Client(line.removeprefix("ready ").strip()) as client:
 
         def said() -> str:
-            run, _ = client.start("greet", {"input": {}})
-            client.wait_for_end(run["run_id"], 20)
-            return str(client.run(run["run_id"])["result"])
+            return str(client.start("greet").result(20))
 
         assert said() == "hello"
         (folder / "words.py").write_text("def greet():\n    return 'good day'\n")

@@ -11,7 +11,7 @@ def test_a_run_goes_on_when_the_last_of_its_children_has_ended(world: World) -> 
     assert world.waits(run_id)["waiting_for"] == "children"
     boss = _child(world, run_id, 1)
     world.waits(boss)
-    world.client.act(boss, "approve", {"by": "ana"})
+    world.client.handle(boss).approve(by="ana")
     run = world.end(run_id)
     assert run["status"] == "completed"
     assert run["result"] == {"ana": "hello ana", "boss": f"hello {CALLER}", "leo": "hello leo"}
@@ -22,7 +22,7 @@ def test_a_cancel_reaches_the_children(world: World) -> None:
     world.waits(run_id)
     boss = _child(world, run_id, 1)
     world.waits(boss)
-    world.client.act(run_id, "cancel", {"by": "ana"})
+    world.client.handle(run_id).cancel(by="ana")
     assert world.end(boss)["status"] == "cancelled"
 
 

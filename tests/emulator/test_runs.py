@@ -6,7 +6,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from stepwell.cli.refusals import ApiProblem
+from stepwell.client.errors import ApiProblem
 from tests.emulator.kit import CALLER, MAX_STEPS, World, until
 
 LEAD = timedelta(minutes=2)  # a schedule fires so much before its time
@@ -18,10 +18,9 @@ def test_a_run_is_started_and_ends_with_its_result(world: World) -> None:
 
 
 def test_a_start_that_is_repeated_with_its_key_starts_nothing(world: World) -> None:
-    first, made = world.client.start("greet", {"input": {"name": "you"}}, key="once")
-    second, made_again = world.client.start("greet", {"input": {"name": "you"}}, key="once")
-    assert (made, made_again) == (True, False)
-    assert first["run_id"] == second["run_id"]
+    first, second = (world.client.start("greet", {"name": "you"}, key="once") for _ in range(2))
+    assert (first.is_new, second.is_new) == (True, False)
+    assert first.id == second.id
 
 
 def test_a_run_sleeps_and_goes_on(world: World) -> None:
@@ -34,22 +33,22 @@ def test_a_run_sleeps_and_goes_on(world: World) -> None:
 def test_an_approval_lets_a_run_go_on_and_a_second_one_is_refused(world: World) -> None:
     run_id = world.start("ask")
     assert world.waits(run_id)["waiting_for"] == "approval"
-    world.client.act(run_id, "approve", {"by": "ana"})
+    world.client.handle(run_id).approve(by="ana")
     assert world.end(run_id)["result"] == f"hello {CALLER}"  # who signed the call, whatever its body says
     with pytest.raises(ApiProblem) as refused:
-        world.client.act(run_id, "approve", {"by": "ben"})
+        world.client.handle(run_id).approve(by="ben")
     assert refused.value.status == 409
 
 
 def test_an_event_that_comes_after_its_wait_resumes_the_run(world: World) -> None:
     run_id = world.start("parcel", {"parcel": "after"})
     assert world.waits(run_id)["waiting_for"] == "event"
-    world.client.send_event({"name": "parcel.sent", "key": "after", "payload": {"to": "ines"}})
+    world.client.send_event("parcel.sent", {"to": "ines"}, key="after")
     assert world.end(run_id)["result"] == "hello ines"
 
 
 def test_an_event_that_came_before_its_wait_is_found_by_it(world: World) -> None:
-    world.client.send_event({"name": "parcel.sent", "key": "before", "payload": {"to": "ines"}})
+    world.client.send_event("parcel.sent", {"to": "ines"}, key="before")
     until(lambda: not world.messages(world.queue()), "the event is published")
     run = world.end(world.start("parcel", {"parcel": "before"}))
     assert run["result"] == "hello ines"
@@ -58,8 +57,8 @@ def test_an_event_that_came_before_its_wait_is_found_by_it(world: World) -> None
 def test_a_cancelled_run_is_over_at_once_and_stays_so(world: World) -> None:
     run_id = world.start("parcel", {"parcel": "cancelled"})
     world.waits(run_id)
-    assert world.client.act(run_id, "cancel", {"reason": "changed my mind"})["status"] == "cancelled"
-    world.client.send_event({"name": "parcel.sent", "key": "cancelled", "payload": {"to": "ines"}})
+    assert world.client.handle(run_id).cancel("changed my mind")["status"] == "cancelled"
+    world.client.send_event("parcel.sent", {"to": "ines"}, key="cancelled")
     until(lambda: not world.messages(world.queue()), "the event is published")
     assert world.run(run_id)["status"] == "cancelled"
     assert [record["kind"] for record in world.records(run_id)] == ["waiting", "ended"]

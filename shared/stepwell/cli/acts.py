@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
 from stepwell.cli.arguments import AsJson, By, Reason, RunId, Url, read_json
 from stepwell.cli.connect import connect, person
-from stepwell.cli.refusals import JsonObject
 from stepwell.cli.screen import console, print_json
 from stepwell.cli.words import printable
+from stepwell.client.errors import JsonObject
 from stepwell.errors import UserError
 
 Step = Annotated[
@@ -35,11 +35,12 @@ def event(
     """Send an event to the runs that wait for it, now or later."""
     if run_id and key:
         raise typer.BadParameter("an event for one run has no key", param_hint="--key")
-    body: dict[str, Any] = {"name": name, "payload": read_json(payload, "--payload") if payload else None}
-    body |= {"key": key} if key else {}
-    body |= {"id": event_id} if event_id else {}
+    content = read_json(payload, "--payload") if payload else None
     with connect(url) as client:
-        answer = client.send_event(body, run_id)
+        if run_id:
+            answer = client.handle(run_id).signal(name, content, id=event_id)
+        else:
+            answer = client.send_event(name, content, key=key, id=event_id)
     _report(answer, as_json, f"sent {name}{f' for {key}' if key else ''}{f' to {run_id}' if run_id else ''}")
 
 
@@ -57,9 +58,9 @@ def update(
     url: Url = "",
 ) -> None:
     """Call an update handler of a durable function, and print its answer."""
-    body: dict[str, Any] = {"input": read_json(given, "--input") if given else None}
+    content = read_json(given, "--input") if given else None
     with connect(url) as client:
-        found = client.update(run_id, name, body | ({"id": update_id} if update_id else {}), wait)
+        found = client.handle(run_id).send_update(name, content, id=update_id, wait=wait)
     if as_json:
         print_json(found)
     elif found.get("pending"):
@@ -81,16 +82,19 @@ def approve(
     url: Url = "",
 ) -> None:
     """Approve the approval that a run waits for."""
-    body: dict[str, Any] = {"data": read_json(data, "--data") if data else None, "by": person(by)}
-    _act(run_id, "approve", body | ({"wait": step} if step else {}), as_json, url, "approved")
+    content = read_json(data, "--data") if data else None
+    with connect(url) as client:
+        answer = client.handle(run_id).approve(content, by=person(by), wait=step)
+    _report(answer, as_json, f"approved {run_id}")
 
 
 def reject(
     run_id: RunId, reason: Reason = "", by: By = "", step: Step = "", as_json: AsJson = False, url: Url = ""
 ) -> None:
     """Reject the approval that a run waits for."""
-    body = {"reason": reason, "by": person(by)}
-    _act(run_id, "reject", body | ({"wait": step} if step else {}), as_json, url, "rejected")
+    with connect(url) as client:
+        answer = client.handle(run_id).reject(reason, by=person(by), wait=step)
+    _report(answer, as_json, f"rejected {run_id}")
 
 
 def delegate(
@@ -102,18 +106,23 @@ def delegate(
     url: Url = "",
 ) -> None:
     """Delegate an approval to another person."""
-    body = {"to": to, "by": person(by)}
-    _act(run_id, "delegate", body | ({"wait": step} if step else {}), as_json, url, "delegated")
+    with connect(url) as client:
+        answer = client.handle(run_id).delegate(to, by=person(by), wait=step)
+    _report(answer, as_json, f"delegated {run_id}")
 
 
 def cancel(run_id: RunId, reason: Reason = "", by: By = "", as_json: AsJson = False, url: Url = "") -> None:
     """Cancel a run. A run that has ended stays as it is."""
-    _act(run_id, "cancel", {"reason": reason, "by": person(by)}, as_json, url, "cancelled")
+    with connect(url) as client:
+        answer = client.handle(run_id).cancel(reason, by=person(by))
+    _report_end(run_id, answer, as_json, "cancelled")
 
 
 def terminate(run_id: RunId, reason: Reason = "", by: By = "", as_json: AsJson = False, url: Url = "") -> None:
     """End a run at once, without compensation."""
-    _act(run_id, "terminate", {"reason": reason, "by": person(by)}, as_json, url, "terminated")
+    with connect(url) as client:
+        answer = client.handle(run_id).terminate(reason, by=person(by))
+    _report_end(run_id, answer, as_json, "terminated")
 
 
 _GOES_ON = {  # what a run does that was cancelled and has not ended, by its status
@@ -122,10 +131,8 @@ _GOES_ON = {  # what a run does that was cancelled and has not ended, by its sta
 }
 
 
-def _act(run_id: str, action: str, body: JsonObject, as_json: bool, url: str, told: str) -> None:
-    with connect(url) as client:
-        answer = client.act(run_id, action, body)
-    happened = answer.get(told, True)  # `cancelled` and `terminated` are false for a run that had ended
+def _report_end(run_id: str, answer: JsonObject, as_json: bool, told: str) -> None:
+    happened = answer.get(told, True)  # false for a run that had ended
     done = f"{told} {run_id}{_GOES_ON.get(answer.get('status', ''), '')}"
     _report(answer, as_json, done if happened else f"{run_id} had already ended")
 

@@ -1,4 +1,4 @@
-"""Connects a command to the API: chooses the URL and the credentials."""
+"""Connects a command to the API."""
 
 from __future__ import annotations
 
@@ -7,17 +7,14 @@ from typing import TYPE_CHECKING
 from stepwell.settings import read_settings
 
 if TYPE_CHECKING:
-    from stepwell.cli.client import Client
+    from stepwell.client import Client
 
 
 def connect(url: str) -> Client:
     """Connects to the API of the argument, else of STEPWELL_URL, else of this machine. Raises UserError."""
-    from stepwell.cli.access import access_to  # noqa: PLC0415 - httpx: 100 ms that `--help` does without
-    from stepwell.cli.client import Client  # noqa: PLC0415
+    from stepwell.client import Client  # noqa: PLC0415 - httpx: 100 ms that `--help` does without
 
-    settings = read_settings()
-    place = url or settings.url
-    return Client(place, access_to(place, settings))
+    return Client(url)
 
 
 def person(by: str) -> str:

@@ -2,22 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from stepwell.cli.arguments import AsJson, Url, read_since
 from stepwell.cli.connect import connect
-from stepwell.cli.refusals import ApiProblem, JsonObject
 from stepwell.cli.screen import console, print_json
 from stepwell.cli.words import printable
+from stepwell.client.errors import ApiProblem, JsonObject
 from stepwell.errors import UserError
-from stepwell.limits import PAGE_ITEMS, PAGE_ITEMS_MAX
+from stepwell.limits import PAGE_ITEMS
 
 if TYPE_CHECKING:
-    from stepwell.cli.client import Client
+    from stepwell.client import Client
 
 SOME_REFUSED = 1  # exit status
 PASSED_OVER = frozenset({"already_taken", "already_replayed"})
@@ -36,20 +35,20 @@ def deliveries(
     url: Url = "",
 ) -> None:
     """List stored webhook deliveries, newest first. A source stores them with `keep` in webhooks.yaml."""
-    filters = {"source": source, "since": read_since(since) if since else "", "limit": limit, "cursor": cursor}
+    since = read_since(since) if since else ""
     with connect(url) as client:
-        page = client.deliveries({name: value for name, value in filters.items() if value})
+        page = client.deliveries(source=source, since=since).page(limit, cursor)
     if as_json:
-        print_json(page)
+        print_json(page.document)
         return
     from stepwell.cli.render import deliveries_table  # noqa: PLC0415 - rich
 
-    if page.get("items"):
-        console().print(deliveries_table(page["items"], datetime.now(UTC)))
+    if page.items:
+        console().print(deliveries_table(page.items, datetime.now(UTC)))
     else:
         typer.echo("no deliveries; a source stores them with `keep: 7d` in webhooks.yaml", err=True)
-    if page.get("next_cursor"):
-        typer.echo(f"there are more: --cursor {page['next_cursor']}", err=True)
+    if page.next_cursor:
+        typer.echo(f"there are more: --cursor {page.next_cursor}", err=True)
 
 
 def replay(
@@ -75,29 +74,19 @@ def replay(
         raise UserError("give either a delivery or --since", code="bad_usage", hint=hint)
     with connect(url) as client:
         if delivery:
-            _tell([_replayed(delivery, client.replay(source, delivery, again=again))], as_json)
+            _tell([_replayed(delivery, client.replay_delivery(source, delivery, again=again))], as_json)
             return
-        found = [one["id"] for one in _since(client, source, read_since(since))]
+        found = [one["id"] for one in client.deliveries(source=source, since=read_since(since))]
         results = [_tried(client, source, one, again=again) for one in reversed(found)]  # in order of arrival
     _tell(results, as_json)
     if any("refused" in one for one in results):
         raise typer.Exit(SOME_REFUSED)
 
 
-def _since(client: Client, source: str, since: str) -> Iterator[JsonObject]:
-    filters: dict[str, Any] = {"source": source, "since": since, "limit": PAGE_ITEMS_MAX}
-    while True:
-        page = client.deliveries(filters)
-        yield from page.get("items", ())
-        if not page.get("next_cursor"):
-            return
-        filters["cursor"] = page["next_cursor"]
-
-
 def _tried(client: Client, source: str, delivery: str, *, again: bool) -> JsonObject:
     """Replays one of several; a refused delivery does not stop the others."""
     try:
-        return _replayed(delivery, client.replay(source, delivery, again=again))
+        return _replayed(delivery, client.replay_delivery(source, delivery, again=again))
     except ApiProblem as problem:
         if problem.status >= 500:
             raise

@@ -132,7 +132,7 @@ def graph(
         )
     if run_id:
         with connect(url) as client:
-            text = client.run_graph(run_id, "json" if as_json else form.value)
+            text = client.handle(run_id).graph("json" if as_json else form.value)
     else:
         text = _drawn(_graph_of(target, url), form, as_json)
     if output is None:

@@ -30,7 +30,7 @@ def export(
 ) -> None:
     """Export a run for a replay: its facts and the records of all its tokens, as JSON Lines."""
     with connect(url) as client:
-        lines = [json.dumps(line) for line in client.export(run_id)]
+        lines = [json.dumps(line) for line in client.handle(run_id).export()]
     if to is None:
         for line in lines:
             typer.echo(line)
@@ -76,4 +76,4 @@ def _exports(what: str, url: str) -> list[Export]:
     if Path(what).exists() or what.endswith(".jsonl"):
         return read_exports(Path(what))
     with connect(url) as client:
-        return [exported(client.export(what), f"run {what}")]
+        return [exported(client.handle(what).export(), f"run {what}")]

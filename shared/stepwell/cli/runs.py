@@ -10,13 +10,13 @@ import typer
 
 from stepwell.cli.arguments import AsJson, RunId, Url, read_json, read_pairs, read_since
 from stepwell.cli.connect import connect
-from stepwell.cli.refusals import JsonObject
 from stepwell.cli.screen import console, print_json
 from stepwell.cli.watch import follow, has_ended, wait_until_ended
-from stepwell.limits import PAGE_ITEMS, PAGE_ITEMS_MAX
+from stepwell.client.errors import JsonObject
+from stepwell.limits import PAGE_ITEMS
 
 if TYPE_CHECKING:
-    from stepwell.cli.client import Client
+    from stepwell.client import Handle
 
 RUN_FAILED = 1  # exit status
 
@@ -48,11 +48,12 @@ def run(
     url: Url = "",
 ) -> None:
     """Start a run of a workflow. With --watch or --wait, the exit status is 1 unless it completed."""
-    body: dict[str, Any] = {"input": read_json(given, "-i") if given else {}}
-    body |= {"run_id": run_id} if run_id else {}
-    body |= {"tags": read_pairs(tag, "--tag")} if tag else {}
+    from stepwell.client import calls  # noqa: PLC0415 - httpx
+
+    options: Any = {"id": run_id, "key": key} | ({"tags": read_pairs(tag, "--tag")} if tag else {})
+    content = read_json(given, "-i") if given else {}
     with connect(url) as client:
-        started, is_new = client.start(workflow, body, key)
+        started, is_new = client.send(calls.start(workflow, content, **options))
         started_id = str(started.get("run_id"))
         if watch_it and not as_json:
             _exit_like(follow(client, started_id, console()))
@@ -97,32 +98,30 @@ def runs(
     """List runs, newest first."""
     if tag:
         read_pairs([tag], "--tag")
-    filters: dict[str, Any] = {
-        "workflow": workflow,
-        "status": status or [],
-        "tag": tag,
-        "since": read_since(since) if since else "",
-        "waiting_for": waiting_for,
-        "parent": parent,
-        "overdue": "true" if overdue else "",
-        "sort": sort.value.replace("-", "_") if sort else "",
-        "limit": limit,
-        "cursor": cursor,
-    }
+    since = read_since(since) if since else ""
     with connect(url) as client:
-        page = client.runs({name: value for name, value in filters.items() if value})
+        found = client.runs(
+            workflow=workflow,
+            status=status or (),
+            tag=tag,
+            since=since,
+            waiting_for=waiting_for,
+            parent=parent,
+            overdue=overdue,
+            sort=sort.value.replace("-", "_") if sort else "",
+        )
+        page = found.page(limit, cursor)
     if as_json:
-        print_json(page)
+        print_json(page.document)
         return
     from stepwell.cli.render import runs_table  # noqa: PLC0415 - rich
 
-    items = page.get("items") or []
-    if not items:
+    if not page.items:
         typer.echo("no runs", err=True)
         return
-    console().print(runs_table(items, datetime.now(UTC)))
-    if page.get("next_cursor"):
-        typer.echo(f"there are more: --cursor {page['next_cursor']}", err=True)
+    console().print(runs_table(page.items, datetime.now(UTC)))
+    if page.next_cursor:
+        typer.echo(f"there are more: --cursor {page.next_cursor}", err=True)
 
 
 def show(
@@ -141,36 +140,25 @@ def show(
 ) -> None:
     """Show a run: its status, steps and result. With --branches: the branches of its fork."""
     with connect(url) as client:
+        run = client.handle(run_id)
         if not branches and not fork:
-            _show(client.run(run_id), as_json)
+            _show(run.view(), as_json)
             return
-        page = _branches(client, run_id, "" if branches == "all" else branches, fork or _last_fork(client, run_id))
+        found = [*run.branches(fork=fork or _last_fork(run), status="" if branches == "all" else branches)]
     if as_json:
-        print_json(page)
+        print_json({"items": found, "next_cursor": None})
         return
     from stepwell.cli.render import branches_table  # noqa: PLC0415 - rich
 
-    if page["items"]:
-        console().print(branches_table(page["items"]))
+    if found:
+        console().print(branches_table(found))
     else:
         typer.echo("no matching branches", err=True)
 
 
-def _branches(client: Client, run_id: str, status: str, fork: str) -> JsonObject:
-    """Reads all pages of branches; with a status filter, a page may be short or empty before the end."""
-    filters = {"limit": PAGE_ITEMS_MAX} | ({"status": status} if status else {}) | ({"fork": fork} if fork else {})
-    items: list[JsonObject] = []
-    while True:
-        page = client.branches(run_id, filters)
-        items += page.get("items") or []
-        if not page.get("next_cursor"):
-            return {"items": items, "next_cursor": None}
-        filters["cursor"] = page["next_cursor"]
-
-
-def _last_fork(client: Client, run_id: str) -> str:
+def _last_fork(run: Handle[Any]) -> str:
     """Finds the run's last fork in its history, where its id is `TOKEN@SLOT.NUMBER`."""
-    opened = [str(entry.get("id")) for entry in client.history(run_id) if entry.get("type") == "fork.opened"]
+    opened = [str(entry.get("id")) for entry in run.history() if entry.get("type") == "fork.opened"]
     token, _, place = opened[-1].partition("@") if opened else ("", "", "")
     return f"{token}/{place.partition('.')[0]}" if opened else ""
 
@@ -189,7 +177,7 @@ def history(
 ) -> None:
     """Show a run's history, oldest first, with the branches of its forks of up to 100."""
     with connect(url) as client:
-        entries = client.history(run_id, after, token=token, phases=phases)
+        entries = client.handle(run_id).history(after=after, token=token, phases=phases)
         if as_json:
             print_json({"items": list(entries), "next_cursor": None})
             return
@@ -214,7 +202,7 @@ def watch(run_id: RunId, as_json: AsJson = False, url: Url = "") -> None:
 def explain(run_id: RunId, as_json: AsJson = False, url: Url = "") -> None:
     """Explain why a run is in its state, and what will wake it."""
     with connect(url) as client:
-        found = client.explain(run_id)
+        found = client.handle(run_id).explain()
     if as_json:
         print_json(found)
         return
@@ -230,8 +218,10 @@ def query(
     url: Url = "",
 ) -> None:
     """Call a query handler of a durable function, and print its answer."""
+    from stepwell.client import calls  # noqa: PLC0415 - httpx
+
     with connect(url) as client:
-        found = client.query(run_id, name)
+        found = client.send(calls.query_answer(run_id, name))
     print_json(found if as_json else found.get("value"))
 
 
@@ -252,14 +242,14 @@ def schedules(as_json: AsJson = False, url: Url = "") -> None:
     with connect(url) as client:
         found = client.schedules()
     if as_json:
-        print_json(found)
+        print_json({"items": found, "next_cursor": None})
         return
     from stepwell.cli.render import schedules_table  # noqa: PLC0415 - rich
 
-    if not found.get("items"):
+    if not found:
         typer.echo("no schedules", err=True)
         return
-    console().print(schedules_table(found["items"], datetime.now(UTC)))
+    console().print(schedules_table(found, datetime.now(UTC)))
 
 
 def _show(found: JsonObject, as_json: bool) -> None:

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
-from stepwell.cli.refusals import ApiProblem
 from stepwell.cli.words import printable
+from stepwell.client.errors import ApiProblem
 from stepwell.errors import StepwellError, UserError
 from stepwell.settings import read_settings
 

@@ -8,16 +8,16 @@ from collections.abc import Iterator
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
-from stepwell.cli.refusals import JsonObject, Unreachable
-from stepwell.engine.records import ROOT
+from stepwell.client.errors import JsonObject, Unreachable
+from stepwell.engine.records import ROOT, Status
 from stepwell.limits import WAIT_ANSWER_SECONDS
 
 if TYPE_CHECKING:
     from rich.console import Console, Group
 
-    from stepwell.cli.client import Client
+    from stepwell.client import Client
 
-ENDED = frozenset({"completed", "compensated", "failed", "timed_out", "cancelled"})
+ENDED = frozenset(status.value for status in Status if status.terminal)
 POLL_SECONDS = 0.5
 LOST_SECONDS = 30.0  # a dev server does not answer while it reloads
 LAST_LINES = 8
@@ -29,9 +29,10 @@ def has_ended(run: JsonObject) -> bool:
 
 def wait_until_ended(client: Client, run_id: str) -> JsonObject:
     """Waits until the run has ended, and returns it. Long polls keep this at a few calls a minute."""
+    from stepwell.client import flows  # noqa: PLC0415 - httpx
+
     while True:
-        client.wait_for_end(run_id, WAIT_ANSWER_SECONDS)
-        run = client.run(run_id)
+        run = client.send(flows.end(run_id, WAIT_ANSWER_SECONDS))
         if has_ended(run):
             return run
         time.sleep(POLL_SECONDS)
@@ -88,12 +89,12 @@ def _changes(client: Client, run_id: str) -> Iterator[tuple[JsonObject, list[Jso
     Branches write side by side, so an entry may come before one that is known. What follows the root token's last
     entry is therefore read again, and told once.
     """
-    after, lost_at = "", 0.0
+    handle, after, lost_at = client.handle(run_id), "", 0.0
     seen: set[str] = set()
     while True:
         try:
-            run = client.run(run_id)  # before its history, so that no entry is missed at the end
-            found = list(client.history(run_id, after))
+            run = handle.view()  # before its history, so that no entry is missed at the end
+            found = list(handle.history(after=after))
         except Unreachable:
             lost_at = lost_at or time.monotonic()
             if not after or time.monotonic() - lost_at > LOST_SECONDS:

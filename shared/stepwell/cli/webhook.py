@@ -19,7 +19,7 @@ from stepwell.cli.screen import console, print_json
 from stepwell.cli.words import printable
 from stepwell.definition.text import closest
 from stepwell.errors import NotFound, UserError
-from stepwell.settings import environment, read_settings
+from stepwell.settings import environment
 
 if TYPE_CHECKING:
     from stepwell.api.webhooks.sources import Source
@@ -47,12 +47,12 @@ def send_signed(
 ) -> None:
     """Send a signed test delivery to a source, and print the result."""
     from stepwell.api.webhooks.sending import sign  # noqa: PLC0415 - with the API, 200 ms
-    from stepwell.cli.client import Client  # noqa: PLC0415 - httpx: 100 ms
+    from stepwell.client import Client  # noqa: PLC0415 - httpx: 100 ms
 
     given = {name.lower(): value for name, value in read_pairs(header or [], "--header").items()}
     content = _read(file)
     headers = {"content-type": _content_type(content), **given}
-    with Client(url or read_settings().url) as client:  # without API credentials, because the signature is the proof
+    with Client(url) as client:
         signed = sign(
             _source(folder or default_folder(), source),
             content,
@@ -61,7 +61,7 @@ def send_signed(
             delivery_id=delivery_id or f"test-{uuid4()}",
             now_ms=time.time_ns() // 1_000_000,
         )
-        answer = client.deliver(source, signed.query, signed.content, {**signed.headers, **headers})
+        answer = client.deliver(source, signed.content, {**signed.headers, **headers}, signed.query)
     if as_json:
         print_json(answer)
         return

@@ -11,12 +11,13 @@ from datetime import UTC, datetime
 from functools import partial
 from itertools import count
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from stepwell.api.branches import read_branches
 from stepwell.api.histories import read_history
 from stepwell.api.views import read_run
 from stepwell.api.waiting import Shown
+from stepwell.client.errors import UpdateFailed
 from stepwell.definition.compiler import compile_definition, compile_document
 from stepwell.definition.durations import parse_duration
 from stepwell.definition.expressions import compile_expression
@@ -44,17 +45,13 @@ from stepwell.testing.mocks import Mock, MockedSteps, Takes
 from stepwell.testing.replays import assert_all_replay
 from stepwell.testing.webhooks import Webhooks
 
+if TYPE_CHECKING:
+    from stepwell.client import AsyncClient, Client
+    from stepwell.testing.transport import InProcess
+
 START = datetime(2030, 1, 1, 9, 0, tzinfo=UTC)  # a Tuesday morning; tests do not depend on today
 START_MS = int(START.timestamp() * 1000)
 URL = "https://stepwell.test"  # the base of a test's links; no server answers there
-
-
-class UpdateFailed(Exception):
-    """An update failed: its handler raised, or was not called."""
-
-    def __init__(self, error: Mapping[str, Any]) -> None:
-        super().__init__(f"{error['type']}: {error['message']}")
-        self.error, self.type = error, error["type"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -257,6 +254,23 @@ class Stepwell:
     def webhooks(self, secrets: Mapping[str, str]) -> Webhooks:
         """Returns the folder's webhook sources, to call as their senders do; `secrets` are by variable."""
         return Webhooks(self._parts, self._sources, secrets)
+
+    def client(self) -> Client:
+        """Returns a client of this test's API, for code that takes one. Its calls never wait for the clock."""
+        from stepwell.client import Client  # noqa: PLC0415 - httpx: only for tests that ask for it
+
+        return Client(URL, transport=self._transport())
+
+    def async_client(self) -> AsyncClient:
+        """The same as `client`, for asyncio."""
+        from stepwell.client import AsyncClient  # noqa: PLC0415 - as above
+
+        return AsyncClient(URL, transport=self._transport())
+
+    def _transport(self) -> InProcess:
+        from stepwell.testing.transport import InProcess  # noqa: PLC0415 - as above
+
+        return InProcess(self._parts, self.settle)
 
     def define(self, text: str) -> Graph:
         """Adds a workflow written in the test. Raises DefinitionError."""

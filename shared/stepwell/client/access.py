@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Generator, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
+from typing import Any
 from urllib.parse import urlsplit
 
 import httpx
 
-from stepwell.cli.refusals import JsonObject, Unreachable
+from stepwell.client.errors import AccessProblem, Unreachable
 from stepwell.errors import StepwellError, UserError
-from stepwell.settings import Settings, environment
+from stepwell.settings import environment
 
 _GATEWAY = re.compile(r"[^.]+\.execute-api\.(?:([a-z0-9-]+)\.amazonaws\.com(?:\.cn)?|localhost)")  # or an emulator's
+
+Token = str | Callable[[], str]  # a function is called before each request, so that it can renew the token
 
 
 class Kind(StrEnum):
@@ -36,41 +39,53 @@ REFUSALS = {  # what to do when API Gateway refuses the caller
 }
 
 
+class Header(httpx.Auth):
+    """Adds one header to each call."""
+
+    def __init__(self, name: str, value: Callable[[], str]) -> None:
+        self._name, self._value = name, value
+
+    def auth_flow(self, request: httpx.Request) -> Generator[httpx.Request, httpx.Response, None]:
+        request.headers[self._name] = self._value()
+        yield request
+
+
 @dataclass(frozen=True, slots=True)
 class Access:
     """The credentials of every call. The repr hides the secrets."""
 
     kind: Kind = Kind.OPEN
-    headers: Mapping[str, str] = field(default_factory=dict, repr=False)
     auth: httpx.Auth | None = field(default=None, repr=False)
 
 
-def access_to(url: str, settings: Settings) -> Access:
-    """Chooses the token, else the key, else a signature for API Gateway. Raises UserError."""
-    if settings.token:
-        return Access(Kind.TOKEN, {"Authorization": f"Bearer {_header('STEPWELL_TOKEN', settings.token)}"})
-    if settings.api_key:
-        return Access(Kind.KEY, {"x-api-key": _header("STEPWELL_API_KEY", settings.api_key)})
+def access_to(url: str, *, token: Token = "", api_key: str = "", region: str = "") -> Access:
+    """Chooses the token, else the key, else a signature for API Gateway or for the given region. Raises UserError."""
+    if token:
+        read = token if callable(token) else lambda: token
+        return Access(Kind.TOKEN, Header("Authorization", lambda: f"Bearer {_checked('STEPWELL_TOKEN', read())}"))
+    if api_key:
+        key = _checked("STEPWELL_API_KEY", api_key)
+        return Access(Kind.KEY, Header("x-api-key", lambda: key))
     found = _GATEWAY.fullmatch(urlsplit(url).hostname or "")
-    if not found:
+    if not found and not region:
         return Access()
-    return Access(Kind.SIGNED, auth=_signature(found[1] or environment().get("AWS_REGION", "")))
+    chosen = region or (found[1] if found else "") or environment().get("AWS_REGION", "")
+    return Access(Kind.SIGNED, _signature(chosen))
 
 
-def gateway_refusal(status: int, answer: JsonObject, kind: Kind) -> StepwellError:
+def gateway_refusal(status: int, answer: Mapping[str, Any], kind: Kind) -> StepwellError:
     """The error for API Gateway's own answer, `{"message": …}`, which reached no Stepwell function."""
     said = str(answer.get("message") or status)
-    if "expired" in said:
-        hint = "run aws sso login, or get new keys" if kind is Kind.SIGNED else REFUSALS[kind]
-        return StepwellError(f"the API refused the call: {said}", code="credentials_expired", hint=hint)
     if status in {401, 403}:
-        code = "unauthorized" if status == 401 else "forbidden"
-        return StepwellError(f"the API refused the call: {said}", code=code, hint=REFUSALS[kind])
+        expired = "expired" in said
+        code = "credentials_expired" if expired else "unauthorized" if status == 401 else "forbidden"
+        hint = "run aws sso login, or get new keys" if expired and kind is Kind.SIGNED else REFUSALS[kind]
+        return AccessProblem(status, {"code": code, "detail": f"the API refused the call: {said}", "hint": hint})
     hint = "try again" if status in {429, 503, 504} else "read the log of the api function"
     return Unreachable(f"API Gateway answered {status}: {said}", hint=hint)
 
 
-def _header(variable: str, value: str) -> str:
+def _checked(variable: str, value: str) -> str:
     if not value.isascii() or not value.isprintable():
         message = f"{variable} has characters that an HTTP header cannot contain"
         raise UserError(message, code="bad_setting", hint="copy it again, without quotes or line breaks")

@@ -1,0 +1,271 @@
+"""The calls of the HTTP API, one function each. Those below `on one run` take the run's id first."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from operator import attrgetter, itemgetter
+from typing import Any, TypedDict
+from urllib.parse import unquote
+from uuid import uuid4
+
+import httpx
+from typing_extensions import Unpack
+
+from stepwell.client.errors import JsonObject, UpdateFailed
+from stepwell.client.requests import Flow, Page, Request, filled, get, listed, object_of, part, post
+from stepwell.definition.webhook_schemes import ID_HEADERS, MARK_HEADERS
+from stepwell.limits import WAIT_ANSWER_SECONDS
+
+
+class StartOptions(TypedDict, total=False):
+    """What a start can say beside its input."""
+
+    id: str  # the run's id; a second start with it gets the first run
+    key: str  # the Idempotency-Key; without an id or a key, each start has a new one
+    tags: Mapping[str, str]
+    priority: int
+    start_at: str  # not before this time, in RFC 3339
+    create_only: bool  # leaves the run idle until `begin`
+
+
+def start(workflow: str, given: Any = None, **options: Unpack[StartOptions]) -> Request[tuple[JsonObject, bool]]:
+    """Starts a run. False: the key or id was used before, and this is the earlier run."""
+    run_id = options.pop("id", "")
+    key = options.pop("key", "") or ("" if run_id else str(uuid4()))
+    body: JsonObject = {"input": given, **({"run_id": run_id} if run_id else {}), **options}
+    path = f"/workflows/{part(workflow)}/runs"
+    sent = post(path, body, repeatable=True, headers={"Idempotency-Key": key} if key else {})
+    return sent.reading(lambda answer: (object_of(answer), answer.status_code == httpx.codes.CREATED))
+
+
+def runs(
+    *,
+    workflow: str = "",
+    status: str | Sequence[str] = (),
+    tag: str = "",
+    since: str = "",
+    waiting_for: str = "",
+    parent: str = "",
+    overdue: bool = False,
+    sort: str = "",
+) -> Request[Page]:
+    """Lists runs, newest first. `tag`: name=value. `since`: created at or after this time, in RFC 3339.
+
+    `sort`: `waiting_until` lists the runs that wait, by their deadlines.
+    """
+    several = [status] if isinstance(status, str) and status else list(status)
+    return listed(
+        "/runs",
+        workflow=workflow,
+        status=several,
+        tag=tag,
+        since=since,
+        waiting_for=waiting_for,
+        parent=parent,
+        overdue="true" if overdue else "",
+        sort=sort,
+    )
+
+
+def workflows() -> Request[list[JsonObject]]:
+    """Lists the workflows that are deployed."""
+    return listed("/workflows").then(attrgetter("items"))
+
+
+def workflow(name: str) -> Request[JsonObject]:
+    """Shows a workflow: its definition and its graph."""
+    return get(f"/workflows/{part(name)}")
+
+
+def send_event(name: str, payload: Any = None, *, key: str = "", id: str = "") -> Request[JsonObject]:  # noqa: A002 - the API's own word
+    """Sends an event to the runs that wait for its name and key, now or later."""
+    return _event("/events", name, payload, {"key": key} if key else {}, id)
+
+
+def stats() -> Request[JsonObject]:
+    """Counts runs by status, workflow and wait."""
+    return get("/stats")
+
+
+def health() -> Request[JsonObject]:
+    """Shows the version, and whether everything that the API needs can be reached."""
+    return get("/health")
+
+
+def schedules() -> Request[list[JsonObject]]:
+    """Lists the schedules."""
+    return listed("/schedules").then(attrgetter("items"))
+
+
+def create_schedule(
+    name: str, workflow: str, schedule: str, *, given: Any = None, timezone: str = "UTC", overlap: str = "skip"
+) -> Request[JsonObject]:
+    """Creates a schedule: `cron(0 9 * * ? *)`, `rate(5 minutes)`, or five fields of a crontab."""
+    body = {"name": name, "workflow": workflow, "schedule": schedule, "timezone": timezone, "overlap": overlap}
+    return post("/schedules", body | ({} if given is None else {"input": given}), repeatable=True)
+
+
+def delete_schedule(name: str) -> Request[None]:
+    """Deletes a schedule that was created by a call."""
+    return Request("DELETE", f"/schedules/{part(name)}", lambda answer: None)
+
+
+def deliveries(*, source: str = "", since: str = "") -> Request[Page]:
+    """Lists the stored webhook deliveries, newest first."""
+    return listed("/deliveries", source=source, since=since)
+
+
+def replay_delivery(source: str, delivery: str, *, again: bool = False) -> Request[JsonObject]:
+    """Maps a stored delivery again. `again`: also one that became an event or a run."""
+    return post("/deliveries:replay", {"source": source, "delivery": delivery, "again": again})
+
+
+def deliver(source: str, content: bytes, headers: Mapping[str, str], query: str = "") -> Request[JsonObject]:
+    """Sends a signed webhook; returns the id of its event or run, or the answered challenge.
+
+    `duplicate` and `ignored` are present if true.
+    """
+    path = f"/webhooks/{part(source)}" + (f"?{query}" if query else "")
+    return Request("POST", path, _delivered, content=content, headers=headers, repeatable=False, is_open=True)
+
+
+def _delivered(answer: httpx.Response) -> JsonObject:
+    if answer.headers.get("content-type", "").startswith("application/json"):
+        return object_of(answer)
+    made = {what: unquote(answer.headers[header]) for what, header in ID_HEADERS.items() if header in answer.headers}
+    return {**made, **{mark: True for mark, header in MARK_HEADERS.items() if header in answer.headers}}
+
+
+# -- on one run
+
+
+def view(run_id: str) -> Request[JsonObject]:
+    """Shows the run: its status, steps, waits, result or error."""
+    return get(_run(run_id))
+
+
+def status(run_id: str) -> Request[str]:
+    """Returns the run's status."""
+    return view(run_id).then(lambda found: str(found["status"]))
+
+
+def explain(run_id: str) -> Request[JsonObject]:
+    """Explains why the run is in its state, and what will wake it."""
+    return get(_run(run_id, "explain"))
+
+
+def graph(run_id: str, form: str = "mermaid") -> Request[str]:
+    """Draws the run: `svg`, `mermaid`, `dot` or `json`."""
+    return Request("GET", _run(run_id, "graph"), lambda answer: answer.text, {"format": form})
+
+
+def history(run_id: str, *, after: str = "", token: str = "", phases: bool = False) -> Request[Page]:
+    """Lists the history, oldest first. `token`: of one branch. `phases`: the changes of phase too."""
+    return listed(_run(run_id, "history"), after=after, token=token, phases="true" if phases else "")
+
+
+def export(run_id: str) -> Request[Page]:
+    """Lists what a replay reads, line by line."""
+    return listed(_run(run_id, "export"))
+
+
+def branches(run_id: str, *, fork: str = "", status: str = "") -> Request[Page]:
+    """Lists the branches of a fork. A page may have fewer than asked for, if there is a status."""
+    return listed(_run(run_id, "branches"), status=status, fork=fork)
+
+
+def query_answer(run_id: str, name: str) -> Request[JsonObject]:
+    """Calls a query handler of a durable function; returns the whole answer."""
+    return get(_run(run_id, "queries", name))
+
+
+def query(run_id: str, name: str) -> Request[Any]:
+    """Calls a query handler of a durable function."""
+    return query_answer(run_id, name).then(itemgetter("value"))
+
+
+def send_update(
+    run_id: str,
+    name: str,
+    given: Any = None,
+    *,
+    id: str = "",  # noqa: A002 - the API's own word
+    wait: float = WAIT_ANSWER_SECONDS,
+) -> Request[JsonObject]:
+    """Sends an update; returns its answer, or `pending` when the time is up."""
+    body = {"input": given, "id": id or str(uuid4())}
+    return post(_run(run_id, "updates", name), body, repeatable=True, query={"wait": wait})
+
+
+def update(run_id: str, name: str, given: Any = None, *, id: str = "") -> Flow[Any]:  # noqa: A002 - the API's own word
+    """Calls an update handler and waits for its answer, for as long as it takes. Raises UpdateFailed."""
+    found = yield send_update(run_id, name, given, id=id)
+    while found["pending"]:
+        found = yield Request(
+            "GET", _run(run_id, "updates", name, found["update_id"]), object_of, {"wait": WAIT_ANSWER_SECONDS}
+        )
+    if found["error"] is not None:
+        raise UpdateFailed(found["error"])
+    return found["output"]
+
+
+def signal(run_id: str, name: str, payload: Any = None, *, id: str = "") -> Request[JsonObject]:  # noqa: A002 - as above
+    """Sends an event to this run alone."""
+    return _event(_run(run_id, "events"), name, payload, {}, id)
+
+
+def approve(run_id: str, data: Any = None, *, by: str = "", wait: str = "") -> Request[JsonObject]:
+    """Approves. `wait`: the node, if the run waits for several approvals."""
+    return post(_run(run_id, "approve"), {"data": data, **filled({"by": by, "wait": wait})})
+
+
+def reject(run_id: str, reason: str = "", *, by: str = "", wait: str = "") -> Request[JsonObject]:
+    """Rejects. `wait`: the node, if the run waits for several approvals."""
+    return post(_run(run_id, "reject"), {"reason": reason, **filled({"by": by, "wait": wait})})
+
+
+def delegate(run_id: str, to: str, *, by: str = "", wait: str = "") -> Request[JsonObject]:
+    """Has another person asked for the approval."""
+    return post(_run(run_id, "delegate"), {"to": to, **filled({"by": by, "wait": wait})})
+
+
+def cancel(run_id: str, reason: str = "", *, by: str = "") -> Request[JsonObject]:
+    """Cancels the run. `cancelled` is false if it had ended."""
+    return post(_run(run_id, "cancel"), {"reason": reason, **filled({"by": by})}, repeatable=True)
+
+
+def terminate(run_id: str, reason: str = "", *, by: str = "") -> Request[JsonObject]:
+    """Ends the run now, without compensation. `terminated` is false if it had ended."""
+    return post(_run(run_id, "terminate"), {"reason": reason, **filled({"by": by})}, repeatable=True)
+
+
+def begin(run_id: str, *, by: str = "") -> Request[JsonObject]:
+    """Starts an idle run."""
+    return post(_run(run_id, "start"), filled({"by": by}))
+
+
+def result_answer(run_id: str, wait: float) -> Request[tuple[JsonObject, bool]]:
+    """Asks for the result, and whether the run has ended. Raises RunFailed if it ended without one."""
+    asked = Request("GET", _run(run_id, "result"), object_of, {"wait": wait})
+    return asked.reading(lambda answer: (object_of(answer), answer.status_code == httpx.codes.OK))
+
+
+def linked(url: str) -> Request[Any]:
+    """Reads a large result from the link that the API gave for it."""
+    return Request("GET", url, lambda answer: answer.json(), is_open=True)
+
+
+def at(request: Request[Page], limit: int, cursor: str) -> Request[Page]:
+    """The same list from another place. A cursor includes where the first page began."""
+    kept = {name: value for name, value in request.query.items() if name != "after" or not cursor}
+    return replace(request, query=kept | {"limit": limit} | ({"cursor": cursor} if cursor else {}))
+
+
+def _run(run_id: str, *parts: str) -> str:
+    return "/".join(("/runs", *(part(one) for one in (run_id, *parts))))
+
+
+def _event(path: str, name: str, payload: Any, more: JsonObject, event_id: str) -> Request[JsonObject]:
+    """An event of one id has one effect, so it can be sent again."""
+    return post(path, {"name": name, "payload": payload, **more, "id": event_id or str(uuid4())}, repeatable=True)

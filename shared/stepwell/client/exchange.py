@@ -1,0 +1,157 @@
+"""The rules of a call, without I/O: build it, read its answer, and decide whether and when to send it again.
+
+A sender (sync or async) drives the generator of `Api.steps`:
+
+    Request   it sends this, and gives back the answer or the transport's error
+    Pause     it waits
+    return    the value of the call; a refusal is raised
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Generator
+from dataclasses import dataclass
+from typing import Any, TypeVar
+from urllib.parse import urlsplit
+
+import httpx
+
+from stepwell.client.access import Access, gateway_refusal
+from stepwell.client.errors import Unreachable, problem_of
+from stepwell.client.requests import Flow, NotOurs, Request
+from stepwell.errors import StepwellError, UserError
+from stepwell.limits import WAIT_ANSWER_SECONDS
+
+T = TypeVar("T")
+
+CONNECT_SECONDS = 5.0
+ANSWER_SECONDS = WAIT_ANSWER_SECONDS + 10.0
+FIRST_PAUSE_SECONDS, LONGEST_PAUSE_SECONDS = 0.2, 30.0
+LOOPBACK = frozenset({"127.0.0.1", "localhost", "::1"})
+AGAIN = frozenset({429, 500, 502, 503, 504})
+_NOT_SENT = (httpx.ConnectError, httpx.ConnectTimeout, httpx.PoolTimeout)  # the API has seen nothing of the call
+_GATEWAY_REFUSES = frozenset({401, 403, 429, 500, 503, 504})
+
+
+@dataclass(frozen=True, slots=True)
+class Pause:
+    """What the sender waits for."""
+
+    seconds: float
+
+
+Answer = httpx.Response | httpx.HTTPError | httpx.InvalidURL
+Steps = Generator[Request[Any] | Pause, Answer | None, T]
+
+
+class Api:
+    """An API at a URL, as one caller sees it."""
+
+    def __init__(self, url: str, access: Access, retries: int) -> None:
+        parts = urlsplit(url)
+        if parts.scheme not in {"http", "https"} or not parts.hostname:
+            hint = "use a URL such as http://127.0.0.1:8787"
+            raise UserError(f"{url!r} is not the URL of an API", code="bad_url", hint=hint)
+        self.url, self.access, self._retries = url.rstrip("/"), access, retries
+        named = parts.hostname.endswith(".localhost")  # names this machine, but not every resolver knows it
+        self.local = named or parts.hostname in LOOPBACK
+        self._base = self.url.replace(parts.hostname, "127.0.0.1", 1) if named else self.url
+        self._headers = {"Host": parts.netloc} if named else {}
+
+    @property
+    def options(self) -> dict[str, Any]:
+        """The options of the httpx client. A proxy from the environment cannot reach this machine's loopback."""
+        timeout = httpx.Timeout(ANSWER_SECONDS, connect=CONNECT_SECONDS)
+        return {"base_url": self._base, "timeout": timeout, "trust_env": not self.local}
+
+    def arguments(self, request: Request[Any]) -> dict[str, Any]:
+        """The arguments of httpx's `request`."""
+        body = {"json": request.body} if request.body is not None else {"content": request.content}
+        own = {} if request.path.startswith(("http://", "https://")) else self._headers
+        return {
+            "method": request.method,
+            "url": request.path,
+            "params": dict(request.query) or None,
+            "headers": {**request.headers, **own},
+            "auth": None if request.is_open else self.access.auth,
+            **(body if request.method != "GET" else {}),
+        }
+
+    def steps(self, asked: Request[T] | Flow[T]) -> Steps[T]:
+        """Makes one call, or the calls of a flow, which sees their refusals."""
+        if isinstance(asked, Request):
+            return (yield from self._call(asked))
+        value: Any = None
+        refusal: StepwellError | None = None
+        while True:
+            try:
+                request = asked.send(value) if refusal is None else asked.throw(refusal)
+            except StopIteration as end:
+                result: T = end.value
+                return result
+            value, refusal = None, None
+            try:
+                value = yield from self._call(request)
+            except StepwellError as error:
+                refusal = error
+
+    def _call(self, request: Request[T]) -> Steps[T]:
+        """Sends a call, again if that is safe and may help."""
+        attempt = 0
+        while True:
+            answer = yield request
+            if answer is None:
+                raise TypeError("a sender answers each request")
+            if attempt >= self._retries or not self._may_repeat(request, answer):
+                return self._read(request, answer)
+            yield Pause(_pause_seconds(answer, attempt))
+            attempt += 1
+
+    def _may_repeat(self, request: Request[Any], answer: Answer) -> bool:
+        """Whether the same call may do better; one that is not repeatable only if the API did nothing about it."""
+        if isinstance(answer, httpx.Response):
+            return answer.status_code == httpx.codes.TOO_MANY_REQUESTS or (
+                request.repeatable and answer.status_code in AGAIN
+            )
+        if isinstance(answer, _NOT_SENT):
+            return not self.local  # nothing listens at this machine's port: waiting does not help
+        return request.repeatable and isinstance(answer, httpx.TransportError)
+
+    def _read(self, request: Request[T], answer: Answer) -> T:
+        if isinstance(answer, httpx.TimeoutException):
+            raise Unreachable(f"{self.url} did not answer in time", hint=self._hint()) from answer
+        if not isinstance(answer, httpx.Response):
+            raise Unreachable(f"cannot reach {self.url}: {answer}", hint=self._hint()) from answer
+        try:
+            if answer.is_success:
+                return request.read(answer)
+            raise self._refusal(answer)
+        except NotOurs as error:
+            message = f"the server at {self.url} is not a Stepwell API: "
+            message += f"it answered {answer.status_code} to {answer.request.url.path}"
+            raise Unreachable(message, code="not_stepwell", hint="check --url or STEPWELL_URL") from error
+
+    def _refusal(self, answer: httpx.Response) -> StepwellError:
+        """The exception for an answer that is no success. Raises NotOurs."""
+        try:
+            problem = answer.json()
+        except ValueError as error:
+            raise NotOurs from error
+        if isinstance(problem, dict) and ("title" in problem or "detail" in problem):
+            return problem_of(answer.status_code, problem)
+        if isinstance(problem, dict) and "message" in problem and answer.status_code in _GATEWAY_REFUSES:
+            return gateway_refusal(answer.status_code, problem, self.access.kind)
+        raise NotOurs
+
+    def _hint(self) -> str:
+        return "start it with: stepwell dev" if self.local else "check --url or STEPWELL_URL"
+
+
+def _pause_seconds(answer: Answer, attempt: int) -> float:
+    """Exponential, with jitter; what Retry-After says, if it is seconds."""
+    said = answer.headers.get("retry-after", "") if isinstance(answer, httpx.Response) else ""
+    if said.isdecimal():
+        return min(float(said), LONGEST_PAUSE_SECONDS)
+    longest = min(FIRST_PAUSE_SECONDS * (1 << attempt), LONGEST_PAUSE_SECONDS)
+    return random.uniform(longest / 2, longest)  # noqa: S311 - it spreads callers, and hides nothing

@@ -1,0 +1,106 @@
+"""A call as data: what to send, how to read the answer, and whether it may be sent again. Nothing here does I/O."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Generic, TypeVar
+from urllib.parse import quote
+
+import httpx
+
+from stepwell.client.errors import JsonObject
+
+T = TypeVar("T")
+U = TypeVar("U")
+
+
+class NotOurs(Exception):
+    """The answer is not one of a Stepwell API."""
+
+
+def object_of(answer: httpx.Response) -> JsonObject:
+    """Returns the answer's JSON object. Raises NotOurs."""
+    try:
+        value = answer.json()
+    except ValueError as error:
+        raise NotOurs from error
+    if not isinstance(value, dict):
+        raise NotOurs
+    return value
+
+
+@dataclass(frozen=True, slots=True)
+class Request(Generic[T]):
+    """One call. `repeatable`: a second one has no further effect, so it is sent again if the answer was lost."""
+
+    method: str
+    path: str  # or a whole URL
+    read: Callable[[httpx.Response], T]
+    query: Mapping[str, Any] = field(default_factory=dict)
+    body: Mapping[str, Any] | None = None
+    content: bytes | None = None
+    headers: Mapping[str, str] = field(default_factory=dict)
+    repeatable: bool = True
+    is_open: bool = False  # called without credentials
+
+    def reading(self, read: Callable[[httpx.Response], U]) -> Request[U]:
+        """The same call with another reading of its answer."""
+        same = self.query, self.body, self.content, self.headers, self.repeatable, self.is_open
+        return Request(self.method, self.path, read, *same)
+
+    def then(self, change: Callable[[T], U]) -> Request[U]:
+        """The same call with a change to what it reads."""
+        return self.reading(lambda answer: change(self.read(answer)))
+
+
+Flow = Generator[Request[Any], Any, T]
+"""Several calls that make one: a generator that yields requests and receives what they read."""
+
+
+@dataclass(frozen=True, slots=True)
+class Page:
+    """A page of a list, as the API sent it."""
+
+    document: JsonObject
+
+    @property
+    def items(self) -> list[JsonObject]:
+        return self.document.get("items") or []
+
+    @property
+    def next_cursor(self) -> str | None:
+        return self.document.get("next_cursor") or None
+
+
+def get(path: str, **query: Any) -> Request[JsonObject]:
+    """A call that only reads. Empty values are left out of the query."""
+    return Request("GET", path, object_of, filled(query))
+
+
+def listed(path: str, **query: Any) -> Request[Page]:
+    """A call that reads a page of a list."""
+    return get(path, **query).then(Page)
+
+
+def post(
+    path: str,
+    body: Mapping[str, Any],
+    *,
+    repeatable: bool = False,
+    query: Mapping[str, Any] | None = None,
+    headers: Mapping[str, str] | None = None,
+) -> Request[JsonObject]:
+    """A call that acts."""
+    return Request("POST", path, object_of, query or {}, body, headers=headers or {}, repeatable=repeatable)
+
+
+def filled(values: Mapping[str, Any]) -> dict[str, Any]:
+    """The values that are not empty."""
+    return {name: value for name, value in values.items() if value not in (None, "", [], (), {})}
+
+
+def part(text: str) -> str:
+    """Quotes a name as one path segment. A name of dots only would otherwise change the path."""
+    quoted = quote(text, safe="")
+    return quoted.replace(".", "%2E") if not text.strip(".") else quoted

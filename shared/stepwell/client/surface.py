@@ -1,0 +1,113 @@
+"""The methods that both clients have, each written once: a function of `calls`, bound to a client or to a run.
+
+On a Client a method returns its value, on an AsyncClient a coroutine of it; the types say so.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Coroutine
+from functools import partial, update_wrapper
+from typing import TYPE_CHECKING, Any, Concatenate, Generic, ParamSpec, TypeVar, overload
+
+from stepwell.client import calls
+from stepwell.client.requests import Flow, Page, Request
+
+if TYPE_CHECKING:
+    from stepwell.client.clients import AsyncListing, Listing
+
+P = ParamSpec("P")
+T = TypeVar("T")
+S_co = TypeVar("S_co", covariant=True)
+A_co = TypeVar("A_co", covariant=True)
+
+
+class Bound:
+    """What has methods: a client or a handle."""
+
+    def sent(self, build: Callable[..., Any], *args: Any, **named: Any) -> Any:
+        """Makes a call."""
+        raise NotImplementedError
+
+    def listed(self, build: Callable[..., Any], *args: Any, **named: Any) -> Any:
+        """Makes an iterator over a list."""
+        raise NotImplementedError
+
+
+class Blocking(Bound):
+    """Its methods return values."""
+
+
+class Awaiting(Bound):
+    """Its methods return coroutines."""
+
+
+class Method(Generic[P, S_co, A_co]):
+    """A method with these parameters, which returns S_co where it blocks and A_co where it is awaited."""
+
+    def __init__(self, build: Callable[..., Any], act: str) -> None:
+        self._build, self._act = build, act
+        update_wrapper(self, build)  # type: ignore[arg-type]  # for help()
+
+    @overload
+    def __get__(self, owner: Blocking, kind: Any = None) -> Callable[P, S_co]: ...
+    @overload
+    def __get__(self, owner: Awaiting, kind: Any = None) -> Callable[P, A_co]: ...
+    @overload
+    def __get__(self, owner: None, kind: Any = None) -> Method[P, S_co, A_co]: ...
+    def __get__(self, owner: Bound | None, kind: Any = None) -> Any:
+        return self if owner is None else partial(getattr(owner, self._act), self._build)
+
+
+def _call(build: Callable[P, Request[T] | Flow[T]]) -> Method[P, T, Coroutine[Any, Any, T]]:
+    return Method(build, "sent")
+
+
+def _list(build: Callable[P, Request[Page]]) -> Method[P, Listing, AsyncListing]:
+    return Method(build, "listed")
+
+
+def _run_call(build: Callable[Concatenate[str, P], Request[T] | Flow[T]]) -> Method[P, T, Coroutine[Any, Any, T]]:
+    return Method(build, "sent")
+
+
+def _run_list(build: Callable[Concatenate[str, P], Request[Page]]) -> Method[P, Listing, AsyncListing]:
+    return Method(build, "listed")
+
+
+class ClientCalls(Bound):
+    """The calls that concern no single run."""
+
+    runs = _list(calls.runs)
+    deliveries = _list(calls.deliveries)
+    workflows = _call(calls.workflows)
+    workflow = _call(calls.workflow)
+    send_event = _call(calls.send_event)
+    stats = _call(calls.stats)
+    health = _call(calls.health)
+    schedules = _call(calls.schedules)
+    create_schedule = _call(calls.create_schedule)
+    delete_schedule = _call(calls.delete_schedule)
+    replay_delivery = _call(calls.replay_delivery)
+    deliver = _call(calls.deliver)
+
+
+class RunCalls(Bound):
+    """The calls on one run."""
+
+    view = _run_call(calls.view)
+    status = _run_call(calls.status)
+    explain = _run_call(calls.explain)
+    graph = _run_call(calls.graph)
+    query = _run_call(calls.query)
+    update = _run_call(calls.update)
+    send_update = _run_call(calls.send_update)
+    signal = _run_call(calls.signal)
+    approve = _run_call(calls.approve)
+    reject = _run_call(calls.reject)
+    delegate = _run_call(calls.delegate)
+    cancel = _run_call(calls.cancel)
+    terminate = _run_call(calls.terminate)
+    begin = _run_call(calls.begin)
+    history = _run_list(calls.history)
+    export = _run_list(calls.export)
+    branches = _run_list(calls.branches)

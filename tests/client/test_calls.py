@@ -1,0 +1,260 @@
+"""What a client sends, when it sends it again, and what it makes of the answers."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import httpx
+import pytest
+
+from stepwell.client import (
+    AccessProblem,
+    ApiProblem,
+    AsyncClient,
+    BusyProblem,
+    Client,
+    ConflictProblem,
+    InputProblem,
+    NotFoundProblem,
+    RunFailed,
+    ServerProblem,
+    Unreachable,
+    UpdateFailed,
+    exchange,
+)
+
+URL = "https://api.example.com"
+RUN = {"run_id": "r1", "status": "running"}
+Answer = httpx.Response | Exception
+
+
+class Api(httpx.MockTransport):
+    """Gives these answers, one after the other, to a client of either kind."""
+
+    def __init__(self, *answers: Answer) -> None:
+        self.requests: list[httpx.Request] = []
+        self._answers = iter(answers)
+        super().__init__(self._answer)
+
+    def _answer(self, request: httpx.Request) -> httpx.Response:
+        request.read()
+        self.requests.append(request)
+        answer = next(self._answers)
+        if isinstance(answer, Exception):
+            raise answer
+        return httpx.Response(answer.status_code, headers=answer.headers, content=answer.content)
+
+
+def answer(status: int, body: Any = None, **headers: str) -> httpx.Response:
+    return httpx.Response(status, json=body, headers={name.replace("_", "-"): value for name, value in headers.items()})
+
+
+def refusal(status: int, code: str = "some_code", **more: Any) -> httpx.Response:
+    return answer(status, {"code": code, "title": "T", "detail": "what is wrong", "hint": "what to do", **more})
+
+
+Both = Callable[[Api, Callable[[Any], Any]], Any]
+
+
+@pytest.fixture(params=["sync", "async"])
+def on(request: pytest.FixtureRequest, pauses: list[float]) -> Both:
+    """Does the same with a Client, or with an AsyncClient whose coroutine is run."""
+
+    def blocking(api: Api, act: Callable[[Any], Any]) -> Any:
+        with Client(URL, transport=api) as client:
+            return act(client)
+
+    def awaiting(api: Api, act: Callable[[Any], Any]) -> Any:
+        async def main() -> Any:
+            async with AsyncClient(URL, transport=api) as client:
+                return await act(client)
+
+        return asyncio.run(main())
+
+    return blocking if request.param == "sync" else awaiting
+
+
+@pytest.fixture
+def pauses(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[float]]:
+    """The pauses before calls are sent again; they take no time."""
+    found: list[float] = []
+    original = exchange._pause_seconds
+
+    def counted(*given: Any) -> float:
+        found.append(original(*given))
+        return 0
+
+    monkeypatch.setattr(exchange, "_pause_seconds", counted)
+    return found
+
+
+def start(client: Any) -> Any:
+    return client.start("order", {"amount": 5})
+
+
+@pytest.mark.parametrize("first", [answer(500), answer(502), answer(503), answer(429), httpx.ReadTimeout("lost"),
+                                   httpx.ConnectError("refused"), httpx.RemoteProtocolError("cut")])  # fmt: skip
+def test_a_start_whose_answer_is_lost_is_sent_again_with_the_same_key(on: Both, first: Answer) -> None:
+    """The API starts one run for one key, so that the second call cannot start another."""
+    api = Api(first, answer(201, RUN))
+    assert on(api, start).id == "r1"
+    keys = [request.headers["idempotency-key"] for request in api.requests]
+    assert len(keys) == 2
+    assert keys[0] == keys[1]
+    assert json.loads(api.requests[1].content) == {"input": {"amount": 5}}
+
+
+def test_two_starts_have_two_keys_and_one_with_an_id_has_none(on: Both) -> None:
+    first, second, named = (Api(answer(201, RUN)) for _ in range(3))
+    on(first, start)
+    on(second, start)
+    on(named, lambda client: client.start("order", id="order-17"))
+    keys = [api.requests[0].headers.get("idempotency-key") for api in (first, second, named)]
+    assert keys[0] != keys[1]
+    assert keys[2] is None
+    assert json.loads(named.requests[0].content) == {"input": {}, "run_id": "order-17"}
+
+
+def test_the_earlier_run_of_a_key_is_not_new(on: Both) -> None:
+    assert on(Api(answer(201, RUN)), start).is_new
+    assert not on(Api(answer(200, RUN)), start).is_new
+
+
+@pytest.mark.parametrize("first", [answer(503), httpx.ReadTimeout("lost")])
+def test_an_approval_is_not_sent_again_once_the_api_may_have_taken_it(on: Both, first: Answer) -> None:
+    """A second one would be refused, or answer another wait."""
+    api = Api(first)
+    with pytest.raises(Unreachable):
+        on(api, lambda client: client.handle("r1").approve(by="ana"))
+    assert len(api.requests) == 1
+
+
+@pytest.mark.parametrize("first", [answer(429), httpx.ConnectError("refused")])
+def test_an_approval_that_the_api_has_not_seen_is_sent_again(on: Both, first: Answer) -> None:
+    api = Api(first, answer(200, RUN))
+    on(api, lambda client: client.handle("r1").approve(by="ana"))
+    assert len(api.requests) == 2
+
+
+def test_an_event_has_one_id_however_often_it_is_sent(on: Both) -> None:
+    api = Api(answer(503), answer(202, {"event_id": "e"}))
+    on(api, lambda client: client.handle("r1").signal("paid", {"amount": 5}))
+    first, second = (json.loads(request.content) for request in api.requests)
+    assert first == second
+    assert first["id"]
+
+
+def test_retry_after_says_how_long_to_wait_else_the_pauses_grow(on: Both, pauses: list[float]) -> None:
+    api = Api(answer(429, retry_after="7"), answer(503), answer(503), answer(200, {}))
+    on(api, lambda client: client.stats())
+    first, second, third = pauses
+    assert first == 7
+    assert 0.2 <= second <= 0.4 <= third <= 0.8
+
+
+def test_what_stays_wrong_is_raised_after_three_retries(on: Both) -> None:
+    api = Api(*(refusal(503, "unavailable") for _ in range(4)))
+    with pytest.raises(ServerProblem) as raised:
+        on(api, lambda client: client.stats())
+    assert (raised.value.status, raised.value.code, len(api.requests)) == (503, "unavailable", 4)
+
+
+@pytest.mark.parametrize(
+    ("status", "kind"),
+    [(400, InputProblem), (401, AccessProblem), (403, AccessProblem), (404, NotFoundProblem), (409, ConflictProblem),
+     (413, InputProblem), (422, InputProblem), (418, ApiProblem), (501, ServerProblem)],
+)  # fmt: skip
+def test_a_problem_document_is_an_exception_of_its_kind_with_its_code(
+    on: Both, status: int, kind: type[ApiProblem]
+) -> None:
+    errors = [{"path": "/input/amount", "message": "is no number"}]
+    with pytest.raises(kind, match="what is wrong") as raised:
+        on(Api(refusal(status, "its_code", errors=errors)), lambda client: client.handle("r1").view())
+    assert type(raised.value) is kind
+    assert (raised.value.code, raised.value.hint) == ("its_code", "what to do")
+    assert raised.value.errors == [("/input/amount", "is no number")]
+
+
+def test_too_many_calls_are_told_after_the_retries(on: Both) -> None:
+    with pytest.raises(BusyProblem):
+        on(Api(*(refusal(429, "too_many_pending") for _ in range(4))), lambda client: client.send_event("paid"))
+
+
+def test_a_result_is_waited_for_by_long_polls(on: Both) -> None:
+    api = Api(answer(202, RUN), answer(202, RUN), answer(200, {**RUN, "status": "completed", "result": {"total": 5}}))
+    assert on(api, lambda client: client.handle("r1").result()) == {"total": 5}
+    assert {request.url.params["wait"] for request in api.requests} == {"25"}
+
+
+def test_a_result_that_does_not_come_in_time_is_a_timeout(on: Both) -> None:
+    with pytest.raises(TimeoutError, match="run r1 is running after 0 seconds"):
+        on(Api(answer(202, RUN)), lambda client: client.handle("r1").result(0))
+
+
+def test_a_run_that_failed_raises_its_error(on: Both) -> None:
+    error = {"type": "CardDeclined", "message": "no funds", "step": "charge", "attempts": 3}
+    failed = refusal(409, "run_failed", run_id="r1", run_status="failed", error=error)
+    with pytest.raises(RunFailed) as raised:
+        on(Api(failed), lambda client: client.handle("r1").result())
+    assert (raised.value.run_id, raised.value.run_status, raised.value.error) == ("r1", "failed", error)
+
+
+def test_a_large_result_is_read_from_its_link_without_credentials() -> None:
+    link = "https://bucket.s3.amazonaws.com/result?X-Amz-Signature=1"
+    large = {"run_id": "r1", "status": "completed", "result": {"large": {"bytes": 9_000_000, "link": link}}}
+    api = Api(answer(200, large), answer(200, ["much"]))
+    with Client(URL, api_key="secret", transport=api) as client:
+        assert client.handle("r1").result() == ["much"]
+    assert api.requests[0].headers["x-api-key"] == "secret"
+    assert str(api.requests[1].url) == link
+    assert "x-api-key" not in api.requests[1].headers
+
+
+def test_an_update_is_waited_for_and_its_error_raised(on: Both) -> None:
+    pending = {"update_id": "u", "pending": True, "output": None, "error": None}
+    done = {**pending, "pending": False, "output": 7}
+    api = Api(answer(202, pending), answer(200, done))
+    assert on(api, lambda client: client.handle("r1").update("add", {"n": 2})) == 7
+    assert api.requests[1].url.path == "/runs/r1/updates/add/u"
+    failed = {**done, "error": {"type": "TooMany", "message": "no more"}}
+    with pytest.raises(UpdateFailed, match="TooMany: no more"):
+        on(Api(answer(200, failed)), lambda client: client.handle("r1").update("add"))
+
+
+def pages() -> Api:
+    return Api(answer(200, {"items": [{"run_id": "a"}, {"run_id": "b"}], "next_cursor": "c1"}),
+               answer(200, {"items": [{"run_id": "c"}], "next_cursor": None}))  # fmt: skip
+
+
+def test_a_list_is_an_iterator_over_all_pages() -> None:
+    api = pages()
+    with Client(URL, transport=api) as client:
+        assert [run["run_id"] for run in client.runs(workflow="order", status="failed")] == ["a", "b", "c"]
+    first, second = (dict(request.url.params) for request in api.requests)
+    assert first == {"workflow": "order", "status": "failed", "limit": "500"}
+    assert second == {**first, "cursor": "c1"}
+
+
+def test_a_list_of_an_async_client_is_an_async_iterator() -> None:
+    async def main() -> list[str]:
+        async with AsyncClient(URL, transport=pages()) as client:
+            return [run["run_id"] async for run in client.runs()]
+
+    assert asyncio.run(main()) == ["a", "b", "c"]
+
+
+def test_a_list_that_is_left_early_reads_no_further_page() -> None:
+    api = pages()
+    with Client(URL, transport=api) as client:
+        assert next(iter(client.runs()))["run_id"] == "a"
+    assert len(api.requests) == 1
+
+
+def test_both_clients_have_the_same_methods() -> None:
+    def names(kind: type) -> set[str]:
+        return {name for name in dir(kind) if not name.startswith("_")}
+
+    assert names(Client) == names(AsyncClient)
