@@ -1,4 +1,4 @@
-"""docs/ says what the code says, and its links and commands lead somewhere."""
+"""docs/ says what the code says, and its links lead somewhere."""
 
 from __future__ import annotations
 
@@ -7,13 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from stepwell.definition.compiler import compile_definition
-from tests.docs.generate import BLOCKS, DOCS, pages, rendered
+from tests.docs.generate import BLOCKS, pages, rendered
+from tests.docs.snippets import ROOT, WRITTEN
 
-ROOT = DOCS.parent
-WRITTEN = [ROOT / "README.md", *sorted(DOCS.rglob("*.md")), *sorted((ROOT / "examples").rglob("README.md"))]
 _LINK = re.compile(r"\](?:\(|: )([^)#:\s]+)(?:#[^)\s]*)?(?:\)|$)", re.MULTILINE)
-_YAML = re.compile(r"```yaml\n(.*?)```", re.DOTALL)
 
 
 def name(page: Path) -> str:
@@ -35,10 +32,3 @@ def test_every_block_is_on_some_page() -> None:
 def test_a_pages_links_lead_to_files_that_are_there(page: Path) -> None:
     targets = _LINK.findall(page.read_text(encoding="utf-8"))
     assert [target for target in targets if not (page.parent / target).exists()] == []
-
-
-@pytest.mark.parametrize("page", WRITTEN, ids=name)
-def test_a_pages_workflows_compile(page: Path) -> None:
-    workflows = [text for text in _YAML.findall(page.read_text(encoding="utf-8")) if text.startswith("workflow:")]
-    for text in workflows:
-        assert compile_definition(text, name(page)).errors == ()
