@@ -2,8 +2,15 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
+
 import pytest
 
+from stepwell.engine.waits.code import DEPLOYED_TOPIC
+from stepwell.errors import Conflict
+from stepwell.limits import MINUTE_MS
+from stepwell.runtime.loop.driving import run_now
+from stepwell.runtime.ports import Event
 from tests.durable.conftest import Flows
 
 HEAD = """
@@ -216,6 +223,52 @@ def test_the_end_of_an_operation_that_comes_while_the_run_waits_for_code_is_kept
     kit.reload()
     kit.advance("2m")
     assert run.result == 7
+
+
+def test_the_end_of_an_operation_registers_a_wait_for_code_whose_worker_died_before_it_did(flows: Flows) -> None:
+    """Its message comes again, finds a record that others wrote, and is done."""
+    text = flow(AWAITED_LATER)
+    kit = flows(text)
+    run = kit.start("flow")
+    kit.settle()
+    flows.write("import nowhere\n" + text)
+    kit.reload()
+    kit.advance("2m")
+    mailbox = kit._parts.ports.mailbox
+    (waiter,) = run_now(mailbox.waiters(DEPLOYED_TOPIC))
+    run_now(mailbox.forget_waiter(waiter))
+    kit.event("paid", 7)
+    kit.settle()
+    assert run.waiting_for == "code"
+    flows.write(text)
+    kit.reload()
+    assert (run.status, run.result) == ("completed", 7)
+
+
+def test_a_second_cancel_leaves_what_a_run_does_since_the_first_to_its_own_worker(flows: Flows) -> None:
+    """It would read the mailbox, end the wait for code, and wake nobody."""
+    text = flow("""
+try:
+    await ctx.event("never")
+finally:
+    ctx.state["cleaned"] = await ctx.step(double, 1)
+""")
+    kit = flows(text)
+    run = kit.start("flow")
+    kit.settle()
+    flows.write("import nowhere\n" + text)
+    kit.reload()
+    run.cancel()
+    assert run.waiting_for == "code"
+    now_ms = kit._parts.ports.clock.now_ms()
+    deployed = Event(DEPLOYED_TOPIC, "d1", {}, now_ms, now_ms + MINUTE_MS)
+    run_now(kit._parts.ports.mailbox.put_event(deployed, 10))  # its message is still on its way
+    with suppress(Conflict):
+        run.cancel()
+    assert run.waiting_for == "code"
+    flows.write(text)
+    kit.reload()
+    assert (run.status, run.state["cleaned"]) == ("cancelled", 2)
 
 
 def test_a_cancelled_run_cancels_its_tasks_which_may_clean_up(flows: Flows, sessions: int) -> None:

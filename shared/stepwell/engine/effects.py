@@ -245,7 +245,7 @@ def _of_waiting(graph: Graph, token: Token, record: Record) -> tuple[Effect, ...
     parked, running = token.parked, ShowStatus(2 * record.slot, Status.RUNNING, record.at_ms)
     if parked is None:
         return (running,)
-    if parked.of_tasks or (record.resumption is not None and record.resumption.kind == ENDED):
+    if parked.of_tasks:
         return _of_tasks(token, record)
     if record.kind is Kind.WAITING:
         return _of_wait(token, record, parked)
@@ -308,10 +308,11 @@ def _of_wait(token: Token, record: Record, parked: Parked) -> tuple[Effect, ...]
 def _of_part(token: Token, record: Record, parked: Parked, came: Resumption | None) -> tuple[Effect, ...]:
     """Yields all effects of the wait again: the worker that began it may have died before it performed them.
 
-    Other parts may have arrived while this one was written.
+    Other parts may have arrived while this one was written. The end of an operation is a part of a wait for code.
     """
     at_ms, slot = due_ms(token), token.waiting_slot
-    is_first = came is not None and came.kind == UPDATE and not token.received  # the wait's own timer is as good
+    is_other = came is not None and came.kind in {UPDATE, ENDED}
+    is_first = is_other and not token.received  # the wait's own timer is as good
     timer = () if at_ms is None else (SetTimer(slot if is_first else record.slot, at_ms),)
     shown = ShowStatus(2 * record.slot, Status.WAITING, record.at_ms, parked, record.node)
     told: tuple[Effect, ...] = ()

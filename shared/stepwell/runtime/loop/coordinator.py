@@ -187,7 +187,8 @@ class Coordinator:
         """Ends a run from outside at its next free slot. None: there is no such run.
 
         The append is the acknowledgement: from then on no step result of the run can be committed. For a run that
-        has ended, the effects of its end are performed again, as they may not have happened before a crash.
+        has ended, the effects of its end are performed again, as they may not have happened before a crash. What a run
+        does since it was ended, its own worker pushes on.
         """
         at = await self._logbook.load(run_id, ROOT)
         if at is None:
@@ -195,9 +196,11 @@ class Coordinator:
         answer = await self._door.put(at, given, by)
         if isinstance(answer.action, Rest):
             return answer
-        await self._advance.settle(answer.at, by)
-        last = answer.at.token.last
-        if last is not None and (last.kind is Kind.ENDED or last.by == by) and can_move(answer.at.token):
+        token = answer.at.token
+        is_at_end = token.last is not None and (token.last.kind is Kind.ENDED or token.last.by == by)
+        if is_at_end or token.ended:
+            await self._advance.settle(answer.at, by)
+        if is_at_end and can_move(token):
             await self._advance.wake(answer.at)  # it is undone first
         return answer
 
