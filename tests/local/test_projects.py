@@ -101,6 +101,79 @@ def test_two_projects_in_one_process_do_not_take_each_others_modules(root: Path,
         assert registry.function("python:till.prices.total")() == expected
 
 
+@pytest.fixture(params=["alone", "on the path of the process"])
+def two(tmp_path: Path, request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> tuple[Registry, Registry]:
+    """Two workflow folders that have modules, packages and packages without an `__init__` of the same names."""
+    for name in ("one", "two"):
+        folder = tmp_path / name
+        for package in ("billing", "billing/deep", "bare", "bare/inner"):
+            (folder / package).mkdir(parents=True)
+            (folder / package / "rates.py").write_text(f"RATE = {name!r}\n")
+        (folder / "billing" / "__init__.py").write_text("from billing.rates import RATE\n")
+        (folder / "billing" / "deep" / "__init__.py").write_text("")
+        (folder / "rates.py").write_text(f"RATE = {name!r}\n")
+        (folder / "m.py").write_text(STEPS_THAT_IMPORT)
+    if request.param != "alone":
+        monkeypatch.setattr(sys, "path", [str(tmp_path / "one"), str(tmp_path / "two"), *sys.path])
+    return Registry(tmp_path / "one"), Registry(tmp_path / "two")
+
+
+STEPS_THAT_IMPORT = """
+import rates, billing
+from bare import rates as bare
+from bare.inner import rates as inner
+from billing.deep import rates as deep
+
+def early(): return {rates.RATE, billing.RATE, bare.RATE, inner.RATE, deep.RATE}
+
+def late():
+    import billing.rates, bare.inner.rates, rates
+    from bare import rates as bare_rates
+    return {billing.rates.RATE, bare.inner.rates.RATE, rates.RATE, bare_rates.RATE}
+"""
+
+
+def test_two_folders_have_modules_of_their_own_also_of_the_same_names(two: tuple[Registry, Registry]) -> None:
+    """Whichever was asked last, and also for what a step imports when it runs."""
+    for function in ("early", "late", "early", "late"):
+        for registry, own in zip(two, ({"one"}, {"two"}), strict=True):
+            assert registry.function(f"python:m.{function}")() == own
+
+
+def test_a_module_is_imported_once_while_two_folders_take_turns(two: tuple[Registry, Registry]) -> None:
+    """Its state, such as a connection, is kept; also for a later test of the same folder."""
+    one, other = two
+    function = one.function("python:m.early")
+    assert other.function("python:m.early") is not function
+    assert one.function("python:m.late").__globals__ is function.__globals__
+    assert Registry(one._folder).function("python:m.early") is function
+
+
+def test_a_reload_of_one_folder_leaves_the_others_modules_as_they_are(two: tuple[Registry, Registry]) -> None:
+    one, other = two
+    assert (one.function("python:m.early")(), other.function("python:m.early")()) == ({"one"}, {"two"})
+    for package in ("", "billing", "billing/deep", "bare", "bare/inner"):
+        (one._folder / package / "rates.py").write_text("RATE = 'changed'\n")
+    one.reload()
+    for name in ("early", "late"):
+        assert other.function(f"python:m.{name}")() == {"two"}
+        assert one.function(f"python:m.{name}")() == {"changed"}
+
+
+def test_a_folder_does_not_find_a_module_that_only_another_has(tmp_path: Path) -> None:
+    for name in ("one", "two"):
+        (tmp_path / name).mkdir()
+    (tmp_path / "one" / "only.py").write_text("def f(): return 'one'\n")
+    (tmp_path / "two" / "m.py").write_text("def f():\n    import only\n")
+    one, other = Registry(tmp_path / "one"), Registry(tmp_path / "two")
+    assert one.function("python:only.f")() == "one"
+    with pytest.raises(UnknownStepError, match="no module 'only'"):
+        other.function("python:only.f")
+    step = other.function("python:m.f")
+    with pytest.raises(ModuleNotFoundError):
+        step()
+
+
 def test_a_module_that_is_nowhere_is_told_with_the_places_that_were_searched(root: Path) -> None:
     registry = Registry(root / "flows", project_of(root / "flows").paths)
     with pytest.raises(UnknownStepError, match="no module 'tll'") as told:
@@ -180,5 +253,5 @@ def _forget_their_modules(root: Path, monkeypatch: pytest.MonkeyPatch) -> Iterat
     before = set(sys.modules)
     yield
     for name in set(sys.modules) - before:
-        if name.partition(".")[0] in {"till", "billing", "flows"}:
+        if name.partition(".")[0] in {"till", "billing", "flows", "bare", "rates", "m", "only"}:
             del sys.modules[name]

@@ -18,6 +18,10 @@ from stepwell.scan import module_name, modules
 Function: TypeAlias = Callable[..., object]
 
 _IMPORTING = threading.RLock()  # sys.path and sys.modules belong to the whole process
+_current: list[Path] = []  # the folders that a plain name is imported from
+_PRESENT: set[Path] = set()  # folders with modules in sys.modules
+_ADDED: set[Path] = set()  # those that are on sys.path only because they are current
+_AWAY: dict[Path, dict[str, ModuleType]] = {}  # modules of other folders, by their names
 
 
 class UnknownStepError(UserError):
@@ -46,18 +50,17 @@ class Registry:
 
     def known(self, run: str) -> Function | None:
         """The function, if it was found before: asking runs no code."""
-        for place in reversed(self._places):
-            _put_first_on_path(str(place))  # for what the function itself imports when it runs
+        _make_current(self._places)  # for what the function itself imports when it runs
         return self._found.get(run)
 
     def reload(self) -> None:
         """Forgets the folder's modules, so that the next call imports them anew."""
         with _IMPORTING:
+            _make_current(self._places)
             self._found, self._modules = {}, {}
-            for name, module in list(sys.modules.items()):
-                if self._owns(module):
-                    del sys.modules[name]
-                    _forget_compiled(module)
+            for name, module in [found for found in sys.modules.items() if self._owns(found[1])]:
+                del sys.modules[name]
+                _forget_compiled(module)
             importlib.invalidate_caches()
 
     def _find(self, run: str) -> Function:
@@ -103,7 +106,7 @@ class Registry:
         there = sys.modules.get(name)
         if there is not None and self._owns(there):
             return there
-        self._forget_others()
+        _put_others_away(self._places)
         shadowed = sys.modules.pop(name, None) if (self._folder / f"{name}.py").is_file() else None
         try:
             return importlib.import_module(name)
@@ -115,14 +118,6 @@ class Registry:
         finally:
             if shadowed is not None:
                 sys.modules[name] = shadowed  # Python's own calendar, say: others in this process mean that one
-
-    def _forget_others(self) -> None:
-        """Another folder's modules of the same names: neither the one asked for, nor one that it imports, is theirs."""
-        others = FOLDERS.difference(self._places)
-        heads = {path.stem for place in self._places for path in place.glob("*")}
-        for name, module in list(sys.modules.items()):
-            if name.partition(".")[0] in heads and any(_is_of(module, folder) for folder in others):
-                del sys.modules[name]
 
     def _owns(self, module: ModuleType) -> bool:
         return any(_is_of(module, place) for place in self._places)
@@ -138,10 +133,47 @@ def _forget_compiled(module: ModuleType) -> None:
 def _is_of(module: ModuleType, folder: Path) -> bool:
     """Whether the module was imported from this folder, under its own name there."""
     file, name = getattr(module, "__file__", None), getattr(module, "__name__", "")
-    if file is None or not file.startswith(str(folder)):  # most are told by that, and there may be thousands
+    if file is None:  # a package without an `__init__.py`
+        file = next(iter(getattr(module, "__path__", ())), "")
+    if not file.startswith(str(folder)):  # most are told by that, and there may be thousands
         return False
     place = folder.joinpath(*name.split("."))
-    return Path(file) in {place.parent / f"{place.name}.py", place / "__init__.py"}
+    return Path(file) in {place, place.parent / f"{place.name}.py", place / "__init__.py"}
+
+
+def _make_current(places: Sequence[Path]) -> None:
+    """Makes a plain name mean a module of these folders; those of another folder are put away until its turn."""
+    if _current == [*places] and sys.path[0] == str(places[0]):
+        return
+    with _IMPORTING:
+        _put_others_away(places)
+        for place in reversed(places):
+            entry = str(place)
+            if entry not in sys.path:
+                _ADDED.add(place)
+            sys.path[:] = [entry, *(other for other in sys.path if other != entry)]
+            for name, module in _AWAY.pop(place, {}).items():
+                sys.modules.setdefault(name, module)
+        _PRESENT.update(places)
+        _current[:] = places
+
+
+def _put_others_away(places: Sequence[Path]) -> None:
+    """Takes their modules out of sys.modules. Where the process itself has a folder on its path, only those of names
+    that these folders have too.
+    """
+    heads = {path.stem for place in places for path in place.glob("*")}
+    for other in _PRESENT.difference(places):
+        is_added = other in _ADDED
+        away = {name: module for name, module in sys.modules.items()
+                if (is_added or name.partition(".")[0] in heads) and _is_of(module, other)}  # fmt: skip
+        for name in away:
+            del sys.modules[name]
+        _AWAY.setdefault(other, {}).update(away)
+        if is_added:
+            sys.path[:] = [entry for entry in sys.path if entry != str(other)]
+            _ADDED.discard(other)
+            _PRESENT.discard(other)
 
 
 def defaults_of(function: Function) -> StepDefaults:
@@ -157,9 +189,3 @@ def _steps_of(module: ModuleType) -> Iterator[Function]:
     for value in vars(module).values():
         if isinstance(getattr(value, "__stepwell__", None), StepDefaults):
             yield value
-
-
-def _put_first_on_path(entry: str) -> None:
-    """The folder that is asked now goes before others: its modules import each other by their plain names."""
-    if sys.path[0] != entry:
-        sys.path[:] = [entry, *(other for other in sys.path if other != entry)]
