@@ -224,6 +224,7 @@ def _call(context: Context, action: Mapping[str, Json], path: str) -> Call | Non
         failed_child=parameters.get("on_failure", "return"),
         parent_close=parameters.get("parent_close", "cancel"),
         kind="agent",
+        brings_variables=True,
         on_timeout=parameters.get("on_timeout", "fail"),
         max_retries=parameters.get("max_retries", WAIT_RETRIES),
         timeout_actions=timeout_actions_of(context, actions, place),

@@ -105,7 +105,8 @@ class Call:
     failed_child: str = "propagate"  # propagate: the node fails | isolate: null | return: the result says how it ended
     siblings: str = "cancel"  # cancel | finish: the others, when one fails
     parent_close: str = "cancel"  # cancel | abandon: children that still run when nobody waits for them any more
-    kind: str = "children"  # children | agent: what the wait is called; an agent brings its variables along
+    kind: str = "children"  # children | agent: what the wait is called
+    brings_variables: bool = False  # the child's variables become those of this run
     on_timeout: str = "fail"  # fail | continue | retry: other runs in their place
     max_retries: int = 3  # for on_timeout: retry
     timeout_actions: tuple[Step, ...] = ()

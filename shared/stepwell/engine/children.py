@@ -133,9 +133,9 @@ def _succeeded(child: Token) -> bool:
 def _value(call: Call, run_id: str, child: Token) -> Json:
     done = _succeeded(child)
     result = child.result if done else None
-    if call.failed_child != "return" and call.kind != "agent":
+    if call.failed_child != "return" and not call.brings_variables:
         return result
-    variables = {"variables": results.brought(child)} if call.kind == "agent" and done else {}
+    variables = {"variables": results.brought(child)} if call.brings_variables and done else {}
     return {
         **variables,
         "childExecutionSuccess": done,

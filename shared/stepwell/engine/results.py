@@ -51,7 +51,7 @@ def of_wait(moment: Moment, token: Token, wait: Wait, node: str, writes: Mapping
 
 def of_children(call: Call, node: str, payload: Json) -> tuple[Json, Mapping[str, Json]]:
     """(result, writes) of child runs. Another agent's variables become this one's, and are not kept twice."""
-    if call.kind != "agent":
+    if not call.brings_variables:
         return payload, {node: payload}
     result = {key: value for key, value in payload.items() if key != "variables"}
     facts = {name: payload[name] for name in _OF_CHILD}
