@@ -7,19 +7,19 @@ from typing import Any
 from stepwell.api.routes import create_app
 from stepwell.api.webhooks.replay import delivery_routes
 from stepwell.api.webhooks.sources import sources_of
-from stepwell.aws.entry import open_door
+from stepwell.aws.entry import open_entry
 from stepwell.aws.packed import package_root, read_packed
 from stepwell.runtime.steps.secrets import SecretsByKind
 
 ROOT = package_root()
 
-door = open_door(ROOT)
+entry = open_entry(ROOT)
 _sources = sources_of(
     read_packed(ROOT).get("webhooks"), SecretsByKind({})
 )  # without secrets, because stored deliveries were verified on arrival
-app = create_app(door.parts, delivery_routes(lambda: _sources))
+app = create_app(entry.parts, delivery_routes(lambda: _sources))
 
 
-@door.observing.invocation
+@entry.observing.invocation
 def handler(event: dict[str, Any], context: Any) -> dict[str, Any]:
     return app.resolve(event, context)

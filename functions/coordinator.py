@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from stepwell.aws.batches import Delivery, batch_of
-from stepwell.aws.entry import Context, TimeLeft, open_door
+from stepwell.aws.entry import Context, TimeLeft, open_entry
 from stepwell.aws.observing import ids_of
 from stepwell.aws.packed import package_root
 from stepwell.runtime.dispatch import bury, dispatch
@@ -13,25 +13,25 @@ from stepwell.runtime.log.door import Unlimited
 from stepwell.runtime.loop.driving import run_now
 from stepwell.runtime.ports import Lane
 
-door = open_door(package_root())
+entry = open_entry(package_root())
 
 
-@door.observing.invocation
+@entry.observing.invocation
 def handler(event: dict[str, Any], context: Context) -> dict[str, Any]:
     batch = batch_of(event)
     batch.each(_take, TimeLeft(context).left_ms)
-    door.observing.count("FailedDeliveries", len(batch.failed))
+    entry.observing.count("FailedDeliveries", len(batch.failed))
     return batch.answer()
 
 
 def _take(delivery: Delivery) -> None:
     body = delivery.message()
-    with door.observing.about(**ids_of(body)):
-        if delivery.queue_arn != door.deployment.resume.arn and run_now(bury(door.parts, body)):
-            door.observing.count("DeadLetters")
+    with entry.observing.about(**ids_of(body)):
+        if delivery.queue_arn != entry.deployment.resume.arn and run_now(bury(entry.parts, body)):
+            entry.observing.count("DeadLetters")
             return
-        with door.putting_off(Lane.RESUME, delivery):
-            run_now(dispatch(door.parts, Lane.RESUME, body, Unlimited()))
-    counts = door.parts.triggers.counts
+        with entry.putting_off(Lane.RESUME, delivery):
+            run_now(dispatch(entry.parts, Lane.RESUME, body, Unlimited()))
+    counts = entry.parts.triggers.counts
     while counts:
-        door.observing.count(*counts.popitem())
+        entry.observing.count(*counts.popitem())

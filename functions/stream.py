@@ -6,7 +6,7 @@ from typing import Any
 
 from stepwell.api.views import view_of
 from stepwell.aws.changes import sequence_of
-from stepwell.aws.entry import Context, open_door
+from stepwell.aws.entry import Context, open_entry
 from stepwell.aws.packed import package_root, read_packed
 from stepwell.aws.run_metrics import tell_runs
 from stepwell.aws.streaming import open_stream
@@ -14,17 +14,17 @@ from stepwell.runtime.loop.driving import run_now
 
 ROOT = package_root()
 
-door = open_door(ROOT)
-stream = open_stream(door.aws, view_of, read_packed(ROOT).get("webhooks"))
+entry = open_entry(ROOT)
+stream = open_stream(entry.aws, view_of, read_packed(ROOT).get("webhooks"))
 
 
-@door.observing.invocation
+@entry.observing.invocation
 def handler(event: dict[str, Any], context: Context) -> dict[str, Any]:
     """Handles a batch; Lambda delivers the records again from the first reported one."""
     records = event["Records"]
     taken = run_now(stream.take(records))
     tell_runs(taken.notices)
     if taken.passed_over:
-        door.observing.count("PassedOver", taken.passed_over)
+        entry.observing.count("PassedOver", taken.passed_over)
     again = records[taken.done : taken.done + 1]
     return {"batchItemFailures": [{"itemIdentifier": sequence_of(record)} for record in again]}

@@ -11,7 +11,7 @@ from typing import Any
 
 from stepwell.aws.batches import Delivery
 from stepwell.aws.dead_letters import open_dead_letters
-from stepwell.aws.entry import Context, TimeLeft, open_door
+from stepwell.aws.entry import Context, TimeLeft, open_entry
 from stepwell.aws.packed import package_root
 from stepwell.limits import MINUTE_MS
 from stepwell.runtime.dispatch import republish
@@ -22,26 +22,26 @@ A_PAGE_MS = MINUTE_MS // 2  # the most time for one page of runs
 METRICS = {"overdue": "Overdue", "no_progress": "NoProgress", "unreadable": "Unreadable"}
 log = logging.getLogger("stepwell.sweeper")
 
-door = open_door(package_root())
-dead_letters = open_dead_letters(door.aws)
+entry = open_entry(package_root())
+dead_letters = open_dead_letters(entry.aws)
 
 
-@door.observing.invocation
+@entry.observing.invocation
 def handler(event: dict[str, Any], context: Context) -> dict[str, int]:
     """Emits the counts, zeros included, because an alarm needs data."""
-    found = run_now(door.parts.sweeper.sweep(STILL_MS, TimeLeft(context, reserve_ms=A_PAGE_MS).left_ms))
+    found = run_now(entry.parts.sweeper.sweep(STILL_MS, TimeLeft(context, reserve_ms=A_PAGE_MS).left_ms))
     for one in found:
         log.warning("the run stood still: %s", one.why, extra={"run_id": one.run_id, "why": one.why})
     counts = Counter(one.why for one in found)
     told = {name: counts[why] for why, name in METRICS.items()}
     told["Republished"] = dead_letters.each(_republish, TimeLeft(context).left_ms)
     for name, count in told.items():
-        door.observing.count(name, count)
+        entry.observing.count(name, count)
     return told
 
 
 def _republish(delivery: Delivery) -> bool:
-    is_sent = run_now(republish(door.parts, delivery.message()))
+    is_sent = run_now(republish(entry.parts, delivery.message()))
     if is_sent:
         log.warning("message %s of the dead-letter queue is published again", delivery.id)
     return is_sent

@@ -24,32 +24,32 @@ from stepwell.runtime.ports import Lane
 ROOT = package_root()
 folder, *paths = (ROOT / path for path in read_packed(ROOT).get("paths", ["workflows"]))
 
-door = open_worker(
+entry = open_worker(
     ROOT,
     lambda deployment, clients, clock: FunctionSteps(
         folder, clock, calls_of(deployment, clients, clock), links_of(deployment, clients, clock), paths=paths
     ),
 )
-leases = Leases(door.deployment.work[door.deployment.pool].url, door.aws.clients.sqs)
+leases = Leases(entry.deployment.work[entry.deployment.pool].url, entry.aws.clients.sqs)
 
 
-@door.observing.invocation
+@entry.observing.invocation
 def handler(event: dict[str, Any], context: Context) -> dict[str, Any]:
     if is_query(event):
-        return answer(door.parts, event)
+        return answer(entry.parts, event)
     batch = batch_of(event)
     batch.each(lambda delivery: _take(delivery, context), TimeLeft(context).left_ms)
     for delivery in batch.failed:
         leases.release(delivery)
-    door.observing.count("FailedDeliveries", len(batch.failed))
+    entry.observing.count("FailedDeliveries", len(batch.failed))
     return batch.answer()
 
 
 def _take(delivery: Delivery, context: Context) -> None:
     message = delivery.message()
     with (
-        door.observing.about(**ids_of(message)),
-        door.putting_off(Lane.WORK, delivery),
+        entry.observing.about(**ids_of(message)),
+        entry.putting_off(Lane.WORK, delivery),
         leases.kept(delivery, context.get_remaining_time_in_millis) as lease,
     ):
-        run_now(dispatch(door.parts, Lane.WORK, message, TimeLeft(context, lease)))
+        run_now(dispatch(entry.parts, Lane.WORK, message, TimeLeft(context, lease)))

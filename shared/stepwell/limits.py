@@ -85,13 +85,13 @@ REPLAYS = 100  # of one delivery: `too_many_replays`
 # Webhooks out
 ENDPOINTS = 50  # of one folder: `too_many_endpoints`
 ENDPOINT_SECRETS = 5  # of one endpoint, while one is replaced by another: `too_many_secrets`
-LETTER_BYTES = 60_000  # of a letter to an endpoint; a larger one leaves the entry's data out
-LETTER_MS = 15 * SECOND_MS  # that an endpoint may take to answer one
-LETTER_DELAYS_MS = (  # before each further try, and up to a fifth more: the last one comes after about a day
+NOTIFICATION_BYTES = 60_000  # of a notification to an endpoint; a larger one leaves the entry's data out
+NOTIFICATION_MS = 15 * SECOND_MS  # that an endpoint may take to answer one
+NOTIFICATION_DELAYS_MS = (  # before each further try, and up to a fifth more: the last one comes after about a day
     5 * SECOND_MS, 30 * SECOND_MS, 2 * MINUTE_MS, 10 * MINUTE_MS, 30 * MINUTE_MS, HOUR_MS, 2 * HOUR_MS, 4 * HOUR_MS,
     6 * HOUR_MS, 10 * HOUR_MS,
 )  # fmt: skip
-LETTER_REFUSALS = 5  # of one letter (400 and the like), before it is dead
+NOTIFICATION_REFUSALS = 5  # of one notification (400 and the like), before it is dead
 
 # Schedules
 SCHEDULES = 100  # made by callers, beside those of definitions: `too_many_schedules`

@@ -19,7 +19,7 @@ A deployed function has these from its stack:
 | `STEPWELL_EVENTS` | what the bus is told: `all`, `runs` (all but what went well within a run) or `none` | `runs` |
 | `STEPWELL_QUEUES` | `{"resume": {"url", "arn"}, "work": {POOL: {"url", "arn"}}}` | |
 | `STEPWELL_DEAD_QUEUE` | the URL of the dead-letter queue, for the sweeper | |
-| `STEPWELL_LETTERS`, `STEPWELL_DEAD_LETTERS` | the URLs of the queues of letters: to endpoints, and dead | |
+| `STEPWELL_NOTIFICATIONS`, `STEPWELL_DEAD_NOTIFICATIONS` | the URLs of two queues: to endpoints, and dead | |
 | `STEPWELL_SCHEDULE_GROUP`, `STEPWELL_SCHEDULE_ROLE` | where timers are made, and the role they send with | |
 | `STEPWELL_WORKER` | the function that the API has answer queries | |
 | `STEPWELL_POOL` | the pool whose steps this worker runs | `default` |
@@ -84,8 +84,8 @@ class Deployment:
     schedule_group: str = ""
     schedule_role: str = ""
     dead_queue: str = ""
-    letters: str = ""
-    dead_letters: str = ""
+    notifications: str = ""
+    dead_notifications: str = ""
     bus: str = ""
     events: str = "runs"
     worker: str = ""
@@ -142,8 +142,8 @@ def read_deployment(environ: Mapping[str, str] = os.environ) -> Deployment:
         schedule_group=environ.get("STEPWELL_SCHEDULE_GROUP", ""),
         schedule_role=environ.get("STEPWELL_SCHEDULE_ROLE", ""),
         dead_queue=environ.get("STEPWELL_DEAD_QUEUE", ""),
-        letters=environ.get("STEPWELL_LETTERS", ""),
-        dead_letters=environ.get("STEPWELL_DEAD_LETTERS", ""),
+        notifications=environ.get("STEPWELL_NOTIFICATIONS", ""),
+        dead_notifications=environ.get("STEPWELL_DEAD_NOTIFICATIONS", ""),
         bus=environ.get("STEPWELL_BUS", ""),
         events=_one_of("STEPWELL_EVENTS", EVENTS, environ.get("STEPWELL_EVENTS", "") or "runs"),
         worker=environ.get("STEPWELL_WORKER", ""),

@@ -59,7 +59,7 @@ sources:
 
 
 class WebhookWorld(World):
-    """The webhooks' door alone: no other route is served by it."""
+    """The webhooks' handler alone: no other route is served by it."""
 
     def __init__(self, text: str = SOURCES, environ: Mapping[str, str] = ENVIRONMENT) -> None:
         super().__init__()

@@ -13,14 +13,14 @@ from ministack.services import dynamodb, eventbridge
 from stepwell.api.views import view_of
 from stepwell.aws.bus import Bus
 from stepwell.aws.dynamodb_store import DynamoStore
-from stepwell.aws.letters import LetterQueue, Outgoing
+from stepwell.aws.notifications import NotificationQueue, Outgoing
 from stepwell.aws.s3_blobs import S3Blobs
 from stepwell.aws.s3_snapshots import S3Snapshots
 from stepwell.aws.streaming import Stream, Taken
 from stepwell.definition.graph import Json
 from stepwell.runtime.calls.snapshots import Snapshots
 from stepwell.runtime.loop.driving import run_now
-from stepwell.runtime.notify.endpoints import Endpoint, Letter, letter_of
+from stepwell.runtime.notify.endpoints import Endpoint, Notification, notification_of
 from stepwell.runtime.notify.telling import Teller
 from tests.aws.kit import AwsWorld, aws_world
 from tests.contract.emulated import NO_WAIT
@@ -37,7 +37,9 @@ class Streamed:
         self.bus, self.bucket = f"bus-{next(_NUMBERS)}", world.blobs._bucket
         self.cloud.connect("events").create_event_bus(Name=self.bus)
         self.cloud.connect("s3")
-        self._letters_url = self.cloud.connect("sqs").create_queue(QueueName=f"letters-{self.bus}")["QueueUrl"]
+        self._notifications_url = self.cloud.connect("sqs").create_queue(QueueName=f"notifications-{self.bus}")[
+            "QueueUrl"
+        ]
         self.endpoints: tuple[Endpoint, ...] = ()
         self.part_bytes = 5 << 20
         self._taken = 0
@@ -51,7 +53,7 @@ class Streamed:
         bus = Bus(self.bus, self.cloud.clients.events, NO_WAIT)
         snapshots = Snapshots(self.world.service, files, view_of)
         self.teller = Teller(store, store, self.world.blobs)
-        queue = LetterQueue(self._letters_url, self.cloud.clients.sqs, self.world.clock, NO_WAIT)
+        queue = NotificationQueue(self._notifications_url, self.cloud.clients.sqs, self.world.clock, NO_WAIT)
         outgoing = Outgoing(self.endpoints, queue) if self.endpoints else None
         self.stream = Stream(store, self.world.blobs, self.teller, bus, snapshots, outgoing)
 
@@ -77,17 +79,17 @@ class Streamed:
     def types(self, run_id: str = "") -> list[str]:
         return [event["type"] for event in self.events() if run_id in {"", event["run_id"]}]
 
-    def letters(self) -> list[Letter]:
-        """What the letters' queue holds, taken from it."""
-        found: list[Letter] = []
+    def notifications(self) -> list[Notification]:
+        """What the notifications' queue holds, taken from it."""
+        found: list[Notification] = []
         while (
             messages := self.cloud.connect("sqs")
             .receive_message(
-                QueueUrl=self._letters_url, MaxNumberOfMessages=10, WaitTimeSeconds=0, VisibilityTimeout=3_600
+                QueueUrl=self._notifications_url, MaxNumberOfMessages=10, WaitTimeSeconds=0, VisibilityTimeout=3_600
             )
             .get("Messages")
         ):
-            found += [letter_of(json.loads(message["Body"])) for message in messages]
+            found += [notification_of(json.loads(message["Body"])) for message in messages]
         return found
 
     def file(self, run_id: str, workflow: str = "flow") -> list[Json]:

@@ -1,4 +1,4 @@
-"""From the stream to the letters' queue: who is written to, what comes again, and what a failing queue holds up."""
+"""From the stream to the queue of notifications: who is written to, what comes again, what a failing queue stops."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from stepwell.runtime.notify.endpoints import Endpoint, Letter
+from stepwell.runtime.notify.endpoints import Endpoint, Notification
 from tests.aws.stream_kit import Streamed, streamed
 from tests.contract.emulated import answer
 
@@ -35,42 +35,44 @@ def ran(at: Streamed, *workflows: str) -> list[str]:
     return started
 
 
-def told(letters: list[Letter]) -> list[tuple[str, str, str]]:
-    return sorted((one.endpoint, one.content["data"]["workflow"], one.content["type"]) for one in letters)
+def told(notifications: list[Notification]) -> list[tuple[str, str, str]]:
+    return sorted((one.endpoint, one.content["data"]["workflow"], one.content["type"]) for one in notifications)
 
 
 def test_endpoints_are_written_to_of_what_they_want_as_the_bus_is_told(at: Streamed) -> None:
     ran(at, "flow", "other")
     at.take()
-    letters = at.letters()
+    notifications = at.notifications()
     audit = ["run.completed", "run.created", "step.completed", "step.completed"]
-    assert told(letters) == [
+    assert told(notifications) == [
         ("audit", "flow", audit[0]), ("audit", "flow", audit[1]), ("audit", "flow", audit[2]),
         ("audit", "flow", audit[3]), ("audit", "other", audit[0]), ("audit", "other", audit[1]),
         ("audit", "other", audit[2]), ("audit", "other", audit[3]), ("crm", "flow", "run.completed"),
     ]  # fmt: skip
     events = {event["id"]: event for event in at.events()}
-    for letter in letters:
-        sent = events[letter.content["data"]["id"]]
-        assert letter.content["data"] == {name: sent[name] for name in letter.content["data"]}
+    for notification in notifications:
+        sent = events[notification.content["data"]["id"]]
+        assert notification.content["data"] == {name: sent[name] for name in notification.content["data"]}
 
 
-def test_a_batch_that_comes_again_makes_the_same_letters_again(at: Streamed) -> None:
+def test_a_batch_that_comes_again_makes_the_same_notifications_again(at: Streamed) -> None:
     ran(at, "flow")
     records = at.records()
     at.take(records)
-    first = at.letters()
+    first = at.notifications()
     at.restart()
     at.take(records)
-    again = at.letters()
+    again = at.notifications()
     key = [(one.endpoint, one.id) for one in first]
     assert sorted(key) == sorted((one.endpoint, one.id) for one in again)
     assert len({one.id for one in first}) == 4
     assert len(set(key)) == len(first) == 5
 
 
-def test_while_the_queue_does_not_answer_the_changes_whose_letters_it_did_not_take_come_again(at: Streamed) -> None:
-    ran(at, *["flow"] * 6)  # 30 letters: three requests
+def test_while_the_queue_does_not_answer_the_changes_whose_notifications_it_did_not_take_come_again(
+    at: Streamed,
+) -> None:
+    ran(at, *["flow"] * 6)  # 30 notifications: three requests
     records, seen = at.records(), []
 
     def second_fails(operation: str, _: object) -> object:
@@ -81,10 +83,10 @@ def test_while_the_queue_does_not_answer_the_changes_whose_letters_it_did_not_ta
     (taken,) = at.take(records)
     assert 0 < taken.done < len(records)
     at.cloud.heal()
-    posted = at.letters()
+    posted = at.notifications()
     assert len(posted) == 10
     at.take(records[taken.done :])
-    assert len({(one.endpoint, one.id) for one in [*posted, *at.letters()]}) == 30
+    assert len({(one.endpoint, one.id) for one in [*posted, *at.notifications()]}) == 30
 
 
 def test_what_the_bus_does_not_take_is_not_posted_yet(at: Streamed) -> None:
@@ -93,4 +95,4 @@ def test_what_the_bus_does_not_take_is_not_posted_yet(at: Streamed) -> None:
     at.cloud.before = lambda operation, _: answer(500, "{}") if operation == "PutEvents" else None
     (taken,) = at.take(records)
     assert taken.done < len(records)
-    assert at.letters() == []
+    assert at.notifications() == []

@@ -18,7 +18,7 @@ Deploy = Callable[..., Deployment]
 
 @pytest.fixture
 def root_logger(capsys: pytest.CaptureFixture[str]) -> Iterator[None]:
-    """A door takes the logs of the whole process, and writes them to `capsys`; afterwards they are pytest's again."""
+    """A handler takes the logs of the whole process, and writes them to `capsys`; then they are pytest's again."""
     root = logging.getLogger()
     handlers, level = list(root.handlers), root.level
     yield
@@ -28,7 +28,7 @@ def root_logger(capsys: pytest.CaptureFixture[str]) -> Iterator[None]:
 
 @pytest.fixture
 def deployed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, root_logger: None) -> Iterator[Deploy]:
-    """Deploys one stack. Its doors are this test's own: their modules and clients are gone afterwards."""
+    """Deploys one stack. Its handlers are this test's own: their modules and clients are gone afterwards."""
     modules = set(sys.modules)
     with ExitStack() as stack:
 

@@ -1,4 +1,4 @@
-"""The doors in this process, as Lambda has them: a package, an environment, events; over emulated AWS."""
+"""The handlers in this process, as Lambda has them: a package, an environment, events; over emulated AWS."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ ROOT = Path(__file__).parents[2]
 EVENTS = Path(__file__).parent / "events"
 TIMEOUT_SECONDS = 900  # of a worker, and so its queue's visibility
 POOLS = ("default", "heavy")
-_TAKEN_BY = {"letters": "sender"}
+_TAKEN_BY = {"notifications": "sender"}
 
 
 def event_of(name: str) -> dict[str, Any]:
@@ -37,7 +37,7 @@ def event_of(name: str) -> dict[str, Any]:
 
 
 def write_package(folder: Path, definition: str, steps: str = "", **more: Json) -> None:
-    """A function's package: the doors, the packed workflows, the workflow folder."""
+    """A function's package: the handlers, the packed workflows, the workflow folder."""
     (folder / "functions").symlink_to(ROOT / "functions")  # on Lambda they are in the package `stepwell`
     workflows = folder / "workflows"
     workflows.mkdir()
@@ -77,7 +77,7 @@ class Invocation:
 
 
 class Deployment:
-    """A deployed stack: its doors, and the event source mappings that call them."""
+    """A deployed stack: its handlers, and the event source mappings that call them."""
 
     def __init__(self, package: Path, queue: AwsQueue, table: str, bucket: str, patch: pytest.MonkeyPatch) -> None:
         self.clock, self.cloud, self._package, self._patch = queue.clock, queue.cloud, package, patch
@@ -89,31 +89,31 @@ class Deployment:
         for pool in POOLS:
             self.urls[f"dead-{pool}"] = self._make(f"dead-{pool}", 60, "dead", 10)
             self.urls[pool] = self._make(pool, TIMEOUT_SECONDS, f"dead-{pool}")
-        self.urls["dead-letters"] = self._make("dead-letters")
-        self.urls["letters"] = self._make("letters", 30, "dead-letters")
+        self.urls["dead-notifications"] = self._make("dead-notifications")
+        self.urls["notifications"] = self._make("notifications", 30, "dead-notifications")
         work = {pool: self._place(pool) for pool in POOLS}
         for name, value in environment_of({"resume": self._place("resume"), "work": work}, table, bucket).items():
             patch.setenv(name, value)
         patch.setenv("LAMBDA_TASK_ROOT", str(package))
         patch.setenv("STEPWELL_DEAD_QUEUE", self.urls["dead"])
-        patch.setenv("STEPWELL_LETTERS", self.urls["letters"])
-        patch.setenv("STEPWELL_DEAD_LETTERS", self.urls["dead-letters"])
-        self._doors: dict[str, ModuleType] = {}
+        patch.setenv("STEPWELL_NOTIFICATIONS", self.urls["notifications"])
+        patch.setenv("STEPWELL_DEAD_NOTIFICATIONS", self.urls["dead-notifications"])
+        self._functions: dict[str, ModuleType] = {}
         self.world = SimpleNamespace(clock=self.clock, said=[])  # what the steps may import
         patch.setitem(sys.modules, "world", self.world)
 
-    def door(self, name: str, pool: str = "default") -> ModuleType:
-        """The door's module, imported from the package as Lambda does."""
+    def function(self, name: str, pool: str = "default") -> ModuleType:
+        """The handler's module, imported from the package as Lambda does."""
         key = f"{name}-{pool}"
-        if key not in self._doors:
+        if key not in self._functions:
             self._patch.setenv("STEPWELL_POOL", pool)
-            spec = importlib.util.spec_from_file_location(f"door_{name}", self._package / "functions" / f"{name}.py")
+            spec = importlib.util.spec_from_file_location(f"handler_{name}", self._package / "functions" / f"{name}.py")
             assert spec is not None
             assert spec.loader is not None
             module = importlib.util.module_from_spec(spec)
             spec.loader.exec_module(module)
-            self._doors[key] = module
-        return self._doors[key]
+            self._functions[key] = module
+        return self._functions[key]
 
     # -- the API
 
@@ -123,7 +123,7 @@ class Deployment:
         event["requestContext"].update(request_context)
         event["requestContext"]["http"].update(method=method, path=path)
         event.update(rawPath=path, body=None if body is None else json.dumps(body))
-        answer = self.door("api").handler(event, Invocation(self.clock, 29))
+        answer = self.function("api").handler(event, Invocation(self.clock, 29))
         return answer["statusCode"], json.loads(answer["body"] or "null")
 
     def start(self, given: Json = None, workflow: str = "flow") -> str:
@@ -138,14 +138,14 @@ class Deployment:
         return found
 
     def records(self, run_id: str) -> tuple[Record, ...]:
-        return run_now(self.door("api").door.parts.service.records(run_id))
+        return run_now(self.function("api").entry.parts.service.records(run_id))
 
     def token(self, run_id: str) -> Token:
-        token: Token = run_now(self.door("api").door.parts.service.standing(run_id)).token
+        token: Token = run_now(self.function("api").entry.parts.service.standing(run_id)).token
         return token
 
     def header(self, run_id: str) -> Header:
-        header: Header = run_now(self.door("api").door.parts.service.header(run_id))
+        header: Header = run_now(self.function("api").entry.parts.service.header(run_id))
         return header
 
     # -- the queues
@@ -159,9 +159,11 @@ class Deployment:
         return {"Records": [self._record(queue, message) for message in taken]}
 
     def invoke(self, queue: str, event: Mapping[str, Any], timeout_seconds: float = TIMEOUT_SECONDS) -> list[str]:
-        """The event's door handles it; what did not fail is deleted. Returns the ids of what failed."""
-        door = self.door("worker", queue) if queue in POOLS else self.door(_TAKEN_BY.get(queue, "coordinator"))
-        answer = door.handler(copy.deepcopy(event), Invocation(self.clock, timeout_seconds))
+        """The event's handler handles it; what did not fail is deleted. Returns the ids of what failed."""
+        handler = (
+            self.function("worker", queue) if queue in POOLS else self.function(_TAKEN_BY.get(queue, "coordinator"))
+        )
+        answer = handler.handler(copy.deepcopy(event), Invocation(self.clock, timeout_seconds))
         failed = [item["itemIdentifier"] for item in answer["batchItemFailures"]]
         for record in event["Records"]:
             if record["messageId"] not in failed:

@@ -1,4 +1,4 @@
-"""The doors that API Gateway calls: the API, the webhooks, the authorizer."""
+"""The handlers that API Gateway calls: the API, the webhooks, the authorizer."""
 
 from __future__ import annotations
 
@@ -76,14 +76,14 @@ def test_a_body_in_base64_is_the_body(deployed: Deploy) -> None:
     event = {**event_of("http"), "rawPath": "/workflows/flow/runs", "isBase64Encoded": True}
     event["requestContext"]["http"]["path"] = event["rawPath"]
     event["body"] = base64.b64encode(b'{"run_id": "mine"}').decode()
-    answer = stack.door("api").handler(event, Invocation(stack.clock))
+    answer = stack.function("api").handler(event, Invocation(stack.clock))
     assert (answer["statusCode"], json.loads(answer["body"])["run_id"]) == (201, "mine")
 
 
 def test_a_link_of_a_stack_without_its_key_leads_nowhere(deployed: Deploy) -> None:
     """As after an update of the code alone: nothing is open for want of a key."""
     stack = deployed(ASKS, STEPS)
-    answer = stack.door("api").handler(event_of("link"), Invocation(stack.clock))
+    answer = stack.function("api").handler(event_of("link"), Invocation(stack.clock))
     assert (answer["statusCode"], answer["headers"]["Content-Type"]) == (404, "text/html; charset=utf-8")
 
 
@@ -105,7 +105,7 @@ def hook(stack: Any, body: bytes, secret: bytes = SECRET, path: str = "/webhooks
         "webhook-signature": "v1," + base64.b64encode(signature).decode(),
     })  # fmt: skip
     event.update(rawPath=path, body=body.decode())
-    answer = stack.door("webhooks").handler(event, Invocation(stack.clock))
+    answer = stack.function("webhooks").handler(event, Invocation(stack.clock))
     return answer["statusCode"], json.loads(answer["body"])
 
 
@@ -134,7 +134,7 @@ def test_a_webhook_that_another_signed_is_refused(deployed: Deploy) -> None:
 
 
 @pytest.mark.usefixtures("shop")
-def test_the_webhooks_door_serves_nothing_else(deployed: Deploy) -> None:
+def test_the_webhooks_handler_serves_nothing_else(deployed: Deploy) -> None:
     """Nobody checks who calls it but the route of webhooks itself."""
     stack = deployed(ASKS, STEPS, webhooks=HOOKS)
     for path in ("/runs", "/workflows/flow/runs", "/events"):
@@ -192,7 +192,7 @@ def manager(monkeypatch: pytest.MonkeyPatch) -> SecretsManager:
 
 
 def authorizer() -> ModuleType:
-    spec = importlib.util.spec_from_file_location("door_authorizer", ROOT / "functions" / "authorizer.py")
+    spec = importlib.util.spec_from_file_location("handler_authorizer", ROOT / "functions" / "authorizer.py")
     assert spec is not None
     assert spec.loader is not None
     module = importlib.util.module_from_spec(spec)

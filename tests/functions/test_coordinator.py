@@ -1,4 +1,4 @@
-"""The coordinator's door: timers, events, and wakes that killed their worker."""
+"""The coordinator's handler: timers, events, and wakes that killed their worker."""
 
 from __future__ import annotations
 

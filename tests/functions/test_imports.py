@@ -1,4 +1,4 @@
-"""What a cold start pays for: each door, in a process of its own, loads what it needs and nothing else."""
+"""What a cold start pays for: each handler, in a process of its own, loads what it needs and nothing else."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ import pytest
 from tests.functions.kit import ROOT, environment_of, write_package
 
 PLACE = {"url": "https://sqs.eu-west-1.amazonaws.com/123456789012/q", "arn": "arn:aws:sqs:eu-west-1:123456789012:q"}
-DOORS = ("api", "authorizer", "coordinator", "sender", "stream", "sweeper", "webhooks", "worker")
+HANDLERS = ("api", "authorizer", "coordinator", "sender", "stream", "sweeper", "webhooks", "worker")
 # A person's machine's, the compiler's checks, and what costs tenths of a second where only some invocations need it.
 NOBODY = {"yaml", "rich", "typer", "httpx", "uvicorn", "watchfiles", "sqlite3", "aws_xray_sdk", "jsonschema",
           "fastjsonschema", "networkx", "stepwell.local", "stepwell.cli", "stepwell.testing",
@@ -39,7 +39,7 @@ UNUSED = {
     "worker": {"aws_lambda_powertools.event_handler", "stepwell.api"},
 }
 # The work of an import is the calls of Python functions that it makes: as a multiple of those of boto3 and two clients,
-# which every door but one has too. It is the same however busy the machine is, and follows the CPU time.
+# which every handler but one has too. It is the same however busy the machine is, and follows the CPU time.
 # Measured: api and webhooks 2.0, worker 1.6, stream, coordinator and sweeper 1.4, sender 1.3, authorizer 1.2.
 AT_MOST = {"api": 2.5, "webhooks": 2.5, "worker": 2.0, "stream": 1.75, "coordinator": 1.75, "sweeper": 1.75,
            "sender": 1.6, "authorizer": 1.5}  # fmt: skip
@@ -68,8 +68,8 @@ def package(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def imported(package: Path, statement: str) -> tuple[int, frozenset[str]]:
     """The calls of functions, and the modules that are there afterwards."""
     places = {"resume": PLACE, "work": {"default": PLACE}}
-    letters = {"STEPWELL_LETTERS": PLACE["url"], "STEPWELL_DEAD_LETTERS": PLACE["url"]}
-    environment = {**os.environ, **environment_of(places), **letters, "STEPWELL_BUS": "bus"}
+    notifications = {"STEPWELL_NOTIFICATIONS": PLACE["url"], "STEPWELL_DEAD_NOTIFICATIONS": PLACE["url"]}
+    environment = {**os.environ, **environment_of(places), **notifications, "STEPWELL_BUS": "bus"}
     done = subprocess.run(  # noqa: S603 - our own interpreter and script
         [sys.executable, "-c", MEASURE.format(statement)],
         cwd=package, env=environment, capture_output=True, text=True, check=True,
@@ -78,31 +78,31 @@ def imported(package: Path, statement: str) -> tuple[int, frozenset[str]]:
     return calls, frozenset(modules)
 
 
-def test_doors_are_thin() -> None:
-    doors = {path.stem: len(path.read_text().splitlines()) for path in (ROOT / "functions").glob("*.py")}
-    assert doors.keys() == {*DOORS, "__init__"}
-    assert max(doors.values()) < 60
+def test_handlers_are_thin() -> None:
+    handlers = {path.stem: len(path.read_text().splitlines()) for path in (ROOT / "functions").glob("*.py")}
+    assert handlers.keys() == {*HANDLERS, "__init__"}
+    assert max(handlers.values()) < 60
 
 
-@pytest.mark.parametrize("door", DOORS)
-def test_a_door_imports_nothing_that_it_does_not_need(package: Path, door: str) -> None:
-    _, modules = imported(package, f"import functions.{door}")
+@pytest.mark.parametrize("handler", HANDLERS)
+def test_a_handler_imports_nothing_that_it_does_not_need(package: Path, handler: str) -> None:
+    _, modules = imported(package, f"import functions.{handler}")
     assert "botocore" in modules
-    assert modules & (NOBODY | UNUSED[door]) == set()
+    assert modules & (NOBODY | UNUSED[handler]) == set()
 
 
-@pytest.mark.parametrize("door", DOORS)
-def test_a_doors_import_takes_its_work_and_no_more(package: Path, door: str) -> None:
-    calls, _ = imported(package, f"import functions.{door}")
+@pytest.mark.parametrize("handler", HANDLERS)
+def test_a_handlers_import_takes_its_work_and_no_more(package: Path, handler: str) -> None:
+    calls, _ = imported(package, f"import functions.{handler}")
     compared, _ = imported(package, BOTO3)
-    assert calls <= compared * AT_MOST[door]
+    assert calls <= compared * AT_MOST[handler]
 
 
-def refusal(package: Path, door: str, **changes: str) -> str:
-    """What a door says that cannot begin."""
+def refusal(package: Path, handler: str, **changes: str) -> str:
+    """What a handler says that cannot begin."""
     given: dict[str, Any] = {**os.environ, **environment_of({"resume": PLACE, "work": {"default": PLACE}}), **changes}
     done = subprocess.run(  # noqa: S603 - our own interpreter
-        [sys.executable, "-c", f"import functions.{door}"],
+        [sys.executable, "-c", f"import functions.{handler}"],
         cwd=package, env=given, capture_output=True, text=True, check=False,
     )  # fmt: skip
     assert done.returncode != 0
@@ -110,7 +110,7 @@ def refusal(package: Path, door: str, **changes: str) -> str:
 
 
 @pytest.mark.parametrize("name", ["STEPWELL_TABLE", "STEPWELL_BUCKET", "STEPWELL_QUEUES"])
-def test_a_door_that_its_stack_forgot_something_says_what(package: Path, name: str) -> None:
+def test_a_handler_that_its_stack_forgot_something_says_what(package: Path, name: str) -> None:
     assert name in refusal(package, "coordinator", **{name: ""})
 
 

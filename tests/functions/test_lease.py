@@ -152,7 +152,7 @@ def test_a_message_whose_handler_failed_waits_the_longer_the_more_often_it_did(c
 def test_a_worker_that_dies_is_replaced_within_a_minute(deployed: Deploy) -> None:
     stack = deployed(FLOW, WAITS)
     run_id = stack.start()
-    worker = stack.door("worker")
+    worker = stack.function("worker")
     beats = Beats(3, stack.pass_time)
     worker.leases._new_stop = lambda: beats
 
@@ -163,7 +163,7 @@ def test_a_worker_that_dies_is_replaced_within_a_minute(deployed: Deploy) -> Non
         assert beats.over.wait(PATIENCE_SECONDS)
         raise Died
 
-    steps = worker.door.parts.worker._steps
+    steps = worker.entry.parts.worker._steps
     steps.run, alive = dies, steps.run
     with pytest.raises(Died):
         worker.handler(stack.messages("default"), Invocation(stack.clock))

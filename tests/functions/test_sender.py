@@ -1,4 +1,4 @@
-"""The sender's door: what becomes of a message of the letters' queue, and what is told of it."""
+"""The sender's handler: what becomes of a message of the notifications' queue, and what is told of it."""
 
 from __future__ import annotations
 
@@ -36,13 +36,13 @@ class Posted:
 
     def take(self) -> list[str]:
         """An event as AWS sends it. Returns what failed."""
-        found = self.stack.door("sender").handler(event_of("letter"), Invocation(self.stack.clock, 30))
+        found = self.stack.function("sender").handler(event_of("notification"), Invocation(self.stack.clock, 30))
         return [item["itemIdentifier"] for item in found["batchItemFailures"]]
 
     def pass_hours(self, hours: int) -> None:
         """The queue comes round while time goes by, a minute at a time."""
         for _ in range(hours * 60):
-            self.stack.deliver("letters")
+            self.stack.deliver("notifications")
             self.stack.pass_time(60)
 
 
@@ -64,23 +64,23 @@ def counted(printed: str, name: str) -> float:
 
 
 def dead(posted: Posted) -> list[dict[str, Any]]:
-    return [json.loads(one["body"]) for one in posted.stack.messages("dead-letters", 10)["Records"]]
+    return [json.loads(one["body"]) for one in posted.stack.messages("dead-notifications", 10)["Records"]]
 
 
-def test_a_letter_is_sent_signed_and_done_with(posted: Posted, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_notification_is_sent_signed_and_done_with(posted: Posted, capsys: pytest.CaptureFixture[str]) -> None:
     assert posted.take() == []
     (sending,) = posted.sent
-    letter = json.loads(event_of("letter")["Records"][0]["body"])
+    notification = json.loads(event_of("notification")["Records"][0]["body"])
     assert (sending.method, sending.target.origin) == ("POST", "https://crm.example.com")
-    assert json.loads(sending.body or b"") == letter["content"]
-    assert sending.headers["webhook-id"] == letter["id"]
-    assert posted.stack.deliver("letters") == 0
+    assert json.loads(sending.body or b"") == notification["content"]
+    assert sending.headers["webhook-id"] == notification["id"]
+    assert posted.stack.deliver("notifications") == 0
     printed = capsys.readouterr().out
     assert counted(printed, "WebhooksTaken") == 1
-    assert "run.completed" not in printed, "what a letter holds is not logged"
+    assert "run.completed" not in printed, "what a notification holds is not logged"
 
 
-def test_an_outage_of_an_hour_loses_no_letter(posted: Posted) -> None:
+def test_an_outage_of_an_hour_loses_no_notification(posted: Posted) -> None:
     posted.statuses = [0, 503, 0, 502, 500, 200]
     assert posted.take() == []
     posted.pass_hours(1)
@@ -91,11 +91,11 @@ def test_an_outage_of_an_hour_loses_no_letter(posted: Posted) -> None:
 
 def test_a_wait_longer_than_a_queues_longest_delay_is_made_of_several(posted: Posted) -> None:
     posted.statuses = [500]
-    body = json.loads(event_of("letter")["Records"][0]["body"])
+    body = json.loads(event_of("notification")["Records"][0]["body"])
     began_ms = posted.stack.clock.now_ms()
-    posted.stack.send("letters", json.dumps({**body, "tries": 5, "at_ms": began_ms + HOUR_MS}))
+    posted.stack.send("notifications", json.dumps({**body, "tries": 5, "at_ms": began_ms + HOUR_MS}))
     while not posted.sent:
-        posted.stack.deliver("letters")
+        posted.stack.deliver("notifications")
         posted.stack.pass_time(60)
     assert HOUR_MS <= posted.stack.clock.now_ms() - began_ms <= HOUR_MS + 120_000
 
@@ -107,8 +107,8 @@ def test_what_an_endpoint_refuses_a_few_times_lies_with_the_dead_as_it_was_at_fi
     posted.take()
     posted.pass_hours(1)
     assert len(posted.sent) == 5
-    (letter,) = dead(posted)
-    assert (letter["tries"], letter["refusals"]) == (0, 0), "sent back, it has all its tries again"
+    (notification,) = dead(posted)
+    assert (notification["tries"], notification["refusals"]) == (0, 0), "sent back, it has all its tries again"
     printed = capsys.readouterr().out
     assert (counted(printed, "WebhooksPutOff"), counted(printed, "WebhooksDead")) == (4, 1)
     assert "it answered 400" in printed
@@ -123,13 +123,13 @@ def test_an_endpoint_that_is_gone_is_sent_nothing_more_and_that_is_counted(
     printed = capsys.readouterr().out
     assert counted(printed, "WebhooksGone") == 2
     assert "endpoint crm answered 410" in printed
-    assert (posted.stack.deliver("letters"), dead(posted)) == (0, [])
+    assert (posted.stack.deliver("notifications"), dead(posted)) == (0, [])
 
 
-def test_a_letter_that_cannot_be_put_back_comes_again_by_itself(
+def test_a_notification_that_cannot_be_put_back_comes_again_by_itself(
     posted: Posted, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("stepwell.aws.calls.Retry.wait", lambda *_: None)
     posted.statuses = [500]
     posted.stack.cloud.before = lambda operation, _: answer(500, "{}") if operation == "SendMessage" else None
-    assert posted.take() == [event_of("letter")["Records"][0]["messageId"]]
+    assert posted.take() == [event_of("notification")["Records"][0]["messageId"]]

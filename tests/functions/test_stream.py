@@ -1,4 +1,4 @@
-"""The stream's door: what an event of the table's stream leads to, and from which record on it is to come again."""
+"""The stream's handler: what an event of the table's stream leads to, and from which record on it is to come again."""
 
 from __future__ import annotations
 
@@ -26,21 +26,21 @@ def followed(deployed: Deploy, monkeypatch: pytest.MonkeyPatch) -> Iterator[Depl
     monkeypatch.setenv("STEPWELL_EVENTS", "all")
     stack.cloud.connect("events").create_event_bus(Name="stack-bus")
     view = {"StreamEnabled": True, "StreamViewType": "NEW_AND_OLD_IMAGES"}
-    table = stack.door("stream").door.deployment.table
+    table = stack.function("stream").entry.deployment.table
     stack.cloud.connect("dynamodb").update_table(TableName=table, StreamSpecification=view)
     yield stack
     eventbridge.reset()
 
 
 def call(stack: Deployment, records: list[dict[str, Any]]) -> list[str]:
-    """The sequence numbers that the door wants again."""
-    found = stack.door("stream").handler({"Records": json.loads(json.dumps(records))}, Invocation(stack.clock, 60))
+    """The sequence numbers that the handler wants again."""
+    found = stack.function("stream").handler({"Records": json.loads(json.dumps(records))}, Invocation(stack.clock, 60))
     return [item["itemIdentifier"] for item in found["batchItemFailures"]]
 
 
 def written(stack: Deployment) -> list[dict[str, Any]]:
     """What the table's stream holds."""
-    return list(dynamodb.stream_live_records(stack.door("stream").door.deployment.table))
+    return list(dynamodb.stream_live_records(stack.function("stream").entry.deployment.table))
 
 
 def told() -> list[str]:
@@ -62,12 +62,12 @@ def test_an_event_of_the_stream_goes_to_the_bus(followed: Deployment) -> None:
     assert sent["entry"]["data"]["output"] == "hello ana"
 
 
-def test_a_run_through_the_deployed_doors_is_told_and_kept(followed: Deployment) -> None:
+def test_a_run_through_the_deployed_handlers_is_told_and_kept(followed: Deployment) -> None:
     run_id = followed.start({"name": "ana"})
     followed.deliver()
     assert call(followed, written(followed)) == []
     assert told() == ["run.created", "run.started", "step.completed", "run.completed"]
-    bucket = followed.door("stream").door.deployment.bucket
+    bucket = followed.function("stream").entry.deployment.bucket
     kept = followed.cloud.connect("s3").get_object(Bucket=bucket, Key=f"runs/flow/{run_id}.jsonl")["Body"].read()
     run = json.loads(kept.splitlines()[0])
     shown = followed.run(run_id)
@@ -119,4 +119,4 @@ def test_a_broken_record_is_counted_and_its_content_is_not_logged(
 def test_a_stack_that_names_no_bus_is_told_so_at_once(deployed: Deploy) -> None:
     stack = deployed(GREET, STEPS)
     with pytest.raises(UserError, match="STEPWELL_BUS"):
-        stack.door("stream")
+        stack.function("stream")

@@ -1,4 +1,4 @@
-"""The sweeper's door: what stands still is woken, told, and counted."""
+"""The sweeper's handler: what stands still is woken, told, and counted."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ STEPS = "def b(): return 'done'"
 
 
 def sweep(stack: Deployment, timeout_seconds: float = 290) -> dict[str, int]:
-    counts: dict[str, int] = stack.door("sweeper").handler(
+    counts: dict[str, int] = stack.function("sweeper").handler(
         event_of("schedule"), Invocation(stack.clock, timeout_seconds)
     )
     return counts

@@ -1,4 +1,4 @@
-"""The worker's door: what an event of its queue leads to, and what it does with the time that Lambda leaves it."""
+"""The worker's handler: what an event of its queue leads to, and what it does with the time that Lambda leaves it."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def test_a_run_started_by_the_api_is_driven_to_its_end_in_one_invocation(deploye
 def test_a_chain_of_ten_steps_costs_sqs_a_send_a_receive_and_a_delete(deployed: Deploy) -> None:
     names = ", ".join(f"{{name: s{number}, run: python:m.a}}" for number in range(10))
     stack = deployed(f"workflow: flow\ntimeline: [{names}]", "def a(): pass")
-    stack.door("api"), stack.door("worker")
+    stack.function("api"), stack.function("worker")
     stack.cloud.calls.clear()
     run_id = stack.start()
     stack.invoke("default", stack.messages("default"))
@@ -178,7 +178,7 @@ def test_a_step_to_be_run_at_most_once_is_not_begun_again_when_its_worker_dies(d
     """It died in its first second, before there was a lease: only the end of the function's timeout tells."""
     stack = deployed(ONCE, "import world\ndef a(): world.said.append('a')")
     run_id = stack.start()
-    steps = stack.door("worker").door.parts.worker._steps
+    steps = stack.function("worker").entry.parts.worker._steps
     whole = steps.run
 
     async def dies(call: Any) -> Any:
@@ -187,7 +187,7 @@ def test_a_step_to_be_run_at_most_once_is_not_begun_again_when_its_worker_dies(d
 
     steps.run = dies
     with pytest.raises(Died):
-        stack.door("worker").handler(stack.messages("default"), Invocation(stack.clock, 30))
+        stack.function("worker").handler(stack.messages("default"), Invocation(stack.clock, 30))
     began = stack.records(run_id)[-1]
     assert began.kind is Kind.BEGAN
     steps.run = whole
@@ -203,9 +203,9 @@ def test_a_step_to_be_run_at_most_once_is_not_lost_while_it_may_still_run(deploy
     """The limit that its start wrote down is what this invocation had left, not the step's own five minutes."""
     stack = deployed(ONCE, "import world\ndef a(): world.said.append('a')")
     run_id = stack.start()
-    worker = stack.door("worker")
+    worker = stack.function("worker")
     wake = stack.messages("default")["Records"][0]["body"]
-    steps = worker.door.parts.worker._steps
+    steps = worker.entry.parts.worker._steps
     whole = steps.run
 
     async def second_delivery(call: Any) -> Any:
@@ -299,7 +299,7 @@ def test_the_api_has_a_worker_answer_a_query(deployed: Deploy, monkeypatch: pyte
 
     def invoke(client: Any, function: str, payload: bytes, told: Any) -> Invoked:
         asked.append(function)
-        found = stack.door("worker").handler(json.loads(payload), Invocation(stack.clock))
+        found = stack.function("worker").handler(json.loads(payload), Invocation(stack.clock))
         return Invoked(json.dumps(found).encode())
 
     monkeypatch.setattr(LambdaInvoker, "invoke", invoke)

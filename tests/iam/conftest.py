@@ -1,4 +1,4 @@
-"""The template, and what the doors needed while they did everything: once for all tests of this folder."""
+"""The template, and what the handlers needed while they did everything: once for all tests of this folder."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def template() -> Template:
 
 @pytest.fixture(scope="session")
 def played(template: Template, tmp_path_factory: pytest.TempPathFactory) -> Played:
-    """What happened on a stack on which everything did. It is gone, and what the doors took of the process is back."""
+    """What happened on a stack on which everything did. It is gone, and what its handlers changed is back."""
     package = tmp_path_factory.mktemp("package")
     modules, root = set(sys.modules), logging.getLogger()
     handlers, level = list(root.handlers), root.level

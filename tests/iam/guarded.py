@@ -73,9 +73,9 @@ class Guarded:
         }
         return self.api.post(f"/webhooks/{source}", content=content, headers=headers)
 
-    def invoke(self, door: str) -> Any:
-        """The door's own answer to an empty event."""
-        name = _one(self.stack, "AWS::Lambda::Function", f"{door}Function")
+    def invoke(self, handler: str) -> Any:
+        """The handler's own answer to an empty event."""
+        name = _one(self.stack, "AWS::Lambda::Function", f"{handler}Function")
         answer = self.emulator.client("lambda").invoke(FunctionName=name, Payload=b"{}")
         return json.loads(answer["Payload"].read())
 
@@ -106,8 +106,8 @@ def name_the_secrets(emulator: Emulator, stack: Stack) -> None:
     secrets, roles = emulator.client("secretsmanager"), emulator.client("iam")
     arns = {name: secrets.describe_secret(SecretId=name)["ARN"]
             for name in stack.of_type("AWS::SecretsManager::Secret").values()}  # fmt: skip
-    for door in ("authorizer", "api", *(f"worker{pool}" for pool in POOLS)):
-        place = {"RoleName": role_of(stack, door), "PolicyName": "engine"}
+    for handler in ("authorizer", "api", *(f"worker{pool}" for pool in POOLS)):
+        place = {"RoleName": role_of(stack, handler), "PolicyName": "engine"}
         document = json.dumps(roles.get_role_policy(**place)["PolicyDocument"])
         assert any(f'"{name}"' in document for name in arns), "ministack resolves it now: this can go"
         for name, arn in arns.items():
@@ -115,9 +115,9 @@ def name_the_secrets(emulator: Emulator, stack: Stack) -> None:
         roles.put_role_policy(**place, PolicyDocument=document)
 
 
-def role_of(stack: Stack, door: str) -> str:
-    """The name of the door's role."""
-    return _one(stack, "AWS::IAM::Role", f"{door}Role")
+def role_of(stack: Stack, handler: str) -> str:
+    """The name of the handler's role."""
+    return _one(stack, "AWS::IAM::Role", f"{handler}Role")
 
 
 def _one(stack: Stack, kind: str, logical: str) -> str:

@@ -1,4 +1,4 @@
-"""What the doors are made to do, until each has done all that it may."""
+"""What the handlers are made to do, until each has done all that it may."""
 
 from __future__ import annotations
 
@@ -118,7 +118,15 @@ def ask(stack: Stack) -> None:
     for path in ("history", "explain", "graph"):
         assert stack.call("GET", f"/runs/{run_id}/{path}")[0] == 200
     assert stack.call("GET", f"/runs/{runs[3]}/result")[0] == 200
-    for path in ("/runs", "/runs?status=waiting", "/stats", "/workflows", "/workflows/asks", "/health"):
+    for path in (
+        "/runs",
+        "/runs?status=waiting",
+        "/runs?sort=waiting_until",
+        "/stats",
+        "/workflows",
+        "/workflows/asks",
+        "/health",
+    ):
         assert stack.call("GET", path)[0] == 200
     stack.deliver()
     run_id = stack.start({}, "counted")
@@ -205,14 +213,14 @@ def tell(stack: Stack) -> None:
     """All that the stream holds; a snapshot in parts that S3 does not take at first; a run whose time is over."""
     stack.tell(stack.written())
     ended = next(one for one in stack.written() if _is_end_of_order(one))
-    files = stack.door("stream").stream._snapshots._files
+    files = stack.function("stream").stream._snapshots._files
     files._part_bytes = 5 << 10
     usual = stack.cloud.before
     stack.cloud.before = lambda operation, request: (
         answer(500, "") if operation == "CompleteMultipartUpload" else usual(operation, request)
     )
     event = {"Records": [json.loads(json.dumps(ended))]}
-    assert stack.door("stream").handler(event, _minute(stack))["batchItemFailures"]
+    assert stack.function("stream").handler(event, _minute(stack))["batchItemFailures"]
     stack.cloud.before = usual
     stack.tell([ended])
     before = len(stack.written())
@@ -231,14 +239,14 @@ def tell(stack: Stack) -> None:
 
 
 def write(stack: Stack) -> None:
-    """Letters: the stream put them into their queue. None can be signed, so each is put off, until its last try."""
-    stack.deliver("letters")
+    """Notifications, which the stream queued. None can be signed, so each is put off, until its last try."""
+    stack.deliver("notifications")
     stack.pass_time(10)
-    (message,) = stack.messages("letters")["Records"]
-    letter = {**json.loads(message["body"]), "tries": 10, "at_ms": 0}
-    stack.send("letters", json.dumps(letter))
-    stack.deliver("letters")
-    assert stack.messages("dead-letters")["Records"]
+    (message,) = stack.messages("notifications")["Records"]
+    notification = {**json.loads(message["body"]), "tries": 10, "at_ms": 0}
+    stack.send("notifications", json.dumps(notification))
+    stack.deliver("notifications")
+    assert stack.messages("dead-notifications")["Records"]
 
 
 def _is_end_of_order(record: Any) -> bool:

@@ -1,4 +1,4 @@
-"""The deployed doors in this process, under the names that the template gives to what they use."""
+"""The deployed handlers in this process, under the names that the template gives to what they use."""
 
 from __future__ import annotations
 
@@ -54,14 +54,14 @@ _DATA = {"StreamEnabled": True, "StreamViewType": "NEW_AND_OLD_IMAGES"}
 
 @dataclass(frozen=True, slots=True)
 class Played:
-    """What the doors needed, each in its role, and what the API was asked: method and path."""
+    """What the handlers needed, each in its role, and what the API was asked: method and path."""
 
     needs: frozenset[tuple[str, Need]]
     called: tuple[tuple[str, str], ...]
 
 
 class Stack(Deployment):
-    """As in the tests of the doors; but what each door is told of its stack is what the template says."""
+    """As in the tests of the handlers; but what each handler is told of its stack is what the template says."""
 
     def __init__(self, template: Template, package: Path, queue: AwsQueue, patch: pytest.MonkeyPatch) -> None:
         self.template, self.recorder, self._opened = template, Recorder(), set[str]()
@@ -85,18 +85,18 @@ class Stack(Deployment):
             answer(200, json.dumps(_ANSWERS[operation])) if operation in _ANSWERS else None
         )
 
-    def door(self, name: str, pool: str = "default") -> ModuleType:
-        """The door, which acts in its own role from its import on."""
+    def function(self, name: str, pool: str = "default") -> ModuleType:
+        """The handler, which acts in its own role from its import on."""
         actor = f"worker-{pool}" if name == "worker" else name
         if actor in self._opened:
-            return super().door(name, pool)
+            return super().function(name, pool)
         for variable in [variable for variable in os.environ if variable.startswith(_OURS)]:
             self._patch.delenv(variable)
         for variable, value in self.template.environment(actor).items():
             if variable != "STEPWELL_TRACE":  # what X-Ray is sent goes by its daemon, not by a client
                 self._patch.setenv(variable, value)
         with self.recorder.acting(actor):
-            module = super().door(name, pool)
+            module = super().function(name, pool)
         self._patch.setattr(module, "handler", self._acting(actor, module.handler))
         self._opened.add(actor)
         return module
@@ -108,7 +108,7 @@ class Stack(Deployment):
 
         return act
 
-    # -- what invokes the doors
+    # -- what invokes the handlers
 
     def call(self, method: str, path: str, body: Any = None, **request_context: Any) -> tuple[int, Any]:
         """Through API Gateway; the path may have a query. Answers that are no JSON are text."""
@@ -118,7 +118,7 @@ class Stack(Deployment):
         event["requestContext"].update(request_context)
         event["requestContext"]["http"].update(method=method, path=place)
         event.update(rawPath=place, rawQueryString=query, body=None if body is None else json.dumps(body))
-        answered = self.door("api").handler(event, Invocation(self.clock, 29))
+        answered = self.function("api").handler(event, Invocation(self.clock, 29))
         text = answered["body"] or "null"
         return answered["statusCode"], json.loads(text) if text[0] in '{["n' else text
 
@@ -128,7 +128,7 @@ class Stack(Deployment):
         event = event_of("link")
         event["requestContext"]["http"].update(path=path)
         event.update(rawPath=path, body=base64.b64encode(body.encode()).decode())
-        return int(self.door("api").handler(event, Invocation(self.clock, 29))["statusCode"])
+        return int(self.function("api").handler(event, Invocation(self.clock, 29))["statusCode"])
 
     def hook(self, source: str, body: Any) -> int:
         """A delivery as GitHub signs one. Returns the status."""
@@ -140,15 +140,15 @@ class Stack(Deployment):
             "x-hub-signature-256": f"sha256={hmac.new(SECRET.encode(), text.encode(), 'sha256').hexdigest()}",
         })  # fmt: skip
         event.update(rawPath=f"/webhooks/{source}", body=text)
-        return int(self.door("webhooks").handler(event, Invocation(self.clock, 10))["statusCode"])
+        return int(self.function("webhooks").handler(event, Invocation(self.clock, 10))["statusCode"])
 
     def authorize(self, key: str) -> bool:
         event = event_of("authorizer")
         event["headers"]["x-api-key"] = key
-        return bool(self.door("authorizer").handler(event, Invocation(self.clock, 10))["isAuthorized"])
+        return bool(self.function("authorizer").handler(event, Invocation(self.clock, 10))["isAuthorized"])
 
     def sweep(self) -> dict[str, int]:
-        counts: dict[str, int] = self.door("sweeper").handler(event_of("schedule"), Invocation(self.clock, 290))
+        counts: dict[str, int] = self.function("sweeper").handler(event_of("schedule"), Invocation(self.clock, 290))
         return counts
 
     def written(self) -> list[dict[str, Any]]:
@@ -159,13 +159,13 @@ class Stack(Deployment):
         """The stream's records, a hundred in a batch. None of them may fail."""
         for at in range(0, len(records), 100):
             event = {"Records": copy.deepcopy(records[at : at + 100])}
-            assert self.door("stream").handler(event, Invocation(self.clock, 60)) == {"batchItemFailures": []}
+            assert self.function("stream").handler(event, Invocation(self.clock, 60)) == {"batchItemFailures": []}
 
     # -- names
 
     def id_of(self, queue: str) -> str:
         """The logical id of a queue."""
-        prefix = {"dead": "Dead", "resume": "Resume", "letters": "Letters", "dead-letters": "DeadLetters"}
+        prefix = {"dead": "Dead", "resume": "Resume", "notifications": "Letters", "dead-notifications": "DeadLetters"}
         for pool in POOLS:
             prefix |= {pool: f"Work{pool}", f"dead-{pool}": f"WorkDead{pool}"}
         return self.template.made.queue(prefix[queue]) if queue in prefix else queue

@@ -27,7 +27,7 @@ def reaches(stack: Guarded, run_id: str, **wanted: Any) -> Any:
     return until(look, f"{run_id} has {wanted}; denied so far: {stack.denials()}", pause_seconds=0.2)
 
 
-def test_a_run_goes_by_every_door_and_nothing_is_denied(stack: Guarded) -> None:
+def test_a_run_goes_by_every_handler_and_nothing_is_denied(stack: Guarded) -> None:
     run_id = stack.ask("POST", "/workflows/tour/runs", {"input": {"key": "A-1", "note": "x" * 40_000}})["run_id"]
     reaches(stack, run_id, waiting_for="approval")
     assert len(stack.emulator.client("scheduler").list_schedules()["Schedules"]) == 3  # API, worker, definition

@@ -1,4 +1,4 @@
-"""Every call that the doors make is allowed by their roles in the template, and nothing else is."""
+"""Every call that the handlers make is allowed by their roles in the template, and nothing else is."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def test_every_route_of_the_api_was_called(played: Played) -> None:
     assert [route.path for route in ROUTES if not was_called(route.method, route.path)] == []
 
 
-def test_every_queue_but_the_last_got_messages_from_the_doors(template: Template, played: Played) -> None:
+def test_every_queue_but_the_last_got_messages_from_the_handlers(template: Template, played: Played) -> None:
     """The dead letters come from SQS itself; the last ones are for people."""
     sent = {need.resource for _, need in played.needs if need.action == "sqs:SendMessage"}
     assert sent == {

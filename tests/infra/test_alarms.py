@@ -30,7 +30,7 @@ def test_one_dead_letter_is_told() -> None:
     assert (alarm["Threshold"], alarm["ComparisonOperator"]) == (0, "GreaterThanThreshold")
 
 
-def test_a_webhook_that_no_endpoint_took_is_told_and_so_are_letters_that_nobody_takes() -> None:
+def test_a_webhook_that_no_endpoint_took_is_told_and_so_are_notifications_that_nobody_takes() -> None:
     stack = made(SENDING)
     dead = {about(alarm) for alarm in alarms(stack, "ApproximateNumberOfMessagesVisible")}
     assert dead == {stack.queue("Dead"), stack.queue("DeadLetters")}

@@ -128,9 +128,9 @@ def test_nothing_of_ours_that_is_left_out_is_imported_by_what_is_not(bundles: Bu
 
 
 def test_every_handler_of_the_stack_is_in_the_package(bundles: Bundles) -> None:
-    for door in ("api", "webhooks", "coordinator", "worker", "stream", "sender", "sweeper", "authorizer"):
-        tree = ast.parse((bundles.engine / "stepwell" / "functions" / f"{door}.py").read_text(encoding="utf-8"))
-        assert "handler" in {node.name for node in tree.body if isinstance(node, ast.FunctionDef)}, door
+    for handler in ("api", "webhooks", "coordinator", "worker", "stream", "sender", "sweeper", "authorizer"):
+        tree = ast.parse((bundles.engine / "stepwell" / "functions" / f"{handler}.py").read_text(encoding="utf-8"))
+        assert "handler" in {node.name for node in tree.body if isinstance(node, ast.FunctionDef)}, handler
 
 
 def test_compiled_code_is_for_the_functions_processor_and_the_projects_python(bundles: Bundles) -> None:

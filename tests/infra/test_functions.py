@@ -14,27 +14,27 @@ from stepwell.settings import read_deployment
 from tests.infra.kit import EMULATOR, GUARDED, KEYED, PLAIN, SENDING, VARIANTS, Made, made, plain
 
 EVERY = pytest.mark.parametrize("variant", VARIANTS)
-DOORS = ("api", "coordinator", "stream", "sweeper", "webhooks")
+HANDLERS = ("api", "coordinator", "stream", "sweeper", "webhooks")
 
 
-def test_there_is_one_function_for_each_door_and_one_worker_for_each_pool() -> None:
+def test_there_is_one_function_for_each_handler_and_one_worker_for_each_pool() -> None:
     handlers = {name: one["Handler"] for name, one in made(KEYED).functions().items()}
-    doors = {door: f"stepwell.functions.{door}.handler" for door in (*DOORS, "authorizer")}
+    thin = {handler: f"stepwell.functions.{handler}.handler" for handler in (*HANDLERS, "authorizer")}
     worker = "stepwell.functions.worker.handler"
-    assert handlers == {**doors, "worker-default": worker, "worker-big": worker}
+    assert handlers == {**thin, "worker-default": worker, "worker-big": worker}
 
 
 def test_the_authorizer_is_there_for_an_api_key_alone() -> None:
-    assert set(made(PLAIN).functions()) == {*DOORS, "worker-default"}
+    assert set(made(PLAIN).functions()) == {*HANDLERS, "worker-default"}
 
 
 def test_the_sender_is_there_for_endpoints_alone_and_the_webhooks_function_for_sources() -> None:
-    assert set(made(SENDING).functions()) == {*DOORS, "worker-default", "sender"} - {"webhooks"}
+    assert set(made(SENDING).functions()) == {*HANDLERS, "worker-default", "sender"} - {"webhooks"}
     told = {name: one["Environment"]["Variables"] for name, one in made(SENDING).functions().items()}
-    assert {name for name in told if "STEPWELL_LETTERS" in told[name]} == {"stream", "sender"}
+    assert {name for name in told if "STEPWELL_NOTIFICATIONS" in told[name]} == {"stream", "sender"}
     sender = read_deployment({key: plain(value) for key, value in told["sender"].items()})
-    assert sender.letters == f"<{made(SENDING).queue('Letters')}>"
-    assert sender.dead_letters == f"<{made(SENDING).queue('DeadLetters')}>"
+    assert sender.notifications == f"<{made(SENDING).queue('Letters')}>"
+    assert sender.dead_notifications == f"<{made(SENDING).queue('DeadLetters')}>"
     assert sender.http_hosts == ("*.example.com",)
 
 

@@ -159,11 +159,11 @@ def test_the_webhooks_function_reads_the_secrets_that_the_folder_names_and_no_ot
     assert [name.rpartition(":secret:")[2] for name in secrets] == ["stepwell/payments-??????"]
 
 
-def test_the_sender_reads_the_endpoints_secrets_takes_letters_and_has_no_part_in_runs() -> None:
+def test_the_sender_reads_the_endpoints_secrets_takes_notifications_and_has_no_part_in_runs() -> None:
     stack = made(SENDING)
     may = allowed(stack, "sender")
-    letters, dead = (f"<{stack.queue(name)}.Arn>" for name in ("Letters", "DeadLetters"))
-    assert may.pop(letters) >= {"sqs:ReceiveMessage", "sqs:DeleteMessage", "sqs:SendMessage"}
+    notifications, dead = (f"<{stack.queue(name)}.Arn>" for name in ("Letters", "DeadLetters"))
+    assert may.pop(notifications) >= {"sqs:ReceiveMessage", "sqs:DeleteMessage", "sqs:SendMessage"}
     assert may.pop(dead) == {"sqs:SendMessage"}
     assert may.pop(KEY_ARN) == {"kms:Decrypt", "kms:GenerateDataKey"}
     read = {name.rpartition("<AWS::AccountId>:")[2] for name, actions in may.items()
@@ -255,8 +255,8 @@ def test_a_worker_may_call_what_the_steps_of_its_pool_name_and_nothing_else(call
 
 def test_the_workers_alone_are_told_the_hosts(calling: Mapping[str, object]) -> None:
     name = "STEPWELL_HTTP_HOSTS"
-    variables = {door: one["Environment"]["Variables"] for door, one in made(calling).functions().items()}
-    told = {door: read_deployment({name: one[name]}).http_hosts for door, one in variables.items() if name in one}
+    variables = {handler: one["Environment"]["Variables"] for handler, one in made(calling).functions().items()}
+    told = {handler: read_deployment({name: one[name]}).http_hosts for handler, one in variables.items() if name in one}
     assert told == {"worker-default": ("*.example.com",), "worker-big": ("*.example.com",)}
 
 

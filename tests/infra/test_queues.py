@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from stepwell.limits import DELIVERIES, LETTER_MS, SECOND_MS
+from stepwell.limits import DELIVERIES, NOTIFICATION_MS, SECOND_MS
 from tests.infra.kit import KEYED, PLAIN, SENDING, VARIANTS, Json, Made, made
 
 EVERY = pytest.mark.parametrize("variant", VARIANTS)
@@ -33,17 +33,17 @@ def test_dead_letters_are_kept_longer_than_the_queue_they_come_from_keeps_them()
     assert kept[stack.queue("Resume")] < kept[stack.queue("Dead")] == 14 * 24 * 3600
 
 
-def test_letters_that_kill_their_sender_lie_with_those_that_nobody_took() -> None:
+def test_notifications_that_kill_their_sender_lie_with_those_that_nobody_took() -> None:
     stack = made(SENDING)
     assert redrive(stack, stack.queue("Letters")) == (stack.queue("DeadLetters"), DELIVERIES)
     assert redrive(stack, stack.queue("DeadLetters")) is None
     assert stack.of("SQS::Queue")[stack.queue("DeadLetters")]["MessageRetentionPeriod"] == 14 * 24 * 3600
 
 
-def test_senders_wait_for_their_endpoints_one_letter_each_and_not_all_of_the_account_at_once() -> None:
+def test_senders_wait_for_their_endpoints_one_notification_each_and_not_all_of_the_account_at_once() -> None:
     (mapping,) = made(SENDING).mappings("sender")
     assert (mapping["BatchSize"], maximum(mapping)) == (1, 20)
-    assert made(SENDING).functions()["sender"]["Timeout"] * SECOND_MS > LETTER_MS
+    assert made(SENDING).functions()["sender"]["Timeout"] * SECOND_MS > NOTIFICATION_MS
 
 
 @EVERY

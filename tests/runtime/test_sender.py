@@ -1,4 +1,4 @@
-"""The sender: how a letter goes over the wire, and what each answer makes of it."""
+"""The sender: how a notification goes over the wire, and what each answer makes of it."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 
 from stepwell.definition.targets import parse_hosts
-from stepwell.limits import DAY_MS, HOUR_MS, LETTER_DELAYS_MS, LETTER_REFUSALS
+from stepwell.limits import DAY_MS, HOUR_MS, NOTIFICATION_DELAYS_MS, NOTIFICATION_REFUSALS
 from stepwell.local.clocks import VirtualClock
-from stepwell.runtime.notify.endpoints import Endpoint, Letter
+from stepwell.runtime.notify.endpoints import Endpoint, Notification
 from stepwell.runtime.notify.sender import Fate, Sender, signatures
 from stepwell.runtime.steps.secrets import EnvironmentSecrets, SecretsByKind, base64_key
 from tests.api.kit import START_MS
@@ -19,7 +19,7 @@ from tests.api.webhook_kit import ENVIRONMENT, STANDARD, WebhookWorld
 from tests.runtime.http_kit import HOST, Server, World, certificate, reply
 
 ENDPOINT = Endpoint("crm", f"https://{HOST}/hooks?from=stepwell", ("env:STANDARD", "env:OLD"), frozenset())
-LETTER = Letter("crm", "msg_1", {"type": "run.completed", "data": {"who": "Grüße", "order": "A-1"}})
+NOTIFICATION = Notification("crm", "msg_1", {"type": "run.completed", "data": {"who": "Grüße", "order": "A-1"}})
 
 
 class Sent:
@@ -35,13 +35,13 @@ class Sent:
             self.clock, jitter=lambda: 0.5, network=World(self.server, client_tls, [address]).network,
         )  # fmt: skip
 
-    def exhaust(self, letter: Letter = LETTER) -> tuple[Fate, list[int]]:
+    def exhaust(self, notification: Notification = NOTIFICATION) -> tuple[Fate, list[int]]:
         """How it ends, and the milliseconds before each try."""
         delays, began = list[int](), self.clock.now_ms()
-        while (verdict := self.sender.send(letter)).fate is Fate.AGAIN:
-            letter = verdict.letter
-            delays.append(letter.at_ms - began)
-            self.clock.set(letter.at_ms)
+        while (verdict := self.sender.send(notification)).fate is Fate.AGAIN:
+            notification = verdict.notification
+            delays.append(notification.at_ms - began)
+            self.clock.set(notification.at_ms)
         return verdict.fate, delays
 
 
@@ -74,7 +74,7 @@ def test_the_published_vector_of_standard_webhooks_is_signed_as_published() -> N
 def test_what_goes_out_is_taken_by_whoever_knows_one_of_its_secrets(tmp_path: Path, known: str) -> None:
     sent = answering(tmp_path, 204)
     with sent.server:
-        assert sent.sender.send(LETTER).fate is Fate.TAKEN
+        assert sent.sender.send(NOTIFICATION).fate is Fate.TAKEN
     head, _, body = sent.server.asked[0].partition(b"\r\n\r\n")
     first, *lines = head.decode().split("\r\n")
     assert first == "POST /hooks?from=stepwell HTTP/1.1"
@@ -84,7 +84,7 @@ def test_what_goes_out_is_taken_by_whoever_knows_one_of_its_secrets(tmp_path: Pa
     world = WebhookWorld(source, {"KNOWN": ENVIRONMENT[known]})
     assert world.deliver("a", body, headers).status == 202
     (event,) = world.queued
-    assert (event.topic.name, event.id, event.payload) == ("run.completed", "a:msg_1", LETTER.content["data"])
+    assert (event.topic.name, event.id, event.payload) == ("run.completed", "a:msg_1", NOTIFICATION.content["data"])
 
 
 @pytest.mark.parametrize(
@@ -102,21 +102,23 @@ def test_what_goes_out_is_taken_by_whoever_knows_one_of_its_secrets(tmp_path: Pa
         (503, Fate.AGAIN, 0),
     ],
 )
-def test_an_answer_decides_what_becomes_of_the_letter(tmp_path: Path, status: int, fate: Fate, refusals: int) -> None:
+def test_an_answer_decides_what_becomes_of_the_notification(
+    tmp_path: Path, status: int, fate: Fate, refusals: int
+) -> None:
     sent = answering(tmp_path, status)
     with sent.server:
-        verdict = sent.sender.send(LETTER)
-    assert (verdict.fate, verdict.letter.refusals) == (fate, refusals)
-    assert verdict.letter.id == LETTER.id
+        verdict = sent.sender.send(NOTIFICATION)
+    assert (verdict.fate, verdict.notification.refusals) == (fate, refusals)
+    assert verdict.notification.id == NOTIFICATION.id
 
 
 def test_an_endpoint_that_is_down_is_tried_for_about_a_day_later_and_later(tmp_path: Path) -> None:
     sent = answering(tmp_path, 503)
     with sent.server:
         fate, at_ms = sent.exhaust()
-    assert (fate, len(sent.server.asked)) == (Fate.DEAD, len(LETTER_DELAYS_MS) + 1)
+    assert (fate, len(sent.server.asked)) == (Fate.DEAD, len(NOTIFICATION_DELAYS_MS) + 1)
     assert at_ms[0] == 5_500
-    assert 23 * HOUR_MS < sum(LETTER_DELAYS_MS) < DAY_MS
+    assert 23 * HOUR_MS < sum(NOTIFICATION_DELAYS_MS) < DAY_MS
     waits = [after - before for before, after in pairwise(at_ms)]
     assert waits == sorted(waits)
 
@@ -126,7 +128,7 @@ def test_an_endpoint_that_is_down_is_tried_for_about_a_day_later_and_later(tmp_p
     [
         ("429 X", "90", 90_000),
         ("503 X", "Fri, 15 Jan 2027 08:02:00 GMT", 120_000),
-        ("503 X", "999999999", LETTER_DELAYS_MS[-1]),
+        ("503 X", "999999999", NOTIFICATION_DELAYS_MS[-1]),
         ("503 X", "1", 5_500),
         ("500 X", "90", 5_500),
         ("503 X", "soon", 5_500),
@@ -137,7 +139,7 @@ def test_an_endpoint_that_asks_for_time_gets_it_within_bounds(
 ) -> None:
     sent = Sent(tmp_path, reply(status, Retry_After=asked))
     with sent.server:
-        assert sent.sender.send(LETTER).letter.at_ms - START_MS == delay_ms
+        assert sent.sender.send(NOTIFICATION).notification.at_ms - START_MS == delay_ms
 
 
 def test_each_try_is_signed_at_its_own_time_under_the_same_id(tmp_path: Path) -> None:
@@ -154,56 +156,56 @@ def test_an_endpoint_that_refuses_is_asked_a_few_times_and_outages_do_not_count(
     sent = answering(tmp_path, 503, 400, 503, 401)
     with sent.server:
         assert sent.exhaust()[0] is Fate.DEAD
-    assert len(sent.server.asked) == LETTER_REFUSALS + 2
+    assert len(sent.server.asked) == NOTIFICATION_REFUSALS + 2
 
 
 def test_whoever_answers_410_is_left_alone_until_the_next_deploy(tmp_path: Path) -> None:
     sent = answering(tmp_path, 410, 200)
     with sent.server:
-        assert [sent.sender.send(LETTER).fate for _ in range(3)] == [Fate.GONE] * 3
+        assert [sent.sender.send(NOTIFICATION).fate for _ in range(3)] == [Fate.GONE] * 3
         assert len(sent.server.asked) == 1
         sent.sender.replace({"crm": ENDPOINT})
-        assert sent.sender.send(LETTER).fate is Fate.TAKEN
+        assert sent.sender.send(NOTIFICATION).fate is Fate.TAKEN
         sent.sender.replace({})
-        assert sent.sender.send(LETTER).fate is Fate.GONE
+        assert sent.sender.send(NOTIFICATION).fate is Fate.GONE
 
 
-def test_a_letter_is_not_sent_before_its_time(tmp_path: Path) -> None:
+def test_a_notification_is_not_sent_before_its_time(tmp_path: Path) -> None:
     sent = answering(tmp_path, 200)
-    early = Letter("crm", "msg_1", {}, tries=6, at_ms=START_MS + HOUR_MS)
+    early = Notification("crm", "msg_1", {}, tries=6, at_ms=START_MS + HOUR_MS)
     with sent.server:
         verdict = sent.sender.send(early)
-        assert (verdict.fate, verdict.letter, sent.server.asked) == (Fate.AGAIN, early, [])
+        assert (verdict.fate, verdict.notification, sent.server.asked) == (Fate.AGAIN, early, [])
 
 
-def test_no_letter_goes_to_a_private_address_or_to_a_host_that_is_not_listed(tmp_path: Path) -> None:
+def test_no_notification_goes_to_a_private_address_or_to_a_host_that_is_not_listed(tmp_path: Path) -> None:
     for sent in (
         Sent(tmp_path, reply(), address="169.254.169.254"),
         Sent(tmp_path, reply(), hosts="other.example.com"),
     ):
         with sent.server:
-            verdict = sent.sender.send(LETTER)
-        assert (verdict.fate, verdict.letter.refusals, sent.server.asked) == (Fate.AGAIN, 1, [])
+            verdict = sent.sender.send(NOTIFICATION)
+        assert (verdict.fate, verdict.notification.refusals, sent.server.asked) == (Fate.AGAIN, 1, [])
 
 
 def test_an_endpoint_that_does_not_answer_in_time_is_tried_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("stepwell.runtime.notify.sender.LETTER_MS", 0)
+    monkeypatch.setattr("stepwell.runtime.notify.sender.NOTIFICATION_MS", 0)
     sent = answering(tmp_path, 200)
     with sent.server:
-        verdict = sent.sender.send(LETTER)
-    assert (verdict.fate, verdict.letter.refusals, verdict.why) == (Fate.AGAIN, 0, "no answer within 0 s")
+        verdict = sent.sender.send(NOTIFICATION)
+    assert (verdict.fate, verdict.notification.refusals, verdict.why) == (Fate.AGAIN, 0, "no answer within 0 s")
 
 
 def test_one_secret_is_enough_and_without_any_nothing_is_sent(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     sent = answering(tmp_path, 200)
     with sent.server:
         sent.environ["OLD"] = ""
-        assert sent.sender.send(LETTER).fate is Fate.TAKEN
+        assert sent.sender.send(NOTIFICATION).fate is Fate.TAKEN
         assert "the variable OLD is not set" in caplog.text
         sent.environ["STANDARD"] = "no base64"
-        verdict = sent.sender.send(LETTER)
-    assert (verdict.fate, verdict.letter.refusals, len(sent.server.asked)) == (Fate.AGAIN, 0, 1)
+        verdict = sent.sender.send(NOTIFICATION)
+    assert (verdict.fate, verdict.notification.refusals, len(sent.server.asked)) == (Fate.AGAIN, 0, 1)
     assert verdict.why == "env:STANDARD is not `whsec_` and base64"
     assert STANDARD.removeprefix("whsec_") not in caplog.text

@@ -21,7 +21,7 @@ FOLDER = Path(example.__file__).parent
 def test_a_process_that_has_never_seen_the_run_replays_its_twelfth_month_alone(
     backend: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A session's replay reads through this door alone."""
+    """A session's replay reads through this method alone."""
     replayed: list[Record] = []
     read = Logbook.history
 

@@ -85,7 +85,7 @@ def _check_end_of(world: World) -> None:
 
 def check_quiet(world: World) -> None:
     """When nothing is due: nobody is parked beside its event, or stands without a message that will move it."""
-    if any(letter.kind == "client" or letter.is_left for letter in world.letters):
+    if any(envelope.kind == "client" or envelope.is_left for envelope in world.envelopes):
         return
     for of_run in world.runs():
         _check_quiet_of(of_run)
@@ -103,14 +103,16 @@ def check_overlap(world: World) -> None:
 def _under_way(world: World) -> dict[str, set[str]]:
     """The ids of messages by the run that they are for."""
     runs = [view.run_id for view in world.runs()]
-    return {run_id: {name for letter in world.letters for name in _names_of(letter.body, run_id)} for run_id in runs}
+    return {
+        run_id: {name for envelope in world.envelopes for name in _names_of(envelope.body, run_id)} for run_id in runs
+    }
 
 
 def _check_quiet_of(world: World) -> None:
     logs = world.logs.look()
     if ROOT not in logs.tokens:
         return
-    under_way = {name for letter in world.letters for name in _names_of(letter.body, world.run_id)}
+    under_way = {name for envelope in world.envelopes for name in _names_of(envelope.body, world.run_id)}
     for broken in laws_of_quiet_code(world, logs.tokens, under_way):
         raise BrokenLawError(broken)
     for token in live_tokens(world.program.graph, logs):

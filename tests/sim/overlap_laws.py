@@ -15,7 +15,7 @@ from stepwell.limits import FORK_SHARED_MS
 from stepwell.runtime.log.messages import Wake, from_json
 from tests.sim.fork_laws import is_held
 from tests.sim.tree import Logs, Opened, forks_of
-from tests.sim.world import Letter, World
+from tests.sim.world import Envelope, World
 
 
 def law_13_overlap(world: World) -> Iterator[str]:
@@ -40,14 +40,14 @@ def _rests(world: World, logs: Logs, branch: str) -> bool:
         Wake(world.run_id, token.slot if token else -1, branch).id,
         *([token.last.by] if token and token.last else ()),
     }
-    coming = [letter for letter in world.letters if letter.at_ms > world.now_ms]
-    sharing = [actor.letter for actor in world.actors if world.now_ms < actor.since_ms + FORK_SHARED_MS]
-    return any(ids & _names(letter) for letter in (*coming, *sharing) if letter.kind != "client")
+    coming = [envelope for envelope in world.envelopes if envelope.at_ms > world.now_ms]
+    sharing = [actor.envelope for actor in world.actors if world.now_ms < actor.since_ms + FORK_SHARED_MS]
+    return any(ids & _names(envelope) for envelope in (*coming, *sharing) if envelope.kind != "client")
 
 
-def _names(letter: Letter) -> set[str]:
+def _names(envelope: Envelope) -> set[str]:
     """The ids of a message, and of the wakes that it holds."""
-    message = from_json(letter.body)
+    message = from_json(envelope.body)
     if not isinstance(message, Wake):
         return {message.id}
     return {message.id, *(replace(message, token=token, count=1).id for token in message.tokens)}

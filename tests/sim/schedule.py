@@ -35,7 +35,7 @@ from tests.sim.task_programs import make_tasks
 from tests.sim.tree import RUN
 from tests.sim.undo_programs import with_compensations
 from tests.sim.versions import Deploy, as_old, two_versions
-from tests.sim.world import START_MS, Actor, Letter, World
+from tests.sim.world import START_MS, Actor, Envelope, World
 from tests.sim.zombies import chance_of_death, is_appending, make_zombie, make_zombies
 
 _LAW_OF_FAULT = {"gap_in_log": 1, "illegal_transition": 2}
@@ -154,26 +154,26 @@ def _run(world: World) -> str | None:
 
 
 def _post_clients(world: World) -> None:
-    world.post(Letter("client", {"type": "start"}, START_MS))
+    world.post(Envelope("client", {"type": "start"}, START_MS))
     for operation, after_seconds in world.program.calls:
-        world.post(Letter("client", {"type": operation}, START_MS + after_seconds * 1_000))
+        world.post(Envelope("client", {"type": operation}, START_MS + after_seconds * 1_000))
     for name, event_id, n in world.program.events:
         topic = (
             run_topic(name, RUN) if world.rng.random() < 0.3 else event_topic(name, world.rng.choice(["k", "k", ""]))
         )
         at_ms = START_MS + world.rng.choice([0, 0, 30_000, 4_000_000])
         event = Event(topic, event_id, {"n": n, "document": f"d{n}"}, at_ms, at_ms + 600_000_000)
-        world.post(Letter(str(Lane.RESUME), to_json(Publish(event)), at_ms))
+        world.post(Envelope(str(Lane.RESUME), to_json(Publish(event)), at_ms))
 
 
 def _play(world: World) -> None:
-    """Until no actor and no letter is left."""
-    while world.letters or world.actors:
+    """Until no actor and no envelope is left."""
+    while world.envelopes or world.actors:
         world.calls += 1
         _maybe_deploy(world)
         if world.calls > MOST_CALLS or world.written > MOST_RECORDS:
             raise BrokenLawError("law 5: the run comes to no end")
-        if not world.awake() and not [letter for letter in world.letters if letter.at_ms <= world.now_ms]:
+        if not world.awake() and not [envelope for envelope in world.envelopes if envelope.at_ms <= world.now_ms]:
             if world.actors:
                 check_overlap(world)
             else:
@@ -195,7 +195,7 @@ def _maybe_deploy(world: World) -> None:
             world.processes.reload()
             if act != "break":
                 world.mended_at = world.written
-                world.post(Letter(str(Lane.RESUME), to_json(Deployed(f"d{world.calls}")), world.now_ms))
+                world.post(Envelope(str(Lane.RESUME), to_json(Deployed(f"d{world.calls}")), world.now_ms))
 
 
 def _whose_turn(world: World) -> Actor:
@@ -209,8 +209,8 @@ def _whose_turn(world: World) -> Actor:
 
 
 def _jump(world: World) -> None:
-    """Nothing is due: time goes to the next letter, or a little past it."""
-    times = (*(letter.at_ms for letter in world.letters), *(actor.until_ms for actor in world.actors))
+    """Nothing is due: time goes to the next envelope, or a little past it."""
+    times = (*(envelope.at_ms for envelope in world.envelopes), *(actor.until_ms for actor in world.actors))
     first_ms = min(times)
     world.now_ms = max(world.now_ms, first_ms) + world.rng.choice([0, 0, 500, 40_000])
 
@@ -219,40 +219,42 @@ def _maybe_deliver(world: World) -> None:
     rng, calm = world.rng, world.calls > CALM_AFTER_CALLS
     if world.urgent:
         _deliver(world, world.urgent.pop())
-        is_small = world.actors[-1].letter.body.get("type") in {"publish", "wake"}  # to the other's very next call
+        is_small = world.actors[-1].envelope.body.get("type") in {"publish", "wake"}  # to the other's very next call
         turns = (1, 2, 3, 3, 8) if is_small else (16, 64, 64, 64)
         world.current, world.turns_left = world.actors[-1], world.rng.choice(turns)
         return
     awake = len(world.awake())
     if awake >= MOST_ACTORS or (awake and rng.random() > 0.3):
         return
-    ready = [letter for letter in world.letters if letter.at_ms <= world.now_ms]
+    ready = [envelope for envelope in world.envelopes if envelope.at_ms <= world.now_ms]
     if not calm and rng.random() < world.chances.early:
         soon_ms = world.now_ms + EARLY_MS
-        ready = ready or [letter for letter in world.letters if letter.kind != "client" and letter.at_ms <= soon_ms]
+        ready = ready or [
+            envelope for envelope in world.envelopes if envelope.kind != "client" and envelope.at_ms <= soon_ms
+        ]
     if not ready:
         return
     _deliver(world, rng.choice(ready))
 
 
-def _deliver(world: World, letter: Letter) -> None:
-    """An actor takes the letter; a copy may stay behind."""
+def _deliver(world: World, envelope: Envelope) -> None:
+    """An actor takes the envelope; a copy may stay behind."""
     rng, calm = world.rng, world.calls > CALM_AFTER_CALLS
-    if letter not in world.letters or is_appending(world, letter):
+    if envelope not in world.envelopes or is_appending(world, envelope):
         return
-    make_zombie(world, letter)
-    if calm or letter.kind == "client" or rng.random() >= world.chances.double:
-        world.letters.remove(letter)
-    if letter.kind == Lane.WORK:
-        world.past.append(letter)
-    letter.deliveries += 1
-    name = f"{letter.kind[0]}{letter.number}.{letter.deliveries}"
+    make_zombie(world, envelope)
+    if calm or envelope.kind == "client" or rng.random() >= world.chances.double:
+        world.envelopes.remove(envelope)
+    if envelope.kind == Lane.WORK:
+        world.past.append(envelope)
+    envelope.deliveries += 1
+    name = f"{envelope.kind[0]}{envelope.number}.{envelope.deliveries}"
     skew_ms = rng.randint(-world.chances.skew_ms, world.chances.skew_ms)
     is_old = world.deploy is not None and world.deploy.takes_old(world.calls)
     worker = world.fate.randrange(60) + 100 * is_old
-    work = _work(world, letter)
-    world.actors.append(Actor(name, letter, work, skew_ms, worker=worker, is_old=is_old, since_ms=world.now_ms))
-    world.say(f"{name}: takes {letter}{' with old code' if is_old else ''}")
+    work = _work(world, envelope)
+    world.actors.append(Actor(name, envelope, work, skew_ms, worker=worker, is_old=is_old, since_ms=world.now_ms))
+    world.say(f"{name}: takes {envelope}{' with old code' if is_old else ''}")
 
 
 def _move(world: World, actor: Actor) -> None:
@@ -282,26 +284,26 @@ def _come_again(world: World, actor: Actor) -> None:
     world.actors.remove(actor)
     if actor.is_zombie:
         return  # the message is another's by now
-    letter = actor.letter
-    letter.at_ms = min(letter.at_ms, world.now_ms)  # also one that came too early, of which a copy stayed behind
-    if letter not in world.letters:
-        letter.at_ms = world.now_ms
-        world.letters.append(letter)
+    envelope = actor.envelope
+    envelope.at_ms = min(envelope.at_ms, world.now_ms)  # also one that came too early, of which a copy stayed behind
+    if envelope not in world.envelopes:
+        envelope.at_ms = world.now_ms
+        world.envelopes.append(envelope)
 
 
-async def _work(world: World, letter: Letter) -> None:
-    if letter.kind == "client":
-        letter.body = _addressed(world, letter.body)  # who repeats a call asks the same
-        operation, _, of_child = str(letter.body["type"]).partition(" ")
-        run_id = str(letter.body["run"]) if of_child else RUN
+async def _work(world: World, envelope: Envelope) -> None:
+    if envelope.kind == "client":
+        envelope.body = _addressed(world, envelope.body)  # who repeats a call asks the same
+        operation, _, of_child = str(envelope.body["type"]).partition(" ")
+        run_id = str(envelope.body["run"]) if of_child else RUN
         if run_id:
-            await _call(world, operation, letter.body, run_id)
+            await _call(world, operation, envelope.body, run_id)
         return
-    lane = Lane(letter.kind)
-    if is_exhausted(letter.deliveries) and await give_up(world.parts, lane, letter.body):
+    lane = Lane(envelope.kind)
+    if is_exhausted(envelope.deliveries) and await give_up(world.parts, lane, envelope.body):
         world.seen.crashes += 1  # copies enough, and a living worker is taken for dead
         return
-    await dispatch(world.parts, lane, letter.body, Leased(world, world.current))
+    await dispatch(world.parts, lane, envelope.body, Leased(world, world.current))
 
 
 def _start_of(program: Program) -> Start:

@@ -46,7 +46,7 @@ def stop(what: str) -> Generator[str, bool, bool]:
 
 
 @dataclass(eq=False)
-class Letter:
+class Envelope:
     """A message under way, or a client's call; a client repeats its call until it is answered."""
 
     kind: str  # work | resume | client
@@ -63,10 +63,10 @@ class Letter:
 
 @dataclass(eq=False)
 class Actor:
-    """Somebody at work on a letter."""
+    """Somebody at work on a envelope."""
 
     name: str
-    letter: Letter
+    envelope: Envelope
     coroutine: Coroutine[Any, Any, None]
     skew_ms: int
     at: str = "start"
@@ -76,7 +76,7 @@ class Actor:
     undid: Any = None  # the compensation that it ran last: the call, and whether it did what it should
     is_old: bool = False  # its code is that of before a deploy
     is_zombie: bool = False  # its lease ran out: its message is another's
-    since_ms: int = 0  # when it took its letter
+    since_ms: int = 0  # when it took its envelope
     last_call: str = ""
     looked_at: int = -1  # how many events had been stored when it began its last look into the mailbox
     step: tuple[str, str] = ("", "")  # (run, token) of the step in which it is
@@ -147,10 +147,10 @@ class World:
         self.now_ms = START_MS
         self.stored: dict[tuple[Topic, str], int] = {}  # which event was put into the mailbox when
         self.pending: dict[Topic, dict[str, Event]] = {}  # right before the last one was consumed
-        self.letters: list[Letter] = []
+        self.envelopes: list[Envelope] = []
         self.wanted: list[Topic] = []  # what the wait that is being registered wants
-        self.past: list[Letter] = []  # wakes that were delivered
-        self.urgent: list[Letter] = []  # to be delivered before others
+        self.past: list[Envelope] = []  # wakes that were delivered
+        self.urgent: list[Envelope] = []  # to be delivered before others
         self.actors: list[Actor] = []
         self.current: Actor | None = None
         self.turns_left = 0
@@ -226,13 +226,13 @@ class World:
         if self.tell:
             self.tell(f"{(self.now_ms - START_MS) / 1000:10.1f}s  {text}")
 
-    def post(self, letter: Letter) -> None:
+    def post(self, envelope: Envelope) -> None:
         self.sent += 1
-        letter.number = self.sent
-        self.letters.append(letter)
-        if letter.body.get("type") == "end_run" and self.chances.tempt and self.rng.random() < 0.8:
-            self.urgent.append(letter)  # before whoever is about to start that run
-        self.say(f"    + {letter} at {max(letter.at_ms - START_MS, 0) / 1000:.1f}s")
+        envelope.number = self.sent
+        self.envelopes.append(envelope)
+        if envelope.body.get("type") == "end_run" and self.chances.tempt and self.rng.random() < 0.8:
+            self.urgent.append(envelope)  # before whoever is about to start that run
+        self.say(f"    + {envelope} at {max(envelope.at_ms - START_MS, 0) / 1000:.1f}s")
 
     def tempt(self, name: str, args: tuple[Any, ...]) -> None:
         """While a wait is being registered, an event that it wants is sent, so that they race each other."""
@@ -250,11 +250,11 @@ class World:
                 self.now_ms + 10**9,
             )
             after_ms = 1 if self.program.race == "after" else 0
-            self.post(Letter(str(Lane.RESUME), to_json(Publish(event)), self.now_ms + after_ms))
+            self.post(Envelope(str(Lane.RESUME), to_json(Publish(event)), self.now_ms + after_ms))
             if self.program.race:
                 self.wanted = []  # one event, and no more
             if not after_ms:
-                self.urgent.append(self.letters[-1])
+                self.urgent.append(self.envelopes[-1])
 
     def _is_time(self, name: str) -> bool:
         """Whether the event is sent now: anywhere among these calls, or where the program says."""
@@ -274,16 +274,16 @@ class World:
         if name == "create_run" and args[0].parent:
             maker = args[0].parent.partition("|")[0]
         elif name == "put_note" and self.current:
-            maker = str(self.current.letter.body.get("run_id", ""))
+            maker = str(self.current.envelope.body.get("run_id", ""))
         if not maker or self.rng.random() >= self.chances.tempt:
             return
         wanted = {"cancel", "terminate"} if maker == RUN else {"cancel child", "terminate child"}
-        later = [letter for letter in self.letters if letter.body["type"] in wanted and not letter.deliveries]
+        later = [envelope for envelope in self.envelopes if envelope.body["type"] in wanted and not envelope.deliveries]
         if later:
-            letter = self.rng.choice(later)
-            letter.at_ms = min(letter.at_ms, self.now_ms)
-            letter.body = {**letter.body, "run": maker}
-            self.urgent.append(letter)
+            envelope = self.rng.choice(later)
+            envelope.at_ms = min(envelope.at_ms, self.now_ms)
+            envelope.body = {**envelope.body, "run": maker}
+            self.urgent.append(envelope)
 
     def note(self, name: str, args: tuple[Any, ...], made: Any) -> None:
         """What the laws want to know of a call that has happened."""
@@ -329,7 +329,7 @@ class World:
         if self.chances.double and 1 < len(self.past) < MOST_REPEATED and self.rng.random() < self.chances.tempt:
             old = self.rng.choice(self.past)
             self.post(replace(old, at_ms=self.now_ms, deliveries=0))
-            self.urgent.append(self.letters[-1])
+            self.urgent.append(self.envelopes[-1])
 
     async def call(self, what: str, inner: Callable[[], Coroutine[Any, Any, Any]]) -> Any:
         """One call to a port: stop, do, stop. The second stop may raise although the call has happened."""
@@ -385,8 +385,8 @@ class _Queue:
 
     async def send(self, lane: Lane, message: Mapping[str, Any], at_ms: int = 0) -> None:
         async def put() -> None:
-            taken = self._world.current.letter.body if self._world.current else None
-            self._world.post(Letter(str(lane), message, at_ms or self._world.now_ms, is_left=message is taken))
+            taken = self._world.current.envelope.body if self._world.current else None
+            self._world.post(Envelope(str(lane), message, at_ms or self._world.now_ms, is_left=message is taken))
 
         await self._world.call(f"send {lane}", put)
 
@@ -399,7 +399,7 @@ class _Queue:
         async def put() -> None:
             if name not in self._world.timers:
                 self._world.timers.add(name)
-                self._world.post(Letter(str(lane), message, at_ms))
+                self._world.post(Envelope(str(lane), message, at_ms))
 
         await self._world.call(f"timer {name}", put)
 
@@ -469,7 +469,7 @@ class _Steps:
         world.repeat()
         await stop(f"step {call.node} attempt {call.attempt}")
         actor = world.current
-        message = from_json(actor.letter.body).id if actor else ""
+        message = from_json(actor.envelope.body).id if actor else ""
         seen, program = world.seen_of[call.run_id], world.programs[call.workflow]
         if world.processes.code.is_broken:
             return Outcome(failure=CANNOT_IMPORT, is_stuck=True)

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 from unittest import mock
 
 if TYPE_CHECKING:
-    from tests.sim.world import Actor, Letter, World
+    from tests.sim.world import Actor, Envelope, World
 
 _APPENDS = ("append", "consume", "watch")  # stops between the look at the lease and the record
 
@@ -28,18 +28,18 @@ def make_zombies(world: World) -> None:
     chances.double, chances.hands_over, chances.zombies = 0.5, True, 0.1
 
 
-def is_appending(world: World, letter: Letter) -> bool:
+def is_appending(world: World, envelope: Envelope) -> bool:
     """Whether somebody who still holds the message has just looked at the lease."""
     return bool(world.chances.zombies) and any(
-        actor.letter is letter and not actor.is_zombie and actor.at.startswith(_APPENDS) and "done" not in actor.at
+        actor.envelope is envelope and not actor.is_zombie and actor.at.startswith(_APPENDS) and "done" not in actor.at
         for actor in world.actors
     )
 
 
-def make_zombie(world: World, letter: Letter) -> None:
+def make_zombie(world: World, envelope: Envelope) -> None:
     """Whoever works on the message has lost it to its next delivery."""
     for actor in world.actors if world.chances.zombies else ():
-        if actor.letter is letter and letter.kind != "client":
+        if actor.envelope is envelope and envelope.kind != "client":
             actor.is_zombie = True
             world.say(f"{actor.name}: has lost its lease")
 

@@ -37,10 +37,10 @@ def told(emit: Any) -> Any:
 
     def tell(func: Any, request_id: str, text: str, error: bool, *rest: Any, **more: Any) -> None:
         config = func.get("config") or func
-        door = str(config.get("Handler", "")).split(".")[-2:-1]
+        handler = str(config.get("Handler", "")).split(".")[-2:-1]
         for line in text.splitlines() or (["failed"] if error else []):
             if shown := readable(line):
-                print(*door, shown, file=sys.stderr, flush=True)
+                print(*handler, shown, file=sys.stderr, flush=True)
         emit(func, request_id, text, error, *rest, **more)
 
     return tell

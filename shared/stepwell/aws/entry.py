@@ -56,7 +56,7 @@ class TimeLeft:
 
 
 @dataclass(frozen=True, slots=True)
-class Door:
+class Entry:
     """A function that is ready for invocations."""
 
     aws: Deployed
@@ -85,23 +85,23 @@ class Door:
             _logger.exception("message %s is put off", delivery.id)
 
 
-def open_door(root: Path) -> Door:
+def open_entry(root: Path) -> Entry:
     """Starts a function without user code. `root` is its package. Raises UserError, EngineFault for a bad stack."""
     deployment = _deployment()
     observing = Observing(deployment.log_level, {}, trace=deployment.trace)
     aws = open_aws(deployment, root)
     _warm(aws)
-    return Door(aws, observing)
+    return Entry(aws, observing)
 
 
-def open_worker(root: Path, steps: Callable[[Deployment, Clients, Clock], Steps]) -> Door:
+def open_worker(root: Path, steps: Callable[[Deployment, Clients, Clock], Steps]) -> Entry:
     """Starts a function with user code, for the steps of the environment's pool."""
     deployment, clients, clock = _deployment(), open_clients(), RealClock()
     observing = Observing(deployment.log_level, {"pool": deployment.pool}, trace=deployment.trace)
     observed = ObservedSteps(steps(deployment, clients, clock), observing, clock.now_ms)
     aws = open_aws(deployment, root, steps=observed, pool=deployment.pool, clients=clients, clock=clock)
     _warm(aws)
-    return Door(aws, observing)
+    return Entry(aws, observing)
 
 
 def _deployment() -> Deployment:

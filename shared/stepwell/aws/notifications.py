@@ -1,4 +1,4 @@
-"""The queue of outgoing webhook deliveries, and the dead-letter queue of failed ones.
+"""The queue of notifications to endpoints, and the dead-letter queue of failed ones.
 
 A retry is a new message with a delay. An invisible message would count among the 120,000 in-flight messages of a queue,
 and an endpoint that is down would block all others.
@@ -14,25 +14,27 @@ from stepwell.aws.calls import Retry
 from stepwell.aws.protocols import SqsClient
 from stepwell.aws.sqs_queue import BATCH_ENTRIES, DELAY_SECONDS
 from stepwell.limits import SECOND_MS
-from stepwell.runtime.notify.endpoints import Endpoint, Letter, letter_json
+from stepwell.runtime.notify.endpoints import Endpoint, Notification, notification_json
 from stepwell.runtime.ports import Clock
 from stepwell.runtime.stores.jsontext import encode
 
 
-class LetterQueue:
+class NotificationQueue:
     """A queue of deliveries, grouped by endpoint, so that SQS prefers the others while one endpoint is slow."""
 
     def __init__(self, url: str, client: Callable[[], SqsClient], clock: Clock, retry: Retry | None = None) -> None:
         self._url, self._client, self._clock, self._retry = url, client, clock, retry or Retry()
 
-    def post(self, letter: Letter) -> None:
+    def post(self, notification: Notification) -> None:
         """Sends a delivery for its time, or in 15 minutes if sooner. Raises PortError."""
         self._retry.call("SendMessage", lambda: self._client().send_message(
-            QueueUrl=self._url, **self._entry(letter)))  # fmt: skip
+            QueueUrl=self._url, **self._entry(notification)))  # fmt: skip
 
-    def post_all(self, letters: Sequence[Letter]) -> None:
+    def post_all(self, notifications: Sequence[Notification]) -> None:
         """Sends at most ten. Raises PortError if some may not have been accepted."""
-        entries = [{"Id": str(number), **self._entry(letter)} for number, letter in enumerate(letters)]
+        entries = [
+            {"Id": str(number), **self._entry(notification)} for number, notification in enumerate(notifications)
+        ]
         self._retry.until_all("SendMessageBatch", self._send, entries)
 
     def _send(self, entries: Sequence[dict[str, object]]) -> tuple[None, Sequence[dict[str, object]]]:
@@ -41,12 +43,12 @@ class LetterQueue:
         failed = {one["Id"] for one in answer.get("Failed", ())}
         return None, [entry for entry in entries if entry["Id"] in failed]
 
-    def _entry(self, letter: Letter) -> dict[str, object]:
-        seconds = max(-(-(letter.at_ms - self._clock.now_ms()) // SECOND_MS), 0)
+    def _entry(self, notification: Notification) -> dict[str, object]:
+        seconds = max(-(-(notification.at_ms - self._clock.now_ms()) // SECOND_MS), 0)
         return {
-            "MessageBody": encode(letter_json(letter)),
+            "MessageBody": encode(notification_json(notification)),
             "DelaySeconds": min(seconds, DELAY_SECONDS),
-            "MessageGroupId": letter.endpoint,
+            "MessageGroupId": notification.endpoint,
         }
 
 
@@ -55,10 +57,10 @@ class Outgoing:
     """The endpoints of a deployment, and the queue of their deliveries."""
 
     endpoints: Collection[Endpoint]
-    queue: LetterQueue
+    queue: NotificationQueue
 
 
-def tens(letters: Sequence[tuple[int, Letter]]) -> Iterator[Sequence[tuple[int, Letter]]]:
+def tens(notifications: Sequence[tuple[int, Notification]]) -> Iterator[Sequence[tuple[int, Notification]]]:
     """Splits deliveries into requests of ten, because ten of the largest fit."""
-    for at in range(0, len(letters), BATCH_ENTRIES):
-        yield letters[at : at + BATCH_ENTRIES]
+    for at in range(0, len(notifications), BATCH_ENTRIES):
+        yield notifications[at : at + BATCH_ENTRIES]

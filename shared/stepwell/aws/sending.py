@@ -8,13 +8,13 @@ from pathlib import Path
 
 from stepwell.aws.batches import Delivery
 from stepwell.aws.clients import Clients
-from stepwell.aws.letters import LetterQueue
+from stepwell.aws.notifications import NotificationQueue
 from stepwell.aws.observing import Observing
 from stepwell.aws.packed import read_packed
 from stepwell.aws.secrets import secrets_of
 from stepwell.definition.targets import parse_hosts
 from stepwell.errors import UserError
-from stepwell.runtime.notify.endpoints import endpoints_of, letter_of
+from stepwell.runtime.notify.endpoints import endpoints_of, notification_of
 from stepwell.runtime.notify.sender import Fate, Sender
 from stepwell.runtime.stores.clocks import RealClock
 from stepwell.settings import read_deployment
@@ -34,22 +34,22 @@ class Office:
     """Sends queued deliveries, and queues retries and failures."""
 
     sender: Sender
-    queue: LetterQueue
-    dead: LetterQueue
+    queue: NotificationQueue
+    dead: NotificationQueue
     observing: Observing
 
     def take(self, delivery: Delivery) -> None:
         """Sends one delivery. If this raises, SQS delivers the message again."""
-        letter = letter_of(delivery.message())
-        with self.observing.about(endpoint=letter.endpoint, webhook_id=letter.id):
-            verdict = self.sender.send(letter)
+        notification = notification_of(delivery.message())
+        with self.observing.about(endpoint=notification.endpoint, webhook_id=notification.id):
+            verdict = self.sender.send(notification)
             if verdict.why:
                 level = logging.ERROR if verdict.fate is Fate.DEAD else logging.WARNING
-                _logger.log(level, "try %d: %s (%s)", verdict.letter.tries, verdict.why, verdict.fate)
+                _logger.log(level, "try %d: %s (%s)", verdict.notification.tries, verdict.why, verdict.fate)
             if verdict.fate is Fate.AGAIN:
-                self.queue.post(verdict.letter)
+                self.queue.post(verdict.notification)
             elif verdict.fate is Fate.DEAD:
-                self.dead.post(replace(verdict.letter, tries=0, refusals=0))  # fresh counters for a later redrive
+                self.dead.post(replace(verdict.notification, tries=0, refusals=0))  # fresh counters for a later redrive
         if verdict.fate is not Fate.AGAIN or verdict.why:  # otherwise it was only delayed
             self.observing.count(_COUNTED[verdict.fate])
 
@@ -57,11 +57,13 @@ class Office:
 def open_office(root: Path) -> Office:
     """Assembles the sender; `root` is its package. Raises UserError, EngineFault for a bad stack."""
     deployment, clients, clock = read_deployment(), Clients(), RealClock()
-    if not (deployment.letters and deployment.dead_letters):
-        raise UserError("STEPWELL_LETTERS or STEPWELL_DEAD_LETTERS is not set", code="bad_setting",
+    if not (deployment.notifications and deployment.dead_notifications):
+        raise UserError("STEPWELL_NOTIFICATIONS or STEPWELL_DEAD_NOTIFICATIONS is not set", code="bad_setting",
                         hint="the stack sets it: deploy again")  # fmt: skip
     clients.sqs()  # created now, while the function has a full CPU
     endpoints = endpoints_of(read_packed(root).get("webhooks"))
     sender = Sender(endpoints, secrets_of(clients, clock), parse_hosts(deployment.http_hosts), clock)
-    queue, dead = (LetterQueue(url, clients.sqs, clock) for url in (deployment.letters, deployment.dead_letters))
+    queue, dead = (
+        NotificationQueue(url, clients.sqs, clock) for url in (deployment.notifications, deployment.dead_notifications)
+    )
     return Office(sender, queue, dead, Observing(deployment.log_level, {}, trace=deployment.trace))

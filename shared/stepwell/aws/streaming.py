@@ -16,7 +16,7 @@ from typing import Any
 from stepwell.aws.bus import Bus, batches
 from stepwell.aws.changes import Appended, Change, Expired, HeaderChanged, change_of, place_of
 from stepwell.aws.dynamodb_store import DynamoStore
-from stepwell.aws.letters import LetterQueue, Outgoing, tens
+from stepwell.aws.notifications import NotificationQueue, Outgoing, tens
 from stepwell.aws.s3_snapshots import S3Snapshots
 from stepwell.aws.wiring import Deployed
 from stepwell.definition.graph import Json
@@ -24,7 +24,7 @@ from stepwell.errors import EngineFault, NewerFormat, PortError, UserError
 from stepwell.runtime.calls.snapshots import Snapshots, View
 from stepwell.runtime.forks.forked import forks_of
 from stepwell.runtime.notify.endpoints import endpoints_of
-from stepwell.runtime.notify.letters import letters_of
+from stepwell.runtime.notify.notifications import notifications_of
 from stepwell.runtime.notify.telling import Notice, Teller
 from stepwell.runtime.ports import Blobs
 from stepwell.runtime.stores.blobs import of_run
@@ -124,13 +124,15 @@ class Stream:
     def _post(self, taken: Taken, outgoing: Outgoing) -> None:
         """Queues webhook deliveries, because endpoints are slow; those of retried changes wait."""
         done = [(position, notice) for position, notice in taken.told if position < taken.done]
-        letters = [(at, letter) for at, notice in done for letter in letters_of(notice, outgoing.endpoints)]
-        for batch in tens(letters):
+        notifications = [
+            (at, notification) for at, notice in done for notification in notifications_of(notice, outgoing.endpoints)
+        ]
+        for batch in tens(notifications):
             first = batch[0][0]
             try:
-                outgoing.queue.post_all([letter for _, letter in batch])
+                outgoing.queue.post_all([notification for _, notification in batch])
             except PortError as error:
-                _logger.warning("letters are posted again from change %d on: %s", first, error)
+                _logger.warning("notifications are posted again from change %d on: %s", first, error)
                 taken.done = min(taken.done, first)
                 return
 
@@ -171,7 +173,7 @@ def _outgoing(deployed: Deployed, webhooks: Mapping[str, Json] | None) -> Outgoi
     endpoints = endpoints_of(webhooks)
     if not endpoints:
         return None
-    if not deployed.deployment.letters:
-        raise UserError("STEPWELL_LETTERS is not set", code="bad_setting", hint="the stack sets it: deploy again")
-    queue = LetterQueue(deployed.deployment.letters, deployed.clients.sqs, deployed.parts.ports.clock)
+    if not deployed.deployment.notifications:
+        raise UserError("STEPWELL_NOTIFICATIONS is not set", code="bad_setting", hint="the stack sets it: deploy again")
+    queue = NotificationQueue(deployed.deployment.notifications, deployed.clients.sqs, deployed.parts.ports.clock)
     return Outgoing(tuple(endpoints.values()), queue)

@@ -11,8 +11,8 @@ from aws_cdk import aws_sns_subscriptions as subscriptions
 from constructs import Construct
 
 from stepwell.cdk import metrics
-from stepwell.cdk.doors import Doors
-from stepwell.cdk.functions import Door
+from stepwell.cdk.functions import Handler
+from stepwell.cdk.handlers import Handlers
 from stepwell.cdk.props import EngineProps
 from stepwell.cdk.queues import Queues
 
@@ -44,27 +44,27 @@ class Alarms(Construct):
         construct_id: str,
         props: EngineProps,
         queues: Queues,
-        doors: Doors,
+        handlers: Handlers,
     ) -> None:
         super().__init__(scope, construct_id)
         self.topic = self._make_topic(props) if props.alarm_email else None
         self._on("DeadLetters", metrics.waiting(queues.dead), 0, DEAD_LETTERS)
-        if queues.dead_letters:
-            self._on("DeadWebhooks", metrics.waiting(queues.dead_letters), 0, UNTAKEN)
+        if queues.dead_notifications:
+            self._on("DeadWebhooks", metrics.waiting(queues.dead_notifications), 0, UNTAKEN)
         for name, means in SWEPT.items():
             self._on(name, metrics.own(self, name, "Maximum"), 0, means)
         for name, queue, seconds in queues.taken_from():
             old_seconds = seconds + SLACK_SECONDS
             self._on(f"Age-{name.replace(' ', '-')}", metrics.age_seconds(queue), old_seconds, AGE.format(name))
-        for door in doors:
-            self._watch(door)
-        late = doors.stream.function.metric("IteratorAge", statistic="Maximum", period=metrics.PERIOD)
+        for handler in handlers:
+            self._watch(handler)
+        late = handlers.stream.function.metric("IteratorAge", statistic="Maximum", period=metrics.PERIOD)
         self._on("StreamLate", late, LATE_MS, STREAM_LATE)
         self._on("PassedOver", metrics.own(self, metrics.PASSED_OVER, "Sum"), 0, PASSED_OVER)
 
-    def _watch(self, door: Door) -> None:
+    def _watch(self, handler: Handler) -> None:
         """Alarms on errors in two of three periods, because single failures are retried."""
-        name, function = door.node.id, door.function
+        name, function = handler.node.id, handler.function
         self._on(f"Errors-{name}", function.metric_errors(period=metrics.PERIOD), 0, ERRORS.format(name), of=(2, 3))
         throttles = function.metric_throttles(period=metrics.PERIOD)
         self._on(f"Throttles-{name}", throttles, 0, THROTTLES.format(name), of=(2, 3))

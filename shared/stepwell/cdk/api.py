@@ -16,8 +16,8 @@ from aws_cdk import aws_logs as logs
 from constructs import Construct
 
 from stepwell.cdk import nag
-from stepwell.cdk.doors import Doors
-from stepwell.cdk.functions import Door
+from stepwell.cdk.functions import Handler
+from stepwell.cdk.handlers import Handlers
 from stepwell.cdk.props import EngineProps
 
 RATE_PER_SECOND = 1_000
@@ -73,18 +73,18 @@ class Api(Construct):
         """The public URL, without a trailing slash."""
         return self._props.public_url or self.http.api_endpoint
 
-    def serve(self, doors: Doors) -> None:
+    def serve(self, handlers: Handlers) -> None:
         """Adds the routes."""
-        api = integrations.HttpLambdaIntegration("Api", doors.api.function)
+        api = integrations.HttpLambdaIntegration("Api", handlers.api.function)
         self.http.add_routes(
             path="/{proxy+}",
             methods=[gateway.HttpMethod.ANY],
             integration=api,
-            authorizer=_authorizer(self._props, doors.authorizer),
+            authorizer=_authorizer(self._props, handlers.authorizer),
         )
         opened = [key for path, methods in LINKS.items() for key in self._open(path, methods, api, nag.LINKS)]
-        if doors.webhooks:
-            hooks = integrations.HttpLambdaIntegration("Webhooks", doors.webhooks.function)
+        if handlers.webhooks:
+            hooks = integrations.HttpLambdaIntegration("Webhooks", handlers.webhooks.function)
             opened += self._open("/webhooks/{source}", [gateway.HttpMethod.POST], hooks, nag.WEBHOOKS)
         self._throttle(opened)
 
@@ -134,13 +134,13 @@ def _stage_of(stage: gateway.HttpStage) -> gateway.CfnStage:
     return resource
 
 
-def _authorizer(props: EngineProps, door: Door | None) -> gateway.IHttpRouteAuthorizer:
+def _authorizer(props: EngineProps, handler: Handler | None) -> gateway.IHttpRouteAuthorizer:
     if props.auth == "jwt":
         return authorizers.HttpJwtAuthorizer("Jwt", props.jwt_issuer, jwt_audience=list(props.jwt_audience))
-    if door:
+    if handler:
         return authorizers.HttpLambdaAuthorizer(
             "ApiKey",
-            door.function,
+            handler.function,
             response_types=[authorizers.HttpLambdaResponseType.SIMPLE],
             identity_source=[KEY_HEADER],
             results_cache_ttl=KEY_REMEMBERED,

@@ -10,7 +10,7 @@ from constructs import Construct
 
 from stepwell.cdk import metrics
 from stepwell.cdk.api import Api
-from stepwell.cdk.functions import Door
+from stepwell.cdk.functions import Handler
 from stepwell.cdk.queues import Queues
 
 _WIDTH, _HEIGHT = 8, 6
@@ -18,14 +18,14 @@ _RUNS = (metrics.RUNS_STARTED, metrics.RUNS_ENDED, metrics.RUNS_FAILED)
 
 
 def make_dashboard(
-    scope: Construct, queues: Queues, table: dynamodb.Table, api: Api, doors: Sequence[Door]
+    scope: Construct, queues: Queues, table: dynamodb.Table, api: Api, handlers: Sequence[Handler]
 ) -> cloudwatch.Dashboard:
     """Three rows: problems; runs and queues; functions, table and API."""
     dashboard = cloudwatch.Dashboard(scope, "Dashboard")
-    functions = [(door.node.id, door.function) for door in doors]
+    functions = [(handler.node.id, handler.function) for handler in handlers]
     taken_from = [(name, queue) for name, queue, _ in queues.taken_from()]
     dashboard.add_widgets(
-        _graph("Dead letters", [metrics.waiting(queue) for queue in (queues.dead, queues.dead_letters) if queue]),
+        _graph("Dead letters", [metrics.waiting(queue) for queue in (queues.dead, queues.dead_notifications) if queue]),
         _graph("Overdue runs", [metrics.overdue(scope)]),
         _graph("Oldest message, seconds", [metrics.age_seconds(queue).with_(label=name) for name, queue in taken_from]),
     )

@@ -22,8 +22,8 @@ from stepwell.cdk import api, metrics, nag
 from stepwell.cdk.alarms import Alarms
 from stepwell.cdk.dashboard import make_dashboard
 from stepwell.cdk.deploys import Deploys
-from stepwell.cdk.doors import Doors
 from stepwell.cdk.errors import BadProperty
+from stepwell.cdk.handlers import Handlers
 from stepwell.cdk.keys import open_to_services
 from stepwell.cdk.permissions import Resources
 from stepwell.cdk.props import EngineProps
@@ -59,16 +59,16 @@ class StepwellEngine(Construct):
         places = places.with_arns(link_key=[self.link_key.secret_arn])
         self._api = api.Api(self, "Api", props)
         told = {"STEPWELL_URL": self._api.url, "STEPWELL_LINK_SECRET": self.link_key.secret_arn}
-        self.doors = Doors(self, "Functions", props, self._storage, self.queues, timers, places, self.api_key, told,
-                           webhooks)  # fmt: skip
-        Schedules(self, "Schedules", timers, self.queues.resume, self.doors.schedules)
+        self.handlers = Handlers(self, "Functions", props, self._storage, self.queues, timers, places, self.api_key,
+                                 told, webhooks)  # fmt: skip
+        Schedules(self, "Schedules", timers, self.queues.resume, self.handlers.schedules)
         Deploys(self, "Deploys", self.queues.resume)
-        self._api.serve(self.doors)
+        self._api.serve(self.handlers)
         self.alarms: Alarms | None = None
         self.dashboard: cloudwatch.Dashboard | None = None
         if props.alarms:
-            self.alarms = Alarms(self, "Alarms", props, self.queues, self.doors)
-            self.dashboard = make_dashboard(self, self.queues, self.table, self._api, list(self.doors))
+            self.alarms = Alarms(self, "Alarms", props, self.queues, self.handlers)
+            self.dashboard = make_dashboard(self, self.queues, self.table, self._api, list(self.handlers))
 
     @property
     def table(self) -> dynamodb.Table:
@@ -88,7 +88,7 @@ class StepwellEngine(Construct):
     @property
     def workers(self) -> Mapping[str, lambda_.Function]:
         """The worker functions by pool."""
-        return {name: door.function for name, door in self.doors.workers.items()}
+        return {name: handler.function for name, handler in self.handlers.workers.items()}
 
     @property
     def api_url(self) -> str:
@@ -162,8 +162,8 @@ def _arns(storage: Storage, queues: Queues) -> dict[str, list[str]]:
         "dead": [queues.dead.queue_arn],
         "work": [queue.queue_arn for queue in queues.work.values()],
         "work_dead": [queue.queue_arn for queue in queues.work_dead.values()],
-        "letters": [queues.letters.queue_arn] if queues.letters else [],
-        "dead_letters": [queues.dead_letters.queue_arn] if queues.dead_letters else [],
+        "notifications": [queues.notifications.queue_arn] if queues.notifications else [],
+        "dead_notifications": [queues.dead_notifications.queue_arn] if queues.dead_notifications else [],
     }
 
 

@@ -49,10 +49,10 @@ class Place:
     bucket: s3.IBucket
     schedule_group: str
 
-    def findings(self, door: str) -> Mapping[str, str]:
+    def findings(self, handler: str) -> Mapping[str, str]:
         """Suppresses cdk-nag findings about the function's role, with reasons."""
         anywhere = nag.ANYWHERE if self.props.tracing or self.props.vpc else {}
-        return {**nag.about_role(door, self.bucket, self.schedule_group), **anywhere}
+        return {**nag.about_role(handler, self.bucket, self.schedule_group), **anywhere}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -66,14 +66,14 @@ class Shape:
     environment: Mapping[str, str] | None = None
 
 
-class Door(Construct):
+class Handler(Construct):
     """One function, `stepwell.functions.<name>.handler`, with its own role and log group."""
 
     def __init__(
         self,
         scope: Construct,
         construct_id: str,
-        door: str,
+        handler: str,
         place: Place,
         code: lambda_.Code,
         shape: Shape,
@@ -93,13 +93,13 @@ class Door(Construct):
             runtime=_runtime(props.python_version),
             architecture=_architecture(props.platform),
             code=code,
-            handler=f"stepwell.functions.{door}.handler",
+            handler=f"stepwell.functions.{handler}.handler",
             memory_size=shape.memory_mb,
             timeout=cdk.Duration.seconds(shape.timeout_seconds),
             reserved_concurrent_executions=shape.concurrency,
             recursive_loop=lambda_.RecursiveLoop.ALLOW if shape.recursive else None,
             environment={**place.environment, **(shape.environment or {})},
-            role=self._role(door, [*place.resources.statements(door, own)], extra),
+            role=self._role(handler, [*place.resources.statements(handler, own)], extra),
             log_group=log_group,
             tracing=lambda_.Tracing.ACTIVE if props.tracing else None,
             vpc=props.vpc,
@@ -109,14 +109,14 @@ class Door(Construct):
         nag.acknowledge(self.function, nag.PYTHON)
 
     def _role(
-        self, door: str, statements: Sequence[iam.PolicyStatement], extra: Sequence[iam.PolicyStatement]
+        self, handler: str, statements: Sequence[iam.PolicyStatement], extra: Sequence[iam.PolicyStatement]
     ) -> iam.Role:
         policies = {"engine": iam.PolicyDocument(statements=statements)}
         if extra:
             policies["pool"] = iam.PolicyDocument(statements=list(extra))
         service = iam.ServicePrincipal("lambda.amazonaws.com")
         role = iam.Role(self, "Role", assumed_by=service, inline_policies=policies)
-        nag.acknowledge(role, {**self._place.findings(door), **nag.about_pool(extra)})
+        nag.acknowledge(role, {**self._place.findings(handler), **nag.about_pool(extra)})
         return role
 
     def take_from(self, construct_id: str, queue: sqs.Queue, *, batch: int, concurrency: int | None) -> None:

@@ -16,7 +16,7 @@ from constructs import Construct
 
 from stepwell.cdk import bundling, metrics
 from stepwell.cdk.called import arns_of
-from stepwell.cdk.functions import COORDINATOR_BATCH, LEAST_CONCURRENCY, SWEEP_MINUTES, Door, Place, Shape
+from stepwell.cdk.functions import COORDINATOR_BATCH, LEAST_CONCURRENCY, SWEEP_MINUTES, Handler, Place, Shape
 from stepwell.cdk.permissions import Resources
 from stepwell.cdk.props import DEFAULT_POOL, EngineProps, Pool
 from stepwell.cdk.queues import COORDINATOR_SECONDS, SENDER_SECONDS, Queues
@@ -42,7 +42,7 @@ class Packages:
     report: str = ""
 
 
-class Doors(Construct):
+class Handlers(Construct):
     """The engine's functions. `workers` are by pool; `webhooks`, `sender` and `authorizer` exist only if needed.
 
     `schedules` are those of the definitions' triggers.
@@ -79,18 +79,18 @@ class Doors(Construct):
             self.stream = self._make_stream(storage.stream_arn)
             self.sender = self._make_sender(webhooks)
             dead = {"STEPWELL_DEAD_QUEUE": queues.dead.queue_url}
-            self.sweeper = self._door("sweeper", replace(_SWEEPER, environment=dead))
+            self.sweeper = self._handler("sweeper", replace(_SWEEPER, environment=dead))
             self.sweeper.run_every(SWEEP_MINUTES)
             self.authorizer = self._make_authorizer(api_key) if api_key else None
 
-    def __iter__(self) -> Iterator[Door]:
+    def __iter__(self) -> Iterator[Handler]:
         """Returns all functions."""
-        doors = (self.api, self.webhooks, self.coordinator, *self.workers.values(), self.stream, self.sender,
+        handlers = (self.api, self.webhooks, self.coordinator, *self.workers.values(), self.stream, self.sender,
                  self.sweeper, self.authorizer)  # fmt: skip
-        return (door for door in doors if door)
+        return (handler for handler in handlers if handler)
 
-    def _door(self, door: str, shape: Shape, more: Mapping[str, Sequence[str]] | None = None) -> Door:
-        return Door(self, door, door, self._place, self._code.engine, shape, more)
+    def _handler(self, handler: str, shape: Shape, more: Mapping[str, Sequence[str]] | None = None) -> Handler:
+        return Handler(self, handler, handler, self._place, self._code.engine, shape, more)
 
     def _environment(self, storage: Storage, timers: Timers) -> Mapping[str, str]:
         stack = cdk.Stack.of(self)
@@ -116,49 +116,53 @@ class Doors(Construct):
             ec2.SecurityGroup(self, "SecurityGroup", vpc=vpc, description="The functions of Stepwell") if vpc else None
         )
 
-    def _make_api(self) -> Door:
+    def _make_api(self) -> Handler:
         """Lets the API call the default pool's worker for queries, which need user code."""
         worker = self.workers[DEFAULT_POOL].function
         told = {**self._linking, "STEPWELL_WORKER": worker.function_name}
-        return self._door("api", replace(_API, environment=told), {"worker": [worker.function_arn]})
+        return self._handler("api", replace(_API, environment=told), {"worker": [worker.function_arn]})
 
-    def _make_webhooks(self, webhooks: Webhooks) -> Door:
+    def _make_webhooks(self, webhooks: Webhooks) -> Handler:
         stack, sources = cdk.Stack.of(self), webhooks.sources
         named = {"webhook_secrets": sources.secret_arns(stack), "webhook_parameters": sources.parameter_arns(stack)}
-        return self._door("webhooks", _QUICK, named)
+        return self._handler("webhooks", _QUICK, named)
 
-    def _make_stream(self, stream_arn: str) -> Door:
-        letters = self._queues.letters
-        told = {"STEPWELL_LETTERS": letters.queue_url} if letters else {}
-        door = self._door("stream", replace(_STREAM, environment=told))
-        door.follow(stream_arn, self._queues.dead)
-        return door
+    def _make_stream(self, stream_arn: str) -> Handler:
+        notifications = self._queues.notifications
+        told = {"STEPWELL_NOTIFICATIONS": notifications.queue_url} if notifications else {}
+        handler = self._handler("stream", replace(_STREAM, environment=told))
+        handler.follow(stream_arn, self._queues.dead)
+        return handler
 
-    def _make_sender(self, webhooks: Webhooks) -> Door | None:
+    def _make_sender(self, webhooks: Webhooks) -> Handler | None:
         """Creates the sender, with one delivery per invocation so that a slow endpoint delays no others."""
-        letters, dead = self._queues.letters, self._queues.dead_letters
-        if not (letters and dead):
+        notifications, dead = self._queues.notifications, self._queues.dead_notifications
+        if not (notifications and dead):
             return None
         stack, out = cdk.Stack.of(self), webhooks.out
-        told = {"STEPWELL_LETTERS": letters.queue_url, "STEPWELL_DEAD_LETTERS": dead.queue_url, **self._hosts()}
+        told = {
+            "STEPWELL_NOTIFICATIONS": notifications.queue_url,
+            "STEPWELL_DEAD_NOTIFICATIONS": dead.queue_url,
+            **self._hosts(),
+        }
         shape = Shape(memory_mb=512, timeout_seconds=SENDER_SECONDS, recursive=True, environment=told)
         named = {"endpoint_secrets": out.secret_arns(stack), "endpoint_parameters": out.parameter_arns(stack)}
-        door = self._door("sender", shape, named)
-        door.take_from("Letters", letters, batch=1, concurrency=_SENDERS)
-        return door
+        handler = self._handler("sender", shape, named)
+        handler.take_from("Letters", notifications, batch=1, concurrency=_SENDERS)
+        return handler
 
-    def _make_coordinator(self) -> Door:
+    def _make_coordinator(self) -> Handler:
         """Creates the coordinator; its limit covers events and timers, plus the minimum for each dead-letter queue."""
         limit = self._props.coordinator_concurrency
         together = limit + LEAST_CONCURRENCY * len(self._queues.work_dead) if limit else None
         shape = Shape(memory_mb=1024, timeout_seconds=COORDINATOR_SECONDS, concurrency=together, recursive=True)
-        door = self._door("coordinator", shape)
-        door.take_from("Resume", self._queues.resume, batch=COORDINATOR_BATCH, concurrency=limit)
+        handler = self._handler("coordinator", shape)
+        handler.take_from("Resume", self._queues.resume, batch=COORDINATOR_BATCH, concurrency=limit)
         for name, queue in self._queues.work_dead.items():
-            door.take_from(f"WorkDead-{name}", queue, batch=1, concurrency=LEAST_CONCURRENCY)
-        return door
+            handler.take_from(f"WorkDead-{name}", queue, batch=1, concurrency=LEAST_CONCURRENCY)
+        return handler
 
-    def _make_worker(self, name: str, pool: Pool) -> Door:
+    def _make_worker(self, name: str, pool: Pool) -> Handler:
         """Creates a worker, with one message per invocation because a batch is as slow as its slowest step."""
         shape = Shape(
             memory_mb=pool.memory_mb,
@@ -176,17 +180,19 @@ class Doors(Construct):
         )
         queue = self._queues.work[name]
         own = {"own_work": [queue.queue_arn], **arns_of(self._calls.get(name, {}), cdk.Stack.of(self))}
-        door = Door(self, f"worker-{name}", "worker", self._place, self._code.worker, shape, own, pool.permissions)
-        door.take_from("Work", queue, batch=1, concurrency=pool.concurrency)
-        return door
+        handler = Handler(
+            self, f"worker-{name}", "worker", self._place, self._code.worker, shape, own, pool.permissions
+        )
+        handler.take_from("Work", queue, batch=1, concurrency=pool.concurrency)
+        return handler
 
     def _hosts(self) -> Mapping[str, str]:
         hosts = self._props.http_hosts
         return {"STEPWELL_HTTP_HOSTS": ",".join(hosts)} if hosts else {}
 
-    def _make_authorizer(self, api_key: secretsmanager.Secret) -> Door:
+    def _make_authorizer(self, api_key: secretsmanager.Secret) -> Handler:
         shape = Shape(memory_mb=512, timeout_seconds=10, environment={"STEPWELL_API_KEY_SECRET": api_key.secret_arn})
-        return self._door("authorizer", shape, {"api_key": [api_key.secret_arn]})
+        return self._handler("authorizer", shape, {"api_key": [api_key.secret_arn]})
 
 
 def _packages(props: EngineProps, into: Path) -> Packages:

@@ -53,7 +53,7 @@ def acknowledge(scope: IConstruct, reasons: Mapping[str, str]) -> None:
         cdk.Validations.of(scope).acknowledge(cdk.Acknowledgment(id=finding, reason=reason))
 
 
-def about_role(door: str, bucket: s3.IBucket, group: str) -> Mapping[str, str]:
+def about_role(handler: str, bucket: s3.IBucket, group: str) -> Mapping[str, str]:
     """Suppresses findings about a function's role, by its row in the table of permissions."""
     bucket_arn = f"<{_logical_id(bucket)}.Arn>"
     found = {
@@ -62,7 +62,7 @@ def about_role(door: str, bucket: s3.IBucket, group: str) -> Mapping[str, str]:
         "snapshots": f"{bucket_arn}/runs/*",
         "schedules": f"arn:<AWS::Partition>:scheduler:<AWS::Region>:<AWS::AccountId>:schedule/{_flat(bucket, group)}/*",
     }
-    named = {name for _, name in PERMISSIONS[door]}
+    named = {name for _, name in PERMISSIONS[handler]}
     return {f"{IAM5}[Resource::{found[name]}]": PREFIXES[name] for name in found if name in named}
 
 

@@ -4,7 +4,7 @@ work (one for each pool) ──5 tries──▶ its dead-letter queue ──▶ 
                                             └──10 tries──▶ dead
 resume ──5 tries──────────────────────────────────────────▶ dead ──▶ an alarm, and the sweeper: to resume again,
                                                                      24 times at most; then a person
-letters (where webhooks go out) ──5 tries──▶ dead letters ──▶ an alarm, and a person
+notifications (of webhooks to endpoints) ──5 tries──▶ dead letters ──▶ an alarm, and a person
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ DELAY_SECONDS = 900  # the maximum of SQS
 
 
 class Queues(Construct):
-    """`work` and `work_dead` by pool, `resume`, and `dead`; `letters` and `dead_letters` with `sends`."""
+    """`work` and `work_dead` by pool, `resume`, and `dead`; `notifications` and `dead_notifications` with `sends`."""
 
     def __init__(self, scope: Construct, construct_id: str, props: EngineProps, *, sends: bool = False) -> None:
         """`sends`: whether the folder has endpoints for outgoing webhooks."""
@@ -45,12 +45,14 @@ class Queues(Construct):
             timeout = cdk.Duration.seconds(pool.timeout_seconds)
             self.work[name] = self._make(f"Work-{name}", KEPT, timeout, _after(DELIVERIES, buried))
             self.work_dead[name] = buried
-        self.letters: sqs.Queue | None = None
-        self.dead_letters: sqs.Queue | None = None
-        if sends:
-            self.dead_letters = self._make("DeadLetters", DEAD_KEPT)
+        self.notifications: sqs.Queue | None = None
+        self.dead_notifications: sqs.Queue | None = None
+        if sends:  # their ids are those of release 0.1: under others, CloudFormation would make new queues
+            self.dead_notifications = self._make("DeadLetters", DEAD_KEPT)
             sender_timeout = cdk.Duration.seconds(SENDER_SECONDS)
-            self.letters = self._make("Letters", KEPT, sender_timeout, _after(DELIVERIES, self.dead_letters))
+            self.notifications = self._make(
+                "Letters", KEPT, sender_timeout, _after(DELIVERIES, self.dead_notifications)
+            )
 
     def _make(
         self,
@@ -80,8 +82,8 @@ class Queues(Construct):
             yield f"work {name}", queue, DELAY_SECONDS + self._pools[name].timeout_seconds
         for name, queue in self.work_dead.items():
             yield f"dead letters of work {name}", queue, COORDINATOR_SECONDS
-        if self.letters:
-            yield "letters", self.letters, DELAY_SECONDS + SENDER_SECONDS
+        if self.notifications:
+            yield "notifications", self.notifications, DELAY_SECONDS + SENDER_SECONDS
 
     def places(self) -> Mapping[str, object]:
         """Returns the URLs and ARNs of the queues for the functions' environment."""

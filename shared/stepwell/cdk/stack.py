@@ -16,7 +16,7 @@ class StepwellStack(cdk.Stack):
     """An engine with these outputs.
 
     ApiUrl, TableName, BucketName, BusName, ResumeQueueUrl, DeadQueueUrl, WorkQueueUrls, WorkerNames, and, if they
-    exist, LettersQueueUrl, DeadLettersQueueUrl, ApiKeySecret and DashboardName.
+    exist, NotificationsQueueUrl, DeadNotificationsQueueUrl, ApiKeySecret and DashboardName.
     """
 
     def __init__(self, scope: Construct, construct_id: str, asked: Mapping[str, Any]) -> None:
@@ -36,9 +36,11 @@ class StepwellStack(cdk.Stack):
         self._output("WorkQueueUrls", self.to_json_string(work), "By pool: runs that wait for a worker")
         workers = {name: function.function_name for name, function in engine.workers.items()}
         self._output("WorkerNames", self.to_json_string(workers), "By pool: the function that runs its steps")
-        if queues.letters and queues.dead_letters:
-            self._output("LettersQueueUrl", queues.letters.queue_url, "Webhooks on their way to endpoints")
-            self._output("DeadLettersQueueUrl", queues.dead_letters.queue_url, "Webhooks that no endpoint took")
+        if queues.notifications and queues.dead_notifications:
+            self._output("NotificationsQueueUrl", queues.notifications.queue_url, "Webhooks on their way to endpoints")
+            self._output(
+                "DeadNotificationsQueueUrl", queues.dead_notifications.queue_url, "Webhooks that no endpoint took"
+            )
         if engine.api_key:
             self._output("ApiKeySecret", engine.api_key.secret_arn, "The secret with the API's key")
         if engine.dashboard:

@@ -20,8 +20,8 @@ from stepwell.local.inbox import ALL_LANES, Delivery
 from stepwell.local.snapshotting import SnapshottingStore
 from stepwell.local.sqlite_queue import SqliteQueue
 from stepwell.runtime.loop.driving import run_now
-from stepwell.runtime.notify.endpoints import Endpoint, endpoints_of, letter_json, letter_of
-from stepwell.runtime.notify.letters import letters_of
+from stepwell.runtime.notify.endpoints import Endpoint, endpoints_of, notification_json, notification_of
+from stepwell.runtime.notify.notifications import notifications_of
 from stepwell.runtime.notify.sender import Fate, Sender
 from stepwell.runtime.notify.telling import Notice, Teller
 from stepwell.runtime.ports import Appended, Blobs, Clock, EventRef, Header, Lane, StatusChange, Writes
@@ -59,9 +59,11 @@ class Outgoing:
 
     def post(self, notices: list[Notice]) -> None:
         """Raises PortError."""
-        letters = [letter for notice in notices for letter in letters_of(notice, self._endpoints)]
-        if letters and self._queue is not None:
-            run_now(self._queue.send_all(Lane.RESUME, [letter_json(one) for one in letters]))
+        notifications = [
+            notification for notice in notices for notification in notifications_of(notice, self._endpoints)
+        ]
+        if notifications and self._queue is not None:
+            run_now(self._queue.send_all(Lane.RESUME, [notification_json(one) for one in notifications]))
             with self._posted:
                 self._posted.notify_all()
 
@@ -78,7 +80,7 @@ class Outgoing:
         try:
             self._send(queue, delivery)
         except (TypeError, EngineFault):
-            _logger.exception("a message that is no letter is dropped")
+            _logger.exception("a message that is no notification is dropped")
         queue.delete(delivery)
         return True
 
@@ -96,19 +98,21 @@ class Outgoing:
                     continue
             except StepwellError as error:
                 if not self._stopping.is_set():  # otherwise its file is closed
-                    _logger.warning("letters are sent later: %s", error)
+                    _logger.warning("notifications are sent later: %s", error)
             with self._posted:
                 self._posted.wait(LOOK_SECONDS)
 
     def _send(self, queue: SqliteQueue, delivery: Delivery) -> None:
-        verdict = self._sender.send(letter_of(delivery.message))
-        letter = verdict.letter
+        verdict = self._sender.send(notification_of(delivery.message))
+        notification = verdict.notification
         if verdict.fate is Fate.AGAIN:
-            seconds = (letter.at_ms - self._clock.now_ms()) / SECOND_MS
-            _logger.warning("webhook %s: %s; it is sent again in %.0f s", letter.endpoint, verdict.why, seconds)
-            run_now(queue.send(Lane.RESUME, letter_json(letter), letter.at_ms))
+            seconds = (notification.at_ms - self._clock.now_ms()) / SECOND_MS
+            _logger.warning("webhook %s: %s; it is sent again in %.0f s", notification.endpoint, verdict.why, seconds)
+            run_now(queue.send(Lane.RESUME, notification_json(notification), notification.at_ms))
         elif verdict.fate is not Fate.TAKEN:
-            _logger.error("webhook %s: %s; letter %s is dropped", letter.endpoint, verdict.why, letter.id)
+            _logger.error(
+                "webhook %s: %s; notification %s is dropped", notification.endpoint, verdict.why, notification.id
+            )
 
 
 class TellingStore(SnapshottingStore):

@@ -46,7 +46,7 @@ from stepwell.runtime.stores.clocks import RealClock
 from stepwell.settings import DEFAULT_URL, environment
 
 DATABASE_FILE = "stepwell.db"
-LETTERS_FILE = "letters.db"
+NOTIFICATIONS_FILE = "letters.db"  # the name of release 0.1, whose queue goes on
 BLOBS_FOLDER = "blobs"
 
 
@@ -122,7 +122,7 @@ def open_local(
         pause_until=ends.pause_until,
     )
     store.keep = Snapshots(parts.service, FolderFiles(data), view_of).write_if_due
-    store.outgoing = outgoing = Outgoing(data / LETTERS_FILE, Sender({}, secrets, hosts, clock), clock, stopping)
+    store.outgoing = outgoing = Outgoing(data / NOTIFICATIONS_FILE, Sender({}, secrets, hosts, clock), clock, stopping)
 
     def purge(now_ms: int) -> int:
         inbox.purge(now_ms)

@@ -1,6 +1,6 @@
 """What callers may ask of runs: start, query, end, approve, send events. The answers are definite; wakes follow.
 
-Everything that comes in is checked here, once, for every door: a refusal is a UserError, and nothing was written.
+Everything that comes in is checked here, once, for every caller: a refusal is a UserError, and nothing was written.
 """
 
 from __future__ import annotations

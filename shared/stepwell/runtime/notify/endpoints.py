@@ -1,4 +1,4 @@
-"""The endpoints of webhooks, and the letters to them: one letter is one notice for one endpoint."""
+"""The endpoints of outgoing webhooks, and their notifications: a notification is one notice for one endpoint."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ class Endpoint:
 
     name: str
     url: str
-    references: tuple[str, ...]  # of the secrets that a letter is signed with
+    references: tuple[str, ...]  # of the secrets that a notification is signed with
     events: frozenset[str]
     workflows: frozenset[str] | None = None
 
@@ -23,7 +23,7 @@ class Endpoint:
 
 
 @dataclass(frozen=True, slots=True)
-class Letter:
+class Notification:
     """What an endpoint is to be sent. `id` is the same in each try, and whenever the notice is told again."""
 
     endpoint: str
@@ -49,11 +49,11 @@ def endpoints_of(document: Mapping[str, Json] | None) -> dict[str, Endpoint]:
     }
 
 
-def letter_json(letter: Letter) -> dict[str, Json]:
+def notification_json(notification: Notification) -> dict[str, Json]:
     """As a queue carries it."""
-    return asdict(letter)
+    return asdict(notification)
 
 
-def letter_of(message: Mapping[str, Json]) -> Letter:
-    """Raises TypeError for a message that is no letter."""
-    return Letter(**message)
+def notification_of(message: Mapping[str, Json]) -> Notification:
+    """Raises TypeError for a message that is no notification."""
+    return Notification(**message)

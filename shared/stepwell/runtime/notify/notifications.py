@@ -1,4 +1,4 @@
-"""From what is told of a run to the letters for the endpoints that want to know."""
+"""Turns notices of a run into notifications for the endpoints that subscribed to them."""
 
 from __future__ import annotations
 
@@ -7,21 +7,21 @@ from collections.abc import Collection
 
 from stepwell.definition.graph import Json
 from stepwell.engine.names import iso
-from stepwell.limits import LETTER_BYTES
-from stepwell.runtime.notify.endpoints import Endpoint, Letter
+from stepwell.limits import NOTIFICATION_BYTES
+from stepwell.runtime.notify.endpoints import Endpoint, Notification
 from stepwell.runtime.notify.telling import Notice, notice_json, without_data
 from stepwell.runtime.stores.jsontext import encode
 
 
-def letters_of(notice: Notice, endpoints: Collection[Endpoint]) -> list[Letter]:
+def notifications_of(notice: Notice, endpoints: Collection[Endpoint]) -> list[Notification]:
     """One for each endpoint that wants the notice, without its data where that would make it too large."""
     wanting = [one.name for one in endpoints if one.wants(notice.entry.type, notice.run.workflow)]
     if not wanting:
         return []
     content = _content(notice)
-    if len(encode(content).encode()) > LETTER_BYTES:
+    if len(encode(content).encode()) > NOTIFICATION_BYTES:
         content = _content(without_data(notice))
-    return [Letter(name, _id_of(notice), content) for name in wanting]
+    return [Notification(name, _id_of(notice), content) for name in wanting]
 
 
 def _content(notice: Notice) -> dict[str, Json]:

@@ -1,4 +1,4 @@
-"""Sends letters to their endpoints, signed as Standard Webhooks says, and tells what is to become of each.
+"""Sends notifications to their endpoints, signed as Standard Webhooks says, and tells what is to become of each.
 
 2xx                              taken
 429, 5xx, no answer in time      again, later and later, for about a day; then dead
@@ -19,8 +19,8 @@ from enum import StrEnum
 
 from stepwell.definition.targets import Hosts, parse_url
 from stepwell.errors import PortError
-from stepwell.limits import LETTER_DELAYS_MS, LETTER_MS, LETTER_REFUSALS, SECOND_MS
-from stepwell.runtime.notify.endpoints import Endpoint, Letter
+from stepwell.limits import NOTIFICATION_DELAYS_MS, NOTIFICATION_MS, NOTIFICATION_REFUSALS, SECOND_MS
+from stepwell.runtime.notify.endpoints import Endpoint, Notification
 from stepwell.runtime.ports import Clock
 from stepwell.runtime.steps.failures import CallError
 from stepwell.runtime.steps.http_call import Answer, Deadline, Network, Sending, send
@@ -38,7 +38,7 @@ _OURS = frozenset({"step", "validation"})  # categories of errors that another t
 
 
 class Fate(StrEnum):
-    """What is to become of a letter."""
+    """What is to become of a notification."""
 
     TAKEN = "taken"
     AGAIN = "again"
@@ -48,10 +48,10 @@ class Fate(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """`letter` is as it is to be sent again, or to lie with the dead."""
+    """`notification` is as it is to be sent again, or to lie with the dead."""
 
     fate: Fate
-    letter: Letter
+    notification: Notification
     why: str = ""
 
 
@@ -63,7 +63,7 @@ class _Failed:
 
 
 class Sender:
-    """Sends one letter after the other, for any number of threads. `hosts`: those that may be called."""
+    """Sends one notification after the other, for any number of threads. `hosts`: those that may be called."""
 
     def __init__(
         self,
@@ -84,25 +84,27 @@ class Sender:
         self._endpoints = dict(endpoints)
         self._gone: set[str] = set()
 
-    def send(self, letter: Letter) -> Verdict:
+    def send(self, notification: Notification) -> Verdict:
         """Tries once, unless it is not time yet."""
-        endpoint = self._endpoints.get(letter.endpoint)
+        endpoint = self._endpoints.get(notification.endpoint)
         if endpoint is None or endpoint.name in self._gone:
-            return Verdict(Fate.GONE, letter, "there is no such endpoint" if endpoint is None else "it has said so")
-        if letter.at_ms > self._clock.now_ms():
-            return Verdict(Fate.AGAIN, letter)
-        failed = self._try(endpoint, letter)
+            return Verdict(
+                Fate.GONE, notification, "there is no such endpoint" if endpoint is None else "it has said so"
+            )
+        if notification.at_ms > self._clock.now_ms():
+            return Verdict(Fate.AGAIN, notification)
+        failed = self._try(endpoint, notification)
         if failed is None:
-            return Verdict(Fate.TAKEN, letter)
+            return Verdict(Fate.TAKEN, notification)
         if endpoint.name in self._gone:
-            return Verdict(Fate.GONE, letter, failed.why)
-        return self._after(letter, failed)
+            return Verdict(Fate.GONE, notification, failed.why)
+        return self._after(notification, failed)
 
-    def _try(self, endpoint: Endpoint, letter: Letter) -> _Failed | None:
+    def _try(self, endpoint: Endpoint, notification: Notification) -> _Failed | None:
         try:
-            answer = self._answer(endpoint, letter)
+            answer = self._answer(endpoint, notification)
         except AttemptTimeoutError:
-            return _Failed(f"no answer within {LETTER_MS // SECOND_MS} s", refused=False)
+            return _Failed(f"no answer within {NOTIFICATION_MS // SECOND_MS} s", refused=False)
         except CallError as error:
             return _Failed(str(error), refused=error.category in _OURS)
         except PortError as error:
@@ -116,11 +118,11 @@ class Sender:
         after_ms = retry_after_ms(status, answer.headers, self._clock.now_ms())
         return _Failed(f"it answered {status}", status < 500 and status not in _BUSY, after_ms)
 
-    def _answer(self, endpoint: Endpoint, letter: Letter) -> Answer:
+    def _answer(self, endpoint: Endpoint, notification: Notification) -> Answer:
         target = parse_url(endpoint.url)
         if not self._hosts.allow(target):
             raise CallError("http_host", "step", f"{target.origin} is not among the hosts that may be called")
-        body = encode(letter.content).encode()
+        body = encode(notification.content).encode()
         seconds = self._clock.now_ms() // SECOND_MS
         keys = self._keys(endpoint)
         headers = {
@@ -130,11 +132,11 @@ class Sender:
             "Connection": "close",
             "Content-Type": "application/json",
             "Content-Length": str(len(body)),
-            "webhook-id": letter.id,
+            "webhook-id": notification.id,
             "webhook-timestamp": str(seconds),
-            "webhook-signature": signatures(keys, letter.id, seconds, body),
+            "webhook-signature": signatures(keys, notification.id, seconds, body),
         }
-        deadline = Deadline(time.monotonic, LETTER_MS / SECOND_MS)
+        deadline = Deadline(time.monotonic, NOTIFICATION_MS / SECOND_MS)
         return send(Sending("POST", target, headers, body), self._network, deadline)
 
     def _keys(self, endpoint: Endpoint) -> list[bytes]:
@@ -152,17 +154,17 @@ class Sender:
             _logger.warning("endpoint %s is sent to without one of its secrets: %s", endpoint.name, failure)
         return keys
 
-    def _after(self, letter: Letter, failed: _Failed) -> Verdict:
-        tried = replace(letter, tries=letter.tries + 1, refusals=letter.refusals + failed.refused)
-        if tried.tries > len(LETTER_DELAYS_MS) or tried.refusals >= LETTER_REFUSALS:
+    def _after(self, notification: Notification, failed: _Failed) -> Verdict:
+        tried = replace(notification, tries=notification.tries + 1, refusals=notification.refusals + failed.refused)
+        if tried.tries > len(NOTIFICATION_DELAYS_MS) or tried.refusals >= NOTIFICATION_REFUSALS:
             return Verdict(Fate.DEAD, tried, failed.why)
-        delay_ms = LETTER_DELAYS_MS[tried.tries - 1] * (1 + _SPREAD * self._jitter())
-        asked_ms = min(failed.after_ms, LETTER_DELAYS_MS[-1])  # whoever asks for a year would hear of nothing
+        delay_ms = NOTIFICATION_DELAYS_MS[tried.tries - 1] * (1 + _SPREAD * self._jitter())
+        asked_ms = min(failed.after_ms, NOTIFICATION_DELAYS_MS[-1])  # whoever asks for a year would hear of nothing
         at_ms = self._clock.now_ms() + max(int(delay_ms), asked_ms)
         return Verdict(Fate.AGAIN, replace(tried, at_ms=at_ms), failed.why)
 
 
-def signatures(keys: Sequence[bytes], letter_id: str, seconds: int, body: bytes) -> str:
+def signatures(keys: Sequence[bytes], notification_id: str, seconds: int, body: bytes) -> str:
     """The header `webhook-signature`: one for each key, with spaces between them."""
-    text = f"{letter_id}.{seconds}.".encode() + body
+    text = f"{notification_id}.{seconds}.".encode() + body
     return " ".join(f"v1,{base64.b64encode(hmac.digest(key, text, 'sha256')).decode()}" for key in keys)
