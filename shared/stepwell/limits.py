@@ -110,6 +110,7 @@ PAGE_ITEMS = 50
 PAGE_ITEMS_MAX = 500
 ANSWERED_BYTES = 5_000_000  # of an answer: Lambda sends at most 6 MB; what is larger stands as its size and a link
 LARGE_VALUE_BYTES = 100_000  # a smaller value is never replaced
+SENT_BYTES = 5_900_000  # of any answer, its headers beside: Lambda sends no more; `answer_too_large`
 LINK_SECONDS = 300  # for so long a link to a large value works
 TOKENS_SHOWN = 100  # live tokens of a run that is shown
 SURVEY_RECORDS = 1_000  # of a run that is shown: its newest records, in which forks are looked for, and

@@ -9,7 +9,7 @@ from unittest import mock
 import pytest
 
 from stepwell.engine.actions import Outcome
-from stepwell.limits import ANSWERED_BYTES
+from stepwell.limits import ANSWERED_BYTES, SENT_BYTES
 from stepwell.local.memory import MemoryBlobs
 from stepwell.runtime.loop.driving import run_now
 from tests.api.kit import World
@@ -76,3 +76,44 @@ def test_a_page_of_history_ends_before_it_is_too_large_and_the_next_one_goes_on(
     assert types[-1] == "run.completed"
     (large,) = [entry for page in pages for entry in page if entry["type"] == "run.completed"]
     assert set(large["data"]["large"]) == {"bytes", "link"}
+
+
+FORKED = """
+workflow: forked
+nodes:
+  begin: {transitions: [{to: large, foreach: "{{ [1, 2, 3] }}"}]}
+  large: {run: python:m.large, timeout: 1m, output: {}, transitions: [{to: meet}]}
+  meet: {fan_in: {policy: all, target: none}}
+"""
+
+
+def test_a_page_of_branches_ends_before_it_is_too_large_and_the_next_one_goes_on() -> None:
+    """A branch that is too large alone shows the size of what it holds."""
+    world = World(FORKED)
+    world.steps.functions["python:m.large"] = lambda _: Outcome({"text": "x" * (LARGE_BYTES // 2)})
+    run_id, cursor, sizes = world.start("forked"), "", []
+    while cursor is not None:
+        reply = world.get(f"/runs/{run_id}/branches", fork="0/0", **({"cursor": cursor} if cursor else {}))
+        assert len(reply.text) <= ANSWERED_BYTES + 100_000
+        sizes.append(len(reply.json["items"]))
+        cursor = reply.json["next_cursor"]
+    assert sizes == [1, 1, 1]
+
+
+@pytest.mark.parametrize("path", ["", "/graph?format=json", "/history", "/explain", "/export"])
+def test_no_answer_is_larger_than_what_can_be_sent(world: World, path: str) -> None:
+    """What cannot be made smaller is read from a link."""
+    run_id = world.start("flow")
+    with mock.patch.object(MemoryBlobs, "link", autospec=True, side_effect=_link):
+        where, _, query = path.partition("?")
+        reply = world.get(f"/runs/{run_id}{where}", **dict([query.split("=")] if query else []))
+        while reply.status == 200 and reply.json.get("next_cursor"):
+            assert len(reply.text) <= SENT_BYTES
+            reply = world.get(f"/runs/{run_id}{where}", cursor=reply.json["next_cursor"])
+    assert len(reply.text) <= SENT_BYTES
+    assert (reply.status, path) in {(200, path), (413, "/export")}
+    if reply.status == 413:
+        reference = reply.json["large"]["link"].removeprefix("https://blobs/")
+        page = run_now(world.parts.ports.blobs.get(reference)).decode()
+        assert "x" * LARGE_BYTES in page
+        assert [item["token"] for item in json.loads(page)["items"]] == ["0"]

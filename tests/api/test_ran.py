@@ -139,6 +139,17 @@ def test_the_branches_of_a_wide_fork_are_counted_by_their_joins(world: World, wi
     assert counts == {"total": width, "waiting": 2, "pending": width - ended - 2, "completed": ended}
 
 
+def test_the_edges_of_a_wide_fork_are_counted_as_far_as_there_is_one_way(world: World) -> None:
+    """And at the same reads for any width: a fork of a hundred and one has two sets of arrivals."""
+    run_id = world.start("lined", input={"names": list(range(101))})
+    for branch in range(7):
+        world.post(f"/runs/{run_id}/approve", {"by": "kim", "wait": f"0/0.{branch}"})
+        world.drain()
+    graph = world.get(f"/runs/{run_id}/graph", format="json").json
+    by_node = {edge["from"]: graph["taken"].get(edge["id"]) for edge in graph["edges"]}
+    assert by_node["ask"] == 7
+
+
 def test_of_a_fork_that_is_opened_again_the_last_one_counts(world: World) -> None:
     run_id = world.start("again")
     for _ in range(2):

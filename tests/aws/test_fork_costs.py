@@ -76,3 +76,12 @@ def test_the_set_of_all_pages_of_the_widest_fork_is_one_write_unit() -> None:
             run_now(world.store.report("run_" + "0" * 26, "0/3", page, full))
         (item,) = items_of(world.table.name)
     assert size_of(item) <= KILOBYTE
+
+
+def test_a_page_that_keeps_the_order_of_its_arrivals_is_one_write_unit_too() -> None:
+    """As forks with `max_concurrency` have it; the branches of the last page have the longest numbers."""
+    with aws_world() as world:
+        for index in range(FORK_WIDTH - PAGE_BRANCHES, FORK_WIDTH):
+            run_now(world.store.arrive("run_" + "0" * 26, "0/3@99", f"{index}!", in_order=True))
+        (item,) = items_of(world.table.name)
+    assert size_of(item) <= KILOBYTE

@@ -300,3 +300,18 @@ def test_query_prints_what_the_function_answers(api: FakeApi, cli: Cli) -> None:
     api.on("GET", f"/runs/{ID}/queries/progress", (200, {"run_id": ID, "name": "progress", "value": {"done": 2}}))
     assert json.loads(cli("query", ID, "progress").stdout) == {"done": 2}
     assert json.loads(cli("query", ID, "progress", "--json").stdout)["name"] == "progress"
+
+
+def test_an_answer_too_large_to_be_sent_is_read_from_its_link(
+    api: FakeApi, cli: Cli, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The link is signed: the credentials of the API do not go there."""
+    api.on("GET", "/blobs/page", (200, {"items": [RUN], "next_cursor": None}))
+    refusal = {"title": "Answer too large", "large": {"bytes": 9, "link": f"{api.url}/blobs/page"}}
+    api.on("GET", "/runs", (413, refusal))
+    monkeypatch.setenv("STEPWELL_TOKEN", "secret")
+    result = cli("runs", "--json")
+    assert json.loads(result.stdout)["items"] == [RUN]
+    asked, fetched = api.calls
+    assert "authorization" in asked.headers
+    assert "authorization" not in fetched.headers

@@ -112,6 +112,25 @@ def test_a_join_returns_its_set_and_a_second_arrival_changes_nothing(store: Stor
     assert run(store.arrive("r2", "0/3@0", "9")).members == {"9"}
 
 
+def test_a_join_in_order_keeps_each_members_place(store: Store) -> None:
+    for member in ("9", "10!", "2"):
+        joined = run(store.arrive("r1", "0/3@0", member, in_order=True))
+    assert (joined.order, joined.members) == (("9", "10!", "2"), {"9", "10!", "2"})
+    assert run(store.arrive("r1", "0/3@0", "10!", in_order=True)) == joined
+    assert run(store.report("r1", "0/3@0", 4, 7)) == Joined(joined.members, {4: 7}, joined.order)
+    assert run(store.read_join("r1", "0/3@0")).order == joined.order
+    run(store.arrive("r1", "0/3@1", "9"))
+    assert run(store.read_join("r1", "0/3@1")).order == ()
+
+
+@pytest.mark.threads
+def test_of_64_threads_that_arrive_in_order_each_has_a_place(store: Store) -> None:
+    orders = at_once(64, lambda number: run(store.arrive("r1", "j", f"{number}", in_order=True)).order)
+    last = max(orders, key=len)
+    assert sorted(last) == sorted(f"{number}" for number in range(64))
+    assert all(tuple(order) == tuple(last)[: len(order)] for order in orders)
+
+
 @pytest.mark.threads
 def test_of_64_threads_that_arrive_at_a_join_exactly_one_completes_it(store: Store) -> None:
     sets = at_once(64, lambda number: run(store.arrive("r1", "j", f"{number}")).members)

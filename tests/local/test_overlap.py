@@ -48,6 +48,16 @@ def opens(**_):
     OPEN.set()
     return True
 
+ENDED = threading.Semaphore(0)
+
+def outlasts(n):
+    if n:
+        ENDED.release()
+        return n
+    for _ in range(5):
+        assert ENDED.acquire(timeout=60)
+    return n
+
 def first_waits_for_last(n):
     if n == 0:
         LAST.wait(timeout=60)
@@ -88,6 +98,7 @@ def run(tmp_path: Path) -> Iterator[Callable[..., object]]:
     (folder / "steps.py").write_text(STEPS)
     any_of = "{policy: any, merge: last_wins, target: out}"
     (folder / "pairs.yaml").write_text(fork("pairs", "pair", limit=2))
+    (folder / "uneven.yaml").write_text(fork("uneven", "outlasts", limit=2))
     (folder / "ten.yaml").write_text(fork("ten", "all_ten"))
     (folder / "race.yaml").write_text(fork("race", "slow_first", any_of, more=", run: python:steps.opens"))
     last = "{policy: all, merge: last_wins, target: out}"
@@ -118,6 +129,13 @@ def test_two_at_a_time_means_that_two_are_under_way_until_the_end(run: Callable[
     outs = run("pairs", 10)
     assert isinstance(outs, list)
     assert [one["n"] for one in outs] == [2] * 10
+
+
+def test_a_slow_step_lets_the_others_run_beside_it(run: Callable[..., object]) -> None:
+    """The first step ends when all others have ended, and two may run at once."""
+    outs = run("uneven", 6)
+    assert isinstance(outs, list)
+    assert [one["n"] for one in outs] == [0, 1, 2, 3, 4, 5]
 
 
 def test_branches_without_a_bound_overlap_whatever_message_brought_them(run: Callable[..., object]) -> None:

@@ -13,7 +13,7 @@ from stepwell.engine.fold import fold
 from stepwell.engine.forks import Branches, with_needs
 from stepwell.engine.join import arrival_of, joined_record
 from stepwell.engine.names import Moment
-from stepwell.engine.records import ROOT, CleanUp, Fork, Kind, Record
+from stepwell.engine.records import ROOT, CleanUp, End, Fork, Kind, Record
 from stepwell.engine.token import Token
 from stepwell.runtime.log.logbook import run_info
 from tests.sim.tree import Logs, Opened, all_forks, ancestry, completed, fired, forks_of, is_cancel, over_by
@@ -121,10 +121,10 @@ def _live_operations(graph: Graph, logs: Logs, opened: Opened, records: list[Rec
 
 def is_held(graph: Graph, opened: Opened, logs: Logs, index: int) -> bool:
     """Whether a branch is to begin when others end, of which one has not."""
-    before, names = opened.before_in_line(index), list(graph.dag)
-    needs = graph.dag.get(opened.group_of(index)[0].node, ())
-    held_by = [opened.branches[names.index(name)] for name in needs] + ([] if before is None else [before])
-    return not all(one in logs.tokens and logs.tokens[one].ended for one in held_by)
+    names = list(graph.dag)
+    needs = [opened.branches[names.index(name)] for name in graph.dag.get(opened.group_of(index)[0].node, ())]
+    before, count = (needs, len(needs)) if needs else opened.before_in_line(index)
+    return sum(one in logs.tokens and logs.tokens[one].ended for one in before) < count
 
 
 # -- the laws
@@ -195,16 +195,17 @@ def _one_join(world: World, family: Family, opened: Opened, record: Record) -> I
 
 
 def law_5_line(world: World, logs: dict[str, list[Record]]) -> Iterator[str]:
-    """Where only so many branches may run at once, one begins when the one before it in line has ended."""
+    """Where only so many branches may run at once, one begins when enough of those before it in line have ended."""
     order = world.seen.order
     for opened in all_forks(logs):
         for index, branch in enumerate(opened.branches):
-            before, records = opened.before_in_line(index), logs.get(branch)
-            if before is None or not records or is_cancel(records[0]):
+            (before, count), records = opened.before_in_line(index), logs.get(branch)
+            if not count or not records or is_cancel(records[0]):
                 continue
-            last = logs[before][-1].slot if logs.get(before) else None
-            if last is None or order.get((before, last), 0) > order.get((branch, 0), 0):
-                yield f"concurrency: {branch} began before {before} had ended"
+            lasts = [(one, logs[one][-1]) for one in before if logs.get(one)]
+            ended = [order[one, last.slot] for one, last in lasts if isinstance(last.next, End)]
+            if sum(place < order.get((branch, 0), 0) for place in ended) < count:
+                yield f"concurrency: {branch} began before {count} of {', '.join(before)} had ended"
 
 
 def law_3_branches(world: World, logs: dict[str, list[Record]]) -> Iterator[str]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import replace
 from typing import Any
@@ -31,15 +31,15 @@ _open, _end, _following = Forking.open, Forking._end, Forking._following
 def bare_counter() -> Iterator[None]:
     """A join counts arrivals: one that is told twice is two."""
 
-    async def arrive(self: MemoryStore, run_id: str, name: str, member: str) -> Joined:
+    async def arrive(self: MemoryStore, run_id: str, name: str, member: str, *, in_order: bool = False) -> Joined:
         members = self._joins[run_id, name]
-        members.add(f"{len(members)}#{member}")
+        members[f"{len(members)}#{member}"] = in_order
         return await self.read_join(run_id, name)
 
-    def indexes_of(members: frozenset[str]) -> set[int]:
-        return {int(member.partition("#")[2].rstrip("-!")) for member in members}
+    def in_order(members: Iterable[str]) -> list[int]:
+        return [int(member.partition("#")[2].rstrip("-!")) for member in members]
 
-    with mock.patch.object(MemoryStore, "arrive", arrive), mock.patch.object(forking, "indexes_of", indexes_of):
+    with mock.patch.object(MemoryStore, "arrive", arrive), mock.patch.object(forking, "in_order", in_order):
         yield
 
 
@@ -125,10 +125,10 @@ def next_in_line_once() -> Iterator[None]:
     """Who ends lets the next branch begin once: if that is lost on the way, it is lost."""
     tried: set[object] = set()
 
-    def following(self: Forking, fork: ForkedParent, index: int, members: frozenset[str]) -> list[int]:
+    def following(self: Forking, fork: ForkedParent, index: int, joined: Joined) -> list[int]:
         again = (self, fork.id, index) in tried
         tried.add((self, fork.id, index))
-        return [] if again else _following(self, fork, index, members)
+        return [] if again else _following(self, fork, index, joined)
 
     with mock.patch.object(Forking, "_following", following):
         yield

@@ -1,8 +1,8 @@
 """Law 13: no branch waits for another's step but by the bound of its fork, so as many are under way as it allows.
 
-Looked at while time stands still: nothing is due, and whoever is at work is in a step that takes time. Then each branch
-that may run is in a step, stands at a wait or a fork of its own, or has a message for later. Alone those of a message
-that has only just come may still wait for each other.
+Looked at while time stands still: nothing is due, and whoever is at work is in a step that takes time. Then, of the
+branches that are left, as many as the bound allows, or all, are each in a step, at a wait or a fork of its own, or have
+a message for later. Alone those of a message that has only just come may still wait for each other.
 """
 
 from __future__ import annotations
@@ -23,10 +23,26 @@ def law_13_overlap(world: World) -> Iterator[str]:
     logs = world.logs.look()
     busy = {token for actor in world.actors for run_id, token in [actor.step] if run_id == world.run_id}
     for opened in [opened for token, log in logs.records.items() for opened in forks_of(token, log)]:
-        for index, branch in enumerate(opened.branches if opened.closed_by is None else ()):
-            if branch in busy or is_held(world.program.graph, opened, logs, index) or _rests(world, logs, branch):
-                continue
-            yield f"law 13: {branch} waits for no branch of its own fork, but for {_others(world, opened)}"
+        first = 0
+        for group in opened.fork.groups if opened.closed_by is None else ():
+            indexes = range(first, first + group.count)
+            left = [opened.branches[index] for index in indexes if _is_left(world, logs, opened, index)]
+            idle = [branch for branch in left if branch not in busy and not _rests(world, logs, branch)]
+            allowed = min(group.max_concurrency or len(left), len(left))
+            if len(left) - len(idle) < allowed:
+                others = f"{_others(world, opened)}: {len(left) - len(idle)} of {allowed} are under way"
+                yield f"law 13: {idle[0]} waits for no branch of its own fork, but for {others}"
+            first += group.count
+
+
+def _is_left(world: World, logs: Logs, opened: Opened, index: int) -> bool:
+    """Whether a branch has not ended, and is to begin as soon as there is room.
+
+    A branch of a DAG may need others; one of a later page follows the arrivals of an earlier one.
+    """
+    graph, token = world.program.graph, logs.tokens.get(opened.branches[index])
+    may_be_held = bool(graph.dag) or len(opened.fork.pages) > 1
+    return (token is None or not token.ended) and not (may_be_held and is_held(graph, opened, logs, index))
 
 
 def _rests(world: World, logs: Logs, branch: str) -> bool:

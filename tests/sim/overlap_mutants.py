@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any
 from unittest import mock
 
-from stepwell.engine import forks, needs
+from stepwell.engine import forks, needs, routing
 from stepwell.engine.records import Fork
 from stepwell.runtime.forks import forking
 from stepwell.runtime.loop import worker
 
-_first_chunks = forks.first_chunks
+_first_chunks, _fork_over = forks.first_chunks, forks.fork_over
 _beside = worker._Share.beside
 
 
@@ -49,13 +49,25 @@ def one_fewer_at_once() -> Iterator[None]:
     def first_chunks(fork: Fork) -> Iterator[tuple[str, int, int]]:
         return _first_chunks(lowered(fork))
 
-    def next_in_line(fork: Fork, index: int) -> list[int]:
-        return forks.next_in_line(lowered(fork), index)
+    def next_in_line(fork: Fork, index: int, arrived: Sequence[int]) -> list[int]:
+        return forks.next_in_line(lowered(fork), index, arrived)
 
     with (
         mock.patch.object(forking, "first_chunks", first_chunks),
         mock.patch.object(needs, "next_in_line", next_in_line),
     ):
+        yield
+
+
+@contextmanager
+def in_strides() -> Iterator[None]:
+    """Each branch is followed by the one that is k behind it, so a slow one holds up every k-th."""
+
+    def fork_over(*args: Any) -> Any:
+        made = _fork_over(*args)
+        return replace(made, by_arrival=False) if isinstance(made, Fork) else made
+
+    with mock.patch.object(routing, "fork_over", fork_over):
         yield
 
 
@@ -67,4 +79,4 @@ def _bounded(fork: Fork) -> Fork:
     return replace(fork, groups=groups)
 
 
-OF_OVERLAP = (one_after_the_other, handed_over_one_by_one, one_fewer_at_once)
+OF_OVERLAP = (one_after_the_other, handed_over_one_by_one, one_fewer_at_once, in_strides)

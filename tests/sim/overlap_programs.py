@@ -32,7 +32,8 @@ def make_fork(rng: random.Random) -> Program:
     graph = Graph("sim", "sha256:sim", "nodes", "n0", nodes, {})
     given = {"key": "k", "list": list(range(rng.randint(2, MOST)))}
     calls = (("cancel", rng.choice([0, 1, 5])),) * (rng.random() < 0.15)
-    return Program(graph, {}, {}, frozenset(), (), calls, input=given, chunk=rng.choice([0, 0, 2, 3]))
+    return Program(graph, {}, {}, frozenset(), (), calls, input=given, chunk=rng.choice([0, 0, 2, 3]),
+                   page=rng.choice([0, 0, 2, 4]))  # fmt: skip
 
 
 def _next(name: str, following: str) -> Rule:

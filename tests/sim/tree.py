@@ -37,11 +37,20 @@ class Opened:
             first += group.count
         raise IndexError(index)
 
-    def before_in_line(self, index: int) -> str | None:
-        """The branch whose end lets this one begin; None for one that begins at once."""
+    def before_in_line(self, index: int) -> tuple[list[str], int]:
+        """The branches of which so many end before this one begins; none for one that begins at once.
+
+        Branch i - k of a page is the one whose place the arrivals have to come to, whoever they are.
+        """
         group, first = self.group_of(index)
-        before = index - group.max_concurrency
-        return self.branches[before] if group.max_concurrency and before >= first else None
+        before, size = index - group.max_concurrency, self.fork.page
+        if not group.max_concurrency or before < first:
+            return [], 0
+        if not self.fork.by_arrival:
+            return [self.branches[before]], 1
+        begin = max(first, before // size * size)
+        end = min(first + group.count, (before // size + 1) * size)
+        return list(self.branches[begin:end]), before - begin + 1
 
 
 def forks_of(token: str, records: list[Record]) -> Iterator[Opened]:

@@ -91,6 +91,19 @@ def test_a_map_of_twenty_steps_of_half_a_second_four_at_a_time_takes_two_and_a_h
     assert seconds(kit.start("mapped", {"naps": [0.5] * 20, "limit": 4})) == 2.5
 
 
+def test_a_slow_step_does_not_hold_up_those_behind_it(kit: Stepwell) -> None:
+    """Two are under way while two are left: which branch begins is not a matter of which one was slow."""
+    naps = [2.0] + [0.5] * 8
+    assert seconds(fork(kit, naps, limit=2)) == 3.0
+    assert seconds(kit.start("mapped", {"naps": naps, "limit": 2})) == 3.0
+
+
+def test_a_slow_step_of_a_wide_fork_holds_up_no_page(tmp_path: Path) -> None:
+    """Three at a time: 299 seconds of work take a hundred, not the 139 of a slow branch and every third behind it."""
+    (tmp_path / "steps.py").write_text(STEPS)
+    assert seconds(fork(started(Stepwell(tmp_path)), [60.0] + [1.0] * 239, limit=3)) == 100.0
+
+
 def test_four_steps_of_three_seconds_take_three(kit: Stepwell) -> None:
     assert seconds(fork(kit, [3.0] * 4)) == 3.0
     assert seconds(kit.start("gathered", {"naps": [3.0] * 4})) == 3.0

@@ -10,7 +10,7 @@ from typing_extensions import TypedDict
 from stepwell.api.dags import step_views
 from stepwell.api.states import fork_at, status_of
 from stepwell.api.steps import StepResult, step_result, time_of
-from stepwell.definition.graph import Graph
+from stepwell.definition.graph import END, Graph
 from stepwell.engine.forks import fork_id
 from stepwell.engine.marks import is_waiting
 from stepwell.engine.names import node_of
@@ -76,12 +76,30 @@ def counts_of(steps: Mapping[str, StepResult]) -> dict[str, str]:
 
 
 def taken_edges(at: Standing, forks: Iterable[Surveyed]) -> dict[str, int]:
-    """Returns how often each rule was taken, by the run and its branches; those of a wide fork are not read."""
+    """Returns how often each rule was taken, by the run and its branches.
+
+    The branches of a wide fork are not read: those that completed are counted as far as there is only one way.
+    """
     taken = Counter(at.token.rule_uses)
     for fork in _all(forks):
         for branch in fork.branches:
             taken.update(branch.rule_uses)
-    return dict(taken)
+        for start, counts in fork.counts.items():
+            taken.update(dict.fromkeys(_only_way(at.graph, start, fork.fork.join), counts.get("completed", 0)))
+    return {rule: count for rule, count in taken.items() if count}
+
+
+def _only_way(graph: Graph, start: str, join: str) -> list[str]:
+    """Returns the rules that every branch takes which begins at this node and completes."""
+    found: list[str] = []
+    name = start
+    while name in graph.nodes and name != join:
+        rules = graph.nodes[name].rules
+        if len(rules) != 1 or rules[0].when is not None or rules[0].max_uses or rules[0].id in found:
+            break
+        found.append(rules[0].id)
+        name = rules[0].to or END
+    return found
 
 
 def steps_of(at: Standing, forks: Sequence[Surveyed]) -> dict[str, StepResult]:

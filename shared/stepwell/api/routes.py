@@ -9,6 +9,7 @@ import functools
 import json
 import re
 from collections.abc import Awaitable, Callable, Iterable
+from dataclasses import replace
 from typing import Any
 from urllib.parse import unquote
 
@@ -23,6 +24,7 @@ from stepwell.api.handlers.linked import LINKED_ROUTES
 from stepwell.api.handlers.looking import LOOKING_ROUTES, installed_version
 from stepwell.api.handlers.scheduling import SCHEDULING_ROUTES
 from stepwell.api.handlers.starting import STARTING_ROUTES
+from stepwell.api.large import sendable
 from stepwell.api.openapi import document
 from stepwell.api.problems import problem, problem_answer
 from stepwell.api.requests import body_bytes, identity_of
@@ -96,6 +98,8 @@ def _endpoint(app: Resolver, parts: Assembly, route: Route) -> Callable[..., Awa
                 identity_of(event.raw_event),
             )
             answer = await route.handle(call)
+            answer = replace(answer, body=_text(answer))
+            answer = await sendable(answer, _text(answer), call.path.get("run_id", ""), parts.ports.blobs)
         except Exception as error:  # the last resort: logs the error and answers with a problem
             answer = problem_answer(error)
         return _response(answer, event.http_method)
@@ -131,11 +135,14 @@ def _openapi_route(routes: tuple[Route, ...]) -> Route:
     return Route("GET", "/openapi.json", get_openapi, "This document", {200: "OpenAPI 3.1"})
 
 
+def _text(answer: Answer) -> str:
+    return answer.body if isinstance(answer.body, str) else _encode(answer.body)
+
+
 def _response(answer: Answer, method: str) -> Response[str]:
-    text = answer.body if isinstance(answer.body, str) else _encode(answer.body)
     return Response(
         status_code=answer.status,
         content_type=answer.content_type if answer.status != 204 else None,
         headers=dict(answer.headers),
-        body="" if method == "HEAD" else text,
+        body="" if method == "HEAD" else _text(answer),
     )

@@ -79,7 +79,7 @@ def live_tokens(at: Standing) -> list[Token]:
         return [at.token]
     ended = {index for index, one in enumerate(at.branches) if one.ended}
     return [one for index, one in enumerate(at.branches)
-            if not one.ended and ended.issuperset(awaited(fork, index))]  # fmt: skip
+            if not one.ended and awaited(fork, index).is_over(ended)]  # fmt: skip
 
 
 def _due_ms(token: Token) -> float:

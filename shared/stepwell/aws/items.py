@@ -18,6 +18,7 @@ from stepwell.runtime.ports import Event, Header, StatusChange, Waiter
 from stepwell.runtime.stores.answers import opened
 from stepwell.runtime.stores.jsontext import decode, encode
 
+_LIST_BYTES = 3  # of a list, beside its elements, each of which has one byte more
 EXPIRES = "expires"  # the table's TTL attribute, in seconds
 _TEXTS = ("workflow", "version", "fingerprint", "parent", "waiting_for", "waiting_node")
 _NUMBERS = (
@@ -50,6 +51,8 @@ def size_of(item: Item) -> int:
                 total += len(held.encode())
             elif kind == "SS":
                 total += sum(len(member.encode()) for member in held)
+            elif kind == "L":
+                total += _LIST_BYTES + sum(1 + size_of({"": member}) for member in held)
     return total
 
 

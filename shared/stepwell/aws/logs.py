@@ -23,7 +23,7 @@ _PAGE_RECORDS = 1_000  # read at once if a limit is given
 _LAST_SLOT = 10**10 - 1
 _BLOB = "body_blob"
 CLAIMS = (_BLOB, "input_blob")  # attributes that refer to blobs of the run
-_MEMBERS = "members"
+_MEMBERS, _ORDER = "members", "order"  # a set, or a list where their order counts
 _REPORT = "@"  # attributes of a join's numbers, `@7` for place 7; those of a hundred pages must fit into one write unit
 
 
@@ -128,13 +128,35 @@ class Logs(OnTable):
             ExpressionAttributeValues=numbers(slot=slot),
         )
 
-    async def arrive(self, run_id: str, join: str, member: str) -> Joined:
+    async def arrive(self, run_id: str, join: str, member: str, *, in_order: bool = False) -> Joined:
+        if in_order:
+            return self._arrive_in_order(keys.join_key(run_id, join), text(member))
         return _joined(self._table.update(
             keys.join_key(run_id, join),
             UpdateExpression="ADD #members :member SET #expires = if_not_exists(#expires, :expires)",
             ExpressionAttributeNames={"#members": _MEMBERS, "#expires": EXPIRES},
             ExpressionAttributeValues={":member": {"SS": [member]}, ":expires": self._table.until()[EXPIRES]},
         ))  # fmt: skip
+
+    def _arrive_in_order(self, join: Item, member: dict[str, str]) -> Joined:
+        """The members are a list: a set has no order."""
+        try:
+            item = self._table.update(
+                join,
+                UpdateExpression="SET #order = list_append(if_not_exists(#order, :none), :one),"
+                " #expires = if_not_exists(#expires, :expires)",
+                ConditionExpression="NOT contains(#order, :member)",
+                ExpressionAttributeNames={"#order": _ORDER, "#expires": EXPIRES},
+                ExpressionAttributeValues={
+                    ":none": {"L": []},
+                    ":one": {"L": [member]},
+                    ":member": member,
+                    ":expires": self._table.until()[EXPIRES],
+                },
+            )
+        except Refused as refused:  # it has arrived before
+            item = refused.item or {}
+        return _joined(item)
 
     async def report(self, run_id: str, join: str, place: int, value: int) -> Joined:
         names = {"#place": f"{_REPORT}{place}", "#expires": EXPIRES}
@@ -190,7 +212,8 @@ class Logs(OnTable):
 
 def _joined(item: Item) -> Joined:
     reports = {int(name[len(_REPORT) :]): int(one["N"]) for name, one in item.items() if name.startswith(_REPORT)}
-    return Joined(frozenset(item[_MEMBERS]["SS"]) if _MEMBERS in item else frozenset(), reports)
+    order = tuple(one["S"] for one in item[_ORDER]["L"]) if _ORDER in item else ()
+    return Joined(frozenset(item[_MEMBERS]["SS"] if _MEMBERS in item else order), reports, order)
 
 
 def consumption(topic: Topic, event_id: str, taker: str) -> Mapping[str, Any]:

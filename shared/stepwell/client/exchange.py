@@ -103,6 +103,9 @@ class Api:
             answer = yield request
             if answer is None:
                 raise TypeError("a sender answers each request")
+            if link := _link_of(answer):
+                request = Request("GET", link, request.read, is_open=True)
+                continue
             if attempt >= self._retries or not self._may_repeat(request, answer):
                 return self._read(request, answer)
             yield Pause(_pause_seconds(answer, attempt))
@@ -146,6 +149,21 @@ class Api:
 
     def _hint(self) -> str:
         return "start it with: stepwell dev" if self.local else "check --url or STEPWELL_URL"
+
+
+def _link_of(answer: Answer) -> str:
+    """Returns the signed link to an answer that was too large to be sent; else ""."""
+    if not isinstance(answer, httpx.Response) or answer.status_code != httpx.codes.REQUEST_ENTITY_TOO_LARGE:
+        return ""
+    try:
+        told = answer.json()
+    except ValueError:
+        return ""
+    match told:
+        case {"large": {"link": str(link)}}:
+            return link
+        case _:
+            return ""
 
 
 def _pause_seconds(answer: Answer, attempt: int) -> float:

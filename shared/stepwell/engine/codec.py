@@ -242,6 +242,7 @@ def _next_to_json(following: Next) -> dict[str, Json]:
             return {"pause": _plain(following)}
         case Fork(groups, join, needs):
             forked: dict[str, Json] = {"fork": [_plain(group) for group in groups], "join": join, **_said(following)}
+            forked |= {"by_arrival": True} if following.by_arrival else {}
             return {**forked, "needs": needs} if needs else forked
         case CleanUp(status, until_ms):
             return {"clean_up": status, "until_ms": until_ms}
@@ -263,7 +264,8 @@ def _next_from_json(raw: Mapping[str, Json]) -> Next:
     if "fork" in raw:
         groups = tuple(_build(Group, group) for group in raw["fork"])
         needs = tuple(tuple(one) for one in raw.get("needs", ()))
-        return Fork(groups, raw["join"], needs, *(raw.get(name, _UNSAID[name]) for name in ("page", "chunk")))
+        page, chunk = (raw.get(name, _UNSAID[name]) for name in ("page", "chunk"))
+        return Fork(groups, raw["join"], needs, page, chunk, raw.get("by_arrival", False))
     if "clean_up" in raw:
         return CleanUp(Status(raw["clean_up"]), raw["until_ms"])
     if "undo" in raw:

@@ -107,7 +107,7 @@ def _operation(moment: Moment, token: Token, turn: Turn, asked: Asked, slot: int
     if asked.branches:
         group = Group("", moment.graph.start, len(asked.branches), asked.max_concurrency, asked.is_apart,
                       asked.tolerated, of_operations=True)  # fmt: skip
-        fork = Fork((group,), asked.kind)
+        fork = Fork((group,), asked.kind, by_arrival=bool(asked.max_concurrency))
         return Write(record(moment, token, Kind.MOVED, asked.name, writes=turn.writes, next=fork))
     return Write(_waiting(moment, token, asked, turn))
 

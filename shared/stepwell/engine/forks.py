@@ -9,8 +9,9 @@ A branch's id contains its parent, its fork and its index, so the fork's record 
 from __future__ import annotations
 
 import re
+from collections.abc import Collection as Ended
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from stepwell.definition.graph import END, Collection, Graph, Json, Node, Rule
 from stepwell.engine.formats import check_evaluator
@@ -32,7 +33,7 @@ def is_fork(node: Node, rule: Rule) -> bool:
 def fork_over(graph: Graph, node: Node, rules: Iterable[Rule], names: Mapping[str, Json]) -> Next:
     """Returns the fork of these rules. Raises ExpressionError if a `foreach` is not a collection."""
     groups = tuple(_group(rule, names) for rule in rules if rule.to not in (None, END))
-    fork = Fork(groups, node.join)
+    fork = Fork(groups, node.join, by_arrival=any(group.max_concurrency for group in groups))
     if fork.width > FORK_WIDTH:
         message = f"{node.name} forks into {fork.width} branches; at most {FORK_WIDTH}: fork over batches"
         return End(Status.FAILED, Failure("fork_too_wide", "validation", message, step=node.name))
@@ -117,28 +118,62 @@ def first_chunks(fork: Fork) -> Iterator[tuple[str, int, int]]:
         start += group.count
 
 
-def next_in_line(fork: Fork, index: int) -> list[int]:
-    """Returns the branch that begins when this one ends, if the concurrency is limited."""
-    start = 0
-    for group in fork.groups:
-        if index < start + group.count:
-            following = index + group.max_concurrency
-            return [following] if group.max_concurrency and following < start + group.count else []
-        start += group.count
-    return []
+def next_in_line(fork: Fork, index: int, arrived: Sequence[int]) -> list[int]:
+    """Returns the branch that begins when this one arrives, if the concurrency is limited.
+
+    `arrived`: the branches of its page in order of arrival, this one included.
+    """
+    group, span = _span(fork, index)
+    if not group.max_concurrency:
+        return []
+    following = index + group.max_concurrency
+    if fork.by_arrival:
+        beside = _beside(fork, span, index)
+        before = arrived[: arrived.index(index)]
+        following = beside.start + group.max_concurrency + sum(one in beside for one in before)
+    return [following] if following in span else []
 
 
-def awaited(fork: Fork, index: int) -> Sequence[int]:
-    """Returns the branches that end before this one begins: those that it needs, or its predecessor in line."""
+@dataclass(frozen=True, slots=True)
+class Awaited:
+    """What a branch begins after: so many of these branches have ended."""
+
+    branches: Sequence[int]
+    count: int
+
+    def is_over(self, ended: Ended[int]) -> bool:
+        """Tells whether the branch can begin."""
+        return sum(one in ended for one in self.branches) >= self.count
+
+
+def awaited(fork: Fork, index: int) -> Awaited:
+    """Returns what this branch begins after: those that it needs, or its predecessors in line."""
     if fork.needs:
-        return fork.needs[index]
+        return Awaited(fork.needs[index], len(fork.needs[index]))
+    group, span = _span(fork, index)
+    before = index - group.max_concurrency
+    if not group.max_concurrency or before not in span:
+        return Awaited((), 0)
+    if not fork.by_arrival:
+        return Awaited((before,), 1)
+    beside = _beside(fork, span, before)
+    return Awaited(beside, before - beside.start + 1)
+
+
+def _span(fork: Fork, index: int) -> tuple[Group, range]:
+    """Returns the group of a branch, and the branches of that group."""
     start = 0
     for group in fork.groups:
         if index < start + group.count:
-            before = index - group.max_concurrency
-            return [before] if group.max_concurrency and before >= start else []
+            return group, range(start, start + group.count)
         start += group.count
-    return []
+    raise EngineFault(f"a fork of {start} has no branch {index}", code="broken_log")
+
+
+def _beside(fork: Fork, span: range, index: int) -> range:
+    """Returns the branches of a group in the page of this one."""
+    page = fork.page_indexes(fork.page_of(index))
+    return range(max(page.start, span.start), min(page.stop, span.stop))
 
 
 class Branches:
@@ -162,10 +197,10 @@ class Branches:
 
     def at(self, index: int) -> Token:
         """Returns the branch before its first record."""
-        group, within = self._group_of(index)
+        group, span = _span(self.fork, index)
         rule = self._rule(group)
         foreach = None if rule is None else rule.foreach
-        item = None if foreach is None else self._items_of(group.rule, foreach)[within]
+        item = None if foreach is None else self._items_of(group.rule, foreach)[index - span.start]
         needs = self.fork.needs[index] if self.fork.needs else ()
         branch = Branch(
             index=index,
@@ -183,14 +218,6 @@ class Branches:
         )
         token_id = branch_id(fork_id(self._parent.id, self._parent.slot), index)
         return Token(token_id, branch=branch, result=branch.result, started_ms=self._parent.started_ms)
-
-    def _group_of(self, index: int) -> tuple[Group, int]:
-        start = 0
-        for group in self.fork.groups:
-            if index < start + group.count:
-                return group, index - start
-            start += group.count
-        raise EngineFault(f"{self._parent.id} has no branch {index}", code="broken_log")
 
     def _rule(self, group: Group) -> Rule | None:
         """None: a node's member, or what a function awaits, which no rule makes."""

@@ -45,7 +45,12 @@ def member_of(index: int, branch: Token) -> str:
 
 def indexes_of(members: Iterable[str]) -> set[int]:
     """Returns the indexes of the arrived branches."""
-    return {int(member.rstrip("".join(_MARKS.values()))) for member in members}
+    return set(in_order(members))
+
+
+def in_order(members: Iterable[str]) -> list[int]:
+    """Returns the indexes of the arrived branches, in the order of the members."""
+    return [int(member.rstrip("".join(_MARKS.values()))) for member in members]
 
 
 def tally_of(members: Iterable[str]) -> Tally:

@@ -56,11 +56,16 @@ def page_mark(fork: Fork, page: Iterable[int], members: Collection[str], numbers
     indexes, ended = set(page), indexes_of(members)
     marks = {index: _unpacked(value) for index, value in numbers.items() if index >= 0}
     turns = sum(2 * mark.turns + mark.waits for mark in marks.values()) + len(members)
-    live = [index for index in indexes - ended if ended.issuperset(indexes.intersection(awaited(fork, index)))]
+    live = [index for index in indexes - ended if _may_have_begun(fork, index, indexes, ended)]
     if not live or not all(index in marks and marks[index].waits for index in live):
         return Mark(turns, waits=False)
     until_seconds, first = min((marks[index].until_seconds, index) for index in live)
     return Mark(turns, True, until_seconds, first)
+
+
+def _may_have_begun(fork: Fork, index: int, page: Collection[int], ended: Collection[int]) -> bool:
+    before = awaited(fork, index)
+    return not all(one in page for one in before.branches) or before.is_over(ended)
 
 
 def place_of_page(page: int) -> int:

@@ -7,7 +7,7 @@ a ──▶ b ──▶ d        a ends: {a}        → b and c are ready
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from graphlib import TopologicalSorter
 
@@ -18,10 +18,13 @@ from stepwell.engine.token import Branch, StepView, Token
 from stepwell.errors import EngineFault
 
 
-def ready(fork: Fork, ended: Iterable[int], last: int) -> list[int]:
-    """Returns the branches that can begin now: this one is the last that they need, or their predecessor in line."""
+def ready(fork: Fork, ended: Sequence[int], last: int) -> list[int]:
+    """Returns the branches that can begin now: this one is the last that they need, or their predecessor in line.
+
+    `ended`: those of its page, in order of arrival.
+    """
     if not fork.needs:
-        return next_in_line(fork, last)
+        return next_in_line(fork, last, ended)
     done = set(ended)
     return [index for index, needs in enumerate(fork.needs) if last in needs and done.issuperset(needs)]
 

@@ -147,7 +147,8 @@ class Fork:
 
     `join` is the node where they meet; "" for the end of the fork. `needs`: of each branch, those that end before it
     begins; then the branches are a node's members, one in each group. Empty for all other forks. `page` and `chunk`
-    stay as they were recorded, when the limits of the code change.
+    stay as they were recorded, when the limits of the code change. `by_arrival`: with `max_concurrency: k`, the m-th
+    branch to arrive in a page begins its branch k + m; in forks of earlier releases, branch i begins branch i + k.
     """
 
     groups: tuple[Group, ...]
@@ -155,6 +156,7 @@ class Fork:
     needs: tuple[tuple[int, ...], ...] = ()
     page: int = field(default_factory=lambda: limits.PAGE_BRANCHES)  # branches that share a join set
     chunk: int = field(default_factory=lambda: limits.FORK_CHUNK)  # branches that one message wakes
+    by_arrival: bool = False
 
     @property
     def is_awaited(self) -> bool:

@@ -76,7 +76,7 @@ class MemoryStore(MemoryItems, MemoryNotes):
         self._runs: dict[str, Header] = {}  # their input is JSON text
         self._by_time: list[tuple[int, str]] = []
         self._logs: dict[tuple[str, str], _Log] = {}
-        self._joins: dict[tuple[str, str], set[str]] = defaultdict(set)
+        self._joins: dict[tuple[str, str], dict[str, bool]] = defaultdict(dict)  # whether they are in order
         self._reports: dict[tuple[str, str], dict[int, int]] = defaultdict(dict)
         self._events: dict[Topic, dict[str, Event]] = defaultdict(dict)  # their payload is JSON text
         self._pending: dict[Topic, dict[str, Event]] = defaultdict(dict)  # those not consumed
@@ -203,8 +203,8 @@ class MemoryStore(MemoryItems, MemoryNotes):
         if log.snapshot is None or log.snapshot.slot < slot:
             log.snapshot = Saved(slot, body)
 
-    async def arrive(self, run_id: str, join: str, member: str) -> Joined:
-        self._joins[run_id, join].add(member)
+    async def arrive(self, run_id: str, join: str, member: str, *, in_order: bool = False) -> Joined:
+        self._joins[run_id, join].setdefault(member, in_order)
         return await self.read_join(run_id, join)
 
     async def report(self, run_id: str, join: str, place: int, value: int) -> Joined:
@@ -214,7 +214,9 @@ class MemoryStore(MemoryItems, MemoryNotes):
 
     async def read_join(self, run_id: str, join: str) -> Joined:
         name = run_id, join
-        return Joined(frozenset(self._joins.get(name, ())), dict(self._reports.get(name, {})))
+        members = self._joins.get(name, {})
+        order = tuple(one for one, in_order in members.items() if in_order)
+        return Joined(frozenset(members), dict(self._reports.get(name, {})), order)
 
     async def read_logs(self, run_id: str, tokens: Sequence[str]) -> Mapping[str, Sequence[Saved]]:
         return {token: log.after(-1, None) for token in tokens if (log := self._logs.get((run_id, token))) is not None}

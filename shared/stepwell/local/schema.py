@@ -28,9 +28,12 @@ SINCE: dict[int, tuple[str, ...]] = {
     ),
 }  # the additions of each version
 
-# An older Stepwell can ignore this column, so VERSION does not change and an upgrade can be rolled back.
-ADD_FORMAT = "ALTER TABLE events ADD COLUMN format INTEGER NOT NULL DEFAULT 1"
-HAS_FORMAT = "SELECT 1 FROM pragma_table_info('events') WHERE name = 'format'"
+# An older Stepwell can ignore these columns, so VERSION does not change and an upgrade can be rolled back.
+ADDED = (
+    ("events", "format", "ALTER TABLE events ADD COLUMN format INTEGER NOT NULL DEFAULT 1"),
+    ("joins", "place", "ALTER TABLE joins ADD COLUMN place INTEGER NOT NULL DEFAULT 0"),
+)
+HAS_COLUMN = "SELECT 1 FROM pragma_table_info(?) WHERE name = ?"
 
 # Tables are WITHOUT ROWID where a row is found by its key only: one b-tree, so that an append dirties one page.
 # Large columns are last, so that SQLite reads the others without overflow pages.
@@ -42,7 +45,7 @@ TABLES = (
         run_id TEXT NOT NULL, token TEXT NOT NULL, slot INTEGER NOT NULL, body TEXT NOT NULL,
         PRIMARY KEY (run_id, token)) WITHOUT ROWID""",
     """CREATE TABLE joins (
-        run_id TEXT NOT NULL, name TEXT NOT NULL, member TEXT NOT NULL,
+        run_id TEXT NOT NULL, name TEXT NOT NULL, member TEXT NOT NULL, place INTEGER NOT NULL DEFAULT 0,
         PRIMARY KEY (run_id, name, member)) WITHOUT ROWID""",
     REPORTS,
     NOTES,
@@ -90,7 +93,7 @@ TABLES = (
 
 def prepare(connection: sqlite3.Connection, path: str) -> None:
     """Creates the tables of a new file, or those that an older one lacks; refuses a newer Stepwell's file."""
-    if _version(connection) == VERSION and connection.execute(HAS_FORMAT).fetchone():
+    if _version(connection) == VERSION and not _lacking(connection):
         return
     connection.execute("BEGIN IMMEDIATE")  # if two processes find a new file, the second waits and checks again
     try:
@@ -105,8 +108,8 @@ def prepare(connection: sqlite3.Connection, path: str) -> None:
         for statement in TABLES if found == 0 else added:
             connection.execute(statement)
             connection.execute(f"PRAGMA user_version = {VERSION}")
-        if not connection.execute(HAS_FORMAT).fetchone():
-            connection.execute(ADD_FORMAT)
+        for statement in _lacking(connection):
+            connection.execute(statement)
         connection.execute("COMMIT")
     finally:
         if connection.in_transaction:
@@ -115,3 +118,8 @@ def prepare(connection: sqlite3.Connection, path: str) -> None:
 
 def _version(connection: sqlite3.Connection) -> int:
     return int(connection.execute("PRAGMA user_version").fetchone()[0])
+
+
+def _lacking(connection: sqlite3.Connection) -> list[str]:
+    """Returns the statements that add the columns which the file has not."""
+    return [add for table, name, add in ADDED if not connection.execute(HAS_COLUMN, (table, name)).fetchone()]

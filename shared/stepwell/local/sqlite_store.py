@@ -5,14 +5,14 @@ The methods are `async` because the port is; none of them suspends.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from stepwell import limits
 from stepwell.definition.graph import Json
 from stepwell.engine.records import Status, Topic
 from stepwell.engine.transact import Refusal
 from stepwell.errors import PortError
-from stepwell.local.database import Execute
+from stepwell.local.database import Row
 from stepwell.local.notes import SqliteNotes
 from stepwell.local.rows import ENDED, HEADER_COLUMNS, HEADER_FIELDS, event_of, header_of, header_row, list_sql
 from stepwell.local.user_items import SqliteItems, changes_of, statement_of
@@ -61,8 +61,9 @@ SELECT_SNAPSHOT = "SELECT slot, body FROM snapshots WHERE run_id = ? AND token =
 SAVE_SNAPSHOT = """INSERT INTO snapshots (run_id, token, slot, body) VALUES (?, ?, ?, ?)
     ON CONFLICT DO UPDATE SET slot = excluded.slot, body = excluded.body WHERE excluded.slot > slot"""
 
-INSERT_MEMBER = "INSERT INTO joins (run_id, name, member) VALUES (?, ?, ?) ON CONFLICT DO NOTHING"
-SELECT_MEMBERS = "SELECT member FROM joins WHERE run_id = ? AND name = ?"
+INSERT_MEMBER = """INSERT INTO joins (run_id, name, member, place) VALUES (?1, ?2, ?3, CASE WHEN ?4 THEN
+    (SELECT 1 + count(*) FROM joins WHERE run_id = ?1 AND name = ?2) ELSE 0 END) ON CONFLICT DO NOTHING"""
+SELECT_MEMBERS = "SELECT member, place FROM joins WHERE run_id = ? AND name = ?"
 
 REPORT = """INSERT INTO reports (run_id, name, page, value) VALUES (?, ?, ?, ?)
     ON CONFLICT DO UPDATE SET value = excluded.value WHERE excluded.value > value"""
@@ -204,10 +205,10 @@ class SqliteStore(SqliteItems, SqliteNotes):
     async def save_snapshot(self, run_id: str, token: str, slot: int, body: str) -> None:
         self._db.change(SAVE_SNAPSHOT, (run_id, token, slot, body))
 
-    async def arrive(self, run_id: str, join: str, member: str) -> Joined:
+    async def arrive(self, run_id: str, join: str, member: str, *, in_order: bool = False) -> Joined:
         # In one transaction, so that the sets that two arrivals get are never both the first complete one.
         with self._db.transaction() as execute:
-            execute(INSERT_MEMBER, (run_id, join, member))
+            execute(INSERT_MEMBER, (run_id, join, member, in_order))
             return _joined(execute, run_id, join)
 
     async def report(self, run_id: str, join: str, place: int, value: int) -> Joined:
@@ -216,8 +217,7 @@ class SqliteStore(SqliteItems, SqliteNotes):
             return _joined(execute, run_id, join)
 
     async def read_join(self, run_id: str, join: str) -> Joined:
-        members = frozenset(name for (name,) in self._db.rows(SELECT_MEMBERS, (run_id, join)))
-        return Joined(members, dict(self._db.rows(SELECT_REPORTS, (run_id, join))))
+        return _joined(self._db.rows, run_id, join)
 
     async def read_logs(self, run_id: str, tokens: Sequence[str]) -> Mapping[str, Sequence[Saved]]:
         logs = {token: await self.read_log(run_id, token) for token in tokens}
@@ -271,9 +271,10 @@ class SqliteStore(SqliteItems, SqliteNotes):
                 return purged
 
 
-def _joined(execute: Execute, run_id: str, join: str) -> Joined:
-    members = frozenset(name for (name,) in execute(SELECT_MEMBERS, (run_id, join)))
-    return Joined(members, dict(execute(SELECT_REPORTS, (run_id, join)).fetchall()))
+def _joined(read: Callable[[str, tuple[str, str]], Iterable[Row]], run_id: str, join: str) -> Joined:
+    places: dict[str, int] = dict(read(SELECT_MEMBERS, (run_id, join)))  # 0: in no order
+    order = sorted((one for one, place in places.items() if place), key=places.__getitem__)
+    return Joined(frozenset(places), dict(read(SELECT_REPORTS, (run_id, join))), tuple(order))
 
 
 def _waiter_key(waiter: Waiter) -> tuple[str, str, str, str, int, int]:

@@ -115,10 +115,14 @@ class Loaded:
 
 @dataclass(frozen=True, slots=True)
 class Joined:
-    """A join: the members that have arrived, and numbers by place, each of which only grows."""
+    """A join: the members that have arrived, and numbers by place, each of which only grows.
+
+    `order`: the members in the order in which they arrived, where they were added `in_order`; else empty.
+    """
 
     members: frozenset[str] = frozenset()
     numbers: Mapping[int, int] = field(default_factory=dict)
+    order: Sequence[str] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -197,8 +201,11 @@ class Log(Protocol):
     async def save_snapshot(self, run_id: str, token: str, slot: int, body: str) -> None:
         """Keeps the newest (greatest slot) only."""
 
-    async def arrive(self, run_id: str, join: str, member: str) -> Joined:
-        """Adds to the join's set, idempotently; returns the join as it is right after this addition."""
+    async def arrive(self, run_id: str, join: str, member: str, *, in_order: bool = False) -> Joined:
+        """Adds to the join's set, idempotently; returns the join as it is right after this addition.
+
+        `in_order`: the join keeps the order, in which a member never changes its place; all or none of a join's are.
+        """
 
     async def report(self, run_id: str, join: str, place: int, value: int) -> Joined:
         """Sets the place's number unless it is as great already; returns the join as it is right after."""

@@ -6,6 +6,7 @@ import math
 
 from stepwell.api.exchange import Answer, Call, Route
 from stepwell.api.handlers.starting import shown
+from stepwell.api.large import result_of
 from stepwell.api.requests import (
     ApproveBody,
     DelegateBody,
@@ -93,7 +94,8 @@ async def _updated(call: Call, update_id: str, wait: float) -> Answer:
     told: dict[str, Json] = {"run_id": run_id, "name": name, "update_id": update_id, "pending": found is None}
     if found is None:
         return Answer(202, {**told, "output": None, "error": None}, headers={"Retry-After": "1"})
-    return Answer(200, {**told, "output": found.output, "error": None if found.error is None else {**found.error}})
+    output = await result_of(run_id, found.output, call.parts.ports.blobs)
+    return Answer(200, {**told, "output": output, "error": None if found.error is None else {**found.error}})
 
 
 _RUN = {404: "no such run"}

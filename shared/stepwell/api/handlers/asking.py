@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from functools import partial
 
 from stepwell.api import drawing
 from stepwell.api.branches import find_branches, read_branches
@@ -92,7 +93,8 @@ async def get_query(call: Call) -> Answer:
     """Answers a query of a durable function, without writing."""
     call.asked(NoQuery)
     run_id, name = call.path["run_id"], call.path["name"]
-    return Answer(200, {"run_id": run_id, "name": name, "value": await call.parts.service.query(run_id, name)})
+    value = await result_of(run_id, await call.parts.service.query(run_id, name), call.parts.ports.blobs)
+    return Answer(200, {"run_id": run_id, "name": name, "value": value})
 
 
 async def list_branches(call: Call) -> Answer:
@@ -101,7 +103,10 @@ async def list_branches(call: Call) -> Answer:
     found, following = await find_branches(
         service, call.path["run_id"], asked.fork, asked.cursor, asked.limit, frozenset(asked.status)
     )
-    return paged([*await read_branches(service, found)], "" if following is None else str(following))
+    views, is_cut = fitting(await read_branches(service, found), partial(fitted, call.path["run_id"]))
+    if is_cut:
+        following = views[-1]["index"] + 1
+    return paged([*views], "" if following is None else str(following))
 
 
 async def get_result(call: Call) -> Answer:
@@ -127,7 +132,10 @@ async def get_explanation(call: Call) -> Answer:
     at = await service.standing(call.path["run_id"])
     last = await last_entry(service, at.run_id, at.token.slot)
     statuses = await read_statuses(service, at)
-    return Answer(200, explain(at, call.parts.ports.clock.now_ms(), last, statuses))
+    told = explain(at, call.parts.ports.clock.now_ms(), last, statuses)
+    if told["last_entry"]:
+        ((told["last_entry"],), _) = fitting([told["last_entry"]])
+    return Answer(200, told)
 
 
 async def get_graph(call: Call) -> Answer:
@@ -139,7 +147,8 @@ async def get_graph(call: Call) -> Answer:
     steps = steps_of(at, forks)
     states = node_states(at, steps)
     if form == "json":
-        return Answer(200, {**graph_view(at.graph), "states": states, "steps": steps, "taken": taken_edges(at, forks)})
+        told = {**graph_view(at.graph), "states": states, "steps": steps, "taken": taken_edges(at, forks)}
+        return Answer(200, fitted(at.run_id, told))
     draw = {"svg": drawing.svg, "mermaid": drawing.mermaid, "dot": drawing.dot}[form]
     return Answer(200, draw(at.graph, states, counts_of(steps)), _MEDIA[form])
 

@@ -21,6 +21,7 @@ from stepwell.errors import InvalidInput
 from stepwell.limits import EXPORT_BYTES
 from stepwell.runtime.log.logbook import fetch
 from stepwell.runtime.ports import Header, Ports, Saved
+from stepwell.runtime.stores.jsontext import encode
 
 FORMAT = "stepwell.export/1"
 Place: TypeAlias = tuple[tuple[int, int], ...]  # (fork's slot, index) for each branch on the way, then (-1, slot)
@@ -41,7 +42,7 @@ async def read_export(ports: Ports, header: Header, cursor: str, limit: int) -> 
     """The lines that follow the cursor: at most so many, and of about so many bytes. Raises InvalidInput."""
     after = _place_of_cursor(cursor) if cursor else ()
     items: list[Json] = [] if after else [await _facts(ports, header)]
-    at, size_bytes = cursor or f"{ROOT}@-1", 0
+    at, size_bytes = cursor or f"{ROOT}@-1", sum(len(encode(one)) for one in items)
     async for token, slot, body in _Walk(ports, header.run_id, after).token(ROOT):
         size_bytes += len(body)
         if len(items) == limit or (items and size_bytes > EXPORT_BYTES):

@@ -191,10 +191,12 @@ class Service:
         ended = {one.token.branch.index for one in read if one.token.branch and one.token.ended}
         wanted = [one for one in read if one.token.branch and first <= one.token.branch.index < last]
         known = range(numbers.start * found.fork.page, numbers.stop * found.fork.page)
-        held_by = {before for one in wanted for before in awaited(found.fork, _index(one)) if before not in known}
+        held_by = {
+            before for one in wanted for before in awaited(found.fork, _index(one)).branches if before not in known
+        }
         for page in sorted({found.fork.page_of(before) for before in held_by}):
             ended |= indexes_of((await self.ports.log.read_join(run_id, f"{found.id}@{page}")).members)
-        return [replace(one, may_begin=ended.issuperset(awaited(found.fork, _index(one)))) for one in wanted]
+        return [replace(one, may_begin=awaited(found.fork, _index(one)).is_over(ended)) for one in wanted]
 
     async def runs(self, query: RunQuery) -> RunPage:
         return await self.ports.runs.list_runs(query)

@@ -88,7 +88,7 @@ class Surveyor:
                     is_inner_open = is_open and later == len(records) - 1
                     inner.append(await self._fork(at, token_id, one, is_open=is_inner_open))
         ended = {index for index, branch in enumerate(branches) if branch.ended}
-        ready = frozenset(one for one, _ in enumerate(branches) if is_open and ended.issuperset(awaited(fork, one)))
+        ready = frozenset(one for one, _ in enumerate(branches) if is_open and awaited(fork, one).is_over(ended))
         return Surveyed(name, node, fork, is_open, tuple(branches), ready, inner=tuple(inner))
 
     async def _counts(self, at: Standing, name: str, fork: Fork, *, is_open: bool) -> dict[str, Counter[str]]:

@@ -28,7 +28,7 @@ from stepwell.engine.join import (
     arrival_of,
     fan_in_of,
     fires,
-    indexes_of,
+    in_order,
     member_of,
     must_tell,
     packed,
@@ -93,7 +93,9 @@ class Forking:
         if fork.fork.is_of_tasks:
             return await self._tell_tasks(at, effect, fork, by)
         page = 0 if is_one_set(fork.fork) else fork.fork.page_of(effect.index)
-        joined = await self._ports.log.arrive(at.run_id, join_name(fork, page), member_of(effect.index, at.token))
+        joined = await self._ports.log.arrive(
+            at.run_id, join_name(fork, page), member_of(effect.index, at.token), in_order=fork.fork.by_arrival
+        )
         members = joined.members
         is_complete, heard = await self._completes(at, fork, page, members)
         if not is_complete:
@@ -101,7 +103,7 @@ class Forking:
         parent = await self._parent(at, effect, by) if is_complete else None
         if parent is not None and parent.token.slot > effect.slot:
             return [Found(parent, None)]
-        following = self._following(fork, effect.index, members)
+        following = self._following(fork, effect.index, joined)
         begun = await self._begun(at, fork, following, by)
         number = begun[0].token.id if begun else branch_id(fork.id, following[0]) if following else ""
         first = await self._logbook.load(at.run_id, number, known) if number else None
@@ -159,9 +161,9 @@ class Forking:
         found = await self._logbook.branches_at(fork, following) if len(following) > 1 else []
         return [one for one in found if _is_ours(one, at, by) and not _is_cancelled(one)]
 
-    def _following(self, fork: ForkedParent, index: int, members: frozenset[str]) -> list[int]:
+    def _following(self, fork: ForkedParent, index: int, joined: Joined) -> list[int]:
         """The branches that begin when this one has ended."""
-        return ready(fork.fork, indexes_of(members), index)
+        return ready(fork.fork, in_order(joined.order or joined.members), index)
 
     async def _wake(self, fork: ForkedParent, indexes: list[int]) -> None:
         """The first of the branches that can begin goes on without a message; the others have one each."""

@@ -71,7 +71,9 @@ class Rollback:
             logs = {_index(branch): (branch, records) for branch, records in await self._logbook.logs(fork, page)}
             for index in sorted(logs):
                 branch, records = logs[index]
-                began_ms = max([since_ms, *(ended_ms.get(one, 0) for one in awaited(fork.fork, index))])
+                line = awaited(fork.fork, index)
+                first_ms = sorted(ended_ms[one] for one in line.branches if one in ended_ms)[: line.count]
+                began_ms = max([since_ms, *first_ms])
                 ended_ms[index] = max(began_ms, records[-1].at_ms)
                 found[index] = await self._committed(branch, records, by, before, began_ms)
         return [undo for index in causal_order(fork.fork) for undo in found.get(index, ())]

@@ -208,10 +208,11 @@ class Sweeper:
 
 def _begins_ms(fork: ForkedParent, branches: Sequence[Standing], index: int) -> int | None:
     """Since when the branch could begin; None while others have to end before it."""
-    before = [branches[one] for one in awaited(fork.fork, index)]
-    if not all(one.token.ended for one in before):
+    before = awaited(fork.fork, index)
+    ended = sorted(_last_ms(branches[one]) for one in before.branches if branches[one].token.ended)
+    if len(ended) < before.count:
         return None
-    return max([fork.parent.token.last.at_ms if fork.parent.token.last else 0, *map(_last_ms, before)])
+    return max([fork.parent.token.last.at_ms if fork.parent.token.last else 0, *ended[: before.count]])
 
 
 def _last_ms(at: Standing) -> int:
