@@ -28,7 +28,7 @@ from stepwell.runtime.durable.arguments import (
 )
 from stepwell.runtime.durable.calling import RunOptions, called_here
 from stepwell.runtime.durable.combining import Combining
-from stepwell.runtime.durable.held import Callback, Lock, nothing
+from stepwell.runtime.durable.held import Callback, Handler, Lock, nothing
 from stepwell.runtime.durable.operations import (
     Operation,
     input_of,
@@ -310,17 +310,18 @@ class Context(Combining):
     def update(self, name: str, function: Callable[..., Any] | None = None) -> Any:
         """Says what an update of this name does: `@ctx.update("add_item")` over a plain function.
 
-        It is called while the function waits, once for each update, with the update's input as its arguments. It may
-        change variables and `ctx.state`; what it returns, or raises, is the caller's answer. It awaits nothing.
+        It is called once for each update, with the update's input as its arguments. It may change variables and
+        `ctx.state`; what it returns, or raises, is the caller's answer. It awaits nothing. `@handler.validator` over a
+        function with the same parameters refuses an update by raising, before anything is written.
         """
 
-        def register(function: Callable[..., Any]) -> Callable[..., Any]:
+        def register(function: Callable[..., Any]) -> Handler:
             if not callable(function) or inspect.iscoroutinefunction(function):
                 raise InvalidInput(
                     f"update {name} takes a plain function, not {function!r:.80}", code="bad_update_handler"
                 )
             going_on().updates[checked_name(name)] = function
-            return function
+            return Handler(name, function)
 
         return register if function is None else register(function)
 
