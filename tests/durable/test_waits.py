@@ -93,7 +93,7 @@ def test_a_wait_that_runs_out_of_time_uncaught_ends_the_run_as_timed_out(flows: 
         + """
 @workflow
 async def flow(ctx):
-    await ctx.event("paid")
+    await ctx.event("paid", timeout="24h")
 """
     )
     run = kit.start("flow")
@@ -246,7 +246,7 @@ def test_what_is_no_name_no_duration_or_too_long_is_told_with_a_code(flows: Flow
 async def flow(ctx, which: int):
     await [
         lambda: ctx.event("no spaces"), lambda: ctx.event("a", key=""), lambda: ctx.sleep("soon"),
-        lambda: ctx.sleep("400d"), lambda: ctx.event("a", timeout="31d"), lambda: ctx.sleep(-1),
+        lambda: ctx.sleep("400d"), lambda: ctx.event("a", timeout="400d"), lambda: ctx.sleep(-1),
         lambda: ctx.approval(approvers=["a"], need=2), lambda: ctx.sleep(True),
         lambda: ctx.event("stepwell.update"),
     ][which]()
@@ -258,3 +258,50 @@ async def flow(ctx, which: int):
         run = kit.start("flow", {"which": which})
         assert run.error is not None, (which, run.view["waiting_data"])
         assert (run.status, run.error["type"], run.error["category"]) == ("failed", code, "validation")
+
+
+def test_a_wait_has_no_time_limit_but_its_own(flows: Flows) -> None:
+    kit = flows("""
+from stepwell import workflow
+
+@workflow
+async def kid(ctx):
+    await ctx.event("grown")
+    return "grown"
+
+@workflow
+async def flow(ctx):
+    approved = await ctx.approval("order")
+    seen = await ctx.event("seen", timeout="365d")
+    both = await ctx.all(ctx.child(kid), ctx.event("later"))
+    return [approved["decision"], seen, both]
+""")
+    run = kit.start("flow")
+    kit.advance("60d")
+    run.approve()
+    kit.advance("300d")
+    kit.event("seen", 1)
+    kit.advance("100d")
+    kit.runs("kid")[0].event("grown")
+    kit.event("later", 2)
+    assert run.result == ["approved", 1, ["grown", 2]]
+
+
+@pytest.mark.parametrize("awaited", ["ctx.event('e')", "ctx.child(kid)", "ctx.event('e'), ctx.child(kid)"])
+def test_a_timer_ends_what_it_is_raced_with_and_nothing_else_does(flows: Flows, awaited: str) -> None:
+    kit = flows(f"""
+from stepwell import workflow
+
+@workflow
+async def kid(ctx):
+    await ctx.event("grown")
+
+@workflow
+async def flow(ctx):
+    began = ctx.now()
+    late = await ctx.first({awaited}, ctx.timer("2h"))
+    return [late.value, list(late), (ctx.now() - began).total_seconds()]
+""")
+    run = kit.start("flow")
+    kit.advance("1d")
+    assert run.result == [None, [None] * len(awaited.split(", ")), 7_200]

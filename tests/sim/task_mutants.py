@@ -12,11 +12,13 @@ from stepwell.engine import task_records
 from stepwell.engine.actions import Action
 from stepwell.engine.effects import Close
 from stepwell.engine.session import Session
+from stepwell.runtime.durable.sessions import Sessions
 from stepwell.runtime.forks.forking import Forking
 
 _go_on = Session.go_on
 _ended = task_records.ended
 _close = Forking.close
+_ran = Sessions.ran
 
 
 @contextmanager
@@ -77,4 +79,20 @@ def cancelled_tasks_run_on() -> Iterator[None]:
         yield
 
 
-OF_TASKS = (arrivals_reordered, end_given_twice, begun_once, cancelled_tasks_run_on)
+@contextmanager
+def closure_of_a_stale_session() -> Iterator[None]:
+    """What was given to `ctx.run` is called where the function stood when it was asked first, however far it is now."""
+    first: dict[tuple[str, str, int, str], Any] = {}
+
+    async def ran(self: Sessions, at: Any, name: str, attempted: Any) -> Any:
+        async def stale(function: Any) -> Any:
+            found = first.setdefault((at.run_id, at.token.id, at.token.began_slot, name), function)
+            return await attempted(found)
+
+        return await _ran(self, at, name, stale)
+
+    with mock.patch.object(Sessions, "ran", ran):
+        yield
+
+
+OF_TASKS = (closure_of_a_stale_session, arrivals_reordered, end_given_twice, begun_once, cancelled_tasks_run_on)

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from stepwell.engine import session
 from stepwell.errors import Conflict, InvalidInput, NotFound, PortError
 from stepwell.runtime.calls.updates import Answered
 from stepwell.runtime.log.messages import Update
@@ -17,6 +18,7 @@ from stepwell.runtime.ports import Appended, EventRef, Writes
 from stepwell.testing.kit import Run, Stepwell, UpdateFailed
 
 CODE = """
+import asyncio
 from stepwell import Retry, step, workflow
 
 @step
@@ -65,10 +67,63 @@ async def shop(ctx, wait: str = "event"):
     return [await ctx.step(count, items), items]
 
 @workflow
-async def late(ctx):
+async def brief(ctx):
+    ctx.update("add_item", lambda item: item)
+
+@workflow
+async def checked(ctx):
     items = []
-    ctx.update("add_item", lambda item: items.append(item))
-    await ctx.step(count, items, retry=Retry(initial_delay="1m"))
+
+    @ctx.update("add_item")
+    def add_item(item: str) -> int:
+        if item == "bad":
+            raise ValueError("handler")
+        items.append(item)
+        return len(items)
+
+    @add_item.validator
+    def check(item: str) -> None:
+        if not item:
+            raise ValueError("an item has a name")
+        if item in items:
+            raise ValueError("it is there")
+
+    @ctx.update("writes")
+    def writes(): ...
+
+    @writes.validator
+    def also(): ctx.state["a"] = 1
+
+    await ctx.event("pay")
+    return items
+
+@workflow
+async def late(ctx, what: str = "step"):
+    items = []
+
+    @ctx.update("add_item")
+    def add_item(item):
+        items.append(item)
+        return len(items)
+
+    def counted():
+        return count(items)
+
+    counting = Retry(10, "constant", initial_delay="5m")
+    match what:
+        case "step":
+            await ctx.step(count, items, retry=counting)
+        case "call":
+            await ctx.run(counted, name="count", retry=counting)
+        case "fork":
+            await ctx.all(ctx.step(count, items, retry=counting), ctx.step(count, items, retry=counting))
+        case "lock":
+            async with ctx.lock("room"):
+                await ctx.sleep("1h")
+        case "sleep":
+            await ctx.sleep("2h")
+        case "tasks":
+            await asyncio.gather(ctx.step(count, items, retry=counting), asyncio.sleep(3600))
     await ctx.event("pay")
     return items
 
@@ -163,7 +218,7 @@ def test_a_wait_goes_on_as_if_there_had_been_no_update(kit: Stepwell, wait: str)
 
 
 def test_an_update_that_came_too_late_is_told_so(kit: Stepwell) -> None:
-    run = kit.start("shop", {"wait": "none"})
+    run = kit.start("brief")
     sent = run_now(kit.service.update(run.id, "add_item", {"item": "cup"}))
     kit.settle()
     with pytest.raises(Conflict) as refused:
@@ -193,16 +248,63 @@ def test_what_cannot_be_is_refused_at_once(run: Run, kit: Stepwell) -> None:
         run_now(kit.service.send_event("stepwell.update", {"name": "add_item"}, run_id=run.id))
 
 
-def test_what_comes_while_a_step_is_under_way_is_made_once_the_function_waits(kit: Stepwell) -> None:
-    run = kit.start("late")
-    kit.mock("count", raises=ConnectionError("down"), times=1)
-    sent = run_now(kit.service.update(run.id, "add_item", {"item": "cup"}))
-    kit.settle()
-    assert run_now(kit.service.update_answer(run.id, sent)) is None
-    kit.advance("5m")
-    assert run_now(kit.service.update_answer(run.id, sent)) == Answered()
+@pytest.mark.parametrize("what", ["step", "call", "fork", "lock", "sleep", "tasks"])
+def test_an_update_is_taken_at_once_while_an_operation_is_in_progress(kit: Stepwell, what: str) -> None:
+    """The first to have the lock holds it for an hour."""
+    kit.mock("count", raises=ConnectionError("down"), times=4)
+    runs = [kit.start("late", {"what": what}) for _ in range(2)]
+    for run in runs:
+        assert run.update("add_item", {"item": "cup"}) == 1
+        kit.advance("10m")
+        assert run.update("add_item", {"item": "pot"}) == 2
+    assert {run.status for run in runs} <= {"running", "waiting"}
+    kit.advance("3h")
+    for run in runs:
+        run.event("pay")
+        assert run.result == ["cup", "pot"], run.error
+
+
+def test_a_function_that_takes_updates_replays_the_log_of_an_earlier_release(
+    kit: Stepwell, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """There its steps and forks were alone."""
+    kit.mock("count", raises=ConnectionError("down"), times=4)
+    with monkeypatch.context() as patched:
+        patched.setattr(session, "_takes_no_updates", lambda asked: False)
+        runs = [kit.start("late", {"what": what}) for what in ("step", "fork")]
+        assert [run.view["cost"]["records"] for run in runs] == [1, 1]
+    kit._steps.reload()
+    kit.advance("3h")
+    for run in runs:
+        run.event("pay")
+        assert run.result == [], run.error
+
+
+def test_a_validator_refuses_before_anything_is_written(kit: Stepwell) -> None:
+    run = kit.start("checked")
+    assert run.update("add_item", {"item": "cup"}) == 1
+    before = (len(run.history), run.view["cost"]["records"])
+    for given, message in (({"item": ""}, "an item has a name"), ({"item": "cup"}, "it is there")):
+        sent = run_now(kit.service.update(run.id, "add_item", given))
+        kit.settle()
+        for _ in range(2):
+            with pytest.raises(Conflict, match=message) as refused:
+                run_now(kit.service.update_answer(run.id, sent))
+            assert refused.value.code == "update_refused"
+            run_now(kit.service.update(run.id, "add_item", given, sent))
+            kit.settle()
+    assert (len(run.history), run.view["cost"]["records"]) == before
+    with pytest.raises(UpdateFailed, match="handler"):
+        run.update("add_item", {"item": "bad"})
     run.event("pay")
     assert run.result == ["cup"]
+
+
+def test_a_validator_changes_nothing_of_the_run(kit: Stepwell) -> None:
+    run = kit.start("checked")
+    with pytest.raises(Conflict, match="TypeError"):
+        run.update("writes")
+    assert run.state == {}
 
 
 class Worker:

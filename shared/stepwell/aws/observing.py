@@ -23,7 +23,7 @@ from stepwell.engine.retry import Policy
 from stepwell.errors import EngineFault, NewerFormat
 from stepwell.runtime.log.logbook import Logbook, Standing
 from stepwell.runtime.log.messages import DeadLetter, Deployed, Message, Publish, Scheduled, from_json
-from stepwell.runtime.steps.port import StepCall, Steps, WriteRecord
+from stepwell.runtime.steps.port import StepCall, Steps, Updated, WriteRecord
 
 _logger = logging.getLogger("stepwell.worker")
 
@@ -170,7 +170,7 @@ class ObservedSteps:
         with self._observing.about(workflow=at.run.workflow):
             return await self._steps.answered(at, logbook, query)
 
-    async def updated(self, at: Standing, logbook: Logbook, asked: Record, write: WriteRecord) -> Standing | None:
+    async def updated(self, at: Standing, logbook: Logbook, asked: Record, write: WriteRecord) -> Updated:
         with self._observing.about(workflow=at.run.workflow):
             return await self._steps.updated(at, logbook, asked, write)
 

@@ -35,7 +35,7 @@ from stepwell.runtime.loop.worker import Sharing
 from stepwell.runtime.ports import Clock, Ports
 from stepwell.runtime.starts.ids import new_id
 from stepwell.runtime.starts.pack import unpack
-from stepwell.runtime.steps.port import StepCall, Steps, WriteRecord
+from stepwell.runtime.steps.port import StepCall, Steps, Updated, WriteRecord
 from stepwell.runtime.stores.clocks import RealClock
 from stepwell.settings import Deployment
 
@@ -58,7 +58,7 @@ class NoSteps:
     async def asked(self, at: Standing, logbook: Logbook) -> Standing:
         raise EngineFault(f"only a worker runs functions, such as {at.graph.function}")
 
-    async def updated(self, at: Standing, logbook: Logbook, asked: Record, write: WriteRecord) -> Standing | None:
+    async def updated(self, at: Standing, logbook: Logbook, asked: Record, write: WriteRecord) -> Updated:
         raise EngineFault(f"only a worker runs functions, such as {at.graph.function}")
 
     async def answered(self, at: Standing, logbook: Logbook, query: str) -> Json:

@@ -319,6 +319,8 @@ def _of_part(token: Token, record: Record, parked: Parked, came: Resumption | No
     if came is not None and (event := coming_of(came).announces):
         payload = {"node": record.node, **came.payload}
         told = (Announce(event, payload, f"{token.id}@{record.slot}"),)
+    if parked.locks:
+        return (TakeLocks(parked.locks, slot, shown),)
     if parked.children:
         return (*timer, shown, StartChildren(parked, slot))
     return (Register(parked, slot), *timer, shown, *told, TakePending(parked, slot))

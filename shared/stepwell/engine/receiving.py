@@ -137,7 +137,7 @@ def _join(moment: Moment, token: Token, given: JoinCompleted) -> Action:
 def _update(moment: Moment, token: Token, given: UpdateAsked | UpdateMade) -> Action:
     """Handles an update at a wait of the durable function itself. Its handler ran for one slot only."""
     parked = token.parked
-    is_own = parked is not None and parked.of_function and not parked.locks and token.resumption is None
+    is_own = parked is not None and parked.of_function and token.resumption is None
     if not is_own or token.cleaning is not None:
         return Drop()
     if isinstance(given, UpdateAsked):

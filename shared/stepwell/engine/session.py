@@ -212,6 +212,13 @@ class Session:
         self._locks = [one for one in waiting if one not in fresh]
 
     def _is_alone(self) -> bool:
+        """Tells whether the one operation that has no record is to be recorded as the only one in progress.
+
+        Where updates may come, what takes no update while it is in progress is a task's.
+        """
+        return self._is_single() and not (self.takes_updates and _takes_no_updates(self._runner.fresh[0].asked))
+
+    def _is_single(self) -> bool:
         """Tells whether no task awaits anything but the one operation that has no record."""
         runner = self._runner
         if self._journal.has_tasks or self.open or runner.due_ms is not None or self._result is not None:
@@ -293,7 +300,7 @@ class Session:
     def _begins(self, entry: Entry) -> bool:
         """Whether this is what the function awaits now; then it is under way."""
         fresh = self._runner.fresh
-        asked = fresh[0].asked if len(fresh) == 1 and self._is_alone() else None
+        asked = fresh[0].asked if len(fresh) == 1 and self._is_single() else None
         if asked is None or asked.name != entry.name or asked.kind != entry.kind or asked.width != entry.width:
             result = self.result()
             asked = result.asked if isinstance(result, Suspended) else None
@@ -372,6 +379,11 @@ class Session:
 
 def _shown(begun: Iterable[str]) -> str:
     return f"tasks that begin {', '.join(begun) or 'nothing'}"
+
+
+def _takes_no_updates(asked: Asked) -> bool:
+    """Tells whether the function's token would be at a step, or at a fork."""
+    return asked.step is not None or bool(asked.branches)
 
 
 def _ends_by_itself(asked: Asked) -> bool:

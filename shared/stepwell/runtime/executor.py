@@ -24,7 +24,7 @@ from stepwell.runtime.steps.binding import BadOutputError, binding_of, copy_of, 
 from stepwell.runtime.steps.calls import Calls, is_call
 from stepwell.runtime.steps.context import StepContext
 from stepwell.runtime.steps.failures import CallError, asked_to_wait, failure_of, not_loaded
-from stepwell.runtime.steps.port import StepCall, WriteRecord
+from stepwell.runtime.steps.port import StepCall, Updated, WriteRecord
 from stepwell.runtime.steps.registry import Function, Registry, UnknownStepError, defaults_of
 from stepwell.runtime.steps.threads import AttemptTimeoutError, StepInterrupted, StepThreads
 
@@ -119,7 +119,7 @@ class FunctionSteps:
     async def answered(self, at: Standing, logbook: Logbook, query: str) -> Json:
         return await self._sessions_of(logbook).answered(at, query)
 
-    async def updated(self, at: Standing, logbook: Logbook, asked: Record, write: WriteRecord) -> Standing | None:
+    async def updated(self, at: Standing, logbook: Logbook, asked: Record, write: WriteRecord) -> Updated:
         return await self._sessions_of(logbook).updated(at, asked, write)
 
     def _sessions_of(self, logbook: Logbook) -> Sessions:

@@ -19,7 +19,7 @@ from stepwell.runtime.calls.links import Links
 from stepwell.runtime.executor import FunctionSteps
 from stepwell.runtime.log.logbook import Logbook, Standing
 from stepwell.runtime.loop.driving import Pause
-from stepwell.runtime.steps.port import StepCall, WriteRecord
+from stepwell.runtime.steps.port import StepCall, Updated, WriteRecord
 from stepwell.runtime.steps.threads import AttemptTimeoutError
 
 Takes: TypeAlias = str | float | Callable[[Any], str | float]
@@ -95,7 +95,7 @@ class MockedSteps:
     async def answered(self, at: Standing, logbook: Logbook, query: str) -> Json:
         return await self._real.answered(at, logbook, query)
 
-    async def updated(self, at: Standing, logbook: Logbook, asked: Record, write: WriteRecord) -> Standing | None:
+    async def updated(self, at: Standing, logbook: Logbook, asked: Record, write: WriteRecord) -> Updated:
         return await self._real.updated(at, logbook, asked, write)
 
     def _mock_for(self, call: StepCall) -> Mock | None:

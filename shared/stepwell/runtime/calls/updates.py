@@ -16,9 +16,9 @@ from typing import Any
 
 from stepwell.definition.graph import Json
 from stepwell.engine.actions import Write
-from stepwell.engine.codec import decode_record
+from stepwell.engine.codec import decode_record, told_failure
 from stepwell.engine.inputs import UpdateAsked, UpdateMade
-from stepwell.engine.records import ROOT, UPDATE, Record, Resumption, Topic
+from stepwell.engine.records import ROOT, UPDATE, Failure, Record, Resumption, Topic
 from stepwell.engine.waits import run_topic
 from stepwell.errors import Conflict, EngineFault, NotFound
 from stepwell.limits import MINUTE_MS
@@ -73,6 +73,8 @@ class Updates:
         if event is None:
             raise NotFound(f"run {at.run_id} has no update {update_id!r}", code="unknown_update_id")
         if not event.consumed_by:
+            if (refusal := await self._refusal(at.run_id, update_id)) is not None:
+                raise Conflict(refusal.payload["message"], code="update_refused", hint=refusal.payload["type"])
             if at.token.ended:
                 raise _run_ended()
             return None
@@ -100,6 +102,8 @@ class Updates:
             return
         if event.consumed_by or at.token.ended or event.expires_ms <= self._ports.clock.now_ms():
             return
+        if await self._refusal(update.run_id, update.event_id) is not None:
+            return
         came = Resumption(UPDATE, name=event.payload["name"], payload={"input": event.payload["input"]},
                           event_id=event.id)  # fmt: skip
         asked, made = self._door.decide(at, UpdateAsked(came), update.id), None
@@ -108,12 +112,19 @@ class Updates:
             made = await self._steps.updated(at, self._logbook, asked.record, write)
         if made is None:
             await self._put_off(update)
+        elif isinstance(made, Failure):
+            refused = Event(_refused(update.run_id), update.event_id, told_failure(made), event.at_ms, event.expires_ms)
+            await self._ports.mailbox.put_event(refused)
         else:
             await self._advance.push(await self._logbook.save_if_due(made), update.id)
 
     async def _write(self, at: Standing, topic: Topic, by: str, record: Record) -> bool:
         """Whether the record has its slot and the event is its own."""
         return (await self._door.put(at, UpdateMade(record, topic), by)).is_new
+
+    async def _refusal(self, run_id: str, update_id: str) -> Event | None:
+        """A refusal is no record: it is an event that nobody waits for."""
+        return await self._ports.mailbox.get_event(_refused(run_id), update_id)
 
     async def _put_off(self, update: Update) -> None:
         """The message anew, after 1 s, 2 s, … a minute: until it is made, the run ends, or it expires."""
@@ -124,6 +135,10 @@ class Updates:
 def topic_of(run_id: str) -> Topic:
     """Where a run's updates are. Nobody else may send events of this name."""
     return run_topic("stepwell.update", run_id)
+
+
+def _refused(run_id: str) -> Topic:
+    return run_topic("stepwell.refused", run_id)
 
 
 def _run_ended() -> Conflict:

@@ -14,9 +14,8 @@ from stepwell.definition.event_names import OWN_PREFIX
 from stepwell.definition.expressions import compile_expression
 from stepwell.definition.graph import Json
 from stepwell.definition.text import NAME, NAME_HINT
-from stepwell.definition.wait_schemas import SCHEMAS
 from stepwell.errors import ExpressionError, InvalidInput
-from stepwell.limits import FORK_WIDTH, NAME_CHARACTERS
+from stepwell.limits import FORK_WIDTH, NAME_CHARACTERS, YEAR_MS
 from stepwell.runtime.durable.operations import input_of, reader_of, result_reader, stored
 
 
@@ -73,16 +72,18 @@ def tolerated_of(tolerate: Tolerate | None, width: int, *, is_every: bool) -> in
     return max(int(given.get("count", 0)), int(width * given.get("percent", 0) // 100))
 
 
-def limit_ms_of(kind: str, given: Duration | timedelta | None) -> int | None:
-    """Raises InvalidInput for a timeout over the maximum, DefinitionError for what is no duration."""
-    most_ms = SCHEMAS[kind].longest_ms
-    if given is None:
-        return SCHEMAS[kind].timeout_ms
+def limit_ms_of(what: str, given: Duration | timedelta) -> int:
+    """Raises InvalidInput for more than a year, DefinitionError for what is no duration."""
     limit_ms = parse_duration(given.total_seconds() if isinstance(given, timedelta) else given)
-    if limit_ms > most_ms:
-        raise InvalidInput(f"{show_duration(limit_ms)} is over the maximum of {kind}: {show_duration(most_ms)}",
+    if limit_ms > YEAR_MS:
+        raise InvalidInput(f"{show_duration(limit_ms)} is over the maximum of {what}: {show_duration(YEAR_MS)}",
                            code="timeout_too_long")  # fmt: skip
     return limit_ms
+
+
+def timeout_ms_of(what: str, given: Duration | timedelta | None) -> int | None:
+    """The same for a wait, which has no limit unless its function says so."""
+    return None if given is None else limit_ms_of(what, given)
 
 
 @lru_cache(maxsize=1_024)

@@ -16,11 +16,7 @@ from stepwell.definition.graph import Approvers, Call, Child, Json, Step, Wait
 from stepwell.engine.transact import TableWrite
 from stepwell.engine.turns import Asked, ContinueAs, Given
 from stepwell.errors import InvalidInput
-from stepwell.limits import (
-    APPROVERS,
-    KEY_CHARACTERS,
-    LOCKS,
-)
+from stepwell.limits import APPROVERS, KEY_CHARACTERS, LOCKS, YEAR_MS
 from stepwell.runtime.durable.arguments import (
     called,
     checked_name,
@@ -28,10 +24,11 @@ from stepwell.runtime.durable.arguments import (
     event_name,
     limit_ms_of,
     reference,
+    timeout_ms_of,
 )
 from stepwell.runtime.durable.calling import RunOptions, called_here
 from stepwell.runtime.durable.combining import Combining
-from stepwell.runtime.durable.held import Callback, Lock, nothing
+from stepwell.runtime.durable.held import Callback, Handler, Lock, nothing
 from stepwell.runtime.durable.operations import (
     Operation,
     input_of,
@@ -157,7 +154,7 @@ class Context(Combining):
         return self._timer("timer", duration)
 
     def _timer(self, name: str, duration: Duration | timedelta) -> Operation[None]:
-        return Operation(Asked("sleep", name, wait=Wait("sleep", timeout_ms=limit_ms_of("sleep", duration))), nothing)
+        return Operation(Asked("sleep", name, wait=Wait("sleep", timeout_ms=limit_ms_of("a sleep", duration))), nothing)
 
     def event(
         self,
@@ -170,7 +167,7 @@ class Context(Combining):
     ) -> Operation[Any]:
         """Waits for an event of this name, and key, and gives its payload. `match`: CEL over `event`.
 
-        Default timeout: 24 hours; then WaitTimedOut is raised.
+        It waits for as long as it takes; past a `timeout`, WaitTimedOut is raised.
         """
         if key is not None and not 0 < len(str(key)) <= KEY_CHARACTERS:
             raise InvalidInput(f"`key` must be text of 1 to {KEY_CHARACTERS} characters", code="bad_key")
@@ -179,9 +176,9 @@ class Context(Combining):
             event=event_name(name),
             key=None if key is None else Given(str(key), text=repr(key)),
             match=None if match is None else Given(None, text=condition(match)),
-            timeout_ms=limit_ms_of("event", timeout),
+            timeout_ms=timeout_ms_of("an event", timeout),
         )
-        return Operation(Asked("event", name, wait=wait), reader_of(type), is_default_limit=timeout is None)
+        return Operation(Asked("event", name, wait=wait), reader_of(type))
 
     def approval(
         self,
@@ -192,15 +189,15 @@ class Context(Combining):
         need: int = 1,
         timeout: Duration | timedelta | None = None,
     ) -> Operation[Mapping[str, Json]]:
-        """Waits for a person's yes and gives {decision, by, data}; a no is raised as Rejected. Default: 24 hours."""
+        """Waits for a person's yes and gives {decision, by, data}; a no is raised as Rejected."""
         if len(approvers) > APPROVERS or (approvers and not 1 <= need <= len(approvers)):
             raise InvalidInput(f"{need} of {len(approvers)} approvers cannot be asked for", code="bad_value")
         asked_of = Approvers(need, Given(list(approvers), "approvers")) if approvers else None
         shown: Json = stored(data, "data")
         shown = {"type": type, **shown} if isinstance(shown, dict) else {"type": type, "data": shown}
-        wait = Wait("approval", data=Given(shown), approvers=asked_of, timeout_ms=limit_ms_of("approval", timeout))
+        wait = Wait("approval", data=Given(shown), approvers=asked_of, timeout_ms=timeout_ms_of("an approval", timeout))
         asked = Asked("approval", checked_name(type), wait=wait)
-        return Operation(asked, reader_of(None), is_default_limit=timeout is None)
+        return Operation(asked, reader_of(None))
 
     def callback(
         self,
@@ -214,11 +211,11 @@ class Context(Combining):
         session = going_on()
         session.callbacks += 1
         own = f"{session.place}|f{session.callbacks}"
-        limit_ms = limit_ms_of("callback", timeout) or 0
+        limit_ms = timeout_ms_of("a callback", timeout)
         beat_ms = None if heartbeat is None else parse_duration(heartbeat)
         wait = Wait("callback", timeout_ms=limit_ms, heartbeat_ms=beat_ms)
         asked = Asked("callback", checked_name(name), wait=wait, callbacks=(own,))
-        return Callback(asked, reader_of(type), lambda: self._url_of(own, session.now_ms + limit_ms))
+        return Callback(asked, reader_of(type), lambda: self._url_of(own, session.now_ms + (limit_ms or YEAR_MS)))
 
     def _url_of(self, own: str, until_ms: int) -> str:
         if self._url is None:
@@ -237,13 +234,13 @@ class Context(Combining):
         """Starts a run of another workflow and waits for its result; its failure is raised as ChildFailed.
 
         A workflow of this folder can be given as its function, with its arguments; any other by its name, with its
-        input. `detached`: nobody waits for it; the operation gives its run's id. Default timeout: one hour.
+        input. `detached`: nobody waits for it; the operation gives its run's id.
         """
         given, name, read = called(workflow, args, named, type)
         if detached:
             step = Step(f"workflow:{name}", input=Given(given))
             return Operation(Asked("step", name, step=step), reader_of(None))
-        limit_ms = limit_ms_of("workflow", timeout)
+        limit_ms = timeout_ms_of("a child run", timeout)
         call = Call((Child(name, name, Given(given)),), timeout_ms=limit_ms)
         return Operation(Asked("children", name, call=call), lambda values: read(values[name]))
 
@@ -313,17 +310,18 @@ class Context(Combining):
     def update(self, name: str, function: Callable[..., Any] | None = None) -> Any:
         """Says what an update of this name does: `@ctx.update("add_item")` over a plain function.
 
-        It is called while the function waits, once for each update, with the update's input as its arguments. It may
-        change variables and `ctx.state`; what it returns, or raises, is the caller's answer. It awaits nothing.
+        It is called once for each update, with the update's input as its arguments. It may change variables and
+        `ctx.state`; what it returns, or raises, is the caller's answer. It awaits nothing. `@handler.validator` over a
+        function with the same parameters refuses an update by raising, before anything is written.
         """
 
-        def register(function: Callable[..., Any]) -> Callable[..., Any]:
+        def register(function: Callable[..., Any]) -> Handler:
             if not callable(function) or inspect.iscoroutinefunction(function):
                 raise InvalidInput(
                     f"update {name} takes a plain function, not {function!r:.80}", code="bad_update_handler"
                 )
             going_on().updates[checked_name(name)] = function
-            return function
+            return Handler(name, function)
 
         return register if function is None else register(function)
 

@@ -165,7 +165,7 @@ def _all_waits(operations: Sequence[Operation[Any]]) -> Operation[list[Any]]:
 
 
 def _first_wait(operations: Sequence[Operation[Any]]) -> Operation[First]:
-    """The first of several waits, in one slot. Beside a timer, a wait has no time limit but the function's own word."""
+    """The first of several waits, in one slot."""
     if len(operations) == 1:
         (one,) = operations
         return Operation(one.asked, lambda came: _first([one], 0, one.read(came)))
@@ -174,16 +174,11 @@ def _first_wait(operations: Sequence[Operation[Any]]) -> Operation[First]:
         index, came = value
         return _first(operations, index, operations[index].read(came))
 
-    has_timer = any(one.is_timer for one in operations)
-    return Operation(_in_one_slot(ANY.name, "first", operations, has_timer=has_timer), read)
+    return Operation(_in_one_slot(ANY.name, "first", operations), read)
 
 
-def _in_one_slot(kind: str, name: str, operations: Sequence[Operation[Any]], *, has_timer: bool = False) -> Asked:
-    arms = tuple(
-        replace(one.asked.wait, timeout_ms=None) if has_timer and one.is_default_limit else one.asked.wait
-        for one in operations
-        if one.asked.wait is not None
-    )
+def _in_one_slot(kind: str, name: str, operations: Sequence[Operation[Any]]) -> Asked:
+    arms = tuple(one.asked.wait for one in operations if one.asked.wait is not None)
     callbacks = tuple(callback for one in operations for callback in one.asked.callbacks)
     return Asked(kind, name, wait=Wait(kind, arms=arms), callbacks=callbacks)
 

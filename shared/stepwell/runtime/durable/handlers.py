@@ -40,13 +40,21 @@ def changed(state: Mapping[str, Any], scope: Mapping[str, Json]) -> dict[str, Js
     return {name: value for name, value in now.items() if name not in scope or scope[name] != value}
 
 
-def updated_by(session: FunctionSession, at: Standing, asked: Record, came: Resumption) -> Record:
-    """The record with what the handler did. It is not called where there is none, or where its input does not fit."""
-    session.now_ms, payload = asked.at_ms, came.payload
+def updated_by(session: FunctionSession, at: Standing, asked: Record, came: Resumption) -> Record | Failure:
+    """The record with what the handler did, or why its validator refused that.
+
+    The handler is not called where there is none, or where its input does not fit it.
+    """
+    was_ms, session.now_ms, payload = session.now_ms, asked.at_ms, came.payload
     try:
         call = session.bound(came)
     except UserError as refusal:
         return _answered(asked, came, error=failure_to_json(told(at, refusal)), refused=True)
+    try:
+        session.check(came)
+    except Exception as error:  # of any type: it is users' code
+        session.now_ms = was_ms
+        return told(at, error)
     try:
         payload = {"output": call()}
     except Exception as error:  # of any type: it is users' code

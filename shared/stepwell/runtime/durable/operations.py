@@ -32,9 +32,8 @@ class Operation(Coroutine[Any, Any, T]):
     _steps: Generator[Any, Any, T] | None = None  # where another drives it as a coroutine
     _others: Sequence[asyncio.Future[T]] = ()  # who else awaits it
 
-    def __init__(self, asked: Asked, read: Reader, *, is_default_limit: bool = False) -> None:
-        """`is_default_limit`: its time limit is not the function's own word."""
-        self.asked, self.read, self.is_default_limit = asked, read, is_default_limit
+    def __init__(self, asked: Asked, read: Reader) -> None:
+        self.asked, self.read = asked, read
         made = getattr(CURRENT.get(None), "made", None)
         self._by: Made | None = made
         self._number = 0 if made is None else made.add(asked)

@@ -27,6 +27,7 @@ class FunctionSession(Session):
     chance: random.Random
     queries: dict[str, Callable[[], Any]]  # what it answers who asks, by name
     updates: dict[str, Callable[..., Any]]  # what changes it when somebody asks, by name
+    validators: dict[str, Callable[..., Any]]  # what may refuse that, by name
     is_answering = False  # a query, which changes nothing
     is_updating = False  # a handler of an update runs
     callbacks = 0  # given out so far
@@ -72,6 +73,20 @@ class FunctionSession(Session):
         binding = binding_of.__wrapped__(handler)  # a cache would keep it, and with it the whole session
         arguments = binding.bind(came.payload["input"], None, came.name)
         return lambda: self._handled(handler, arguments, came.name)
+
+    def check(self, came: Resumption) -> None:
+        """Has the update's validator look at it, which changes nothing. Raises what that raises."""
+        validator = self.validators.get(came.name)
+        if validator is None:
+            return
+        arguments = binding_of.__wrapped__(validator).bind(came.payload["input"], None, came.name)
+        token = CURRENT.set(self)
+        self.is_answering = True
+        try:
+            validator(**arguments)
+        finally:
+            self.is_answering = False
+            CURRENT.reset(token)
 
     def _handled(self, handler: Callable[..., Any], arguments: Mapping[str, object], name: str) -> Json:
         token = CURRENT.set(self)

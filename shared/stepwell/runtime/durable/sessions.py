@@ -46,7 +46,7 @@ from stepwell.runtime.durable.watching import watch
 from stepwell.runtime.log.logbook import Logbook, Standing
 from stepwell.runtime.steps.binding import binding_of
 from stepwell.runtime.steps.failures import not_loaded
-from stepwell.runtime.steps.port import WriteRecord
+from stepwell.runtime.steps.port import Updated, WriteRecord
 from stepwell.runtime.steps.threads import AttemptTimeoutError, StepThreads
 
 _logger = logging.getLogger("stepwell.worker")
@@ -124,13 +124,19 @@ class Sessions:
             raise Conflict(f"query {name} raised {type(error).__name__}: {error}", code="query_failed") from error
         return made
 
-    async def updated(self, at: Standing, asked: Record, write: WriteRecord) -> Standing | None:
-        """The token once a handler did what the record asks. None: not now, and the session that did it is gone."""
+    async def updated(self, at: Standing, asked: Record, write: WriteRecord) -> Updated:
+        """The token once a handler did what the record asks, or why its validator refused that.
+
+        None: not now, and the session that did it is gone.
+        """
         session, turn = await self._made(at)
         if session is None or not isinstance(turn.result, Suspended | Together) or asked.resumption is None:
             self._told(at, (session, turn))
             return None
         made, error = self._threads.run(partial(updated_by, session, at, asked, asked.resumption), SESSION_SECONDS)
+        if isinstance(made, Failure):
+            self._told(at, (session, turn))
+            return made
         is_kept = False
         try:
             record = made if isinstance(made, Record) else given_up(at, asked, error)
@@ -337,7 +343,7 @@ class Sessions:
             is_whole=is_whole,
         )
         loop.attach(session)
-        session.queries, session.updates, session.made = {}, {}, Made()
+        session.queries, session.updates, session.validators, session.made = {}, {}, {}, Made()
         session.state, session.place = state, f"{at.run_id}|{at.token.id}"
         session.chance = random.Random(f"{at.run_id} {at.token.id} {slot}")  # noqa: S311 - no secret is made of it
         return session

@@ -8,7 +8,7 @@ from typing import Protocol, TypeAlias
 
 from stepwell.definition.graph import Json, Step
 from stepwell.engine.actions import Outcome
-from stepwell.engine.records import Record
+from stepwell.engine.records import Failure, Record
 from stepwell.engine.retry import Policy
 from stepwell.runtime.log.logbook import Logbook, Standing
 
@@ -34,6 +34,7 @@ class StepCall:
 
 
 WriteRecord: TypeAlias = Callable[[Record], Awaitable[bool]]
+Updated: TypeAlias = Standing | Failure | None
 
 
 class Steps(Protocol):
@@ -53,8 +54,8 @@ class Steps(Protocol):
     async def answered(self, at: Standing, logbook: Logbook, query: str) -> Json:
         """What its durable function says to a query, as it stands. Raises NotFound, Conflict."""
 
-    async def updated(self, at: Standing, logbook: Logbook, asked: Record, write: WriteRecord) -> Standing | None:
+    async def updated(self, at: Standing, logbook: Logbook, asked: Record, write: WriteRecord) -> Updated:
         """The token once its durable function's handler did what the record asks, and `write` has kept that.
 
-        None: not now. What the handler did is forgotten then.
+        None: not now. What the handler did is forgotten then. A failure: its validator refused it.
         """

@@ -40,17 +40,12 @@ async def durable(ctx: WorkflowContext, room: str) -> dict[str, Any]:
     await ctx.transact([Put("orders", {"id": ctx.run_id}, {"room": room})])
     approved = await ctx.approval("order", approvers=["ann", "bob"], need=2)
     child = await ctx.child("callee", {"n": 3})
-    legs = await ctx.all(ctx.step(note, 1), leg(ctx, 2))
+    legs = await ctx.all(ctx.step(note, 1), ctx.all(ctx.step(note, 2), ctx.sleep("1m")))
     try:
         await ctx.step(breaks)
     except StepFailed as failed:
         ctx.state["failed"] = str(failed)
     return {"shipped": shipped, "both": both, "approved": bool(approved), "child": child, "legs": legs}
-
-
-async def leg(ctx: WorkflowContext, n: int) -> Any:
-    await ctx.sleep("1m")
-    return await ctx.step(note, n)
 
 
 @workflow
