@@ -27,7 +27,7 @@ from stepwell.runtime.steps.context import StepContext
 
 if TYPE_CHECKING:
     from stepwell.client import AsyncClient, Client
-    from stepwell.runtime.durable.context import Context as WorkflowContext
+    from stepwell.runtime.durable.typed import WorkflowContext
 
 __all__ = [
     "AsyncClient",

@@ -7,18 +7,21 @@ import json
 import shlex
 import sys
 from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 import boto3
 import pytest
+import typer
 from botocore.stub import Stubber
 
-from stepwell.aws.identity import BOOTSTRAP, Identity, identity
+from stepwell.aws.identity import BOOTSTRAP, Identity, identity, stack_outputs
 from stepwell.cli import cdk, deploy
 from stepwell.errors import StepwellError, UserError
+from stepwell.runtime.calls.exporting import FORMAT
 
-from .conftest import Cli
+from .conftest import Cli, FakeApi, problem
 
 FLOW = "workflow: refund\ntimeline: [{name: check, run: python:shop.check}]\n"
 URL = "https://abc123.execute-api.eu-west-1.amazonaws.com"
@@ -144,6 +147,89 @@ def test_a_cdk_that_fails_ends_it(project: Path, capsys: pytest.CaptureFixture[s
         deploy.carry_out(order(project), identify=lambda *_: HERE, run=FakeCdk({"ApiUrl": URL}, status=3))
     assert told.value.code == "cdk_failed"
     assert URL not in capsys.readouterr().out
+
+
+def stuck_run(project: Path, api: FakeApi) -> None:
+    """The API of the stack has an open run whose step code the folder lacks."""
+    export = [
+        {
+            "format": FORMAT,
+            "run": {"run_id": "r1", "workflow": "old", "version": "1", "status": "waiting", "input": None,
+                    "created_ms": 1, "started_ms": 1, "start_at_ms": 0, "idle": False},
+            "definition": {"workflow": "old", "timeline": [{"name": "check", "run": "python:shop.gone"}]},
+        }
+    ]  # fmt: skip
+    api.on("GET", "/runs", (200, {"items": [{"run_id": "r1", "workflow": "old"}], "next_cursor": None}))
+    api.on("GET", "/runs/r1/export", (200, {"items": export, "next_cursor": None}))
+
+
+def test_a_deployment_that_would_stick_a_run_asks_first_and_by_a_script_is_refused(
+    project: Path, api: FakeApi, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stuck_run(project, api)
+    asked: list[tuple[str, str, str]] = []
+
+    def outputs(profile: str, region: str, stack: str) -> Mapping[str, str]:
+        asked.append((profile, region, stack))
+        return {"ApiUrl": api.url}
+
+    fake = FakeCdk({"ApiUrl": URL})
+    given = order(project, gate=True, properties={"stack_name": "Shop"})
+    with pytest.raises(UserError, match="1 open runs could not go on with this code") as told:
+        deploy.carry_out(given, identify=lambda *_: HERE, run=fake, deployed=outputs)
+    assert (told.value.code, fake.calls, asked) == ("would_stick", [], [("", "eu-west-1", "Shop")])
+    questions: list[str] = []
+    monkeypatch.setattr(sys, "stdin", _Terminal())
+
+    def confirm(text: str, *, abort: bool) -> None:
+        assert abort
+        questions.append(text)
+
+    monkeypatch.setattr(typer, "confirm", confirm)
+    deploy.carry_out(given, identify=lambda *_: HERE, run=fake, deployed=outputs)
+    assert [call[0] for call in fake.calls] == ["deploy"]
+    assert questions[0].endswith("Deploy all the same?")
+
+
+class _Terminal:
+    def isatty(self) -> bool:
+        return True
+
+
+def test_an_api_that_cannot_be_asked_is_told_and_a_first_deployment_asks_nobody(project: Path, api: FakeApi) -> None:
+    api.on("GET", "/runs", problem(401, "unauthorized", "no key"))
+    fake = FakeCdk({"ApiUrl": URL})
+    with pytest.raises(UserError, match="the open runs could not be checked: no key") as told:
+        deploy.carry_out(
+            order(project, gate=True), identify=lambda *_: HERE, run=fake, deployed=lambda *_: {"ApiUrl": api.url}
+        )
+    assert told.value.hint == "--no-gate deploys all the same"
+    deploy.carry_out(order(project, gate=True), identify=lambda *_: HERE, run=fake, deployed=lambda *_: {})
+    assert [call[0] for call in fake.calls] == ["deploy"]
+
+
+@pytest.mark.parametrize(
+    ("answer", "found"),
+    [
+        ({"Stacks": [{"Outputs": [{"OutputKey": "ApiUrl", "OutputValue": URL}]}]}, {"ApiUrl": URL}),
+        ({"Stacks": [{}]}, {}),
+        (None, {}),
+    ],
+)
+def test_the_outputs_of_a_stack_are_read_and_none_of_one_that_is_not_there(
+    monkeypatch: pytest.MonkeyPatch, answer: dict[str, Any] | None, found: dict[str, str]
+) -> None:
+    session = boto3.Session("a", "b", region_name="eu-west-1")
+    client = session.client("cloudformation")
+    monkeypatch.setattr(boto3, "Session", lambda **_: session)
+    monkeypatch.setattr(session, "client", lambda name: client)
+    times = {"StackName": "Shop", "CreationTime": datetime(2030, 1, 1, tzinfo=UTC), "StackStatus": "CREATE_COMPLETE"}
+    with Stubber(client) as stub:
+        if answer is None:
+            stub.add_client_error("describe_stacks", "ValidationError", "Stack with id Shop does not exist")
+        else:
+            stub.add_response("describe_stacks", {"Stacks": [{**times, **one} for one in answer["Stacks"]]})
+        assert stack_outputs("", "eu-west-1", "Shop") == found
 
 
 def test_definitions_with_errors_are_told_before_anything_else(cli: Cli, tmp_path: Path) -> None:

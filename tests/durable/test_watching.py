@@ -178,6 +178,21 @@ async def flow(ctx, order):
     assert "random.random is random at clocks.py:5" in second.error["message"]
 
 
+def test_what_is_given_to_ctx_run_is_a_step_and_may_call_anything(flows: Flows) -> None:
+    kit = flows(
+        HEAD
+        + """
+@workflow
+async def flow(ctx, order):
+    async def later():
+        await asyncio.sleep(0)
+        return time.time() > 0
+    return [await ctx.run(lambda: len(str(uuid4()))), await ctx.run(later)]
+"""
+    )
+    assert kit.start("flow", {"order": 1}).result == [36, True]
+
+
 def test_two_functions_of_one_line_keep_their_own_code(flows: Flows) -> None:
     kit = flows("""
 from stepwell import workflow

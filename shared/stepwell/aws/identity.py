@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -36,6 +37,22 @@ def identity(profile: str, region: str) -> Identity:
         return Identity(caller["Account"], session.region_name, caller["Arn"], _bootstrapped(session))
     except (BotoCoreError, ClientError) as error:
         raise credentials_error(error) from error
+
+
+def stack_outputs(profile: str, region: str, stack: str) -> Mapping[str, str]:
+    """Returns the outputs of a deployed stack by name; none if there is no such stack. Raises a credentials error."""
+    import boto3  # noqa: PLC0415 - as above
+
+    try:
+        session = boto3.Session(profile_name=profile or None, region_name=region or None)
+        (found,) = session.client("cloudformation").describe_stacks(StackName=stack)["Stacks"]
+    except ClientError as error:
+        if code_of(error) == "ValidationError":  # there is none
+            return {}
+        raise credentials_error(error) from error
+    except BotoCoreError as error:
+        raise credentials_error(error) from error
+    return {one["OutputKey"]: one["OutputValue"] for one in found.get("Outputs", ())}
 
 
 def no_region() -> UserError:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shlex
+import sys
 import tempfile
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -13,19 +14,22 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from stepwell.cli.arguments import read_pairs
-from stepwell.cli.cdk import CDK, Cdk, Run, app_words, place_of_app, run_command
+from stepwell.cli.cdk import CDK, Cdk, Run, app_words, place_of_app, read_settings, run_command
 from stepwell.cli.checking import FOUND_ERRORS, print_problems
 from stepwell.cli.folders import default_folder
 from stepwell.cli.screen import console
 from stepwell.cli.synthesis import synthesise
-from stepwell.errors import UserError
+from stepwell.errors import StepwellError, UserError
 from stepwell.extras import require
+from stepwell.project import project_of
 from stepwell.settings import environment
 
 if TYPE_CHECKING:
     from stepwell.aws.identity import Identity
 
 Identify = Callable[[str, str], "Identity"]  # profile, region
+Outputs = Callable[[str, str, str], Mapping[str, str]]  # profile, region, stack
+DEFAULT_STACK = "Stepwell"
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,6 +43,7 @@ class Order:
     bootstrap: bool = False
     yes: bool = False
     dry_run: bool = False
+    gate: bool = False
 
 
 def deploy(
@@ -63,15 +68,20 @@ def deploy(
     bootstrap: Annotated[bool, typer.Option("--bootstrap", help="Bootstrap the CDK first, if needed.")] = False,
     yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask before adding permissions.")] = False,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Write the template without calling AWS.")] = False,
+    gate: Annotated[
+        bool, typer.Option("--gate/--no-gate", help="Check the open runs first, and ask if one could not go on.")
+    ] = True,
 ) -> None:
     """Deploy a workflow folder to AWS, with the CDK."""
     chosen = (folder or default_folder()).resolve()
     properties = {**read_pairs(context or (), "-c"), "folder": str(chosen)} | ({"stack_name": stack} if stack else {})
-    carry_out(Order(chosen, properties, profile, region, bootstrap, yes, dry_run))
+    carry_out(Order(chosen, properties, profile, region, bootstrap, yes, dry_run, gate))
 
 
-def carry_out(order: Order, *, identify: Identify | None = None, run: Run = run_command) -> None:
-    """Deploys. Raises StepwellError if a prerequisite is missing or the CDK fails."""
+def carry_out(
+    order: Order, *, identify: Identify | None = None, run: Run = run_command, deployed: Outputs | None = None
+) -> None:
+    """Deploys. Raises StepwellError if a prerequisite is missing, an open run would stick, or the CDK fails."""
     workflows = checked(order.folder)
     require("deploy", "a deployment")
     place = place_of_app(order.folder, Path.cwd())
@@ -84,6 +94,9 @@ def carry_out(order: Order, *, identify: Identify | None = None, run: Run = run_
     app = ["--app", shlex.join(app_words(place)), *context]
     who = (identify or _identify)(order.profile, order.region or environment().get("AWS_REGION", ""))
     console().print(f"account {who.account}, {who.region}, as {who.arn}", style="dim", soft_wrap=True)
+    if order.gate:
+        before = (deployed or _outputs)(order.profile, who.region, _stack_of(order, place))
+        check_open_runs(order, before.get("ApiUrl", ""))
     with tempfile.TemporaryDirectory() as beside:
         if not who.bootstrapped:
             # In a folder without cdk.json; otherwise the CDK would run its app first.
@@ -94,6 +107,35 @@ def carry_out(order: Order, *, identify: Identify | None = None, run: Run = run_
         cdk("deploy", *app, *asked, "--outputs-file", str(file))
         outputs = read_outputs(file)
     print_next(outputs, who.region, workflows[0])
+
+
+def check_open_runs(order: Order, url: str) -> None:
+    """Checks the open runs of the deployed API, if there is one, against the folder. Asks if some would stick."""
+    from stepwell.cli.gate import MOST_RUNS, asked_of, gate_runs, print_gated  # noqa: PLC0415 - with the compiler
+
+    if not url:
+        return
+    try:
+        found = list(gate_runs(asked_of([url], MOST_RUNS), order.folder))
+    except StepwellError as error:
+        _ask(f"the open runs could not be checked: {error.message}", order)
+        return
+    print_gated(found)
+    count = sum(one.verdict.would_stick for one in found)
+    if count:
+        _ask(f"{count} open runs could not go on with this code, and would wait for `code`", order)
+
+
+def _stack_of(order: Order, place: Path) -> str:
+    """Returns the stack's name as the CDK app finds it: by the command, cdk.json, or the project."""
+    contexts = (order.properties, read_settings(place).get("context", {}), project_of(order.folder).properties)
+    return next((str(one["stack_name"]) for one in contexts if one.get("stack_name")), DEFAULT_STACK)
+
+
+def _ask(why: str, order: Order) -> None:
+    if order.yes or not sys.stdin.isatty():
+        raise UserError(why, code="would_stick", hint="--no-gate deploys all the same")
+    typer.confirm(f"{why}. Deploy all the same?", abort=True)
 
 
 def checked(folder: Path) -> Sequence[str]:
@@ -140,6 +182,12 @@ def _bootstrap(cdk: Cdk, order: Order, place: str) -> None:
         hint = f"once for each account and region: stepwell deploy --bootstrap, or npx {CDK} bootstrap {place}{profile}"
         raise UserError(f"the CDK is not bootstrapped in {place}", code="not_bootstrapped", hint=hint)
     cdk("bootstrap", place)
+
+
+def _outputs(profile: str, region: str, stack: str) -> Mapping[str, str]:
+    from stepwell.aws.identity import stack_outputs  # noqa: PLC0415 - boto3
+
+    return stack_outputs(profile, region, stack)
 
 
 def _identify(profile: str, region: str) -> Identity:

@@ -13,13 +13,13 @@ from typing import Annotated, Any, TextIO
 import typer
 from typer.core import TyperGroup
 
-from stepwell.cli import acts, checking, deliveries, deploy, develop, replays, runs, webhook
+from stepwell.cli import acts, checking, deliveries, deploy, develop, gate, replays, runs, webhook
 from stepwell.cli.screen import print_error
 from stepwell.errors import StepwellError
 from stepwell.settings import fix_hash_seed
 
 WRONG_USAGE, INTERRUPTED = 2, 130  # exit statuses
-REPLAYING = frozenset({"dev", "replay"})  # commands that run durable functions
+REPLAYING = frozenset({"deploy", "dev", "gate", "replay"})  # commands that run durable functions
 
 
 class Commands(TyperGroup):
@@ -42,7 +42,7 @@ app = typer.Typer(
 COMMANDS: tuple[Callable[..., None], ...] = (  # in the order of the help
     *(develop.init, develop.dev, checking.check, develop.graph, develop.schema, deploy.deploy),
     *(runs.run, runs.runs, runs.show, runs.history, runs.watch, runs.explain, runs.query, runs.stats, runs.schedules),
-    *(replays.export, replays.replay),
+    *(replays.export, replays.replay, gate.gate),
     *(acts.event, acts.update, acts.approve, acts.reject, acts.delegate, acts.cancel, acts.terminate),
 )
 GROUPS: dict[str, dict[str, Callable[..., None]]] = {

@@ -1,0 +1,138 @@
+"""`stepwell gate`: replays the histories of open runs against code that is not deployed yet."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from dataclasses import asdict, dataclass
+from functools import partial
+from itertools import islice
+from multiprocessing import get_context
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from stepwell.cli.arguments import AsJson
+from stepwell.cli.connect import connect
+from stepwell.cli.folders import default_folder
+from stepwell.cli.screen import console, print_json
+from stepwell.errors import StepwellError
+
+if TYPE_CHECKING:
+    from stepwell.local.gating import Gated
+    from stepwell.local.replaying import Export
+
+WOULD_STICK = 1  # exit status
+OPEN = ("running", "waiting", "paused", "compensating")
+MOST_RUNS = 1_000
+MOST_JOBS = 4
+_FEW = 16  # runs for which further processes do not pay
+
+
+@dataclass(frozen=True, slots=True)
+class Reported:
+    """A run of an API, which is read when its turn comes."""
+
+    url: str
+    run_id: str
+    workflow: str
+
+
+def gate(
+    folder: Annotated[
+        Path | None,
+        typer.Argument(metavar="FOLDER", show_default=False, help="Workflow folder; default `workflows/`, else `.`."),
+    ] = None,
+    against: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--against",
+            metavar="URL|FILE",
+            show_default=False,
+            help="An API, or an export or a folder of them; may be repeated. Default STEPWELL_URL.",
+        ),
+    ] = None,
+    most: Annotated[int, typer.Option("--most", min=1, help="How many runs of an API, the newest first.")] = MOST_RUNS,
+    jobs: Annotated[int, typer.Option("--jobs", min=1, max=64, help="How many at once.")] = MOST_JOBS,
+    as_json: AsJson = False,
+) -> None:
+    """Tell which open runs could not go on with this folder's code. Exit status 1: some. Runs no step."""
+    chosen = (folder or default_folder()).resolve()
+    found = list(gate_runs(asked_of(against or [""], most), chosen, jobs))
+    if as_json:
+        print_json([asdict(one) for one in found])
+    else:
+        print_gated(found)
+    if any(one.verdict.would_stick for one in found):
+        raise typer.Exit(WOULD_STICK)
+
+
+def asked_of(places: Iterable[str], most: int) -> list[Reported | Export]:
+    """Returns the open runs of these APIs, and the exports of these files. Raises StepwellError."""
+    from stepwell.local.replaying import read_exports  # noqa: PLC0415 - with the compiler
+
+    asked: list[Reported | Export] = []
+    for place in places:
+        if place and not place.startswith(("http://", "https://")):
+            asked += read_exports(Path(place))
+        else:
+            asked += _open_runs(place, most)
+    return asked
+
+
+def _open_runs(url: str, most: int) -> list[Reported]:
+    with connect(url) as client:
+        listed = list(islice(client.runs(status=OPEN), most + 1))
+    if len(listed) > most:
+        typer.echo(f"the newest {most} open runs are checked; --most takes more", err=True)
+    return [Reported(url, one["run_id"], one["workflow"]) for one in listed[:most]]
+
+
+def gate_runs(asked: Sequence[Reported | Export], folder: Path, jobs: int = MOST_JOBS) -> Iterator[Gated]:
+    """Checks so many runs at once, each in a process of its own, and shows the progress on a terminal."""
+    jobs = min(jobs, os.cpu_count() or 1) if len(asked) > _FEW else 1
+    one: Callable[[Reported | Export], Gated] = partial(_gated, folder=folder)
+    if jobs == 1:
+        yield from _with_progress(map(one, asked), len(asked))
+        return
+    with ProcessPoolExecutor(jobs, mp_context=get_context("spawn")) as pool:  # it shares no modules of the folder
+        yield from _with_progress(pool.map(one, asked, chunksize=4), len(asked))
+
+
+def _gated(asked: Reported | Export, *, folder: Path) -> Gated:
+    from stepwell.local.gating import Gated, Verdict, gated  # noqa: PLC0415 - with the compiler
+    from stepwell.local.replaying import exported  # noqa: PLC0415
+
+    if not isinstance(asked, Reported):
+        return gated(asked, folder)
+    try:
+        with connect(asked.url) as client:
+            export = exported(client.handle(asked.run_id).export(), f"run {asked.run_id}")
+    except StepwellError as error:
+        return Gated(asked.run_id, asked.workflow, Verdict.UNKNOWN, error.message)
+    return gated(export, folder)
+
+
+def _with_progress(found: Iterable[Gated], count: int) -> Iterator[Gated]:
+    is_shown = sys.stderr.isatty()
+    for number, one in enumerate(found, 1):
+        if is_shown:
+            typer.echo(f"\rchecked {number} of {count} open runs", err=True, nl=number == count)
+        yield one
+
+
+def print_gated(found: Sequence[Gated]) -> None:
+    """Prints what would stick, run by run, and how many there are of each verdict."""
+    out = console()
+    for one in found:
+        if one.verdict.would_stick:
+            out.print(str(one), style="red", soft_wrap=True)
+    counts = Counter(one.verdict.value for one in found)
+    told = ", ".join(f"{count} {verdict}" for verdict, count in counts.most_common())
+    out.print(f"{len(found)} open runs: {told}" if found else "there are no open runs", soft_wrap=True)
+    if any(one.where is not None and one.where.slot is not None for one in found):
+        out.print('put what is new behind `if ctx.patched("name"):`, or add it as a further version')

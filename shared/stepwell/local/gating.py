@@ -1,0 +1,121 @@
+"""Tells which open runs could not go on with a folder's code, before it is deployed.
+
+A durable function's history is replayed. A graph's run keeps the definition that it began with, so what it needs is the
+code of the steps that it may still come to.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from enum import StrEnum
+from pathlib import Path
+
+from stepwell.definition.checks import taken
+from stepwell.definition.compiler import compile_document
+from stepwell.definition.graph import Graph, Node
+from stepwell.engine.codec import decode_record
+from stepwell.engine.records import End, Goto, Record, Status
+from stepwell.errors import StepwellError
+from stepwell.local.replaying import Difference, Export, is_function, replay
+from stepwell.project import project_of
+from stepwell.runtime.steps.registry import Registry
+
+_ELSEWHERE = ("http:", "lambda:", "workflow:")  # steps whose code is not the folder's
+
+
+class Verdict(StrEnum):
+    """What becomes of an open run when the code is deployed."""
+
+    COMPATIBLE = "compatible"
+    PINNED = "pinned"  # to its definition; the code of its steps is there
+    PATCH = "needs a patch"
+    GONE = "lacks code"
+    UNKNOWN = "not checked"
+
+    @property
+    def would_stick(self) -> bool:
+        """Returns whether the run could not go on, as far as is known."""
+        return self not in {Verdict.COMPATIBLE, Verdict.PINNED}
+
+
+@dataclass(frozen=True, slots=True)
+class Gated:
+    """An open run and its verdict. `where`: the token and record where the code and the history part."""
+
+    run_id: str
+    workflow: str
+    verdict: Verdict
+    why: str = ""
+    where: Difference | None = None
+
+    def __str__(self) -> str:
+        return f"{self.run_id} ({self.workflow}) {self.verdict}{f': {self.why}' if self.why else ''}"
+
+
+def gated(export: Export, folder: Path) -> Gated:
+    """Returns what becomes of a run with the folder's code. Runs no step."""
+    workflow = str(export.run["workflow"])
+    if Status(export.run["status"]).terminal:
+        return Gated(export.run_id, workflow, Verdict.COMPATIBLE, "it has ended")
+    try:
+        return _of_function(export, folder) if is_function(export) else _of_graph(export, folder)
+    except StepwellError as error:
+        return Gated(export.run_id, workflow, Verdict.UNKNOWN, error.message)
+
+
+def _of_function(export: Export, folder: Path) -> Gated:
+    replayed = replay(export, folder)
+    difference = replayed.difference
+    if difference is None:
+        return Gated(replayed.run_id, replayed.workflow, Verdict.COMPATIBLE, replayed.stands)
+    verdict = Verdict.GONE if difference.slot is None else Verdict.PATCH
+    return Gated(replayed.run_id, replayed.workflow, verdict, str(difference), difference)
+
+
+def _of_graph(export: Export, folder: Path) -> Gated:
+    graph = compile_document(export.definition, trusted=True)
+    registry = Registry(folder, project_of(folder).paths)
+    workflow = str(export.run["workflow"])
+    for run in sorted(set(_code_of(graph, _standing(graph, export)))):
+        try:
+            registry.function(run)
+        except Exception as error:  # of any type: an import runs users' code
+            return Gated(export.run_id, workflow, Verdict.GONE, f"{run}: {type(error).__name__}: {error}")
+    return Gated(export.run_id, workflow, Verdict.PINNED, "to the definition that it began with")
+
+
+def _standing(graph: Graph, export: Export) -> set[str]:
+    """Returns the nodes where the run's live tokens are."""
+    last = [decode_record(bodies[-1]) for bodies in export.logs.values() if bodies]
+    return {_node(one) for one in last if not isinstance(one.next, End)} - {""} or {graph.start}
+
+
+def _node(record: Record) -> str:
+    return record.next.node if isinstance(record.next, Goto) else record.node
+
+
+def _code_of(graph: Graph, standing: set[str]) -> Iterator[str]:
+    """Yields the folder's code that a run may still need: of the nodes ahead, and of all compensations."""
+    for name, node in graph.nodes.items():
+        ahead = node.step if name in _ahead(graph, standing) else None
+        for step in (ahead, node.compensate):
+            if step is not None and not step.run.startswith(_ELSEWHERE):
+                yield step.run
+
+
+def _ahead(graph: Graph, standing: set[str]) -> set[str]:
+    found: set[str] = set()
+    left = [*standing]
+    while left:
+        name = left.pop()
+        node = graph.nodes.get(name)
+        if node is None or name in found:
+            continue
+        found.add(name)
+        left += _following(node)
+    return found
+
+
+def _following(node: Node) -> list[str]:
+    return [rule.to for rule in taken(node) if rule.to] + [*node.members, *([node.join] if node.join else ())]

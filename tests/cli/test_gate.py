@@ -1,0 +1,146 @@
+"""`stepwell gate` replays the histories of open runs against code before it is deployed."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from stepwell.cli.gate import _FEW, asked_of, gate_runs
+from stepwell.testing.kit import Run, Stepwell
+
+from .conftest import Cli, FakeApi, problem
+
+CODE = """
+from stepwell import step, workflow
+
+@step
+def charge(n: int) -> int:
+    return n
+
+@workflow
+async def order(ctx, n: int):
+    await ctx.step(charge, n)
+    await ctx.event("paid")
+    await ctx.step(charge, n)
+
+def refund(): ...
+def notify(): ...
+"""
+GRAPH = """
+workflow: refunds
+timeline:
+  - {name: first, run: python:gated.notify, timeout: 1m}
+  - {name: approve, wait: {for: approval}}
+  - {name: last, run: python:gated.refund, timeout: 1m}
+"""
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    return written(tmp_path / "flows", CODE)
+
+
+def written(folder: Path, code: str) -> Path:
+    folder.mkdir(exist_ok=True)
+    (folder / "gated.py").write_text(code)
+    (folder / "refunds.yaml").write_text(GRAPH)
+    return folder
+
+
+@pytest.fixture
+def runs(folder: Path, api: FakeApi) -> list[Run]:
+    """Two open runs, which the API has."""
+    kit = Stepwell(folder)
+    runs = [kit.start("order", {"n": 1}, run_id="r1"), kit.start("refunds", run_id="r2")]
+    listed = [{"run_id": run.id, "workflow": run.view["workflow"]} for run in runs]
+    api.on("GET", "/runs", (200, {"items": listed, "next_cursor": None}))
+    for run in runs:
+        api.on("GET", f"/runs/{run.id}/export", (200, {"items": kit.export(run.id), "next_cursor": None}))
+    return runs
+
+
+def gated(cli: Cli, folder: Path, *more: str) -> tuple[int, dict[str, Any]]:
+    result = cli("gate", str(folder), "--json", *more)
+    return result.exit_code, {one["run_id"]: one for one in json.loads(result.stdout)}
+
+
+def test_the_code_that_runs_began_with_is_compatible(cli: Cli, api: FakeApi, runs: list[Run], folder: Path) -> None:
+    result = cli("gate", str(folder))
+    assert (result.exit_code, result.stdout) == (0, "2 open runs: 1 compatible, 1 pinned\n")
+    assert api.calls[0].query["status"] == ["running", "waiting", "paused", "compensating"]
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "expected", "came"),
+    [
+        ('ctx.event("paid")', 'ctx.event("settled")', "event paid", "event settled"),
+        ("await ctx.step(charge, n)\n    await ctx.event", "await ctx.event", "step charge", "event paid"),
+        ("await ctx.step(charge, n)\n    await ctx.event", "await ctx.step(charge, n + 1)\n    await ctx.event",
+         "step charge", "step charge with other arguments"),
+    ],
+)  # fmt: skip
+def test_a_run_that_needs_a_patch_is_named_with_the_place_and_both_sides(
+    cli: Cli, runs: list[Run], tmp_path: Path, before: str, after: str, expected: str, came: str
+) -> None:
+    status, found = gated(cli, written(tmp_path / "new", CODE.replace(before, after)))
+    assert status == 1
+    assert found["r1"]["verdict"] == "needs a patch"
+    assert (found["r1"]["where"]["expected"], found["r1"]["where"]["came"]) == (expected, came)
+    assert found["r2"]["verdict"] == "pinned"
+
+
+def test_a_patch_makes_it_compatible(cli: Cli, runs: list[Run], tmp_path: Path) -> None:
+    patched = CODE.replace(
+        'await ctx.event("paid")', 'await ctx.event("settled" if ctx.patched("settled") else "paid")'
+    )
+    status, found = gated(cli, written(tmp_path / "new", patched))
+    assert (status, found["r1"]["verdict"]) == (0, "compatible")
+
+
+def test_a_change_that_no_run_has_come_to_is_compatible(cli: Cli, runs: list[Run], tmp_path: Path) -> None:
+    later = CODE.replace('("paid")\n    await ctx.step(charge, n)', '("paid")\n    await ctx.sleep("1h")')
+    assert gated(cli, written(tmp_path / "new", later))[0] == 0
+
+
+def test_a_run_lacks_code_that_it_may_still_come_to(cli: Cli, runs: list[Run], tmp_path: Path) -> None:
+    status, found = gated(cli, written(tmp_path / "new", CODE.replace("def refund", "def give_back")))
+    assert (status, found["r2"]["verdict"]) == (1, "lacks code")
+    assert "python:gated.refund" in found["r2"]["why"]
+    gone = CODE.replace("async def order", "async def orders")
+    result = cli("gate", str(written(tmp_path / "newer", gone)))
+    assert result.exit_code == 1
+    assert result.stdout.startswith("r1 (order) lacks code: ")
+
+
+def test_code_that_a_run_has_passed_may_go(cli: Cli, runs: list[Run], tmp_path: Path) -> None:
+    assert gated(cli, written(tmp_path / "new", CODE.replace("def notify(): ...", "")))[0] == 0
+
+
+def test_a_run_that_cannot_be_read_counts_as_one_that_would_stick(
+    cli: Cli, api: FakeApi, runs: list[Run], folder: Path
+) -> None:
+    api.on("GET", "/runs/r1/export", problem(500, "broken_log", "it cannot be read"))
+    status, found = gated(cli, folder)
+    assert (status, found["r1"]["verdict"]) == (1, "not checked")
+    assert "it cannot be read" in found["r1"]["why"]
+
+
+def test_exports_on_disk_are_checked_and_many_by_several_processes(
+    runs: list[Run], folder: Path, tmp_path: Path
+) -> None:
+    kept = tmp_path / "kept"
+    kept.mkdir()
+    text = "\n".join(json.dumps(line) for line in runs[0]._kit.export("r1"))
+    for number in range(_FEW + 1):
+        (kept / f"{number}.jsonl").write_text(text)
+    found = list(gate_runs(asked_of([str(kept)], 1), folder, 2))
+    assert [one.verdict.value for one in found] == ["compatible"] * (_FEW + 1)
+
+
+def test_no_more_runs_are_read_than_asked_for(cli: Cli, api: FakeApi, runs: list[Run], folder: Path) -> None:
+    result = cli("gate", str(folder), "--most", "1")
+    assert result.stdout == "1 open runs: 1 compatible\n"
+    assert "the newest 1 open runs are checked" in result.stderr

@@ -1,0 +1,108 @@
+"""Right uses of `ctx`: a type checker finds nothing, and knows these types."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import assert_type
+
+from stepwell import Retry, StepContext, WorkflowContext, step, workflow
+
+
+@dataclass
+class Order:
+    id: str
+
+
+@dataclass
+class Receipt:
+    total: int
+
+
+@step(retry=Retry(3), timeout="30s")
+def charge(order: Order, currency: str = "EUR", *, note: str = "") -> Receipt:
+    return Receipt(1)
+
+
+@step
+async def ship(order: Order) -> str:
+    return order.id
+
+
+@step
+def stamped(ctx: StepContext, order: Order, copies: int) -> list[str]:
+    return [ctx.run_id] * copies
+
+
+@step
+def printed(order: Order, ctx: StepContext) -> bytes:
+    return ctx.run_id.encode()
+
+
+@workflow
+async def fraud(ctx: WorkflowContext, order: Order, limit: int = 3) -> bool:
+    return True
+
+
+async def leg(n: int) -> str:
+    return str(n)
+
+
+@workflow(timeout="1d")
+async def steps(ctx: WorkflowContext, order: Order) -> Receipt:
+    assert_type(await ctx.step(charge, order), Receipt)
+    assert_type(await ctx.step(charge, order, "USD", note="a gift"), Receipt)
+    assert_type(await ctx.step(charge, order, "USD", timeout="30s", retry=Retry(2)), Receipt)
+    assert_type(await ctx.step(ship, order), str)
+    assert_type(await ctx.step(ship, order, name="send", pool="big"), str)
+    assert_type(await ctx.step(stamped, order, copies=2), list[str])
+    assert_type(await ctx.step(stamped, order, 2, at_most_once=True), list[str])
+    assert_type(await ctx.step(printed, order), bytes)
+    assert_type(await ctx.step(printed, order, timeout="1m"), bytes)
+    assert_type(await ctx.map(printed, [order]), list[bytes])
+    assert_type(await ctx.run(lambda: order.id), str)
+    assert_type(await ctx.run(leg, 3, timeout=5, name="leg"), str)
+    assert_type(await ctx.run(order.id.split, sep=","), list[str])
+    assert_type(await ctx.sleep("1h"), None)
+    return await ctx.step(charge, order)
+
+
+@workflow
+async def waits(ctx: WorkflowContext, order: Order) -> None:
+    assert_type(await ctx.event("paid", key=order.id, type=Receipt), Receipt)
+    assert_type(await ctx.event("lines", type=list[int]), list[int])
+    await ctx.event("anything", timeout="2h")
+    await ctx.event("perhaps", type=int | None)
+    callback = ctx.callback(type=Receipt, timeout="1h")
+    assert_type(callback.url, str)
+    assert_type(await callback, Receipt)
+    assert_type(await ctx.child(fraud, order), bool)
+    assert_type(await ctx.child(fraud, order, limit=4), bool)
+    assert_type(await ctx.child(fraud, order, 4, timeout="1h"), bool)
+    assert_type(await ctx.child(fraud, order, 4, detached=True), str)
+    assert_type(await ctx.child("other", {"order": order.id}, type=Receipt), Receipt)
+    await ctx.child("other", {"order": order.id})
+
+
+@workflow
+async def together(ctx: WorkflowContext, order: Order) -> bool:
+    assert_type(await ctx.all(ctx.step(ship, order), ctx.child(fraud, order)), tuple[str, bool])
+    assert_type(await ctx.all(*[leg(n) for n in range(9)], max_concurrency=3), list[str])
+    assert_type(await ctx.all(leg(1), leg(2), return_exceptions=True), list[str | BaseException])
+    paid, late = await ctx.first(ctx.event("paid", type=Receipt), leg(1), ctx.timer("2h"))
+    assert_type(paid, Receipt | None)
+    assert_type(late, str | None)
+    (label,) = await ctx.first(ctx.step(ship, order), ctx.timer("2h"))
+    assert_type(label, str | None)
+    assert_type((await ctx.first(leg(1), leg(2))).winner, int)
+    assert_type(await ctx.map(ship, [order], max_concurrency=5, retry=Retry(2)), list[str])
+    assert_type(await ctx.map(leg, range(5)), list[str])
+    assert_type(await ctx.map(ship, [order], return_exceptions=True, tolerate={"count": 3}), list[str | BaseException])
+    handle = ctx.start(ctx.step(ship, order))
+    assert_type(await handle, str)
+    return await together_again(ctx, order)
+
+
+async def together_again(ctx: WorkflowContext, order: Order) -> bool:
+    if order.id:
+        return ctx.continue_as(fraud, order, 4)
+    return ctx.continue_as(fraud, order)

@@ -1,0 +1,51 @@
+"""Wrong uses of `ctx`: a type checker finds each marked line, and nothing else."""
+
+from __future__ import annotations
+
+from stepwell import WorkflowContext
+from tests.types.right import Order, Receipt, charge, fraud, leg, ship, stamped
+
+
+async def steps(ctx: WorkflowContext, order: Order) -> None:
+    await ctx.step(charge, 42)  # wrong
+    await ctx.step(charge)  # wrong
+    await ctx.step(charge, order, 5)  # wrong
+    await ctx.step(charge, order, note=3)  # wrong
+    await ctx.step(charge, order, tiemout="30s")  # wrong
+    await ctx.step(charge, order, timeout=[30])  # wrong
+    await ctx.step(charge, 42, timeout="30s")  # wrong
+    await ctx.step(ship, order, "express")  # wrong
+    await ctx.step(stamped, order, "two")  # wrong
+    await ctx.step("charge", order)  # wrong
+    await ctx.run(leg, "three")  # wrong
+    await ctx.run(leg, 3, tiemout="30s")  # wrong
+    receipt: str = await ctx.step(charge, order)  # wrong
+    label: int = await ctx.run(leg, 3)  # wrong
+    print(receipt, label)
+
+
+async def waits(ctx: WorkflowContext, order: Order) -> None:
+    paid: str = await ctx.event("paid", type=Receipt)  # wrong
+    await ctx.event("paid", kye=order.id)  # wrong
+    posted: str = await ctx.callback(type=Receipt)  # wrong
+    await ctx.child(fraud)  # wrong
+    await ctx.child(fraud, "A-1")  # wrong
+    await ctx.child(fraud, order, tiemout="1h")  # wrong
+    is_fraud: str = await ctx.child(fraud, order)  # wrong
+    other: int = await ctx.child("other", None, type=Receipt)  # wrong
+    print(paid, posted, is_fraud, other)
+
+
+async def together(ctx: WorkflowContext, order: Order) -> None:
+    numbers: tuple[int, bool] = await ctx.all(ctx.step(ship, order), ctx.child(fraud, order))  # wrong
+    await ctx.all(leg(1), leg(2), max_concurency=3)  # wrong
+    await ctx.all(1, 2)  # wrong
+    (await ctx.all(leg(1), leg(2), return_exceptions=True))[0].upper()  # wrong
+    paid, _ = await ctx.first(ctx.event("paid", type=Receipt), leg(1), ctx.timer("2h"))
+    print(paid.total)  # wrong
+    await ctx.map(ship, [1, 2])  # wrong
+    await ctx.map(ship, [order], max_concurency=5)  # wrong
+    await ctx.map(ship, [order], tolerate={"count": "3"})  # wrong
+    total: list[int] = await ctx.map(ship, [order])  # wrong
+    ctx.continue_as(fraud, "A-1")  # wrong
+    print(numbers, total)
