@@ -16,6 +16,7 @@ from stepwell.api.openapi import document
 from stepwell.api.routes import ROUTES
 from stepwell.api.webhooks.replay import delivery_routes
 from stepwell.api.webhooks.route import webhook_routes
+from stepwell.cli.exits import MEANINGS
 from stepwell.cli.main import COMMANDS, GROUPS
 from stepwell.definition.durations import show_duration
 from stepwell.definition.shape import UNSUPPORTED_KEYS, UNSUPPORTED_VALUES
@@ -90,8 +91,13 @@ def mistakes() -> str:
     return _table(["the function", "for example", "`check` finds, with the hint", "its run fails with"], rows)
 
 
+def exits() -> str:
+    """The exit statuses of the command line."""
+    return _table(["status", "meaning"], [[str(status), meaning] for status, meaning in MEANINGS.items()])
+
+
 BLOCKS: dict[str, Callable[[], str]] = {
-    made.__name__: made for made in (phases, reception, history, waits, unsupported, commands, mistakes)
+    made.__name__: made for made in (phases, reception, history, waits, unsupported, commands, exits, mistakes)
 }
 
 

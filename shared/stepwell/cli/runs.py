@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from stepwell.cli import exits
 from stepwell.cli.arguments import AsJson, RunId, Url, read_json, read_pairs, read_since
 from stepwell.cli.connect import connect
 from stepwell.cli.screen import console, print_json
@@ -17,8 +18,6 @@ from stepwell.limits import PAGE_ITEMS
 
 if TYPE_CHECKING:
     from stepwell.client import Handle
-
-RUN_FAILED = 1  # exit status
 
 
 class Sort(StrEnum):
@@ -264,4 +263,4 @@ def _show(found: JsonObject, as_json: bool) -> None:
 def _exit_like(ended: JsonObject) -> None:
     """Exits with 1 if the run ended without completing, for scripts."""
     if has_ended(ended) and ended.get("status") != "completed":
-        raise typer.Exit(RUN_FAILED)
+        raise typer.Exit(exits.FAILED)
