@@ -18,7 +18,10 @@ AsJson = Annotated[bool, typer.Option("--json", help="Print the API's JSON and n
 Url = Annotated[
     str, typer.Option("--url", metavar="URL", show_default=False, help="The API; default STEPWELL_URL or this machine.")
 ]
-RunId = Annotated[str, typer.Argument(metavar="RUN", help="The run's id.", show_default=False)]
+RunId = Annotated[
+    str,
+    typer.Argument(metavar="RUN", help="The run's id, its beginning or end, or last.", show_default=False),
+]
 By = Annotated[
     str, typer.Option("--by", metavar="NAME", show_default=False, help="Who acts, for the history; default you.")
 ]

@@ -10,7 +10,7 @@ from typing import Annotated, Any, TextIO
 import typer
 from typer.core import TyperGroup
 
-from stepwell.cli import acts, checking, deliveries, deploy, develop, replays, runs, webhook
+from stepwell.cli import acts, checking, deliveries, deploy, develop, doctor, replays, runs, webhook
 from stepwell.cli.exits import INTERRUPTED, WRONG_USAGE, status_of
 from stepwell.cli.screen import print_error
 from stepwell.errors import StepwellError, UserError
@@ -45,7 +45,7 @@ app = typer.Typer(
     name="stepwell", cls=Commands, no_args_is_help=True, pretty_exceptions_enable=False, rich_markup_mode=None
 )
 COMMANDS: tuple[Callable[..., None], ...] = (  # in the order of the help
-    *(develop.init, develop.dev, checking.check, develop.graph, develop.schema, deploy.deploy),
+    *(develop.init, develop.dev, checking.check, develop.graph, develop.schema, deploy.deploy, doctor.doctor),
     *(runs.run, runs.runs, runs.show, runs.history, runs.watch, runs.explain, runs.query, runs.stats, runs.schedules),
     *(replays.export, replays.replay),
     *(acts.event, acts.update, acts.approve, acts.reject, acts.delegate, acts.cancel, acts.terminate),
