@@ -55,6 +55,7 @@ def test_the_page_asks_and_the_form_answers() -> None:
     page = world.open("GET", links["anyone"])
     assert (page.status, page.headers["Content-Type"]) == (200, "text/html; charset=utf-8")
     assert all(text in page.text for text in ("two crates", run_id, "one", 'name="by"'))
+    assert f"<h1>Your approval for {world.get(f'/runs/{run_id}').json['workflow']}</h1>" in page.text
     assert send(world, links["anyone"], by="Ana", reason="fine").status == 200
     world.drain()
     approval = world.get(f"/runs/{run_id}").json["state"]["approval"]

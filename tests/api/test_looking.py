@@ -2,13 +2,21 @@
 
 from __future__ import annotations
 
+import base64
+import hashlib
+import json
+import re
+
+import fastjsonschema
 import pytest
 
+from stepwell.api.examples import EXAMPLES
 from stepwell.api.routes import ROUTES
 from stepwell.engine import formats
 from stepwell.errors import PortError
 from stepwell.runtime.loop.driving import run_now
 from tests.api.kit import World, event
+from tests.docs.generate import DOCS, OPENAPI, openapi_text
 
 
 def test_workflows_are_listed_with_their_hash(world: World) -> None:
@@ -131,7 +139,37 @@ def test_the_openapi_document_names_every_route_and_every_reference_it_makes(wor
     named = {(method.upper(), path) for path, item in document["paths"].items() for method in item}
     assert named == {(route.method, route.path) for route in ROUTES}
     schemas = document["components"]["schemas"]
+    assert [{*one} for one in document["security"]] == [{"iam"}, {"jwt"}, {"api_key"}, set()]
+    assert document["components"]["securitySchemes"].keys() == {"iam", "jwt", "api_key"}
+    opened = {path for path, item in document["paths"].items() for told in item.values() if told.get("security") == []}
+    assert opened == {path for path in document["paths"] if path.startswith(("/callbacks/", "/approvals/"))}
     assert {ref.rpartition("/")[2] for ref in _references(document)} <= schemas.keys()
+
+
+def test_the_kept_openapi_document_is_what_the_code_generates() -> None:
+    kept = (DOCS / OPENAPI).read_text(encoding="utf-8")
+    assert kept == openapi_text(), "run: python -m tests.docs.generate"
+
+
+@pytest.mark.parametrize("name", EXAMPLES)
+def test_an_example_of_the_document_fits_its_schema(name: str) -> None:
+    components = json.loads(openapi_text())["components"]
+    whole = {"$ref": f"#/components/schemas/{name}", "components": components}
+    fastjsonschema.compile(whole)(EXAMPLES[name])
+    refused = {**whole, "components": {"schemas": {**components["schemas"], name: {"type": "null"}}}}
+    with pytest.raises(fastjsonschema.JsonSchemaValueException):
+        fastjsonschema.compile(refused)(EXAMPLES[name])
+
+
+def test_the_page_of_the_api_fetches_the_document_and_runs_only_its_own_script(world: World) -> None:
+    reply = world.get("/docs")
+    assert (reply.status, reply.headers["Content-Type"]) == (200, "text/html; charset=utf-8")
+    assert 'fetch("openapi.json")' in reply.text
+    assert not re.search(r"(src|href)=\"(https?:)?//", reply.text)
+    policy = reply.headers["Content-Security-Policy"]
+    script = reply.text.partition("<script>")[2].partition("</script>")[0]
+    assert f"script-src 'sha256-{base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()}'" in policy
+    assert policy.startswith("default-src 'none'")
 
 
 def _references(part: object) -> set[str]:

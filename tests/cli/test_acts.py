@@ -50,10 +50,10 @@ def test_an_approval_is_handed_on(api: FakeApi, cli: Cli) -> None:
     assert api.calls[0].body == {"to": "bea", "by": "ana"}
 
 
-def test_approving_what_does_not_wait_is_refused_with_2(api: FakeApi, cli: Cli) -> None:
+def test_approving_what_does_not_wait_is_refused_with_3(api: FakeApi, cli: Cli) -> None:
     api.on("POST", "/runs/r1/approve", problem(409, "not_waiting", "the run does not wait for an approval"))
     result = cli("approve", "r1")
-    assert result.exit_code == 2
+    assert result.exit_code == 3
     assert result.stderr == "error: Not waiting: the run does not wait for an approval [not_waiting]\n"
 
 
@@ -73,7 +73,7 @@ def test_a_cancelled_run_that_is_undone_first_says_so_and_cannot_be_cancelled_ag
     api.on("POST", "/runs/r1/cancel", (200, {"cancelled": True, "status": "compensating"}), refusal)
     assert cli("cancel", "r1").stdout == "cancelled r1; its compensation begins\n"
     again = cli("cancel", "r1")
-    assert again.exit_code == 2
+    assert again.exit_code == 3
     assert again.stderr == (
         "error: Compensating: the run is being undone, which cannot be cancelled [compensating]\n"
         f"  hint: {hint}\n")  # fmt: skip
@@ -94,4 +94,4 @@ def test_an_update_that_is_pending_or_failed_is_told(api: FakeApi, cli: Cli) -> 
     failed = {"type": "step_input", "message": "n is missing"}
     api.on("POST", "/runs/r1/updates/add", (200, {**told, "pending": False, "error": failed}))
     result = cli("update", "r1", "add")
-    assert (result.exit_code, "step_input: n is missing" in result.stderr) == (2, True)
+    assert (result.exit_code, "step_input: n is missing" in result.stderr) == (1, True)

@@ -41,7 +41,7 @@ def test_one_that_was_taken_before_is_refused_with_what_to_do(cli: Cli, api: Fak
     refusal = problem(409, "already_taken", "the delivery was published as shop:d-1", hint="use --again")
     api.on("POST", "/deliveries:replay", refusal)
     told = cli("webhook", "replay", "shop", "d-1")
-    assert (told.exit_code, "--again" in told.stderr) == (2, True)
+    assert (told.exit_code, "--again" in told.stderr) == (3, True)
 
 
 def test_all_since_a_time_are_replayed_in_their_order_and_each_is_told(cli: Cli, api: FakeApi) -> None:

@@ -1,7 +1,8 @@
-"""Every mistake a person would make: what is said, on stderr, and the exit status 2."""
+"""Every mistake a person would make: what is said, on stderr, and the exit status."""
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
@@ -11,7 +12,7 @@ from .conftest import Cli, FakeApi, problem
 
 def test_a_server_that_is_down_comes_with_how_to_start_it(cli: Cli) -> None:
     result = cli("runs")
-    assert (result.exit_code, result.stdout) == (2, "")
+    assert (result.exit_code, result.stdout) == (4, "")
     assert "error: cannot reach http://127.0.0.1:9" in result.stderr
     assert "[unreachable]" in result.stderr
     assert "hint: start it with: stepwell dev" in result.stderr
@@ -19,7 +20,7 @@ def test_a_server_that_is_down_comes_with_how_to_start_it(cli: Cli) -> None:
 
 def test_an_unknown_run_is_told_with_its_code(api: FakeApi, cli: Cli) -> None:
     result = cli("show", "run_404")
-    assert result.exit_code == 2
+    assert result.exit_code == 3
     assert result.stderr == (
         "error: Unknown run: there is no /runs/run_404 [unknown_run]\n  hint: stepwell runs lists them\n"
     )
@@ -29,7 +30,7 @@ def test_an_input_that_violates_the_schema_lists_each_mistake_with_its_path(api:
     errors = [{"path": "/input", "message": "lacks amount"}, {"path": "/input/id", "message": "must be string"}]
     api.on("POST", "/workflows/w/runs", problem(422, "invalid_input", "the input is wrong", errors=errors))
     result = cli("run", "w", "-i", "{}")
-    assert result.exit_code == 2
+    assert result.exit_code == 3
     assert result.stderr.splitlines() == [
         "error: Invalid input: the input is wrong [invalid_input]",
         "  /input: lacks amount",
@@ -87,7 +88,7 @@ def test_wrong_usage_exits_with_2(cli: Cli, arguments: list[str], told: str) -> 
 def test_something_else_at_the_url_is_told(api: FakeApi, cli: Cli, status: int, body: str) -> None:
     api.on("GET", "/stats", (status, body))
     result = cli("stats")
-    assert result.exit_code == 2
+    assert result.exit_code == 4
     assert f"is not a Stepwell API: it answered {status} to /stats [not_stepwell]" in result.stderr
 
 
@@ -102,3 +103,21 @@ def test_a_name_with_a_slash_stays_one_name(api: FakeApi, cli: Cli) -> None:
     cli("show", "../stats")
     cli("show", "..")
     assert [call.path for call in api.calls] == ["/runs/..%2Fstats", "/runs/%2E%2E"]
+
+
+def test_an_error_is_json_for_a_program_in_the_shape_of_the_apis_problems(api: FakeApi, cli: Cli) -> None:
+    refused = cli("show", "run_404", "--json")
+    assert (refused.exit_code, refused.stderr) == (3, "")
+    assert json.loads(refused.stdout).items() >= {"code": "unknown_run", "hint": "stepwell runs lists them"}.items()
+    for arguments, code in ((["run", "w", "-i", "{a", "--json"], "bad_json"), (["show", "--json"], "bad_usage"),
+                            (["runs", "--jsn", "--json"], "bad_usage")):  # fmt: skip
+        wrong = cli(*arguments)
+        assert (wrong.exit_code, wrong.stderr) == (2, "")
+        found = json.loads(wrong.stdout)
+        assert found["code"] == code
+        assert found["detail"]
+
+
+def test_a_server_that_is_down_is_json_for_a_program(cli: Cli) -> None:
+    down = cli("runs", "--json")
+    assert (down.exit_code, json.loads(down.stdout)["code"]) == (4, "unreachable")

@@ -72,9 +72,9 @@ def test_a_body_is_signed_as_each_sender_would_and_taken(
 
     monkeypatch.setenv("TRY_STRIPE", "not what the server has")
     refused = cli("webhook", "test", "stripe", "-f", "body.json")
-    assert (refused.exit_code, "[bad_signature]" in refused.stderr) == (2, True)
+    assert (refused.exit_code, "[bad_signature]" in refused.stderr) == (3, True)
     unmapped = cli("webhook", "test", "github", "-f", "-", stdin="{}")
-    assert (unmapped.exit_code, "[unmappable]" in unmapped.stderr) == (2, True)
+    assert (unmapped.exit_code, "[unmappable]" in unmapped.stderr) == (3, True)
     assert "hunter2" not in server.errors
 
 

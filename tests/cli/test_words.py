@@ -36,7 +36,8 @@ def test_a_span_has_two_units_where_the_first_is_small(seconds: float, told: str
 @pytest.mark.parametrize(
     ("away", "told"),
     [
-        (timedelta(hours=23), "until 14:02 (in 23 h)"),
+        (timedelta(hours=23), "until Mon 14:02 (in 23 h)"),
+        (timedelta(hours=8), "until 23:02 (in 8 h)"),
         (timedelta(seconds=30), "until 15:02:30 (in 30 s)"),
         (timedelta(days=30), "until 2026-03-31 15:02 (in 30 d)"),
         (timedelta(minutes=-5), "due since 14:57 (5 min ago)"),
@@ -74,9 +75,9 @@ def test_a_list_of_runs_is_a_table_at_a_fixed_width() -> None:
     out.print(runs_table([RUN, FAILED], datetime(2099, 2, 28, 15, 2, tzinfo=UTC)))
     lines = [line.rstrip() for line in out.file.getvalue().splitlines()]  # type: ignore[attr-defined]
     assert lines == [
-        "run         workflow      status     at       waits for                        created",
-        "run_01JABC  order-review  ◔ waiting  approve  approval, until 14:02 (in 23 h)  26662 d ago",
-        "run_01JABC  order-review  ✗ failed                                             26662 d ago",
+        "run         workflow      status     at       waits for                            created",
+        "run_01JABC  order-review  ◔ waiting  approve  approval, until Sun 14:02 (in 23 h)  26662 d ago",
+        "run_01JABC  order-review  ✗ failed                                                 26662 d ago",
     ]
 
 

@@ -14,7 +14,7 @@ import pytest
 from stepwell.cli import checking
 from stepwell.errors import Problem
 
-from .conftest import Cli, FakeApi
+from .conftest import Cli, FakeApi, problem
 
 GOOD = "workflow: good\ntimeline:\n  - {name: a, run: python:m.a}\n  - {name: b, run: python:m.b}\n"
 BAD = "workflow: bad\ntimeline:\n  - {name: a, rnu: python:m.a}\n"
@@ -122,6 +122,14 @@ def test_graph_of_a_run_is_the_apis(api: FakeApi, cli: Cli) -> None:
     api.on("GET", "/runs/r1/graph", (200, "<svg/>"))
     assert cli("graph", "--run", "r1", "--format", "svg").stdout == "<svg/>\n"
     assert api.calls[0].query == {"format": ["svg"]}
+
+
+def test_graph_of_a_name_that_is_no_workflow_is_that_of_the_run(api: FakeApi, cli: Cli) -> None:
+    api.on("GET", "/workflows/r1", problem(404, "unknown_workflow", "there is no workflow r1"))
+    api.on("GET", "/runs/r1/graph", (200, "flowchart TD"))
+    assert cli("graph", "r1").stdout == "flowchart TD\n"
+    api.on("GET", "/runs/r1/graph", problem(404, "unknown_run", "there is no run r1"))
+    assert "[unknown_workflow]" in cli("graph", "r1").stderr
 
 
 def test_graph_into_a_folder_that_is_not_there_is_told(cli: Cli) -> None:

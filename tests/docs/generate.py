@@ -5,11 +5,18 @@ A block stands between `<!-- generated: NAME -->` and `<!-- end -->`; everything
 
 from __future__ import annotations
 
+import json
 import re
 import sys
 from collections.abc import Callable
 from pathlib import Path
 
+import stepwell
+from stepwell.api.openapi import document
+from stepwell.api.routes import ROUTES
+from stepwell.api.webhooks.replay import delivery_routes
+from stepwell.api.webhooks.route import webhook_routes
+from stepwell.cli.exits import MEANINGS
 from stepwell.cli.main import COMMANDS, GROUPS
 from stepwell.definition.durations import show_duration
 from stepwell.definition.shape import UNSUPPORTED_KEYS, UNSUPPORTED_VALUES
@@ -19,6 +26,7 @@ from stepwell.engine.table import ENDED, LEGAL, RECEPTION, Message, Phase
 from tests.definition.test_code import bad_functions
 
 DOCS = Path(__file__).resolve().parents[2] / "docs"
+OPENAPI = Path("reference") / "openapi.json"
 _BLOCK = re.compile(r"(<!-- generated: ([a-z]+) -->\n).*?(<!-- end -->)", re.DOTALL)
 _MEANINGS = {"take": "takes", "drop": "·", "refuse": "409"}
 
@@ -83,8 +91,13 @@ def mistakes() -> str:
     return _table(["the function", "for example", "`check` finds, with the hint", "its run fails with"], rows)
 
 
+def exits() -> str:
+    """The exit statuses of the command line."""
+    return _table(["status", "meaning"], [[str(status), meaning] for status, meaning in MEANINGS.items()])
+
+
 BLOCKS: dict[str, Callable[[], str]] = {
-    made.__name__: made for made in (phases, reception, history, waits, unsupported, commands, mistakes)
+    made.__name__: made for made in (phases, reception, history, waits, unsupported, commands, exits, mistakes)
 }
 
 
@@ -98,8 +111,15 @@ def pages() -> list[Path]:
     return [page for page in sorted(DOCS.rglob("*.md")) if _BLOCK.search(page.read_text(encoding="utf-8"))]
 
 
+def openapi_text() -> str:
+    """The OpenAPI document of all routes."""
+    routes = (*ROUTES, *delivery_routes(dict), *webhook_routes(dict))
+    return json.dumps(document(routes, stepwell.__version__), indent=1, ensure_ascii=False) + "\n"
+
+
 def main() -> int:
     """Rewrites the pages that are behind, and names them."""
+    (DOCS / OPENAPI).write_text(openapi_text(), encoding="utf-8")
     for page in pages():
         before = page.read_text(encoding="utf-8")
         if (after := rendered(before)) != before:

@@ -8,6 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from stepwell.cdk.errors import BadProperty
+from stepwell.cdk.props import EngineProps
 from stepwell.limits import LINK_KEY_CHARACTERS
 from stepwell.settings import read_deployment
 from tests.infra.kit import GUARDED, KEYED, ORDER, PLAIN, ROOT, VARIANTS, Json, Made, made, plain
@@ -20,6 +22,17 @@ LINKED = {
     "HEAD /approvals/{token}",
     "POST /approvals/{token}",
 }
+
+
+def test_web_pages_may_call_only_from_the_origins_that_are_named(tmp_path: Path) -> None:
+    assert "CorsConfiguration" not in made(PLAIN).only("ApiGatewayV2::Api")
+    stack = made({**PLAIN, "cors_origins": "https://shop.example.com, http://localhost:3000"})
+    allowed = stack.only("ApiGatewayV2::Api")["CorsConfiguration"]
+    assert allowed["AllowOrigins"] == ["https://shop.example.com", "http://localhost:3000"]
+    assert {"authorization", "x-api-key", "idempotency-key"} <= {*allowed["AllowHeaders"]}
+    assert route(stack, "OPTIONS /{proxy+}")["AuthorizationType"] == "NONE"
+    with pytest.raises(BadProperty, match=r"shop\.example\.com/' is not an origin"):
+        EngineProps(folder=tmp_path, cors_origins=["https://shop.example.com/"])
 
 
 def route(stack: Made, key: str) -> Json:

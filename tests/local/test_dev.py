@@ -142,3 +142,27 @@ def test_a_reload_wakes_the_runs_that_wait_for_code_and_says_so(dev: Start, fold
     status, run = server.call("GET", "/runs/r2/result?wait=20")
     assert (status, run["result"]) == (200, "mended")
     assert "2 runs that waited for code go on" in server.errors
+
+
+def test_a_file_that_breaks_keeps_its_last_good_version_until_it_is_mended(dev: Start, folder: Path) -> None:
+    server, text = dev(), (folder / "order.yaml").read_text()
+    (folder / "order.yaml").write_text(text.replace("wait: {for", "wait: {fro"))
+    until(lambda: "the last good version of their workflows stays" in server.errors, "the warning")
+    assert server.call("GET", "/workflows/order")[0] == 200
+    (folder / "order.yaml").write_text(text.replace("workflow: order", "workflow: other"))
+    until(lambda: server.call("GET", "/workflows/order")[0] == 404, "its removal, now that nothing is broken")
+
+
+def test_the_log_has_a_line_for_each_start_wait_end_and_failure(dev: Start, folder: Path) -> None:
+    (folder / "fails.yaml").write_text("workflow: fails\nnodes:\n  work: {run: python:shop.fails, timeout: 1m}\n")
+    (folder / "shop.py").write_text("def charge(): ...\ndef fails():\n    raise ValueError('no luck')\n")
+    server = dev()
+    server.call("POST", "/workflows/fails/runs?wait=20", {"run_id": "one"})
+    server.call("POST", "/workflows/order/runs", {"run_id": "two"})
+    until(lambda: "two order: waits at approve for approval until" in server.errors, "the wait")
+    server.call("POST", "/runs/two/cancel", {"reason": "a mistake"})
+    lines = [line[9:] for line in server.errors.splitlines() if " one " in line or " two " in line]
+    assert lines[:1] == ["I one fails: started, run one"]
+    assert any(line.startswith("W one fails: failed after ") for line in lines)
+    assert any(line.endswith("ValueError: no luck (step work)") for line in lines)
+    assert any(line.startswith("W two order: cancelled after ") for line in lines)

@@ -141,3 +141,32 @@ def test_a_flood_of_open_calls_gets_429_and_leaves_the_signed_api_alone() -> Non
     assert asyncio.run(call(gateway, scope("/health")))[0] == 200
     now[0] += 1.0
     assert asyncio.run(flood(OPEN_CALLS_PER_SECOND + 1)).count(429) == 1
+
+
+PAGE = (b"origin", b"https://shop.example.com")
+
+
+def asked_by_a_page(*origins: str) -> tuple[int, dict[str, str], bytes]:
+    world = World()
+    return asyncio.run(call(Gateway(lambda: world.app, origins=origins), scope("/health", "GET", "", PAGE)))
+
+
+@pytest.mark.parametrize(("allowed", "said"), [("https://shop.example.com", "https://shop.example.com"), ("*", "*")])
+def test_a_page_whose_origin_is_allowed_may_call_and_read_the_answer(allowed: str, said: str) -> None:
+    status, headers, _ = asked_by_a_page("https://other.example.com", allowed)
+    assert (status, headers["access-control-allow-origin"], headers["vary"]) == (200, said, "Origin")
+
+
+def test_a_page_is_refused_unless_its_own_origin_is_allowed() -> None:
+    status, headers, _ = asked_by_a_page("https://other.example.com")
+    assert status == 403
+    assert "access-control-allow-origin" not in headers
+
+
+def test_a_browser_that_asks_first_is_answered_by_the_gateway() -> None:
+    ask = scope("/runs", "OPTIONS", "", PAGE, (b"access-control-request-method", b"POST"))
+    gateway = Gateway(lambda: pytest.fail("no call of the API"), origins=["https://shop.example.com"])
+    status, headers, _ = asyncio.run(call(gateway, ask))
+    assert status == 204
+    assert "idempotency-key" in headers["access-control-allow-headers"]
+    assert "POST" in headers["access-control-allow-methods"]

@@ -11,6 +11,7 @@ from typing_extensions import TypedDict
 
 from stepwell.api.branches import BranchView
 from stepwell.api.deliveries import DeliveryPage, ReplayView
+from stepwell.api.examples import EXAMPLES
 from stepwell.api.exchange import JSON_TYPE, Route
 from stepwell.api.explain import Explanation
 from stepwell.api.graphs import GraphView, WorkflowSummary, WorkflowView
@@ -179,6 +180,27 @@ _SHAPES: tuple[Any, ...] = (
     ProblemView,
 )
 _REF = "#/components/schemas/{model}"
+SERVERS: tuple[Schema, ...] = (
+    {"url": "/", "description": "the server that answers with this document"},
+    {"url": "http://127.0.0.1:8787", "description": "stepwell dev"},
+    {
+        "url": "https://{api}.execute-api.{region}.amazonaws.com",
+        "description": "a deployment: the output ApiUrl",
+        "variables": {"api": {"default": "abc123"}, "region": {"default": "us-east-1"}},
+    },
+)
+_SECURITY: Schema = {  # a deployment has one of them: its property `auth`
+    "iam": {
+        "type": "apiKey",
+        "in": "header",
+        "name": "Authorization",
+        "description": "`auth: iam`: AWS Signature Version 4 for the service execute-api",
+        "x-amazon-apigateway-authtype": "awsSigv4",
+    },
+    "jwt": {"type": "http", "scheme": "bearer", "bearerFormat": "JWT", "description": "`auth: jwt`"},
+    "api_key": {"type": "apiKey", "in": "header", "name": "x-api-key", "description": "`auth: api_key`"},
+}
+_OPEN = ("/callbacks/", "/approvals/", "/webhooks/")  # they have signatures of their own
 _PATTERNS = {"run_id": RUN_ID_PATTERN, "name": NAME_PATTERN}
 _EVERY_ROUTE = {422: "what was sent is wrong: `errors` says where", 503: "the store or queue did not answer"}
 _EVERY_BODY = {400: "the body is not JSON", 413: "the body is too large"}
@@ -194,17 +216,28 @@ def document(routes: Iterable[Route], version: str) -> Schema:
         paths.setdefault(route.path, {})[route.method.lower()] = _operation(route, schemas)
     return {
         "openapi": "3.1.0",
-        "info": {"title": "Stepwell", "version": version, "description": "Durable workflows: start, watch, answer."},
+        "info": {
+            "title": "Stepwell",
+            "version": version,
+            "description": "Durable workflows: start, watch, answer.",
+            "license": {"name": "Apache-2.0", "identifier": "Apache-2.0"},
+        },
+        "servers": [*SERVERS],
+        "security": [*({name: []} for name in _SECURITY), {}],  # {}: on this machine
         "paths": paths,
-        "components": {"schemas": dict(sorted(schemas.items()))},
+        "components": {"schemas": dict(sorted(schemas.items())), "securitySchemes": _SECURITY},
     }
 
 
 def _collect(schema: Schema, name: str, schemas: Schema) -> None:
-    """Returns a schema and the schemas it refers to."""
+    """Adds a schema and the schemas it refers to."""
     for inner, found in schema.pop("$defs", {}).items():
-        schemas[inner] = found
-    schemas[name] = schema
+        schemas[inner] = _with_example(inner, found)
+    schemas[name] = _with_example(name, schema)
+
+
+def _with_example(name: str, schema: Schema) -> Schema:
+    return {**schema, "examples": [EXAMPLES[name]]} if name in EXAMPLES else schema
 
 
 def _operation(route: Route, schemas: Schema) -> Schema:
@@ -213,6 +246,7 @@ def _operation(route: Route, schemas: Schema) -> Schema:
         "summary": route.summary,
         "parameters": [*_path_parameters(route), *_query_parameters(route.query), *_header_parameters(route)],
         "responses": _responses(route),
+        **({"security": []} if route.path.startswith(_OPEN) else {}),
     }
     if route.body is not None:
         _collect(route.body.model_json_schema(ref_template=_REF), route.body.__name__, schemas)

@@ -60,7 +60,7 @@ def question(asked: Asked) -> Answer:
     }
     rows = "".join(f"<dt>{name}</dt><dd>{escape(value)}</dd>" for name, value in facts.items() if value)
     body = f"<dl>{rows}</dl>{_data(asked.data)}{_form(asked, 'approved')}{_form(asked, 'rejected')}"
-    return _page(200, f"Approve {asked.step}?", body)
+    return _page(200, f"Your approval for {asked.workflow}", body)
 
 
 def notice(status: int, title: str, text: str) -> Answer:

@@ -21,12 +21,12 @@ from stepwell.api.exchange import Answer, Call, Route
 from stepwell.api.handlers.acting import ACTING_ROUTES
 from stepwell.api.handlers.asking import ASKING_ROUTES
 from stepwell.api.handlers.linked import LINKED_ROUTES
-from stepwell.api.handlers.looking import LOOKING_ROUTES, installed_version
+from stepwell.api.handlers.looking import LOOKING_ROUTES
 from stepwell.api.handlers.scheduling import SCHEDULING_ROUTES
 from stepwell.api.handlers.starting import STARTING_ROUTES
 from stepwell.api.large import sendable
-from stepwell.api.openapi import document
 from stepwell.api.problems import problem, problem_answer
+from stepwell.api.reading import reading_routes
 from stepwell.api.requests import body_bytes, identity_of
 from stepwell.runtime.assembly import Assembly
 from stepwell.runtime.loop.driving import run_now
@@ -75,7 +75,7 @@ def create_app(parts: Assembly, more: Iterable[Route] = ()) -> Resolver:
 def app_of(parts: Assembly, routes: tuple[Route, ...]) -> Resolver:
     """Builds a resolver for these routes and their document only."""
     app = Resolver()
-    table = [*routes, _openapi_route(routes)]
+    table = [*routes, *reading_routes(routes)]
     for route in table:
         rule = _PARAMETER.sub(r"<\1>", route.path)
         methods = ["GET", "HEAD"] if route.method == "GET" else [route.method]
@@ -113,26 +113,12 @@ def _no_route(app: Resolver, patterns: list[tuple[re.Pattern[str], str]], error:
     known = sorted({allowed for pattern, allowed in patterns if pattern.fullmatch(path)})
     allow = ", ".join([*known, *(["HEAD"] if "GET" in known else []), "OPTIONS"])
     if not known or method in known:  # a known path with a character that paths cannot contain
-        answer = problem(
-            404, "unknown_route", f"there is no route {path[:200]!r}", hint="GET /openapi.json lists the routes"
-        )
+        answer = problem(404, "unknown_route", f"there is no route {path[:200]!r}", hint="GET /docs lists the routes")
     elif method == "OPTIONS":
         answer = Answer(204, "", headers={"Allow": allow})
     else:
         answer = problem(405, "method_not_allowed", f"{method} is not served here", headers={"Allow": allow})
     return _response(answer, method)
-
-
-def _openapi_route(routes: tuple[Route, ...]) -> Route:
-    made: dict[str, Any] = {}
-
-    async def get_openapi(call: Call) -> Answer:
-        """Generates the document at the first request, to keep cold starts fast."""
-        if not made:
-            made.update(document(routes, installed_version()))
-        return Answer(200, made)
-
-    return Route("GET", "/openapi.json", get_openapi, "This document", {200: "OpenAPI 3.1"})
 
 
 def _text(answer: Answer) -> str:

@@ -55,6 +55,18 @@ def stack_outputs(profile: str, region: str, stack: str) -> Mapping[str, str]:
     return {one["OutputKey"]: one["OutputValue"] for one in found.get("Outputs", ())}
 
 
+def concurrent_functions(profile: str, region: str) -> int:
+    """Returns how many functions of the account may run at once. Raises a credentials error."""
+    import boto3  # noqa: PLC0415 - signing needs none of it
+
+    try:
+        session = boto3.Session(profile_name=profile or None, region_name=region)
+        limits = session.client("lambda").get_account_settings()["AccountLimit"]
+        return int(limits["ConcurrentExecutions"])
+    except (BotoCoreError, ClientError) as error:
+        raise credentials_error(error) from error
+
+
 def no_region() -> UserError:
     """Returns the error for a missing region."""
     return UserError("no AWS region is chosen", code="no_region", hint="set AWS_REGION, such as eu-west-1")

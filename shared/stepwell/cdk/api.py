@@ -15,6 +15,7 @@ from aws_cdk import aws_apigatewayv2_integrations as integrations
 from aws_cdk import aws_logs as logs
 from constructs import Construct
 
+from stepwell import cors
 from stepwell.cdk import nag
 from stepwell.cdk.functions import Handler
 from stepwell.cdk.handlers import Handlers
@@ -63,7 +64,13 @@ class Api(Construct):
     def __init__(self, scope: Construct, construct_id: str, props: EngineProps) -> None:
         super().__init__(scope, construct_id)
         self._props = props
-        self.http = gateway.HttpApi(self, "Http", api_name=cdk.Stack.of(self).stack_name, create_default_stage=False)
+        self.http = gateway.HttpApi(
+            self,
+            "Http",
+            api_name=cdk.Stack.of(self).stack_name,
+            create_default_stage=False,
+            cors_preflight=_cors(props.cors_origins),
+        )
         self.access_log = logs.LogGroup(self, "AccessLog", retention=props.log_retention,
                                         encryption_key=props.kms_key, removal_policy=props.removal_policy)  # fmt: skip
         self.stage = self._make_stage()
@@ -82,6 +89,8 @@ class Api(Construct):
             integration=api,
             authorizer=_authorizer(self._props, handlers.authorizer),
         )
+        if self._props.cors_origins:  # a browser asks first, without credentials; API Gateway adds the headers
+            self._open("/{proxy+}", [gateway.HttpMethod.OPTIONS], api, nag.PREFLIGHT)
         opened = [key for path, methods in LINKS.items() for key in self._open(path, methods, api, nag.LINKS)]
         if handlers.webhooks:
             hooks = integrations.HttpLambdaIntegration("Webhooks", handlers.webhooks.function)
@@ -126,6 +135,18 @@ class Api(Construct):
     def arns(self, routes: Routes) -> list[str]:
         """Returns a policy statement that allows a principal to invoke calls."""
         return [self.http.arn_for_execute_api(method, path, self.stage.stage_name) for method, path in routes]
+
+
+def _cors(origins: Sequence[str]) -> gateway.CorsPreflightOptions | None:
+    if not origins:
+        return None
+    return gateway.CorsPreflightOptions(
+        allow_origins=[*origins],
+        allow_methods=[gateway.CorsHttpMethod.ANY],
+        allow_headers=[*cors.HEADERS],
+        expose_headers=[*cors.EXPOSED],
+        max_age=cdk.Duration.seconds(cors.KEPT_SECONDS),
+    )
 
 
 def _stage_of(stage: gateway.HttpStage) -> gateway.CfnStage:

@@ -194,6 +194,7 @@ _READERS: Mapping[str, Reader] = {
     "log_level": _text,
     "vpc": _object,
     "open_rate_per_second": _number,
+    "cors_origins": _texts,
     "max_steps": _number,
     "coordinator_concurrency": _number,
     "tracing": _flag,

@@ -45,6 +45,9 @@ LINKS = {
 WEBHOOKS = {
     "AwsSolutions-APIG4": "A webhook's sender cannot sign for this API; it signs the body, which the function checks.",
 }
+PREFLIGHT = {
+    "AwsSolutions-APIG4": "A browser asks without credentials whether a page may call; the answer has no data.",
+}
 
 
 def acknowledge(scope: IConstruct, reasons: Mapping[str, str]) -> None:

@@ -14,6 +14,8 @@ from aws_cdk import aws_kms as kms
 from aws_cdk import aws_logs as logs
 
 from stepwell.cdk.errors import BadProperty
+from stepwell.cors import cors_origins
+from stepwell.errors import UserError
 from stepwell.project import PYTHONS, Project, project_of
 
 WEBHOOKS_FILES = ("webhooks.yaml", "webhooks.yml")
@@ -82,6 +84,8 @@ class EngineProps:
     open_rate_per_second: how many calls of each route that asks for no signature of the API (webhooks, callbacks,
         approval links) may come in a second, and as many at once; more get 429. Those that sign have a rate of their
         own, so a flood of the others does not keep them out.
+    cors_origins: the web pages that may call the API from a browser: `https://shop.example.com`; `*` for any. The same
+        property of `[tool.stepwell]` lets them call `stepwell dev`.
     max_steps: the most records of one run, which bounds every loop.
     coordinator_concurrency: the most coordinators at once, as a pool's `concurrency`.
     tracing: X-Ray traces.
@@ -111,6 +115,7 @@ class EngineProps:
     vpc: ec2.IVpc | None = None
     vpc_subnets: ec2.SubnetSelection | None = None
     open_rate_per_second: int = 100
+    cors_origins: Sequence[str] = ()
     max_steps: int = MAX_STEPS
     coordinator_concurrency: int | None = None
     tracing: bool = False
@@ -137,6 +142,7 @@ class EngineProps:
         self._check_pools()
         self._check_auth()
         self._check_hosts()
+        self._check_origins()
         if self.public_url and not re.fullmatch(r"https?://[^\s/?#]+(/[^\s?#]*[^\s?#/])?", self.public_url):
             raise BadProperty(f"public_url: {self.public_url!r} is not https://HOST, without a trailing slash")
 
@@ -158,6 +164,12 @@ class EngineProps:
         for entry in self.http_hosts:
             if self.platform == "lambda" and (entry == "*" or "://" in entry):
                 raise BadProperty(f"http_hosts: {entry!r}: use host names such as api.example.com or *.example.com")
+
+    def _check_origins(self) -> None:
+        try:
+            cors_origins({"cors_origins": self.cors_origins})
+        except UserError as error:
+            raise BadProperty(error.message) from error
 
     @property
     def project(self) -> Project:

@@ -11,6 +11,7 @@ from typing import Annotated, Any
 
 import typer
 
+from stepwell.cli.completing import complete_run
 from stepwell.definition.durations import parse_duration
 from stepwell.errors import UserError
 
@@ -18,7 +19,15 @@ AsJson = Annotated[bool, typer.Option("--json", help="Print the API's JSON and n
 Url = Annotated[
     str, typer.Option("--url", metavar="URL", show_default=False, help="The API; default STEPWELL_URL or this machine.")
 ]
-RunId = Annotated[str, typer.Argument(metavar="RUN", help="The run's id.", show_default=False)]
+RunId = Annotated[
+    str,
+    typer.Argument(
+        metavar="RUN",
+        help="The run's id, its beginning or end, or last.",
+        show_default=False,
+        autocompletion=complete_run,
+    ),
+]
 By = Annotated[
     str, typer.Option("--by", metavar="NAME", show_default=False, help="Who acts, for the history; default you.")
 ]

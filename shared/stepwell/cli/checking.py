@@ -2,20 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
+from stepwell.cli import exits
 from stepwell.cli.folders import default_folder
 from stepwell.cli.screen import console, print_json
 from stepwell.cli.words import printable
 from stepwell.errors import NotFound, Problem, UserError
-from stepwell.project import project_of
-
-FOUND_ERRORS = 1  # exit status
+from stepwell.project import Project, project_of
 
 
 def check(
@@ -42,7 +41,7 @@ def check(
         style = "red" if errors else "yellow" if problems else "green"
         console().print(", ".join(f"{count} {word}{'' if count == 1 else 's'}" for count, word in told), style=style)
     if errors or (strict and problems):
-        raise typer.Exit(FOUND_ERRORS)
+        raise typer.Exit(exits.FAILED)
 
 
 def check_path(path: Path) -> tuple[int, Sequence[Problem]]:
@@ -51,8 +50,13 @@ def check_path(path: Path) -> tuple[int, Sequence[Problem]]:
         from stepwell.runtime.starts.code import check_folder_code  # noqa: PLC0415 - with the compiler
         from stepwell.runtime.starts.folder import load_folder  # noqa: PLC0415 - with the compiler
 
-        loaded = load_folder(path)
-        return loaded.count, (*loaded.problems, *check_folder_code(path, project_of(path).sources[1:]))
+        loaded, project = load_folder(path), project_of(path)
+        problems = (*loaded.problems, *check_folder_code(path, project.sources[1:]))
+        return loaded.count, (
+            *problems,
+            *_missing_packages(project),
+            *([] if loaded.count or loaded.webhooks else [_empty(path)]),
+        )
     if path.suffix == ".py" and path.is_file():
         from stepwell.runtime.starts.code import check_folder_code  # noqa: PLC0415 - with the compiler
         from stepwell.runtime.starts.folder import check_module  # noqa: PLC0415 - with the compiler
@@ -80,6 +84,19 @@ def check_path(path: Path) -> tuple[int, Sequence[Problem]]:
         return 1, made.problems
     hint = "it may be in another file; check the whole folder"
     return 1, (*made.problems, *unknown_workflows(made.called, [made.graph.name], "warning", hint))
+
+
+def _missing_packages(project: Project) -> Iterator[Problem]:
+    """Yields a warning for each dependency that is not installed: Lambda would have it, this machine does not."""
+    for name in project.not_installed():
+        message = f"the project's dependency {name} is not installed here"
+        hint = "install it, so that this check and your tests see what Lambda will have"
+        yield Problem("dependency_not_installed", message, hint=hint, file=str(project.root), severity="warning")
+
+
+def _empty(folder: Path) -> Problem:
+    hint = "give the folder with your definitions, or create one: stepwell init DIR"
+    return Problem("no_workflows", f"there are no workflows in {folder}", hint=hint, file=str(folder))
 
 
 def read_definition(path: Path) -> str:

@@ -12,9 +12,9 @@ if TYPE_CHECKING:
 
 def connect(url: str) -> Client:
     """Connects to the API of the argument, else of STEPWELL_URL, else of this machine. Raises UserError."""
-    from stepwell.client import Client  # noqa: PLC0415 - httpx: 100 ms that `--help` does without
+    from stepwell.cli.finding import FindingClient  # noqa: PLC0415 - httpx: 100 ms that `--help` does without
 
-    return Client(url)
+    return FindingClient(url)
 
 
 def person(by: str) -> str:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from stepwell.cli import exits
 from stepwell.cli.arguments import AsJson, Url, read_since
 from stepwell.cli.connect import connect
 from stepwell.cli.screen import console, print_json
@@ -18,7 +19,6 @@ from stepwell.limits import PAGE_ITEMS
 if TYPE_CHECKING:
     from stepwell.client import Client
 
-SOME_REFUSED = 1  # exit status
 PASSED_OVER = frozenset({"already_taken", "already_replayed"})
 
 
@@ -80,7 +80,7 @@ def replay(
         results = [_tried(client, source, one, again=again) for one in reversed(found)]  # in order of arrival
     _tell(results, as_json)
     if any("refused" in one for one in results):
-        raise typer.Exit(SOME_REFUSED)
+        raise typer.Exit(exits.FAILED)
 
 
 def _tried(client: Client, source: str, delivery: str, *, again: bool) -> JsonObject:

@@ -13,9 +13,10 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from stepwell.cli import exits
 from stepwell.cli.arguments import read_pairs
 from stepwell.cli.cdk import CDK, Cdk, Run, app_words, place_of_app, read_settings, run_command
-from stepwell.cli.checking import FOUND_ERRORS, print_problems
+from stepwell.cli.checking import print_problems
 from stepwell.cli.folders import default_folder
 from stepwell.cli.screen import console
 from stepwell.cli.synthesis import synthesise
@@ -145,7 +146,7 @@ def checked(folder: Path) -> Sequence[str]:
     loaded = load_folder(folder)
     print_problems(loaded.problems, stderr=True)
     if loaded.errors:
-        raise typer.Exit(FOUND_ERRORS)
+        raise typer.Exit(exits.FAILED)
     if not loaded.graphs:
         hint = "give the folder with your definitions, or create one: stepwell init DIR"
         raise UserError(f"there are no workflows in {folder}", code="no_workflows", hint=hint)

@@ -16,6 +16,7 @@ from stepwell.cli.connect import connect
 from stepwell.cli.folders import DEFINITIONS, default_folder
 from stepwell.cli.projects import Template, write_project
 from stepwell.cli.screen import console, print_json
+from stepwell.client.errors import NotFoundProblem
 from stepwell.errors import NotFound, UserError
 from stepwell.extras import require
 from stepwell.settings import DEFAULT_PORT, read_settings
@@ -113,7 +114,9 @@ def schema() -> None:
 def graph(
     target: Annotated[
         str,
-        typer.Argument(metavar="FILE|WORKFLOW", show_default=False, help="A definition file, or a workflow's name."),
+        typer.Argument(
+            metavar="FILE|WORKFLOW|RUN", show_default=False, help="A definition file, a name, or a run's id."
+        ),
     ] = "",
     run_id: Annotated[
         str, typer.Option("--run", metavar="RUN", show_default=False, help="A run, coloured by its history.")
@@ -128,13 +131,13 @@ def graph(
     """Draw a workflow from a file or from the API, or draw a run."""
     if bool(target) == bool(run_id):
         raise typer.BadParameter(
-            "give a definition file, a workflow's name, or a run with --run", param_hint="FILE|WORKFLOW"
+            "give a definition file, a workflow's name, or a run with --run", param_hint="FILE|WORKFLOW|RUN"
         )
     if run_id:
         with connect(url) as client:
             text = client.handle(run_id).graph("json" if as_json else form.value)
     else:
-        text = _drawn(_graph_of(target, url), form, as_json)
+        text = _drawing_of(target, url, form, as_json)
     if output is None:
         typer.echo(text, nl=not text.endswith("\n"))
         return
@@ -144,7 +147,8 @@ def graph(
         raise UserError(f"cannot write {output}: {error}", code="unwritable") from error
 
 
-def _graph_of(target: str, url: str) -> Graph:
+def _drawing_of(target: str, url: str, form: Form, as_json: bool) -> str:
+    """Draws a file, else a workflow of the API, else a run of this id."""
     from stepwell.definition.compiler import compile_definition, compile_document  # noqa: PLC0415 - 100 ms
 
     path = Path(target)
@@ -153,9 +157,16 @@ def _graph_of(target: str, url: str) -> Graph:
         if compiled.graph is None:
             print_problems(compiled.errors, stderr=True)
             raise UserError(f"cannot draw {target}: fix its errors first", code="bad_definition")
-        return compiled.graph
+        return _drawn(compiled.graph, form, as_json)
     with connect(url) as client:
-        return compile_document(client.workflow(target)["document"], trusted=True)
+        try:
+            found = client.workflow(target)
+        except NotFoundProblem as no_workflow:
+            try:
+                return client.handle(target).graph("json" if as_json else form.value)
+            except NotFoundProblem:
+                raise no_workflow from None
+    return _drawn(compile_document(found["document"], trusted=True), form, as_json)
 
 
 def _drawn(graph: Graph, form: Form, as_json: bool) -> str:

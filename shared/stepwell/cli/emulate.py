@@ -49,6 +49,7 @@ def serve(folder: Path, data: Path, port: int, *, reload: bool) -> int:
         place = place_of_app(folder, Path.cwd())
         with claim_folder(data):
             listening = listen(port)
+            log.info("starting the AWS emulator")
             with Emulator(data / "tmp", sys.stderr) as emulator:
                 return _serve(emulator, place, folder, data / "cdk.out", listening, reload=reload)
     except (StepwellError, OSError) as error:
@@ -62,15 +63,16 @@ def _serve(
     stopping = threading.Event()
 
     def stand() -> Stack:
+        log.info("building the functions' packages and the template")
         asked = {"emulator": True, "folder": str(folder.resolve()), "public_url": url_of(listening)}
         for told in synthesise(place, asked, assembly):
             log.info("%s", told)
+        log.info("uploading them and deploying the stack")
         stack = deploy(emulator, assembly)[-1]
         for problem in missing_secrets(load_webhooks(folder).document, emulator.client):
             log.warning("%s; create it in the emulator: --endpoint-url %s", problem, emulator.url)
         return stack
 
-    log.info("building the functions' packages and the template")
     with gateway_to(emulator, stand()) as gateway:
         log.info("deployed to %s", emulator.url)
         if reload:

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from stepwell.cli import exits
 from stepwell.cli.arguments import AsJson
 from stepwell.cli.connect import connect
 from stepwell.cli.folders import default_folder
@@ -26,7 +27,6 @@ if TYPE_CHECKING:
     from stepwell.local.gating import Gated
     from stepwell.local.replaying import Export
 
-WOULD_STICK = 1  # exit status
 OPEN = ("running", "waiting", "paused", "compensating")
 MOST_RUNS = 1_000
 MOST_JOBS = 4
@@ -68,7 +68,7 @@ def gate(
     else:
         print_gated(found)
     if any(one.verdict.would_stick for one in found):
-        raise typer.Exit(WOULD_STICK)
+        raise typer.Exit(exits.FAILED)
 
 
 def asked_of(places: Iterable[str], most: int) -> list[Reported | Export]:
@@ -86,10 +86,11 @@ def asked_of(places: Iterable[str], most: int) -> list[Reported | Export]:
 
 def _open_runs(url: str, most: int) -> list[Reported]:
     with connect(url) as client:
-        listed = list(islice(client.runs(status=OPEN), most + 1))
-    if len(listed) > most:
-        typer.echo(f"the newest {most} open runs are checked; --most takes more", err=True)
-    return [Reported(url, one["run_id"], one["workflow"]) for one in listed[:most]]
+        runs = iter(client.runs(status=OPEN))
+        found = [Reported(url, one["run_id"], one["workflow"]) for one in islice(runs, most)]
+        if next(runs, None) is not None:
+            typer.echo(f"the newest {most} open runs are checked; --most takes more", err=True)
+    return found
 
 
 def gate_runs(asked: Sequence[Reported | Export], folder: Path, jobs: int = MOST_JOBS) -> Iterator[Gated]:

@@ -1,7 +1,4 @@
-"""The entry point of the command line: the commands and their exit statuses.
-
-0: success. 1: the run failed, or a definition has errors. 2: wrong usage, a refusal, or no answer. 130: interrupted.
-"""
+"""The entry point of the command line: the commands, and what becomes of their errors."""
 
 from __future__ import annotations
 
@@ -13,12 +10,14 @@ from typing import Annotated, Any, TextIO
 import typer
 from typer.core import TyperGroup
 
-from stepwell.cli import acts, checking, deliveries, deploy, develop, gate, replays, runs, webhook
+from stepwell.cli import acts, checking, deliveries, deploy, develop, doctor, gate, replays, runs, webhook
+from stepwell.cli.exits import INTERRUPTED, WRONG_USAGE, status_of
 from stepwell.cli.screen import print_error
-from stepwell.errors import StepwellError
+from stepwell.errors import StepwellError, UserError
 from stepwell.settings import fix_hash_seed
 
-WRONG_USAGE, INTERRUPTED = 2, 130  # exit statuses
+# The base of what typer raises for wrong arguments; its module differs between versions of typer.
+USAGE_ERROR: type[Any] = typer.BadParameter.__mro__[1]
 REPLAYING = frozenset({"deploy", "dev", "gate", "replay"})  # commands that run durable functions
 
 
@@ -27,10 +26,16 @@ class Commands(TyperGroup):
 
     def invoke(self, ctx: Any) -> Any:
         """Runs the selected command."""
+        given = [*ctx.args]  # the command takes them away
         try:
             return super().invoke(ctx)
         except StepwellError as error:
-            print_error(error)
+            print_error(error, as_json="--json" in given)
+            raise typer.Exit(status_of(error)) from error
+        except USAGE_ERROR as error:
+            if "--json" not in given:
+                raise
+            print_error(UserError(error.format_message(), code="bad_usage"), as_json=True)
             raise typer.Exit(WRONG_USAGE) from error
         except KeyboardInterrupt:  # for example at the end of a watch: nothing failed
             raise typer.Exit(INTERRUPTED) from None
@@ -40,7 +45,7 @@ app = typer.Typer(
     name="stepwell", cls=Commands, no_args_is_help=True, pretty_exceptions_enable=False, rich_markup_mode=None
 )
 COMMANDS: tuple[Callable[..., None], ...] = (  # in the order of the help
-    *(develop.init, develop.dev, checking.check, develop.graph, develop.schema, deploy.deploy),
+    *(develop.init, develop.dev, checking.check, develop.graph, develop.schema, deploy.deploy, doctor.doctor),
     *(runs.run, runs.runs, runs.show, runs.history, runs.watch, runs.explain, runs.query, runs.stats, runs.schedules),
     *(replays.export, replays.replay, gate.gate),
     *(acts.event, acts.update, acts.approve, acts.reject, acts.delegate, acts.cancel, acts.terminate),

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from stepwell.cli import exits
 from stepwell.cli.arguments import AsJson, RunId, Url
 from stepwell.cli.connect import connect
 from stepwell.cli.folders import default_folder
@@ -17,8 +18,6 @@ from stepwell.errors import UserError
 
 if TYPE_CHECKING:
     from stepwell.local.replaying import Export
-
-DIFFERS = 1  # exit status
 
 
 def export(
@@ -66,7 +65,7 @@ def replay(
         if len(found) > len(functions):
             typer.echo(f"skipped {len(found) - len(functions)} runs of graphs", err=True)
     if any(one.difference for one in replayed):
-        raise typer.Exit(DIFFERS)
+        raise typer.Exit(exits.FAILED)
 
 
 def _exports(what: str, url: str) -> list[Export]:

@@ -8,7 +8,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from stepwell.cli import exits
 from stepwell.cli.arguments import AsJson, RunId, Url, read_json, read_pairs, read_since
+from stepwell.cli.completing import complete_status, complete_workflow
 from stepwell.cli.connect import connect
 from stepwell.cli.screen import console, print_json
 from stepwell.cli.watch import follow, has_ended, wait_until_ended
@@ -18,8 +20,6 @@ from stepwell.limits import PAGE_ITEMS
 if TYPE_CHECKING:
     from stepwell.client import Handle
 
-RUN_FAILED = 1  # exit status
-
 
 class Sort(StrEnum):
     """Orders of a list of runs, other than the newest first."""
@@ -28,7 +28,15 @@ class Sort(StrEnum):
 
 
 def run(
-    workflow: Annotated[str, typer.Argument(metavar="WORKFLOW", help="The name of a workflow.", show_default=False)],
+    workflow: Annotated[
+        str,
+        typer.Argument(
+            metavar="WORKFLOW",
+            help="The name of a workflow.",
+            show_default=False,
+            autocompletion=complete_workflow,
+        ),
+    ],
     given: Annotated[
         str,
         typer.Option("--input", "-i", metavar="FILE|JSON", show_default=False, help="The run's input; - for stdin."),
@@ -70,10 +78,18 @@ def run(
 
 
 def runs(
-    workflow: Annotated[str, typer.Option("--workflow", metavar="NAME", show_default=False)] = "",
+    workflow: Annotated[
+        str, typer.Option("--workflow", metavar="NAME", show_default=False, autocompletion=complete_workflow)
+    ] = "",
     status: Annotated[
         list[str] | None,
-        typer.Option("--status", metavar="STATUS", show_default=False, help="waiting, failed, …; may be repeated."),
+        typer.Option(
+            "--status",
+            metavar="STATUS",
+            show_default=False,
+            help="waiting, failed, …; may be repeated.",
+            autocompletion=complete_status,
+        ),
     ] = None,
     tag: Annotated[str, typer.Option("--tag", metavar="NAME=VALUE", show_default=False)] = "",
     since: Annotated[
@@ -264,4 +280,4 @@ def _show(found: JsonObject, as_json: bool) -> None:
 def _exit_like(ended: JsonObject) -> None:
     """Exits with 1 if the run ended without completing, for scripts."""
     if has_ended(ended) and ended.get("status") != "completed":
-        raise typer.Exit(RUN_FAILED)
+        raise typer.Exit(exits.FAILED)

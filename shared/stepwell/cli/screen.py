@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import shutil
 import sys
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 import typer
@@ -41,13 +42,26 @@ def print_json(value: Any) -> None:
     typer.echo(json.dumps(value, indent=2))
 
 
-def print_error(error: StepwellError) -> None:
-    """Prints an error on stderr: message, places, hint, and code."""
+def print_error(error: StepwellError, *, as_json: bool = False) -> None:
+    """Prints an error on stderr: message, places, hint, and code. As JSON it is a problem document, on stdout."""
+    if as_json:
+        print_json(_document(error))
+        return
     typer.echo(f"error: {printable(_headline(error))} [{printable(error.code)}]", err=True)
     for path, message in _details(error):
         typer.echo(f"  {printable(path)}{': ' if path else ''}{printable(message)}", err=True)
     if error.hint:
         typer.echo(f"  hint: {printable(str(error.hint))}", err=True)
+
+
+def _document(error: StepwellError) -> Mapping[str, Any]:
+    """The API's problem document, or one of the same shape."""
+    if isinstance(error, ApiProblem):
+        return {"code": error.code, **error.problem}
+    errors = [{"path": path, "message": message} for path, message in _details(error)]
+    title = error.code.replace("_", " ").capitalize()
+    return {"type": f"urn:stepwell:{error.code}", "code": error.code, "title": title, "status": None,
+            "detail": error.message, "hint": error.hint, "errors": errors}  # fmt: skip
 
 
 def _headline(error: StepwellError) -> str:

@@ -5,10 +5,14 @@ from __future__ import annotations
 import time
 from collections import deque
 from collections.abc import Iterator
+from contextlib import suppress
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
-from stepwell.client.errors import JsonObject, Unreachable
+import typer
+
+from stepwell.cli.words import parse_time, phrase, printable, until
+from stepwell.client.errors import JsonObject, RunFailed, Unreachable
 from stepwell.engine.records import ROOT, Status
 from stepwell.limits import WAIT_ANSWER_SECONDS
 
@@ -19,6 +23,7 @@ if TYPE_CHECKING:
 
 ENDED = frozenset(status.value for status in Status if status.terminal)
 POLL_SECONDS = 0.5
+FIRST_POLL_SECONDS = 2.0  # before it is said what the run waits for
 LOST_SECONDS = 30.0  # a dev server does not answer while it reloads
 LAST_LINES = 8
 
@@ -28,14 +33,37 @@ def has_ended(run: JsonObject) -> bool:
 
 
 def wait_until_ended(client: Client, run_id: str) -> JsonObject:
-    """Waits until the run has ended, and returns it. Long polls keep this at a few calls a minute."""
-    from stepwell.client import flows  # noqa: PLC0415 - httpx
+    """Waits until the run has ended, and returns it; says on stderr what it waits for, when that changes.
 
+    Long polls keep this at a few calls a minute.
+    """
+    from stepwell.client import calls  # noqa: PLC0415 - httpx
+
+    handle, told, seconds = client.handle(run_id), "", FIRST_POLL_SECONDS
     while True:
-        run = client.send(flows.end(run_id, WAIT_ANSWER_SECONDS))
+        with suppress(RunFailed):  # it has ended
+            client.send(calls.result_answer(run_id, seconds))
+        run = handle.view()
         if has_ended(run):
             return run
+        why = _why_it_waits(run)
+        if why and why != told:
+            typer.echo(why, err=True)
+        told, seconds = why, WAIT_ANSWER_SECONDS
         time.sleep(POLL_SECONDS)
+
+
+def _why_it_waits(run: JsonObject) -> str:
+    """What a run that waits needs; empty for one that goes on by itself."""
+    if not run.get("waiting_for"):
+        return ""
+    at = f" at {', '.join(run['current_steps'])}" if run.get("current_steps") else ""
+    due = parse_time(run.get("waiting_until"))
+    limit = f", {until(due, datetime.now(UTC))}" if due else ""
+    run_id = run.get("run_id")
+    acts = {"approval": f"stepwell approve {run_id}", "code": f"stepwell explain {run_id}"}
+    act = acts.get(str(run["waiting_for"]), f"stepwell explain {run_id}")
+    return printable(f"{run_id} waits{at} for {phrase(run['waiting_for'])}{limit}: {act}")
 
 
 def follow(client: Client, run_id: str, console: Console) -> JsonObject:

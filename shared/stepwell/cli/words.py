@@ -22,12 +22,14 @@ def parse_time(text: object) -> datetime | None:
 
 
 def clock(moment: datetime, now: datetime) -> str:
-    """Formats a time in the reader's time zone, with the date if it is a day or more away."""
+    """Formats a time in the reader's time zone, with its weekday or date unless it is today."""
     local = moment.astimezone()
     if abs(moment - now) < timedelta(minutes=1):
         return f"{local:%H:%M:%S}"
-    if abs(moment - now) < timedelta(days=1):
+    if local.date() == now.astimezone().date():
         return f"{local:%H:%M}"
+    if abs(moment - now) < timedelta(days=1):
+        return f"{local:%a %H:%M}"
     return f"{local:%Y-%m-%d %H:%M}"
 
 

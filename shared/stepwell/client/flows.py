@@ -1,13 +1,11 @@
-"""What takes several calls: the wait for a run's result, and that for its end."""
+"""What takes several calls: the wait for a run's result."""
 
 from __future__ import annotations
 
 import time
-from contextlib import suppress
 from typing import Any
 
-from stepwell.client.calls import linked, result_answer, view
-from stepwell.client.errors import JsonObject, RunFailed
+from stepwell.client.calls import linked, result_answer
 from stepwell.client.requests import Flow
 from stepwell.limits import WAIT_ANSWER_SECONDS
 
@@ -28,14 +26,6 @@ def result(run_id: str, timeout: float | None = None) -> Flow[Any]:
     found = answer["result"]
     link = _link(found)
     return found if not link else (yield linked(link))
-
-
-def end(run_id: str, seconds: float) -> Flow[JsonObject]:
-    """Waits until the run has ended or the time is up, and returns the run."""
-    with suppress(RunFailed):  # it has ended
-        yield result_answer(run_id, min(seconds, WAIT_ANSWER_SECONDS))
-    found: JsonObject = yield view(run_id)
-    return found
 
 
 def _link(found: Any) -> str:

@@ -27,6 +27,12 @@ def check_targets(loaded: Loaded, file: str, code: Code, is_installed: Callable[
     return found
 
 
+def target_modules(loaded: Loaded) -> set[str]:
+    """Returns the modules that the definition's targets name."""
+    runs = (parent[key] for _, key, parent in _targets(loaded.data, ""))
+    return {run.removeprefix(_SCHEME).rpartition(".")[0] for run in runs}
+
+
 def _targets(value: Json, path: str) -> Iterator[tuple[str, str, Mapping[str, Json]]]:
     """Each `run:` or `function:` of a Python function: its place, its key and the mapping around it."""
     if isinstance(value, dict):

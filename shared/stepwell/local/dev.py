@@ -20,6 +20,7 @@ import uvicorn
 from stepwell.api.routes import create_app
 from stepwell.api.webhooks.replay import delivery_routes
 from stepwell.api.webhooks.route import webhook_routes
+from stepwell.cors import cors_origins
 from stepwell.definition.graph import Json
 from stepwell.errors import StepwellError
 from stepwell.limits import HOUR_MS, MINUTE_MS, SECOND_MS
@@ -88,7 +89,8 @@ def _serve(local: Local, folder: Path, loaded: Folder, listening: socket.socket,
     if reload:
         Reloader(local, folder, serve_webhooks).start()
     more = (*webhook_routes(lambda: webhooks.sources), *delivery_routes(lambda: webhooks.sources))
-    gateway = Gateway(lambda: create_app(local.parts, more))
+    origins = cors_origins(project_of(folder).properties)
+    gateway = Gateway(lambda: create_app(local.parts, more), origins=origins)
     server = Server(gateway, local.stopping)
     try:
         server.run(sockets=[listening])

@@ -14,13 +14,14 @@ import base64
 import json
 import math
 import time
-from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping, MutableMapping
+from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping, MutableMapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, Protocol, TypeAlias
 from urllib.parse import parse_qsl
 
 from aws_lambda_powertools.utilities.typing import LambdaContext
 
+from stepwell import cors
 from stepwell.api.exchange import Answer
 from stepwell.api.problems import problem, refused
 from stepwell.api.requests import too_large
@@ -49,8 +50,14 @@ class Resolver(Protocol):
 class Gateway:
     """Holds a resolver for each call in progress, because a resolver stores its current event."""
 
-    def __init__(self, make_app: Callable[[], Resolver], seconds: Callable[[], float] = time.monotonic) -> None:
-        self._make_app = make_app
+    def __init__(
+        self,
+        make_app: Callable[[], Resolver],
+        seconds: Callable[[], float] = time.monotonic,
+        origins: Sequence[str] = (),
+    ) -> None:
+        """`origins`: of web pages that may call, as `cors_origins` has them."""
+        self._make_app, self._origins = make_app, origins
         self._free: list[Resolver] = []
         self._open_calls = TokenBucket(OPEN_CALLS_PER_SECOND, OPEN_CALLS_BURST, seconds)
         self._pool = ThreadPoolExecutor(THREADS, thread_name_prefix="stepwell-api")
@@ -59,8 +66,14 @@ class Gateway:
         if scope["type"] != "http":
             return  # nothing else is asked of it: uvicorn runs with lifespan and WebSockets off
         headers = _joined(scope["headers"])
-        if not _is_local(headers):
+        allowed = cors.answer_headers(self._origins, headers.get("origin", ""))
+        if not _is_local(headers, is_allowed=bool(allowed)):
             await _send(send, _as_event_answer(_FOREIGN))
+            return
+        if allowed:
+            send = _adding(allowed, send)
+        if allowed and scope["method"] == "OPTIONS" and "access-control-request-method" in headers:
+            await _send(send, {"statusCode": 204})
             return
         wait_seconds = self._open_calls.take() if scope["path"].startswith(_OPEN) else 0.0
         if wait_seconds:
@@ -170,12 +183,12 @@ def _joined_pairs(pairs: Iterable[tuple[str, str]]) -> dict[str, str]:
     return found
 
 
-def _is_local(headers: Mapping[str, str]) -> bool:
+def _is_local(headers: Mapping[str, str], *, is_allowed: bool) -> bool:
     """Whether the caller means this machine. A web page that the user has open somewhere else must not get in:
-    neither by a name that it made resolve to 127.0.0.1, nor by a request across origins."""
+    neither by a name that it made resolve to 127.0.0.1, nor by a request across origins unless its own is allowed."""
     origin = headers.get("origin", "")
     return _name_of(headers.get("host", "")) in _LOCAL_NAMES and (
-        not origin or _name_of(origin.partition("://")[2]) in _LOCAL_NAMES
+        is_allowed or not origin or _name_of(origin.partition("://")[2]) in _LOCAL_NAMES
     )
 
 
@@ -196,6 +209,17 @@ def _too_many(wait_seconds: float) -> Answer:
 def _as_event_answer(answer: Answer) -> Mapping[str, Any]:
     headers = {"Content-Type": answer.content_type, **answer.headers}
     return {"statusCode": answer.status, "headers": headers, "body": json.dumps(answer.body)}
+
+
+def _adding(headers: Mapping[str, str], send: Send) -> Send:
+    """Sends with these headers too."""
+    more = [(name.lower().encode(), value.encode()) for name, value in headers.items()]
+
+    async def adding(message: Message) -> None:
+        begins = message["type"] == "http.response.start"
+        await send({**message, "headers": [*message["headers"], *more]} if begins else message)
+
+    return adding
 
 
 async def _send(send: Send, answer: Mapping[str, Any]) -> None:

@@ -122,24 +122,31 @@ class TellingStore(SnapshottingStore):
         super().__init__(database)
         self._ends = ends
         self.outgoing: Outgoing | None = None
+        self.seen: Callable[[Header | None, Header], None] | None = None  # gets each change of a header
         self._teller = Teller(self, self, blobs)
         self._telling = threading.Lock()  # a teller is for one thread
 
     async def create_run(self, header: Header) -> Header | None:
         there = await super().create_run(header)
-        if there is None and self._is_told:
-            self._tell(lambda: self._teller.header_changed(None, header))
+        if there is None:
+            self._changed(None, header)
         return there
 
     async def change_status(self, change: StatusChange) -> bool:
-        before = await self.get_run(change.run_id) if self._is_told else None
+        before = await self.get_run(change.run_id) if self._is_told or self.seen else None
         changed = await super().change_status(change)
         if changed and change.status.terminal:
             self._ends.ended(change.run_id)
         after = await self.get_run(change.run_id) if before is not None and changed else None
         if after is not None:
-            self._tell(lambda: self._teller.header_changed(before, after))
+            self._changed(before, after)
         return changed
+
+    def _changed(self, before: Header | None, after: Header) -> None:
+        if self.seen is not None:
+            self.seen(before, after)
+        if self._is_told:
+            self._tell(lambda: self._teller.header_changed(before, after))
 
     async def append(
         self, run_id: str, token: str, slot: int, body: str, *, consumes: EventRef | None = None, also: Writes = ()

@@ -59,13 +59,15 @@ class Reloader:
         loaded = load_folder(self._folder)
         tell_problems(loaded.problems)
         broken = {problem.file for problem in loaded.errors}
-        self._local.deploy(loaded.graphs)
-        self._serve_webhooks(loaded.webhooks)
+        graphs = loaded.graphs if not broken else with_the_last_good(before, loaded.graphs)
+        self._local.deploy(graphs)
+        if loaded.webhooks is not None or not broken & {str(self._folder / name) for name in FILES}:
+            self._serve_webhooks(loaded.webhooks)
         for line in differences(before, self._local.parts.catalog.current):
             log.info("%s", line)
         self._wake_stuck()
         if broken:
-            log.warning("%d files have errors and are not deployed", len(broken))
+            log.warning("%d files have errors: the last good version of their workflows stays", len(broken))
 
     def _wake_stuck(self) -> None:
         """Wakes the runs that wait for code, to try the reloaded code."""
@@ -83,6 +85,11 @@ class _Sources(DefaultFilter):
 
 def _is_read(path: Path) -> bool:
     return is_definition(path) or path.name in FILES
+
+
+def with_the_last_good(before: Mapping[str, Graph], loaded: Iterable[Graph]) -> tuple[Graph, ...]:
+    """Adds the workflows that are missing: a file with errors does not say which workflow it had."""
+    return tuple({**before, **{graph.name: graph for graph in loaded}}.values())
 
 
 def differences(before: Mapping[str, Graph], after: Mapping[str, Graph]) -> tuple[str, ...]:

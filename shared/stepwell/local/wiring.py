@@ -23,6 +23,7 @@ from stepwell.local.database import Database
 from stepwell.local.ends import Ends
 from stepwell.local.folder import PRIVATE_FOLDER, link_key
 from stepwell.local.inbox import Inbox
+from stepwell.local.lines import RunLines
 from stepwell.local.outgoing import Outgoing, TellingStore
 from stepwell.local.snapshotting import FolderFiles
 from stepwell.local.sqlite_queue import SqliteQueue
@@ -122,6 +123,7 @@ def open_local(
         pause_until=ends.pause_until,
     )
     store.keep = Snapshots(parts.service, FolderFiles(data), view_of).write_if_due
+    store.seen = RunLines(parts.service)
     store.outgoing = outgoing = Outgoing(data / NOTIFICATIONS_FILE, Sender({}, secrets, hosts, clock), clock, stopping)
 
     def purge(now_ms: int) -> int:

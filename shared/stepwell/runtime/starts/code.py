@@ -8,15 +8,16 @@ from pathlib import Path
 
 from stepwell.definition.code import read_code
 from stepwell.definition.code_checks import check_code
-from stepwell.definition.code_targets import check_targets
+from stepwell.definition.code_targets import check_targets, target_modules
 from stepwell.definition.loader import load_document
 from stepwell.errors import Problem
 from stepwell.runtime.starts.folder import definition_files, read_text
+from stepwell.runtime.starts.imports import check_imports
 from stepwell.scan import module_name, modules
 
 
 def check_folder_code(path: Path, packages: Collection[Path] = ()) -> tuple[Problem, ...]:
-    """What is wrong with the code of a folder's durable functions, and with the targets of its definitions.
+    """What is wrong with the code of a folder's durable functions, the targets of its definitions, and their imports.
 
     `packages`: the project's packages beside the folder.
     """
@@ -26,12 +27,14 @@ def check_folder_code(path: Path, packages: Collection[Path] = ()) -> tuple[Prob
         if (text := read_text(file)[0]) is not None
     }
     code = read_code(texts)
-    problems = check_code(code)
+    problems, targets = check_code(code), set[str]()
     for file in definition_files(path):
         text, _ = read_text(file)
         if text is not None:
-            problems += check_targets(load_document(text), str(file), code, lambda name: _is_there(name, texts))
-    return tuple(problems)
+            loaded = load_document(text)
+            targets |= target_modules(loaded)
+            problems += check_targets(loaded, str(file), code, lambda name: _is_there(name, texts))
+    return (*problems, *check_imports(code, texts, targets))
 
 
 def _all_modules(path: Path, packages: Collection[Path]) -> Iterator[tuple[str, Path]]:

@@ -1,0 +1,68 @@
+"""Examples of the OpenAPI document, by the name of their schema; a test checks each against it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from stepwell.definition.graph import Json
+
+_RUN_ID = "run_01KB2Q8W3N5T7V9X1Z3B5D7F9H"
+_LINKS = {"self": f"/runs/{_RUN_ID}", "history": f"/runs/{_RUN_ID}/history"}
+_SUMMARY: Mapping[str, Any] = {
+    "run_id": _RUN_ID,
+    "workflow": "order",
+    "version": "sha256:7a2a67bc9eca8f36",
+    "status": "waiting",
+    "current_steps": ["approve"],
+    "waiting_for": "approval",
+    "waiting_since": "2026-03-01T13:00:04.120Z",
+    "waiting_until": "2026-03-02T13:00:04.120Z",
+    "tags": {"team": "shop"},
+    "priority": 0,
+    "parent": None,
+    "created_at": "2026-03-01T13:00:00.000Z",
+    "started_at": "2026-03-01T13:00:00.015Z",
+    "ended_at": None,
+    "links": _LINKS,
+}
+EXAMPLES: Mapping[str, Json] = {
+    # what is sent
+    "StartBody": {"input": {"order_id": "A-1", "amount": 121}, "tags": {"team": "shop"}},
+    "EndBody": {"reason": "the customer changed their mind", "by": "ana"},
+    "ApproveBody": {"data": {"limit": 500}, "by": "ana"},
+    "RejectBody": {"reason": "no budget", "by": "ana"},
+    "DelegateBody": {"to": "ben", "by": "ana"},
+    "RunEventBody": {"name": "parcel.sent", "payload": {"tracking": "PX1"}, "id": "evt-1"},
+    "EventBody": {"name": "parcel.sent", "key": "A-1", "payload": {"tracking": "PX1"}, "id": "evt-1"},
+    "UpdateBody": {"input": {"sku": "LAMP-07"}, "id": "upd-1"},
+    "ScheduleBody": {"name": "nightly", "workflow": "report", "schedule": "cron(30 2 * * ? *)", "timezone": "UTC"},
+    "CallbackFailBody": {"type": "CardDeclined", "message": "no funds"},
+    "ReplayBody": {"source": "stripe", "delivery": "evt_1", "again": False},
+    # what is answered
+    "RunPage": {"items": [_SUMMARY], "next_cursor": None},
+    "ResultView": {"run_id": _RUN_ID, "status": "completed", "result": {"tracking": "PX1"}},
+    "UpdateView": {"run_id": _RUN_ID, "name": "add_item", "update_id": "upd-1", "pending": False, "output": 3,
+                   "error": None},
+    "AnswerView": {"run_id": _RUN_ID, "name": "progress", "value": {"done": 2, "of": 3}},
+    "EndedView": {"run_id": _RUN_ID, "cancelled": True, "status": "cancelled"},
+    "SentView": {"event_id": "evt-1"},
+    "HealthView": {"status": "ok", "version": "0.1.0", "dependencies": {"store": "reached"}},
+    "HistoryPage": {
+        "items": [
+            {"id": "0@2.0", "at": "2026-03-01T13:00:00.105Z", "type": "step.completed", "token": "0", "step": "charge",
+             "attempt": 1, "from": None, "to": None, "trigger": "internal", "by": "wake:0:1",
+             "data": {"output": {"total": 121}}}
+        ],
+        "next_cursor": "0@2.0",
+    },
+    "ProblemView": {
+        "type": "urn:stepwell:invalid_input",
+        "code": "invalid_input",
+        "title": "Invalid input",
+        "status": 422,
+        "detail": "the input does not fit its schema",
+        "hint": None,
+        "errors": [{"path": "/input/amount", "message": "is not a number"}],
+    },
+}  # fmt: skip

@@ -1,0 +1,29 @@
+"""The exit statuses of all commands, for scripts."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from stepwell.client.errors import ApiProblem, Unreachable
+from stepwell.errors import StepwellError
+
+DONE, FAILED, WRONG_USAGE, REFUSED, NOT_REACHED, INTERRUPTED = 0, 1, 2, 3, 4, 130
+
+MEANINGS: Mapping[int, str] = {
+    DONE: "done",
+    FAILED: "the run failed; a definition has errors; a replay differs; a deployment failed",
+    WRONG_USAGE: "wrong usage: an argument, a file, a setting, or something that is not installed",
+    REFUSED: "the API refused the call; `code` says why",
+    NOT_REACHED: "no Stepwell API answered",
+    INTERRUPTED: "interrupted with Ctrl-C",
+}
+_FAILURES = frozenset({"cdk_failed", "emulator_failed", "synth_failed", "update_failed"})
+
+
+def status_of(error: StepwellError) -> int:
+    """Returns the exit status for an error."""
+    if isinstance(error, Unreachable):
+        return NOT_REACHED
+    if isinstance(error, ApiProblem):
+        return REFUSED
+    return FAILED if error.code in _FAILURES else WRONG_USAGE

@@ -1,0 +1,70 @@
+"""The command line's client: it takes the beginning or the end of a run's id, and `last`, for the whole id."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from dataclasses import replace
+from typing import TypeVar
+
+from stepwell.client import Client, calls
+from stepwell.client.errors import ApiProblem, NotFoundProblem
+from stepwell.client.requests import Flow, Request
+from stepwell.errors import NotFound, UserError
+
+T = TypeVar("T")
+
+LAST = "last"
+NEWEST = 500  # runs among which a part of an id is looked for
+
+
+class FindingClient(Client):
+    """Looks for a run among the newest ones when the API knows none of the given id."""
+
+    def __init__(self, url: str) -> None:
+        super().__init__(url)
+        self._found: dict[str, str] = {}  # by what was given
+
+    def send(self, asked: Request[T] | Flow[T]) -> T:
+        if not isinstance(asked, Request) or not (given := _run_in(asked.path)):
+            return super().send(asked)
+        if given == LAST and given not in self._found:
+            self._found[given] = self._newest()
+        if given in self._found:
+            return super().send(_about(asked, given, self._found[given]))
+        try:
+            return super().send(asked)
+        except NotFoundProblem as missing:
+            whole = ""
+            if missing.code == "unknown_run":
+                with suppress(ApiProblem):  # no list, no help: the first refusal stands
+                    whole = self._matching(given)
+            if not whole:
+                raise
+        self._found[given] = whole
+        return super().send(_about(asked, given, whole))
+
+    def _newest(self) -> str:
+        items = super().send(calls.at(calls.runs(), 1, "")).items
+        if not items:
+            raise NotFound("there are no runs", code="unknown_run", hint="start one: stepwell run WORKFLOW")
+        return str(items[0]["run_id"])
+
+    def _matching(self, given: str) -> str:
+        """The run whose id begins or ends so; empty if there is none. Raises UserError if there are several."""
+        ids = [str(run["run_id"]) for run in super().send(calls.at(calls.runs(), NEWEST, "")).items]
+        made = given.removeprefix("run_")
+        found = [one for one in ids if one.removeprefix("run_").startswith(made) or one.endswith(given)]
+        if len(found) > 1:
+            message = f"{len(found)} runs have an id that begins or ends with {given}: {', '.join(found[:3])}"
+            raise UserError(message, code="ambiguous_run", hint="give more of the id")
+        return found[0] if found else ""
+
+
+def _run_in(path: str) -> str:
+    """The run's id in a path, where that can be a part of an id."""
+    parts = path.split("/")
+    return parts[2] if len(parts) > 2 and parts[1] == "runs" and "%" not in parts[2] else ""
+
+
+def _about(request: Request[T], given: str, run_id: str) -> Request[T]:
+    return replace(request, path=request.path.replace(f"/runs/{given}", f"/runs/{run_id}", 1))

@@ -1,0 +1,69 @@
+"""The dev server's log of runs: a line for each start, wait, end and failure."""
+
+from __future__ import annotations
+
+import logging
+from datetime import UTC, datetime
+
+from stepwell.api.states import error_of
+from stepwell.engine.records import Status
+from stepwell.errors import StepwellError
+from stepwell.limits import SECOND_MS
+from stepwell.runtime.calls.service import Service
+from stepwell.runtime.loop.driving import run_now
+from stepwell.runtime.ports import Header
+
+log = logging.getLogger("stepwell.runs")
+
+SHORT_CHARACTERS = 6  # of a run's id: the end, since the beginning of a made id is its time
+
+
+class RunLines:
+    """Logs the changes of runs that a developer waits for."""
+
+    def __init__(self, service: Service) -> None:
+        self._service = service
+
+    def __call__(self, before: Header | None, after: Header) -> None:
+        """Logs a change of a header; nothing of a run that only moves on."""
+        if told := self._told(before, after):
+            bad = after.status.terminal and after.status is not Status.COMPLETED
+            log.log(logging.WARNING if bad else logging.INFO, "%s %s: %s", short(after.run_id), after.workflow, told)
+
+    def _told(self, before: Header | None, after: Header) -> str:
+        if before is None:
+            return f"{'created' if after.idle else 'started'}, run {after.run_id}"
+        if after.status.terminal:
+            seconds = max(after.ended_ms - after.created_ms, 0) / SECOND_MS
+            why = "" if after.status is Status.COMPLETED else self._why(after.run_id)
+            return f"{after.status.value.replace('_', ' ')} after {seconds:.1f} s{f': {why}' if why else ''}"
+        if after.status is Status.WAITING and _wait(before) != _wait(after):
+            until = f" until {_clock(after.waiting_until_ms)}" if after.waiting_until_ms else ""
+            return f"waits at {after.waiting_node or 'a step'} for {after.waiting_for.replace('_', ' ')}{until}"
+        if after.status is Status.COMPENSATING and before.status is not Status.COMPENSATING:
+            return f"failed, and takes its steps back: {self._why(after.run_id)}"
+        return ""
+
+    def _why(self, run_id: str) -> str:
+        """The error and its step. The line is worth less than the run, so an unreadable log only shortens it."""
+        try:
+            error = error_of(run_now(self._service.standing(run_id)).token)
+        except StepwellError as unreadable:
+            return unreadable.message
+        return f"{error.type}: {error.message}{f' (step {error.step})' if error.step else ''}" if error else ""
+
+
+def short(run_id: str) -> str:
+    """The end of a made id; an id of the user's own as it is."""
+    return run_id[-SHORT_CHARACTERS:] if run_id.startswith("run_") else run_id
+
+
+def _wait(header: Header) -> tuple[str, str, int]:
+    return header.waiting_for, header.waiting_node, header.waiting_since_ms
+
+
+def _clock(time_ms: int) -> str:
+    """The local time, with its day unless that is today."""
+    moment = datetime.fromtimestamp(time_ms / SECOND_MS, UTC).astimezone()
+    is_today = moment.date() == datetime.now().astimezone().date()
+    return f"{moment:%H:%M:%S}" if is_today else f"{moment:%Y-%m-%d %H:%M}"

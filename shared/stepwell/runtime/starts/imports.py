@@ -1,0 +1,56 @@
+"""Checks that the modules which steps and workflows import are there. Nothing is imported."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Collection, Iterator, Mapping
+from importlib.util import find_spec
+
+from stepwell.definition.code import Code
+from stepwell.errors import Problem
+
+
+def check_imports(code: Code, texts: Mapping[str, tuple[str, str]], targets: Collection[str]) -> list[Problem]:
+    """Returns the imports that fail, of the modules with workflows or steps and of what these import.
+
+    `texts`: of each module, by its name, the file and the source. `targets`: the modules that definitions name.
+    """
+    marked = {function.module.name for function in code.functions() if function.mark}
+    todo, seen = sorted((marked | {*targets}) & texts.keys()), set[str]()
+    found: list[Problem] = []
+    while todo:
+        if (name := todo.pop()) in seen or name not in code.modules:
+            continue
+        seen.add(name)
+        file, text = texts[name]
+        for imported, node in _imports(ast.parse(text)):
+            todo += [one for one in (imported, imported.rpartition(".")[0]) if one in texts]
+            if not _is_there(imported, texts):
+                found.append(_missing(imported, file, node))
+    return sorted(found, key=lambda problem: (problem.file, problem.line))
+
+
+def _imports(tree: ast.AST) -> Iterator[tuple[str, ast.stmt]]:
+    """The imports that must succeed: not those in a `try`, nor those for types alone."""
+    for node in ast.iter_child_nodes(tree):
+        if isinstance(node, ast.Try) or (isinstance(node, ast.If) and "TYPE_CHECKING" in ast.unparse(node.test)):
+            continue
+        if isinstance(node, ast.Import):
+            yield from ((alias.name, node) for alias in node.names)
+        elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
+            yield node.module, node
+        else:
+            yield from _imports(node)
+
+
+def _is_there(module: str, own: Collection[str]) -> bool:
+    """Whether a module is the project's own, or one of a package that is installed."""
+    head = module.partition(".")[0]
+    return any(name == head or name.startswith(f"{head}.") for name in own) or find_spec(head) is not None
+
+
+def _missing(module: str, file: str, node: ast.stmt) -> Problem:
+    head = module.partition(".")[0]
+    hint = f"add the package that has it to the project's dependencies and install it; or is {head}.py elsewhere?"
+    message = f"there is no module {head!r}, so this import fails"
+    return Problem("unknown_import", message, hint=hint, file=file, line=node.lineno, column=node.col_offset + 1)

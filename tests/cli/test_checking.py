@@ -1,0 +1,72 @@
+"""`stepwell check` on a folder: what a first run would trip over is told before it."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from .conftest import Cli
+
+ORDER = """workflow: order
+timeline:
+  - {name: charge, run: "python:shop.charge", timeout: 1m}
+"""
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    made = tmp_path / "workflows"
+    made.mkdir()
+    (made / "order.yaml").write_text(ORDER)
+    (made / "shop.py").write_text("import prices\n\ndef charge(): ...\n")
+    (made / "prices.py").write_text("import decimal\n")
+    return made
+
+
+def found(cli: Cli, status: int) -> list[Any]:
+    result = cli("check", "--json")
+    assert result.exit_code == status, result.stdout
+    problems = json.loads(result.stdout)
+    assert isinstance(problems, list)
+    return problems
+
+
+def test_a_folder_whose_targets_and_imports_are_there_has_no_problem(folder: Path, cli: Cli) -> None:
+    assert found(cli, 0) == []
+
+
+def test_an_import_that_will_fail_is_an_error_at_its_line_also_in_what_is_imported(folder: Path, cli: Cli) -> None:
+    (folder / "prices.py").write_text("import decimal\nfrom not_installed_here.rates import TAX\n")
+    (problem,) = found(cli, 1)
+    assert (problem["code"], Path(problem["file"]).name, problem["line"]) == ("unknown_import", "prices.py", 2)
+    assert "not_installed_here" in problem["message"]
+    assert "dependencies" in problem["hint"]
+
+
+def test_an_import_that_may_fail_or_that_nobody_needs_is_none(folder: Path, cli: Cli) -> None:
+    (folder / "prices.py").write_text(
+        "from typing import TYPE_CHECKING\ntry:\n    import not_here\nexcept ImportError:\n    not_here = None\n"
+        "if TYPE_CHECKING:\n    from not_here import Price\n"
+    )
+    (folder / "script.py").write_text("import not_here\n")  # no step, no workflow, and nobody imports it
+    assert found(cli, 0) == []
+
+
+def test_a_dependency_of_the_project_that_is_not_installed_is_a_warning(folder: Path, cli: Cli) -> None:
+    (folder.parent / "pyproject.toml").write_text(
+        '[project]\nname = "shop"\ndependencies = ["not-installed-here>=2"]\n[tool.stepwell]\n'
+    )
+    (problem,) = found(cli, 0)
+    assert (problem["code"], problem["severity"]) == ("dependency_not_installed", "warning")
+    assert cli("check", "--strict").exit_code == 1
+
+
+def test_a_folder_without_workflows_is_an_error(folder: Path, cli: Cli) -> None:
+    (folder / "order.yaml").unlink()
+    (problem,) = found(cli, 1)
+    assert problem["code"] == "no_workflows"
+    assert "stepwell init" in problem["hint"]

@@ -1,0 +1,59 @@
+"""Runs by a part of their ids, and what `run --wait` says while it waits."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from .conftest import COMPLETED, RUN, Cli, FakeApi
+
+ID = RUN["run_id"]
+OTHER = {**RUN, "run_id": "run_01KXYZ"}
+
+
+def listed(api: FakeApi, *runs: dict[str, Any]) -> None:
+    api.on("GET", "/runs", (200, {"items": list(runs), "next_cursor": None}))
+    api.has_run(RUN)
+
+
+def test_last_is_the_newest_run(api: FakeApi, cli: Cli) -> None:
+    listed(api, RUN)
+    assert cli("show", "last").stdout.startswith(f"run        {ID}")
+    assert api.calls[0].query == {"limit": ["1"]}
+    assert [call.path for call in api.calls] == ["/runs", f"/runs/{ID}"]
+
+
+def test_a_run_is_found_by_the_beginning_or_the_end_of_its_id(api: FakeApi, cli: Cli) -> None:
+    listed(api, OTHER, RUN)
+    for given in ("run_01J", "01J", "JABC"):
+        assert cli("show", given).exit_code == 0
+        assert api.calls[-1].path == f"/runs/{ID}"
+
+
+def test_a_whole_id_takes_one_call(api: FakeApi, cli: Cli) -> None:
+    listed(api, RUN)
+    cli("show", ID)
+    assert [call.path for call in api.calls] == [f"/runs/{ID}"]
+
+
+def test_a_part_that_several_ids_have_is_refused_with_them(api: FakeApi, cli: Cli) -> None:
+    listed(api, OTHER, RUN)
+    result = cli("cancel", "run_01")
+    assert result.exit_code == 2
+    assert "run_01KXYZ, run_01JABC [ambiguous_run]" in result.stderr
+    assert {call.method for call in api.calls} == {"GET", "POST"}
+    assert [call.path for call in api.calls if call.method == "POST"] == ["/runs/run_01/cancel"]
+
+
+def test_last_without_runs_is_told(api: FakeApi, cli: Cli) -> None:
+    listed(api)
+    result = cli("watch", "last")
+    assert (result.exit_code, "there are no runs [unknown_run]" in result.stderr) == (2, True)
+
+
+def test_run_with_wait_says_once_what_the_run_waits_for(api: FakeApi, cli: Cli) -> None:
+    api.on("POST", "/workflows/order-review/runs", (201, RUN))
+    api.has_run(RUN, RUN, COMPLETED)
+    result = cli("run", "order-review", "--wait", "--json")
+    (line,) = result.stderr.splitlines()
+    assert line.startswith(f"{ID} waits at approve for approval, until 2099-03-01 14:02 (in ")
+    assert line.endswith(f"): stepwell approve {ID}")
