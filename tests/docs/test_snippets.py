@@ -19,7 +19,7 @@ from stepwell.definition.compiler import compile_definition
 from stepwell.definition.webhooks import check_webhooks
 from stepwell.runtime.notify.telling import TOLD
 from tests.docs.commands import commands, wrong
-from tests.docs.snippets import REASONS, ROOT, Snippet, of_kind, snippets
+from tests.docs.snippets import DOCS, REASONS, ROOT, Snippet, of_kind, snippets
 
 PAGES = Path(__file__).parent / "pages"  # tests of pages that show none; named as the page
 
@@ -28,7 +28,8 @@ def slug(page: Path) -> str:
     return page.relative_to(ROOT).with_suffix("").as_posix().removeprefix("docs/").replace("/", "-")
 
 
-PROJECTS = sorted({one.page for one in of_kind("file")})
+# test_tutorial.py takes the tutorial's files, in the project that it makes.
+PROJECTS = sorted({one.page for one in of_kind("file")} - {DOCS / "tutorial.md"})
 _PYTHON = [one for one in snippets() if one.language == "python" and one.reason != "elsewhere"]
 _NODE_KEYS = ("run:", "wait:", "sleep:")
 
