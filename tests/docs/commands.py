@@ -16,20 +16,9 @@ from stepwell.cli.main import app
 from tests.docs.snippets import ROOT, Snippet
 
 # Programs of others: a test knows their names, and nothing about their options.
-OUTSIDE = {
-    "aws",
-    "cd",
-    "echo",
-    "source",
-    "cloudformation",
-    "curl",
-    "export",
-    "ministack",
-    "npx",
-    "python3",
-    "sed",
-    "uvicorn",
-}
+OUTSIDE = frozenset(
+    ["aws", "cd", "cloudformation", "curl", "echo", "export", "ministack", "npx", "python3", "sed", "source", "uvicorn"]
+)
 _LOOP_WORDS = {"do", "done", "for", "read"}  # of the shell
 _PLACEHOLDER = re.compile(r"\A(?:[A-Z_]+=|\$)")
 
