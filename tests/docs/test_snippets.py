@@ -103,6 +103,21 @@ def outcomes(tmp_path_factory: pytest.TempPathFactory) -> dict[str, list[str]]:
     return {slug(page): [line for line in told if f" {slug(page)}/" in line] for page in PROJECTS}
 
 
+@pytest.mark.parametrize(
+    ("line", "said"),
+    [
+        ("stepwell run order --nope", "nope"),
+        ("stepwell nope", "no command 'nope'"),
+        ("stepwell webhook nope", "no command 'nope'"),
+        ("uv run pytest tests/nope", "no file tests/nope"),
+        ("python -m tests.nope", "no module tests.nope"),
+        ("nope order", "unknown program 'nope'"),
+    ],
+)
+def test_a_command_that_is_not_there_is_found(line: str, said: str) -> None:
+    assert said in wrong(line.split())
+
+
 @pytest.mark.parametrize("page", PROJECTS, ids=slug)
 def test_the_tests_of_a_pages_project_pass(page: Path, outcomes: dict[str, list[str]]) -> None:
     assert outcomes[slug(page)], "it has no tests: put some into tests/docs/pages"
