@@ -7,16 +7,18 @@ import shlex
 from collections.abc import Iterator
 from importlib.util import find_spec
 from pathlib import Path
+from typing import Any
 
-import click
+import typer
 import typer.main
-from click.exceptions import Exit
 
 from stepwell.cli.main import app
 from tests.docs.snippets import ROOT, Snippet
 
 # Programs of others: a test knows their names, and nothing about their options.
-OUTSIDE = {"aws", "cd", "cloudformation", "curl", "export", "ministack", "npx", "python3", "sed"}
+OUTSIDE = frozenset(
+    ["aws", "cd", "cloudformation", "curl", "echo", "export", "ministack", "npx", "python3", "sed", "source", "uvicorn"]
+)
 _LOOP_WORDS = {"do", "done", "for", "read"}  # of the shell
 _PLACEHOLDER = re.compile(r"\A(?:[A-Z_]+=|\$)")
 
@@ -66,18 +68,23 @@ def wrong(words: list[str]) -> str:
 
 def _parsed(arguments: list[str]) -> str:
     """Parses arguments of `stepwell` as the command line does. A file that they name need not exist."""
-    command: click.Command = typer.main.get_command(app)
-    while isinstance(command, click.Group) and arguments and arguments[0] in command.commands:
+    command: Any = typer.main.get_command(app)  # of Typer's own copy of Click, or of Click, by Typer's version
+    while arguments and arguments[0] in getattr(command, "commands", ()):
         command, arguments = command.commands[arguments[0]], arguments[1:]
     if arguments == ["--help"]:
         return ""
+    if hasattr(command, "commands") and not (arguments and arguments[0].startswith("-")):
+        return f"no command {' '.join(arguments[:1])!r}"
     try:
         command.make_context("stepwell", list(arguments))
-        return f"no command {arguments[:1]}" if isinstance(command, click.Group) else ""
-    except Exit:
+    except typer.Exit:
         return ""  # --version
-    except click.UsageError as error:
-        return "" if "does not exist" in error.message else error.message
+    except Exception as error:
+        if not hasattr(error, "format_message"):
+            raise
+        found = str(error.format_message())
+        return "" if "does not exist" in found else found
+    return ""
 
 
 def _whole(lines: list[str]) -> Iterator[str]:

@@ -24,6 +24,9 @@ from stepwell.definition.wait_schemas import SCHEMAS
 from stepwell.engine.entries import ENTRY_TYPES
 from stepwell.engine.table import ENDED, LEGAL, RECEPTION, Message, Phase
 from tests.definition.test_code import bad_functions
+from tests.docs import reference
+from tests.docs.options import options
+from tests.docs.tables import table
 
 DOCS = Path(__file__).resolve().parents[2] / "docs"
 OPENAPI = Path("reference") / "openapi.json"
@@ -45,12 +48,12 @@ def reception() -> str:
     """What each phase does with each message."""
     resting = list(dict.fromkeys(phase for phase, _ in RECEPTION))
     rows = [[f"`{phase}`", *(_MEANINGS[RECEPTION[phase, message]] for message in Message)] for phase in resting]
-    return _table(["phase", *Message], rows)
+    return table(["phase", *Message], rows)
 
 
 def history() -> str:
     """The types of history entries."""
-    return _table(["type", "tells"], [[f"`{kind}`", what] for kind, what in ENTRY_TYPES.items()])
+    return table(["type", "tells"], [[f"`{kind}`", what] for kind, what in ENTRY_TYPES.items()])
 
 
 def waits() -> str:
@@ -64,7 +67,7 @@ def waits() -> str:
         ]
         for kind, one in SCHEMAS.items()
     ]
-    return _table(["wait", "ended by", "default timeout", "maximum"], rows)
+    return table(["wait", "ended by", "default timeout", "maximum"], rows)
 
 
 def unsupported() -> str:
@@ -79,7 +82,7 @@ def commands() -> str:
     named = [(command.__name__, command) for command in COMMANDS]
     named += [(f"{group} {name}", command) for group, several in GROUPS.items() for name, command in several.items()]
     told = [(name, (command.__doc__ or "").partition("\n")[0]) for name, command in named]
-    return _table(["command", "does"], [[f"`stepwell {name}`", what] for name, what in told])
+    return table(["command", "does"], [[f"`stepwell {name}`", what] for name, what in told])
 
 
 def mistakes() -> str:
@@ -88,17 +91,21 @@ def mistakes() -> str:
         [does[:1].lower() + does[1:], f"`{line}`", f"`{found.code}`: {found.hint}", f"`{then}`" if then else "nothing"]
         for does, line, found, then in bad_functions()
     ]
-    return _table(["the function", "for example", "`check` finds, with the hint", "its run fails with"], rows)
+    return table(["the function", "for example", "`check` finds, with the hint", "its run fails with"], rows)
 
 
 def exits() -> str:
     """The exit statuses of the command line."""
-    return _table(["status", "meaning"], [[str(status), meaning] for status, meaning in MEANINGS.items()])
+    return table(["status", "meaning"], [[str(status), meaning] for status, meaning in MEANINGS.items()])
 
 
 BLOCKS: dict[str, Callable[[], str]] = {
-    made.__name__: made for made in (phases, reception, history, waits, unsupported, commands, exits, mistakes)
-}
+    made.__name__: made
+    for made in (
+        phases, reception, history, waits, unsupported, commands, exits, options, mistakes, reference.routes, reference.calls,
+        reference.refusals, reference.failures, reference.findings, reference.limits, reference.engine, reference.pool,
+    )
+}  # fmt: skip
 
 
 def rendered(text: str) -> str:
@@ -126,11 +133,6 @@ def main() -> int:
             page.write_text(after, encoding="utf-8")
             print(f"wrote {page.relative_to(DOCS.parent)}")
     return 0
-
-
-def _table(head: list[str], rows: list[list[str]]) -> str:
-    lines = [head, ["---"] * len(head), *rows]
-    return "\n".join(f"| {' | '.join(cells)} |" for cells in lines)
 
 
 if __name__ == "__main__":

@@ -63,7 +63,7 @@ def refused(error: UserError, more: Mapping[str, Json] | None = None) -> Answer:
     """Builds the answer for an error that the caller can fix."""
     errors = [{"path": problem.path, "message": problem.message} for problem in error.problems]
     return problem(
-        _status_of(error), error.code, error.message, hint=error.hint, more={**(more or {}), "errors": errors}
+        status_of(error), error.code, error.message, hint=error.hint, more={**(more or {}), "errors": errors}
     )
 
 
@@ -90,6 +90,7 @@ def problem(
     return Answer(status, body, PROBLEM_TYPE, headers or {})
 
 
-def _status_of(error: UserError) -> int:
+def status_of(error: UserError) -> int:
+    """Returns the HTTP status of an error that the caller can fix."""
     by_class = next((status for kind, status in _BY_CLASS if isinstance(error, kind)), 400)
     return _BY_CODE.get(error.code, by_class)

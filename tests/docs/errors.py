@@ -1,0 +1,112 @@
+"""Finds the errors of Stepwell in its code: each with its code, what it says, and its hint.
+
+An error is a call such as `NotFound(message, code="unknown_run", hint=…)`, `Problem(code, message, hint=…)`,
+`context.add(code, message, path, hint)` or `Failure(code, category, message)`. What the code puts into a text stands as
+`…`.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+
+from stepwell import errors
+from stepwell.api.problems import status_of
+
+CODE = Path(__file__).resolve().parents[2] / "shared" / "stepwell"
+# Defects of Stepwell, and services that do not answer: the reader can do nothing about them but try again.
+_NOT_THE_CALLERS = (errors.PortError, errors.EngineFault, errors.NewerFormat)
+
+
+@dataclass(frozen=True, slots=True)
+class Told:
+    """One error. `place`: `file` if `check` finds it, `run` if a run fails with it, `call` if a call is refused.
+
+    `kind`: the HTTP status of a refused call, the category of a run's error.
+    """
+
+    place: str
+    code: str
+    message: str
+    hint: str
+    kind: str
+
+
+@cache
+def told() -> tuple[Told, ...]:
+    """Returns every error by its code; where several have one code, the one that says most."""
+    found: dict[tuple[str, str], Told] = {}
+    for file in sorted(CODE.rglob("*.py")):
+        tree = ast.parse(file.read_text(encoding="utf-8"))
+        for function in ast.walk(tree):
+            if isinstance(function, ast.FunctionDef | ast.AsyncFunctionDef):
+                for one in _in_function(function):
+                    held = found.get((one.place, one.code))
+                    if held is None or _length(one) > _length(held):
+                        found[one.place, one.code] = one
+    return tuple(found[key] for key in sorted(found))
+
+
+def _length(one: Told) -> tuple[int, int]:
+    return len(one.hint), len(one.message)
+
+
+def _in_function(function: ast.FunctionDef | ast.AsyncFunctionDef) -> Iterator[Told]:
+    names = {
+        target.id: node.value
+        for node in ast.walk(function)
+        if isinstance(node, ast.Assign)
+        for target in node.targets
+        if isinstance(target, ast.Name)
+    }
+    for call in ast.walk(function):
+        if isinstance(call, ast.Call) and (one := _of_call(call, names)):
+            yield one
+
+
+def _of_call(call: ast.Call, names: dict[str, ast.expr]) -> Told | None:
+    keywords = {keyword.arg: keyword.value for keyword in call.keywords}
+    name = call.func.attr if isinstance(call.func, ast.Attribute) else getattr(call.func, "id", "")
+    code, message, hint, place, kind = keywords.get("code"), call.args[:1], keywords.get("hint"), "call", ""
+    if (name in {"add", "warn"} and len(call.args) > 2) or name == "Problem":
+        code, place, message = call.args[0], "file", call.args[1:2]
+        hint = hint or (call.args[3] if len(call.args) > 3 else None)
+    elif name == "Failure" and len(call.args) > 2:
+        code, place, message, kind = call.args[0], "run", call.args[2:3], _text(call.args[1], names)
+    elif _refuses(name):
+        kind = _status(name, code)
+    else:
+        return None
+    if not (isinstance(code, ast.Constant) and isinstance(code.value, str) and message):
+        return None
+    return Told(place, code.value, _text(message[0], names), _text(hint, names), kind)
+
+
+def _refuses(name: str) -> bool:
+    kind = getattr(errors, name, None)
+    fits = isinstance(kind, type) and issubclass(kind, errors.StepwellError)
+    return fits and not issubclass(kind, _NOT_THE_CALLERS)
+
+
+def _status(name: str, code: ast.expr | None) -> str:
+    kind = getattr(errors, name)
+    known = issubclass(kind, errors.UserError) and isinstance(code, ast.Constant)
+    return str(status_of(kind("", code=str(code.value)))) if known else ""
+
+
+def _text(node: ast.expr | None, names: dict[str, ast.expr]) -> str:
+    """Returns a text as the code has it, with `…` for what it fills in; empty for a text made elsewhere."""
+    if isinstance(node, ast.Name) and node.id in names:
+        return _text(names[node.id], {})
+    if isinstance(node, ast.Constant):
+        return str(node.value or "")
+    if isinstance(node, ast.JoinedStr):
+        return "".join(_text(part, {}) if isinstance(part, ast.Constant) else "…" for part in node.values)
+    if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Add):
+        return _text(node.left, names) + _text(node.right, names)
+    if isinstance(node, ast.IfExp):
+        return _text(node.body, names) or _text(node.orelse, names)
+    return ""

@@ -1,0 +1,39 @@
+"""The generated block with the arguments and options of every command."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import typer.main
+
+from stepwell.cli.main import app
+from tests.docs.tables import table
+
+
+def options() -> str:
+    """The arguments and options of each command."""
+    return "\n\n".join(_section(path, command) for path, command in _leaves(typer.main.get_command(app), "stepwell"))
+
+
+def _leaves(command: Any, path: str) -> Iterator[tuple[str, Any]]:
+    """Yields the commands, also those of a group. Their classes are of Typer's own copy of Click, or of Click."""
+    if not hasattr(command, "commands"):
+        yield path, command
+        return
+    for name, inner in command.commands.items():
+        yield from _leaves(inner, f"{path} {name}")
+
+
+def _section(path: str, command: Any) -> str:
+    rows = [[_name(one), (getattr(one, "help", None) or "").replace("|", "\\|")] for one in command.params]
+    text = " ".join((command.help or "").split())
+    return "\n\n".join([f"## {path}", text, *([table(["argument or option", "meaning"], rows)] if rows else [])])
+
+
+def _name(one: Any) -> str:
+    value = one.metavar or one.name.upper()
+    if not hasattr(one, "is_flag"):
+        return f"`{value}`"
+    names = ", ".join(f"`{name}`" for name in (*one.opts, *one.secondary_opts))
+    return names if one.is_flag else f"{names} `{value}`"
