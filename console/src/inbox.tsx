@@ -11,8 +11,12 @@ import { FOR_PEOPLE, shortId, withoutLinks } from "./words";
 const LISTED = "200";
 
 export function Inbox(): JSX.Element {
-  const live = useLive<Page<RunSummary>>("/runs" + query({ status: "waiting", waiting_for: FOR_PEOPLE[0] ?? "", limit: LISTED }));
-  const runs = [...(live.value?.items ?? [])].sort((one, other) => due(one) - due(other));
+  const asked = { waiting_for: FOR_PEOPLE[0] ?? "", limit: LISTED };
+  // The runs that are due soonest, however old; then the newest, which may have no deadline.
+  const dated = useLive<Page<RunSummary>>("/runs" + query({ ...asked, sort: "waiting_until" }));
+  const live = useLive<Page<RunSummary>>("/runs" + query({ ...asked, status: "waiting" }));
+  const found = new Map([...(dated.value?.items ?? []), ...(live.value?.items ?? [])].map((run) => [run.run_id, run]));
+  const runs = [...found.values()].sort((one, other) => due(one) - due(other));
   const [chosen, choose] = useState("");
   const at = Math.max(runs.findIndex((run) => run.run_id === chosen), 0);
   const current = runs[at];
@@ -29,7 +33,7 @@ export function Inbox(): JSX.Element {
           <kbd>j</kbd> <kbd>k</kbd> move · <kbd>a</kbd> approve · <kbd>r</kbd> reject · <kbd>Enter</kbd> open the run
         </p>
       </div>
-      {live.value && !runs.length && <Empty title="Nothing waits for you">Approvals of all runs appear here, the next one due on top.</Empty>}
+      {live.value && dated.value && !runs.length && <Empty title="Nothing waits for you">Approvals of all runs appear here, the next one due on top.</Empty>}
       {current && (
         <div class="inbox">
           <ol>
@@ -56,7 +60,7 @@ export function Inbox(): JSX.Element {
               </li>
             ))}
           </ol>
-          <Asked key={current.run_id} run={current} again={live.again} />
+          <Asked key={current.run_id} run={current} again={() => (live.again(), dated.again())} />
         </div>
       )}
     </>
