@@ -36,6 +36,19 @@ def test_a_new_run_appears_in_the_list_by_itself(served: Served, page: Page) -> 
     expect(page.locator(".runs tbody tr")).to_have_count(1)
 
 
+def test_a_long_list_comes_in_pages_by_cursor(served: Served, page: Page) -> None:
+    """A page has an address of its own, and the way back is the browser's."""
+    for _ in range(53):
+        start(served.dev, "launch", {}, tags={"made": "many"}, create_only=True)
+    page.goto(f"{served.dev.url}/#/runs?tag={quote('made=many')}")
+    expect(page.locator(".runs tbody tr")).to_have_count(50)
+    page.get_by_role("link", name="Older runs").click()
+    expect(page.locator(".runs tbody tr")).to_have_count(3)
+    assert "cursor=" in page.url
+    page.go_back()
+    expect(page.locator(".runs tbody tr")).to_have_count(50)
+
+
 def test_a_failed_run_shows_the_sentence_the_attempts_and_the_users_traceback(served: Served, page: Page) -> None:
     page.goto(f"{served.dev.url}/#/runs/{served.runs['failed']}")
     expect(page.locator(".why p")).to_contain_text("failed at ship")

@@ -15,6 +15,8 @@ import pytest
 
 from stepwell.api import console
 from stepwell.api.conditional import etag_of, is_known
+from stepwell.api.exchange import Call
+from stepwell.runtime.loop.driving import run_now
 from tests.console.kit import DEMO
 from tests.local.kit import Dev
 
@@ -80,13 +82,15 @@ def test_a_page_of_another_site_gets_nothing_of_the_console(url: str) -> None:
         assert b"console.js" not in body
 
 
-def test_without_its_build_the_console_says_in_one_line_what_is_missing(
+def test_without_its_build_the_page_says_in_one_line_what_is_missing(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
+    """Everything else works: `stepwell dev` prints the same line and serves."""
     monkeypatch.setattr(console, "BUILT", tmp_path)
-    assert not console.is_built()
-    assert "console/build.py" in console.NOT_BUILT
-    assert "\n" not in console.NOT_BUILT
+    answer = run_now(console.get_console(Call(parts=None, headers={"accept": "text/html"})))
+    assert answer.status == 503
+    assert "run `uv run python console/build.py`" in answer.body
+    assert "\n" not in answer.body
 
 
 def test_an_answer_that_the_reader_has_is_not_sent_again(url: str) -> None:
