@@ -133,9 +133,9 @@ const base = (run: { run_id: string }): string => `/runs/${encodeURIComponent(ru
 
 export function approval(run: { run_id: string }, step: string, wait = ""): Action {
   return {
-    title: `Approve at ${step}`,
+    title: "Approve",
     verb: "Approve",
-    about: "The run goes on from here. An approval cannot be taken back.",
+    about: `The run waits at ${step}. An approval cannot be taken back.`,
     fields: [by(), { name: "data", label: "Data for the workflow, as JSON; may be empty", kind: "json" }],
     path: `${base(run)}/approve`,
     body: ({ by, data }) => ({ by: by ?? "", data: data ?? null, wait }),
@@ -145,9 +145,9 @@ export function approval(run: { run_id: string }, step: string, wait = ""): Acti
 
 export function rejection(run: { run_id: string }, step: string, wait = ""): Action {
   return {
-    title: `Reject at ${step}`,
+    title: "Reject",
     verb: "Reject",
-    about: "The workflow's own rules decide what follows a rejection.",
+    about: `The run waits at ${step}. The workflow's own rules decide what follows a rejection.`,
     fields: [{ name: "reason", label: "Reason" }, by()],
     path: `${base(run)}/reject`,
     body: ({ by, reason }) => ({ by: by ?? "", reason: reason ?? "", wait }),

@@ -75,30 +75,30 @@ export interface Live<T> {
 }
 
 /** Reads a path now and again: often while it changes, seldom while it does not, never while nobody looks. */
-export function useLive<T>(path: string | null, isOver = false): Live<T> {
+export function useLive<T>(path: string | null, isOver = false, soonestMs = SOONEST_MS): Live<T> {
   const [live, set] = useState<{ path: string | null; value: T | null; error: Refusal | null; at: number }>({ path, value: null, error: null, at: 0 });
   const [nudge, setNudge] = useState(0);
   const over = useRef(isOver);
   over.current = isOver;
-  useEffect(() => (path === null ? undefined : follow<T>(path, (found) => set({ path, ...found }), over)), [path, nudge]);
+  useEffect(() => (path === null ? undefined : follow<T>(path, (found) => set({ path, ...found }), over, soonestMs)), [path, nudge]);
   const current = live.path === path ? live : { value: null, error: null, at: 0 };
   return { value: current.value, error: current.error, at: current.at, again: () => setNudge(nudge + 1) };
 }
 
 type Found<T> = { value: T | null; error: Refusal | null; at: number };
 
-function follow<T>(path: string, found: (found: Found<T>) => void, over: { current: boolean }): () => void {
+function follow<T>(path: string, found: (found: Found<T>) => void, over: { current: boolean }, soonestMs: number): () => void {
   let timer = 0;
   let stopped = false;
   let etag = "";
-  let waitMs = SOONEST_MS;
+  let waitMs = soonestMs;
   let asked = 0; // the number of the look that counts: an older one that answers late is dropped
   const look = async (): Promise<void> => {
     const mine = ++asked;
     try {
       const answer = (await call("GET", path, undefined, etag)) as Answer<T> | null;
       if (stopped || mine !== asked) return;
-      waitMs = answer ? SOONEST_MS : Math.min(waitMs * 1.3, LATEST_MS);
+      waitMs = answer ? soonestMs : Math.min(waitMs * 1.3, LATEST_MS);
       if (answer) {
         etag = answer.etag;
         found({ value: answer.body, error: null, at: Date.now() });

@@ -13,6 +13,8 @@ import { Empty } from "./ui";
 import { clock, FOR_PEOPLE, span } from "./words";
 import { WorkflowPage, WorkflowsPage } from "./workflows";
 
+const COUNTED_MS = 4000; // between two looks at the counts
+
 interface Place {
   path: string[];
   asked: Record<string, string>;
@@ -41,18 +43,18 @@ function usePlace(): Place {
   return place;
 }
 
-function Page({ place }: { place: Place }): JSX.Element {
+function Page({ place, stats }: { place: Place; stats: Stats | null }): JSX.Element {
   const [room, name] = place.path;
-  if (!room || (room === "runs" && !name)) return <RunsPage asked={place.asked} />;
+  if (!room || (room === "runs" && !name)) return <RunsPage asked={place.asked} stats={stats} />;
   if (room === "runs" && name) return <RunPage key={name} id={name} asked={place.asked} />;
   if (room === "inbox") return <Inbox />;
-  if (room === "workflows") return name ? <WorkflowPage key={name} name={name} /> : <WorkflowsPage />;
+  if (room === "workflows") return name ? <WorkflowPage key={name} name={name} stats={stats} /> : <WorkflowsPage stats={stats} />;
   return <Empty title="There is no such page">The bar on top leads to those that there are.</Empty>;
 }
 
 function Console(): JSX.Element {
   const place = usePlace();
-  const stats = useLive<Stats>("/stats").value;
+  const stats = useLive<Stats>("/stats", false, COUNTED_MS).value; // ages are among them, so they always change
   const asked = FOR_PEOPLE.reduce((sum, kind) => sum + (stats?.waits[kind] ?? 0), 0);
   const room = place.path[0] ?? "runs";
   useEffect(() => {
@@ -81,7 +83,7 @@ function Console(): JSX.Element {
       </header>
       <Lost />
       <main id="main">
-        <Page place={place} />
+        <Page place={place} stats={stats} />
       </main>
     </>
   );

@@ -10,11 +10,10 @@ import { ago, plain, shortId, span, STATUSES } from "./words";
 
 type Asked = Record<string, string>;
 
-export function RunsPage({ asked }: { asked: Asked }): JSX.Element {
+export function RunsPage({ asked, stats }: { asked: Asked; stats: Stats | null }): JSX.Element {
   const { status = "", workflow = "", waiting_for = "", tag = "", since = "", overdue = "", cursor = "", parent = "" } = asked;
   const filters = { status, workflow, waiting_for, tag, since, overdue, parent };
   const live = useLive<Page<RunSummary>>("/runs" + query({ ...filters, cursor, limit: "50" }));
-  const stats = useLive<Stats>("/stats").value;
   const [starting, setStarting] = useState(false);
   const go = (more: Asked): void => void (location.hash = "/runs" + query({ ...filters, ...more }));
   const runs = live.value?.items ?? [];

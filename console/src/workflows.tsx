@@ -9,9 +9,8 @@ import type { Page, Stats, Workflow, WorkflowSummary } from "./types";
 import { Card, Copy, Data, Empty, Status } from "./ui";
 import { span, STATUSES } from "./words";
 
-export function WorkflowsPage(): JSX.Element {
+export function WorkflowsPage({ stats }: { stats: Stats | null }): JSX.Element {
   const page = useLive<Page<WorkflowSummary>>("/workflows").value;
-  const stats = useLive<Stats>("/stats").value;
   return (
     <>
       <div class="bar">
@@ -44,9 +43,8 @@ function Counts({ name, counts }: { name: string; counts: Record<string, number>
   );
 }
 
-export function WorkflowPage({ name }: { name: string }): JSX.Element {
+export function WorkflowPage({ name, stats }: { name: string; stats: Stats | null }): JSX.Element {
   const live = useLive<Workflow>(`/workflows/${encodeURIComponent(name)}`);
-  const stats = useLive<Stats>("/stats").value;
   const [starting, setStarting] = useState(false);
   if (live.error) return <Empty title="There is no such workflow">{live.error.message}</Empty>;
   const workflow = live.value;
