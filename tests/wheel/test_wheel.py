@@ -22,7 +22,8 @@ WHEEL_BYTES = 4_000_000  # unpacked
 
 def test_the_wheel_has_the_construct_the_handlers_and_the_templates(content: Mapping[str, int]) -> None:
     for name in (*(f"functions/{one}.py" for one in HANDLERS), "cdk/engine.py", "cdk/__main__.py", "py.typed",
-                 "cli/templates/order/workflows/order-review.yaml.tmpl"):  # fmt: skip
+                 "cli/templates/order/workflows/order-review.yaml.tmpl", "console/index.html", "console/console.js",
+                 "console/console.css", "console/icon.svg"):  # fmt: skip
         assert f"stepwell/{name}" in content
     assert {name.partition("/")[0] for name in content} == {"stepwell", f"stepwell-{version('stepwell')}.dist-info"}
     assert sum(content.values()) < WHEEL_BYTES

@@ -8,7 +8,7 @@ from __future__ import annotations
 import functools
 import json
 import re
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from dataclasses import replace
 from typing import Any
 from urllib.parse import unquote
@@ -17,6 +17,7 @@ from aws_lambda_powertools.event_handler import APIGatewayHttpResolver, Response
 from aws_lambda_powertools.event_handler.exceptions import NotFoundError
 from aws_lambda_powertools.utilities.data_classes import APIGatewayProxyEventV2
 
+from stepwell.api.conditional import etag_of, is_known
 from stepwell.api.exchange import Answer, Call, Route
 from stepwell.api.handlers.acting import ACTING_ROUTES
 from stepwell.api.handlers.asking import ASKING_ROUTES
@@ -88,12 +89,13 @@ def app_of(parts: Assembly, routes: tuple[Route, ...]) -> Resolver:
 def _endpoint(app: Resolver, parts: Assembly, route: Route) -> Callable[..., Awaitable[Response[str]]]:
     async def endpoint(**path: str) -> Response[str]:
         event = app.current_event
+        headers = {name.lower(): value for name, value in (event.raw_event.get("headers") or {}).items()}
         try:
             call = Call(
                 parts,
                 {name: unquote(value) for name, value in path.items()},
                 event.raw_event.get("rawQueryString") or "",
-                {name.lower(): value for name, value in (event.raw_event.get("headers") or {}).items()},
+                headers,
                 body_bytes(event.raw_event.get("body"), bool(event.raw_event.get("isBase64Encoded"))),
                 identity_of(event.raw_event),
             )
@@ -102,7 +104,7 @@ def _endpoint(app: Resolver, parts: Assembly, route: Route) -> Callable[..., Awa
             answer = await sendable(answer, _text(answer), call.path.get("run_id", ""), parts.ports.blobs)
         except Exception as error:  # the last resort: logs the error and answers with a problem
             answer = problem_answer(error)
-        return _response(answer, event.http_method)
+        return _response(answer, event.http_method, headers)
 
     return endpoint
 
@@ -118,17 +120,23 @@ def _no_route(app: Resolver, patterns: list[tuple[re.Pattern[str], str]], error:
         answer = Answer(204, "", headers={"Allow": allow})
     else:
         answer = problem(405, "method_not_allowed", f"{method} is not served here", headers={"Allow": allow})
-    return _response(answer, method)
+    return _response(answer, method, {})
 
 
 def _text(answer: Answer) -> str:
     return answer.body if isinstance(answer.body, str) else _encode(answer.body)
 
 
-def _response(answer: Answer, method: str) -> Response[str]:
+def _response(answer: Answer, method: str, asked: Mapping[str, str]) -> Response[str]:
+    """Builds the response; an answer that can be read again has a tag, and a reader who has it gets 304."""
+    text = _text(answer)
+    headers, status = dict(answer.headers), answer.status
+    if status == 200 and method in ("GET", "HEAD"):
+        headers["ETag"] = etag = etag_of(text)
+        status = 304 if is_known(etag, asked) else 200
     return Response(
-        status_code=answer.status,
-        content_type=answer.content_type if answer.status != 204 else None,
-        headers=dict(answer.headers),
-        body="" if method == "HEAD" else _text(answer),
+        status_code=status,
+        content_type=answer.content_type if status not in (204, 304) else None,
+        headers=headers,
+        body="" if method == "HEAD" or status == 304 else text,
     )

@@ -17,6 +17,7 @@ from pathlib import Path
 
 import uvicorn
 
+from stepwell.api.console import CONSOLE_ROUTES, NOT_BUILT, is_built
 from stepwell.api.routes import create_app
 from stepwell.api.webhooks.replay import delivery_routes
 from stepwell.api.webhooks.route import webhook_routes
@@ -88,9 +89,15 @@ def _serve(local: Local, folder: Path, loaded: Folder, listening: socket.socket,
     _every(local, SECOND_MS, Ticker(local.parts).tick)
     if reload:
         Reloader(local, folder, serve_webhooks).start()
-    more = (*webhook_routes(lambda: webhooks.sources), *delivery_routes(lambda: webhooks.sources))
+    more = (
+        *webhook_routes(lambda: webhooks.sources),
+        *delivery_routes(lambda: webhooks.sources),
+        *CONSOLE_ROUTES,
+    )
     origins = cors_origins(project_of(folder).properties)
     gateway = Gateway(lambda: create_app(local.parts, more), origins=origins)
+    if not is_built():
+        log.warning(NOT_BUILT)
     server = Server(gateway, local.stopping)
     try:
         server.run(sockets=[listening])

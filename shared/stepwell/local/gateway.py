@@ -227,7 +227,7 @@ async def _send(send: Send, answer: Mapping[str, Any]) -> None:
     raw = base64.b64decode(body) if answer.get("isBase64Encoded") else body.encode()
     headers = [(name.lower().encode(), str(value).encode()) for name, value in (answer.get("headers") or {}).items()]
     headers += [(b"set-cookie", cookie.encode()) for cookie in answer.get("cookies") or ()]
-    if answer["statusCode"] != 204:
+    if answer["statusCode"] not in (204, 304):
         headers.append((b"content-length", str(len(raw)).encode()))
     await send({"type": "http.response.start", "status": answer["statusCode"], "headers": headers})
     await send({"type": "http.response.body", "body": raw})

@@ -1,0 +1,142 @@
+// A run's history: read once from the start, then from where the reader stands.
+
+import type { JSX } from "preact";
+import { useEffect, useState } from "preact/hooks";
+import { get, query, Refusal } from "./api";
+import type { Entry, Page } from "./types";
+import { Card, Data, Empty } from "./ui";
+import { clock, full, span } from "./words";
+
+const PAGE = 500;
+const AT_ONCE = 2000; // entries read before the reader asks for more
+const SHOWN = 200;
+
+export interface History {
+  entries: Entry[];
+  hasMore: boolean;
+  error: string;
+  more: () => void;
+}
+
+/** Follows a token's history; `moved` changes when the run does, and then the entries after the last one are read. */
+export function useHistory(id: string, token: string, moved: number): History {
+  const [entries, set] = useState<Entry[]>([]);
+  const [most, setMost] = useState(AT_ONCE);
+  const [hasMore, setMore] = useState(false);
+  const [error, setError] = useState("");
+  useEffect(() => {
+    let stopped = false;
+    const read = async (): Promise<void> => {
+      let known = entries.filter((entry) => (token ? entry.token === token : true));
+      for (;;) {
+        // Branches write side by side, so the cursor is the last entry of the token itself; known ids are skipped.
+        const last = known.findLast((entry) => entry.token === (token || "0"));
+        const page = await get<Page<Entry>>(`/runs/${encodeURIComponent(id)}/history` + query({ after: last?.id ?? "", token, limit: String(PAGE) }));
+        if (stopped) return;
+        const seen = new Set(known.map((entry) => entry.id));
+        const fresh = page.items.filter((entry) => !seen.has(entry.id));
+        known = [...known, ...fresh];
+        if (fresh.length) set(known);
+        setMore(Boolean(page.next_cursor));
+        if (!page.next_cursor || !fresh.length || known.length >= most) return;
+      }
+    };
+    read().then(
+      () => setError(""),
+      (problem: unknown) => problem instanceof Refusal && setError(problem.message),
+    );
+    return () => {
+      stopped = true;
+    };
+  }, [id, token, moved, most]);
+  return { entries, hasMore, error, more: () => setMost(entries.length + AT_ONCE) };
+}
+
+export function HistoryList(given: { history: History; step: string; token: string; clear: () => void; follow: (token: string) => void }): JSX.Element {
+  const { history, step, token, clear, follow } = given;
+  const [text, setText] = useState("");
+  const [shown, setShown] = useState(SHOWN);
+  const fits = (entry: Entry): boolean => (!step || entry.step === step) && (!text || `${entry.type} ${entry.step ?? ""} ${entry.by ?? ""} ${entry.token}`.includes(text));
+  const found = history.entries.filter(fits);
+  const start = Date.parse(history.entries[0]?.at ?? "");
+  return (
+    <Card
+      class="history"
+      title={<>History {token && <span class="muted">of branch {token}</span>}</>}
+      aside={
+        <>
+          {(step || token) && (
+            <button type="button" class="chip" onClick={clear}>
+              {step || token} ✕
+            </button>
+          )}
+          <input type="search" aria-label="Filter the history" placeholder="filter" value={text} onInput={(event) => setText(event.currentTarget.value)} />
+          <span class="muted">
+            {found.length}
+            {history.hasMore && "+"}
+          </span>
+        </>
+      }
+    >
+      {history.error && <Empty title="The history cannot be read">{history.error}</Empty>}
+      {found.length > shown && (
+        <button type="button" class="quiet earlier" onClick={() => setShown(shown + 5 * SHOWN)}>
+          {found.length - shown} earlier entries
+        </button>
+      )}
+      <ol>
+        {found.slice(-shown).map((entry) => (
+          <Line key={entry.id} entry={entry} start={start} follow={token ? null : follow} />
+        ))}
+      </ol>
+      {history.hasMore && (
+        <button type="button" class="quiet earlier" onClick={history.more}>
+          Read on
+        </button>
+      )}
+    </Card>
+  );
+}
+
+function Line({ entry, start, follow }: { entry: Entry; start: number; follow: ((token: string) => void) | null }): JSX.Element {
+  const [isOpen, setOpen] = useState(false);
+  const hasData = entry.data !== null && entry.data !== undefined;
+  const since = (Date.parse(entry.at) - start) / 1000;
+  return (
+    <li class={`entry ${toneOf(entry.type)}`}>
+      <time dateTime={entry.at} title={full(entry.at)}>
+        {clock(entry.at)} <span class="muted">+{span(since)}</span>
+      </time>
+      <span class="type">
+        <i aria-hidden="true" />
+        {entry.type}
+      </span>
+      <span class="step">
+        {entry.step}
+        {entry.attempt !== null && entry.attempt > 1 && <span class="muted"> attempt {entry.attempt}</span>}
+        {entry.token !== "0" && follow && (
+          <button type="button" class="quiet" title="Only this branch" onClick={() => follow(entry.token)}>
+            {entry.token}
+          </button>
+        )}
+      </span>
+      <span class="more">
+        {entry.by && !entry.by.startsWith("wake:") && <span class="muted">by {entry.by}</span>}
+        {hasData && (
+          <button type="button" class="quiet" aria-expanded={isOpen} aria-label={`Data of ${entry.type}`} onClick={() => setOpen(!isOpen)}>
+            {isOpen ? "▾" : "▸"} data
+          </button>
+        )}
+      </span>
+      {isOpen && <Data value={entry.data} />}
+    </li>
+  );
+}
+
+export function toneOf(type: string): string {
+  if (/failed|refused|stuck|timed_out|rejected/.test(type)) return "is-failed";
+  if (/cancel|skipped/.test(type)) return "is-cancelled";
+  if (/completed|received|joined|fired|granted|compensated/.test(type)) return "is-completed";
+  if (/requested|awaited|sleep|scheduled|pending|escalated/.test(type)) return "is-waiting";
+  return "is-running";
+}

@@ -1,0 +1,105 @@
+// What waits for people, across runs, the next one due on top; one key for each answer.
+
+import type { JSX } from "preact";
+import { useEffect, useState } from "preact/hooks";
+import { Act, approval, rejection, type Action } from "./act";
+import { get, query, useLive } from "./api";
+import type { Page, Run, RunSummary } from "./types";
+import { Card, Data, Empty, Time, useKeys } from "./ui";
+import { FOR_PEOPLE, shortId, withoutLinks } from "./words";
+
+const LISTED = "200";
+
+export function Inbox(): JSX.Element {
+  const asked = { waiting_for: FOR_PEOPLE[0] ?? "", limit: LISTED };
+  // The runs that are due soonest, however old; then the newest, which may have no deadline.
+  const dated = useLive<Page<RunSummary>>("/runs" + query({ ...asked, sort: "waiting_until" }));
+  const live = useLive<Page<RunSummary>>("/runs" + query({ ...asked, status: "waiting" }));
+  const found = new Map([...(dated.value?.items ?? []), ...(live.value?.items ?? [])].map((run) => [run.run_id, run]));
+  const runs = [...found.values()].sort((one, other) => due(one) - due(other));
+  const [chosen, choose] = useState("");
+  const at = Math.max(runs.findIndex((run) => run.run_id === chosen), 0);
+  const current = runs[at];
+  useKeys({
+    j: () => choose(runs[Math.min(at + 1, runs.length - 1)]?.run_id ?? ""),
+    k: () => choose(runs[Math.max(at - 1, 0)]?.run_id ?? ""),
+    Enter: () => current && (location.hash = `/runs/${encodeURIComponent(current.run_id)}`),
+  });
+  return (
+    <>
+      <div class="bar">
+        <h1>Inbox</h1>
+        <p class="keys muted">
+          <kbd>j</kbd> <kbd>k</kbd> move · <kbd>a</kbd> approve · <kbd>r</kbd> reject · <kbd>Enter</kbd> open the run
+        </p>
+      </div>
+      {live.value && dated.value && !runs.length && <Empty title="Nothing waits for you">Approvals of all runs appear here, the next one due on top.</Empty>}
+      {current && (
+        <div class="inbox">
+          <ol>
+            {runs.map((run) => (
+              <li key={run.run_id} class={run === current ? "is-chosen" : ""}>
+                <button type="button" aria-pressed={run === current} onClick={() => choose(run.run_id)}>
+                  <strong>{run.current_steps.join(", ") || run.waiting_for}</strong>
+                  <span>{run.workflow}</span>
+                  <span class="muted">
+                    {shortId(run.run_id)} ·{" "}
+                    {run.waiting_until ? (
+                      <>
+                        due <Time at={run.waiting_until} />
+                      </>
+                    ) : (
+                      run.waiting_since && (
+                        <>
+                          asked <Time at={run.waiting_since} />
+                        </>
+                      )
+                    )}
+                  </span>
+                </button>
+              </li>
+            ))}
+          </ol>
+          <Asked key={current.run_id} run={current} again={() => (live.again(), dated.again())} />
+        </div>
+      )}
+    </>
+  );
+}
+
+function due(run: RunSummary): number {
+  return run.waiting_until ? Date.parse(run.waiting_until) : Number.MAX_SAFE_INTEGER;
+}
+
+function Asked({ run, again }: { run: RunSummary; again: () => void }): JSX.Element {
+  const [whole, setWhole] = useState<Run | null>(null);
+  const [action, setAction] = useState<Action | null>(null);
+  useEffect(() => void get<Run>(`/runs/${encodeURIComponent(run.run_id)}`).then(setWhole, () => undefined), [run.run_id]); // the list tells of errors
+  const token = whole?.tokens.find((one) => one.waiting_for === "approval");
+  const step = token?.step ?? run.current_steps[0] ?? "";
+  const wait = token && token.id !== "0" ? token.id : "";
+  const data = whole && withoutLinks(whole.waiting_data);
+  const approve = (): void => setAction(approval(run, step, wait));
+  const reject = (): void => setAction(rejection(run, step, wait));
+  useKeys({ a: approve, r: reject });
+  return (
+    <Card title={step} aside={<a href={`#/runs/${encodeURIComponent(run.run_id)}`}>{shortId(run.run_id)}</a>} class="asked">
+      {data !== null ? <Data value={data} /> : <p class="muted">{whole ? "It asks without data." : "Reading …"}</p>}
+      {whole && (
+        <details class="input">
+          <summary>Input of the run</summary>
+          <Data value={whole.input} />
+        </details>
+      )}
+      <footer>
+        <button type="button" class="primary" onClick={approve}>
+          Approve
+        </button>
+        <button type="button" class="danger" onClick={reject}>
+          Reject
+        </button>
+      </footer>
+      {action && <Act action={action} onClose={() => setAction(null)} onDone={again} />}
+    </Card>
+  );
+}

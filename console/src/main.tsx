@@ -1,0 +1,135 @@
+// The console's frame: where the reader is, whether the server answers, and the page.
+
+import type { JSX } from "preact";
+import { render } from "preact";
+import { useEffect, useState } from "preact/hooks";
+import { useConnection, useLive } from "./api";
+import { Inbox } from "./inbox";
+import "./main.css";
+import { RunPage } from "./run";
+import { RunsPage } from "./runs";
+import type { Stats } from "./types";
+import { Empty } from "./ui";
+import { clock, FOR_PEOPLE, span } from "./words";
+import { WorkflowPage, WorkflowsPage } from "./workflows";
+
+const COUNTED_MS = 4000; // between two looks at the counts
+
+interface Place {
+  path: string[];
+  asked: Record<string, string>;
+}
+
+function here(): Place {
+  const [path = "", asked = ""] = location.hash.replace(/^#\/?/, "").split("?");
+  return { path: path.split("/").filter(Boolean).map(decode), asked: Object.fromEntries(new URLSearchParams(asked)) };
+}
+
+function decode(part: string): string {
+  try {
+    return decodeURIComponent(part);
+  } catch {
+    return part; // a stray percent sign is a part of the name
+  }
+}
+
+function usePlace(): Place {
+  const [place, set] = useState(here);
+  useEffect(() => {
+    const move = (): void => set(here());
+    addEventListener("hashchange", move);
+    return () => removeEventListener("hashchange", move);
+  }, []);
+  return place;
+}
+
+function Page({ place, stats }: { place: Place; stats: Stats | null }): JSX.Element {
+  const [room, name] = place.path;
+  if (!room || (room === "runs" && !name)) return <RunsPage asked={place.asked} stats={stats} />;
+  if (room === "runs" && name) return <RunPage key={name} id={name} asked={place.asked} />;
+  if (room === "inbox") return <Inbox />;
+  if (room === "workflows") return name ? <WorkflowPage key={name} name={name} stats={stats} /> : <WorkflowsPage stats={stats} />;
+  return <Empty title="There is no such page">The bar on top leads to those that there are.</Empty>;
+}
+
+function Console(): JSX.Element {
+  const place = usePlace();
+  const stats = useLive<Stats>("/stats", false, COUNTED_MS).value; // ages are among them, so they always change
+  const asked = FOR_PEOPLE.reduce((sum, kind) => sum + (stats?.waits[kind] ?? 0), 0);
+  const room = place.path[0] ?? "runs";
+  useEffect(() => {
+    document.title = [place.path[1], room[0]?.toUpperCase() + room.slice(1), "Stepwell"].filter(Boolean).join(" · ");
+  }, [place]);
+  const link = (name: string, text: string, count = 0): JSX.Element => (
+    <a href={`#/${name}`} aria-current={room === name ? "page" : undefined}>
+      {text}
+      {count > 0 && <b class="count">{count}</b>}
+    </a>
+  );
+  return (
+    <>
+      <header class="top">
+        <a class="brand" href="#/runs">
+          <img src="console/icon.svg" alt="" width="20" height="20" />
+          Stepwell
+        </a>
+        <nav aria-label="Pages">
+          {link("runs", "Runs")}
+          {link("inbox", "Inbox", asked)}
+          {link("workflows", "Workflows")}
+        </nav>
+        <Live />
+        <Theme />
+      </header>
+      <Lost />
+      <main id="main">
+        <Page place={place} stats={stats} />
+      </main>
+    </>
+  );
+}
+
+function Live(): JSX.Element {
+  const { lostAt } = useConnection();
+  return (
+    <span class={lostAt ? "live is-lost" : "live"} title={lostAt ? "The server does not answer" : "What you see follows the server"}>
+      <i aria-hidden="true" />
+      {lostAt ? "offline" : "live"}
+    </span>
+  );
+}
+
+/** Says that the server does not answer, since when, and of when the page is. */
+function Lost(): JSX.Element {
+  const { lostAt, seenAt } = useConnection();
+  return (
+    <div role="status" class={lostAt ? "lost" : "found"}>
+      {lostAt > 0 && (
+        <>
+          <strong>The server does not answer</strong> since {clock(lostAt)}
+          {seenAt > 0 && <>; what you see is from {clock(seenAt)}</>}. Runs lose nothing by it. Trying again every second
+          {Date.now() - lostAt > 10_000 && <> for {span((Date.now() - lostAt) / 1000)}</>}.
+        </>
+      )}
+    </div>
+  );
+}
+
+const THEMES = ["system", "light", "dark"] as const;
+
+function Theme(): JSX.Element {
+  const [theme, set] = useState(() => localStorage.getItem("theme") ?? "system");
+  useEffect(() => {
+    document.documentElement.dataset["theme"] = theme;
+    localStorage.setItem("theme", theme);
+  }, [theme]);
+  const next = THEMES[(THEMES.indexOf(theme as (typeof THEMES)[number]) + 1) % THEMES.length] ?? "system";
+  return (
+    <button type="button" class="quiet theme" title={`Colours: ${theme}`} aria-label={`Colours: ${theme}; switch to ${next}`} onClick={() => set(next)}>
+      {{ system: "◐", light: "○", dark: "●" }[theme] ?? "◐"}
+    </button>
+  );
+}
+
+document.body.replaceChildren();
+render(<Console />, document.body);

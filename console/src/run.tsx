@@ -1,0 +1,220 @@
+// One run: a sentence on top, its graph, when what happened, its data, and what can be done.
+
+import type { JSX } from "preact";
+import { useEffect, useState } from "preact/hooks";
+import { Act, approval, beginning, cancellation, rejection, sending, type Action } from "./act";
+import { get, query, useLive } from "./api";
+import { Branches } from "./branches";
+import { GraphView, isWide } from "./graph";
+import { HistoryList, useHistory } from "./history";
+import { Timeline } from "./timeline";
+import type { Entry, Explanation, Run, RunGraph } from "./types";
+import { Card, Copy, Data, Empty, Failure, Status, Time, useKeys } from "./ui";
+import { counted, full, localized, shortId, span, TERMINAL, withoutLinks } from "./words";
+import { Took } from "./runs";
+
+export function RunPage({ id, asked }: { id: string; asked: Record<string, string> }): JSX.Element {
+  const path = `/runs/${encodeURIComponent(id)}`;
+  const [isOver, setOver] = useState(false);
+  const live = useLive<Run>(path, isOver);
+  const run = live.value;
+  const { step = "", token = "" } = asked;
+  useEffect(() => setOver(run !== null && TERMINAL.has(run.status)), [run]);
+  const whole = useHistory(id, "", live.at);
+  const graph = useFresh<RunGraph>(`${path}/graph?format=json`, live.at);
+  const why = useFresh<Explanation>(`${path}/explain`, live.at);
+  const go = (more: Record<string, string>): void => void (location.hash = path + query({ step, token, ...more }));
+  if (live.error) return <Empty title={live.error.problem.status === 404 ? "There is no such run" : "This run cannot be shown"}>{live.error.message}</Empty>;
+  if (!run) return <p class="muted loading">Reading the run …</p>;
+  const choose = (node: string): void => go({ step: node === step ? "" : node });
+  const onTop = graph !== null && isWide(graph);
+  const drawn = (
+    <Card title="Graph" aside={run.progress} class="o-graph">
+      {graph && <GraphView graph={graph} chosen={step} choose={choose} />}
+    </Card>
+  );
+  return (
+    <article class="run">
+      <Head run={run} why={why} again={live.again} />
+      <div class="columns">
+        <div class="wide">
+          {run.error && (
+            <Card title="Error" class="is-error">
+              <Failure error={run.error} />
+            </Card>
+          )}
+          {onTop && drawn}
+          <Card title="Timeline" aside={<Took run={run} />} class="o-timeline">
+            <Timeline run={run} entries={whole.entries} chosen={step} choose={choose} />
+          </Card>
+          <Branches run={run} entries={whole.entries} moved={live.at} chosen={token} choose={(one) => go({ token: one })} />
+          {token ? <OfToken id={id} token={token} moved={live.at} step={step} go={go} /> : <HistoryList history={whole} step={step} token="" clear={() => go({ step: "" })} follow={(one) => go({ token: one })} />}
+        </div>
+        <div class="narrow">
+          {!onTop && drawn}
+          {step && run.steps[step] && (
+            <Card class="o-step" title={step} aside={<Status value={run.steps[step].status} />}>
+              {run.steps[step].error && <Failure error={run.steps[step].error} />}
+              <Data value={run.steps[step].output} />
+            </Card>
+          )}
+          <Facts run={run} />
+          <Values run={run} entries={whole.entries} />
+        </div>
+      </div>
+    </article>
+  );
+}
+
+function OfToken(given: { id: string; token: string; moved: number; step: string; go: (more: Record<string, string>) => void }): JSX.Element {
+  const history = useHistory(given.id, given.token, given.moved);
+  return <HistoryList history={history} step={given.step} token={given.token} clear={() => given.go({ step: "", token: "" })} follow={() => undefined} />;
+}
+
+/** Reads a path again when the run has moved. */
+function useFresh<T>(path: string, moved: number): T | null {
+  const [value, set] = useState<T | null>(null);
+  useEffect(() => {
+    let stopped = false;
+    if (moved) void get<T>(path).then((found) => !stopped && set(found), () => undefined); // the run itself tells of errors
+    return () => {
+      stopped = true;
+    };
+  }, [path, moved]);
+  return value;
+}
+
+function Head({ run, why, again }: { run: Run; why: Explanation | null; again: () => void }): JSX.Element {
+  const [action, setAction] = useState<Action | null>(null);
+  const actions = actionsOf(run, why);
+  useKeys({
+    a: () => actions["Approve"] && setAction(actions["Approve"]),
+    r: () => actions["Reject"] && setAction(actions["Reject"]),
+    e: () => actions["Send event"] && setAction(actions["Send event"]),
+  });
+  return (
+    <header class="head">
+      <p class="crumbs">
+        <a href="#/runs">Runs</a> / <a href={"#/runs" + query({ workflow: run.workflow })}>{run.workflow}</a>
+        {run.parent && (
+          <>
+            {" "}
+            / started by <a href={`#/runs/${encodeURIComponent(run.parent)}`}>{shortId(run.parent)}</a>
+          </>
+        )}
+      </p>
+      <div class="title">
+        <h1>{run.run_id}</h1>
+        <Copy text={run.run_id} label="Copy the run's id" />
+        <Status value={run.status} />
+        <span class="actions">
+          {Object.entries(actions).map(([name, one]) => (
+            <button type="button" key={name} class={name === "Approve" ? "primary" : one.isDanger ? "danger" : ""} onClick={() => setAction(one)}>
+              {name}
+            </button>
+          ))}
+        </span>
+      </div>
+      {why && <Why why={why} isOver={TERMINAL.has(run.status)} />}
+      {action && <Act action={action} onClose={() => setAction(null)} onDone={again} />}
+    </header>
+  );
+}
+
+function Why({ why, isOver }: { why: Explanation; isOver: boolean }): JSX.Element {
+  return (
+    <div class="why">
+      <p>{localized(why.why)}</p>
+      {!isOver && why.wakers.length > 0 && (
+        <ul>
+          {why.wakers.map((waker) => (
+            <li key={waker.what + waker.detail}>
+              <b>{waker.what}</b> {localized(waker.detail)} {waker.at && <>· <Time at={waker.at} /></>}
+            </li>
+          ))}
+        </ul>
+      )}
+    </div>
+  );
+}
+
+function actionsOf(run: Run, why: Explanation | null): Record<string, Action> {
+  if (TERMINAL.has(run.status)) return {};
+  const asked = run.tokens.filter((token) => token.waiting_for === "approval");
+  const actions: Record<string, Action> = {};
+  const one = asked[0];
+  if (one) {
+    const wait = one.id === "0" ? "" : one.id;
+    actions["Approve"] = approval(run, one.step, wait);
+    actions["Reject"] = rejection(run, one.step, wait);
+  }
+  if (run.status === "idle") actions["Start"] = beginning(run);
+  else actions["Send event"] = sending(run, eventOf(why));
+  actions["Cancel"] = cancellation(run);
+  return actions;
+}
+
+/** The name of the event that the run waits for, if it waits for one. */
+function eventOf(why: Explanation | null): string {
+  const waker = why?.wakers.find((one) => one.what === "event");
+  return waker?.detail.match(/stepwell event (\S+)/)?.[1] ?? waker?.detail.match(/event (\S+)/)?.[1] ?? "";
+}
+
+function Facts({ run }: { run: Run }): JSX.Element {
+  const fact = (name: string, value: JSX.Element | string | null): JSX.Element | false => value !== null && value !== "" && (
+    <>
+      <dt>{name}</dt>
+      <dd>{value}</dd>
+    </>
+  );
+  return (
+    <Card title="Run" class="o-facts">
+      <dl>
+        {fact("Workflow", <a href={`#/workflows/${encodeURIComponent(run.workflow)}`}>{run.workflow}</a>)}
+        {fact("Version", <code title={run.version}>{run.version.replace("sha256:", "").slice(0, 12)}</code>)}
+        {fact("Created", <span title={full(run.created_at)}><Time at={run.created_at} /></span>)}
+        {fact("Ended", run.ended_at && <Time at={run.ended_at} />)}
+        {fact("Queued for", run.started_at && span((Date.parse(run.started_at) - Date.parse(run.created_at)) / 1000))}
+        {fact("Outcome", run.result_summary)}
+        {fact("Cancelled by", run.cancelled_by)}
+        {fact("Reason", run.cancel_reason)}
+        {fact("Tags", Object.keys(run.tags).length ? <>{Object.entries(run.tags).map(([name, value]) => <a class="tag" key={name} href={"#/runs" + query({ tag: `${name}=${value}` })}>{name}={value}</a>)}</> : null)}
+        {fact("Cost", `${counted(run.cost["steps"], "step call")}, ${counted(run.cost["records"], "record")}`)}
+        {fact("Child runs", run.children.length ? <>{run.children.map((child) => <div key={child.run_id}><a href={`#/runs/${encodeURIComponent(child.run_id)}`}>{child.name || shortId(child.run_id)}</a> {child.status && <Status value={child.status} />}</div>)}</> : null)}
+      </dl>
+      {run.children.length > 0 && <p class="foot"><a href={"#/runs" + query({ parent: run.run_id })}>All runs that it started</a></p>}
+    </Card>
+  );
+}
+
+function Values({ run, entries }: { run: Run; entries: Entry[] }): JSX.Element {
+  const waiting = withoutLinks(run.waiting_data);
+  const outputs = Object.fromEntries(Object.entries(run.steps).filter(([, step]) => step.output !== null).map(([name, step]) => [name, step.output]));
+  return (
+    <>
+      {waiting !== null && (
+        <Card title="It waits with" class="o-values">
+          <Data value={waiting} />
+        </Card>
+      )}
+      {run.result !== null && (
+        <Card title="Output" class="o-values">
+          <Data value={run.result} />
+        </Card>
+      )}
+      <Card title="Input" class="o-values">
+        <Data value={run.input ?? entries[0]?.data ?? null} />
+      </Card>
+      {Object.keys(run.state).length > 0 && (
+        <Card title="State" class="o-values">
+          <Data value={run.state} open={1} />
+        </Card>
+      )}
+      {Object.keys(run.state).length === 0 && Object.keys(outputs).length > 0 && (
+        <Card title="Outputs of steps" class="o-values">
+          <Data value={outputs} open={1} />
+        </Card>
+      )}
+    </>
+  );
+}

@@ -1,0 +1,207 @@
+// The list of runs: filters and page in the URL, counts beside them.
+
+import type { JSX } from "preact";
+import { useState } from "preact/hooks";
+import { query, useLive } from "./api";
+import { Start } from "./start";
+import type { Page, RunSummary, Stats, WorkflowSummary } from "./types";
+import { Empty, Status, Time, useKeys, useNow } from "./ui";
+import { ago, plain, shortId, span, STATUSES } from "./words";
+
+type Asked = Record<string, string>;
+
+export function RunsPage({ asked, stats }: { asked: Asked; stats: Stats | null }): JSX.Element {
+  const { status = "", workflow = "", waiting_for = "", tag = "", since = "", overdue = "", cursor = "", parent = "" } = asked;
+  const filters = { status, workflow, waiting_for, tag, since, overdue, parent };
+  const live = useLive<Page<RunSummary>>("/runs" + query({ ...filters, cursor, limit: "50" }));
+  const [starting, setStarting] = useState(false);
+  const go = (more: Asked): void => void (location.hash = "/runs" + query({ ...filters, ...more }));
+  const runs = live.value?.items ?? [];
+  const [at, setAt] = useState(-1);
+  useKeys({
+    j: () => setAt(Math.min(at + 1, runs.length - 1)),
+    k: () => setAt(Math.max(at - 1, 0)),
+    Enter: () => runs[at] && (location.hash = `/runs/${encodeURIComponent(runs[at].run_id)}`),
+    n: () => setStarting(true),
+  });
+  const isFiltered = Object.values(filters).some(Boolean);
+  return (
+    <>
+      <div class="bar">
+        <h1>Runs</h1>
+        <Statuses stats={stats} workflow={workflow} chosen={status} choose={(one) => go({ status: one })} />
+        <button type="button" class="primary" onClick={() => setStarting(true)}>
+          Start a run
+        </button>
+      </div>
+      <Filters stats={stats} filters={filters} go={go} />
+      {live.error && <Empty title="These runs cannot be listed">{live.error.message}</Empty>}
+      {live.value && !runs.length && (
+        <Empty title={isFiltered ? "No run fits" : "No runs yet"}>
+          {isFiltered ? <a href="#/runs">Show all runs</a> : "Start one here, or with `stepwell run WORKFLOW`."}
+        </Empty>
+      )}
+      {runs.length > 0 && <Table runs={runs} at={at} />}
+      <div class="pages">
+        {cursor && <a href={"#/runs" + query(filters)}>Newest</a>}
+        {live.value?.next_cursor && <a href={"#/runs" + query({ ...filters, cursor: live.value.next_cursor })}>Older runs</a>}
+      </div>
+      {starting && <Start workflow={workflow} onClose={() => setStarting(false)} />}
+    </>
+  );
+}
+
+function Statuses(given: { stats: Stats | null; workflow: string; chosen: string; choose: (status: string) => void }): JSX.Element {
+  const { stats, workflow, chosen, choose } = given;
+  const count = (status: string): number => (workflow ? stats?.workflows[workflow]?.[status] : stats?.statuses[status]?.count) ?? 0;
+  const shown = STATUSES.filter((status) => count(status) || status === chosen);
+  const total = shown.reduce((sum, status) => sum + count(status), 0);
+  return (
+    <div class="chips" role="group" aria-label="Status">
+      <button type="button" aria-pressed={!chosen} onClick={() => choose("")}>
+        all <b>{total}</b>
+      </button>
+      {shown.map((status) => (
+        <button type="button" key={status} class={`is-${status}`} aria-pressed={chosen === status} onClick={() => choose(chosen === status ? "" : status)}>
+          <i aria-hidden="true" />
+          {plain(status)} <b>{count(status)}</b>
+        </button>
+      ))}
+    </div>
+  );
+}
+
+function Filters({ stats, filters, go }: { stats: Stats | null; filters: Asked; go: (more: Asked) => void }): JSX.Element {
+  const names = useLive<Page<WorkflowSummary>>("/workflows").value?.items.map((one) => one.name) ?? [];
+  const waits = [...new Set([...Object.keys(stats?.waits ?? {}), filters["waiting_for"] ?? ""])].filter(Boolean).sort();
+  const sinces = { "": "any time", "1": "last hour", "24": "last day", "168": "last week" };
+  const since = (hours: string): string => (hours ? new Date(Date.now() - Number(hours) * 3_600_000).toISOString() : "");
+  return (
+    <form class="filters" onSubmit={(event) => event.preventDefault()}>
+      <label>
+        Workflow
+        <select value={filters["workflow"]} onChange={(event) => go({ workflow: event.currentTarget.value })}>
+          <option value="">all</option>
+          {[...new Set([...names, filters["workflow"] ?? ""])].filter(Boolean).map((name) => (
+            <option key={name}>{name}</option>
+          ))}
+        </select>
+      </label>
+      <label>
+        Waits for
+        <select value={filters["waiting_for"]} onChange={(event) => go({ waiting_for: event.currentTarget.value })}>
+          <option value="">anything</option>
+          {waits.map((kind) => (
+            <option key={kind} value={kind}>
+              {kind} ({stats?.waits[kind] ?? 0})
+            </option>
+          ))}
+        </select>
+      </label>
+      <label>
+        Tag
+        <input type="search" placeholder="name=value" value={filters["tag"]} onChange={(event) => go({ tag: event.currentTarget.value.trim() })} />
+      </label>
+      <label>
+        Created
+        <select value="" onChange={(event) => go({ since: since(event.currentTarget.value) })}>
+          {filters["since"] && <option value="">since {new Date(filters["since"]).toLocaleString()}</option>}
+          {Object.entries(sinces).map(([hours, text]) => (
+            <option key={hours} value={hours}>
+              {text}
+            </option>
+          ))}
+        </select>
+      </label>
+      <label class="check">
+        <input type="checkbox" checked={Boolean(filters["overdue"])} onChange={(event) => go({ overdue: event.currentTarget.checked ? "true" : "" })} />
+        overdue{stats?.overdue ? ` (${stats.overdue})` : ""}
+      </label>
+      {filters["parent"] && (
+        <button type="button" class="quiet" onClick={() => go({ parent: "" })}>
+          started by {shortId(filters["parent"])} ✕
+        </button>
+      )}
+    </form>
+  );
+}
+
+function Table({ runs, at }: { runs: RunSummary[]; at: number }): JSX.Element {
+  return (
+    <table class="runs">
+      <thead>
+        <tr>
+          <th scope="col">Status</th>
+          <th scope="col">Workflow</th>
+          <th scope="col">Run</th>
+          <th scope="col">Where it is</th>
+          <th scope="col">Tags</th>
+          <th scope="col" class="number">Took</th>
+          <th scope="col" class="number">Created</th>
+        </tr>
+      </thead>
+      <tbody>
+        {runs.map((run, index) => (
+          <Row key={run.run_id} run={run} isChosen={index === at} />
+        ))}
+      </tbody>
+    </table>
+  );
+}
+
+function Row({ run, isChosen }: { run: RunSummary; isChosen: boolean }): JSX.Element {
+  const link = `#/runs/${encodeURIComponent(run.run_id)}`;
+  return (
+    <tr class={isChosen ? "is-chosen" : ""} onClick={() => !getSelection()?.toString() && (location.hash = link)}>
+      <td class="c-status">
+        <Status value={run.status} />
+      </td>
+      <td class="c-workflow">{run.workflow}</td>
+      <td class="c-run">
+        <a href={link} title={run.run_id}>
+          {shortId(run.run_id)}
+        </a>
+      </td>
+      <td class="c-where">
+        <Where run={run} />
+      </td>
+      <td class="c-tags">
+        {Object.entries(run.tags).map(([name, value]) => (
+          <span class="tag" key={name}>
+            {name}={value}
+          </span>
+        ))}
+      </td>
+      <td class="c-took number">
+        <Took run={run} />
+      </td>
+      <td class="c-created number">
+        <Time at={run.created_at} />
+      </td>
+    </tr>
+  );
+}
+
+function Where({ run }: { run: RunSummary }): JSX.Element {
+  const now = useNow();
+  const isLate = run.waiting_until !== null && Date.parse(run.waiting_until) < now;
+  return (
+    <>
+      {run.current_steps.join(", ")}
+      {run.waiting_for && (
+        <span class="muted">
+          {run.current_steps.length > 0 && " · "}
+          {run.waiting_for}
+          {run.waiting_until && <span class={isLate ? "late" : ""}> · {isLate ? `due ${ago(run.waiting_until, now)}` : ago(run.waiting_until, now)}</span>}
+        </span>
+      )}
+    </>
+  );
+}
+
+export function Took({ run }: { run: RunSummary }): JSX.Element {
+  const now = useNow();
+  if (!run.started_at) return <span class="muted">–</span>;
+  const end = run.ended_at ? Date.parse(run.ended_at) : now;
+  return <>{span(Math.max(end - Date.parse(run.started_at), 0) / 1000)}</>;
+}

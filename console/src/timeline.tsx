@@ -1,0 +1,114 @@
+// When each step ran and waited: a bar for each, its attempts within it.
+
+import type { JSX } from "preact";
+import type { Entry, Run } from "./types";
+import { toneOf } from "./history";
+import { useNow } from "./ui";
+import { span, TERMINAL } from "./words";
+
+const OPENS = /^(step\.started|approval\.requested|event\.awaited|sleep\.started|children\.started|lock\.requested)$/;
+const LEAST_PERCENT = 0.4;
+const TOLD = 100; // branches of a fork that the history tells of
+
+interface Segment {
+  from: number;
+  to: number; // 0: it goes on
+  tone: string;
+  what: string;
+}
+
+interface Row {
+  name: string;
+  from: number;
+  to: number;
+  segments: Segment[];
+}
+
+export function Timeline({ run, entries, chosen, choose }: { run: Run; entries: Entry[]; chosen: string; choose: (step: string) => void }): JSX.Element | null {
+  const now = useNow();
+  const rows = rowsOf(run, entries);
+  if (!rows.length || !run.started_at) return null;
+  const from = Date.parse(run.started_at);
+  const to = Math.max(run.ended_at ? Date.parse(run.ended_at) : now, ...rows.map((row) => row.to), from + 1);
+  const left = (at: number): number => ((at - from) / (to - from)) * 100;
+  return (
+    <div class="timeline">
+      {rows.map((row) => (
+        <button type="button" key={row.name} class={row.name === chosen ? "row is-chosen" : "row"} aria-pressed={row.name === chosen} onClick={() => choose(row.name === chosen ? "" : row.name)}>
+          <span class="name">{row.name}</span>
+          <span class="track" aria-hidden="true">
+            <i class="whole" style={{ left: `${left(row.from)}%`, width: `${left(row.to || to) - left(row.from)}%` }} />
+            {row.segments.map((part) => {
+              const end = part.to || to;
+              return <i key={`${part.from}${part.what}`} class={part.tone} title={`${part.what}, ${span((end - part.from) / 1000)}`} style={{ left: `${Math.min(left(part.from), 100 - LEAST_PERCENT)}%`, width: `${Math.max(left(end) - left(part.from), LEAST_PERCENT)}%` }} />;
+            })}
+          </span>
+          <span class="took">{span(((row.to || now) - row.from) / 1000)}</span>
+        </button>
+      ))}
+      <div class="scale" aria-hidden="true">
+        <span>0</span>
+        <span>{span((to - from) / 2000)}</span>
+        <span>{span((to - from) / 1000)}</span>
+      </div>
+    </div>
+  );
+}
+
+function rowsOf(run: Run, entries: Entry[]): Row[] {
+  const rows = new Map<string, Row>();
+  const open = new Map<string, Segment>(); // by token and step
+  for (const entry of entries) {
+    if (entry.type === "fork.opened") forked(rows, open, entry);
+    if (/^join\./.test(entry.type)) joined(open, entry);
+    if (!entry.step) continue;
+    const at = Date.parse(entry.at);
+    const key = `${entry.token} ${entry.step}`;
+    const going = open.get(key);
+    if (going && entry.type !== "phase.changed") {
+      [going.to, going.tone] = [at, /retry|paused/.test(entry.type) ? going.tone : toneOf(entry.type)];
+      open.delete(key);
+    }
+    if (!OPENS.test(entry.type)) continue;
+    const tone = entry.type === "step.started" ? "is-running" : "is-waiting";
+    const segment = { from: at, to: 0, tone, what: entry.type === "step.started" ? `attempt ${entry.attempt ?? 1}` : entry.type };
+    open.set(key, segment);
+    row(rows, entry.step, at).segments.push(segment);
+  }
+  for (const [name, step] of Object.entries(run.steps)) {
+    if (!step.started_at || rows.has(name)) continue;
+    const from = Date.parse(step.started_at);
+    row(rows, name, from).segments.push({ from, to: step.ended_at ? Date.parse(step.ended_at) : 0, tone: `is-${step.status}`, what: step.status });
+  }
+  const endOfAll = run.ended_at && TERMINAL.has(run.status) ? Date.parse(run.ended_at) : 0;
+  for (const one of rows.values()) {
+    for (const part of one.segments) part.to ||= endOfAll;
+    one.to = one.segments.some((part) => !part.to) ? 0 : Math.max(...one.segments.map((part) => part.to));
+  }
+  return [...rows.values()].sort((one, other) => one.from - other.from);
+}
+
+/** A bar for each group of branches of a wide fork, from the fork to its join; of a narrow one, the history has each branch. */
+function forked(rows: Map<string, Row>, open: Map<string, Segment>, entry: Entry): void {
+  const { width, groups } = entry.data as { width: number; groups: { node: string; count: number }[] };
+  if (width <= TOLD) return;
+  for (const { node, count } of groups) {
+    const segment = { from: Date.parse(entry.at), to: 0, tone: "is-running", what: `${count} branches` };
+    open.set(`${entry.token}/ ${node}`, segment);
+    row(rows, node, segment.from).segments.push(segment);
+  }
+}
+
+function joined(open: Map<string, Segment>, entry: Entry): void {
+  for (const [key, segment] of open) {
+    if (!key.startsWith(`${entry.token}/ `)) continue;
+    [segment.to, segment.tone] = [Date.parse(entry.at), toneOf(entry.type)];
+    open.delete(key);
+  }
+}
+
+function row(rows: Map<string, Row>, name: string, from: number): Row {
+  const found = rows.get(name) ?? { name, from, to: 0, segments: [] };
+  rows.set(name, found);
+  return found;
+}

@@ -1,0 +1,180 @@
+// The shapes of the HTTP API that the console reads; /openapi.json has all of them.
+
+export type Json = null | boolean | number | string | Json[] | { [name: string]: Json };
+export type Page<T> = { items: T[]; next_cursor: string | null };
+
+export interface RunSummary {
+  run_id: string;
+  workflow: string;
+  version: string;
+  status: string;
+  current_steps: string[];
+  waiting_for: string | null;
+  waiting_since: string | null;
+  waiting_until: string | null;
+  tags: Record<string, string>;
+  parent: string | null;
+  created_at: string;
+  started_at: string | null;
+  ended_at: string | null;
+}
+
+export interface ErrorView {
+  type: string;
+  category: string;
+  message: string;
+  step: string;
+  attempts: number;
+  data: Json;
+  traceback: string;
+}
+
+export interface Step {
+  status: string;
+  output: Json;
+  error: ErrorView | null;
+  attempts: number;
+  started_at: string | null;
+  ended_at: string | null;
+  branches: Record<string, number> | null;
+}
+
+export interface Token {
+  id: string;
+  step: string;
+  phase: string;
+  waiting_for: string | null;
+  waiting_until: string | null;
+}
+
+export interface Child {
+  name: string;
+  run_id: string;
+  workflow: string;
+  status: string | null;
+}
+
+export interface Run extends RunSummary {
+  phase: string;
+  progress: string;
+  waiting_data: Json;
+  pending_reason: string | null;
+  input: Json;
+  state: Record<string, Json>;
+  steps: Record<string, Step>;
+  tokens: Token[];
+  forked: { id: string; node: string; width: number; join: string | null } | null;
+  result: Json;
+  error: ErrorView | null;
+  result_summary: string | null;
+  cancelled_by: string | null;
+  cancel_reason: string | null;
+  children: Child[];
+  priority: number;
+  cost: Record<string, number>;
+}
+
+export interface Waker {
+  what: string;
+  at: string | null;
+  detail: string;
+}
+
+export interface Explanation {
+  why: string;
+  wakers: Waker[];
+  deadline: string | null;
+  nothing_can_wake_it: boolean;
+}
+
+export interface Entry {
+  id: string;
+  at: string;
+  type: string;
+  token: string;
+  step: string | null;
+  attempt: number | null;
+  from: string | null;
+  to: string | null;
+  trigger: string | null;
+  by: string | null;
+  data: Json;
+}
+
+export interface GraphNode {
+  name: string;
+  kind: string;
+  run: string | null;
+  wait: string | null;
+  calls: string[];
+  compensate: string | null;
+  terminal: boolean;
+  forks_to: string | null;
+  joins: string | null;
+}
+
+export interface GraphEdge {
+  id: string;
+  from: string;
+  to: string | null;
+  stage: string;
+  when: string | null;
+  foreach: string | null;
+  fail: string | null;
+}
+
+export interface Graph {
+  start: string;
+  nodes: GraphNode[];
+  edges: GraphEdge[];
+}
+
+export interface RunGraph extends Graph {
+  states: Record<string, string>;
+  steps: Record<string, Step>;
+  taken: Record<string, number>;
+}
+
+export interface WorkflowSummary {
+  name: string;
+  version: string;
+  format: string;
+  description: string;
+  nodes: number;
+}
+
+export interface Workflow extends WorkflowSummary {
+  graph: Graph;
+  timeout_seconds: number | null;
+  document: { [name: string]: Json };
+}
+
+export interface Branch {
+  id: string;
+  index: number;
+  item: Json;
+  status: string;
+  current_step: string | null;
+  waiting_for: string | null;
+  waiting_until: string | null;
+  output: Json;
+  error: ErrorView | null;
+  ended_at: string | null;
+}
+
+export interface Stats {
+  total: number;
+  statuses: Record<string, { count: number }>;
+  workflows: Record<string, Record<string, number>>;
+  waits: Record<string, number>;
+  overdue: number;
+}
+
+export interface Problem {
+  status: number;
+  code: string;
+  title: string;
+  detail: string;
+  hint: string | null;
+  errors: { path: string; message: string }[];
+}

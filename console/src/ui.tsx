@@ -1,0 +1,206 @@
+// Small parts that every page uses.
+
+import type { ComponentChildren, JSX } from "preact";
+import { useEffect, useRef, useState } from "preact/hooks";
+import type { ErrorView, Json } from "./types";
+import { ago, counted, full, plain } from "./words";
+
+const LONG_TEXT = 4000;
+const MANY = 100; // items of a list or an object that are shown at once
+
+let now = Date.now();
+const ticking = new Set<() => void>();
+window.setInterval(() => {
+  now = Date.now();
+  ticking.forEach((tick) => tick());
+}, 1000);
+
+/** The time, as of the last second. */
+export function useNow(): number {
+  const [, render] = useState(0);
+  useEffect(() => {
+    const tick = (): void => render(now);
+    ticking.add(tick);
+    return () => void ticking.delete(tick);
+  }, []);
+  return now;
+}
+
+export function Status({ value }: { value: string }): JSX.Element {
+  return (
+    <span class={`status is-${value}`}>
+      <i aria-hidden="true" />
+      {plain(value)}
+    </span>
+  );
+}
+
+export function Time({ at }: { at: string }): JSX.Element {
+  return (
+    <time dateTime={at} title={full(at)}>
+      {ago(at, useNow())}
+    </time>
+  );
+}
+
+export function Card(given: { title: ComponentChildren; aside?: ComponentChildren; class?: string; children: ComponentChildren }): JSX.Element {
+  return (
+    <section class={`card ${given.class ?? ""}`}>
+      <header>
+        <h2>{given.title}</h2>
+        <div class="aside">{given.aside}</div>
+      </header>
+      {given.children}
+    </section>
+  );
+}
+
+export function Empty({ title, children }: { title: string; children?: ComponentChildren }): JSX.Element {
+  return (
+    <div class="empty">
+      <strong>{title}</strong>
+      {children && <p>{children}</p>}
+    </div>
+  );
+}
+
+export function Copy({ text, label }: { text: string; label: string }): JSX.Element {
+  const [done, setDone] = useState(false);
+  const copy = async (): Promise<void> => {
+    await navigator.clipboard.writeText(text);
+    setDone(true);
+    window.setTimeout(() => setDone(false), 1200);
+  };
+  return (
+    <button type="button" class="quiet copy" aria-label={label} title={label} onClick={() => void copy()}>
+      {done ? "copied" : "copy"}
+    </button>
+  );
+}
+
+/** A command of the command line, to be copied. */
+export function Command({ line }: { line: string }): JSX.Element {
+  return (
+    <div class="command">
+      <code>{line}</code>
+      <Copy text={line} label="Copy the command" />
+    </div>
+  );
+}
+
+export function Failure({ error }: { error: ErrorView }): JSX.Element {
+  return (
+    <div class="failure">
+      <p>
+        <strong>{error.type}</strong> {error.message}
+      </p>
+      <p class="muted">
+        {[error.step && `at ${error.step}`, error.category, error.attempts && counted(error.attempts, "attempt")].filter(Boolean).join(" · ")}
+      </p>
+      {error.traceback && (
+        <pre class="traceback" tabIndex={0} aria-label="Traceback">
+          {error.traceback.trimEnd()}
+        </pre>
+      )}
+      {error.data !== null && error.data !== undefined && <Data value={error.data} />}
+    </div>
+  );
+}
+
+/** A value as JSON, whose objects and lists fold. Everything in it is text, whatever it looks like. */
+export function Data({ value, open = 2 }: { value: Json; open?: number }): JSX.Element {
+  return (
+    <div class="data">
+      <Value value={value} open={open} />
+    </div>
+  );
+}
+
+function Value({ value, open }: { value: Json; open: number }): JSX.Element {
+  if (typeof value === "string") return <Text value={value} />;
+  if (value === null || typeof value !== "object") return <span class={`v-${value === null ? "null" : typeof value}`}>{String(value)}</span>;
+  const isList = Array.isArray(value);
+  const parts: [string, Json][] = isList ? value.map((one, at) => [String(at), one]) : Object.entries(value);
+  if (!parts.length) return <span class="v-null">{isList ? "[]" : "{}"}</span>;
+  return <Parts parts={parts} isList={isList} open={open} />;
+}
+
+function Parts({ parts, isList, open }: { parts: [string, Json][]; isList: boolean; open: number }): JSX.Element {
+  const [shown, setShown] = useState(MANY);
+  const [isOpen, setOpen] = useState(open > 0);
+  return (
+    <details open={isOpen} onToggle={(event) => setOpen(event.currentTarget.open)}>
+      <summary>{isList ? counted(parts.length, "item") : `{ ${parts.slice(0, 4).map(([name]) => name).join(", ")}${parts.length > 4 ? ", …" : ""} }`}</summary>
+      {isOpen && (
+        <ul>
+          {parts.slice(0, shown).map(([name, one]) => (
+            <li key={name}>
+              <span class="v-name">{name}</span>
+              <Value value={one} open={open - 1} />
+            </li>
+          ))}
+          {parts.length > shown && (
+            <li>
+              <button type="button" class="quiet" onClick={() => setShown(shown + MANY * 10)}>
+                {parts.length - shown} more
+              </button>
+            </li>
+          )}
+        </ul>
+      )}
+    </details>
+  );
+}
+
+function Text({ value }: { value: string }): JSX.Element {
+  const [isWhole, setWhole] = useState(value.length <= LONG_TEXT);
+  return (
+    <span class="v-string">
+      {isWhole ? value : value.slice(0, LONG_TEXT)}
+      {!isWhole && (
+        <button type="button" class="quiet" onClick={() => setWhole(true)}>
+          … {value.length - LONG_TEXT} characters more
+        </button>
+      )}
+    </span>
+  );
+}
+
+export function Dialog({ title, onClose, children }: { title: string; onClose: () => void; children: ComponentChildren }): JSX.Element {
+  const place = useRef<HTMLDialogElement>(null);
+  useEffect(() => {
+    const dialog = place.current;
+    dialog?.showModal();
+    return () => dialog?.close();
+  }, []);
+  return (
+    <dialog ref={place} onClose={onClose} aria-label={title}>
+      <header>
+        <h2>{title}</h2>
+        <button type="button" class="quiet" aria-label="Close" onClick={onClose}>
+          ✕
+        </button>
+      </header>
+      {children}
+    </dialog>
+  );
+}
+
+/** Runs an action for a key, unless the reader is typing. */
+export function useKeys(keys: Record<string, () => void>): void {
+  const latest = useRef(keys);
+  latest.current = keys;
+  useEffect(() => {
+    const press = (event: KeyboardEvent): void => {
+      const target = event.target as HTMLElement;
+      if (event.ctrlKey || event.metaKey || event.altKey || document.querySelector("dialog[open]")) return;
+      if (["INPUT", "TEXTAREA", "SELECT"].includes(target.tagName)) return;
+      const act = latest.current[event.key];
+      if (!act) return;
+      event.preventDefault();
+      act();
+    };
+    document.addEventListener("keydown", press);
+    return () => document.removeEventListener("keydown", press);
+  }, []);
+}

@@ -1,0 +1,85 @@
+// Times, durations and commands for people.
+
+import type { Json } from "./types";
+
+const UNITS: [number, string, number, string][] = [
+  [86_400, "d", 3_600, "h"],
+  [3_600, "h", 60, "min"],
+  [60, "min", 1, "s"],
+];
+
+export function span(seconds: number): string {
+  if (seconds < 1) return `${Math.max(Math.round(seconds * 1000), 0)} ms`;
+  if (seconds < 10) return `${seconds.toFixed(1)} s`;
+  for (const [unit, name, smaller, smallerName] of UNITS) {
+    if (seconds >= unit) {
+      const whole = Math.floor(seconds / unit);
+      const rest = Math.floor((seconds % unit) / smaller);
+      return whole < 10 && rest ? `${whole} ${name} ${rest} ${smallerName}` : `${whole} ${name}`;
+    }
+  }
+  return `${Math.floor(seconds)} s`;
+}
+
+export function ago(at: string, now: number): string {
+  const seconds = (now - Date.parse(at)) / 1000;
+  if (seconds < 0) return `in ${coarse(-seconds)}`;
+  return seconds < 5 ? "just now" : `${coarse(seconds)} ago`;
+}
+
+function coarse(seconds: number): string {
+  for (const [unit, name] of UNITS) if (seconds >= unit) return `${Math.floor(seconds / unit)} ${name}`;
+  return `${Math.floor(seconds)} s`;
+}
+
+export function clock(at: string | number): string {
+  return new Date(at).toLocaleTimeString(undefined, { hour12: false });
+}
+
+export function full(at: string): string {
+  const moment = new Date(at);
+  return `${moment.toLocaleDateString(undefined, { year: "numeric", month: "short", day: "numeric" })}, ${clock(at)}`;
+}
+
+/** Replaces the times of an explanation, which are in UTC, with the reader's own. */
+export function localized(text: string): string {
+  return text.replace(/\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?Z/g, (found) => {
+    const isToday = new Date(found).toDateString() === new Date().toDateString();
+    return isToday ? clock(found) : full(found);
+  });
+}
+
+/** A word as the shell reads it back. */
+export function quoted(word: string): string {
+  return /^[\w@%+=:,./-]+$/.test(word) ? word : `'${word.replaceAll("'", `'\\''`)}'`;
+}
+
+export function commandLine(...words: (string | [string, string])[]): string {
+  const given = words.flatMap((word) => (typeof word === "string" ? [word] : word[1] ? [word[0], word[1]] : []));
+  return ["stepwell", ...given.map(quoted)].join(" ");
+}
+
+export function counted(count = 0, what = ""): string {
+  return `${count} ${what}${count === 1 ? "" : "s"}`;
+}
+
+export function shortId(id: string): string {
+  return id.length > 16 ? `${id.slice(0, 4)}…${id.slice(-6)}` : id;
+}
+
+export function plain(word: string): string {
+  return word.replaceAll("_", " ");
+}
+
+export const TERMINAL = new Set(["completed", "compensated", "failed", "timed_out", "cancelled"]);
+export const STATUSES = ["pending", "running", "waiting", "paused", "compensating", "idle", "completed", "failed", "timed_out", "cancelled", "compensated"];
+
+/** What a run waits with, without the links in it: whoever has such a link may answer. */
+export function withoutLinks(data: Json): Json {
+  if (data === null || typeof data !== "object" || Array.isArray(data)) return data;
+  const { approval_links: _links, callback_url: _url, ...rest } = data;
+  return Object.keys(rest).length ? rest : null;
+}
+
+/** What a person ends: the kinds of wait of the inbox. */
+export const FOR_PEOPLE = ["approval"];

@@ -1,0 +1,101 @@
+// What is deployed: definitions with their graphs, and how their runs are.
+
+import type { JSX } from "preact";
+import { useState } from "preact/hooks";
+import { query, useLive } from "./api";
+import { GraphView } from "./graph";
+import { Start } from "./start";
+import type { Page, Stats, Workflow, WorkflowSummary } from "./types";
+import { Card, Copy, Data, Empty, Status } from "./ui";
+import { span, STATUSES } from "./words";
+
+export function WorkflowsPage({ stats }: { stats: Stats | null }): JSX.Element {
+  const page = useLive<Page<WorkflowSummary>>("/workflows").value;
+  return (
+    <>
+      <div class="bar">
+        <h1>Workflows</h1>
+      </div>
+      {page && !page.items.length && <Empty title="No workflow is deployed">Put a definition into the folder that is served.</Empty>}
+      <div class="tiles">
+        {page?.items.map((one) => (
+          <Card key={one.name} title={<a href={`#/workflows/${encodeURIComponent(one.name)}`}>{one.name}</a>} aside={<span class="tag">{one.format}</span>}>
+            <p>{one.description || <span class="muted">No description.</span>}</p>
+            <Counts name={one.name} counts={stats?.workflows[one.name] ?? {}} />
+          </Card>
+        ))}
+      </div>
+    </>
+  );
+}
+
+function Counts({ name, counts }: { name: string; counts: Record<string, number> }): JSX.Element {
+  const shown = STATUSES.filter((status) => counts[status]);
+  return (
+    <p class="counts">
+      {shown.map((status) => (
+        <a key={status} href={"#/runs" + query({ workflow: name, status })}>
+          {counts[status]} <Status value={status} />
+        </a>
+      ))}
+      {!shown.length && <span class="muted">no runs</span>}
+    </p>
+  );
+}
+
+export function WorkflowPage({ name, stats }: { name: string; stats: Stats | null }): JSX.Element {
+  const live = useLive<Workflow>(`/workflows/${encodeURIComponent(name)}`);
+  const [starting, setStarting] = useState(false);
+  if (live.error) return <Empty title="There is no such workflow">{live.error.message}</Empty>;
+  const workflow = live.value;
+  if (!workflow) return <p class="muted loading">Reading the workflow …</p>;
+  const text = JSON.stringify(workflow.document, null, 2);
+  return (
+    <article class="workflow">
+      <header class="head">
+        <p class="crumbs">
+          <a href="#/workflows">Workflows</a>
+        </p>
+        <div class="title">
+          <h1>{workflow.name}</h1>
+          <span class="tag">{workflow.format}</span>
+          <span class="actions">
+            <button type="button" class="primary" onClick={() => setStarting(true)}>
+              Start a run
+            </button>
+          </span>
+        </div>
+        <div class="why">
+          <p>{workflow.description || "It has no description."}</p>
+        </div>
+      </header>
+      <div class="columns">
+        <div class="wide">
+          <Card title="Graph" aside={`${workflow.nodes} nodes`}>
+            <GraphView graph={workflow.graph} />
+          </Card>
+        </div>
+        <div class="narrow">
+          <Card title="Deployed">
+            <dl>
+              <dt>Version</dt>
+              <dd>
+                <code title={workflow.version}>{workflow.version.replace("sha256:", "").slice(0, 12)}</code> <Copy text={workflow.version} label="Copy the version" />
+              </dd>
+              <dt>Timeout</dt>
+              <dd>{workflow.timeout_seconds === null ? "none" : span(workflow.timeout_seconds)}</dd>
+              <dt>Runs</dt>
+              <dd>
+                <Counts name={workflow.name} counts={stats?.workflows[workflow.name] ?? {}} />
+              </dd>
+            </dl>
+          </Card>
+          <Card title="Definition" aside={<Copy text={text} label="Copy the definition as JSON" />}>
+            <Data value={workflow.document} open={2} />
+          </Card>
+        </div>
+      </div>
+      {starting && <Start workflow={workflow.name} onClose={() => setStarting(false)} />}
+    </article>
+  );
+}

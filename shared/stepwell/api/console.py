@@ -1,0 +1,65 @@
+"""Serves the web console: one page with its script and style, which reads and acts by the routes that everyone has.
+
+The files are built from `console/` when the wheel is built; a working copy may lack them, and then the page says so.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import stepwell
+from stepwell.api.exchange import Answer, Call, Route
+from stepwell.api.problems import problem
+
+BUILT = Path(stepwell.__file__).parent / "console"
+NOT_BUILT = "The console is not built here: run `uv run python console/build.py`, which needs the npm registry."
+_PAGE = "index.html"
+_HTML = "text/html; charset=utf-8"
+_MEDIA = {"console.js": "text/javascript; charset=utf-8", "console.css": "text/css; charset=utf-8",
+          "icon.svg": "image/svg+xml"}  # fmt: skip
+_HEADERS = {
+    "Content-Security-Policy": "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; "
+    "connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'; require-trusted-types-for "
+    "'script'",
+    "Cache-Control": "no-cache",
+    "Referrer-Policy": "no-referrer",
+    "X-Content-Type-Options": "nosniff",
+}
+
+
+def is_built() -> bool:
+    return (BUILT / _PAGE).is_file()
+
+
+async def get_console(call: Call) -> Answer:
+    """Answers browsers with the page; a program that asks for something else finds no route here."""
+    if "text/html" not in call.headers.get("accept", ""):
+        return problem(404, "unknown_route", "there is no route '/' for programs",
+                       hint="GET /openapi.json lists the routes; a browser gets the console here")  # fmt: skip
+    if not is_built():
+        return Answer(503, f"<!doctype html><title>Stepwell</title><p>{NOT_BUILT}</p>", _HTML, _HEADERS)
+    return Answer(200, _read(_PAGE), _HTML, _HEADERS)
+
+
+async def get_console_file(call: Call) -> Answer:
+    name = call.path["file"]
+    if name not in _MEDIA or not (BUILT / name).is_file():
+        return problem(404, "unknown_route", f"the console has no file {name[:80]!r}")
+    return Answer(200, _read(name), _MEDIA[name], _HEADERS)
+
+
+def _read(name: str) -> str:
+    return (BUILT / name).read_text(encoding="utf-8")
+
+
+CONSOLE_ROUTES = (
+    Route("GET", "/", get_console, "The web console, for browsers", {200: "the page"}, media="text/html"),
+    Route(
+        "GET",
+        "/console/{file}",
+        get_console_file,
+        "A file of the web console",
+        {200: "the file", 404: "no such file"},
+        media="text/plain",
+    ),
+)

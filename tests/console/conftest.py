@@ -1,0 +1,61 @@
+"""One dev server with runs of every kind, and one Chromium, for all tests of a file."""
+
+from __future__ import annotations
+
+import signal
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+from playwright.sync_api import Browser, Page
+
+from stepwell.api.console import BUILT, is_built
+from tests.console.kit import DEMO, browsing, chromium, furnish
+from tests.local.kit import Dev
+
+
+@dataclass(frozen=True, slots=True)
+class Served:
+    """A server, and the ids of its runs by what they show."""
+
+    dev: Dev
+    runs: Mapping[str, str]
+
+
+@pytest.fixture(scope="session")
+def browser() -> Iterator[Browser]:
+    if chromium() is None:
+        pytest.skip("no Chromium: install the package `chromium` to test the console")
+    if not is_built():
+        pytest.skip("the console is not built: uv run python console/build.py")
+    with browsing() as found:
+        yield found
+
+
+@pytest.fixture(scope="session")
+def served(browser: Browser, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
+    dev = Dev(DEMO, tmp_path_factory.mktemp("console") / "data")
+    yield Served(dev, furnish(dev))
+    dev.end(signal.SIGKILL)
+
+
+@pytest.fixture
+def page(browser: Browser) -> Iterator[Page]:
+    """A page whose script may fail at nothing, and which may ask nobody but its server."""
+    context = browser.new_context(viewport={"width": 1280, "height": 900})
+    found = context.new_page()
+    faults: list[str] = []
+    found.on("pageerror", lambda error: faults.append(str(error)))
+    found.on("console", lambda said: faults.append(said.text) if "Content Security Policy" in said.text else None)
+    found.on("request", lambda asked: None if asked.url.startswith("http://127.0.0.1:") else faults.append(asked.url))
+    yield found
+    context.close()
+    assert not faults
+
+
+@pytest.fixture
+def assets() -> Path:
+    if not is_built():
+        pytest.skip("the console is not built: uv run python console/build.py")
+    return BUILT

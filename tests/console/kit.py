@@ -1,0 +1,74 @@
+"""A dev server with runs of every kind, and a headless Chromium to look at them."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from playwright.sync_api import Browser, expect, sync_playwright
+
+from tests.local.kit import DEADLINE_SECONDS, Dev, until
+
+DEMO = Path(__file__).parent / "demo"
+HOSTILE = "<img src=x onerror=\"document.title='owned'\"><script>document.title='owned'</script>"
+# What Chromium asks of the network by itself is switched off: it must ask nobody but the server.
+QUIET = ("--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking",
+         "--disable-component-update", "--disable-sync")  # fmt: skip
+
+
+expect.set_options(timeout=DEADLINE_SECONDS * 1000)
+
+
+def chromium() -> str | None:
+    """Returns the path of an installed Chromium."""
+    found = (shutil.which(name) for name in ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable"))
+    return next((path for path in found if path), None)
+
+
+@contextmanager
+def browsing() -> Iterator[Browser]:
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=chromium(), args=list(QUIET))
+        try:
+            yield browser
+        finally:
+            browser.close()
+
+
+def start(dev: Dev, workflow: str, given: dict[str, Any], **more: Any) -> str:
+    status, run = dev.call("POST", f"/workflows/{workflow}/runs", {"input": given, **more})
+    assert status == 201, run
+    return str(run["run_id"])
+
+
+def reaches(dev: Dev, run_id: str, status: str) -> str:
+    until(lambda: dev.status(run_id) == status, f"{run_id} is {status}")
+    return run_id
+
+
+def furnish(dev: Dev) -> dict[str, str]:
+    """Starts a run for each thing that a page shows. Returns their ids."""
+    order = {"order_id": "A-1001", "amount": 420}
+    runs = {
+        "waiting": start(dev, "order", order, tags={"team": "shop", "region": "eu"}),
+        "hostile": start(dev, "order", {"order_id": HOSTILE, "amount": 1, "note": HOSTILE}, tags={"note": HOSTILE}),
+        "done": start(dev, "order", {"order_id": "A-1002", "amount": 12}),
+        "failed": start(dev, "order", {"order_id": "A-1003", "amount": 800}),
+        "cancelled": start(dev, "order", {"order_id": "A-1004", "amount": 30}),
+        "fork": start(dev, "survey", {"letters": 1000}),
+        "small": start(dev, "survey", {"letters": 3}),
+        "launch": start(dev, "launch", {}, tags={"team": "ops"}),
+        "idle": start(dev, "launch", {}, create_only=True),
+    }
+    for name in ("done", "failed", "cancelled"):
+        reaches(dev, runs[name], "waiting")
+    dev.call("POST", f"/runs/{runs['cancelled']}/cancel", {"reason": "the customer called", "by": "ana"})
+    for name, order_id in (("done", "A-1002"), ("failed", "A-1003")):
+        dev.call("POST", f"/runs/{runs[name]}/approve", {"by": "ana", "data": {"ok": True}})
+        dev.call("POST", "/events", {"name": "payment.received", "key": order_id, "payload": {"paid": True}})
+    for name, status in (("done", "completed"), ("failed", "failed"), ("fork", "completed"), ("small", "waiting")):
+        reaches(dev, runs[name], status)
+    return runs

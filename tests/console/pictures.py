@@ -1,0 +1,85 @@
+"""Takes a picture of each page in light, dark and on a phone, into `dist/pictures`.
+
+uv run python -m tests.console.pictures
+"""
+
+from __future__ import annotations
+
+import signal
+import sys
+import tempfile
+from collections.abc import Mapping
+from pathlib import Path
+
+from playwright.sync_api import Page
+
+from tests.console.kit import DEMO, browsing, chromium, furnish
+from tests.local.kit import Dev
+
+FOLDER = Path(__file__).parents[2] / "dist" / "pictures"
+FORMS = {
+    "light": {"width": 1360, "height": 860, "scheme": "light"},
+    "dark": {"width": 1360, "height": 860, "scheme": "dark"},
+    "phone": {"width": 390, "height": 844, "scheme": "light"},
+}
+
+
+def pages(runs: Mapping[str, str]) -> dict[str, tuple[str, str]]:
+    """Returns each picture's place, and the button that is pressed there."""
+    return {
+        "runs": ("#/runs", ""),
+        "filtered": ("#/runs?status=waiting&waiting_for=approval", ""),
+        "waiting": (f"#/runs/{runs['waiting']}", ""),
+        "failed": (f"#/runs/{runs['failed']}", ""),
+        "done": (f"#/runs/{runs['done']}?step=ship", ""),
+        "fork": (f"#/runs/{runs['fork']}", ""),
+        "launch": (f"#/runs/{runs['launch']}", ""),
+        "hostile": (f"#/runs/{runs['hostile']}", ""),
+        "approve": (f"#/runs/{runs['waiting']}", "Approve"),
+        "start": ("#/runs?workflow=order", "Start a run"),
+        "inbox": ("#/inbox", ""),
+        "workflows": ("#/workflows", ""),
+        "workflow": ("#/workflows/survey", ""),
+    }
+
+
+def show(page: Page, url: str, place: str, button: str) -> None:
+    page.goto(f"{url}/{place}")
+    page.reload()  # another fragment alone loads nothing
+    page.wait_for_load_state("networkidle")
+    page.wait_for_timeout(250)
+    if button:
+        page.get_by_role("button", name=button, exact=True).click()
+        page.wait_for_timeout(250)
+
+
+def main() -> int:
+    if chromium() is None:
+        print("there is no Chromium: install the package `chromium`", file=sys.stderr)
+        return 1
+    wanted = sys.argv[1:]
+    FOLDER.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory() as data, browsing() as browser:
+        dev = Dev(DEMO, Path(data) / "data")
+        try:
+            runs = furnish(dev)
+            for form, look in FORMS.items():
+                context = browser.new_context(
+                    viewport={"width": int(look["width"]), "height": int(look["height"])},
+                    color_scheme="dark" if look["scheme"] == "dark" else "light",
+                )
+                page = context.new_page()
+                for name, (place, button) in pages(runs).items():
+                    if wanted and name not in wanted:
+                        continue
+                    show(page, dev.url, place, button)
+                    page.screenshot(path=FOLDER / f"{name}-{form}.png", full_page=not button)
+                context.close()
+        finally:
+            dev.end(signal.SIGTERM)
+    print(f"pictures: {FOLDER}")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,222 @@
+"""The console in a headless Chromium, on the dev server: what a person sees and does."""
+
+from __future__ import annotations
+
+import re
+import signal
+from pathlib import Path
+from urllib.parse import quote
+
+import pytest
+from playwright.sync_api import Browser, Page, expect
+
+from tests.console.conftest import Served
+from tests.console.kit import DEMO, HOSTILE, start
+from tests.local.kit import Dev, until
+
+AXE = Path(__file__).parents[2] / "console" / "node_modules" / "axe-core" / "axe.min.js"
+
+
+def test_the_list_shows_runs_with_counts_and_keeps_its_filters_in_the_url(served: Served, page: Page) -> None:
+    page.goto(served.dev.url)
+    expect(page.locator(".runs tbody tr")).to_have_count(len(served.runs))
+    page.get_by_role("button", name=re.compile("^failed")).click()
+    expect(page.locator(".runs tbody tr")).to_have_count(1)
+    assert "status=failed" in page.url
+    page.goto(f"{served.dev.url}/#/runs?tag={quote('team=ops')}")
+    expect(page.locator(".c-run a")).to_have_attribute("title", served.runs["launch"])
+    page.goto(f"{served.dev.url}/#/runs?waiting_for=approval&workflow=survey")
+    expect(page.locator(".c-run a")).to_have_attribute("title", served.runs["small"])
+
+
+def test_a_new_run_appears_in_the_list_by_itself(served: Served, page: Page) -> None:
+    page.goto(f"{served.dev.url}/#/runs?tag={quote('made=later')}")
+    expect(page.get_by_text("No run fits")).to_be_visible()
+    start(served.dev, "launch", {}, tags={"made": "later"}, create_only=True)
+    expect(page.locator(".runs tbody tr")).to_have_count(1)
+
+
+def test_a_long_list_comes_in_pages_by_cursor(served: Served, page: Page) -> None:
+    """A page has an address of its own, and the way back is the browser's."""
+    for _ in range(53):
+        start(served.dev, "launch", {}, tags={"made": "many"}, create_only=True)
+    page.goto(f"{served.dev.url}/#/runs?tag={quote('made=many')}")
+    expect(page.locator(".runs tbody tr")).to_have_count(50)
+    page.get_by_role("link", name="Older runs").click()
+    expect(page.locator(".runs tbody tr")).to_have_count(3)
+    assert "cursor=" in page.url
+    page.go_back()
+    expect(page.locator(".runs tbody tr")).to_have_count(50)
+
+
+def test_a_failed_run_shows_the_sentence_the_attempts_and_the_users_traceback(served: Served, page: Page) -> None:
+    page.goto(f"{served.dev.url}/#/runs/{served.runs['failed']}")
+    expect(page.locator(".why p")).to_contain_text("failed at ship")
+    expect(page.get_by_label("Traceback")).to_contain_text('raise ConnectionError("the carrier does not answer")')
+    expect(page.locator(".node.is-failed")).to_contain_text("ship")
+    expect(page.locator(".node.is-failed .badge")).to_have_text(re.compile("^3"))
+    expect(page.locator(".timeline .row", has_text="ship").locator("i.is-failed")).to_have_count(3)
+    page.locator(".node.is-failed").click()
+    expect(page.locator(".entry")).to_have_count(9)  # three times started, failed and so on, and the run's end
+    assert "step=ship" in page.url
+
+
+def test_a_wide_fork_is_one_node_with_counts_whose_branches_open_on_demand(served: Served, page: Page) -> None:
+    """A branch's own history is one click away, and one URL."""
+    page.goto(f"{served.dev.url}/#/runs/{served.runs['fork']}")
+    expect(page.locator(".node", has_text="read").locator(".kind")).to_have_text("950 completed, 50 failed")
+    expect(page.locator(".branches li")).to_have_count(50)
+    page.get_by_label("Status of branches").select_option("failed")
+    page.get_by_role("button", name="7", exact=True).click()
+    expect(page.locator(".branches .failure")).to_contain_text("letter 7 cannot be read")
+    expect(page.locator(".history h2")).to_contain_text("of branch 0/")
+    assert "token=0" in page.url
+
+
+def test_an_order_goes_from_its_form_through_its_approval_to_its_end(served: Served, page: Page) -> None:
+    """Each action asks, shows its command line, and what it did."""
+    page.goto(f"{served.dev.url}/#/runs?workflow=order")
+    page.get_by_role("button", name="Start a run").click()
+    page.get_by_label("order_id").fill("A-2000")
+    page.get_by_label("amount").fill("20")
+    expect(page.locator("dialog .command code")).to_have_text(
+        'stepwell run order -i \'{"order_id":"A-2000","amount":20,"currency":"EUR"}\''
+    )
+    page.get_by_role("button", name="Start", exact=True).click()
+    expect(page.locator(".title .status")).to_have_text("waiting")
+    run_id = page.locator("h1").inner_text()
+    page.keyboard.press("a")
+    page.get_by_label("Your name").fill("ana")
+    expect(page.locator("dialog .command code")).to_have_text(f"stepwell approve {run_id} --by ana")
+    page.locator("dialog button[type=submit]").click()
+    expect(page.locator(".told.is-done")).to_be_visible()
+    page.get_by_role("button", name="Close", exact=True).last.click()
+    expect(page.locator(".node.is-waiting")).to_contain_text("payment")
+    page.get_by_role("button", name="Send event").click()
+    page.get_by_label("Name").fill("payment.received")
+    page.locator("dialog button[type=submit]").click()
+    expect(page.locator(".told.is-done")).to_be_visible()
+    expect(page.locator(".title .status")).to_have_text("completed")
+
+
+def test_a_refused_action_says_why(served: Served, page: Page) -> None:
+    page.goto(f"{served.dev.url}/#/runs?workflow=order")
+    page.get_by_role("button", name="Start a run").click()
+    page.get_by_label("amount").fill("-1")
+    page.get_by_role("button", name="Start", exact=True).click()
+    expect(page.get_by_role("alert")).to_contain_text("order_id")
+
+
+def test_a_cancelled_run_says_who_cancelled_it_and_why(served: Served, page: Page) -> None:
+    run_id = start(served.dev, "order", {"order_id": "A-3", "amount": 1})
+    page.goto(f"{served.dev.url}/#/runs/{run_id}")
+    page.get_by_role("button", name="Cancel", exact=True).click()
+    page.get_by_label("Reason").fill("not wanted")
+    page.get_by_label("Your name").fill("ben")
+    page.get_by_role("button", name="Cancel the run").click()
+    expect(page.locator(".title .status")).to_have_text("cancelled")
+    expect(page.locator(".card", has_text="Cancelled by")).to_contain_text("ben")
+
+
+def test_the_inbox_answers_by_the_keyboard(served: Served, page: Page) -> None:
+    """A rejection takes three keys and a reason; the next one moves up."""
+    run_id = start(served.dev, "survey", {"letters": 2})
+    until(lambda: served.dev.status(run_id) == "waiting", "it waits")
+    page.goto(f"{served.dev.url}/#/inbox")
+    row = page.locator(".inbox li", has_text=run_id[-6:])
+    row.locator("button").click()
+    page.keyboard.press("r")
+    page.get_by_label("Reason").fill("too short")
+    page.keyboard.press("Enter")
+    expect(page.locator(".told.is-done")).to_be_visible()
+    page.keyboard.press("Escape")
+    expect(row).to_have_count(0)
+
+
+def test_what_callers_send_is_shown_and_never_executed(served: Served, page: Page) -> None:
+    page.goto(f"{served.dev.url}/#/runs/{served.runs['hostile']}")
+    expect(page.locator(".o-values", has_text="Input")).to_contain_text(HOSTILE)
+    for place in ("#/runs", "#/inbox", f"#/runs/{quote(HOSTILE, safe='')}", f"#/runs?tag={quote(HOSTILE, safe='')}"):
+        page.goto(f"{served.dev.url}/{place}")
+        page.wait_for_load_state("networkidle")
+        assert "owned" not in page.title().split(" · ")
+        assert page.locator("img:not(.brand img), main script").count() == 0
+
+
+def test_no_link_that_answers_for_others_is_shown(served: Served, page: Page) -> None:
+    page.goto(f"{served.dev.url}/#/runs/{served.runs['waiting']}")
+    expect(page.locator(".o-values", has_text="It waits with")).to_contain_text("A-1001")
+    assert "/approvals/" not in page.locator("body").inner_text()
+
+
+def test_a_killed_server_is_said_to_be_away_and_the_page_goes_on_when_it_is_back(
+    browser: Browser, page: Page, tmp_path: Path
+) -> None:
+    """What the reader saw stays; what happened meanwhile follows from where the page stood."""
+    first = Dev(DEMO, tmp_path / "data")
+    run_id = start(first, "order", {"order_id": "A-1", "amount": 1})
+    page.goto(f"{first.url}/#/runs/{run_id}")
+    expect(page.locator(".title .status")).to_have_text("waiting")
+    entries = page.locator(".entry").count()
+    first.end(signal.SIGKILL)
+    expect(page.locator(".lost")).to_contain_text("The server does not answer")
+    expect(page.locator(".entry")).to_have_count(entries)
+    second = Dev(DEMO, tmp_path / "data", int(first.url.rpartition(":")[2]))
+    try:
+        expect(page.locator(".lost")).to_have_count(0)
+        second.call("POST", f"/runs/{run_id}/reject", {"by": "ana", "reason": "no"})
+        expect(page.locator(".title .status")).to_have_text("failed")
+        expect(page.locator(".entry .type", has_text="approval.rejected")).to_have_count(1)
+    finally:
+        second.end(signal.SIGKILL)
+
+
+def test_a_page_at_rest_asks_seldom_and_gets_304(served: Served, page: Page) -> None:
+    """Nobody's open tab keeps the server busy: what does not change is not sent again."""
+    page.goto(f"{served.dev.url}/#/runs/{served.runs['waiting']}")
+    expect(page.locator(".graph svg")).to_be_visible()
+    with page.expect_response(lambda reply: reply.url.endswith(served.runs["waiting"])) as found:
+        pass
+    assert found.value.status == 304
+
+
+def test_workflows_show_their_graph_their_version_and_how_their_runs_are(served: Served, page: Page) -> None:
+    page.goto(f"{served.dev.url}/#/workflows")
+    expect(page.locator(".tiles .card")).to_have_count(3)
+    page.get_by_role("link", name="survey", exact=True).click()
+    expect(page.locator(".node")).to_have_count(5)
+    expect(page.locator(".edge", has_text="each {{ state.collect }}")).to_have_count(1)
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_axe_finds_nothing(served: Served, browser: Browser, scheme: str) -> None:
+    """On every page and in a dialog; in the dark only colours can differ."""
+    if not AXE.exists():
+        pytest.skip("axe-core is not installed: uv run python console/build.py")
+    is_dark = scheme == "dark"
+    context = browser.new_context(color_scheme="dark" if is_dark else "light", bypass_csp=True)
+    context.add_init_script(path=AXE)
+    page = context.new_page()
+    found: list[str] = []
+    runs = ("failed", "fork") if is_dark else ("waiting", "failed", "fork", "launch")
+    for place in ["runs", "inbox", "workflows/survey", *(f"runs/{served.runs[name]}" for name in runs)]:
+        page.goto(f"{served.dev.url}/#/{place}")
+        page.reload()  # another fragment alone loads nothing
+        page.locator(".card, .runs").first.wait_for()
+        page.wait_for_timeout(300)
+        found += _violations(page, place, is_dark)
+    page.goto(f"{served.dev.url}/#/runs")
+    page.get_by_role("button", name="Start a run").click()
+    found += _violations(page, "dialog", is_dark)
+    context.close()
+    assert found == []
+
+
+def _violations(page: Page, place: str, is_dark: bool) -> list[str]:
+    only = {"runOnly": ["color-contrast"]} if is_dark else {}
+    results = page.evaluate("options => axe.run(options)", {"resultTypes": ["violations"], **only})
+    assert results["passes"], "axe looked at nothing"
+    return [
+        f"{place}: {one['id']}: {one['nodes'][0]['html'][:160]} {one['nodes'][0]['failureSummary'][:200]}"
+        for one in results["violations"]
+    ]
