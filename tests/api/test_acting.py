@@ -116,3 +116,20 @@ def test_an_action_with_a_wrong_body_is_refused(world: World, action: str) -> No
     assert world.post(f"/runs/{run_id}/{action}", {"by": 7}).status == 422
     assert world.post(f"/runs/{run_id}/{action}", {"unknown": 1}).status == 422
     assert world.get(f"/runs/{run_id}").json["status"] == "idle"
+
+
+def test_a_redrive_answers_with_the_new_run_and_again_with_the_same() -> None:
+    world = World("workflow: napper\ntimeline: [{name: nap, sleep: 1h}, {name: nap2, sleep: 1h}]")
+    run_id = world.start("napper")
+    assert world.post(f"/runs/{run_id}/redrive").json["code"] == "not_ended"
+    world.post(f"/runs/{run_id}/terminate")
+    first = world.post(f"/runs/{run_id}/redrive", {"by": "ana"})
+    assert (first.status, first.json["origin"]) == (201, {"kind": "redrive", "run_id": run_id})
+    assert first.headers["Location"] == f"/runs/{first.json['run_id']}"
+    second = world.post(f"/runs/{run_id}/redrive")
+    assert (second.status, second.json["run_id"]) == (200, first.json["run_id"])
+    refused = world.post(f"/runs/{run_id}/redrive", {"from": "nap"})
+    assert (refused.status, refused.json["code"]) == (409, "already_redriven")
+    world.drain()
+    history = world.get(f"/runs/{first.json['run_id']}/history").json["items"]
+    assert ("run.redriven", "nap") in [(entry["type"], entry["step"]) for entry in history]

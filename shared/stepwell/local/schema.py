@@ -28,9 +28,9 @@ SINCE: dict[int, tuple[str, ...]] = {
     ),
 }  # the additions of each version
 
-# An older Stepwell can ignore this column, so VERSION does not change and an upgrade can be rolled back.
-ADD_FORMAT = "ALTER TABLE events ADD COLUMN format INTEGER NOT NULL DEFAULT 1"
-HAS_FORMAT = "SELECT 1 FROM pragma_table_info('events') WHERE name = 'format'"
+# An older Stepwell can ignore these columns, so VERSION does not change and an upgrade can be rolled back.
+LATER_COLUMNS = (("events", "format", "INTEGER NOT NULL DEFAULT 1"), ("runs", "origin", "TEXT NOT NULL DEFAULT ''"))
+HAS_COLUMN = "SELECT 1 FROM pragma_table_info(?) WHERE name = ?"
 
 # Tables are WITHOUT ROWID where a row is found by its key only: one b-tree, so that an append dirties one page.
 # Large columns are last, so that SQLite reads the others without overflow pages.
@@ -51,7 +51,8 @@ TABLES = (
         run_id TEXT NOT NULL PRIMARY KEY, workflow TEXT NOT NULL, version TEXT NOT NULL, created_ms INTEGER NOT NULL,
         status TEXT NOT NULL, rev INTEGER NOT NULL, fingerprint TEXT NOT NULL, started_ms INTEGER NOT NULL,
         ended_ms INTEGER NOT NULL, start_at_ms INTEGER NOT NULL, deadline_ms INTEGER, idle INTEGER NOT NULL,
-        priority INTEGER NOT NULL, parent TEXT, waiting_for TEXT NOT NULL, waiting_node TEXT NOT NULL,
+        priority INTEGER NOT NULL, parent TEXT, origin TEXT NOT NULL DEFAULT '',
+        waiting_for TEXT NOT NULL, waiting_node TEXT NOT NULL,
         waiting_since_ms INTEGER NOT NULL, waiting_until_ms INTEGER, changed_ms INTEGER NOT NULL,
         expires_ms INTEGER NOT NULL, due_ms INTEGER, watched INTEGER NOT NULL, tags TEXT NOT NULL,
         input TEXT NOT NULL) WITHOUT ROWID""",
@@ -90,7 +91,7 @@ TABLES = (
 
 def prepare(connection: sqlite3.Connection, path: str) -> None:
     """Creates the tables of a new file, or those that an older one lacks; refuses a newer Stepwell's file."""
-    if _version(connection) == VERSION and connection.execute(HAS_FORMAT).fetchone():
+    if _version(connection) == VERSION and not _lacking(connection):
         return
     connection.execute("BEGIN IMMEDIATE")  # if two processes find a new file, the second waits and checks again
     try:
@@ -105,12 +106,16 @@ def prepare(connection: sqlite3.Connection, path: str) -> None:
         for statement in TABLES if found == 0 else added:
             connection.execute(statement)
             connection.execute(f"PRAGMA user_version = {VERSION}")
-        if not connection.execute(HAS_FORMAT).fetchone():
-            connection.execute(ADD_FORMAT)
+        for table, name, kind in _lacking(connection):
+            connection.execute(f"ALTER TABLE {table} ADD COLUMN {name} {kind}")
         connection.execute("COMMIT")
     finally:
         if connection.in_transaction:
             connection.execute("ROLLBACK")
+
+
+def _lacking(connection: sqlite3.Connection) -> list[tuple[str, str, str]]:
+    return [one for one in LATER_COLUMNS if not connection.execute(HAS_COLUMN, one[:2]).fetchone()]
 
 
 def _version(connection: sqlite3.Connection) -> int:

@@ -30,6 +30,7 @@ from stepwell.runtime.calls.approvals import Approvals, refused
 from stepwell.runtime.calls.callbacks import Callbacks
 from stepwell.runtime.calls.links import ApprovalLink
 from stepwell.runtime.calls.narration import Narrator
+from stepwell.runtime.calls.redriving import Redriver
 from stepwell.runtime.calls.survey import Surveyed, Surveyor
 from stepwell.runtime.calls.updates import Answered, Updates
 from stepwell.runtime.log.door import Door
@@ -79,6 +80,7 @@ class Service:
         self._pause_until = pause_until or (lambda run_id: ports.clock.sleep_ms)
         self._approvals = Approvals(advance, self._standing, logbook.with_branches)
         self.callbacks = Callbacks(ports, logbook, coordinator, advance)
+        self._redriver = Redriver(ports, logbook, starter, door, advance)
 
     # -- starting
 
@@ -142,6 +144,14 @@ class Service:
             await self._advance.settle(answer.at, by)
         await self._starter.set_going(at.header)  # again: the first call may have died before this
         return await self.header(run_id)
+
+    async def redrive(self, run_id: str, since: str = "", version: str = "", who: str = "") -> Started:
+        """Goes on from where an ended run failed, as a new run. Raises NotFound, Conflict, InvalidInput.
+
+        `since`: the step to go on from, instead. `version`: of the definition; else the one deployed now.
+        """
+        check_json([since, version, who], "redrive")
+        return await self._redriver.redrive(await self.header(run_id), since, version, who)
 
     # -- asking
 
