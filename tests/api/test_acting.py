@@ -133,3 +133,16 @@ def test_a_redrive_answers_with_the_new_run_and_again_with_the_same() -> None:
     world.drain()
     history = world.get(f"/runs/{first.json['run_id']}/history").json["items"]
     assert ("run.redriven", "nap") in [(entry["type"], entry["step"]) for entry in history]
+
+
+def test_a_rerun_is_a_run_of_its_own_with_the_same_input_and_tags(world: World) -> None:
+    run_id = world.start("quick", input={"n": 4}, tags={"customer": "c1"})
+    first = world.post(f"/runs/{run_id}/rerun", headers={"Idempotency-Key": "k"})
+    again = world.post(f"/runs/{run_id}/rerun", headers={"Idempotency-Key": "k"})
+    other = world.post(f"/runs/{run_id}/rerun")
+    assert [first.status, again.status, other.status] == [201, 200, 201]
+    assert first.json["run_id"] == again.json["run_id"]
+    assert len({run_id, first.json["run_id"], other.json["run_id"]}) == 3
+    assert (first.json["input"], first.json["tags"]) == ({"n": 4}, {"customer": "c1"})
+    assert first.json["origin"] == {"kind": "rerun", "run_id": run_id}
+    assert world.post(f"/runs/{run_id}/rerun", {"input": 1}).status == 422

@@ -133,3 +133,12 @@ def test_a_function_that_was_cancelled_in_a_step_keeps_that_steps_key(folder: Fo
     assert again.status == "waiting"
     kit.advance("2h")
     assert again.result == ["hotel", "flight"]
+
+
+def test_a_rerun_begins_from_the_beginning(folder: Folder) -> None:
+    kit = folder(TRIP)
+    book = kit.mock("book", returns="hotel")
+    kit.mock("fly", raises=ValueError("no seat"), times=1)
+    again = ended(kit).rerun()
+    kit.advance("2h")
+    assert (again.status, len(book.calls)) == ("completed", 2)

@@ -143,6 +143,20 @@ def redrive(
     _report(answer, as_json, f"{run_id} goes on as {answer['run_id']}")
 
 
+def rerun(
+    run_id: RunId,
+    key: Annotated[
+        str, typer.Option("--key", metavar="KEY", show_default=False, help="Repeated calls with it start one run.")
+    ] = "",
+    as_json: AsJson = False,
+    url: Url = "",
+) -> None:
+    """Start a run anew, with the same input and tags."""
+    with connect(url) as client:
+        answer = client.handle(run_id).rerun(key=key)
+    _report(answer, as_json, f"{run_id} is started anew as {answer['run_id']}")
+
+
 _GOES_ON = {  # what a run does that was cancelled and has not ended, by its status
     "compensating": "; its compensation begins",
     **dict.fromkeys(("running", "waiting"), "; it cleans up"),

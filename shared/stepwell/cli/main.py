@@ -43,7 +43,17 @@ COMMANDS: tuple[Callable[..., None], ...] = (  # in the order of the help
     *(develop.init, develop.dev, checking.check, develop.graph, develop.schema, deploy.deploy),
     *(runs.run, runs.runs, runs.show, runs.history, runs.watch, runs.explain, runs.query, runs.stats, runs.schedules),
     *(replays.export, replays.replay),
-    *(acts.event, acts.update, acts.approve, acts.reject, acts.delegate, acts.cancel, acts.terminate, acts.redrive),
+    *(
+        acts.event,
+        acts.update,
+        acts.approve,
+        acts.reject,
+        acts.delegate,
+        acts.cancel,
+        acts.terminate,
+        acts.redrive,
+        acts.rerun,
+    ),
 )
 GROUPS: dict[str, dict[str, Callable[..., None]]] = {
     "webhook": {"test": webhook.send_signed, "deliveries": deliveries.deliveries, "replay": deliveries.replay},

@@ -246,6 +246,12 @@ def redrive(run_id: str, since: str = "", *, version: str = "", by: str = "") ->
     return post(_run(run_id, "redrive"), body, repeatable=True)
 
 
+def rerun(run_id: str, *, key: str = "") -> Request[JsonObject]:
+    """Starts the run anew, with the same input and tags. `key`: the Idempotency-Key; without one, each call has one."""
+    headers = {"Idempotency-Key": key or str(uuid4())}
+    return post(_run(run_id, "rerun"), {}, repeatable=True, headers=headers)
+
+
 def begin(run_id: str, *, by: str = "") -> Request[JsonObject]:
     """Starts an idle run."""
     return post(_run(run_id, "start"), filled({"by": by}))

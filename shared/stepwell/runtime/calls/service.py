@@ -39,7 +39,7 @@ from stepwell.runtime.log.messages import Publish, to_json
 from stepwell.runtime.loop.advance import Advance
 from stepwell.runtime.loop.coordinator import Coordinator
 from stepwell.runtime.loop.perform import Performer
-from stepwell.runtime.ports import Event, Header, Lane, PauseUntil, Ports, RunPage, RunQuery
+from stepwell.runtime.ports import RERUN, Event, Header, Lane, PauseUntil, Ports, RunPage, RunQuery
 from stepwell.runtime.starts.starting import Start, Started, Starter, check_input
 from stepwell.runtime.steps.port import Steps
 
@@ -130,6 +130,7 @@ class Service:
             idle=idle,
             priority=graph.priority if request.priority is None else request.priority,
             tags=dict(request.tags),
+            origin=request.origin,
             changed_ms=now_ms,
         )
 
@@ -152,6 +153,12 @@ class Service:
         """
         check_json([since, version, who], "redrive")
         return await self._redriver.redrive(await self.header(run_id), since, version, who)
+
+    async def rerun(self, run_id: str, key: str = "") -> Started:
+        """Starts a run anew: the same workflow, input, tags and priority. Raises NotFound, InvalidInput, Conflict."""
+        old = await self.header(run_id)
+        return await self.start(Start(old.workflow, old.input, key=key, tags=old.tags, priority=old.priority,
+                                      origin=f"{RERUN}:{run_id}"))  # fmt: skip
 
     # -- asking
 
@@ -385,5 +392,5 @@ def _id_of_key(workflow: str, key: str) -> str:
 
 def _fingerprint(request: Start) -> str:
     body = [request.workflow, request.input, sorted(request.tags.items()), request.priority,
-            request.start_at_ms, request.create_only]  # fmt: skip
+            request.start_at_ms, request.create_only, *([request.origin] if request.origin else [])]  # fmt: skip
     return hashlib.sha256(json.dumps(body, sort_keys=True).encode()).hexdigest()
