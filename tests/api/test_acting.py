@@ -116,3 +116,33 @@ def test_an_action_with_a_wrong_body_is_refused(world: World, action: str) -> No
     assert world.post(f"/runs/{run_id}/{action}", {"by": 7}).status == 422
     assert world.post(f"/runs/{run_id}/{action}", {"unknown": 1}).status == 422
     assert world.get(f"/runs/{run_id}").json["status"] == "idle"
+
+
+def test_a_redrive_answers_with_the_new_run_and_again_with_the_same() -> None:
+    world = World("workflow: napper\ntimeline: [{name: nap, sleep: 1h}, {name: nap2, sleep: 1h}]")
+    run_id = world.start("napper")
+    assert world.post(f"/runs/{run_id}/redrive").json["code"] == "not_ended"
+    world.post(f"/runs/{run_id}/terminate")
+    first = world.post(f"/runs/{run_id}/redrive", {"by": "ana"})
+    assert (first.status, first.json["origin"]) == (201, {"kind": "redrive", "run_id": run_id})
+    assert first.headers["Location"] == f"/runs/{first.json['run_id']}"
+    second = world.post(f"/runs/{run_id}/redrive")
+    assert (second.status, second.json["run_id"]) == (200, first.json["run_id"])
+    refused = world.post(f"/runs/{run_id}/redrive", {"from": "nap"})
+    assert (refused.status, refused.json["code"]) == (409, "already_redriven")
+    world.drain()
+    history = world.get(f"/runs/{first.json['run_id']}/history").json["items"]
+    assert ("run.redriven", "nap") in [(entry["type"], entry["step"]) for entry in history]
+
+
+def test_a_rerun_is_a_run_of_its_own_with_the_same_input_and_tags(world: World) -> None:
+    run_id = world.start("quick", input={"n": 4}, tags={"customer": "c1"})
+    first = world.post(f"/runs/{run_id}/rerun", headers={"Idempotency-Key": "k"})
+    again = world.post(f"/runs/{run_id}/rerun", headers={"Idempotency-Key": "k"})
+    other = world.post(f"/runs/{run_id}/rerun")
+    assert [first.status, again.status, other.status] == [201, 200, 201]
+    assert first.json["run_id"] == again.json["run_id"]
+    assert len({run_id, first.json["run_id"], other.json["run_id"]}) == 3
+    assert (first.json["input"], first.json["tags"]) == ({"n": 4}, {"customer": "c1"})
+    assert first.json["origin"] == {"kind": "rerun", "run_id": run_id}
+    assert world.post(f"/runs/{run_id}/rerun", {"input": 1}).status == 422

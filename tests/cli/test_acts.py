@@ -95,3 +95,15 @@ def test_an_update_that_is_pending_or_failed_is_told(api: FakeApi, cli: Cli) -> 
     api.on("POST", "/runs/r1/updates/add", (200, {**told, "pending": False, "error": failed}))
     result = cli("update", "r1", "add")
     assert (result.exit_code, "step_input: n is missing" in result.stderr) == (1, True)
+
+
+def test_redrive_names_the_run_that_goes_on(api: FakeApi, cli: Cli) -> None:
+    api.on("POST", "/runs/r1/redrive", (201, {"run_id": "r2", "status": "running"}))
+    assert cli("redrive", "r1", "--from", "ship").stdout == "r1 goes on as r2\n"
+    assert api.calls[0].body == {"from": "ship", "by": "ana"}
+
+
+def test_rerun_names_the_new_run(api: FakeApi, cli: Cli) -> None:
+    api.on("POST", "/runs/r1/rerun", (201, {"run_id": "r2", "status": "pending"}))
+    assert cli("rerun", "r1", "--key", "k").stdout == "r1 is started anew as r2\n"
+    assert api.calls[0].headers["idempotency-key"] == "k"

@@ -204,6 +204,12 @@ def _terminated(kit: Stepwell) -> Run:
     return run
 
 
+def _redriven(kit: Stepwell) -> Run:
+    kit.mock("ship", raises=ValueError("no luck"), times=1)
+    kit.define(TIMELINE)
+    return kit.start("timeline", {"order": 10}).redrive(by="kim")
+
+
 _EVENT = Event(Topic("paid", "k"), "e1", {"amount": 12.5, "naïve": "ünïcode"}, 1_700_000_000_000, 1_700_000_900_000)
 _SCHEDULE = Schedule(
     "nightly", "flow", "cron(0 3 * * ? *)", "Europe/Berlin", {"n": 1}, "skip", 60_000, 1_700_000_000_000
@@ -230,6 +236,7 @@ SCENARIOS = {
     "nodes": Scenario("nodes", "forks, locks, a child, a loop, a branch that is closed, a rollback", _nodes),
     "empty": Scenario("nodes", "a fork without branches", _empty),
     "terminated": Scenario("timeline", "a run that a person ends while it waits", _terminated),
+    "redriven": Scenario("timeline", "a run that goes on from where another failed", _redriven),
     "steps": Scenario("steps", "a DAG with an approval and a failure that is passed over", _steps),
     "actions": Scenario("actions", "a conversation with one answer", _actions),
     "durable": Scenario("durable", "a new life, lock, update, transaction, votes, child, branches", _durable),
@@ -256,9 +263,10 @@ def recorded(scenario: Scenario) -> dict[str, Json]:
 def _run(store: MemoryStore, run_id: str) -> dict[str, Json]:
     header = store._runs[run_id]
     logs = {token: log for (of_run, token), log in sorted(store._logs.items()) if of_run == run_id and log.slots}
+    origin: dict[str, Json] = {"origin": header.origin} if header.origin else {}
     return {
         "header": {"workflow": header.workflow, "version": header.version, "input": json.loads(header.input),
-                   "created_ms": header.created_ms, "idle": header.idle, "started_ms": header.started_ms},
+                   "created_ms": header.created_ms, "idle": header.idle, "started_ms": header.started_ms, **origin},
         "logs": {token: [json.loads(one.body) for one in log.after(-1, None)] for token, log in logs.items()},
     }  # fmt: skip
 

@@ -66,6 +66,7 @@ def joined(**parts: object) -> Record:
     return Record(0, Kind.JOINED, "w", NOW_MS, "n", **parts)  # type: ignore[arg-type]
 
 
+REDRIVEN = Record(0, Kind.REDRIVEN, "r", NOW_MS, "n", origin="r0")
 RESUMED = Record(0, Kind.RESUMED, "t", NOW_MS, "n", resumption=Resumption("timer"))
 RECEIVED = Record(0, Kind.RECEIVED, "t", NOW_MS, "n", resumption=Resumption("approved", by="ana", part="ana"))
 UPDATED = Record(0, Kind.RECEIVED, "u", NOW_MS, "n", resumption=Resumption("update"))
@@ -76,6 +77,8 @@ FORK = Fork((Group("n.transitions[0]", "m", 2),), "j")
 # One record for each way through the table, from a phase in which a token can rest.
 WAYS: list[tuple[Phase, Record]] = [
     (Phase.INITIALIZING, Record(0, Kind.STARTED, "s", NOW_MS)),
+    (Phase.INITIALIZING, REDRIVEN),
+    (Phase.EXECUTING_STEP, REDRIVEN),
     (Phase.INITIALIZING, CANCELLED),
     (Phase.INITIALIZING, TIMED_OUT),
     (Phase.INITIALIZING, Record(0, Kind.BEGAN, "w", NOW_MS, "n")),
@@ -217,6 +220,7 @@ def test_a_message_is_taken_only_where_the_table_of_transitions_lets_it_act() ->
         Message.UPDATE: Signal.RECEIVED,
         Message.DELEGATE: Signal.RECEIVED,
         Message.HEARTBEAT: Signal.RECEIVED,
+        Message.REDRIVE: Signal.REDRIVEN,
         Message.CLOSE: Signal.CANCELLED,
         Message.EVENT: Signal.RESUMED,
         Message.CHILD: Signal.RESUMED,

@@ -122,6 +122,16 @@ class EndBody(Body):
     by: By = ""
 
 
+class NoBody(Body):
+    """A call that is told nothing but its path."""
+
+
+class RedriveBody(Body):
+    from_: str = Field("", alias="from", description="the step to go on from; default: the one that failed")
+    version: str = Field("", description="of the definition; default: the one deployed now")
+    by: By = ""
+
+
 class ApproveBody(Body):
     data: Any = Field(None, description="becomes part of the approval's result")
     by: By = ""

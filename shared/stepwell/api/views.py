@@ -46,6 +46,13 @@ RESULT_TYPES = {
 }
 
 
+class OriginView(TypedDict):
+    """The run that a run was made from."""
+
+    kind: str
+    run_id: str
+
+
 class RunView(TypedDict):
     """A run."""
 
@@ -73,6 +80,7 @@ class RunView(TypedDict):
     cancelled_by: str | None
     cancel_reason: str | None
     parent: str | None
+    origin: OriginView | None
     children: list[ChildView]
     rollback: RollbackView | None
     tags: dict[str, str]
@@ -154,6 +162,7 @@ def run_view(
         cancelled_by=who or None,
         cancel_reason=reason or None,
         parent=parent,
+        origin=_origin(header),
         children=child_views(at, statuses or {}),
         rollback=rollback_view(at),
         tags=dict(header.tags),
@@ -201,6 +210,11 @@ def parent_id(header: Header) -> str | None:
     """Returns the run that started this one."""
     caller = Caller.of(header)
     return caller.run_id if caller else None
+
+
+def _origin(header: Header) -> OriginView | None:
+    kind, _, run_id = header.origin.partition(":")
+    return OriginView(kind=kind, run_id=run_id) if run_id else None
 
 
 def links(run_id: str, parent: str | None = None) -> dict[str, str]:

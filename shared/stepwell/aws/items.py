@@ -20,7 +20,7 @@ from stepwell.runtime.stores.jsontext import decode, encode
 
 _LIST_BYTES = 3  # of a list, beside its elements, each of which has one byte more
 EXPIRES = "expires"  # the table's TTL attribute, in seconds
-_TEXTS = ("workflow", "version", "fingerprint", "parent", "waiting_for", "waiting_node")
+_TEXTS = ("workflow", "version", "fingerprint", "parent", "origin", "waiting_for", "waiting_node")
 _NUMBERS = (
     "rev", "started_ms", "ended_ms", "start_at_ms", "deadline_ms", "priority", "waiting_since_ms", "waiting_until_ms",
     "changed_ms", "expires_ms",

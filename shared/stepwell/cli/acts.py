@@ -125,6 +125,38 @@ def terminate(run_id: RunId, reason: Reason = "", by: By = "", as_json: AsJson =
     _report_end(run_id, answer, as_json, "terminated")
 
 
+def redrive(
+    run_id: RunId,
+    since: Annotated[
+        str, typer.Option("--from", metavar="STEP", show_default=False, help="Go on from this step instead.")
+    ] = "",
+    version: Annotated[
+        str, typer.Option("--version", metavar="HASH", show_default=False, help="A version; else the deployed one.")
+    ] = "",
+    by: By = "",
+    as_json: AsJson = False,
+    url: Url = "",
+) -> None:
+    """Go on from where a run failed, as a new run; completed steps are kept."""
+    with connect(url) as client:
+        answer = client.handle(run_id).redrive(since, version=version, by=person(by))
+    _report(answer, as_json, f"{run_id} goes on as {answer['run_id']}")
+
+
+def rerun(
+    run_id: RunId,
+    key: Annotated[
+        str, typer.Option("--key", metavar="KEY", show_default=False, help="Repeated calls with it start one run.")
+    ] = "",
+    as_json: AsJson = False,
+    url: Url = "",
+) -> None:
+    """Start a run anew, with the same input and tags."""
+    with connect(url) as client:
+        answer = client.handle(run_id).rerun(key=key)
+    _report(answer, as_json, f"{run_id} is started anew as {answer['run_id']}")
+
+
 _GOES_ON = {  # what a run does that was cancelled and has not ended, by its status
     "compensating": "; its compensation begins",
     **dict.fromkeys(("running", "waiting"), "; it cleans up"),

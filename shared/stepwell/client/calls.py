@@ -240,6 +240,18 @@ def terminate(run_id: str, reason: str = "", *, by: str = "") -> Request[JsonObj
     return post(_run(run_id, "terminate"), {"reason": reason, **filled({"by": by})}, repeatable=True)
 
 
+def redrive(run_id: str, since: str = "", *, version: str = "", by: str = "") -> Request[JsonObject]:
+    """Goes on from where the run failed, or from the step `since`, as a new run, which is returned."""
+    body = filled({"from": since, "version": version, "by": by})
+    return post(_run(run_id, "redrive"), body, repeatable=True)
+
+
+def rerun(run_id: str, *, key: str = "") -> Request[JsonObject]:
+    """Starts the run anew, with the same input and tags. `key`: the Idempotency-Key; without one, each call has one."""
+    headers = {"Idempotency-Key": key or str(uuid4())}
+    return post(_run(run_id, "rerun"), {}, repeatable=True, headers=headers)
+
+
 def begin(run_id: str, *, by: str = "") -> Request[JsonObject]:
     """Starts an idle run."""
     return post(_run(run_id, "start"), filled({"by": by}))

@@ -107,6 +107,8 @@ class RunCalls(Bound):
     delegate = _run_call(calls.delegate)
     cancel = _run_call(calls.cancel)
     terminate = _run_call(calls.terminate)
+    redrive = _run_call(calls.redrive)
+    rerun = _run_call(calls.rerun)
     begin = _run_call(calls.begin)
     history = _run_list(calls.history)
     export = _run_list(calls.export)

@@ -7,7 +7,7 @@ from stepwell.definition.graph import Json, Node, Step
 from stepwell.engine import results
 from stepwell.engine.actions import Action, Outcome, RunStep, Write
 from stepwell.engine.compensation import undone
-from stepwell.engine.names import Moment, Names, default_input, step_input
+from stepwell.engine.names import Moment, Names, default_input, step_input, visit_key
 from stepwell.engine.records import Failure, Kind, Record, RetryAt, Status
 from stepwell.engine.retry import Policy, resolve_policy, retry_delay_ms
 from stepwell.engine.routing import Ended, validation_failure
@@ -36,7 +36,7 @@ def run_step(moment: Moment, token: Token, node: Node, step: Step, resumed: Json
     except ExpressionError as error:
         outcome = Outcome(failure=validation_failure(error, node.name, attempt), started_ms=moment.now_ms)
         return Write(commit(moment, token, RunStep(node.name, step, None, attempt, ""), outcome, None))
-    key = f"{moment.run.run_id}:{token.id}:{entered}"
+    key = visit_key(moment.run, token, entered)
     return RunStep(node.name, step, given, attempt, key, resumed, request=request, at_ms=moment.now_ms)
 
 

@@ -5,6 +5,8 @@ Two decisions from the same log at the same moment are equal.
 
 from __future__ import annotations
 
+from typing import TypeAlias
+
 from stepwell.definition.authoring import StepDefaults
 from stepwell.engine import approvals, receiving
 from stepwell.engine import durable as functions
@@ -18,6 +20,7 @@ from stepwell.engine.inputs import (
     DeadlinePassed,
     Input,
     LocksAnswered,
+    Redriven,
     Started,
     StepBegins,
     StepEnded,
@@ -66,7 +69,7 @@ def decide(moment: Moment, token: Token, given: Input = Woken()) -> Action:  # n
             return _of_step(moment, token, given) if token.slot == given.slot else Drop()
         case WorkerLost():
             return _lost(moment, token, given)
-        case Started() | Cancelled() | Terminated() | DeadlinePassed() | Closed():
+        case Started() | Redriven() | Cancelled() | Terminated() | DeadlinePassed() | Closed():
             return _of_run(moment, token, given)
         case _:
             return receiving.receive(moment, token, given)
@@ -84,6 +87,8 @@ def _refusal(token: Token, given: Input) -> Refuse:
         case Message.CANCEL if token.cleaning is not None:
             return Refuse("the run is cancelled already, and cleans up", "cleaning_up",
                           "terminate ends it at once, without the rest of its clean-up")  # fmt: skip
+        case Message.REDRIVE:
+            return Refuse("the run is under way", "not_ended")
         case Message.CANCEL:
             return Refuse("the run is being undone, which cannot be cancelled", "compensating",
                           "terminate ends it at once, without the rest of its compensations")  # fmt: skip
@@ -96,7 +101,10 @@ def _refusal(token: Token, given: Input) -> Refuse:
 # -- from outside
 
 
-def _of_run(moment: Moment, token: Token, given: Started | Cancelled | Terminated | DeadlinePassed | Closed) -> Action:
+_OfRun: TypeAlias = Started | Redriven | Cancelled | Terminated | DeadlinePassed | Closed
+
+
+def _of_run(moment: Moment, token: Token, given: _OfRun) -> Action:
     """Starts the run, or ends it or one of its branches at the next free slot."""
     match given:
         case Started(who):
@@ -104,6 +112,10 @@ def _of_run(moment: Moment, token: Token, given: Started | Cancelled | Terminate
                 return Refuse("the run is not idle", "not_idle")
             at_ms = max(moment.now_ms, moment.run.created_ms)
             return Write(Record(token.next_slot, Kind.STARTED, moment.by, at_ms, who=who))
+        case Redriven(origin, node, error, keyed_by, who):
+            return Write(
+                record(moment, token, Kind.REDRIVEN, node, origin=origin, error=error, keyed_by=keyed_by, who=who)
+            )
         case Cancelled() if token.cleaning is not None:
             return _refusal(token, given)  # a function is told once
         case Cancelled(reason, who):
@@ -172,7 +184,7 @@ def _next(moment: Moment, token: Token) -> Action:
         return Rest() if _is_waiting(token) else undo_next(moment, token)
     if (overdue := _overdue(moment, token)) is not None:
         return overdue
-    if token.last is None or token.last.kind is Kind.STARTED:
+    if token.last is None or (token.last.kind in {Kind.STARTED, Kind.REDRIVEN} and not token.node):
         return _first(moment, token)
     return _go_on(moment, token, token.last)
 
@@ -201,7 +213,7 @@ def _go_on(moment: Moment, token: Token, last: Record) -> Action:
             return Rest()
         case _, Pause() as pause:
             return functions.amid(moment, token) or Write(waiting_record(moment, token, pause))
-        case _, Goto() | RetryAt() | CleanUp():
+        case (Kind.REDRIVEN, _) | (_, Goto() | RetryAt() | CleanUp()):
             return _enter(moment, token, token.node)
     raise EngineFault(f"a log cannot stand at {last.kind} with next {last.next}", code="broken_log")
 

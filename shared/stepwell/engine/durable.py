@@ -16,7 +16,7 @@ from stepwell.engine.actions import Action, AskFunction, RunStep, Write
 from stepwell.engine.compensation import ending
 from stepwell.engine.journal import LOST, RUN, TRANSACT
 from stepwell.engine.locks import UNLOCK
-from stepwell.engine.names import Moment
+from stepwell.engine.names import Moment, visit_key
 from stepwell.engine.records import (
     End,
     Failure,
@@ -163,7 +163,9 @@ def _turn(moment: Moment) -> Turn:
 def _step(moment: Moment, token: Token, step: Step, asked: Asked, slot: int) -> Action:
     entered = token.next_slot if slot < 0 else slot
     given = step.input.evaluate({}) if step.input else None
-    key = f"{moment.run.run_id}:{token.id}:{entered}"
+    last = token.last
+    is_redriven = token.node == asked.name or (last is not None and last.kind is Kind.REDRIVEN and not last.node)
+    key = visit_key(moment.run, token if is_redriven else replace(token, keyed_by=""), entered)
     return RunStep(asked.name, step, given, token.attempt + 1 if slot >= 0 else 1, key, at_ms=moment.now_ms)
 
 

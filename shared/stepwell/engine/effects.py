@@ -228,13 +228,23 @@ def _effects(graph: Graph, token: Token) -> tuple[Effect, ...]:
             return (*closed, Open(with_needs(graph, fork), record.slot)) if width else closed
         case Kind.JOINED, _:
             return _of_join(graph, token, record)
-        case Kind.STARTED, _:
-            return (ShowStatus(2 * record.slot, Status.PENDING, record.at_ms),)
+        case Kind.STARTED | Kind.REDRIVEN, _:
+            return _of_start(graph, token, record)
         case Kind.STEP, Pause() if record.error is not None:
             payload = {"node": record.node, "reason": record.error.message, "data": record.error.data}
             return (Announce("governance.blocked", payload, f"{token.id}@{record.slot}"),)
         case _:
             return ()
+
+
+def _of_start(graph: Graph, token: Token, record: Record) -> tuple[Effect, ...]:
+    """Shows an idle run that was started, or a redriven one, whose time begins here."""
+    if record.kind is Kind.STARTED:
+        return (ShowStatus(2 * record.slot, Status.PENDING, record.at_ms),)
+    shown = ShowStatus(2 * record.slot, Status.RUNNING, record.at_ms, picked_up=True)
+    if graph.timeout_ms is None:
+        return (shown,)
+    return (shown, SetDeadline((token.started_ms or record.at_ms) + graph.timeout_ms))
 
 
 _OF_WAIT = frozenset({Kind.WAITING, Kind.RECEIVED, Kind.RESUMED})

@@ -14,6 +14,7 @@ ENTRY_TYPES: dict[str, str] = {
     "run.created": "the run was created; `data.input` is what it was given",
     "run.pending": "the run waits for a worker: from its creation on, or since it was started",
     "run.started": "a worker picked the run up",
+    "run.redriven": "the run goes on from where the run `data.run_id` failed; the entries before it are of that run",
     "step.started": "an attempt of the step began",
     "step.completed": "the step, or the wait, ended with a result: `data.output`; `data.next` is where the run went",
     "step.failed": "an attempt failed: `data.error`",

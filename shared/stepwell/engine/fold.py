@@ -39,6 +39,7 @@ _SIGNALS = {
     Kind.ACTED: Signal.ACTED,
     Kind.RECEIVED: Signal.RECEIVED,
     Kind.RESUMED: Signal.RESUMED,
+    Kind.REDRIVEN: Signal.REDRIVEN,
 }
 Changes: TypeAlias = dict[str, Any]  # fields of a Token by name
 
@@ -72,7 +73,7 @@ def signals(record: Record, phase: Phase) -> tuple[Signal, ...]:
             raise EngineFault(f"slot {record.slot}: a {record.kind} record without its parts", code="broken_record")
 
 
-_BEFORE_PICK_UP = frozenset({Kind.STARTED, Kind.ENDED})
+_BEFORE_PICK_UP = frozenset({Kind.STARTED, Kind.ENDED, Kind.REDRIVEN})
 _BY_FUNCTION = frozenset({Kind.WAITING, Kind.RETURNED})  # while its tasks wait
 
 
@@ -135,10 +136,14 @@ def _entered(token: Token, record: Record) -> Token:
     if is_for_code(record) and (token.node or token.undoing is not None):
         return token  # the step that it waits to make is not its first
     visits = {**token.visits, record.node: token.visits.get(record.node, 0) + 1}
-    return replace(token, **{**_NEW_VISIT, "node": record.node, "entered_slot": record.slot, "visits": visits})
+    entered = {**_NEW_VISIT, "node": record.node, "entered_slot": record.slot, "visits": visits}
+    last = token.last
+    if last is not None and last.kind is Kind.REDRIVEN and not last.node:  # it began the visit, wherever that leads
+        entered |= {"entered_slot": token.entered_slot, "keyed_by": token.keyed_by}
+    return replace(token, **entered)
 
 
-_ENTERING = frozenset({Kind.BEGAN, Kind.STEP, Kind.MOVED, Kind.WAITING, Kind.RETURNED})
+_ENTERING = frozenset({Kind.BEGAN, Kind.STEP, Kind.MOVED, Kind.WAITING, Kind.RETURNED, Kind.REDRIVEN})
 
 
 def _has_awaited(token: Token) -> bool:
@@ -150,6 +155,13 @@ def _has_awaited(token: Token) -> bool:
 
 def _started(token: Token, record: Record) -> Changes:
     return {"started_ms": record.at_ms}
+
+
+def _redriven(token: Token, record: Record) -> Changes:
+    """Goes on in a run of its own: with its own time and cost, and the idempotency key that the visit had."""
+    started_ms = record.at_ms if token.started_ms else 0
+    own: Changes = {"origin": record.origin, "keyed_by": record.keyed_by, "calls": 0, "started_ms": started_ms}
+    return {**own, "entered_slot": record.slot}
 
 
 def _began(token: Token, record: Record) -> Changes:
@@ -242,7 +254,7 @@ def _leave(token: Token, record: Record, attempt: int) -> Changes:
 
 
 _NEW_VISIT: Changes = {"attempt": 0, "parked": None, "resumption": None, "received": (), "received_slot": -1,
-                       "waited": 0, "acted": 0, "fork": None}  # fmt: skip
+                       "waited": 0, "acted": 0, "fork": None, "keyed_by": ""}  # fmt: skip
 
 
 def _joined(token: Token, record: Record) -> Changes:
@@ -352,6 +364,7 @@ def _undone(token: Token, record: Record) -> Changes:
 
 _CHANGES: Mapping[Kind, Callable[[Token, Record], Changes]] = {
     Kind.STARTED: _started,
+    Kind.REDRIVEN: _redriven,
     Kind.BEGAN: _began,
     Kind.STEP: _step,
     Kind.MOVED: _moved,

@@ -112,7 +112,7 @@ class _Teller:
 
 def _was_picked_up(record: Record, before: Token, run: RunInfo, told: tuple[Signal, ...]) -> bool:
     """A run that ended from outside in its first step has no record that says so; its header does."""
-    if before.phase is not Phase.INITIALIZING or record.kind is Kind.STARTED:
+    if before.phase is not Phase.INITIALIZING or record.kind in {Kind.STARTED, Kind.REDRIVEN}:
         return False
     return Signal.PICKED_UP in told or run.started_ms > 0
 
@@ -127,7 +127,7 @@ def _pick_up(tell: _Teller, before: Token, run: RunInfo) -> None:
 def _trigger(record: Record) -> str:
     if record.resumption is not None:
         return coming_of(record.resumption).trigger
-    if record.kind is Kind.STARTED:
+    if record.kind in {Kind.STARTED, Kind.REDRIVEN}:
         return "call"
     if record.kind is Kind.ENDED and isinstance(record.next, End | Compensate | CleanUp):
         if record.by.startswith("parent:"):
@@ -139,6 +139,11 @@ def _trigger(record: Record) -> str:
 
 def _started(tell: _Teller, record: Record, before: Token, after: Token) -> None:
     tell.add("run.pending", trigger="call")
+
+
+def _redriven(tell: _Teller, record: Record, before: Token, after: Token) -> None:
+    data = {"run_id": record.origin, "error": failure_to_json(record.error)}
+    tell.add("run.redriven", step=record.node, trigger="call", data=data)
 
 
 def _began(tell: _Teller, record: Record, before: Token, after: Token) -> None:
@@ -327,6 +332,7 @@ def _tell_branch_end(tell: _Teller, record: Record, after: Token, trigger: str) 
 
 _TELL = {
     Kind.STARTED: _started,
+    Kind.REDRIVEN: _redriven,
     Kind.BEGAN: _began,
     Kind.STEP: _step,
     Kind.MOVED: _moved,

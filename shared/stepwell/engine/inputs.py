@@ -200,6 +200,18 @@ class Started:
 
 
 @dataclass(frozen=True, slots=True)
+class Redriven:
+    """A run that holds the first records of a failed one goes on at `node`; "" is where these records lead."""
+
+    message: ClassVar = Message.REDRIVE
+    origin: str
+    node: str = ""
+    error: Failure | None = None  # what had failed
+    keyed_by: str = ""
+    who: str = ""
+
+
+@dataclass(frozen=True, slots=True)
 class Cancelled:
     """Somebody cancels the run."""
 
@@ -251,6 +263,7 @@ Input: TypeAlias = (
     | JoinCompleted
     | OperationEnded
     | Started
+    | Redriven
     | Cancelled
     | Terminated
     | DeadlinePassed

@@ -85,6 +85,13 @@ class Names(Mapping[str, Json]):
         raise KeyError(name)
 
 
+def visit_key(run: RunInfo, token: Token, slot: int) -> str:
+    """Returns the idempotency key of a visit that began in this slot. One that was redriven keeps its first key."""
+    if token.keyed_by:
+        return f"{token.keyed_by}:{token.id}:{token.entered_slot}"
+    return f"{run.run_id}:{token.id}:{slot}"
+
+
 def node_of(graph: Graph, token: Token) -> str:
     """Returns the node where the token is, or begins."""
     return token.node or (token.branch.start if token.branch else graph.start)

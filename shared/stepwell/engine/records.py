@@ -62,6 +62,7 @@ class Kind(StrEnum):
     ENDED = "ended"  # cancelled, terminated, or out of time from outside
     UNDONE = "undone"  # an attempt of a compensation ended
     RETURNED = "returned"  # a durable function ended, or continues as new
+    REDRIVEN = "redriven"  # the run goes on from where another failed, whose records it has until here
 
 
 @dataclass(frozen=True, slots=True)
@@ -293,7 +294,9 @@ class Record:
     attempt: int = 0  # STEP, BEGAN, ACTED, UNDONE: the try; WAITING: how often it was waited before
     started_ms: int = 0  # STEP, ACTED, UNDONE: when the attempt began
     output: Json = None  # STEP, MOVED, ACTED, UNDONE: the node's result; RECEIVED, RESUMED: the ended operation's
-    error: Failure | None = None  # STEP, MOVED, ACTED, JOINED, UNDONE: what failed; RECEIVED, RESUMED: an operation
+    error: Failure | None = (
+        None  # STEP, MOVED, ACTED, JOINED, UNDONE, REDRIVEN: what failed; RECEIVED, RESUMED: an operation
+    )
     skipped: bool = False  # STEP: the failure was passed over (on_failure: skip)
     writes: Mapping[str, Json] | None = (
         None  # STEP, MOVED, JOINED: into the scope; None: the output under the node's name. ACTED: None: nothing
@@ -305,8 +308,10 @@ class Record:
     tally: Tally | None = None  # JOINED; RECEIVED, RESUMED: of an operation that ended
     undid: str = ""  # UNDONE: the token and slot of what it undoes; "" where nothing is left to undo
     reason: str = ""  # ENDED: why
-    who: str = ""  # ENDED, STARTED: who asked
     arguments: int = 0  # STEP, BEGAN: of a durable function's step, a checksum of its arguments; 0: not known
+    who: str = ""  # ENDED, STARTED, REDRIVEN: who asked
+    origin: str = ""  # REDRIVEN: the run that failed
+    keyed_by: str = ""  # REDRIVEN: the run whose idempotency key this visit of the node keeps; "": it gets a new one
     evaluator: int = EVALUATOR  # of its node's expressions: a fork's collection, a step's input are evaluated again
 
 

@@ -67,6 +67,7 @@ class Signal(StrEnum):
     INTERRUPTED = "interrupted"  # a durable function is told of its run's end
     BROKEN = "broken off"  # the run has failed, and is to be undone
     UNDONE = "undone"
+    REDRIVEN = "redriven"  # the log of a failed run goes on in this one
     COMPLETED = "completed"
     FAILED = "failed"
     CANCELLED = "cancelled"
@@ -77,8 +78,10 @@ P, S = Phase, Signal
 LEGAL: dict[tuple[Phase, Signal], Phase] = {
     (P.INITIALIZING, S.STARTED): P.INITIALIZING,
     (P.INITIALIZING, S.PICKED_UP): P.EXECUTING_STEP,
+    (P.INITIALIZING, S.REDRIVEN): P.EXECUTING_STEP,
     (P.INITIALIZING, S.CANCELLED): P.CANCELLED,
     (P.INITIALIZING, S.FAILED): P.FAILED,
+    (P.EXECUTING_STEP, S.REDRIVEN): P.EXECUTING_STEP,
     (P.EXECUTING_STEP, S.BEGAN): P.EXECUTING_STEP,
     (P.EXECUTING_STEP, S.ACTED): P.EXECUTING_STEP,
     (P.EXECUTING_STEP, S.ASKED): P.EXECUTING_STEP,
@@ -167,6 +170,7 @@ class Message(StrEnum):
     DELEGATE = "delegate"
     HEARTBEAT = "heartbeat"
     START = "start"
+    REDRIVE = "redrive"  # the run is to go on from where another failed
     CLOSE = "close"  # no join waits for the branch
     CANCEL = "cancel"
     TERMINATE = "terminate"
@@ -204,6 +208,7 @@ reject     r    r     r     t        r     r        r       r     r       r     
 delegate   r    r     r     t        r     r        r       r     r       r         r      r
 heartbeat  r    r     r     t        t     r        r       r     r       r         r      r
 start      t    r     r     r        r     r        r       r     r       r         r      r
+redrive    t    t     r     r        r     r        r       r     r       r         r      r
 close      t    t     t     t        t     t        t       d     d       d         d      d
 cancel     t    t     t     t        t     t        t       r     r       d         d      d
 terminate  t    t     t     t        t     t        t       t     t       d         d      d

@@ -119,6 +119,8 @@ class Token:
     node: str = ""  # where it stands; "" before the first node
     entered_slot: int = 0  # the slot of the first record of this visit: what the idempotency key is made of
     attempt: int = 0  # tries of this visit that ended
+    origin: str = ""  # the run that this one goes on from
+    keyed_by: str = ""  # the run in which this visit began, whose idempotency key it keeps; "": this run
     scope: Mapping[str, Json] = field(default_factory=dict)
     steps: Mapping[str, StepView] = field(default_factory=dict)
     result: Json = None

@@ -29,9 +29,10 @@ SINCE: dict[int, tuple[str, ...]] = {
 }  # the additions of each version
 
 # An older Stepwell can ignore these columns, so VERSION does not change and an upgrade can be rolled back.
-ADDED = (
-    ("events", "format", "ALTER TABLE events ADD COLUMN format INTEGER NOT NULL DEFAULT 1"),
-    ("joins", "place", "ALTER TABLE joins ADD COLUMN place INTEGER NOT NULL DEFAULT 0"),
+LATER_COLUMNS = (
+    ("events", "format", "INTEGER NOT NULL DEFAULT 1"),
+    ("joins", "place", "INTEGER NOT NULL DEFAULT 0"),
+    ("runs", "origin", "TEXT NOT NULL DEFAULT ''"),
 )
 HAS_COLUMN = "SELECT 1 FROM pragma_table_info(?) WHERE name = ?"
 
@@ -54,7 +55,8 @@ TABLES = (
         run_id TEXT NOT NULL PRIMARY KEY, workflow TEXT NOT NULL, version TEXT NOT NULL, created_ms INTEGER NOT NULL,
         status TEXT NOT NULL, rev INTEGER NOT NULL, fingerprint TEXT NOT NULL, started_ms INTEGER NOT NULL,
         ended_ms INTEGER NOT NULL, start_at_ms INTEGER NOT NULL, deadline_ms INTEGER, idle INTEGER NOT NULL,
-        priority INTEGER NOT NULL, parent TEXT, waiting_for TEXT NOT NULL, waiting_node TEXT NOT NULL,
+        priority INTEGER NOT NULL, parent TEXT, origin TEXT NOT NULL DEFAULT '',
+        waiting_for TEXT NOT NULL, waiting_node TEXT NOT NULL,
         waiting_since_ms INTEGER NOT NULL, waiting_until_ms INTEGER, changed_ms INTEGER NOT NULL,
         expires_ms INTEGER NOT NULL, due_ms INTEGER, watched INTEGER NOT NULL, tags TEXT NOT NULL,
         input TEXT NOT NULL) WITHOUT ROWID""",
@@ -108,18 +110,17 @@ def prepare(connection: sqlite3.Connection, path: str) -> None:
         for statement in TABLES if found == 0 else added:
             connection.execute(statement)
             connection.execute(f"PRAGMA user_version = {VERSION}")
-        for statement in _lacking(connection):
-            connection.execute(statement)
+        for table, name, kind in _lacking(connection):
+            connection.execute(f"ALTER TABLE {table} ADD COLUMN {name} {kind}")
         connection.execute("COMMIT")
     finally:
         if connection.in_transaction:
             connection.execute("ROLLBACK")
 
 
+def _lacking(connection: sqlite3.Connection) -> list[tuple[str, str, str]]:
+    return [one for one in LATER_COLUMNS if not connection.execute(HAS_COLUMN, one[:2]).fetchone()]
+
+
 def _version(connection: sqlite3.Connection) -> int:
     return int(connection.execute("PRAGMA user_version").fetchone()[0])
-
-
-def _lacking(connection: sqlite3.Connection) -> list[str]:
-    """Returns the statements that add the columns which the file has not."""
-    return [add for table, name, add in ADDED if not connection.execute(HAS_COLUMN, (table, name)).fetchone()]

@@ -19,6 +19,8 @@ from stepwell.engine.records import Status, Topic
 from stepwell.engine.transact import Refusal, TableWrite
 from stepwell.limits import EVENT_PENDING
 
+REDRIVE, RERUN = "redrive", "rerun"  # before the run's id in a header's `origin`
+
 
 @dataclass(frozen=True, slots=True)
 class Header:
@@ -47,6 +49,7 @@ class Header:
     changed_ms: int = 0  # when `status` last changed
     expires_ms: int = 0  # ended runs: when their data may be dropped
     due_ms: int | None = None  # by when something is expected of the run; None: it waits for the outside world
+    origin: str = ""  # the run that it was made from: redrive:<run>, rerun:<run>
     watched: bool = False  # the sweeper has looked at it once: `list_due` lists it when it is due
 
 

@@ -186,6 +186,16 @@ class Run:
         self._kit.settle()
         return run_now(self._kit.service.cancel(self.id, reason, by))
 
+    def redrive(self, since: str = "", version: str = "", by: str = "") -> Run:
+        """Goes on from where this run failed, as a new run. Raises Conflict, InvalidInput, NotFound."""
+        self._kit.settle()
+        started = run_now(self._kit.service.redrive(self.id, since, version, by))
+        return Run(self._kit, started.header.run_id)
+
+    def rerun(self) -> Run:
+        """Starts this run anew, with the same input and tags. Raises InvalidInput, NotFound."""
+        return Run(self._kit, run_now(self._kit.service.rerun(self.id)).header.run_id)
+
     def terminate(self, reason: str = "", by: str = "") -> bool:
         """Ends the run. Returns False if it had already ended."""
         self._kit.settle()

@@ -13,6 +13,7 @@ from stepwell.api.requests import (
     EndBody,
     EventBody,
     NoQuery,
+    RedriveBody,
     RejectBody,
     RunEventBody,
     UpdateBody,
@@ -34,6 +35,14 @@ async def terminate_run(call: Call) -> Answer:
     body = call.body(EndBody)
     done = await call.parts.service.terminate(call.path["run_id"], body.reason, call.who(body.by))
     return await _ended(call, "terminated", done)
+
+
+async def redrive_run(call: Call) -> Answer:
+    call.asked(NoQuery)
+    body = call.body(RedriveBody)
+    run_id, who = call.path["run_id"], call.who(body.by)
+    started = await call.parts.service.redrive(run_id, body.from_, body.version, who)
+    return await shown(call, started.header.run_id, 201 if started.created else 200)
 
 
 async def _ended(call: Call, word: str, done: bool) -> Answer:
@@ -122,6 +131,21 @@ ACTING_ROUTES = (
         {200: "`terminated` is false if the run had already ended", **_RUN},
         "EndedView",
         EndBody,
+    ),
+    Route(
+        "POST",
+        "/runs/{run_id}/redrive",
+        redrive_run,
+        "Go on from where an ended run failed, as a new run",
+        {
+            201: "the new run",
+            200: "the run that an earlier call made",
+            404: "no such run, workflow or version",
+            409: "the run has not ended, completed, was compensated, or failed where it cannot go on: see `code`",
+            422: "the run did not come to the step `from`",
+        },
+        "RunView",
+        RedriveBody,
     ),
     Route(
         "POST",

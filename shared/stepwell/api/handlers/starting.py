@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 
 from stepwell.api.exchange import Answer, Call, Route
-from stepwell.api.requests import NoQuery, StartBody, StartIdleBody, WaitQuery
+from stepwell.api.requests import NoBody, NoQuery, StartBody, StartIdleBody, WaitQuery
 from stepwell.api.views import read_run
 from stepwell.errors import InvalidInput
 from stepwell.limits import KEY_CHARACTERS, YEAR_MS
@@ -42,6 +42,14 @@ async def start_idle_run(call: Call) -> Answer:
     call.asked(NoQuery)
     await call.parts.service.start_idle(call.path["run_id"], call.who(call.body(StartIdleBody).by))
     return await shown(call, call.path["run_id"], 200)
+
+
+async def rerun_run(call: Call) -> Answer:
+    """Starts a run anew, or finds the run that an earlier call of the same key started."""
+    call.asked(NoQuery)
+    call.body(NoBody)
+    started = await call.parts.service.rerun(call.path["run_id"], _key(call))
+    return await shown(call, started.header.run_id, 201 if started.created else 200)
 
 
 async def shown(call: Call, run_id: str, status: int) -> Answer:
@@ -81,6 +89,21 @@ STARTING_ROUTES = (
         body=StartBody,
         query=WaitQuery,
         headers={"Idempotency-Key": "repeated calls with the same key and body start one run"},
+    ),
+    Route(
+        "POST",
+        "/runs/{run_id}/rerun",
+        rerun_run,
+        "Start a run anew, with the same input and tags",
+        {
+            201: "the new run",
+            200: "the earlier run of the same key",
+            404: "no such run, or its workflow is not deployed",
+            409: "the key was used with another body, or the workflow is internal",
+        },
+        shape="RunView",
+        body=NoBody,
+        headers={"Idempotency-Key": "repeated calls with the same key start one run"},
     ),
     Route(
         "POST",

@@ -30,6 +30,7 @@ from stepwell.runtime.calls.approvals import Approvals, refused
 from stepwell.runtime.calls.callbacks import Callbacks
 from stepwell.runtime.calls.links import ApprovalLink
 from stepwell.runtime.calls.narration import Narrator
+from stepwell.runtime.calls.redriving import Redriver
 from stepwell.runtime.calls.survey import Surveyed, Surveyor
 from stepwell.runtime.calls.updates import Answered, Updates
 from stepwell.runtime.log.door import Door
@@ -38,7 +39,7 @@ from stepwell.runtime.log.messages import Publish, to_json
 from stepwell.runtime.loop.advance import Advance
 from stepwell.runtime.loop.coordinator import Coordinator
 from stepwell.runtime.loop.perform import Performer
-from stepwell.runtime.ports import Event, Header, Lane, PauseUntil, Ports, RunPage, RunQuery
+from stepwell.runtime.ports import RERUN, Event, Header, Lane, PauseUntil, Ports, RunPage, RunQuery
 from stepwell.runtime.starts.starting import Start, Started, Starter, check_input
 from stepwell.runtime.steps.port import Steps
 
@@ -79,6 +80,7 @@ class Service:
         self._pause_until = pause_until or (lambda run_id: ports.clock.sleep_ms)
         self._approvals = Approvals(advance, self._standing, logbook.with_branches)
         self.callbacks = Callbacks(ports, logbook, coordinator, advance)
+        self._redriver = Redriver(ports, logbook, starter, door, advance)
 
     # -- starting
 
@@ -128,6 +130,7 @@ class Service:
             idle=idle,
             priority=graph.priority if request.priority is None else request.priority,
             tags=dict(request.tags),
+            origin=request.origin,
             changed_ms=now_ms,
         )
 
@@ -142,6 +145,20 @@ class Service:
             await self._advance.settle(answer.at, by)
         await self._starter.set_going(at.header)  # again: the first call may have died before this
         return await self.header(run_id)
+
+    async def redrive(self, run_id: str, since: str = "", version: str = "", who: str = "") -> Started:
+        """Goes on from where an ended run failed, as a new run. Raises NotFound, Conflict, InvalidInput.
+
+        `since`: the step to go on from, instead. `version`: of the definition; else the one deployed now.
+        """
+        check_json([since, version, who], "redrive")
+        return await self._redriver.redrive(await self.header(run_id), since, version, who)
+
+    async def rerun(self, run_id: str, key: str = "") -> Started:
+        """Starts a run anew: the same workflow, input, tags and priority. Raises NotFound, InvalidInput, Conflict."""
+        old = await self.header(run_id)
+        return await self.start(Start(old.workflow, old.input, key=key, tags=old.tags, priority=old.priority,
+                                      origin=f"{RERUN}:{run_id}"))  # fmt: skip
 
     # -- asking
 
@@ -377,5 +394,5 @@ def _id_of_key(workflow: str, key: str) -> str:
 
 def _fingerprint(request: Start) -> str:
     body = [request.workflow, request.input, sorted(request.tags.items()), request.priority,
-            request.start_at_ms, request.create_only]  # fmt: skip
+            request.start_at_ms, request.create_only, *([request.origin] if request.origin else [])]  # fmt: skip
     return hashlib.sha256(json.dumps(body, sort_keys=True).encode()).hexdigest()

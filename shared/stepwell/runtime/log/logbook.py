@@ -34,7 +34,7 @@ from stepwell.limits import (
 from stepwell.runtime.catalog import Catalog
 from stepwell.runtime.log.lately import Lately
 from stepwell.runtime.log.messages import Wake
-from stepwell.runtime.ports import Blobs, EventTaken, Header, Ports, Saved
+from stepwell.runtime.ports import REDRIVE, Blobs, EventTaken, Header, Ports, Saved
 from stepwell.runtime.stores.blobs import of_run
 
 
@@ -117,7 +117,8 @@ class Logbook:
             if header is None:
                 return None
             graph = await self._catalog.pinned(header.version, self._notes)
-            return await self._folded(Standing(header, run_info(header), graph, Token(token_id), -1))
+            at = await self._folded(Standing(header, run_info(header), graph, Token(token_id), -1))
+            return at if _is_whole(at) else None
         parent_id, slot, index = place
         fork = await self.fork(run_id, parent_id, slot, known)
         if fork is None or index >= fork.fork.width:
@@ -317,6 +318,12 @@ class Logbook:
 
     async def _fetch(self, body: str) -> str:
         return await fetch(body, self._blobs)
+
+
+def _is_whole(at: Standing) -> bool:
+    """Whether a redriven run has all that it keeps of the failed one. Until then nobody moves it."""
+    kind, _, origin = at.header.origin.partition(":")
+    return kind != REDRIVE or at.token.origin == origin
 
 
 def _size_bytes(at: Standing) -> int:

@@ -109,6 +109,8 @@ class Teller:
         record = decode_record(await fetch(body, self._blobs))
         token = apply(stand.token, record)
         self._remember(run_id, _Stand(token, stand.size_bytes + len(body)))
+        if header.origin and record.at_ms < header.created_ms:
+            return []  # the run that failed has told it
         told = narrate(record, stand.token, token, run_info(header))
         if header.started_ms:  # then the header has told that already
             told = tuple(entry for entry in told if entry.type != "run.started")

@@ -30,6 +30,7 @@ class Start:
     priority: int | None = None
     start_at_ms: int = 0
     create_only: bool = False
+    origin: str = ""  # of the run's header
 
 
 @dataclass(frozen=True, slots=True)

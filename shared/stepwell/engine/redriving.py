@@ -1,0 +1,145 @@
+"""Redriving: how much of a failed run's log another run keeps, and where that one goes on.
+
+    failed run   0 charge ── 1 pack ── 2 ship (failed) ── 3 ship (failed): the end
+    new run      0 charge ── 1 pack ── 2 REDRIVEN, at ship ── 3 ship …
+
+The visit of the node that failed begins anew, with its waits and its retries; what came before it is kept.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from stepwell.engine.fold import apply, fold
+from stepwell.engine.journal import Entry, Journal
+from stepwell.engine.records import Failure, Fork, Goto, Kind, Record, Status
+from stepwell.engine.table import Phase
+from stepwell.engine.token import Token
+from stepwell.errors import Conflict, InvalidInput
+
+
+@dataclass(frozen=True, slots=True)
+class Kept:
+    """The records that the new run keeps, the token after them, and where that goes on."""
+
+    records: tuple[Record, ...]
+    token: Token
+    node: str  # "": where these records lead
+    keyed_by: str  # the run whose idempotency key the visit keeps; "": it gets a new one
+
+
+def kept_of(run_id: str, records: Sequence[Record], since: str = "") -> Kept:
+    """Returns what a redrive of this ended run keeps. `since`: a node or operation to go on from, instead.
+
+    Raises Conflict for a run that cannot be redriven, InvalidInput for a `since` that it did not come to.
+    """
+    before = fold(records[:-1], Token())
+    last = records[-1]
+    _check(before, apply(before, last))
+    starts = _starts(records)
+    operation = _failed_operation(records) if last.kind is Kind.RETURNED else None
+    node, failed_slot = _failed(before, last, operation, starts)
+    slot = failed_slot
+    if since:
+        if since not in starts:
+            raise InvalidInput(f"the run did not come to {since!r}", code="unknown_step",
+                               hint="GET /runs/{id}/history lists the steps that it came to")  # fmt: skip
+        node, slot = since, starts[since]
+    else:
+        _check_place(before, last, operation, records)
+    token = fold(records[:slot], Token())
+    _check_start(token)
+    keyed_by = (_keyed_by(records[slot]) or run_id) if slot == failed_slot else ""
+    return Kept(tuple(records[:slot]), token, node, keyed_by)
+
+
+def _keyed_by(first: Record) -> str:
+    """Returns the run whose key the visit has kept since it was redriven before."""
+    return first.keyed_by if first.kind is Kind.REDRIVEN else ""
+
+
+def _check(before: Token, ended: Token) -> None:
+    if ended.end is None:
+        raise Conflict("the run has not ended", code="not_ended", hint="cancel or terminate it first")
+    if ended.end.status is Status.COMPLETED:
+        raise Conflict("the run completed: nothing of it failed", code="completed", hint="rerun starts it anew")
+    if ended.undoing is not None:
+        raise Conflict("the run was compensated: its steps are undone, and nothing is left to go on from",
+                       code="was_compensated", hint="rerun starts it anew")  # fmt: skip
+    if before.cleaning is not None:
+        raise Conflict("the run's function has cleaned up: nothing is left to go on from", code="has_cleaned_up",
+                       hint="rerun starts it anew")  # fmt: skip
+
+
+def _check_place(before: Token, last: Record, operation: Entry | None, records: Sequence[Record]) -> None:
+    """Raises Conflict for a failure that no visit of a node can repeat."""
+    is_of_several = operation is not None and (
+        operation.place is not None or isinstance(records[operation.slot].next, Fork)
+    )
+    if before.phase is Phase.WAITING_AT_FAN_IN or before.has_open_tasks or is_of_several:
+        raise Conflict("the run failed in a fork, whose branches cannot be redriven", code="failed_in_fork",
+                       hint="redrive it `from` a step before the fork, or rerun it")  # fmt: skip
+    if last.kind in {Kind.STEP, Kind.MOVED} and last.error is None:
+        raise Conflict(f"{last.node} succeeded, and the run failed on the way to the next node",
+                       code="failed_between", hint="redrive it `from` a step, or rerun it")  # fmt: skip
+
+
+def _check_start(token: Token) -> None:
+    """Raises Conflict if what the log needs there cannot be had again."""
+    if token.locks is not None:
+        names = ", ".join(token.locks.names)
+        raise Conflict(f"the run held the lock {names} there, and has let it go", code="held_lock",
+                       hint="redrive it `from` a step before the lock, or rerun it")  # fmt: skip
+    if token.phase not in {Phase.INITIALIZING, Phase.EXECUTING_STEP} or token.has_open_tasks:
+        raise Conflict("other operations were under way there", code="failed_in_fork",
+                       hint="redrive it `from` a step before the fork, or rerun it")  # fmt: skip
+
+
+def _starts(records: Sequence[Record]) -> dict[str, int]:
+    """Returns the slot in which the last visit of each node began; of a function, in its present life."""
+    token, found = Token(), dict[str, int]()
+    for record in records:
+        before, token = token, apply(token, record)
+        following = record.next.node if isinstance(record.next, Goto) else ""
+        if record.kind is Kind.RETURNED and following:
+            found.clear()
+        gained = token.visits.get(record.node, 0) - before.visits.get(record.node, 0)
+        if gained > (following == record.node):
+            found[record.node] = record.slot
+        if following:
+            found[following] = record.slot + 1
+    return found
+
+
+def _failed(before: Token, last: Record, operation: Entry | None, starts: dict[str, int]) -> tuple[str, int]:
+    """Returns the node that failed, and the slot in which its visit began."""
+    if operation is not None:
+        return operation.name, operation.slot
+    if last.kind is Kind.RETURNED:
+        return "", last.slot
+    node = before.node or last.node
+    if not node:  # nothing had begun: an idle run was started, or not even that
+        return "", int(before.started_ms > 0)
+    return node, starts.get(node, last.slot)
+
+
+def _failed_operation(records: Sequence[Record]) -> Entry | None:
+    """Returns the operation whose failure ended the function: the last one, or the last that failed as it did.
+
+    None: the function's own code failed.
+    """
+    journal, ended = Journal(), list[Entry]()
+    for record in records:
+        entry = journal.take(record)
+        if record.kind is Kind.RETURNED and isinstance(record.next, Goto):
+            ended.clear()
+        elif entry is not None and entry.ended_ms is not None:
+            ended.append(entry)
+    failed = [one for one in ended if one.error is not None and (one is ended[-1] or _is_same(one.error, records[-1]))]
+    return failed[-1] if failed else None
+
+
+def _is_same(error: Failure, last: Record) -> bool:
+    """Tells whether the function ended with this error, which it may have caught and raised again."""
+    return last.error is not None and (error.type, error.message) == (last.error.type, last.error.message)

@@ -1,0 +1,144 @@
+"""Redriving durable functions: the journal up to the failed operation is kept, and replayed against today's code."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from stepwell.errors import Conflict
+from stepwell.testing.kit import Run, Stepwell
+
+TRIP = """
+from stepwell import workflow, step
+
+@step
+def book(city: str) -> str:
+    return "hotel"
+
+@step
+def fly(city: str) -> str:
+    return "flight"
+
+@step
+def tell(what: str) -> str:
+    return "told"
+
+@workflow(name="trip")
+async def trip(ctx, city: str):
+    hotel = await ctx.step(book, city)
+    await ctx.sleep("1h")
+    try:
+        flight = await ctx.step(fly, city)
+    except Exception:
+        await ctx.step(tell, "no flight")
+        raise
+    return [hotel, flight]
+"""
+
+
+class Folder:
+    """A folder with one module of durable functions."""
+
+    def __init__(self, path: Path) -> None:
+        self.path, self.made = path, list[Stepwell]()
+
+    def __call__(self, text: str) -> Stepwell:
+        self.write(text)
+        self.made.append(Stepwell(self.path))
+        return self.made[-1]
+
+    def write(self, text: str) -> None:
+        (self.path / "travel.py").write_text(text)
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Iterator[Folder]:
+    folder = Folder(tmp_path)
+    yield folder
+    for kit in folder.made:
+        kit.close()
+    sys.modules.pop("travel", None)
+
+
+def ended(kit: Stepwell) -> Run:
+    run = kit.start("trip", {"city": "Rome"})
+    kit.advance("2h")
+    assert run.status == "failed"
+    return run
+
+
+def test_a_function_goes_on_at_the_operation_that_failed(folder: Folder) -> None:
+    kit = folder(TRIP)
+    book = kit.mock("book", returns="hotel")
+    kit.mock("fly", raises=ValueError("no seat"), times=1)
+    again = ended(kit).redrive()
+    assert (again.status, again.result, len(book.calls)) == ("completed", ["hotel", "flight"], 1)
+    assert "tell" not in again.steps
+
+
+def test_a_function_whose_own_code_failed_is_replayed_against_todays_code(folder: Folder) -> None:
+    kit = folder(TRIP.replace("return [hotel, flight]", "return [hotel, flight][7]"))
+    book, fly = kit.mock("book", returns="hotel"), kit.mock("fly", returns="flight")
+    run = ended(kit)
+    folder.write(TRIP)
+    kit.reload()
+    again = run.redrive()
+    assert (again.status, again.result) == ("completed", ["hotel", "flight"])
+    assert (len(book.calls), len(fly.calls)) == (1, 1)
+
+
+def test_code_that_does_not_fit_the_journal_waits_for_other_code_and_says_where(folder: Folder) -> None:
+    kit = folder(TRIP)
+    kit.mock("fly", raises=ValueError("no seat"), times=1)
+    run = ended(kit)
+    folder.write(TRIP.replace("hotel = await ctx.step(book, city)", "hotel = await ctx.step(tell, city)"))
+    kit.reload()
+    again = run.redrive()
+    assert (again.status, again.waiting_for) == ("waiting", "code")
+    stuck = next(entry for entry in again.history if entry["type"] == "function.stuck")
+    assert stuck["data"]["error"]["type"] == "non_determinism"
+
+
+def test_from_an_operation_it_is_run_again(folder: Folder) -> None:
+    kit = folder(TRIP)
+    book = kit.mock("book", returns="hotel")
+    kit.mock("fly", raises=ValueError("no seat"), times=1)
+    again = ended(kit).redrive(since="book")
+    kit.advance("2h")
+    assert (again.status, len(book.calls)) == ("completed", 2)
+
+
+def test_operations_that_failed_together_are_refused(folder: Folder) -> None:
+    kit = folder(
+        TRIP.replace(
+            "flight = await ctx.step(fly, city)", "flight = await ctx.all(ctx.step(fly, city), ctx.step(tell, city))"
+        )
+    )
+    kit.mock("fly", raises=ValueError("no seat"), times=1)
+    run = ended(kit)
+    with pytest.raises(Conflict) as refused:
+        run.redrive()
+    assert refused.value.code == "failed_in_fork"
+
+
+def test_a_function_that_was_cancelled_in_a_step_keeps_that_steps_key(folder: Folder) -> None:
+    kit = folder(TRIP)
+    run = kit.start("trip", {"city": "Rome"})
+    assert run.status == "waiting"
+    run.terminate()
+    again = run.redrive()
+    assert again.status == "waiting"
+    kit.advance("2h")
+    assert again.result == ["hotel", "flight"]
+
+
+def test_a_rerun_begins_from_the_beginning(folder: Folder) -> None:
+    kit = folder(TRIP)
+    book = kit.mock("book", returns="hotel")
+    kit.mock("fly", raises=ValueError("no seat"), times=1)
+    again = ended(kit).rerun()
+    kit.advance("2h")
+    assert (again.status, len(book.calls)) == ("completed", 2)

@@ -1,0 +1,112 @@
+"""Redrives under random crashes and duplicates hold their laws; a redrive without one of them is caught."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
+from typing import Any
+from unittest import mock
+
+import pytest
+
+from stepwell.engine import attempts
+from stepwell.engine.redriving import Kept
+from stepwell.runtime.calls import redriving
+from stepwell.runtime.calls.redriving import Redriver, redriven_id
+from stepwell.runtime.loop.advance import Advance
+from tests.lifecycle import schedules
+
+SCHEDULES = 120
+MOST_SCHEDULES = 400  # of one mutant
+_push, _kept_of, _made = Advance.push, redriving.kept_of, Redriver._made
+
+
+def test_a_redriven_run_keeps_its_laws_whoever_dies_on_the_way() -> None:
+    """What it keeps is what the failed run had, nothing of that runs again, and it comes to its end."""
+    made: Counter[bool] = Counter()
+    real = schedules.broken_laws
+
+    def laws(world: Any, old: Any) -> Iterator[str]:
+        made[redriven_id(schedules.RUN) in world.memory._runs] += 1
+        return real(world, old)
+
+    with mock.patch.object(schedules, "broken_laws", laws):
+        found = {seed: why for seed in range(SCHEDULES) if (why := schedules.run_schedule(seed)) is not None}
+    assert found == {}
+    assert made[True] > SCHEDULES // 3  # the others completed, or cannot be redriven
+
+
+@contextmanager
+def no_push_again() -> Iterator[None]:
+    """Only the call that made the run has it going: one that died before is not made good."""
+
+    async def made(self: Redriver, *given: Any) -> Any:
+        at = await _made(self, *given)
+        await _push(self._advance, at, f"redrive:{schedules.RUN}")
+        return at
+
+    async def push(self: Advance, at: Any, by: str) -> None:
+        if not by.startswith("redrive:"):
+            await _push(self, at, by)
+
+    with mock.patch.object(Redriver, "_made", made), mock.patch.object(Advance, "push", push):
+        yield
+
+
+@contextmanager
+def own_key() -> Iterator[None]:
+    """The step that failed gets a new idempotency key."""
+    key = lambda run, token, slot: f"{run.run_id}:{token.id}:{slot}"  # noqa: E731 - it is the mutant
+    with mock.patch.object(attempts, "visit_key", key):
+        yield
+
+
+@contextmanager
+def one_record_less() -> Iterator[None]:
+    """The step before the one that failed is not kept."""
+
+    def kept_of(run_id: str, records: Any, since: str = "") -> Kept:
+        kept = _kept_of(run_id, records, since)
+        if not kept.records:
+            return kept
+        before = _kept_of(run_id, records, kept.records[-1].node) if kept.records[-1].node else kept
+        return Kept(before.records, before.token, before.node, kept.keyed_by)
+
+    with mock.patch.object(redriving, "kept_of", kept_of):
+        yield
+
+
+@contextmanager
+def mark_first() -> Iterator[None]:
+    """What is kept is written after the record that says that all of it is there."""
+
+    async def write(self: Redriver, run_id: str, token: str, record: Any) -> None:
+        left.append((run_id, token, record))
+
+    async def made(self: Redriver, *given: Any) -> Any:
+        left.clear()
+        at = await _made(self, *given)
+        for one in left:
+            await _write(self, *one)
+        return at
+
+    left: list[tuple[str, str, Any]] = []
+    _write = Redriver._write
+    with mock.patch.object(Redriver, "_write", write), mock.patch.object(Redriver, "_made", made):
+        yield
+
+
+@pytest.mark.parametrize("mutant", [no_push_again, own_key, one_record_less, mark_first])
+def test_a_redrive_without_one_of_its_laws_is_caught(mutant: Callable[[], AbstractContextManager[None]]) -> None:
+    with mutant():
+        found = next((seed for seed in range(MOST_SCHEDULES) if _breaks(seed)), None)
+    assert found is not None
+    assert schedules.run_schedule(found) is None
+
+
+def _breaks(seed: int) -> bool:
+    try:
+        return schedules.run_schedule(seed) is not None
+    except Exception as fault:  # a mutant may leave a log that cannot be read
+        return bool(str(fault))
