@@ -102,8 +102,9 @@ def exits() -> str:
 BLOCKS: dict[str, Callable[[], str]] = {
     made.__name__: made
     for made in (
-        phases, reception, history, waits, unsupported, commands, exits, options, mistakes, reference.routes, reference.calls,
-        reference.refusals, reference.failures, reference.findings, reference.limits, reference.engine, reference.pool,
+        phases, reception, history, waits, unsupported, commands, exits, options, mistakes,
+        reference.routes, reference.calls, reference.refusals, reference.failures, reference.findings,
+        reference.limits, reference.engine, reference.pool,
     )
 }  # fmt: skip
 
