@@ -118,15 +118,8 @@ def ask(stack: Stack) -> None:
     for path in ("history", "explain", "graph"):
         assert stack.call("GET", f"/runs/{run_id}/{path}")[0] == 200
     assert stack.call("GET", f"/runs/{runs[3]}/result")[0] == 200
-    for path in (
-        "/runs",
-        "/runs?status=waiting",
-        "/runs?sort=waiting_until",
-        "/stats",
-        "/workflows",
-        "/workflows/asks",
-        "/health",
-    ):
+    lists = ("/runs", "/runs?status=waiting", "/runs?sort=waiting_until")
+    for path in (*lists, "/stats", "/workflows", "/workflows/asks", "/health"):
         assert stack.call("GET", path)[0] == 200
     stack.deliver()
     run_id = stack.start({}, "counted")

@@ -56,40 +56,48 @@ pytestmark = pytest.mark.filterwarnings("ignore:coroutine .* was never awaited:R
 SCHEDULES = 600
 PARTS = 3  # what breaks is told when its part is over
 MOST_SCHEDULES = 5_000  # of one mutant; the rarest is caught about once in 1,000
-NEAR = {  # where a rare one was caught last: looked at first, then all the others; these have a command of their own
-    "page_of_the_day": 0,
-    "shown_unread": 415,
-    "waits_for_ever": 60,
-    "end_unseen": 50,
-    "next_in_line_once": 92,
-    "lease_not_asked": 101,
-    "no_by": 132,
-    "deploy_untold": 243,
-    "another_run_each_try": 25,
+NEAR = {  # where a rare one was caught last: looked at first, then all the others
+    "another_run_each_try": 30,
     "arrived_by_page": 84,
     "begun_by_nobody": 843,
     "cached_by_name": 6,
     "cancel_untold": 8,
     "closed_but_nested": 70,
     "committed_after_cancel": 659,
+    "coroutine_taken_twice": 92,
+    "deploy_untold": 243,
     "early_timer_lost": 37,
-    "event_after_log": 143,
-    "event_after_waits": 683,
+    "end_unseen": 53,
     "events_forgotten_by_continue_as": 289,
     "join_by_two": 375,
+    "lease_not_asked": 101,
     "lives_share_slots": 7,
     "losers_run_on": 91,
     "never_caught_up": 12,
+    "next_in_line_once": 92,
+    "no_by": 223,
     "page_counted_twice": 102,
     "session_of_another_life": 876,
-    "started_after_end": 120,
-    "status_overwritten": 180,
+    "shown_unread": 420,
+    "started_after_end": 259,
+    "status_overwritten": 294,
     "steps_without_writes": 76,
-    "timer_of_one_slot": 65,
+    "timer_of_one_slot": 76,
     "timer_sticks_to_its_word": 1_940,
-    "told_to_any_wait": 8,
-    "votes_are_counted": 55,
+    "told_to_any_wait": 10,
+    "votes_are_counted": 65,
+    "waits_for_ever": 65,
 }
+RARE = frozenset(  # caught slowly, or once in hundreds of schedules, none of which is known: a command of their own
+    {
+        "coroutine_taken_twice",
+        "join_by_two",
+        "lease_not_asked",
+        "never_caught_up",
+        "session_of_another_life",
+        "timer_sticks_to_its_word",
+    }
+)
 OF_FAMILIES = 80  # schedules of runs that start others
 OF_OLD_DAGS = 300  # schedules among which are those of DAGs whose forks were recorded by an earlier release
 OF_RACES = 600  # schedules of one event against one wait
@@ -117,6 +125,7 @@ OF_DAGS = {mutant.__name__ for mutant in dag_mutants.OF_DAGS}
 OF_DEPLOYS = {mutant.__name__ for mutant in version_mutants.OF_DEPLOYS}
 OF_LEASES = {mutant.__name__ for mutant in zombies.OF_LEASES}
 OF_TASK_MUTANTS = {mutant.__name__ for mutant in task_mutants.OF_TASKS}
+OF_RACE = {"event_after_log", "event_after_waits"}
 OF_UNDOING = {mutant.__name__ for mutant in undo_mutants.OF_UNDOING}
 
 LINE = re.compile(r" *\d+\.\ds  (    \+ .+|        \w+: \w.*|[\w.]+: .+)")
@@ -216,14 +225,6 @@ def test_no_branch_waits_for_anothers_step_but_by_the_bound_of_its_fork() -> Non
     assert lawful(range(OVERLAPS_FROM, OVERLAPS_FROM + OF_OVERLAPS)) is None
 
 
-@pytest.mark.parametrize("name", ["event_after_log", "event_after_waits"])
-def test_a_wakeup_that_is_lost_in_such_a_race_is_noticed(name: str) -> None:
-    with MUTANTS[name]():
-        found = broken(range(RACES_FROM, RACES_FROM + OF_RACES))
-    assert found is not None
-    assert run_schedule(found[0]) is None
-
-
 def test_every_law_holds_for_runs_that_want_the_same_locks() -> None:
     """One holder at a time, everybody has his turn, and nothing is held for good."""
     assert lawful(range(LOCKED_FROM, LOCKED_FROM + OF_RUNS_LOCKED)) is None
@@ -247,7 +248,7 @@ def test_the_schedules_meet_every_row_of_the_reception_table_that_they_can() -> 
 
 
 @pytest.mark.parametrize(
-    "name", [pytest.param(name, marks=pytest.mark.rare) if name in NEAR else name for name in sorted(MUTANTS)]
+    "name", [pytest.param(name, marks=pytest.mark.rare) if name in RARE else name for name in sorted(MUTANTS)]
 )
 def test_an_engine_without_one_of_its_laws_is_caught(name: str) -> None:
     with MUTANTS[name]():
@@ -261,6 +262,7 @@ def test_an_engine_without_one_of_its_laws_is_caught(name: str) -> None:
             (OF_DEPLOYS, DEPLOYS_FROM),
             (OF_LEASES, ZOMBIES_FROM),
             (OF_OVERLAP, OVERLAPS_FROM),
+            (OF_RACE, RACES_FROM),
         )
         first = next((first for names, first in of_own if name in names), 0)
         near = first + NEAR.get(name, 0)
@@ -270,7 +272,7 @@ def test_an_engine_without_one_of_its_laws_is_caught(name: str) -> None:
     seed, why = found
     assert re.match(
         r"law \d|children|header|locks|causal times|timers|at_most_once|concurrency|dependencies|skips|the engine met"
-        r"|functions|tasks|replay|\w+ attempt",
+        r"|compensation|functions|tasks|replay|\w+ attempt",
         why,
     ), why
     assert run_schedule(seed) is None  # it is the mutant that was caught, and it left nothing behind

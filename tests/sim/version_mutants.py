@@ -7,9 +7,7 @@ from contextlib import contextmanager
 from typing import Any
 from unittest import mock
 
-from stepwell import limits
 from stepwell.engine import codec, formats
-from stepwell.engine.records import Fork
 from stepwell.engine.token import Token
 from stepwell.runtime import dispatch
 
@@ -56,19 +54,4 @@ def any_fold_believed() -> Iterator[None]:
         yield
 
 
-@contextmanager
-def page_of_the_day() -> Iterator[None]:
-    """A fork's branches are dealt into pages by the limit of whoever looks."""
-
-    def page_of(self: Fork, index: int) -> int:
-        return index // limits.PAGE_BRANCHES
-
-    def page_indexes(self: Fork, page: int) -> range:
-        return range(page * limits.PAGE_BRANCHES, min((page + 1) * limits.PAGE_BRANCHES, self.width))
-
-    pages = property(lambda self: range(-(-self.width // limits.PAGE_BRANCHES)))
-    with mock.patch.multiple(Fork, page_of=page_of, page_indexes=page_indexes, pages=pages):
-        yield
-
-
-OF_DEPLOYS = (newer_dropped, newer_misread, newer_cut_short, any_fold_believed, page_of_the_day)
+OF_DEPLOYS = (newer_dropped, newer_misread, newer_cut_short, any_fold_believed)
