@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sys
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -50,3 +52,16 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 def _turn(scope: str) -> int:
     return next((turn for turn, beginning in enumerate(LONG) if scope.startswith(beginning)), len(LONG))
+
+
+@pytest.fixture(autouse=True)
+def as_it_was() -> Iterator[None]:
+    """A workflow folder that a test has loaded is no longer importable in the next one: `init` looks for its names."""
+    before = list(sys.path)
+    yield
+    added = tuple(f"{entry}/" for entry in set(sys.path).difference(before))
+    if added:
+        sys.path[:] = before
+        for name, module in list(sys.modules.items()):
+            if str(getattr(module, "__file__", None) or "").startswith(added):
+                del sys.modules[name]

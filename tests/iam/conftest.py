@@ -24,7 +24,7 @@ def played(template: Template, tmp_path_factory: pytest.TempPathFactory) -> Play
     """What happened on a stack on which everything did. It is gone, and what its handlers changed is back."""
     package = tmp_path_factory.mktemp("package")
     modules, root = set(sys.modules), logging.getLogger()
-    handlers, level = list(root.handlers), root.level
+    handlers, level, path = list(root.handlers), root.level, list(sys.path)
     try:
         with pytest.MonkeyPatch.context() as patch, standing(template, package, patch) as stack:
             play(stack)
@@ -32,6 +32,7 @@ def played(template: Template, tmp_path_factory: pytest.TempPathFactory) -> Play
     finally:
         root.handlers[:] = handlers
         root.setLevel(level)
+        sys.path[:] = path
         for name in set(sys.modules) - modules:
             if str(getattr(sys.modules[name], "__file__", "")).startswith(str(package)):
                 del sys.modules[name]
