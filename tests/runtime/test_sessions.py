@@ -36,6 +36,7 @@ from stepwell.engine.retry import Policy
 from stepwell.engine.token import Token
 from stepwell.engine.turns import Asked, Completed, Stuck, Suspended, Turn
 from stepwell.engine.writing import began_record
+from stepwell.runtime.durable import gathering
 from stepwell.runtime.durable.context import Context
 from stepwell.runtime.durable.sessions import Sessions
 from stepwell.runtime.log.logbook import ForkedParent, Standing
@@ -179,12 +180,20 @@ def awaited(sessions: Sessions, at: Standing) -> str:
     return turn.result.asked.name
 
 
+@pytest.fixture
+def forked(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Coroutines are the branches of a fork, as in the logs of releases before 0.2."""
+    monkeypatch.setattr(gathering, "_need_tasks", lambda awaited: False)
+
+
+@pytest.mark.usefixtures("forked")
 def test_who_looks_at_a_function_twice_leaves_its_branches_alone(sessions: Sessions, logs: _Logs) -> None:
     """A second delivery of the wake asks before the fork is recorded, and again while its branches begin."""
     assert awaited(sessions, logs.at("0", 0)) == awaited(sessions, logs.at("0", 0)) == "all"
     assert awaited(sessions, logs.at("0/0.0", 0)) == "first"
 
 
+@pytest.mark.usefixtures("forked")
 def test_a_branch_that_begins_when_its_function_has_gone_on_begins_all_the_same(
     sessions: Sessions, logs: _Logs
 ) -> None:

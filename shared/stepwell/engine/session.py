@@ -29,6 +29,7 @@ from stepwell.engine.turns import Asked, Completed, ContinueAs, Failed, Result, 
 from stepwell.errors import Cancelled, EngineFault
 from stepwell.limits import TASKS_BEGUN
 
+_OF_LOCKS = frozenset({LOCK, UNLOCK})
 CURRENT: ContextVar[Session] = ContextVar("session")  # the session of the running function
 
 
@@ -188,7 +189,7 @@ class Session:
                 return Suspended(self._sleep(runner.due_ms))
         if not (fresh or self.open or cancelled) and runner.due_ms is None and not self.takes_updates:
             return Failed(_never_ends())
-        if any(one.asked.kind in {LOCK, UNLOCK} for one in fresh):
+        if any(one.asked.kind in _OF_LOCKS for one in fresh):
             return Failed(_lock_in_task())
         return Together(tuple(one.asked for one in fresh[:TASKS_BEGUN]), cancelled, runner.due_ms)
 
@@ -198,7 +199,7 @@ class Session:
         Beside what only the outside world ends, they would wait too long; so that fails.
         """
         fresh = self._runner.fresh
-        of_lock = [one for one in fresh if one.asked.kind in {LOCK, UNLOCK}]
+        of_lock = [one for one in fresh if one.asked.kind in _OF_LOCKS]
         if not of_lock and not self._locks:
             return
         waiting = [one for one in (*self._locks, *of_lock) if one.task.pending is one]
@@ -272,7 +273,7 @@ class Session:
         if entry.kind == TIMER:
             return
         self._alone = self._pending = None
-        if entry.kind in {LOCK, UNLOCK}:
+        if entry.kind in _OF_LOCKS:
             self._is_locked = entry.kind == LOCK and entry.error is None
         if entry.kind == INTERRUPTED:  # what was interrupted may have no record to name its patches
             under_way = [*([pending] if pending else ()), *self.open.values(), *self._runner.fresh, *self._locks]

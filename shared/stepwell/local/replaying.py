@@ -17,9 +17,9 @@ from stepwell.definition.compiler import compile_document
 from stepwell.definition.graph import Json
 from stepwell.engine.codec import decode_record
 from stepwell.engine.forks import parent_of
-from stepwell.engine.journal import INTERRUPTED, Journal
+from stepwell.engine.journal import INPUTS, Journal
 from stepwell.engine.records import ROOT, End, Goto, Kind, Record, Status
-from stepwell.engine.turns import Completed, ContinueAs, Failed, Stuck, Suspended, Turn
+from stepwell.engine.turns import Completed, ContinueAs, Failed, Stuck, Suspended, Together, Turn
 from stepwell.errors import NotFound, UserError
 from stepwell.local.clocks import VirtualClock
 from stepwell.local.memory import MemoryBlobs, MemoryQueue, MemoryStore
@@ -161,7 +161,7 @@ class _Replay:
         for body in self._export.logs[token]:
             record = decode_record(body)
             entry = journal.take(record)
-            self._operations += entry is not None and entry.ended_ms is not None and entry.kind != INTERRUPTED
+            self._operations += entry is not None and entry.ended_ms is not None and entry.kind not in INPUTS
             if record.kind is Kind.RETURNED:
                 turn = self._asked(token)
                 if (difference := _differs(token, turn, record)) is not None:
@@ -206,6 +206,8 @@ def _would(turn: Turn) -> str:
     match turn.result:
         case Suspended(asked):
             return f"await {asked}"
+        case Together(begun):
+            return f"await {', '.join(str(one) for one in begun) or 'its tasks'}"
         case Completed():
             return "return"
         case ContinueAs():
