@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
 
@@ -17,6 +17,8 @@ from stepwell import errors
 from stepwell.api.problems import status_of
 
 CODE = Path(__file__).resolve().parents[2] / "shared" / "stepwell"
+# What a person's machine runs: its errors have no HTTP status.
+_NOT_THE_API = {"cdk", "cli", "client", "extras.py", "project.py", "settings.py", "testing"}
 # Defects of Stepwell, and services that do not answer: the reader can do nothing about them but try again.
 _NOT_THE_CALLERS = (errors.PortError, errors.EngineFault, errors.NewerFormat)
 
@@ -44,6 +46,8 @@ def told() -> tuple[Told, ...]:
         for function in ast.walk(tree):
             if isinstance(function, ast.FunctionDef | ast.AsyncFunctionDef):
                 for one in _in_function(function):
+                    if one.place == "call" and file.relative_to(CODE).parts[0] in _NOT_THE_API:
+                        one = replace(one, kind="")  # noqa: PLW2901 - the same error, without a status
                     held = found.get((one.place, one.code))
                     if held is None or _length(one) > _length(held):
                         found[one.place, one.code] = one

@@ -8,9 +8,11 @@ import shlex
 import signal
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
+import httpx
 import pytest
 from typer.testing import CliRunner
 
@@ -66,7 +68,15 @@ class Terminal:
             found = _RUN_ID.search(done.output)
             assert found is not None
             self._run = found[0]
+            self._wait_until_it_waits()
         return done.output
+
+    def _wait_until_it_waits(self) -> None:
+        """Does what a reader does without noticing: gives a worker the time to begin."""
+        deadline = time.monotonic() + 120
+        while httpx.get(f"{os.environ['STEPWELL_URL']}/runs/{self._run}").json()["status"] != "waiting":
+            assert time.monotonic() < deadline
+            time.sleep(0.05)
 
     def _pytest(self) -> str:
         words = [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", "-p", "no:xdist"]
