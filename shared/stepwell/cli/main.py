@@ -13,7 +13,7 @@ from typing import Annotated, Any, TextIO
 import typer
 from typer.core import TyperGroup
 
-from stepwell.cli import acts, checking, deliveries, deploy, develop, replays, runs, webhook
+from stepwell.cli import acts, checking, comparing, deliveries, deploy, develop, replays, runs, webhook
 from stepwell.cli.screen import print_error
 from stepwell.errors import StepwellError
 from stepwell.settings import fix_hash_seed
@@ -42,7 +42,7 @@ app = typer.Typer(
 COMMANDS: tuple[Callable[..., None], ...] = (  # in the order of the help
     *(develop.init, develop.dev, checking.check, develop.graph, develop.schema, deploy.deploy),
     *(runs.run, runs.runs, runs.show, runs.history, runs.watch, runs.explain, runs.query, runs.stats, runs.schedules),
-    *(replays.export, replays.replay),
+    *(comparing.diff, replays.export, replays.replay),
     *(
         acts.event,
         acts.update,
