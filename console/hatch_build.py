@@ -10,7 +10,7 @@ from hatchling.builders.hooks.plugin.interface import BuildHookInterface
 
 
 class ConsoleHook(BuildHookInterface[Any]):
-    """A wheel without its console is refused. A working copy works without: `stepwell dev` says how to build it."""
+    """Stepwell works without its console, where npm's registry is out of reach: `stepwell dev` says what is missing."""
 
     def initialize(self, version: str, build_data: dict[str, Any]) -> None:
         spec = importlib.util.spec_from_file_location("console_build", Path(self.root) / "console" / "build.py")
@@ -21,6 +21,4 @@ class ConsoleHook(BuildHookInterface[Any]):
         try:
             build.build()
         except build.ConsoleNotBuilt as error:
-            if version != "editable":
-                raise
             self.app.display_warning(f"The console was not built. {error}")

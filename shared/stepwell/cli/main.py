@@ -10,7 +10,19 @@ from typing import Annotated, Any, TextIO
 import typer
 from typer.core import TyperGroup
 
-from stepwell.cli import acts, checking, deliveries, deploy, develop, doctor, gate, replays, runs, webhook
+from stepwell.cli import (
+    acts,
+    checking,
+    comparing,
+    deliveries,
+    deploy,
+    develop,
+    doctor,
+    gate,
+    replays,
+    runs,
+    webhook,
+)
 from stepwell.cli.exits import INTERRUPTED, WRONG_USAGE, status_of
 from stepwell.cli.screen import print_error
 from stepwell.errors import StepwellError, UserError
@@ -47,7 +59,7 @@ app = typer.Typer(
 COMMANDS: tuple[Callable[..., None], ...] = (  # in the order of the help
     *(develop.init, develop.dev, checking.check, develop.graph, develop.schema, deploy.deploy, doctor.doctor),
     *(runs.run, runs.runs, runs.show, runs.history, runs.watch, runs.explain, runs.query, runs.stats, runs.schedules),
-    *(replays.export, replays.replay, gate.gate),
+    *(comparing.diff, replays.export, replays.replay, gate.gate),
     *(acts.event, acts.update, acts.approve, acts.reject, acts.delegate, acts.cancel, acts.terminate),
     *(acts.redrive, acts.rerun),
 )

@@ -286,6 +286,10 @@ def _facts(run: Mapping[str, Any], now: datetime) -> Iterator[tuple[str, Rendera
     yield from _told("reason", run.get("cancel_reason"))
     yield from _told("tags", ", ".join(f"{name}={value}" for name, value in (run.get("tags") or {}).items()))
     yield from _told("parent", run.get("parent"))
+    origin = run.get("origin") or {}
+    yield from _told(
+        {"redrive": "goes on from", "rerun": "rerun of"}.get(origin.get("kind", ""), ""), origin.get("run_id")
+    )
 
 
 def _outcome_words(run: Mapping[str, Any]) -> str:

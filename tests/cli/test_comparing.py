@@ -1,0 +1,58 @@
+"""Where the histories of two runs first differ."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from stepwell.cli.comparing import first_divergence
+from stepwell.engine.records import ROOT
+from tests.cli.conftest import Cli, FakeApi
+
+
+def entry(kind: str, at: int, branch: str = ROOT, **more: Any) -> dict[str, Any]:
+    when = f"2030-01-01T09:00:{at:02}.000Z"
+    return {"id": f"{branch}@{at}.0", "at": when, "type": kind, "token": branch, "step": None, "attempt": None,
+            "from": None, "to": None, "trigger": "internal", "by": f"wake:{at}", "data": None, **more}  # fmt: skip
+
+
+def test_times_run_ids_and_callers_are_no_difference() -> None:
+    first = [entry("sleep.started", 1, data={"until": "a", "url": "/runs/r1"}, by="x")]
+    second = [entry("sleep.started", 9, data={"until": "b", "url": "/runs/r2"}, by="y")]
+    assert first_divergence(first, "r1", second, "r2") is None
+
+
+def test_the_order_of_branches_is_no_difference() -> None:
+    first = [entry("step.completed", 1, "0/0.0"), entry("step.completed", 2, "0/0.1")]
+    second = [entry("step.completed", 1, "0/0.1"), entry("step.completed", 2, "0/0.0")]
+    assert first_divergence(first, "r1", second, "r2") is None
+
+
+def test_the_first_difference_in_time_is_found() -> None:
+    first = [entry("run.created", 0), entry("step.completed", 5, step="a"), entry("step.failed", 2, "0/0.0")]
+    second = [entry("run.created", 0), entry("step.failed", 5, step="a"), entry("step.completed", 2, "0/0.0")]
+    found = first_divergence(first, "r1", second, "r2")
+    assert found is not None
+    assert (found.token, found.same) == ("0/0.0", 0)
+
+
+def test_a_history_that_ends_earlier_differs() -> None:
+    found = first_divergence([entry("run.created", 0), entry("run.failed", 1)], "r1", [entry("run.created", 0)], "r2")
+    assert found is not None
+    assert (found.same, found.second) == (1, None)
+
+
+def test_the_command_shows_both_entries_and_exits_with_1(api: FakeApi, cli: Cli) -> None:
+    one, other = entry("step.completed", 1, step="ship"), entry("step.failed", 1, step="ship")
+    for run_id, found in (("r1", one), ("r2", other), ("r3", one)):
+        page = {"items": [entry("run.created", 0), found], "next_cursor": None}
+        api.on("GET", f"/runs/{run_id}/history", (200, page))
+    result = cli("diff", "r1", "r2")
+    assert result.exit_code == 1
+    assert result.stdout.splitlines()[0] == "the same for 1 entries, then"
+    assert "completed" in result.stdout
+    assert "failed" in result.stdout
+    told = json.loads(cli("diff", "r1", "r2", "--json").stdout)
+    assert (told["same"], told["first"]["type"], told["second"]["type"]) == (1, "step.completed", "step.failed")
+    same = cli("diff", "r1", "r3")
+    assert (same.exit_code, same.stdout) == (0, "the same: 2 entries\n")
