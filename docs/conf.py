@@ -19,7 +19,13 @@ project = "Stepwell"
 release = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]["version"]
 root_doc = "docs/index"
 extensions = ["myst_parser"]
-include_patterns = ["docs/**.md", "examples/*/README.md", "CONTRIBUTING.md", "CHANGELOG.md"]
+include_patterns = [
+    "docs/**.md",
+    "examples/*/README.md",
+    "examples/programs/*/README.md",
+    "CONTRIBUTING.md",
+    "CHANGELOG.md",
+]
 exclude_patterns = [".*", "**/.*", "**/node_modules", "cdk.out", "dist", "tests", "shared", "site"]  # not walked
 templates_path = ["_templates"]
 
