@@ -86,3 +86,7 @@ def test_history_tells_them_in_words(api: FakeApi, cli: Cli, kind: str, data: di
     entry = {"id": "0@1.0", "at": "2026-03-01T13:00:00.000Z", "type": kind, "step": "s", "data": data}
     api.on("GET", f"/runs/{ID}/history", (200, {"items": [entry], "next_cursor": None}))
     assert " ".join(cli("history", ID).stdout.split()).endswith(f"{kind} s {told}")
+
+
+def test_show_names_the_run_that_a_run_was_made_from(api: FakeApi, cli: Cli) -> None:
+    assert "goes on from run_0" in shown(api, cli, {**RUN, "origin": {"kind": "redrive", "run_id": "run_0"}})

@@ -8,7 +8,9 @@ from pathlib import Path
 
 import pytest
 
+from stepwell.engine.actions import Outcome
 from stepwell.errors import Conflict
+from stepwell.runtime.steps.port import StepCall
 from stepwell.testing.kit import Run, Stepwell
 
 TRIP = """
@@ -142,3 +144,33 @@ def test_a_rerun_begins_from_the_beginning(folder: Folder) -> None:
     again = ended(kit).rerun()
     kit.advance("2h")
     assert (again.status, len(book.calls)) == ("completed", 2)
+
+
+def test_the_replay_has_the_clock_and_the_chance_of_the_failed_run(folder: Folder) -> None:
+    """Also when the run that goes on fails in its turn, days later."""
+    told = "hotel = await ctx.step(book, f'{ctx.now()} {ctx.random()} {ctx.uuid()}')"
+    kit = folder(TRIP.replace("hotel = await ctx.step(book, city)", told))
+    book = kit.mock("book", returns="hotel")
+    fly = kit.mock("fly", raises=ValueError("no seat"), times=2)
+    second = ended(kit).redrive()
+    assert second.status == "failed"
+    kit.advance("2d")
+    third = second.redrive()
+    print(third.steps, book.calls, third.view["waiting_data"])
+    assert (third.status, third.result) == ("completed", ["hotel", "flight"])
+    assert (len(book.calls), len(fly.calls)) == (1, 2)
+
+
+def test_an_operation_has_one_key_however_often_it_is_redriven(folder: Folder, monkeypatch: pytest.MonkeyPatch) -> None:
+    kit, keys = folder(TRIP), set[str]()
+    real = kit._steps.run
+
+    async def run(call: StepCall) -> Outcome:
+        keys.update({call.key} if call.node == "fly" else ())
+        return await real(call)
+
+    monkeypatch.setattr(kit._steps, "run", run)
+    kit.mock("fly", raises=ValueError("no seat"), times=2)
+    first = ended(kit)
+    third = first.redrive().redrive()
+    assert (third.status, keys) == ("completed", {f"{first.id}:0:3"})

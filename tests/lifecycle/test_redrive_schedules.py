@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
+from dataclasses import replace
 from typing import Any
 from unittest import mock
 
@@ -71,7 +72,7 @@ def one_record_less() -> Iterator[None]:
         if not kept.records:
             return kept
         before = _kept_of(run_id, records, kept.records[-1].node) if kept.records[-1].node else kept
-        return Kept(before.records, before.token, before.node, kept.keyed_by)
+        return replace(before, keyed_by=kept.keyed_by)
 
     with mock.patch.object(redriving, "kept_of", kept_of):
         yield

@@ -112,10 +112,8 @@ def _of_run(moment: Moment, token: Token, given: _OfRun) -> Action:
                 return Refuse("the run is not idle", "not_idle")
             at_ms = max(moment.now_ms, moment.run.created_ms)
             return Write(Record(token.next_slot, Kind.STARTED, moment.by, at_ms, who=who))
-        case Redriven(origin, node, error, keyed_by, who):
-            return Write(
-                record(moment, token, Kind.REDRIVEN, node, origin=origin, error=error, keyed_by=keyed_by, who=who)
-            )
+        case Redriven():
+            return Write(_redriven(moment, token, given))
         case Cancelled() if token.cleaning is not None:
             return _refusal(token, given)  # a function is told once
         case Cancelled(reason, who):
@@ -127,6 +125,21 @@ def _of_run(moment: Moment, token: Token, given: _OfRun) -> Action:
         case DeadlinePassed():
             limit_ms = deadline_ms(moment.graph, moment.run, token)
             return Drop() if limit_ms is None else _overdue(moment, token) or Rest(limit_ms)
+
+
+def _redriven(moment: Moment, token: Token, given: Redriven) -> Record:
+    return record(
+        moment,
+        token,
+        Kind.REDRIVEN,
+        given.node,
+        origin=given.origin,
+        first_run=given.first_run,
+        started_ms=given.first_ms,
+        error=given.error,
+        keyed_by=given.keyed_by,
+        who=given.who,
+    )
 
 
 def _overdue(moment: Moment, token: Token) -> Write | None:

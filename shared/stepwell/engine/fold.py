@@ -161,7 +161,7 @@ def _redriven(token: Token, record: Record) -> Changes:
     """Goes on in a run of its own: with its own time and cost, and the idempotency key that the visit had."""
     started_ms = record.at_ms if token.started_ms else 0
     own: Changes = {"origin": record.origin, "keyed_by": record.keyed_by, "calls": 0, "started_ms": started_ms}
-    return {**own, "entered_slot": record.slot}
+    return {**own, "entered_slot": record.slot, "first_run": record.first_run, "first_ms": record.started_ms}
 
 
 def _began(token: Token, record: Record) -> Changes:

@@ -205,6 +205,8 @@ class Redriven:
 
     message: ClassVar = Message.REDRIVE
     origin: str
+    first_run: str
+    first_ms: int
     node: str = ""
     error: Failure | None = None  # what had failed
     keyed_by: str = ""

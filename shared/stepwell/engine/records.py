@@ -292,7 +292,7 @@ class Record:
     at_ms: int  # never behind what it follows from
     node: str = ""  # JOINED: the fan-in node, or the forking one where there is none
     attempt: int = 0  # STEP, BEGAN, ACTED, UNDONE: the try; WAITING: how often it was waited before
-    started_ms: int = 0  # STEP, ACTED, UNDONE: when the attempt began
+    started_ms: int = 0  # STEP, ACTED, UNDONE: when the attempt began; REDRIVEN: when `first_run` did
     output: Json = None  # STEP, MOVED, ACTED, UNDONE: the node's result; RECEIVED, RESUMED: the ended operation's
     error: Failure | None = (
         None  # STEP, MOVED, ACTED, JOINED, UNDONE, REDRIVEN: what failed; RECEIVED, RESUMED: an operation
@@ -311,6 +311,7 @@ class Record:
     arguments: int = 0  # STEP, BEGAN: of a durable function's step, a checksum of its arguments; 0: not known
     who: str = ""  # ENDED, STARTED, REDRIVEN: who asked
     origin: str = ""  # REDRIVEN: the run that failed
+    first_run: str = ""  # REDRIVEN: the run in which this log began
     keyed_by: str = ""  # REDRIVEN: the run whose idempotency key this visit of the node keeps; "": it gets a new one
     evaluator: int = EVALUATOR  # of its node's expressions: a fork's collection, a step's input are evaluated again
 

@@ -27,6 +27,8 @@ class Kept:
     token: Token
     node: str  # "": where these records lead
     keyed_by: str  # the run whose idempotency key the visit keeps; "": it gets a new one
+    first_run: str  # in which this log began, and
+    first_ms: int  # when; 0: in this run, when that did
 
 
 def kept_of(run_id: str, records: Sequence[Record], since: str = "") -> Kept:
@@ -48,10 +50,18 @@ def kept_of(run_id: str, records: Sequence[Record], since: str = "") -> Kept:
         node, slot = since, starts[since]
     else:
         _check_place(before, last, operation, records)
+    slot, is_again = _with_mark(records, slot, node), slot == failed_slot
     token = fold(records[:slot], Token())
     _check_start(token)
-    keyed_by = (_keyed_by(records[slot]) or run_id) if slot == failed_slot else ""
-    return Kept(tuple(records[:slot]), token, node, keyed_by)
+    keyed_by = (_keyed_by(records[slot]) or run_id) if is_again else ""
+    return Kept(tuple(records[:slot]), token, node, keyed_by, before.first_run or run_id, before.first_ms)
+
+
+def _with_mark(records: Sequence[Record], slot: int, node: str) -> int:
+    """Returns the slot of the redrive before, if it began this visit: of a function's operation, one slot earlier."""
+    before = records[slot - 1] if slot else None
+    is_mark = before is not None and before.kind is Kind.REDRIVEN and before.node in ("", node)
+    return slot - 1 if is_mark else slot
 
 
 def _keyed_by(first: Record) -> str:

@@ -65,7 +65,16 @@ class Redriver:
         for token, record in log:
             await self._write(header.run_id, token, record)
         at = Standing(header, run_info(header), await self._starter.pinned(header), kept.token, -1)
-        given = Redriven(old.run_id, kept.node, _error_of(records[-1]), kept.keyed_by, who)
+        first_ms = kept.first_ms or max(old.created_ms, old.start_at_ms, kept.token.started_ms)
+        given = Redriven(
+            old.run_id,
+            kept.first_run,
+            first_ms,
+            kept.node,
+            _error_of(records[-1]),
+            kept.keyed_by,
+            who,
+        )
         return (await self._door.put(at, given, f"{REDRIVE}:{old.run_id}")).at
 
     async def _graph(self, old: Header, there: Header | None, version: str) -> Graph:

@@ -241,7 +241,12 @@ class Sessions:
         began = at.token.began_slot
         records = await self._new_records(at, max(began - 1, -1))
         if began < 0:
-            return at.run.input, {}, max(at.run.created_ms, at.run.start_at_ms, at.token.started_ms), records
+            return (
+                at.run.input,
+                {},
+                at.token.first_ms or max(at.run.created_ms, at.run.start_at_ms, at.token.started_ms),
+                records,
+            )
         return records[0].output, records[0].writes or {}, records[0].at_ms, records[1:]
 
     async def _fork(self, run_id: str, parent: str, slot: int, *, anew: bool = False) -> _Forked | Turn:
@@ -345,7 +350,7 @@ class Sessions:
         loop.attach(session)
         session.queries, session.updates, session.validators, session.made = {}, {}, {}, Made()
         session.state, session.place = state, f"{at.run_id}|{at.token.id}"
-        session.chance = random.Random(f"{at.run_id} {at.token.id} {slot}")  # noqa: S311 - no secret is made of it
+        session.chance = random.Random(f"{at.token.first_run or at.run_id} {at.token.id} {slot}")  # noqa: S311 - no secret is made of it
         return session
 
     # -- keeping
