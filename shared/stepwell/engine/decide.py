@@ -197,7 +197,7 @@ def _next(moment: Moment, token: Token) -> Action:
         return Rest() if _is_waiting(token) else undo_next(moment, token)
     if (overdue := _overdue(moment, token)) is not None:
         return overdue
-    if token.last is None or (token.last.kind in {Kind.STARTED, Kind.REDRIVEN} and not token.node):
+    if token.last is None or token.last.kind is Kind.STARTED or (token.last.kind is Kind.REDRIVEN and not token.node):
         return _first(moment, token)
     return _go_on(moment, token, token.last)
 
