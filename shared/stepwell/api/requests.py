@@ -89,7 +89,7 @@ Reason = Annotated[str, Field(max_length=REASON_CHARACTERS)]
 
 
 class Body(BaseModel):
-    """The base of request bodies: exact types, no unknown fields."""
+    """The base of request bodies, and one that is empty: exact types, no unknown fields."""
 
     model_config = ConfigDict(strict=True, extra="forbid")
 
@@ -120,10 +120,6 @@ class StartIdleBody(Body):
 class EndBody(Body):
     reason: Reason = ""
     by: By = ""
-
-
-class NoBody(Body):
-    """A call that is told nothing but its path."""
 
 
 class RedriveBody(Body):
@@ -206,14 +202,12 @@ class ReplayBody(Body):
 
 class WaitQuery(Query):
     wait: float = Field(
-        0, ge=0, le=WAIT_ANSWER_SECONDS, allow_inf_nan=False, description="seconds to wait for the run's end"
+        0, ge=0, le=WAIT_ANSWER_SECONDS, allow_inf_nan=False, description="seconds to wait for the end, or the answer"
     )
 
 
-class UpdateWaitQuery(Query):
-    wait: float = Field(
-        0, ge=0, le=WAIT_ANSWER_SECONDS, allow_inf_nan=False, description="seconds to wait for the answer"
-    )
+class UpdateWaitQuery(WaitQuery):
+    """The same, for the answer of an update."""
 
 
 class RunQueryString(Query):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 
 from stepwell.api.exchange import Answer, Call, Route
-from stepwell.api.requests import NoBody, NoQuery, StartBody, StartIdleBody, WaitQuery
+from stepwell.api.requests import Body, NoQuery, StartBody, StartIdleBody, WaitQuery
 from stepwell.api.views import read_run
 from stepwell.errors import InvalidInput
 from stepwell.limits import KEY_CHARACTERS, YEAR_MS
@@ -47,7 +47,7 @@ async def start_idle_run(call: Call) -> Answer:
 async def rerun_run(call: Call) -> Answer:
     """Starts a run anew, or finds the run that an earlier call of the same key started."""
     call.asked(NoQuery)
-    call.body(NoBody)
+    call.body(Body)
     started = await call.parts.service.rerun(call.path["run_id"], _key(call))
     return await shown(call, started.header.run_id, 201 if started.created else 200)
 
@@ -102,7 +102,6 @@ STARTING_ROUTES = (
             409: "the key was used with another body, or the workflow is internal",
         },
         shape="RunView",
-        body=NoBody,
         headers={"Idempotency-Key": "repeated calls with the same key start one run"},
     ),
     Route(
