@@ -16,6 +16,7 @@ from stepwell.runtime.forks import forking
 from stepwell.runtime.forks.forking import Forking
 from stepwell.runtime.log import logbook
 from stepwell.runtime.log.logbook import ForkedParent, Standing
+from stepwell.runtime.ports import Joined
 
 _following = Forking._following
 _knowing = knowing
@@ -43,8 +44,9 @@ def begun_after_one() -> Iterator[None]:
 def ready_before_arrival() -> Iterator[None]:
     """Which steps can begin is told by the set before this arrival: the last of their dependencies starts nothing."""
 
-    def following(self: Forking, fork: ForkedParent, index: int, members: frozenset[str]) -> list[int]:
-        return _following(self, fork, index, frozenset(one for one in members if indexes_of([one]) != {index}))
+    def following(self: Forking, fork: ForkedParent, index: int, joined: Joined) -> list[int]:
+        before = frozenset(one for one in joined.members if indexes_of([one]) != {index})
+        return _following(self, fork, index, replace(joined, members=before, order=()))
 
     with mock.patch.object(Forking, "_following", following):
         yield
