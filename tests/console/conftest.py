@@ -23,7 +23,7 @@ class Served:
     runs: Mapping[str, str]
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")  # while it is there, an event loop runs in this thread, and no other may
 def browser() -> Iterator[Browser]:
     if chromium() is None:
         pytest.skip("no Chromium: install the package `chromium` to test the console")
@@ -33,7 +33,7 @@ def browser() -> Iterator[Browser]:
         yield found
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def served(browser: Browser, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
     dev = Dev(DEMO, tmp_path_factory.mktemp("console") / "data")
     yield Served(dev, furnish(dev))

@@ -22,7 +22,7 @@ from tests.infra.kit import ORDER, ROOT
 
 # Unpacked; Lambda takes 262,144,000. cel-expr-python alone is 27,600,000. Packed, it is a third of that.
 PACKAGE_BYTES = 45_000_000
-OWN_BYTES = 1_700_000
+OWN_BYTES = 2_000_000
 ARM64 = 183  # e_machine of an ELF file
 RUNTIME_HAS = {"boto3", "botocore"}
 # Of the Tracer, which is imported where traces are asked for; of the client, for steps whose project has httpx.
@@ -113,7 +113,13 @@ def test_every_import_of_ours_finds_its_module_in_the_package(bundles: Bundles) 
 
 
 def imports(file: Path) -> Iterator[str]:
-    for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
+    """Yields what the module imports when it runs."""
+    tree = ast.parse(file.read_text(encoding="utf-8"))
+    guards = [node for node in ast.walk(tree) if isinstance(node, ast.If) and "TYPE_CHECKING" in ast.unparse(node.test)]
+    unread = {id(node) for guard in guards for one in guard.body for node in ast.walk(one)}
+    for node in ast.walk(tree):
+        if id(node) in unread:
+            continue
         if isinstance(node, ast.Import):
             yield from (alias.name for alias in node.names)
         elif isinstance(node, ast.ImportFrom):

@@ -13,7 +13,7 @@ from stepwell.engine.token import Token
 from stepwell.runtime.calls.redriving import redriven_id
 from tests.sim.programs import Program, Undoing, make_timeline
 from tests.sim.schedule import _play, _post_clients
-from tests.sim.world import Letter, World
+from tests.sim.world import Envelope, World
 
 RUN = "run_sim"
 CALLERS = 3
@@ -40,7 +40,7 @@ def run_schedule(seed: int, tell: Callable[[str], None] | None = None) -> str | 
         return None
     world.programs = {program.graph.name: replace(program, undoing=None, blocked=frozenset())}
     for caller in range(CALLERS):
-        world.post(Letter("client", {"type": "redrive"}, world.now_ms + 500 * caller))
+        world.post(Envelope("client", {"type": "redrive"}, world.now_ms + 500 * caller))
     world.calls = 0  # the second part is as hostile as the first
     _play(world)
     return next(iter(broken_laws(world, old)), None)

@@ -53,5 +53,7 @@ def test_changed_webhooks_are_taken_up(dev: Start, folder: Path) -> None:
     (folder / "webhooks.yaml").write_text(SOURCES)
     until(lambda: server.call("POST", "/webhooks/shop", BODY, **SIGNED)[0] == 202, "the new source")
     (folder / "webhooks.yaml").write_text(SOURCES.replace("hmac", "hamc"))
+    until(lambda: "unknown scheme 'hamc'" in server.errors, "the error")
+    assert server.call("POST", "/webhooks/shop", BODY, **SIGNED)[0] == 202  # the last good version stays
+    (folder / "webhooks.yaml").unlink()
     until(lambda: server.call("POST", "/webhooks/shop", BODY, **SIGNED)[0] == 404, "its removal")
-    assert "unknown scheme 'hamc'" in server.errors

@@ -54,8 +54,9 @@ def test_a_farm_that_is_away_is_asked_again(stepwell: Stepwell) -> None:
     assert (run.status, len(away.calls)) == ("completed", 2)
 
 
-def test_after_a_kill_it_goes_on_where_it_was(tmp_path: Path, farm: Path) -> None:
+def test_after_a_kill_it_goes_on_where_it_was(tmp_path: Path, farm: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The server is killed once the farm was asked. What was recorded before is not done again."""
+    monkeypatch.setenv("FARM_LOOKS", "1")
     run = survive(Path(__file__).parent, tmp_path / "data", "render", {"video": "cat"}, (farm / "job-cat").exists)
     assert (run["status"], run["result"]) == ("completed", "https://farm.example/job-cat.mp4")
     assert (farm / "submitted").read_text() == "cat\n"
