@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Iterator
 from typing import Any
@@ -20,7 +21,8 @@ TOGETHER = {
 ALONE = ("tests/emulator/test_command.py", "tests/iam/test_enforced.py", "tests/infra/test_bundling.py")
 # One that mostly waits goes well beside one that computes.
 LONG = ("a deployment", "tests/sim/", "tests/emulator/test_command.py", "tests/local/test_kill.py",
-        "tests/iam/test_enforced.py", "templates", "the wheel", "tests/local/", "tests/functions/")  # fmt: skip
+        "tests/iam/test_enforced.py", "tests/console/", "templates", "the wheel", "tests/local/", "tests/functions/",
+        "tests/docs/")  # fmt: skip
 
 # How long an example takes says how busy the machine is.
 settings.register_profile("stepwell", deadline=None, suppress_health_check=[HealthCheck.too_slow])
@@ -39,6 +41,12 @@ def scope_of(nodeid: str) -> str:
     file = nodeid.partition("::")[0]
     found = (scope for beginning, scope in TOGETHER.items() if file.startswith(beginning) and file not in ALONE)
     return next(found, file)
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_auto_num_workers() -> int:
+    """One more than the processors: a third of the tests wait for servers."""
+    return (os.cpu_count() or 1) + 1
 
 
 @pytest.hookimpl(optionalhook=True)

@@ -62,7 +62,7 @@ NEAR = {  # where a rare one was caught last: looked at first, then all the othe
     "begun_by_nobody": 843,
     "cached_by_name": 6,
     "cancel_untold": 8,
-    "closed_but_nested": 70,
+    "closed_but_nested": 455,
     "committed_after_cancel": 659,
     "coroutine_taken_twice": 92,
     "deploy_untold": 243,
@@ -86,6 +86,7 @@ NEAR = {  # where a rare one was caught last: looked at first, then all the othe
     "timer_sticks_to_its_word": 1_940,
     "told_to_any_wait": 10,
     "votes_are_counted": 65,
+    "wait_after_read": 181,
     "waits_for_ever": 65,
 }
 RARE = frozenset(  # caught slowly, or once in hundreds of schedules, none of which is known: a command of their own
