@@ -46,6 +46,7 @@ def server(folder: Path, tmp_path: Path) -> Iterator[subprocess.Popen[str]]:
         process.kill()
 
 
+@pytest.mark.slow
 def test_a_folder_is_served_as_deployed_and_again_when_it_changes(
     server: subprocess.Popen[str], folder: Path, tmp_path: Path
 ) -> None:

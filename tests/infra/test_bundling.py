@@ -165,6 +165,7 @@ def test_the_package_knows_its_version(bundles: Bundles) -> None:
     assert f"Version: {version('stepwell')}" in told
 
 
+@pytest.mark.slow
 def test_a_build_of_the_same_is_the_same(bundles: Bundles, project: Project, tmp_path: Path) -> None:
     """Else every deployment would replace every function."""
     again = bundling.build(project, tmp_path, pools={"default"}, platform="lambda")

@@ -166,6 +166,7 @@ def test_a_folder_alone_has_its_own_requirements(tmp_path: Path) -> None:
     assert "iniconfig" in locked(Project(tmp_path, tmp_path), tmp_path)
 
 
+@pytest.mark.slow
 def test_a_package_without_a_wheel_for_lambda_is_named(tmp_path: Path) -> None:
     """This one has wheels for Windows alone."""
     with pytest.raises(BundlingError, match=r"no wheel for Lambda \(arm64, Python 3.13\)(?s:.*)pywin32") as refusal:

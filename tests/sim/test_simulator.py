@@ -53,7 +53,7 @@ from tests.sim.schedule import (
 # A worker that dies leaves the coroutines of branches behind that nobody will await, here as in production.
 pytestmark = pytest.mark.filterwarnings("ignore:coroutine .* was never awaited:RuntimeWarning")
 
-SCHEDULES = 600
+SCHEDULES = 450
 PARTS = 3  # what breaks is told when its part is over
 MOST_SCHEDULES = 5_000  # of one mutant; the rarest is caught about once in 1,000
 NEAR = {  # where a rare one was caught last: looked at first, then all the others
@@ -101,18 +101,18 @@ RARE = frozenset(  # caught slowly, or once in hundreds of schedules, none of wh
 )
 OF_FAMILIES = 80  # schedules of runs that start others
 OF_OLD_DAGS = 300  # schedules among which are those of DAGs whose forks were recorded by an earlier release
-OF_RACES = 600  # schedules of one event against one wait
+OF_RACES = 300  # schedules of one event against one wait
 OF_FUNCTIONS = 24  # schedules of durable functions
 OF_FORKS_SHOWN = 60  # schedules of one fork whose branches wait
-OF_OVERLAPS = 100  # schedules of steps that take time
+OF_OVERLAPS = 60  # schedules of steps that take time
 OF_TASKS = 60  # schedules of durable functions with tasks
 OF_RUNS_LOCKED = 20  # schedules of runs that want the same locks
 OF_VERSIONS = 40  # schedules of old and new code
-OF_WAITS = 200  # schedules of waits for several things
+OF_WAITS = 120  # schedules of waits for several things
 OF_ZOMBIES = 40  # schedules of workers that outlive their leases
 LEASES_THAT_MATTER = (ZOMBIES_FROM + 101, ZOMBIES_FROM + 217)  # a run stands still there where nobody asks for a lease
 ROWS_NEED = 50_000  # decisions
-TOLD = 32  # seeds whose stories are told twice
+TOLD = 16  # seeds whose stories are told twice
 
 OF_FORKS = {mutant.__name__ for mutant in fork_mutants.OF_FORKS}
 OF_SHOWN = {mutant.__name__ for mutant in fork_mutants.OF_SHOWN}
@@ -249,7 +249,7 @@ def test_the_schedules_meet_every_row_of_the_reception_table_that_they_can() -> 
 
 
 @pytest.mark.parametrize(
-    "name", [pytest.param(name, marks=pytest.mark.rare) if name in RARE else name for name in sorted(MUTANTS)]
+    "name", [pytest.param(name, marks=pytest.mark.slow) if name in RARE else name for name in sorted(MUTANTS)]
 )
 def test_an_engine_without_one_of_its_laws_is_caught(name: str) -> None:
     with MUTANTS[name]():
