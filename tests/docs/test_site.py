@@ -12,6 +12,8 @@ import pytest
 
 from tests.docs.site import build
 
+pytestmark = pytest.mark.slow
+
 # What a browser fetches by itself. A link that a reader may follow is none of it.
 FETCHED = {"script": "src", "img": "src", "iframe": "src", "link": "href", "source": "src"}
 _CSS_URL = re.compile(r"url\(['\"]?(https?:)?//|@import")

@@ -11,6 +11,8 @@ import pytest
 
 from tests.emulator.kit import World, until
 
+pytestmark = pytest.mark.slow
+
 GARBAGE = "no message of ours"
 DELIVERIES = 5
 VISIBILITY_SECONDS = 61  # longer than any message stays invisible to the next receiver

@@ -10,6 +10,8 @@ import pytest
 from tests.emulator.kit import until
 from tests.iam.guarded import Guarded, guarded, role_of
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture(scope="module")
 def stack(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Guarded]:
