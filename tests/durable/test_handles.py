@@ -11,6 +11,7 @@ from stepwell.errors import Conflict
 from stepwell.limits import MINUTE_MS
 from stepwell.runtime.loop.driving import run_now
 from stepwell.runtime.ports import Event
+from stepwell.testing.kit import Run, Stepwell
 from tests.durable.conftest import Flows
 
 HEAD = """
@@ -208,7 +209,8 @@ def test_code_that_begins_other_operations_leaves_its_run_waiting_for_code(flows
     assert run.result == 7
 
 
-def test_the_end_of_an_operation_that_comes_while_the_run_waits_for_code_is_kept(flows: Flows) -> None:
+def without_its_code(flows: Flows) -> tuple[Stepwell, Run, str]:
+    """A run that waits for code while its operation is under way, and the code that would let it go on."""
     text = flow(AWAITED_LATER)
     kit = flows(text)
     run = kit.start("flow")
@@ -216,6 +218,11 @@ def test_the_end_of_an_operation_that_comes_while_the_run_waits_for_code_is_kept
     flows.write("import nowhere\n" + text)
     kit.reload()
     kit.advance("2m")
+    return kit, run, text
+
+
+def test_the_end_of_an_operation_that_comes_while_the_run_waits_for_code_is_kept(flows: Flows) -> None:
+    kit, run, text = without_its_code(flows)
     assert run.waiting_for == "code"
     kit.event("paid", 7)
     kit.settle()
@@ -227,13 +234,7 @@ def test_the_end_of_an_operation_that_comes_while_the_run_waits_for_code_is_kept
 
 def test_the_end_of_an_operation_registers_a_wait_for_code_whose_worker_died_before_it_did(flows: Flows) -> None:
     """Its message comes again, finds a record that others wrote, and is done."""
-    text = flow(AWAITED_LATER)
-    kit = flows(text)
-    run = kit.start("flow")
-    kit.settle()
-    flows.write("import nowhere\n" + text)
-    kit.reload()
-    kit.advance("2m")
+    kit, run, text = without_its_code(flows)
     mailbox = kit._parts.ports.mailbox
     (waiter,) = run_now(mailbox.waiters(DEPLOYED_TOPIC))
     run_now(mailbox.forget_waiter(waiter))

@@ -6,7 +6,7 @@ import asyncio
 import inspect
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterable, Sequence
 from datetime import timedelta
-from typing import Any, TypeVar, overload
+from typing import Any, TypeVar
 
 from stepwell.definition.authoring import Duration
 from stepwell.definition.durations import parse_duration
@@ -57,30 +57,6 @@ class Combining:
             raise InvalidInput("`first` of nothing never ends", code="bad_value")
         return with_name(race(awaited), name and checked_name(name))
 
-    @overload
-    def map(
-        self,
-        function: Callable[..., Coroutine[Any, Any, T]],
-        items: Iterable[Any],
-        *,
-        max_concurrency: int = 0,
-        name: str | None = None,
-        return_exceptions: bool = False,
-        tolerate: Tolerate | None = None,
-        **options: Any,
-    ) -> Operation[list[T]]: ...
-    @overload
-    def map(
-        self,
-        function: Callable[..., T],
-        items: Iterable[Any],
-        *,
-        max_concurrency: int = 0,
-        name: str | None = None,
-        return_exceptions: bool = False,
-        tolerate: Tolerate | None = None,
-        **options: Any,
-    ) -> Operation[list[T]]: ...
     def map(
         self,
         function: Callable[..., Any],

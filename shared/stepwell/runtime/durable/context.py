@@ -7,7 +7,7 @@ import logging
 from collections.abc import Callable, Coroutine, Iterable, Mapping, MutableMapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
-from typing import Any, TypeVar, overload
+from typing import Any, TypeVar
 from uuid import UUID
 
 from stepwell.definition.authoring import WORKFLOW_MARK, Duration, Retry
@@ -55,30 +55,6 @@ class Context(Combining):
 
     # -- operations
 
-    @overload
-    def step(
-        self,
-        function: Callable[..., Coroutine[Any, Any, T]],
-        *args: Any,
-        name: str | None = ...,
-        retry: Retry | None = ...,
-        timeout: Duration | None = ...,
-        at_most_once: bool | None = ...,
-        pool: str | None = ...,
-        **named: Any,
-    ) -> Operation[T]: ...
-    @overload
-    def step(
-        self,
-        function: Callable[..., T],
-        *args: Any,
-        name: str | None = ...,
-        retry: Retry | None = ...,
-        timeout: Duration | None = ...,
-        at_most_once: bool | None = ...,
-        pool: str | None = ...,
-        **named: Any,
-    ) -> Operation[T]: ...
     def step(
         self,
         function: Callable[..., Any],
@@ -106,28 +82,6 @@ class Context(Combining):
         asked = Asked("step", checked_name(name or own or function.__name__), step=step)
         return Operation(asked, result_reader(function))
 
-    @overload
-    def run(
-        self,
-        function: Callable[..., Coroutine[Any, Any, T]],
-        *args: Any,
-        name: str | None = ...,
-        retry: Retry | None = ...,
-        timeout: Duration | None = ...,
-        at_most_once: bool | None = ...,
-        **named: Any,
-    ) -> Operation[T]: ...
-    @overload
-    def run(
-        self,
-        function: Callable[..., T],
-        *args: Any,
-        name: str | None = ...,
-        retry: Retry | None = ...,
-        timeout: Duration | None = ...,
-        at_most_once: bool | None = ...,
-        **named: Any,
-    ) -> Operation[T]: ...
     def run(
         self,
         function: Callable[..., Any],
