@@ -216,7 +216,7 @@ def _effects(graph: Graph, token: Token) -> tuple[Effect, ...]:
     if token.end is not None:
         return _of_end(graph, token, record, token.end)
     match record.kind, record.next:
-        case kind, _ if kind in _OF_WAIT:
+        case kind, _ if kind in _OF_WAITS:
             return _of_waiting(graph, token, record)
         case _, Compensate():
             return _of_broken(graph, token, record)
@@ -245,9 +245,6 @@ def _of_start(graph: Graph, token: Token, record: Record) -> tuple[Effect, ...]:
     if graph.timeout_ms is None:
         return (shown,)
     return (shown, SetDeadline((token.started_ms or record.at_ms) + graph.timeout_ms))
-
-
-_OF_WAIT = frozenset({Kind.WAITING, Kind.RECEIVED, Kind.RESUMED})
 
 
 def _of_waiting(graph: Graph, token: Token, record: Record) -> tuple[Effect, ...]:
