@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import MISSING, fields
+from dataclasses import MISSING, dataclass, fields
 from typing import Any, TypeVar
 
 from stepwell.definition.graph import Json
 from stepwell.engine import formats
+from stepwell.engine.copying import made
 from stepwell.engine.records import (
     Arm,
     Called,
@@ -324,37 +325,54 @@ _PARTS: dict[str, Callable[[Any], dict[str, Json]]] = {
 
 # -- the generic part: dataclass fields by name, defaults left out
 
-_DEFAULTS: dict[type, tuple[tuple[str, object], ...]] = {}
-_NAMES: dict[type, frozenset[str]] = {}
+
+@dataclass(frozen=True, slots=True)
+class _Shape:
+    """What a class's fields are, looked up once: records are made and read more often than anything else."""
+
+    names: frozenset[str]
+    defaults: tuple[tuple[str, object], ...]  # of every field; MISSING where it has none
+    given: dict[str, Any]  # the defaults as the fields of a value
+    factories: tuple[tuple[str, Callable[[], object]], ...]
+    is_open: bool  # it has no slots: `made` may build it
 
 
-def _defaults(cls: type) -> tuple[tuple[str, object], ...]:
-    known = _DEFAULTS.get(cls)
+_SHAPES: dict[type, _Shape] = {}
+
+
+def _shape(cls: type) -> _Shape:
+    known = _SHAPES.get(cls)
     if known is None:
-        made = ((f.name, f.default if f.default_factory is MISSING else f.default_factory()) for f in fields(cls))
-        known = _DEFAULTS[cls] = tuple(made)
+        all_fields = fields(cls)
+        factories = tuple((f.name, f.default_factory) for f in all_fields if f.default_factory is not MISSING)
+        made_once = dict(factories)
+        defaults = tuple((f.name, made_once[f.name]() if f.name in made_once else f.default) for f in all_fields)
+        given = {name: default for name, default in defaults if default is not MISSING and name not in made_once}
+        names = frozenset(name for name, _ in defaults)
+        known = _SHAPES[cls] = _Shape(names, defaults, given, factories, not hasattr(cls, "__slots__"))
     return known
 
 
 def _plain(value: object, skip: tuple[str, ...] = ()) -> dict[str, Json]:
     out: dict[str, Json] = {}
-    for name, default in _defaults(type(value)):
-        if name in skip:
-            continue
+    for name, default in _shape(type(value)).defaults:
         part = getattr(value, name)
-        if part is default or (default is not None and part == default):
+        if part is default or name in skip or (default is not None and part == default):
             continue  # a None default keeps {} and "" and 0: they are values
         out[name] = part
     return out
 
 
 def _build(cls: type[T], raw: Mapping[str, Json], **built: object) -> T:
-    known = _NAMES.get(cls)
-    if known is None:
-        known = _NAMES[cls] = frozenset(name for name, _ in _defaults(cls))
-    mine = raw if raw.keys() <= known else {name: raw[name] for name in known if name in raw}
-    parts: dict[str, Any] = {**mine, **built}
-    return cls(**parts)
+    shape = _shape(cls)
+    mine = raw if raw.keys() <= shape.names else {name: raw[name] for name in shape.names if name in raw}
+    if not shape.is_open:
+        parts: dict[str, Any] = {**mine, **built}
+        return cls(**parts)
+    value = made(cls, shape.given, {name: make() for name, make in shape.factories}, mine, built)
+    if len(value.__dict__) < len(shape.names):
+        raise TypeError(f"{cls.__name__} lacks {', '.join(sorted(shape.names - value.__dict__.keys()))}")
+    return value
 
 
 def _part(cls: type[T], raw: Mapping[str, Json] | None) -> T | None:

@@ -10,6 +10,7 @@ from dataclasses import replace
 from typing import Any, TypeAlias
 
 from stepwell.engine import locks, tasks
+from stepwell.engine.copying import changed
 from stepwell.engine.journal import brought
 from stepwell.engine.records import (
     ENDED,
@@ -116,14 +117,14 @@ def apply(token: Token, record: Record) -> Token:
         changes = {**changes, **locks.after(token, record)}
     if token.tasks or token.dropped or (record.parked is not None and record.parked.of_tasks):
         changes = {**changes, **tasks.after(token, record)}
-    return replace(entered, slot=record.slot, last=record, phase=phase, **changes)
+    return changed(entered, slot=record.slot, last=record, phase=phase, **changes)
 
 
 def _back(token: Token, record: Record) -> Token:
     """Returns a token that waited for code to its earlier place, unless the record is about that wait."""
     if token.aside is None or record.kind in {Kind.RECEIVED, Kind.RESUMED} or is_for_code(record):
         return token
-    return replace(token if record.kind is Kind.ENDED else back(token), aside=None)
+    return changed(token if record.kind is Kind.ENDED else back(token), aside=None)
 
 
 def _entered(token: Token, record: Record) -> Token:
@@ -140,7 +141,7 @@ def _entered(token: Token, record: Record) -> Token:
     last = token.last
     if last is not None and last.kind is Kind.REDRIVEN and not last.node:  # it began the visit, wherever that leads
         entered |= {"entered_slot": token.entered_slot, "keyed_by": token.keyed_by}
-    return replace(token, **entered)
+    return changed(token, **entered)
 
 
 _ENTERING = frozenset({Kind.BEGAN, Kind.STEP, Kind.MOVED, Kind.WAITING, Kind.RETURNED, Kind.REDRIVEN})

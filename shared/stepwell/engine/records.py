@@ -282,7 +282,7 @@ class Tally:
     calls: int = 0  # attempts of users' code in the branches that were merged
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)  # no slots: `made` builds it at every reading
 class Record:
     """One entry of a token's log. The comment at each field names the kinds that use it."""
 

@@ -108,7 +108,7 @@ class Begun:
     cancelled: tuple[Place, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)  # no slots: `changed` copies it at every record
 class Token:
     """A thread of control inside a run, as its log tells it."""
 

@@ -14,6 +14,7 @@ from dataclasses import replace
 
 from stepwell import limits
 from stepwell.definition.graph import Json
+from stepwell.engine.copying import changed
 from stepwell.engine.records import Status, Topic
 from stepwell.engine.transact import Refusal
 from stepwell.local.notes import MemoryNotes
@@ -85,20 +86,20 @@ class MemoryStore(MemoryItems, MemoryNotes):
     async def create_run(self, header: Header) -> Header | None:
         existing = self._runs.get(header.run_id)
         if existing is not None:
-            return replace(existing, input=decode(existing.input))
-        self._runs[header.run_id] = replace(header, input=encode(header.input), tags=dict(header.tags))
+            return changed(existing, input=decode(existing.input))
+        self._runs[header.run_id] = changed(header, input=encode(header.input), tags=dict(header.tags))
         insort(self._by_time, (header.created_ms, header.run_id))
         return None
 
     async def get_run(self, run_id: str) -> Header | None:
         header = self._runs.get(run_id)
-        return None if header is None else replace(header, input=decode(header.input))
+        return None if header is None else changed(header, input=decode(header.input))
 
     async def change_status(self, change: StatusChange) -> bool:
         header = self._runs.get(change.run_id)
         if header is None or header.rev >= change.rev + change.of_branch:
             return False
-        self._runs[change.run_id] = replace(
+        self._runs[change.run_id] = changed(
             header,
             rev=change.rev,
             status=change.status,
@@ -118,7 +119,7 @@ class MemoryStore(MemoryItems, MemoryNotes):
         header = self._runs.get(run_id)
         if header is None or (seen is not None and (header.rev, header.due_ms) != (seen.rev, seen.due_ms)):
             return False
-        self._runs[run_id] = replace(header, due_ms=due_ms, watched=True)
+        self._runs[run_id] = changed(header, due_ms=due_ms, watched=True)
         return True
 
     async def list_due(self, before_ms: int, limit: int, cursor: str = "") -> RunPage:
@@ -126,7 +127,7 @@ class MemoryStore(MemoryItems, MemoryNotes):
         watched = [(one.due_ms, run_id) for run_id, one in self._runs.items() if one.watched and one.due_ms is not None]
         due = sorted(place for place in watched if place > after and place[0] < before_ms)
         headers = [self._runs[run_id] for _, run_id in due[: limit + 1]]
-        return due_page([replace(header, input=decode(header.input)) for header in headers], limit)
+        return due_page([changed(header, input=decode(header.input)) for header in headers], limit)
 
     async def list_runs(self, query: RunQuery) -> RunPage:
         if query.by_deadline:
@@ -139,14 +140,14 @@ class MemoryStore(MemoryItems, MemoryNotes):
                 continue
             if len(found) == query.limit:
                 return RunPage(tuple(found), encode_cursor(found[-1].created_ms, found[-1].run_id))
-            found.append(replace(header, input=decode(header.input)))
+            found.append(changed(header, input=decode(header.input)))
         return RunPage(tuple(found))
 
     def _by_deadline(self, query: RunQuery) -> RunPage:
         after = decode_deadline(query.cursor)[:2] if query.cursor else (-1, "")
         found = [one for one in self._runs.values() if one.created_ms >= query.since_ms and fits(one, query)]
         found = sorted((one for one in found if deadline_of(one) > after), key=deadline_of)[: query.limit + 1]
-        return page_by_deadline([replace(one, input=decode(one.input)) for one in found], query.limit)
+        return page_by_deadline([changed(one, input=decode(one.input)) for one in found], query.limit)
 
     def _newest_first(self, cursor: str) -> Iterator[Header]:
         end = bisect_left(self._by_time, decode_cursor(cursor)) if cursor else len(self._by_time)

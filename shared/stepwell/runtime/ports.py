@@ -22,7 +22,7 @@ from stepwell.limits import EVENT_PENDING
 REDRIVE, RERUN = "redrive", "rerun"  # before the run's id in a header's `origin`
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)  # no slots: `changed` copies it at every reading
 class Header:
     """A run's header: written at the start, when the status changes, at the end. `rev` orders the changes."""
 

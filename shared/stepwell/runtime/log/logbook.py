@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import marshal
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import groupby
 from typing import TypeAlias
 
@@ -13,6 +13,7 @@ from stepwell.definition.graph import DEFAULT_POOL, Graph
 from stepwell.engine import formats
 from stepwell.engine.actions import Write
 from stepwell.engine.codec import decode_record, decode_snapshot, encode_record, encode_token
+from stepwell.engine.copying import changed
 from stepwell.engine.durable import with_operation
 from stepwell.engine.fold import apply, fold
 from stepwell.engine.forks import Branches, branch_id, fork_id, parent_of
@@ -38,7 +39,7 @@ from stepwell.runtime.ports import REDRIVE, Blobs, EventTaken, Header, Ports, Sa
 from stepwell.runtime.stores.blobs import of_run
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)  # no slots: `changed` copies it at every record
 class Standing:
     """A token as its log has it now, with what is needed to move it."""
 
@@ -62,7 +63,7 @@ class Standing:
         return Wake(self.run_id, self.token.slot, self.token.id, pool, hops)
 
     def after(self, record: Record) -> Standing:
-        return replace(self, token=apply(self.token, record), turn=None)
+        return changed(self, token=apply(self.token, record), turn=None)
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,20 +131,20 @@ class Logbook:
 
     async def _begun(self, fork: ForkedParent, index: int) -> Standing:
         """The branch before its first record, with what those that it needs have brought."""
-        at = replace(fork.parent, token=fork.branches.at(index), saved_slot=-1)
+        at = changed(fork.parent, token=fork.branches.at(index), saved_slot=-1)
         branch = at.token.branch
         if branch is None or not branch.needs:
             return at
         before = await self._folded_branches(fork, ancestors(fork.fork, branch.index))
         known = knowing(branch, [one for one in before if one.ended])
-        return replace(at, token=replace(at.token, branch=known))
+        return changed(at, token=changed(at.token, branch=known))
 
     async def _folded(self, at: Standing) -> Standing:
         """From its last snapshot on; what a branch has of its parent is in `at` already."""
         saved, records = await self._loaded(at.run_id, at.token.id)
-        token = at.token if saved is None else replace(saved, branch=at.token.branch)
+        token = at.token if saved is None else changed(saved, branch=at.token.branch)
         saved_slot = -1 if saved is None else saved.slot
-        return replace(at, token=fold(await self._decoded(records), token), saved_slot=saved_slot)
+        return changed(at, token=fold(await self._decoded(records), token), saved_slot=saved_slot)
 
     async def _loaded(self, run_id: str, token_id: str) -> tuple[Token | None, Sequence[Saved]]:
         """The last snapshot and what follows it; None and the whole log where another fold made the snapshot."""
@@ -192,14 +193,14 @@ class Logbook:
         fork = await self._forked(at, slot) if slot >= 0 else None
         if fork is None:
             return at
-        return replace(at, branches=tuple(await self._folded_branches(fork, range(fork.fork.width))))
+        return changed(at, branches=tuple(await self._folded_branches(fork, range(fork.fork.width))))
 
     async def _turned_back(self, at: Standing, slot: int) -> Standing | None:
         """A function as it began operations of its tasks, which read nothing of its log; None for others."""
         saved = await self._log.read_log(at.run_id, at.token.id, slot - 1, 1)
         for record in await self._decoded(saved):
             if isinstance(record.next, Fork) and record.next.is_of_tasks:
-                return replace(at, token=replace(at.token, slot=slot, last=record))
+                return changed(at, token=changed(at.token, slot=slot, last=record))
         return None
 
     async def _as_it_was(self, at: Standing, slot: int) -> Standing:
@@ -207,7 +208,7 @@ class Logbook:
         begun = Token(at.token.id, branch=at.token.branch, started_ms=at.token.started_ms if at.token.branch else 0,
                       result=at.token.branch.result if at.token.branch else None)  # fmt: skip
         saved = await self._log.read_log(at.run_id, at.token.id, -1, slot + 1)
-        return replace(at, token=fold(await self._decoded(saved), begun))
+        return changed(at, token=fold(await self._decoded(saved), begun))
 
     async def branches(self, fork: ForkedParent, page: int) -> list[Standing]:
         """All branches of one page, those without a record too."""
@@ -232,7 +233,7 @@ class Logbook:
     async def branches_at(self, fork: ForkedParent, indexes: Iterable[int]) -> list[Standing]:
         """By index, ascending. They know nothing here of the branches that they need."""
         tokens = await self._folded_branches(fork, indexes)
-        return [replace(fork.parent, token=token, saved_slot=-1) for token in tokens]
+        return [changed(fork.parent, token=token, saved_slot=-1) for token in tokens]
 
     async def _folded_branches(self, fork: ForkedParent, indexes: Iterable[int]) -> list[Token]:
         """By index, ascending; one query for each page."""
@@ -262,7 +263,7 @@ class Logbook:
         if loaded.snapshot is None or loaded.snapshot.slot >= slot:
             return begun
         saved = decode_snapshot(await self._fetch(loaded.snapshot.body))
-        return begun if saved is None else replace(saved, branch=begun.branch)
+        return begun if saved is None else changed(saved, branch=begun.branch)
 
     async def history(self, run_id: str, token_id: str, after: int, limit: int | None) -> Sequence[Record]:
         """Records as they were written, for people."""
@@ -307,7 +308,7 @@ class Logbook:
             return at
         body = await stow(encode_token(at.token), self._blobs, at.run_id)
         await self._log.save_snapshot(at.run_id, at.token.id, at.token.slot, body)
-        return replace(at, saved_slot=at.token.slot)
+        return changed(at, saved_slot=at.token.slot)
 
     def moment(self, at: Standing, by: str, jitter: float = 0.0) -> Moment:
         forked_ms = at.token.branch.started_ms if at.token.branch else 0
