@@ -31,7 +31,7 @@ from stepwell.runtime.catalog import Catalog
 from stepwell.runtime.dispatch import dispatch
 from stepwell.runtime.executor import FunctionSteps
 from stepwell.runtime.log.door import Unlimited
-from stepwell.runtime.loop.driving import run_now
+from stepwell.runtime.loop.driving import run_apart, run_now
 from stepwell.runtime.ports import Lane, Ports
 from stepwell.runtime.starts.ids import new_id
 from stepwell.runtime.starts.starting import Start
@@ -74,7 +74,7 @@ def run_chains(parts: Assembly, inbox: SqliteQueue, steps: int) -> tuple[float, 
     for _ in range(RECORDS // steps):
         started = run_now(parts.service.start(Start("chain")))
         while delivery := inbox.receive(tuple(Lane), parts.ports.clock.now_ms(), 60_000):
-            run_now(dispatch(parts, delivery.lane, delivery.message, Unlimited()))
+            run_apart(dispatch(parts, delivery.lane, delivery.message, Unlimited()))
             inbox.delete(delivery)
         if not run_now(parts.service.header(started.header.run_id)).status.terminal:
             raise SystemExit("a chain did not end")

@@ -18,7 +18,7 @@ from stepwell.aws.queries import answer, is_query
 from stepwell.aws.secrets import links_of
 from stepwell.runtime.dispatch import dispatch
 from stepwell.runtime.executor import FunctionSteps
-from stepwell.runtime.loop.driving import run_now
+from stepwell.runtime.loop.driving import run_apart
 from stepwell.runtime.ports import Lane
 
 ROOT = package_root()
@@ -52,4 +52,4 @@ def _take(delivery: Delivery, context: Context) -> None:
         entry.putting_off(Lane.WORK, delivery),
         leases.kept(delivery, context.get_remaining_time_in_millis) as lease,
     ):
-        run_now(dispatch(entry.parts, Lane.WORK, message, TimeLeft(context, lease)))
+        run_apart(dispatch(entry.parts, Lane.WORK, message, TimeLeft(context, lease)))

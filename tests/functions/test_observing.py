@@ -13,7 +13,7 @@ from stepwell.local.clocks import VirtualClock
 from tests.functions.conftest import Deploy
 from tests.functions.kit import Invocation
 
-SECRETS = ("4242", "hush-payload", "hush-input", "hush-result", "hush-header", "hush-key", "hush-body")
+SECRETS = ("4242424242424242", "hush-payload", "hush-input", "hush-result", "hush-header", "hush-key", "hush-body")
 FLOW = """
 workflow: flow
 timeline:
@@ -47,7 +47,7 @@ def told(found: list[dict[str, Any]], message: str) -> dict[str, Any]:
 
 def test_every_line_of_a_step_names_run_token_and_step(deployed: Deploy, capsys: pytest.CaptureFixture[str]) -> None:
     stack = deployed(FLOW, STEPS)
-    run_id = stack.start({"card": 4242, "key": "hush-key"})
+    run_id = stack.start({"card": 4242424242424242, "key": "hush-key"})
     stack.deliver("default")
     found = lines(capsys)
     for message in ("charging", "once more", "a failed: ValueError"):
@@ -77,7 +77,7 @@ def test_nothing_that_a_run_is_about_is_told(
     """Not its input, results, events and headers; nor what of them an error is about."""
     monkeypatch.setenv("STEPWELL_LOG_LEVEL", level)
     stack = deployed(FLOW, STEPS)
-    run_id = stack.start({"card": 4242, "key": "hush-key", "more": "hush-input"})
+    run_id = stack.start({"card": 4242424242424242, "key": "hush-key", "more": "hush-input"})
     stack.deliver()
     stack.pass_time(1)
     stack.deliver()

@@ -48,7 +48,7 @@ async def stubborn(ctx):
     while True:
         try:
             await ctx.sleep("1h")
-        except BaseException:
+        except Cancelled:
             ctx.state["no"] = True
 
 @workflow(cleanup=0)

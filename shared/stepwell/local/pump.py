@@ -15,7 +15,7 @@ from stepwell.limits import DELIVERIES, MINUTE_MS, SECOND_MS
 from stepwell.local.inbox import ALL_LANES, Delivery
 from stepwell.local.wiring import Local
 from stepwell.runtime.dispatch import dispatch, give_up, is_exhausted, put_off
-from stepwell.runtime.loop.driving import run_now
+from stepwell.runtime.loop.driving import run_apart, run_now
 from stepwell.runtime.ports import Clock
 
 log = logging.getLogger("stepwell.pump")
@@ -98,7 +98,7 @@ class Pump:
             if is_exhausted(delivery.deliveries) and run_now(give_up(parts, delivery.lane, delivery.message)):
                 log.error("gave up on %s after %d deliveries", dict(delivery.message), delivery.deliveries - 1)
             else:
-                run_now(dispatch(parts, delivery.lane, delivery.message, held))
+                run_apart(dispatch(parts, delivery.lane, delivery.message, held))
         except Exception as error:
             if self._is_put_off(delivery, error):
                 self._local.inbox.delete(delivery)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import weakref
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
@@ -102,7 +103,9 @@ class FunctionSteps:
         started_ms = self._clock.now_ms()
         over = _Over()
         then = partial(_outcome, call=call, started_ms=started_ms)
-        attempt = self._threads.start(partial(work, over), call.timeout_ms / 1000, then)
+        limit_seconds = call.timeout_ms / 1000
+        look_seconds = limit_seconds if call.late is None else call.late_ms / 1000
+        attempt = await self._threads.begun(partial(work, over), limit_seconds, then, look_seconds)
         if call.late is not None and not attempt.ends_within(call.late_ms / 1000):
             await call.late()
         made, error = attempt.result()
@@ -132,7 +135,10 @@ class FunctionSteps:
 
         links = self._links
         url = None if links is None else lambda own, until_ms: links.callback_url(CallbackLink(own, until_ms))
-        return Sessions(logbook, self._registry, url, self._sessions_kept)
+        sessions = Sessions(logbook, self._registry, url, self._sessions_kept)
+        # else Python would end each function at an `await` of its `finally`, and complain
+        weakref.finalize(self, sessions.close).atexit = False
+        return sessions
 
     def close(self) -> None:
         """Lets the durable functions go that are kept. They come back from their logs when they are needed."""

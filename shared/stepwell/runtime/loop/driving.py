@@ -5,13 +5,17 @@ The one exception is a Pause, by which a call of the dev server gives its thread
 
 from __future__ import annotations
 
+import threading
 import time
 from collections.abc import Coroutine, Generator
 from contextlib import suppress
+from contextvars import copy_context
 from dataclasses import dataclass
+from queue import SimpleQueue
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from stepwell.limits import SECOND_MS
+from stepwell.runtime.steps.threads import Attempt, StepThread, keep, take
 
 if TYPE_CHECKING:
     from concurrent.futures import Future
@@ -57,3 +61,49 @@ def run_to_pause(coroutine: Coroutine[Any, Any, T]) -> T | Pause:
         coroutine.close()
         raise RuntimeError("a port suspended; run_now drives only ports that block")
     return pause
+
+
+def run_apart(coroutine: Coroutine[Any, Any, T]) -> T:
+    """Like `run_now`, on a thread where its steps run too. One that takes long has that thread to itself."""
+    apart = _Apart(coroutine)
+    take().jobs.put(apart.go_on)
+    made, error = apart.answer.get()
+    if error is not None:
+        raise error
+    result: T = made
+    return result
+
+
+class _Apart:
+    """A coroutine that goes on in whatever thread is free."""
+
+    def __init__(self, coroutine: Coroutine[Any, Any, Any]) -> None:
+        self._coroutine, self._context = coroutine, copy_context()
+        self.answer: SimpleQueue[tuple[Any, BaseException | None]] = SimpleQueue()
+
+    def go_on(self) -> None:
+        """Drives it to its end, or to a step that keeps this thread."""
+        here = threading.current_thread()
+        if not isinstance(here, StepThread):
+            raise TypeError("only a StepThread can be left to a step")
+        while (asked := self._next(here)) is not None:
+            if isinstance(asked, Pause):
+                block(asked)
+            elif not asked.run_here(here, self.go_on):
+                return
+        keep(here)
+
+    def _next(self, here: StepThread) -> Attempt | Pause | None:
+        """What it waits for next; None at its end."""
+        here.can_move = True
+        try:
+            asked: Attempt | Pause = self._context.run(self._coroutine.send, None)
+        except StopIteration as stop:
+            self.answer.put((stop.value, None))
+        except BaseException as error:
+            self.answer.put((None, error))
+        else:
+            return asked
+        finally:
+            here.can_move = False
+        return None

@@ -1,8 +1,15 @@
-"""Time limits that really interrupt: each attempt runs in a thread of its own, which is left behind when time is up.
+"""Time limits that really interrupt: a thread whose attempt takes too long is left behind.
 
 A Python function is interrupted at its next bytecode by an exception that `except Exception` does not catch; one that
 blocks in C is abandoned, and its result dropped when it comes. A coroutine that it returns runs on the process's event
 loop, and is cancelled.
+
+To hand a function to another thread and to wait for it costs as much CPU as a durable write. So a message is handled
+on such a thread as a whole, and its steps run there too. Where a step keeps the thread, the rest goes on elsewhere:
+
+    thread 1   handles a message ── step ─────────────────────────── ends, or is interrupted
+    watch                            └─ it takes long: the rest moves
+    thread 2                            └─ begins other branches, waits for the step, commits it, goes on
 """
 
 from __future__ import annotations
@@ -12,15 +19,18 @@ import queue
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Coroutine
-from contextvars import Context, copy_context
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Coroutine, Generator
+from contextvars import copy_context
+from typing import TYPE_CHECKING, TypeAlias
 
 if TYPE_CHECKING:
     from stepwell.runtime.steps.loop import Running
 
+Answered: TypeAlias = "tuple[object, BaseException | None]"
+
 _CLEAN_UP_SECONDS = 1.0  # what a cancelled async step gets for its `finally`
+_WATCH_SECONDS = 0.01  # how late a step may be noticed that takes longer than it was given
+_WATCH_LOOKS = 100  # without a step under way; then the watch sleeps
 
 
 class StepInterrupted(BaseException):
@@ -37,125 +47,230 @@ def interrupt(thread: threading.Thread) -> None:
         ctypes.pythonapi.PyThreadState_SetAsyncExc(ctypes.c_ulong(thread.ident), ctypes.py_object(StepInterrupted))
 
 
-@dataclass(slots=True)
-class _Job:
-    function: Callable[[], object]
-    then: Callable[[object], object]
-    answer: queue.SimpleQueue[tuple[object, BaseException | None]] = field(default_factory=queue.SimpleQueue)
-    limit_seconds: float = 0.0
-    running: Running | None = None  # what the function returned, if that is a coroutine
-    is_over: bool = False  # nobody waits for the answer any more
-    context: Context = field(default_factory=copy_context)  # such as the ids in its log lines
+class StepThread(threading.Thread):
+    """A thread that may be left behind. Use `take` to get one, `keep` to give it back."""
 
-
-class _StepThread(threading.Thread):
     def __init__(self) -> None:
         super().__init__(name="stepwell-step", daemon=True)
-        self.jobs: queue.SimpleQueue[_Job] = queue.SimpleQueue()
+        self.jobs: queue.SimpleQueue[Callable[[], None]] = queue.SimpleQueue()
         self.abandoned = False
+        self.can_move = False  # what it handles now can go on in another thread
 
     def run(self) -> None:
         try:
             while not self.abandoned:
-                job = self.jobs.get()
-                job.context.run(self._do, job)
+                self.jobs.get()()
         except StepInterrupted:
             return  # the interrupt came after the step had ended: this thread is abandoned already
-
-    def _do(self, job: _Job) -> None:
-        try:
-            made = job.function()
-            if isinstance(made, Coroutine):
-                self._hand_over(made, job)
-                return
-            made = job.then(made)
-        except BaseException as error:
-            job.answer.put((None, error))
-        else:
-            job.answer.put((made, None))
-
-    def _hand_over(self, coroutine: Coroutine[object, object, object], job: _Job) -> None:
-        """To the loop, unless the time is up: then whoever stops the attempt has not seen that there is a coroutine."""
-        from stepwell.runtime.steps.loop import Running  # noqa: PLC0415 - asyncio, which only async steps need
-
-        job.running = Running(coroutine, job.then, job.answer.put)
-        if job.is_over:
-            coroutine.close()
-        else:
-            job.running.start()
 
     def interrupt(self) -> None:
         self.abandoned = True
         interrupt(self)
 
 
-class Attempt:
-    """A function that runs in a thread of its own."""
+_IDLE: deque[StepThread] = deque()
 
-    def __init__(self, threads: StepThreads, thread: _StepThread, job: _Job) -> None:
-        self._threads, self._thread, self._job = threads, thread, job
+
+def take() -> StepThread:
+    """Returns a thread that does nothing yet."""
+    try:
+        return _IDLE.pop()
+    except IndexError:
+        thread = StepThread()
+        thread.start()
+        return thread
+
+
+def keep(thread: StepThread) -> None:
+    """The thread is free for other work, unless it was left behind."""
+    if not thread.abandoned:
+        _IDLE.append(thread)
+
+
+def can_move() -> bool:
+    """Tells whether what runs here can go on in another thread."""
+    here = threading.current_thread()
+    return isinstance(here, StepThread) and here.can_move
+
+
+class Attempt:
+    """A function under a time limit.
+
+    `then` makes the result of what it returned or awaited. After `look_seconds`, or at its limit, the rest moves.
+    """
+
+    def __init__(
+        self,
+        function: Callable[[], object],
+        limit_seconds: float,
+        then: Callable[[object], object],
+        look_seconds: float,
+    ) -> None:
+        self._function, self._then, self._limit_seconds = function, then, limit_seconds
+        self._answer: queue.SimpleQueue[Answered] = queue.SimpleQueue()
+        self._context = copy_context()  # such as the ids in its log lines
         self._began = time.monotonic()
-        self._made: tuple[object, BaseException | None] | None = None
+        self.look_at = self._began + min(look_seconds, limit_seconds)
+        self._claim = threading.Lock()  # whoever gets it first: its end, or the watch, which moves the rest
+        self._apart: StepThread | None = None  # the thread that it has to itself
+        self._running: Running | None = None  # what the function returned, if that is a coroutine
+        self._is_over = False  # nobody waits for the answer any more
+        self._made: Answered | None = None
+
+    def __await__(self) -> Generator[Attempt, None, None]:
+        """Whoever drives the coroutine calls `run_here`."""
+        yield self
+
+    def start(self) -> None:
+        """Begins it in a thread of its own."""
+        self._apart = take()
+        self._apart.jobs.put(self._do)
+
+    def run_here(self, here: StepThread, rest: Callable[[], None]) -> bool:
+        """Runs it in this thread. Returns False where the rest has moved meanwhile."""
+        _WATCH.add(self, lambda: self._move(here, rest))
+        self._do()
+        _WATCH.remove(self)
+        return self._claim.acquire(blocking=False)
 
     def ends_within(self, seconds: float) -> bool:
         """Waits so long at the most, and no longer than the attempt may take."""
-        left_seconds = self._began + self._job.limit_seconds - time.monotonic()
-        return self._is_answered(max(min(seconds, left_seconds), 0))
+        left_seconds = self._began + self._limit_seconds - time.monotonic()
+        return self._made is not None or self._is_answered(max(min(seconds, left_seconds), 0))
 
-    def result(self) -> tuple[object, BaseException | None]:
+    def result(self) -> Answered:
         """What the function returned, awaited if need be, and what it raised: an AttemptTimeoutError out of time."""
-        if not self._made and not self.ends_within(self._job.limit_seconds):
+        if not self.ends_within(self._limit_seconds):
             self._made = None, AttemptTimeoutError(*self._stop())
-        if not self._thread.abandoned:
-            self._threads.keep(self._thread)
+        if self._apart is not None:
+            keep(self._apart)
         return self._made or (None, AttemptTimeoutError())
+
+    def _move(self, here: StepThread, rest: Callable[[], None]) -> None:
+        """Has another thread do the rest, unless the attempt has just ended."""
+        if self._claim.acquire(blocking=False):
+            self._apart = here
+            take().jobs.put(rest)
+
+    def _do(self) -> None:
+        self._context.run(self._call)
+
+    def _call(self) -> None:
+        try:
+            made = self._function()
+            if isinstance(made, Coroutine):
+                self._hand_over(made)
+                return
+            made = self._then(made)
+        except BaseException as error:
+            self._answer.put((None, error))
+        else:
+            self._answer.put((made, None))
+
+    def _hand_over(self, coroutine: Coroutine[object, object, object]) -> None:
+        """To the loop, unless the time is up: then whoever stops the attempt has not seen that there is a coroutine."""
+        from stepwell.runtime.steps.loop import Running  # noqa: PLC0415 - asyncio, which only async steps need
+
+        self._running = Running(coroutine, self._then, self._answer.put)
+        if self._is_over:
+            coroutine.close()
+        else:
+            self._running.start()
 
     def _is_answered(self, seconds: float) -> bool:
         try:
-            self._made = self._job.answer.get(timeout=seconds)
+            self._made = self._answer.get(timeout=seconds)
         except queue.Empty:
             return False
         return True
 
     def _stop(self) -> tuple[str, ...]:
         """An async step may clean up; a plain one is interrupted, and not waited for. Returns what kept it."""
-        self._job.is_over = True
-        running = self._job.running
+        self._is_over = True
+        running = self._running
         if running is None:
-            self._thread.interrupt()
+            if self._apart is not None:
+                self._apart.interrupt()
             return ()
         running.cancel()
         return () if self._is_answered(_CLEAN_UP_SECONDS) else running.unblock()
 
 
-class StepThreads:
-    """Threads for attempts, kept for the next one unless they were abandoned. Safe to call from many threads."""
+class _Watch:
+    """Looks after the steps that run in the threads of their messages, in a thread that sleeps where there are none."""
 
     def __init__(self) -> None:
-        self._idle: deque[_StepThread] = deque()
+        self._under_way: dict[Attempt, Callable[[], None]] = {}
+        self._sleeps, self._wake = True, threading.Event()
+        self._thread: threading.Thread | None = None
+        self._starting = threading.Lock()
+
+    def add(self, attempt: Attempt, move: Callable[[], None]) -> None:
+        """Has it moved when it takes too long."""
+        self._under_way[attempt] = move
+        if self._sleeps:
+            self._wake.set()
+            self._start()
+
+    def remove(self, attempt: Attempt) -> None:
+        self._under_way.pop(attempt, None)
+
+    def _start(self) -> None:
+        with self._starting:
+            if self._thread is None or not self._thread.is_alive():
+                self._thread = threading.Thread(target=self._look, name="stepwell-watch", daemon=True)
+                self._thread.start()
+
+    def _look(self) -> None:
+        while True:
+            self._sleeps = True
+            if not self._under_way:
+                self._wake.wait()
+            self._sleeps = False
+            self._wake.clear()
+            self._look_on()
+
+    def _look_on(self) -> None:
+        """Moves what takes too long, until there has been no step for a while."""
+        left = _WATCH_LOOKS
+        while left:
+            time.sleep(_WATCH_SECONDS)
+            now = time.monotonic()
+            left = _WATCH_LOOKS if self._under_way else left - 1
+            for attempt, move in list(self._under_way.items()):
+                if attempt.look_at <= now:
+                    self.remove(attempt)
+                    move()
+
+
+_WATCH = _Watch()
+
+
+class StepThreads:
+    """Runs functions under a time limit. Safe to call from many threads."""
+
+    async def begun(
+        self,
+        function: Callable[[], object],
+        limit_seconds: float,
+        then: Callable[[object], object],
+        look_seconds: float,
+    ) -> Attempt:
+        """Starts the function. Returns when it has ended, or after `look_seconds`, or at once."""
+        if not can_move():
+            return self.start(function, limit_seconds, then)
+        attempt = Attempt(function, limit_seconds, then, look_seconds)
+        await attempt
+        return attempt
 
     def start(
         self, function: Callable[[], object], limit_seconds: float, then: Callable[[object], object] = lambda made: made
     ) -> Attempt:
-        """Starts the function, which may take so long. `then` makes the result of what it returned or awaited."""
-        thread = self._take()
-        job = _Job(function, then, limit_seconds=limit_seconds)
-        attempt = Attempt(self, thread, job)
-        thread.jobs.put(job)
+        """Starts the function, which may take so long, in a thread of its own."""
+        attempt = Attempt(function, limit_seconds, then, limit_seconds)
+        attempt.start()
         return attempt
 
-    def run(self, function: Callable[[], object], limit_seconds: float) -> tuple[object, BaseException | None]:
+    def run(self, function: Callable[[], object], limit_seconds: float) -> Answered:
         """The result of the function, which may take so long."""
         return self.start(function, limit_seconds).result()
-
-    def keep(self, thread: _StepThread) -> None:
-        """The thread is free for the next attempt."""
-        self._idle.append(thread)
-
-    def _take(self) -> _StepThread:
-        try:
-            return self._idle.pop()
-        except IndexError:
-            thread = _StepThread()
-            thread.start()
-            return thread
