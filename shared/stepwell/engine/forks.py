@@ -14,10 +14,11 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from stepwell.definition.graph import END, Collection, Graph, Json, Node, Rule
+from stepwell.engine.copying import changed
 from stepwell.engine.formats import check_evaluator
 from stepwell.engine.names import Moment, Names, state_of
 from stepwell.engine.records import ROOT, End, Failure, Fork, Group, Next, Status
-from stepwell.engine.token import Branch, Token
+from stepwell.engine.token import NEW, Branch, Token
 from stepwell.errors import EngineFault, ExpressionError, NotFound
 from stepwell.limits import FORK_WIDTH
 
@@ -217,7 +218,7 @@ class Branches:
             needs=tuple(self.fork.groups[one].node for one in needs),
         )
         token_id = branch_id(fork_id(self._parent.id, self._parent.slot), index)
-        return Token(token_id, branch=branch, result=branch.result, started_ms=self._parent.started_ms)
+        return changed(NEW, id=token_id, branch=branch, result=branch.result, started_ms=self._parent.started_ms)
 
     def _rule(self, group: Group) -> Rule | None:
         """None: a node's member, or what a function awaits, which no rule makes."""

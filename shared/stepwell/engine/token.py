@@ -171,3 +171,6 @@ class Token:
     @property
     def ended(self) -> bool:
         return self.end is not None
+
+
+NEW = Token()  # before its first record

@@ -8,6 +8,7 @@ from dataclasses import replace
 from stepwell.definition.graph import Expression, Graph, Json, Node
 from stepwell.engine.actions import RunStep
 from stepwell.engine.compensation import ending
+from stepwell.engine.copying import changed
 from stepwell.engine.journal import PATCH
 from stepwell.engine.locks import is_before_first
 from stepwell.engine.names import Moment, Names, node_of
@@ -197,4 +198,7 @@ def record(
         if kind in _OF_STEP and isinstance(moment.turn.result, Suspended):
             parts["arguments"] = moment.turn.result.asked.arguments
     at_ms = max(moment.now_ms, moment.run.created_ms, token.last.at_ms if token.last else 0)
-    return Record(token.next_slot, kind, moment.by, at_ms, node, rules=rules, **parts)  # type: ignore[arg-type]  # by field name
+    return changed(_BLANK, slot=token.next_slot, kind=kind, by=moment.by, at_ms=at_ms, node=node, rules=rules, **parts)
+
+
+_BLANK = Record(0, Kind.MOVED, "", 0)

@@ -273,7 +273,8 @@ class SqliteStore(SqliteItems, SqliteNotes):
 
 def _joined(read: Callable[[str, tuple[str, str]], Iterable[Row]], run_id: str, join: str) -> Joined:
     places: dict[str, int] = dict(read(SELECT_MEMBERS, (run_id, join)))  # 0: in no order
-    order = sorted((one for one, place in places.items() if place), key=places.__getitem__)
+    is_ordered = next(iter(places.values()), 0) > 0  # all of them are, or none
+    order = sorted(places, key=places.__getitem__) if is_ordered else ()
     return Joined(frozenset(places), dict(read(SELECT_REPORTS, (run_id, join))), tuple(order))
 
 

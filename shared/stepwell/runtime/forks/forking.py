@@ -163,7 +163,8 @@ class Forking:
 
     def _following(self, fork: ForkedParent, index: int, joined: Joined) -> list[int]:
         """The branches that begin when this one has ended."""
-        return ready(fork.fork, in_order(joined.order or joined.members), index)
+        is_asked = fork.fork.needs or fork.fork.by_arrival
+        return ready(fork.fork, in_order(joined.order or joined.members) if is_asked else (), index)
 
     async def _wake(self, fork: ForkedParent, indexes: list[int]) -> None:
         """The first of the branches that can begin goes on without a message; the others have one each."""
