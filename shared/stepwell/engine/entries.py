@@ -36,6 +36,7 @@ ENTRY_TYPES: dict[str, str] = {
     "approval.delegated": "an approver handed the approval on: `data.to`",
     "heartbeat.received": "whoever works on the callback lives",
     "update.received": "a durable function took the update `data.name`: `data.input`, `data.output` or `data.error`",
+    "update.answered": "the `async` handler of the update `data.id` has ended: `data.output` or `data.error`",
     "lock.requested": "the run, or the step, asked for the locks `data.locks`, in the order in which they are taken",
     "lock.granted": "it holds these locks: nobody else does",
     "lock.released": "the run ended, or the step was left, and let go of the locks `data.locks`",

@@ -65,6 +65,8 @@ def narrate(record: Record, before: Token, after: Token, run: RunInfo) -> tuple[
         before, told = replace(before, phase=Phase.EXECUTING_STEP), tuple(s for s in told if s is not Signal.PICKED_UP)
     trigger = _trigger(record)
     _TELL[record.kind](tell, record, before, after)
+    for update, answer in (record.answers or {}).items():
+        tell.add("update.answered", step=record.node, data={"id": update, **answer})
     phase = before.phase
     for following in walk(phase, told):
         if following is not phase:

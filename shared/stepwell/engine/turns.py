@@ -128,3 +128,4 @@ class Turn:
     result: Result
     writes: Mapping[str, Json] = field(default_factory=dict)  # of its state, what has changed
     patches: tuple[str, ...] = ()  # that it asked for and found in force
+    answers: Mapping[str, Json] = field(default_factory=dict)  # to updates whose handlers have ended

@@ -262,18 +262,17 @@ class Context(Combining):
         return register if function is None else register(function)
 
     def update(self, name: str, function: Callable[..., Any] | None = None) -> Any:
-        """Says what an update of this name does: `@ctx.update("add_item")` over a plain function.
+        """Says what an update of this name does: `@ctx.update("add_item")` over a function, plain or `async`.
 
         It is called once for each update, with the update's input as its arguments. It may change variables and
-        `ctx.state`; what it returns, or raises, is the caller's answer. It awaits nothing. `@handler.validator` over a
-        function with the same parameters refuses an update by raising, before anything is written.
+        `ctx.state`; what it returns, or raises, is the caller's answer. An `async` one is a task of the function, and
+        may await operations. `@handler.validator` over a plain function with the same parameters refuses an update by
+        raising, before anything is written.
         """
 
         def register(function: Callable[..., Any]) -> Handler:
-            if not callable(function) or inspect.iscoroutinefunction(function):
-                raise InvalidInput(
-                    f"update {name} takes a plain function, not {function!r:.80}", code="bad_update_handler"
-                )
+            if not callable(function):
+                raise InvalidInput(f"update {name} takes a function, not {function!r:.80}", code="bad_update_handler")
             going_on().updates[checked_name(name)] = function
             return Handler(name, function)
 

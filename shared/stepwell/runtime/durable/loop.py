@@ -88,6 +88,9 @@ class Loop(_Abstract):  # type: ignore[misc]  # its methods take whatever asynci
         self._conditions.append((condition, future))
         return future
 
+    def start(self, coro: Coroutine[Any, Any, object]) -> None:
+        self.create_task(coro, context=self.context.copy())
+
     def _look(self) -> None:
         left = []
         for condition, future in self._conditions:

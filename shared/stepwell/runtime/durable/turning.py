@@ -68,7 +68,8 @@ def turn_of(session: FunctionSession, at: Standing) -> Turn:
         writes = {} if at.token.branch else changed(session.state, at.token.scope)
     except UserError as error:
         return Turn(Failed(told(at, error)))
-    return Turn(result, writes, session.patches())
+    answers = {} if isinstance(result, Stuck) else dict(session.answers)
+    return Turn(result, writes, session.patches(), answers)
 
 
 def can_go_on(session: FunctionSession, at: Standing) -> bool:
