@@ -63,7 +63,7 @@ ENTRY_TYPES: dict[str, str] = {
     "step.stuck": "the step's code cannot be imported, found or compiled: `data.error`; its run waits for other code",
     "function.stuck": "the durable function cannot go on with the code that is deployed: `data.error`; it looks again",
     "function.interrupted": "the run is cancelled, by `by`; its function may clean up until `data.until`",
-    "function.continued": "the durable function began anew with `data.input`, its state kept",
+    "function.continued": "the durable function, or `data.function`, began anew with `data.input`, its state kept",
     "run.completed": "the run ended with a result",
     "run.compensated": "the run ended with everything undone",
     "run.failed": "the run ended with an error: `data.error`",

@@ -37,6 +37,7 @@ from stepwell.runtime.durable.operations import (
     stored,
 )
 from stepwell.runtime.durable.running import Logger, going_on, read_only, running
+from stepwell.runtime.durable.sending import sent
 from stepwell.runtime.durable.transacting import checked
 
 T = TypeVar("T")
@@ -286,9 +287,20 @@ class Context(Combining):
     def continue_as(self, function: Callable[..., Coroutine[Any, Any, T]], *args: Any, **named: Any) -> T:
         """To be returned: the run begins anew with these arguments, its state kept, and replays nothing of before.
 
-        For a type checker it is what the function returns in the end.
+        As the same function, or as another workflow of the folder: then the run keeps its name and its options. For a
+        type checker it is what the function returns in the end.
         """
-        if getattr(function, WORKFLOW_MARK, None) != self.workflow:
-            raise InvalidInput(f"{function!r} is not {self.workflow}", code="bad_value",
-                               hint="a run begins anew as itself; start another workflow with ctx.child")  # fmt: skip
-        return ContinueAs(input_of(function, args, named))  # type: ignore[return-value]  # as said above
+        name = getattr(function, WORKFLOW_MARK, None)
+        if name is None:
+            raise InvalidInput(f"{function!r} is no workflow", code="bad_value", hint="mark it with @workflow")
+        path = "" if name == self.workflow else f"python:{function.__module__}.{function.__qualname__}"
+        return ContinueAs(input_of(function, args, named), path)  # type: ignore[return-value]  # as said above
+
+    def send(
+        self, name: str, payload: Any = None, *, key: str | int | None = None, run: str | None = None
+    ) -> Operation[str]:
+        """Sends an event, once: to a run, or to whoever waits for the name, and key, now or later. Gives its id.
+
+        Raises StepFailed where the run is not there (`unknown_run`) or has ended (`run_ended`).
+        """
+        return sent(name, payload, key, run)
