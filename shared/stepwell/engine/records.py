@@ -77,6 +77,7 @@ class Failure:
     data: Json = None
     retry_after_ms: int = 0  # what the other side asked for
     traceback: str = ""  # for people; no expression, parent or subscriber gets it
+    raised: Json = None  # how a durable function makes the step's exception again: its class, arguments and fields
 
 
 @dataclass(frozen=True, slots=True)
