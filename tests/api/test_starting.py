@@ -165,3 +165,28 @@ def test_what_says_base64_and_is_not_is_refused(world: World) -> None:
 def test_an_unknown_workflow_is_404_whatever_its_name(world: World, name: str) -> None:
     assert world.post(f"/workflows/{name}/runs", {}).status == 404
     assert world.get(f"/workflows/{name}").status == 404
+
+
+def test_a_start_with_an_event_is_201_and_later_ones_of_its_id_are_200(world: World) -> None:
+    body = {"run_id": "r1", "input": {"amount": 5}, "event": {"name": "added", "payload": 1, "id": "e1"}}
+    replies = [world.post("/workflows/order/runs", body) for _ in range(2)]
+    other = {**body, "input": {"amount": 6}, "event": {"name": "added", "payload": 2}}
+    assert [reply.status for reply in (*replies, world.post("/workflows/order/runs", other))] == [201, 200, 200]
+    assert world.get("/runs/r1").json["input"] == {"amount": 5}
+
+
+@pytest.mark.parametrize(
+    "body", [{"event": {"name": "a"}}, {"run_id": "r1", "event": {"name": "stepwell.update"}},
+             {"run_id": "r1", "event": {}}, {"run_id": "r1", "event": {"name": "a", "key": "k"}},
+             {"run_id": "r1", "input": {"amount": "?"}, "event": {"name": "a"}}]
+)  # fmt: skip
+def test_a_start_whose_event_cannot_be_is_refused_with_nothing_written(world: World, body: dict[str, Any]) -> None:
+    assert world.post("/workflows/order/runs", body).status == 422
+    assert world.get("/runs/r1").status == 404
+
+
+def test_a_run_that_has_ended_refuses_a_start_with_an_event(world: World) -> None:
+    world.post("/workflows/quick/runs", {"run_id": "r1"})
+    world.drain()
+    reply = world.post("/workflows/quick/runs", {"run_id": "r1", "event": {"name": "a"}})
+    assert (reply.status, reply.json["code"]) == (409, "run_ended")

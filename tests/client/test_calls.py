@@ -147,6 +147,14 @@ def test_an_event_has_one_id_however_often_it_is_sent(on: Both) -> None:
     assert first["id"]
 
 
+def test_a_start_brings_an_event_of_one_id_however_often_it_is_sent(on: Both) -> None:
+    api = Api(answer(503), answer(201, RUN))
+    on(api, lambda client: client.start("order", {}, id="r1", event={"name": "paid", "payload": 5}))
+    first, second = (json.loads(request.content) for request in api.requests)
+    assert first == second
+    assert first["event"].keys() == {"id", "name", "payload"}
+
+
 def test_retry_after_says_how_long_to_wait_else_the_pauses_grow(on: Both, pauses: list[float]) -> None:
     api = Api(answer(429, retry_after="7"), answer(503), answer(503), answer(200, {}))
     on(api, lambda client: client.stats())

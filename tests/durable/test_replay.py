@@ -307,17 +307,8 @@ return ctx.continue_as(flow, n + 1)
     assert [one["type"] for one in run.history].count("function.continued") == 3
 
 
-def test_a_run_begins_anew_as_itself_alone(flows: Flows) -> None:
-    kit = flows(
-        flow("""
-return ctx.continue_as(other)
-""")
-        + """
-@workflow
-async def other(ctx): ...
-"""
-    )
-    run = kit.start("flow")
+def test_a_run_begins_anew_as_a_workflow_alone(flows: Flows) -> None:
+    run = flows(flow("return ctx.continue_as(note)")).start("flow")
     assert run.error is not None
     assert (run.status, run.error["type"]) == ("failed", "bad_value")
 

@@ -29,6 +29,13 @@ async def late(ctx):
         return ctx.now().hour
 
 @workflow
+async def soon(ctx):
+    seen = []
+    ctx.update("add", lambda item: seen.append(item))
+    await ctx.until(lambda: seen, timeout="1h")
+    return await ctx.step(double, seen[0])
+
+@workflow
 async def holds(ctx):
     await ctx.until(lambda: True)
     return await ctx.step(double, 1)
@@ -74,6 +81,14 @@ def test_a_condition_may_have_a_time_limit(flows: Flows, sessions: int) -> None:
     began = kit.now.hour
     kit.advance("2h")
     assert run.result == began + 1
+
+
+def test_an_update_wakes_it_before_its_time_limit(flows: Flows, sessions: int) -> None:
+    kit = flows(CODE, sessions=sessions)
+    run = kit.start("soon")
+    run.update("add", {"item": 2})
+    assert run.result == 4
+    assert kit.now.hour == 9
 
 
 def test_a_condition_that_holds_costs_nothing(flows: Flows, sessions: int) -> None:

@@ -49,8 +49,8 @@ def test_without_jitter_the_delay_does_not_depend_on_chance() -> None:
     assert {retry_delay_ms(Retry(), failure("E", "transient"), 1, chance) for chance in (0.0, 0.3, 0.99)} == {1_000}
 
 
-@pytest.mark.parametrize(("asked_ms", "delay_ms"), [(7_000, 7_000), (500, 1_000), (600_000, 60_000), (0, 1_000)])
-def test_a_failure_that_asks_for_a_longer_delay_gets_it_up_to_the_cap(asked_ms: int, delay_ms: int) -> None:
+@pytest.mark.parametrize(("asked_ms", "delay_ms"), [(7_000, 7_000), (500, 1_000), (600_000, 600_000), (0, 1_000)])
+def test_a_failure_that_asks_for_a_longer_delay_gets_it_whatever_the_cap(asked_ms: int, delay_ms: int) -> None:
     error = Failure("http_429", "external", "later", retry_after_ms=asked_ms)
     assert retry_delay_ms(Retry(3), error, 1, 0) == delay_ms
 

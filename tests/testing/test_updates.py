@@ -270,7 +270,7 @@ def test_a_function_that_takes_updates_replays_the_log_of_an_earlier_release(
     """There its steps and forks were alone."""
     kit.mock("count", raises=ConnectionError("down"), times=4)
     with monkeypatch.context() as patched:
-        patched.setattr(session, "_takes_no_updates", lambda asked: False)
+        patched.setattr(session, "takes_no_updates", lambda asked: False)
         runs = [kit.start("late", {"what": what}) for what in ("step", "fork")]
         assert [run.view["cost"]["records"] for run in runs] == [1, 1]
     kit._steps.reload()

@@ -99,6 +99,10 @@ async def together(ctx: WorkflowContext, order: Order) -> bool:
     assert_type(await ctx.map(ship, [order], return_exceptions=True, tolerate={"count": 3}), list[str | BaseException])
     handle = ctx.start(ctx.step(ship, order))
     assert_type(await handle, str)
+    child = ctx.start(ctx.child(fraud, order))
+    assert_type(await child.send("stop", {"why": "late"}), str)
+    assert_type(await child, bool)
+    assert_type(await ctx.send("paid", order.id, key=order.id), str)
     return await together_again(ctx, order)
 
 

@@ -48,4 +48,6 @@ async def together(ctx: WorkflowContext, order: Order) -> None:
     await ctx.map(ship, [order], tolerate={"count": "3"})  # wrong
     total: list[int] = await ctx.map(ship, [order])  # wrong
     ctx.continue_as(fraud, "A-1")  # wrong
+    ctx.start(ctx.step(ship, order)).send("stop")  # wrong
+    await ctx.send("paid", order.id, to="A-1")  # wrong
     print(numbers, total)

@@ -100,6 +100,12 @@ class Query(BaseModel):
     model_config = ConfigDict(extra="forbid")
 
 
+class RunEventBody(Body):
+    name: str = Field(json_schema_extra={"pattern": NAME_PATTERN})
+    payload: Any = None
+    id: str = Field("", description="taken once; without one, an id is made", json_schema_extra=PRINTABLE)
+
+
 class StartBody(Body):
     input: Any = Field(default_factory=dict, description="what the run works on; checked against the input_schema")
     run_id: str | None = Field(
@@ -110,6 +116,7 @@ class StartBody(Body):
     tags: dict[str, str] | None = None
     priority: int | None = Field(None, ge=-PRIORITY, le=PRIORITY)
     start_at: InstantMs = Field(None, description="not before this time")
+    event: RunEventBody | None = Field(None, description="for the run of this id: one that runs, else the new one")
     create_only: bool = Field(False, description="leave the run idle until POST /runs/{run_id}/start")
 
 
@@ -154,16 +161,6 @@ class CallbackFailBody(Body):
     type: str = Field("callback_failed", min_length=1, max_length=NAME_CHARACTERS, description="what rules match on")
     message: Reason = ""
     data: Any = None
-
-
-class RunEventBody(Body):
-    name: str = Field(json_schema_extra={"pattern": NAME_PATTERN})
-    payload: Any = None
-    id: str = Field(
-        "",
-        description="an event of the same id is taken once; without one, an id is made",
-        json_schema_extra=PRINTABLE,
-    )
 
 
 def _key_text(value: object) -> object:

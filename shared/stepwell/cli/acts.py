@@ -64,7 +64,9 @@ def update(
     if as_json:
         print_json(found)
     elif found.get("pending"):
-        console().print(printable(f"update {found.get('update_id')} is pending: the function is not at a wait"))
+        console().print(
+            printable(f"update {found.get('update_id')} is pending: its function or its handler is not done")
+        )
     elif found.get("error") is None:
         print_json(found.get("output"))
     if (error := found.get("error")) is not None:

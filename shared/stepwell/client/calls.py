@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from operator import attrgetter, itemgetter
-from typing import Any, TypedDict
+from typing import Any, Required, TypedDict
 from urllib.parse import unquote
 from uuid import uuid4
 
@@ -18,6 +18,14 @@ from stepwell.definition.webhook_schemes import ID_HEADERS, MARK_HEADERS
 from stepwell.limits import WAIT_ANSWER_SECONDS
 
 
+class EventOptions(TypedDict, total=False):
+    """An event that a start brings."""
+
+    name: Required[str]
+    payload: Any
+    id: str  # an event of the same id is taken once
+
+
 class StartOptions(TypedDict, total=False):
     """What a start can say beside its input."""
 
@@ -27,6 +35,7 @@ class StartOptions(TypedDict, total=False):
     priority: int
     start_at: str  # not before this time, in RFC 3339
     create_only: bool  # leaves the run idle until `begin`
+    event: EventOptions  # with an id: the run that is started gets it, or the one that runs already
 
 
 def start(workflow: str, given: Any = None, **options: Unpack[StartOptions]) -> Request[tuple[JsonObject, bool]]:
@@ -34,6 +43,8 @@ def start(workflow: str, given: Any = None, **options: Unpack[StartOptions]) -> 
     run_id = options.pop("id", "")
     key = options.pop("key", "") or ("" if run_id else str(uuid4()))
     body: JsonObject = {"input": given, **({"run_id": run_id} if run_id else {}), **options}
+    if "event" in options:
+        body["event"] = {"id": str(uuid4()), **options["event"]}  # the same when the start is sent again
     path = f"/workflows/{part(workflow)}/runs"
     sent = post(path, body, repeatable=True, headers={"Idempotency-Key": key} if key else {})
     return sent.reading(lambda answer: (object_of(answer), answer.status_code == httpx.codes.CREATED))

@@ -186,12 +186,12 @@ def _undoing_from_json(raw: Mapping[str, Json]) -> Undoing:
 
 
 def failure_to_json(failure: Failure | None) -> dict[str, Json] | None:
-    return None if failure is None else _plain(failure)
+    return None if failure is None else _plain(failure, skip=("raised",))
 
 
 def told_failure(failure: Failure | None) -> dict[str, Json] | None:
     """What expressions, parents and subscribers get of a failure: all but the code's own lines."""
-    return None if failure is None else _plain(failure, skip=("traceback", "retry_after_ms"))
+    return None if failure is None else _plain(failure, skip=("traceback", "retry_after_ms", "raised"))
 
 
 def _record_to_json(record: Record) -> dict[str, Json]:

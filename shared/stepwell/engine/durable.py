@@ -14,7 +14,7 @@ from stepwell.definition.graph import Graph, Node, Step
 from stepwell.engine import task_records
 from stepwell.engine.actions import Action, AskFunction, RunStep, Write
 from stepwell.engine.compensation import ending
-from stepwell.engine.journal import LOST, RUN, TRANSACT
+from stepwell.engine.journal import CONTINUED_AS, LOST, RUN, TRANSACT
 from stepwell.engine.locks import UNLOCK
 from stepwell.engine.names import Moment, visit_key
 from stepwell.engine.records import (
@@ -84,11 +84,12 @@ def enter(moment: Moment, token: Token) -> Action:
             return Write(_returned(moment, token, turn, output=value, next=_completed(moment, token)))
         case Failed(failure):
             return Write(_returned(moment, token, turn, error=failure, next=_failed(moment, token, failure)))
-        case ContinueAs(given):
+        case ContinueAs(given, function):
             state = {**token.scope, **turn.writes}
             following = step_limit(moment, token, moment.graph.start) or Goto(moment.graph.start)
             anew = replace(turn, writes=state)
-            return Write(_returned(moment, token, anew, output=given, next=following))
+            rules = (CONTINUED_AS + function,) if function else ()
+            return Write(_returned(moment, token, anew, output=given, next=following, rules=rules))
         case Stuck(failure):
             return Write(wait_for_code(moment, token, failure, moment.graph.start))
 

@@ -12,6 +12,7 @@ from stepwell.definition.graph import Json
 from stepwell.engine.codec import failure_to_json
 from stepwell.engine.entries import PHASE, Entry
 from stepwell.engine.fold import signals
+from stepwell.engine.journal import continued_as
 from stepwell.engine.names import iso
 from stepwell.engine.records import (
     ENDED,
@@ -65,6 +66,8 @@ def narrate(record: Record, before: Token, after: Token, run: RunInfo) -> tuple[
         before, told = replace(before, phase=Phase.EXECUTING_STEP), tuple(s for s in told if s is not Signal.PICKED_UP)
     trigger = _trigger(record)
     _TELL[record.kind](tell, record, before, after)
+    for update, answer in (record.answers or {}).items():
+        tell.add("update.answered", step=record.node, data={"id": update, **answer})
     phase = before.phase
     for following in walk(phase, told):
         if following is not phase:
@@ -205,7 +208,9 @@ def _joined(tell: _Teller, record: Record, before: Token, after: Token) -> None:
 
 def _returned(tell: _Teller, record: Record, before: Token, after: Token) -> None:
     if isinstance(record.next, Goto):
-        tell.add("function.continued", step=record.node, data={"input": record.output})
+        function = continued_as(record)
+        data = {"input": record.output, "function": function} if function else {"input": record.output}
+        tell.add("function.continued", step=record.node, data=data)
 
 
 def _went(record: Record) -> dict[str, Json]:

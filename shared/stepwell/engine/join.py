@@ -158,7 +158,8 @@ def _output_of(fork: Fork, branch: Token) -> Json:
 
 def _of_failed(fork: Fork, error: Failure, index: int) -> Json:
     if fork.is_awaited:
-        return {FAILED: told_failure(error)}
+        raised = {} if error.raised is None else {"raised": error.raised}
+        return {FAILED: {**(told_failure(error) or {}), **raised}}
     return _error_output(error, index)
 
 

@@ -29,6 +29,7 @@ PATCH = "patch:"  # among a record's rules: a patch in force from there on
 INTERRUPTED = "interrupted"  # the run is to end: whatever is awaited then is over
 TRANSACT = "transact"  # among a record's rules: it was written with the user's own writes, or in place of them
 RUN = "run"  # among a record's rules: a function of the durable function's own was called, in place of a step's
+CONTINUED_AS = "as:"  # among a record's rules: the function's path, with which the run begins anew
 TIMER = "timer"  # of the function's tasks
 INPUTS = frozenset({INTERRUPTED, ENDED, TIMER})  # what comes to the function; it writes all other entries itself
 LOST = "lost"  # the operation that killed its workers: which one it was, nobody lived to tell
@@ -146,6 +147,11 @@ class Journal:
 
     def _now(self) -> Entry:
         return self._open or Entry("", "", -1)
+
+
+def continued_as(record: Record) -> str:
+    """Returns the path of the function with which the run begins anew; "" for the workflow's own."""
+    return next((rule.removeprefix(CONTINUED_AS) for rule in record.rules if rule.startswith(CONTINUED_AS)), "")
 
 
 def _patches(record: Record) -> tuple[str, ...]:

@@ -77,6 +77,7 @@ class Failure:
     data: Json = None
     retry_after_ms: int = 0  # what the other side asked for
     traceback: str = ""  # for people; no expression, parent or subscriber gets it
+    raised: Json = None  # how a durable function makes the step's exception again: its class, arguments and fields
 
 
 @dataclass(frozen=True, slots=True)
@@ -271,6 +272,11 @@ class Resumption:
     part: str = ""  # which of the parts of its arm this is; of an operation that ended: `slot.index`
     seen: str = ""  # of an event that is not consumed: its topic and place among the others there
 
+    @property
+    def has_answer(self) -> bool:
+        """Tells of an update whether its handler answered at once. Else a later record has the answer."""
+        return "output" in self.payload or "error" in self.payload
+
 
 @dataclass(frozen=True, slots=True)
 class Tally:
@@ -305,6 +311,7 @@ class Record:
     next: Next | None = None  # STEP, MOVED, JOINED, ENDED, UNDONE: where the token goes; WAITING: what tasks began
     parked: Parked | None = None  # WAITING
     resumption: Resumption | None = None  # RECEIVED, RESUMED
+    answers: Mapping[str, Json] | None = None  # of a durable function: of updates by id, whose handlers have ended
     tally: Tally | None = None  # JOINED; RECEIVED, RESUMED: of an operation that ended
     undid: str = ""  # UNDONE: the token and slot of what it undoes; "" where nothing is left to undo
     reason: str = ""  # ENDED: why

@@ -45,13 +45,13 @@ def retry_delay_ms(retry: Retry | None, failure: Failure, attempt: int, jitter: 
     """Returns the delay before the next attempt; None if there is none.
 
     `attempt` is the one that failed, from 1; `jitter` a number in [0, 1) that full jitter multiplies the delay by.
-    If the failure asks for a longer one, that one, capped by `max_delay_ms` like any other.
+    If the failure asks for a longer one, that one, however long: who answered knows when to come again.
     """
     if retry is None or attempt > retry.max_retries or not is_retried(retry, failure):
         return None
     delay_ms = backoff_ms(retry, attempt)
     delay_ms = int(delay_ms * jitter) if retry.jitter == "full" else delay_ms
-    return max(delay_ms, min(failure.retry_after_ms, retry.max_delay_ms))
+    return max(delay_ms, failure.retry_after_ms)
 
 
 def is_retried(retry: Retry, failure: Failure) -> bool:

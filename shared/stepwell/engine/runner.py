@@ -28,6 +28,9 @@ class Runner(Protocol):
     def run(self, now_ms: int) -> None:
         """Runs until every task waits, or the function has ended."""
 
+    def start(self, coro: Any) -> None:
+        """Has a coroutine go on as a task beside the function, from the next run on."""
+
     def end(self, pending: Pending, value: Json, error: BaseException | None) -> None:
         """Gives an operation's result to its task, which goes on in the next run."""
 

@@ -15,12 +15,20 @@ records of their own, in the order of arrival:
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Callable, Iterable, Iterator
 from contextvars import ContextVar
 from itertools import islice
 
 from stepwell.definition.graph import Json, Wait
+from stepwell.engine.asking import (
+    OF_LOCKS,
+    close_unstarted,
+    ends_by_itself,
+    lock_in_task,
+    never_ends,
+    shown,
+    takes_no_updates,
+)
 from stepwell.engine.journal import INPUTS, INTERRUPTED, LOST, TIMER, Entry, Journal
 from stepwell.engine.locks import LOCK, UNLOCK
 from stepwell.engine.records import ENDED, TASKS, UPDATE, Failure, Place, Record, Resumption
@@ -29,7 +37,6 @@ from stepwell.engine.turns import Asked, Completed, ContinueAs, Failed, Result, 
 from stepwell.errors import Cancelled, EngineFault
 from stepwell.limits import TASKS_BEGUN
 
-_OF_LOCKS = frozenset({LOCK, UNLOCK})
 CURRENT: ContextVar[Session] = ContextVar("session")  # the session of the running function
 
 
@@ -62,6 +69,7 @@ class Session:
         self._locks: list[Pending] = []  # of a lock of the run, which wait for what is in progress beside them
         self._is_locked = False
         self._fresh: list[str] = []  # those found in force since the last operation was asked for
+        self.answers: dict[str, Json] = {}  # of updates by id, whose handlers have ended, and no record says so yet
         self._ahead: tuple[list[Record], int] = ([], 0)  # what the log holds, and where, as the function runs up to it
         self._is_closed = self._is_updated_again = self._has_begun = False
         self.slot, self.now_ms = slot, since_ms
@@ -144,6 +152,11 @@ class Session:
         """Tells whether an update can change what the function waits for. A session of more knows."""
         return False
 
+    @property
+    def awaits_in_updates(self) -> bool:
+        """Tells whether an update may begin operations of its own. A session of more knows."""
+        return False
+
     def unawaited(self) -> Iterable[Asked]:
         """Returns the operations that were made and that nobody has awaited yet. A session of more knows."""
         return ()
@@ -167,7 +180,7 @@ class Session:
         """Closes the function. It cannot await anything any more, and its exceptions are ignored."""
         self._is_closed = True
         begun = (one.asked for one in (*self._runner.fresh, *self.open.values()))
-        _close_unstarted([self._alone, *begun, *self.unawaited()])
+        close_unstarted([self._alone, *begun, *self.unawaited()])
         self._runner.close()
 
     # -- running
@@ -185,12 +198,12 @@ class Session:
         if not self._journal.has_tasks and not self.open:
             if len(fresh) == 1 and self._is_alone():
                 return Suspended(fresh[0].asked, -1, self._is_whole)
-            if not fresh and runner.due_ms is not None:
+            if not fresh and runner.due_ms is not None and not self.takes_updates:
                 return Suspended(self._sleep(runner.due_ms))
         if not (fresh or self.open or cancelled) and runner.due_ms is None and not self.takes_updates:
-            return Failed(_never_ends())
-        if any(one.asked.kind in _OF_LOCKS for one in fresh):
-            return Failed(_lock_in_task())
+            return Failed(never_ends())
+        if any(one.asked.kind in OF_LOCKS for one in fresh):
+            return Failed(lock_in_task())
         return Together(tuple(one.asked for one in fresh[:TASKS_BEGUN]), cancelled, runner.due_ms)
 
     def _hold_back(self) -> None:
@@ -199,14 +212,14 @@ class Session:
         Beside what only the outside world ends, they would wait too long; so that fails.
         """
         fresh = self._runner.fresh
-        of_lock = [one for one in fresh if one.asked.kind in _OF_LOCKS]
+        of_lock = [one for one in fresh if one.asked.kind in OF_LOCKS]
         if not of_lock and not self._locks:
             return
         waiting = [one for one in (*self._locks, *of_lock) if one.task.pending is one]
         fresh[:] = [one for one in fresh if one not in of_lock]
         beside = [*fresh, *self.open.values()]
         following = next((one for one in waiting if one.asked.kind == UNLOCK or not self._is_locked), None)
-        if beside and following is not None and not any(_ends_by_itself(one.asked) for one in beside):
+        if beside and following is not None and not any(ends_by_itself(one.asked) for one in beside):
             fresh.append(following)  # which is told as a failure
         elif not beside and (following is not None or (waiting and self._runner.due_ms is None)):
             fresh.append(following or waiting[0])  # within itself: that is told, too
@@ -215,9 +228,12 @@ class Session:
     def _is_alone(self) -> bool:
         """Tells whether the one operation that has no record is to be recorded as the only one in progress.
 
-        Where updates may come, what takes no update while it is in progress is a task's.
+        Where updates may come, what takes no update while it is in progress is a task's; so is what the operations of
+        an update would wait for.
         """
-        return self._is_single() and not (self.takes_updates and _takes_no_updates(self._runner.fresh[0].asked))
+        asked = self._runner.fresh[0].asked
+        is_beside = self.awaits_in_updates and asked.kind not in OF_LOCKS
+        return self._is_single() and not (is_beside or (self.takes_updates and takes_no_updates(asked)))
 
     def _is_single(self) -> bool:
         """Tells whether no task awaits anything but the one operation that has no record."""
@@ -244,6 +260,8 @@ class Session:
             self._result = Stuck(Failure("non_determinism", "validation", message, data=data))
 
     def _take(self, record: Record, records: list[Record], following: int) -> None:
+        for update in record.answers or ():
+            self.answers.pop(update, None)
         if record.resumption is not None and record.resumption.kind == UPDATE:
             self._update_again(record, record.resumption)
             if self._result is None and self._runner.is_ready:
@@ -273,7 +291,7 @@ class Session:
         if entry.kind == TIMER:
             return
         self._alone = self._pending = None
-        if entry.kind in _OF_LOCKS:
+        if entry.kind in OF_LOCKS:
             self._is_locked = entry.kind == LOCK and entry.error is None
         if entry.kind == INTERRUPTED:  # what was interrupted may have no record to name its patches
             under_way = [*([pending] if pending else ()), *self.open.values(), *self._runner.fresh, *self._locks]
@@ -282,12 +300,12 @@ class Session:
             self._runner.fresh.clear()
             self._runner.cancelled.clear()
             self._runner.interrupt(Cancelled(entry.name), under_way)
-            _close_unstarted([alone, *(one.asked for one in under_way)])
+            close_unstarted([alone, *(one.asked for one in under_way)])
         else:
             self._fresh = []
             self._end(pending, entry)
             if alone is not None and alone.branches:
-                _close_unstarted([alone])
+                close_unstarted([alone])
 
     def _end(self, pending: Pending | None, entry: Entry) -> None:
         if pending is None:
@@ -320,7 +338,7 @@ class Session:
         result, fresh = self.result(), self._runner.fresh
         begun = [str(one.asked) for one in fresh[: len(entry.begun)]]
         if not isinstance(result, Together) or begun != list(entry.begun):
-            self._is_stuck(entry.slot, _shown(entry.begun), _shown(begun) if isinstance(result, Together) else
+            self._is_stuck(entry.slot, shown(entry.begun), shown(begun) if isinstance(result, Together) else
                            str(result.asked) if isinstance(result, Suspended) else None)  # fmt: skip
             return
         for index, pending in enumerate(fresh[: len(entry.begun)]):
@@ -341,7 +359,7 @@ class Session:
                 return True
             expected, came = f"{entry} of {entry.width}", f"{asked} of {asked.width}"
         if isinstance(result, Together):
-            came = _shown([str(one) for one in result.begun])
+            came = shown([str(one) for one in result.begun])
         self._is_stuck(entry.slot, expected, came)
         return False
 
@@ -376,37 +394,3 @@ class Session:
             return Completed(self._stored(value))
         except Exception as unstorable:  # of any type, for it makes JSON of users' objects
             return Failed(self._told(unstorable))
-
-
-def _shown(begun: Iterable[str]) -> str:
-    return f"tasks that begin {', '.join(begun) or 'nothing'}"
-
-
-def _takes_no_updates(asked: Asked) -> bool:
-    """Tells whether the function's token would be at a step, or at a fork."""
-    return asked.step is not None or bool(asked.branches)
-
-
-def _ends_by_itself(asked: Asked) -> bool:
-    """Tells whether it needs nothing from outside, such as an event or time."""
-    return asked.wait is None and asked.call is None and not asked.branches
-
-
-def _lock_in_task() -> Failure:
-    message = "a lock of the run is entered or left while other operations are in progress; use asyncio.Lock there"
-    return Failure("lock_in_task", "validation", message)
-
-
-def _never_ends() -> Failure:
-    message = "it awaits something that nothing of it can end: no operation is under way, and no timer is set"
-    return Failure("foreign_await", "validation", message)
-
-
-def _close_unstarted(asked: Iterable[Asked | None]) -> None:
-    """Closes coroutines of branches that ran in another process, or that will never run."""
-    for operation in asked:
-        for one in operation.branches if operation is not None and isinstance(operation.branches, tuple) else ():
-            if inspect.iscoroutine(one) and inspect.getcoroutinestate(one) == inspect.CORO_CREATED:
-                one.close()
-            else:  # an operation may have branches itself
-                _close_unstarted([getattr(one, "asked", None)])

@@ -18,7 +18,7 @@ def waiting(moment: Moment, token: Token, turn: Turn, result: Together) -> Actio
     waits = token.phase is Phase.WAITING_AT_FAN_IN and token.parked is not None
     had_ms = token.parked.until_ms if waits and token.parked else None
     is_sooner = result.due_ms is not None and (had_ms is None or result.due_ms < had_ms)
-    if waits and not (result.begun or result.cancelled or is_sooner):
+    if waits and not (result.begun or result.cancelled or is_sooner or turn.answers):
         return Rest()
     parked = Parked(
         TASKS,

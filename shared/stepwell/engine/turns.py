@@ -21,6 +21,7 @@ from stepwell.engine.records import Failure, Place
 from stepwell.engine.transact import TableWrite
 
 IN_SESSION = "run:"  # a step whose `run` begins so is a function of the durable function's own
+SENDS = "event:"  # a step whose `run` begins so sends an event
 _encode = json.JSONEncoder(sort_keys=True, check_circular=False).encode
 
 
@@ -108,7 +109,10 @@ class Failed:
 
 @dataclass(frozen=True, slots=True)
 class ContinueAs:
+    """It begins anew. `function`: as another function than the workflow's own, by its path."""
+
     input: Json
+    function: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,3 +132,4 @@ class Turn:
     result: Result
     writes: Mapping[str, Json] = field(default_factory=dict)  # of its state, what has changed
     patches: tuple[str, ...] = ()  # that it asked for and found in force
+    answers: Mapping[str, Json] = field(default_factory=dict)  # to updates whose handlers have ended

@@ -195,6 +195,8 @@ def record(
     """Returns a record with a causal time: never before the record it follows, nor the run's start."""
     if moment.turn is not None:  # a replay is to find the patches in the record that begins the operation
         rules = (*(PATCH + name for name in moment.turn.patches), *rules)
+        if moment.turn.answers:
+            parts["answers"] = moment.turn.answers
         if kind in _OF_STEP and isinstance(moment.turn.result, Suspended):
             parts["arguments"] = moment.turn.result.asked.arguments
     at_ms = max(moment.now_ms, moment.run.created_ms, token.last.at_ms if token.last else 0)

@@ -26,6 +26,7 @@ from stepwell.runtime.steps.calls import Calls, is_call
 from stepwell.runtime.steps.context import StepContext
 from stepwell.runtime.steps.failures import CallError, asked_to_wait, failure_of, not_loaded
 from stepwell.runtime.steps.port import StepCall, Updated, WriteRecord
+from stepwell.runtime.steps.raised import described
 from stepwell.runtime.steps.registry import Function, Registry, UnknownStepError, defaults_of
 from stepwell.runtime.steps.threads import AttemptTimeoutError, StepInterrupted, StepThreads
 
@@ -204,7 +205,7 @@ _TELLING = (StepError, UserError, CallError, AttemptTimeoutError)
 
 
 def _failed(error: BaseException, call: StepCall) -> Failure:
-    failure = failure_of(error, call.node, call.attempt, call.timeout_ms)
+    failure = replace(failure_of(error, call.node, call.attempt, call.timeout_ms), raised=described(error))
     if isinstance(error, BadOutputError):
         failure = Failure("bad_output", "step", str(error), call.node, call.attempt)
     ids = {"run_id": call.run_id, "step": call.node, "attempt": call.attempt}

@@ -176,7 +176,10 @@ class Run:
         self._kit.settle()
         answered = run_now(self._kit.service.update_answer(self.id, sent))
         if answered is None:
-            raise Conflict(f"update {name} is pending: the function is not at a wait", code="update_pending")
+            raise Conflict(
+                f"update {name} is pending: the function is not at a wait, or its handler goes on",
+                code="update_pending",
+            )
         if answered.error is not None:
             raise UpdateFailed(answered.error)
         return answered.output

@@ -10,7 +10,7 @@ from stepwell.api.views import read_run
 from stepwell.errors import InvalidInput
 from stepwell.limits import KEY_CHARACTERS, YEAR_MS
 from stepwell.runtime.admission import check_run_id
-from stepwell.runtime.starts.starting import Start
+from stepwell.runtime.starts.starting import Signal, Start
 
 KEY_HEADER = "idempotency-key"
 
@@ -30,6 +30,7 @@ async def start_run(call: Call) -> Answer:
         priority=body.priority,
         start_at_ms=body.start_at or 0,
         create_only=body.create_only,
+        event=Signal(body.event.name, body.event.payload, body.event.id) if body.event else None,
     )
     started = await service.start(request)
     run_id = started.header.run_id
@@ -81,9 +82,9 @@ STARTING_ROUTES = (
         "Start a run",
         {
             201: "the run was created",
-            200: "the earlier run of the same key or id",
+            200: "the earlier run of the same key or id; with `event`, the run that got it",
             404: "no such workflow",
-            409: "the key or id was used with another body",
+            409: "the key or id was used with another body; with `event`, the run has ended",
         },
         shape="RunView",
         body=StartBody,

@@ -8,7 +8,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from itertools import chain, repeat
 from typing import TypeVar
@@ -21,7 +21,6 @@ from stepwell.engine.inputs import Started as StartAsked
 from stepwell.engine.join import indexes_of
 from stepwell.engine.records import ROOT, Failure, Fork, Kind, Record, Resumption, Status, Topic
 from stepwell.engine.waits import event_topic, run_topic
-from stepwell.engine.waits.kind import kind_named
 from stepwell.engine.writing import TERMINATED
 from stepwell.errors import Conflict, InvalidInput, NotFound
 from stepwell.limits import LOCK_OWNERS
@@ -35,26 +34,18 @@ from stepwell.runtime.calls.survey import Surveyed, Surveyor
 from stepwell.runtime.calls.updates import Answered, Updates
 from stepwell.runtime.log.door import Door
 from stepwell.runtime.log.logbook import Logbook, Standing, run_info
-from stepwell.runtime.log.messages import Publish, to_json
 from stepwell.runtime.loop.advance import Advance
 from stepwell.runtime.loop.coordinator import Coordinator
 from stepwell.runtime.loop.perform import Performer
-from stepwell.runtime.ports import RERUN, Event, Header, Lane, PauseUntil, Ports, RunPage, RunQuery
-from stepwell.runtime.starts.starting import Start, Started, Starter, check_input
+from stepwell.runtime.ports import RERUN, Header, PauseUntil, Ports, RunPage, RunQuery
+from stepwell.runtime.starts.starting import Signal, Start, Started, Starter, check_input
 from stepwell.runtime.steps.port import Steps
+from stepwell.runtime.waits.sending import Sent
 
 T = TypeVar("T")
 
 FIRST_PAUSES_MS = (20, 40, 80, 160, 320)  # between two looks of a call that waits
 LONGEST_PAUSE_MS = 500
-
-
-@dataclass(frozen=True, slots=True)
-class Sent:
-    """An event that is on its way. `is_new`: none of its id was there before."""
-
-    id: str
-    is_new: bool
 
 
 class Service:
@@ -95,8 +86,10 @@ class Service:
         there = await self.ports.runs.get_run(header.run_id) if request.key or request.run_id else None
         if there is None:  # else the first run answers, whatever today's schema says of its input
             check_input(graph, request.input)
-            there = await self._starter.create(graph, header)
-        if there is not None and there.fingerprint != header.fingerprint:
+        if request.event is not None:  # before the run: should the caller die in between, it asks again
+            await self._signal(graph, there, header.run_id, request.event)
+        there = there or await self._starter.create(graph, header)
+        if there is not None and there.fingerprint != header.fingerprint and request.event is None:
             what = "idempotency key" if request.key else "run id"
             raise Conflict(f"this {what} started another run, with another body", code="already_used",
                            hint="repeat the first body, or take a new one")  # fmt: skip
@@ -105,7 +98,19 @@ class Service:
             await self._starter.set_going(kept)  # again for a repeated call: the first may have died right here
         return Started(kept, there is None)
 
+    async def _signal(self, graph: Graph, there: Header | None, run_id: str, event: Signal) -> None:
+        if there is not None and there.workflow != graph.name:
+            raise Conflict(f"run {run_id} is one of {there.workflow}", code="already_used")
+        await self._performer.sending.signal(there, run_id, replace(event, id=event.id or f"evt_{self._new_id()}"))
+
     def _check_request(self, request: Start) -> None:
+        if request.event is not None:
+            if not request.run_id:
+                raise InvalidInput("a start with an event has a run_id", code="no_run_id",
+                                   hint="it names the run that gets the event, or that is started")  # fmt: skip
+            check_event_name(request.event.name)
+            check_event_key(request.event.id)
+            check_json(request.event.payload, "payload")
         if request.key and request.run_id:
             raise InvalidInput("a start has either a run_id or an Idempotency-Key", code="two_keys",
                                hint="each makes the start repeatable; send one")  # fmt: skip
@@ -339,39 +344,13 @@ class Service:
         check_event_key(event_id)
         check_json(payload, "payload")
         if run_id:
-            await self._check_reaches(run_id, name, payload)
+            await self._performer.sending.check_reaches(await self.header(run_id), run_id, name, payload)
         topic = run_topic(name, run_id) if run_id else event_topic(name, key)
         return await self.publish(topic, event_id or f"evt_{self._new_id()}", payload)
 
-    async def _check_reaches(self, run_id: str, name: str, payload: Json) -> None:
-        """Whether the run can take the event. Its log is read only where its wait judges what it is sent."""
-        header = await self.header(run_id)
-        if header.status.terminal:
-            raise Conflict("the run has ended; no event can reach it", code="run_ended")
-        if not header.waiting_for or not kind_named(header.waiting_for).judges:
-            return
-        at = await self._standing(run_id)
-        for arm in at.token.parked.arms if at.token.parked and at.token.resumption is None else ():
-            flaw = kind_named(arm.kind).flaw(arm, payload) if run_topic(name, run_id) in arm.topics else ""
-            if flaw:
-                raise InvalidInput(flaw, code="wrong_payload", hint="GET /runs/{id} shows what is missing")
-
     async def publish(self, topic: Topic, event_id: str, payload: Json) -> Sent:
-        """Puts it into the mailbox here, so that the sender hears of a full topic; it is offered to waits from there.
-
-        Raises Conflict `too_many_pending`.
-        """
-        settings = self._starter.event_settings(topic.name)
-        now_ms = self.ports.clock.now_ms()
-        event = Event(topic, event_id, payload, now_ms, now_ms + settings.expire_after_ms)
-        is_new = True
-        try:
-            is_new = await self.ports.mailbox.put_event(event, settings.max_pending)
-        except Conflict:
-            if not self._starter.is_trigger(topic.name):  # that it starts runs is no matter of who waits for it
-                raise
-        await self.ports.queue.send(Lane.RESUME, to_json(Publish(event, kept=True)))
-        return Sent(event.id, is_new)
+        """Puts an event on its way to whoever waits at the topic. Raises Conflict `too_many_pending`."""
+        return await self._performer.sending.publish(topic, event_id, payload)
 
     async def _standing(self, run_id: str, token: str = ROOT) -> Standing:
         await self.header(run_id)

@@ -30,6 +30,7 @@ from stepwell.runtime.loop.advance import Advance
 from stepwell.runtime.ports import Event, Lane, Ports
 from stepwell.runtime.steps.port import Steps
 
+_READ = 100  # records at a time, when an answer is looked for
 KEPT_MS = 7 * 24 * 60 * MINUTE_MS  # how long an update is tried for, and its answer is there
 
 
@@ -78,16 +79,27 @@ class Updates:
             if at.token.ended:
                 raise _run_ended()
             return None
-        came = await self._record(event)
-        return Answered(came.payload.get("output"), came.payload.get("error"))
+        found = await self._recorded(event)
+        if found is None and at.token.ended:
+            raise _run_ended()
+        return found
 
-    async def _record(self, event: Event) -> Resumption:
+    async def _recorded(self, event: Event) -> Answered | None:
+        """The answer in the update's record, or, of a handler that awaited, in one that follows. None: it goes on."""
         run_id, token, slot = event.consumed_by.split("|")
-        for saved in await self._ports.log.read_log(run_id, token, int(slot) - 1, 1):
-            found = decode_record(await fetch(saved.body, self._ports.blobs))
-            if found.resumption is not None:
-                return found.resumption
-        raise EngineFault(f"{event.consumed_by} holds no update {event.id}", code="broken_log")
+        after, has_begun = int(slot) - 1, False
+        while read := await self._ports.log.read_log(run_id, token, after, _READ if has_begun else 1):
+            for saved in read:
+                record, after = decode_record(await fetch(saved.body, self._ports.blobs)), saved.slot
+                came, answers = record.resumption, record.answers or {}
+                if event.id in answers:
+                    return Answered(**answers[event.id])
+                if came is not None and came.event_id == event.id and came.has_answer:
+                    return Answered(came.payload.get("output"), came.payload.get("error"))
+            has_begun = True
+        if not has_begun:
+            raise EngineFault(f"{event.consumed_by} holds no update {event.id}", code="broken_log")
+        return None
 
     # -- the worker's side
 

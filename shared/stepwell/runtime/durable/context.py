@@ -37,6 +37,7 @@ from stepwell.runtime.durable.operations import (
     stored,
 )
 from stepwell.runtime.durable.running import Logger, going_on, read_only, running
+from stepwell.runtime.durable.sending import sent
 from stepwell.runtime.durable.transacting import checked
 
 T = TypeVar("T")
@@ -262,18 +263,17 @@ class Context(Combining):
         return register if function is None else register(function)
 
     def update(self, name: str, function: Callable[..., Any] | None = None) -> Any:
-        """Says what an update of this name does: `@ctx.update("add_item")` over a plain function.
+        """Says what an update of this name does: `@ctx.update("add_item")` over a function, plain or `async`.
 
         It is called once for each update, with the update's input as its arguments. It may change variables and
-        `ctx.state`; what it returns, or raises, is the caller's answer. It awaits nothing. `@handler.validator` over a
-        function with the same parameters refuses an update by raising, before anything is written.
+        `ctx.state`; what it returns, or raises, is the caller's answer. An `async` one is a task of the function, and
+        may await operations. `@handler.validator` over a plain function with the same parameters refuses an update by
+        raising, before anything is written.
         """
 
         def register(function: Callable[..., Any]) -> Handler:
-            if not callable(function) or inspect.iscoroutinefunction(function):
-                raise InvalidInput(
-                    f"update {name} takes a plain function, not {function!r:.80}", code="bad_update_handler"
-                )
+            if not callable(function):
+                raise InvalidInput(f"update {name} takes a function, not {function!r:.80}", code="bad_update_handler")
             going_on().updates[checked_name(name)] = function
             return Handler(name, function)
 
@@ -287,9 +287,20 @@ class Context(Combining):
     def continue_as(self, function: Callable[..., Coroutine[Any, Any, T]], *args: Any, **named: Any) -> T:
         """To be returned: the run begins anew with these arguments, its state kept, and replays nothing of before.
 
-        For a type checker it is what the function returns in the end.
+        As the same function, or as another workflow of the folder: then the run keeps its name and its options. For a
+        type checker it is what the function returns in the end.
         """
-        if getattr(function, WORKFLOW_MARK, None) != self.workflow:
-            raise InvalidInput(f"{function!r} is not {self.workflow}", code="bad_value",
-                               hint="a run begins anew as itself; start another workflow with ctx.child")  # fmt: skip
-        return ContinueAs(input_of(function, args, named))  # type: ignore[return-value]  # as said above
+        name = getattr(function, WORKFLOW_MARK, None)
+        if name is None:
+            raise InvalidInput(f"{function!r} is no workflow", code="bad_value", hint="mark it with @workflow")
+        path = "" if name == self.workflow else f"python:{function.__module__}.{function.__qualname__}"
+        return ContinueAs(input_of(function, args, named), path)  # type: ignore[return-value]  # as said above
+
+    def send(
+        self, name: str, payload: Any = None, *, key: str | int | None = None, run: str | None = None
+    ) -> Operation[str]:
+        """Sends an event, once: to a run, or to whoever waits for the name, and key, now or later. Gives its id.
+
+        Raises StepFailed where the run is not there (`unknown_run`) or has ended (`run_ended`).
+        """
+        return sent(name, payload, key, run)

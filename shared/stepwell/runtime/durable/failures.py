@@ -6,6 +6,7 @@ from stepwell.definition.graph import Json
 from stepwell.engine.records import Failure
 from stepwell.engine.transact import INVALID, REFUSED
 from stepwell.engine.turns import Asked
+from stepwell.runtime.steps.raised import as_itself
 
 
 class OperationFailed(Exception):
@@ -32,7 +33,7 @@ class OperationFailed(Exception):
 
 
 class StepFailed(OperationFailed):
-    """A step raised, or ran out of time, and was not tried again."""
+    """A step raised, or ran out of time, and was not tried again. Where it can be, it is the step's exception, too."""
 
 
 class WaitTimedOut(OperationFailed):
@@ -71,7 +72,7 @@ def raised(failure: Failure, asked: Asked | None = None) -> OperationFailed:
         return WaitTimedOut(failure)
     if failure.type in _OF_CHILDREN or _is_child(asked):
         return ChildFailed(failure)
-    return StepFailed(failure)
+    return as_itself(failure, StepFailed)
 
 
 def _is_child(asked: Asked | None) -> bool:

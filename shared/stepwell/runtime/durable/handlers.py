@@ -56,7 +56,7 @@ def updated_by(session: FunctionSession, at: Standing, asked: Record, came: Resu
         session.now_ms = was_ms
         return told(at, error)
     try:
-        payload = {"output": call()}
+        payload = call()
     except Exception as error:  # of any type: it is users' code
         payload = {"error": failure_to_json(told(at, error))}
     try:

@@ -26,6 +26,7 @@ from stepwell.engine.session import CURRENT, Session
 from stepwell.limits import SECOND_MS
 from stepwell.runtime.durable.operations import Operation
 from stepwell.runtime.durable.places import foreign, here
+from stepwell.runtime.durable.sending import ChildTask
 from stepwell.runtime.durable.tasks import Future, Ready, RunCancelled, Task
 
 T = TypeVar("T")
@@ -87,6 +88,9 @@ class Loop(_Abstract):  # type: ignore[misc]  # its methods take whatever asynci
         future = self.create_future()
         self._conditions.append((condition, future))
         return future
+
+    def start(self, coro: Coroutine[Any, Any, object]) -> None:
+        self.create_task(coro, context=self.context.copy())
 
     def _look(self) -> None:
         left = []
@@ -211,10 +215,11 @@ class Loop(_Abstract):  # type: ignore[misc]  # its methods take whatever asynci
         name: object = None,
         context: Context | None = None,
     ) -> asyncio.Task[T]:
+        kind = ChildTask if isinstance(coro, Operation) and coro.is_child else Task
         if isinstance(coro, Operation):
             coro = coro.__await__()  # each task that holds it has a way of its own through it
         shown = f"Task-{next(self._names)}" if name is None else str(name)
-        made = Task(coro, self, name=shown, context=context)
+        made = kind(coro, self, name=shown, context=context)
         self.tasks[made] = None
         self.ready.append(Ready(made))
         task: Any = made  # to all that use it

@@ -106,6 +106,10 @@ class Operation(Coroutine[Any, Any, T]):
         return (yield self.asked)
 
     @property
+    def is_child(self) -> bool:
+        return self.asked.call is not None and len(self.asked.call.children) == 1
+
+    @property
     def is_timer(self) -> bool:
         return self.asked.wait is not None and kind_named(self.asked.wait.kind).is_timed
 

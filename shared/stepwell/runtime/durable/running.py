@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import inspect
 import logging
 import random
@@ -10,6 +11,7 @@ from types import MappingProxyType
 from typing import Any
 
 from stepwell.definition.graph import Json
+from stepwell.engine.codec import failure_to_json
 from stepwell.engine.records import Failure, Resumption
 from stepwell.engine.session import CURRENT, Session
 from stepwell.engine.turns import Asked
@@ -18,6 +20,8 @@ from stepwell.runtime.durable.made import Made
 from stepwell.runtime.durable.operations import stored
 from stepwell.runtime.durable.places import here
 from stepwell.runtime.steps.binding import binding_of
+
+_ENDED_BEFORE = Failure("cancelled", "step", "the function ended before the handler of its update did")
 
 
 class FunctionSession(Session):
@@ -39,6 +43,10 @@ class FunctionSession(Session):
     @property
     def takes_updates(self) -> bool:
         return bool(self.updates)
+
+    @property
+    def awaits_in_updates(self) -> bool:
+        return any(inspect.iscoroutinefunction(handler) for handler in self.updates.values())
 
     @property
     def is_stale(self) -> bool:
@@ -64,15 +72,18 @@ class FunctionSession(Session):
             self.is_answering = False
             CURRENT.reset(token)
 
-    def bound(self, came: Resumption) -> Callable[[], Json]:
-        """The call of the update's handler. Raises UserError where there is none, or its input does not fit it."""
+    def bound(self, came: Resumption) -> Callable[[], dict[str, Json]]:
+        """The call of the update's handler, which gives the answer; empty for one that awaits, which goes on.
+
+        Raises UserError where there is none, or its input does not fit it.
+        """
         handler = self.updates.get(came.name)
         if handler is None:
             known = ", ".join(sorted(self.updates)) or "none"
             raise NotFound(f"the run takes no update {came.name!r}", code="unknown_update", hint=f"it takes: {known}")
         binding = binding_of.__wrapped__(handler)  # a cache would keep it, and with it the whole session
         arguments = binding.bind(came.payload["input"], None, came.name)
-        return lambda: self._handled(handler, arguments, came.name)
+        return lambda: self._handled(handler, arguments, came)
 
     def check(self, came: Resumption) -> None:
         """Has the update's validator look at it, which changes nothing. Raises what that raises."""
@@ -88,23 +99,47 @@ class FunctionSession(Session):
             self.is_answering = False
             CURRENT.reset(token)
 
-    def _handled(self, handler: Callable[..., Any], arguments: Mapping[str, object], name: str) -> Json:
+    def _handled(
+        self, handler: Callable[..., Any], arguments: Mapping[str, object], came: Resumption
+    ) -> dict[str, Json]:
+        if inspect.iscoroutinefunction(handler):
+            self._runner.start(self._awaited(handler, arguments, came))
+            return {}
         token = CURRENT.set(self)
         self.is_updating = True
         try:
             made = handler(**arguments)
             if inspect.iscoroutine(made):
                 made.close()
-            return stored(made, f"the answer to {name}")
+            return {"output": stored(made, f"the answer to {came.name}")}
         finally:
             self.is_updating = False
             CURRENT.reset(token)
 
+    async def _awaited(self, handler: Callable[..., Any], arguments: Mapping[str, object], came: Resumption) -> None:
+        """Goes on with a handler beside the function. The next record has its answer."""
+        try:
+            answer: Json = {"output": stored(await handler(**arguments), f"the answer to {came.name}")}
+        except GeneratorExit:  # closed with its session
+            raise
+        except asyncio.CancelledError:
+            self._answer(came, {"error": failure_to_json(_ENDED_BEFORE)})
+            raise
+        except BaseException as error:  # of any type: it is users' code
+            answer = {"error": failure_to_json(self._told(error))}
+        self._answer(came, answer)
+
+    def _answer(self, came: Resumption, answer: Json) -> None:
+        if not came.has_answer:  # else it was given at once, by a handler of other code
+            self.answers[came.event_id] = answer
+
     def update(self, came: Resumption) -> Failure | None:
         try:
-            self.bound(came)()
+            answer = self.bound(came)()
         except Exception as error:  # of any type: it is users' code
             return self._told(error)
+        if answer:
+            self._answer(came, answer)
         return None
 
 

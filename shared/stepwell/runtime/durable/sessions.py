@@ -20,6 +20,7 @@ from typing import Any, Protocol, TypeAlias
 from stepwell.definition.graph import Json
 from stepwell.engine.actions import Outcome
 from stepwell.engine.forks import parent_of
+from stepwell.engine.journal import continued_as
 from stepwell.engine.records import Failure, Record
 from stepwell.engine.turns import Asked, Failed, Result, Stuck, Suspended, Together, Turn
 from stepwell.errors import Conflict, EngineFault, UserError
@@ -33,6 +34,7 @@ from stepwell.runtime.durable.operations import Operation, stored
 from stepwell.runtime.durable.running import FunctionSession, read_only
 from stepwell.runtime.durable.turning import (
     NO_LONGER,
+    Since,
     branches_of,
     can_go_on,
     check,
@@ -197,8 +199,9 @@ class Sessions:
         """`anew`: nothing of it may be another session's, for a coroutine runs once."""
         place = parent_of(at.token.id)
         if place is None:
-            stuck = self._imported(at)
-            return (None, Turn(stuck)) if stuck else self._run(at, partial(self._begin, at, *await self._journal(at)))
+            since = await self._journal(at)
+            stuck = self._imported(at, since.path)
+            return (None, Turn(stuck)) if stuck else self._run(at, partial(self._begin, at, since))
         index = place[2]
         forked = await self._fork(at.run_id, *place[:2], anew=anew)
         if isinstance(forked, _Forked) and not self._take(forked, index):
@@ -233,21 +236,19 @@ class Sessions:
                 forked.taken.add(index)
         return is_fresh and not (inspect.iscoroutine(one) and inspect.getcoroutinestate(one) != inspect.CORO_CREATED)
 
-    async def _journal(self, at: Standing) -> tuple[Json, Mapping[str, Json], int, list[Record]]:
-        """The function's input, its state and the time then, and the records since: of the run, or since it began anew.
-
-        By what does not change any more.
-        """
+    async def _journal(self, at: Standing) -> Since:
+        """Of the run, or since it began anew: by what does not change any more."""
+        durable = at.graph.first.durable
+        if durable is None:
+            raise EngineFault(f"{at.graph.name} is no durable function", code="broken_session")
         began = at.token.began_slot
         records = await self._new_records(at, max(began - 1, -1))
         if began < 0:
-            return (
-                at.run.input,
-                {},
-                at.token.first_ms or max(at.run.created_ms, at.run.start_at_ms, at.token.started_ms),
-                records,
-            )
-        return records[0].output, records[0].writes or {}, records[0].at_ms, records[1:]
+            since_ms = at.token.first_ms or max(at.run.created_ms, at.run.start_at_ms, at.token.started_ms)
+            return Since(durable.path, at.run.input, {}, since_ms, records)
+        first = records[0]
+        path = continued_as(first) or durable.path
+        return Since(path, first.output, first.writes or {}, first.at_ms, records[1:], is_own=path == durable.path)
 
     async def _fork(self, run_id: str, parent: str, slot: int, *, anew: bool = False) -> _Forked | Turn:
         """What the parent awaits in that slot; its turn where it cannot come there."""
@@ -283,9 +284,8 @@ class Sessions:
 
     # -- users' code, in a thread that can be stopped
 
-    def _imported(self, at: Standing) -> Result | None:
+    def _imported(self, at: Standing, path: str) -> Result | None:
         """Imports the function's module under a limit of its own: a turn's begins after it. Returns what goes wrong."""
-        path = at.graph.first.durable.path if at.graph.first.durable is not None else ""
         if path in self._known:
             return None
         _, error = self._threads.run(lambda: watch(self._registry.function(path)), STEP_TIMEOUT_MS / SECOND_MS)
@@ -303,18 +303,13 @@ class Sessions:
             return session, turn
         return None, Turn(of_error(at, error))
 
-    def _begin(
-        self, at: Standing, given: Json, state: Mapping[str, Json], since_ms: int, records: list[Record]
-    ) -> tuple[FunctionSession, Turn]:
-        durable = at.graph.first.durable
-        if durable is None:
-            raise EngineFault(f"{at.graph.name} is no durable function", code="broken_session")
-        function = self._registry.function(durable.path)
-        check(at, function, durable.path)
+    def _begin(self, at: Standing, since: Since) -> tuple[FunctionSession, Turn]:
+        function = self._registry.function(since.path)
+        check(at, function, since.path, is_own=since.is_own)
         context = Context(at.run_id, at.run.workflow, self._url)
-        body: Any = function(**binding_of(function).bind(given, context, at.graph.start))
-        session = self._session(at, body, at.token.began_slot, since_ms, dict(state))
-        session.begin(records)
+        body: Any = function(**binding_of(function).bind(since.input, context, at.graph.start))
+        session = self._session(at, body, at.token.began_slot, since.began_ms, dict(since.state))
+        session.begin(since.records)
         return session, turn_of(session, at)
 
     def _begin_branch(

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from stepwell.definition.authoring import WORKFLOW_MARK, WORKFLOW_WRONG
 from stepwell.definition.graph import Json
-from stepwell.engine.records import TASKS, Failure
+from stepwell.engine.records import TASKS, Failure, Record
 from stepwell.engine.session import CURRENT
 from stepwell.engine.turns import Asked, Failed, Result, Stuck, Suspended, Turn
 from stepwell.errors import EngineFault, NewerFormat, UserError
@@ -22,6 +22,18 @@ from stepwell.runtime.steps.registry import UnknownStepError
 from stepwell.runtime.steps.threads import AttemptTimeoutError
 
 NO_LONGER = Asked("step", "ended")  # of an operation of tasks that has ended: nobody asks for it
+
+
+@dataclass(frozen=True, slots=True)
+class Since:
+    """How a function begins: as which one, with its input and its state, when; and its records since."""
+
+    path: str
+    input: Json
+    state: Mapping[str, Json]
+    began_ms: int
+    records: list[Record]
+    is_own: bool = True  # else the run goes on as another workflow's function
 
 
 async def only(one: Operation[Any]) -> Json:
@@ -68,7 +80,8 @@ def turn_of(session: FunctionSession, at: Standing) -> Turn:
         writes = {} if at.token.branch else changed(session.state, at.token.scope)
     except UserError as error:
         return Turn(Failed(told(at, error)))
-    return Turn(result, writes, session.patches())
+    answers = {} if isinstance(result, Stuck) else dict(session.answers)
+    return Turn(result, writes, session.patches(), answers)
 
 
 def can_go_on(session: FunctionSession, at: Standing) -> bool:
@@ -77,13 +90,16 @@ def can_go_on(session: FunctionSession, at: Standing) -> bool:
     return is_of_log and not session.has_ended and not session.is_stale
 
 
-def check(at: Standing, function: Callable[..., object], path: str) -> None:
-    """Raises UnknownStepError for a function that is not the run's, and what is wrong with one that is none."""
+def check(at: Standing, function: Callable[..., object], path: str, *, is_own: bool = True) -> None:
+    """Raises UnknownStepError for a function that is not the run's, and what is wrong with one that is none.
+
+    `is_own`: it is the workflow's own, not one that the run goes on as.
+    """
     wrong: UserError | None = getattr(function, WORKFLOW_WRONG, None)
     if wrong is not None:
         raise wrong
     name = getattr(function, WORKFLOW_MARK, None)
-    if name != at.run.workflow:
+    if name is None or (is_own and name != at.run.workflow):
         message = f"{path} is not the workflow {at.run.workflow} any more"
         raise UnknownStepError(message, code="version_gone",
                                hint="keep it, with its version, while runs of it are under way")  # fmt: skip

@@ -3,6 +3,7 @@
 A call with options has its other arguments by position: no type can tell a keyword of the step from an option.
 """
 
+from asyncio import Task
 from collections.abc import Awaitable, Callable, Coroutine, Iterable
 from datetime import timedelta
 from types import UnionType
@@ -48,6 +49,12 @@ class Timer(Operation[None]): ...
 class Callback(Operation[T]):
     @property
     def url(self) -> str: ...
+
+class Child(Operation[T]): ...
+
+class ChildHandle(Task[T]):
+    def send(self, name: str, payload: Any = None) -> Operation[str]:
+        """Sends an event to the child run alone."""
 
 class First(tuple[*Ts], Generic[*Ts]):
     winner: int
@@ -171,7 +178,7 @@ class WorkflowContext(Context):
         /,
         *args: P.args,
         **named: P.kwargs,
-    ) -> Operation[T]:
+    ) -> Child[T]:
         """Starts a run of another workflow and gives its result. Raises ChildFailed."""
     @overload
     def child(
@@ -181,7 +188,7 @@ class WorkflowContext(Context):
         *args: *Ts,
         timeout: Duration | timedelta | None = None,
         detached: Literal[False] = False,
-    ) -> Operation[T]: ...
+    ) -> Child[T]: ...
     @overload
     def child(
         self,
@@ -201,11 +208,16 @@ class WorkflowContext(Context):
         *,
         type: type[T],
         timeout: Duration | timedelta | None = None,
-    ) -> Operation[T]: ...
+    ) -> Child[T]: ...
     @overload
     def child(
         self, workflow: str, input: Any = None, /, *, timeout: Duration | timedelta | None = None
-    ) -> Operation[Any]: ...
+    ) -> Child[Any]: ...
+    @overload
+    def start(self, awaited: Child[T], *, name: str | None = None) -> ChildHandle[T]:
+        """Begins an operation or a coroutine now, as a task."""
+    @overload
+    def start(self, awaited: Coroutine[Any, Any, T], *, name: str | None = None) -> Task[T]: ...
     @overload
     def all(
         self, a: Awaitable[A], b: Awaitable[B], /, *, return_exceptions: Literal[False] = False, **o: Unpack[AllOptions]

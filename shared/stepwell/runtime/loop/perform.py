@@ -37,6 +37,7 @@ from stepwell.runtime.ports import Event, Lane, Ports, StatusChange
 from stepwell.runtime.starts.starting import Starter
 from stepwell.runtime.waits.locks import Locks
 from stepwell.runtime.waits.mailbox import Mailbox
+from stepwell.runtime.waits.sending import Sending
 
 
 class Performer:
@@ -46,7 +47,7 @@ class Performer:
         self._ports, self.mailbox = ports, mailbox
         self.alarms = Alarms(ports)
         self.children = Children(ports, logbook, starter)
-        self.locks = Locks(ports, logbook)
+        self.locks, self.sending = Locks(ports, logbook), Sending(ports, logbook, starter)
         self.forking = Forking(ports, logbook, self.children, self.locks, door)
         self.rollback = Rollback(logbook, self.forking)
 

@@ -22,7 +22,7 @@ from stepwell.engine.effects import picked_up
 from stepwell.engine.inputs import StepBegins, StepEnded, Woken
 from stepwell.engine.names import state_of
 from stepwell.engine.retry import Policy, resolve_policy
-from stepwell.engine.turns import IN_SESSION
+from stepwell.engine.turns import IN_SESSION, SENDS
 from stepwell.engine.writing import deadline_ms
 from stepwell.errors import EngineFault, PortError
 from stepwell.limits import FORK_SHARED_MS, HOPS
@@ -182,14 +182,16 @@ class Worker:
         return await self._logbook.save_if_due(answer.at) if answer.is_mine else None
 
     def _policy(self, action: RunStep) -> Policy:
-        if not action.step.run.startswith((DETACHED, IN_SESSION)):
+        if not action.step.run.startswith((DETACHED, IN_SESSION, SENDS)):
             return self._steps.policy(action.step)
-        own = replace(action.step, pool=self._pool)  # whoever is here can start a run, or has the function's session
+        own = replace(action.step, pool=self._pool)  # whoever is here can do it
         return resolve_policy(own, StepDefaults())
 
     async def _outcome(self, at: Standing, action: RunStep, policy: Policy, share: _Share | None) -> Outcome | None:
         if action.step.run.startswith(DETACHED):
             return await self._performer.children.start_detached(at, action)
+        if action.step.run.startswith(SENDS):
+            return await self._performer.sending.send(at, action)
         call = self._call(at, action, policy, share)
         if action.step.run.startswith(IN_SESSION):
             return await self._steps.run_in_session(call, at, self._logbook)

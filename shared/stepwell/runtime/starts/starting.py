@@ -19,8 +19,20 @@ from stepwell.runtime.ports import Header, Lane, Ports
 
 
 @dataclass(frozen=True, slots=True)
+class Signal:
+    """An event that a run is to have: from its start, or as it runs."""
+
+    name: str
+    payload: Json = None
+    id: str = ""
+
+
+@dataclass(frozen=True, slots=True)
 class Start:
-    """A request for a run. `key` is the caller's idempotency key; `run_id` serves as one too."""
+    """A request for a run. `key` is the caller's idempotency key; `run_id` serves as one too.
+
+    `event`: the run of this id gets it, one that runs already or the one that this starts.
+    """
 
     workflow: str
     input: Json = None
@@ -31,6 +43,7 @@ class Start:
     start_at_ms: int = 0
     create_only: bool = False
     origin: str = ""  # of the run's header
+    event: Signal | None = None
 
 
 @dataclass(frozen=True, slots=True)

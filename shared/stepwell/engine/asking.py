@@ -1,0 +1,46 @@
+"""Asking: what a session needs to know of the operations that its function asks for."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Iterable
+
+from stepwell.engine.locks import LOCK, UNLOCK
+from stepwell.engine.records import Failure
+from stepwell.engine.turns import Asked
+
+OF_LOCKS = frozenset({LOCK, UNLOCK})
+
+
+def shown(begun: Iterable[str]) -> str:
+    return f"tasks that begin {', '.join(begun) or 'nothing'}"
+
+
+def takes_no_updates(asked: Asked) -> bool:
+    """Tells whether the function's token would be at a step, or at a fork."""
+    return asked.step is not None or bool(asked.branches)
+
+
+def ends_by_itself(asked: Asked) -> bool:
+    """Tells whether it needs nothing from outside, such as an event or time."""
+    return asked.wait is None and asked.call is None and not asked.branches
+
+
+def lock_in_task() -> Failure:
+    message = "a lock of the run is entered or left while other operations are in progress; use asyncio.Lock there"
+    return Failure("lock_in_task", "validation", message)
+
+
+def never_ends() -> Failure:
+    message = "it awaits something that nothing of it can end: no operation is under way, and no timer is set"
+    return Failure("foreign_await", "validation", message)
+
+
+def close_unstarted(asked: Iterable[Asked | None]) -> None:
+    """Closes coroutines of branches that ran in another process, or that will never run."""
+    for operation in asked:
+        for one in operation.branches if operation is not None and isinstance(operation.branches, tuple) else ():
+            if inspect.iscoroutine(one) and inspect.getcoroutinestate(one) == inspect.CORO_CREATED:
+                one.close()
+            else:  # an operation may have branches itself
+                close_unstarted([getattr(one, "asked", None)])

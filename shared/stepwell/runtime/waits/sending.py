@@ -1,0 +1,108 @@
+"""Sending: events on their way to a run, or to whoever waits for a name and key. For callers, and for functions."""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass
+
+from stepwell.definition.graph import Json
+from stepwell.engine.actions import Outcome, RunStep
+from stepwell.engine.children import child_id
+from stepwell.engine.records import Failure, Topic
+from stepwell.engine.turns import SENDS
+from stepwell.engine.waits import event_topic, run_topic
+from stepwell.engine.waits.kind import kind_named
+from stepwell.errors import Conflict, InvalidInput, NotFound, UserError
+from stepwell.runtime.log.logbook import Logbook, Standing
+from stepwell.runtime.log.messages import Publish, to_json
+from stepwell.runtime.ports import Event, Header, Lane, Ports
+from stepwell.runtime.starts.starting import Signal, Starter
+
+
+@dataclass(frozen=True, slots=True)
+class Sent:
+    """An event that is on its way. `is_new`: none of its id was there before."""
+
+    id: str
+    is_new: bool
+
+
+class Sending:
+    """Puts events on their way. An id that was there before changes nothing."""
+
+    def __init__(self, ports: Ports, logbook: Logbook, starter: Starter) -> None:
+        self._ports, self._logbook, self._starter = ports, logbook, starter
+
+    async def publish(self, topic: Topic, event_id: str, payload: Json) -> Sent:
+        """Puts it into the mailbox here, so that the sender hears of a full topic; it is offered to waits from there.
+
+        Raises Conflict `too_many_pending`.
+        """
+        settings = self._starter.event_settings(topic.name)
+        now_ms = self._ports.clock.now_ms()
+        event = Event(topic, event_id, payload, now_ms, now_ms + settings.expire_after_ms)
+        is_new = True
+        try:
+            is_new = await self._ports.mailbox.put_event(event, settings.max_pending)
+        except Conflict:
+            if not self._starter.is_trigger(topic.name):  # that it starts runs is no matter of who waits for it
+                raise
+        await self._ports.queue.send(Lane.RESUME, to_json(Publish(event, kept=True)))
+        return Sent(event.id, is_new)
+
+    async def check_reaches(self, header: Header, run_id: str, name: str, payload: Json) -> None:
+        """Whether the run can take the event. Its log is read only where its wait judges what it is sent.
+
+        Raises Conflict, InvalidInput.
+        """
+        if header.status.terminal:
+            raise Conflict("the run has ended; no event can reach it", code="run_ended")
+        if not header.waiting_for or not kind_named(header.waiting_for).judges:
+            return
+        at = await self._logbook.load(run_id)
+        parked = at.token.parked if at is not None and at.token.resumption is None else None
+        for arm in parked.arms if parked is not None else ():
+            flaw = kind_named(arm.kind).flaw(arm, payload) if run_topic(name, run_id) in arm.topics else ""
+            if flaw:
+                raise InvalidInput(flaw, code="wrong_payload", hint="GET /runs/{id} shows what is missing")
+
+    async def signal(self, header: Header | None, run_id: str, event: Signal) -> Sent:
+        """Sends an event to a run that is there, or, without a header, to one that is about to be.
+
+        Raises Conflict, InvalidInput; not for an event that was sent before, whatever it did to the run.
+        """
+        topic = run_topic(event.name, run_id)
+        if header is not None and await self._ports.mailbox.get_event(topic, event.id) is None:
+            await self.check_reaches(header, run_id, event.name, event.payload)
+        return await self.publish(topic, event.id, event.payload)
+
+    # -- of a durable function
+
+    async def send(self, at: Standing, action: RunStep) -> Outcome:
+        """What a function sends: the event's id is the step's result, and the same in every try."""
+        now_ms = self._ports.clock.now_ms()
+        event_id = "evt_" + hashlib.sha256(action.key.encode()).hexdigest()[:26]
+        name, given = action.step.run.removeprefix(SENDS), action.input
+        try:
+            run_id = await self._child(at, given["child"]) if "child" in given else given.get("run", "")
+            if run_id:
+                header = await self._ports.runs.get_run(run_id)
+                if header is None and "child" not in given:  # a child that is still to begin finds it then
+                    raise NotFound(f"there is no run {run_id!r}", code="unknown_run")
+                await self.signal(header, run_id, Signal(name, given["payload"], event_id))
+            else:
+                await self.publish(event_topic(name, given.get("key", "")), event_id, given["payload"])
+        except UserError as refusal:
+            failure = Failure(refusal.code, "validation", refusal.message, action.node, action.attempt)
+            return Outcome(failure=failure, started_ms=now_ms)
+        return Outcome(event_id, started_ms=now_ms)
+
+    async def _child(self, at: Standing, token: str) -> str:
+        """The run that this branch of the function waits for. It may begin after this."""
+        if not token:
+            raise Conflict("the child run is not in progress; no event can reach it", code="run_ended")
+        slot = 0
+        for record in await self._logbook.history(at.run_id, token, -1, None):
+            if record.parked is not None and record.parked.children:
+                slot = record.slot
+        return child_id(at.run_id, token, slot, 0)
