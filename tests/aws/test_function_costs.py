@@ -74,6 +74,13 @@ async def gathers(ctx, n: int):
     return await asyncio.gather(*[ctx.step(one, item) for item in range(n)])
 
 @workflow
+async def asks(ctx, n: int):
+    async def asked(name):
+        return await ctx.approval(name)
+
+    return await asyncio.gather(*[asked(f"a{item}") for item in range(n)])
+
+@workflow
 async def pools(ctx, n: int):
     queue = asyncio.Queue()
     for item in range(n):
@@ -185,6 +192,23 @@ def test_the_first_of_several_waits_is_one_record(folder: Path) -> None:
         run_now(world.service.approve(run_id))
         world.deliver()
         assert world.header(run_id).status == "completed"
+
+
+def test_that_tasks_wait_is_shown_by_a_change_of_the_header_for_each_end_and_nothing_else(folder: Path) -> None:
+    """A record that all tasks wait after, and the one with which the last goes on, change the header once each."""
+    with warm(folder, "asks", {"n": 3}) as world:
+        run_id = world.start(given={"n": 3})
+        world.meter.clear()
+        world.deliver()
+        assert world.meter.units == Counter(LOG=1 + 3, RUN=2)  # picked up, waiting
+        ends = []
+        for number in range(3):
+            world.meter.clear()
+            run_now(world.service.approve(run_id, wait=f"a{number}"))
+            world.deliver()
+            ends.append(Counter(world.meter.units))
+        assert ends[:2] == [Counter(LOG=3, RUN=1)] * 2
+        assert (ends[2]["LOG"], world.header(run_id).status) == (4, "completed")
 
 
 def test_two_steps_together_cost_their_records_and_their_arrivals(folder: Path) -> None:

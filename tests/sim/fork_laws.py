@@ -10,12 +10,13 @@ from functools import cache
 
 from stepwell.definition.graph import FanIn, Graph
 from stepwell.engine.fold import fold
-from stepwell.engine.forks import Branches, with_needs
+from stepwell.engine.forks import Branches, branch_id, fork_id, with_needs
 from stepwell.engine.join import arrival_of, joined_record
 from stepwell.engine.names import Moment
 from stepwell.engine.records import ROOT, CleanUp, End, Fork, Kind, Record
 from stepwell.engine.token import Token
 from stepwell.runtime.log.logbook import run_info
+from stepwell.runtime.ports import Header
 from tests.sim.tree import Logs, Opened, all_forks, ancestry, completed, fired, forks_of, is_cancel, over_by
 from tests.sim.world import World
 
@@ -88,6 +89,8 @@ def laws_of_shown_branches(world: World, logs: Logs, under_way: set[str]) -> Ite
         return
     root, header = logs.tokens[ROOT], world.memory._runs[world.run_id]
     opened = next((one for one in forks_of(ROOT, logs.records[ROOT]) if one.closed_by is None), None)
+    if root.parked is not None and root.parked.of_tasks and root.resumption is None:
+        yield from _law_of_shown_tasks(root, logs, header)
     if root.ended or root.undoing or root.cleaning or root.parked or opened is None or not opened.fork.width:
         return
     if len(opened.fork.pages) > 1 and any(group.max_concurrency for group in opened.fork.groups):
@@ -103,6 +106,23 @@ def laws_of_shown_branches(world: World, logs: Logs, under_way: set[str]) -> Ite
             yield f"header: all {len(live)} live branches wait until {until_ms}, and it says {said}"
     elif header.status == "waiting":
         yield f"header: it says waiting, and {len(live) - len(waiting)} of {len(live)} live branches do not wait"
+
+
+def _law_of_shown_tasks(root: Token, logs: Logs, header: Header) -> Iterator[str]:
+    """The same for what a function's tasks await. A wait that a step asked for, or for code, is left out."""
+    names = [branch_id(fork_id(ROOT, slot), index) for slot, begun in root.tasks.items() for index in begun.open]
+    found = [logs.tokens[name] for name in names if name in logs.tokens]
+    waiting = [one.parked for one in found if one.parked is not None and one.resumption is None and not one.ended]
+    is_odd = any(one.asked_by_step is not None or not one.of_function or one.of_tasks for one in waiting)
+    if not names or is_odd or any(one.ended for one in found):
+        return
+    until_ms = min((one.until_ms for one in waiting if one.until_ms is not None), default=None)
+    if len(waiting) < len(names):
+        if header.status == "waiting" and len(found) == len(names):
+            yield f"header: it says waiting, and {len(names) - len(waiting)} of {len(names)} operations do not wait"
+    elif header.status != "waiting" or header.waiting_until_ms != until_ms:
+        said = f"{header.status} until {header.waiting_until_ms}"
+        yield f"header: all {len(names)} operations wait until {until_ms}, and it says {said}"
 
 
 def _live_operations(graph: Graph, logs: Logs, opened: Opened, records: list[Record]) -> Iterator[Token]:

@@ -8,9 +8,10 @@ from dataclasses import replace
 from typing import Any
 from unittest import mock
 
-from stepwell.engine import task_records
+from stepwell.engine import effects, task_records
 from stepwell.engine.actions import Action
-from stepwell.engine.effects import Close
+from stepwell.engine.effects import Close, ShowStatus
+from stepwell.engine.records import Kind
 from stepwell.engine.session import Session
 from stepwell.runtime.durable.sessions import Sessions
 from stepwell.runtime.forks.forking import Forking
@@ -18,6 +19,7 @@ from stepwell.runtime.forks.forking import Forking
 _go_on = Session.go_on
 _ended = task_records.ended
 _close = Forking.close
+_shown = effects._shown_tasks
 _ran = Sessions.ran
 
 
@@ -95,4 +97,22 @@ def closure_of_a_stale_session() -> Iterator[None]:
         yield
 
 
-OF_TASKS = (closure_of_a_stale_session, arrivals_reordered, end_given_twice, begun_once, cancelled_tasks_run_on)
+@contextmanager
+def shown_as_it_begins() -> Iterator[None]:
+    """What the tasks wait for is shown as they begin it, and not when one of them goes on."""
+
+    def shown(token: Any, record: Any) -> tuple[ShowStatus, ...]:
+        return _shown(token, record) if record.kind is Kind.WAITING else ()
+
+    with mock.patch.object(effects, "_shown_tasks", shown):
+        yield
+
+
+OF_TASKS = (
+    closure_of_a_stale_session,
+    arrivals_reordered,
+    end_given_twice,
+    begun_once,
+    cancelled_tasks_run_on,
+    shown_as_it_begins,
+)

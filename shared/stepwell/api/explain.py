@@ -105,6 +105,8 @@ def _why(at: Standing, status: Status, now_ms: int, statuses: Statuses) -> _Why:
         return _Why(f"It ended at {ended}: {summary_of(at)}.")
     if status is Status.COMPENSATING:
         return _compensating(at, now_ms)
+    if token.has_open_tasks and token.aside is None:
+        return _tasks(at, now_ms, statuses)
     if is_waiting(token) and token.parked is not None:
         return _parked(at, token.parked, now_ms, statuses)
     if status is Status.IDLE:
@@ -134,6 +136,21 @@ def _forked(at: Standing, fork: Fork, now_ms: int, statuses: Statuses) -> _Why:
     (first,) = _waits(at, waiting[:1], now_ms, statuses)
     each = f"{len(waiting)} wait, first of them {waiting[0].id}." if len(waiting) > 1 else f"{waiting[0].id} waits."
     return replace(first, text=f"{text} {each} {first.text}", wakers=(*first.wakers, branches))
+
+
+def _tasks(at: Standing, now_ms: int, statuses: Statuses) -> _Why:
+    """Explains a durable function by the operations that its tasks await, those for people first."""
+    since_ms = at.token.last.at_ms if at.token.last else 0
+    waiting = waiting_tokens(at) or [one for one in at.branches if is_waiting(one)]
+    whys = _waits(at, waiting, now_ms, statuses)
+    count = sum(len(one.open) for one in at.token.tasks.values())
+    texts = [f"Its tasks wait for {count} operation{'' if count == 1 else 's'}.", *(why.text for why in whys)]
+    wakers = [waker for why in whys for waker in why.wakers]
+    if at.token.parked is not None and at.token.parked.until_ms is not None:
+        wakers.append(Waker(what="timer", at=iso(at.token.parked.until_ms), detail="a timer of the function's own"))
+    in_queue = len(whys) < count
+    kind = "" if in_queue or not whys else whys[0].kind
+    return _Why(" ".join(texts), (*wakers, *([_QUEUE] if in_queue else [])), since_ms, kind, in_queue=in_queue)
 
 
 def _dag(at: Standing, now_ms: int, statuses: Statuses) -> _Why:

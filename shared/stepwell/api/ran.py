@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing_extensions import TypedDict
 
 from stepwell.api.dags import step_views
-from stepwell.api.states import fork_at, status_of
+from stepwell.api.states import fork_at, status_of, wait_of
 from stepwell.api.steps import StepResult, step_result, time_of
 from stepwell.definition.graph import END, Graph
 from stepwell.engine.forks import fork_id
@@ -39,7 +39,7 @@ def tokens_of(at: Standing, forks: Iterable[Surveyed]) -> Iterator[TokenView]:
     if at.token.ended or (at.token.last is None and not at.header.started_ms):
         return
     opened = {fork.id: fork for fork in _all(forks) if fork.is_open}
-    yield from _live(at.graph, at.token, opened)
+    yield from _live(at.graph, at.token, node_of(at.graph, at.token), opened)
 
 
 def _all(forks: Iterable[Surveyed]) -> Iterator[Surveyed]:
@@ -48,21 +48,28 @@ def _all(forks: Iterable[Surveyed]) -> Iterator[Surveyed]:
         yield from _all(fork.inner)
 
 
-def _live(graph: Graph, token: Token, opened: Mapping[str, Surveyed]) -> Iterator[TokenView]:
-    fork = opened.get(fork_id(token.id, token.slot)) if fork_at(token) is not None else None
-    if fork is None or not fork.branches:
-        parked = token.parked if is_waiting(token) else None
+def _live(graph: Graph, token: Token, node: str, opened: Mapping[str, Surveyed]) -> Iterator[TokenView]:
+    forks = _forks_of(token, opened)
+    if not forks:
+        wait = wait_of(graph, token)
         yield TokenView(
             id=token.id,
-            step=node_of(graph, token),
+            step=wait[1] if wait else node,
             phase=token.phase.value,
-            waiting_for=parked.kind if parked else None,
-            waiting_until=time_of(parked.until_ms) if parked else None,
+            waiting_for=wait[0].kind if wait else None,
+            waiting_until=time_of(wait[0].until_ms) if wait else None,
         )
-        return
-    for index, branch in enumerate(fork.branches):
-        if not branch.ended and (branch.last is not None or index in fork.may_begin):
-            yield from _live(graph, branch, opened)
+    for fork in forks:
+        for index, branch in enumerate(fork.branches):
+            if not branch.ended and (branch.last is not None or index in fork.may_begin):
+                yield from _live(graph, branch, _stands_at(graph, fork, branch), opened)
+
+
+def _forks_of(token: Token, opened: Mapping[str, Surveyed]) -> list[Surveyed]:
+    """Returns the fork where a token stands, or those of what a function's tasks have begun, if they were read."""
+    slots = list(token.tasks) if token.has_open_tasks else [token.slot] if fork_at(token) is not None else []
+    found = [opened.get(fork_id(token.id, slot)) for slot in slots]
+    return [fork for fork in found if fork is not None and fork.branches]
 
 
 def counts_of(steps: Mapping[str, StepResult]) -> dict[str, str]:
@@ -129,7 +136,8 @@ def _own(at: Standing) -> Mapping[str, StepView]:
     shown = dict(at.token.steps)
     name = node_of(at.graph, at.token)
     is_at_it = status_of(at) is Status.RUNNING and fork_at(at.token) is None
-    if is_at_it and name not in shown and at.graph.nodes[name].step is not None:
+    node = at.graph.nodes.get(name)
+    if is_at_it and name not in shown and node is not None and node.step is not None:
         since_ms = at.token.last.at_ms if at.token.last else at.header.started_ms
         shown[name] = StepView("running", attempts=at.token.attempt, started_ms=since_ms)
     return shown
@@ -176,7 +184,9 @@ def _views(graph: Graph, fork: Surveyed) -> Iterator[tuple[str, StepView]]:
 
 def _stands_at(graph: Graph, fork: Surveyed, branch: Token) -> str:
     """Returns the node; an operation of a durable function that has no record yet is known by its fork only."""
-    return fork.node if graph.function and branch.last is None else node_of(graph, branch)
+    if not graph.function or branch.last is not None:
+        return node_of(graph, branch)
+    return fork.names[branch.branch.index] if fork.names and branch.branch else fork.node
 
 
 def _summed(views: Sequence[StepView], counts: Counter[str]) -> StepResult:

@@ -7,12 +7,15 @@ from collections.abc import Mapping
 
 from stepwell.api.dags import at_work, done, live_steps, step_views
 from stepwell.api.steps import StepResult
+from stepwell.definition.graph import Graph
 from stepwell.engine.forks import awaited
 from stepwell.engine.marks import is_waiting
 from stepwell.engine.names import Undo, node_of
-from stepwell.engine.records import Failure, Fork, Kind, Status
+from stepwell.engine.records import Failure, Fork, Kind, Parked, Status
 from stepwell.engine.table import Phase
+from stepwell.engine.tasks import wait_shown
 from stepwell.engine.token import Token, Undoing
+from stepwell.engine.waits.kind import kind_named
 from stepwell.runtime.log.logbook import Standing
 
 CLEANING_UP = "cleaning_up"  # the phase of a cancelled function that has not ended yet
@@ -50,17 +53,25 @@ def fork_at(token: Token) -> Fork | None:
 
 
 def waiting_tokens(at: Standing) -> list[Token]:
-    """Returns the waiting tokens by due time; empty while a live token does something else.
+    """Returns the waiting tokens, those for people first, by due time; empty while a live token does something else.
 
     The branches of a fork of several pages are not read here: the header knows of their waits.
     """
     live = live_tokens(at)
-    return sorted(live, key=_due_ms) if all(is_waiting(one) for one in live) else []
+    return sorted(live, key=_urgency) if all(is_waiting(one) for one in live) else []
+
+
+def wait_of(graph: Graph, token: Token) -> tuple[Parked, str] | None:
+    """Returns the wait of a token and the node where it waits; of a function's tasks, what stands for their waits."""
+    if not is_waiting(token) or token.parked is None:
+        return None
+    return wait_shown(token) if token.parked.of_tasks else (token.parked, node_of(graph, token))
 
 
 def is_shown_waiting(at: Standing) -> bool:
     """Returns whether a run whose branches were not read waits, as its header says."""
-    return at.header.status is Status.WAITING and fork_at(at.token) is not None and not at.branches
+    is_forked = fork_at(at.token) is not None or at.token.has_open_tasks
+    return at.header.status is Status.WAITING and is_forked and not at.branches
 
 
 def live_tokens(at: Standing) -> list[Token]:
@@ -75,6 +86,9 @@ def live_tokens(at: Standing) -> list[Token]:
         return []
     if at.graph.dag and at.branches:
         return live_steps(at)
+    is_aside = at.token.aside is not None and is_waiting(at.token)
+    if at.token.has_open_tasks and at.branches and not is_aside:
+        return [one for one in at.branches if not one.ended]
     if fork is None or not at.branches:
         return [at.token]
     ended = {index for index, one in enumerate(at.branches) if one.ended}
@@ -82,9 +96,10 @@ def live_tokens(at: Standing) -> list[Token]:
             if not one.ended and awaited(fork, index).is_over(ended)]  # fmt: skip
 
 
-def _due_ms(token: Token) -> float:
+def _urgency(token: Token) -> tuple[bool, float]:
+    asks_people = token.parked is not None and kind_named(token.parked.kind).asks_people
     until_ms = token.parked.until_ms if token.parked else None
-    return math.inf if until_ms is None else until_ms
+    return not asks_people, math.inf if until_ms is None else until_ms
 
 
 def current_steps(at: Standing) -> list[str]:
@@ -100,8 +115,13 @@ def current_steps(at: Standing) -> list[str]:
         return at_work(step_views(at))
     if is_shown_waiting(at):
         return [at.header.waiting_node]
-    found = dict.fromkeys(node_of(at.graph, one) for one in live_tokens(at))
+    found = dict.fromkeys(_place_of(at.graph, one) for one in live_tokens(at))
     return list(found) or [node_of(at.graph, at.token)]
+
+
+def _place_of(graph: Graph, token: Token) -> str:
+    wait = wait_of(graph, token)
+    return node_of(graph, token) if wait is None else wait[1]
 
 
 _AT_WORK = frozenset({"running", "waiting", "pending"})

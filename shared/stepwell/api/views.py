@@ -22,6 +22,7 @@ from stepwell.api.states import (
     progress,
     status_of,
     summary_of,
+    wait_of,
     waiting_tokens,
 )
 from stepwell.api.steps import ErrorView, StepResult, error_view, time_of
@@ -133,7 +134,8 @@ def run_view(
     """Builds the view from the root token's log; `statuses` are those of child runs that were read."""
     header, token, status = at.header, at.token, status_of(at)
     waiting = next(iter(waiting_tokens(at)), None)
-    parked = waiting.parked if waiting else None
+    wait = wait_of(at.graph, waiting) if waiting else None
+    parked = wait[0] if wait else None
     who, reason = _cancelled(token, status)
     parent = parent_id(header)
     steps = steps_of(at, forks)

@@ -63,7 +63,7 @@ def may_have_all(identity: Identity) -> bool:
 def waiting_data(run_id: str, token: Token, now_ms: int, shown: Shown | None = None) -> Json:
     """Returns the wait's data with its votes and its links."""
     parked = token.parked
-    if parked is None:
+    if parked is None or parked.of_tasks:
         return None
     more: dict[str, Json] = _votes(token, parked)
     for index, arm in enumerate(parked.arms):

@@ -33,7 +33,7 @@ from stepwell.engine.records import (
     Topic,
 )
 from stepwell.engine.table import Phase
-from stepwell.engine.token import Aside, Begun, Cleaning, Locks, StepView, Token, Undoing
+from stepwell.engine.token import Aside, Begun, Cleaning, Locks, Outlook, StepView, Token, Undoing
 
 T = TypeVar("T")
 
@@ -99,7 +99,7 @@ def encode_token(token: Token) -> str:
         if (part := getattr(token, name)) is not None:
             out[name] = part_to_json(part)
     if token.tasks:
-        out["tasks"] = {str(slot): _plain(one) for slot, one in token.tasks.items()}
+        out["tasks"] = {str(slot): _begun_to_json(one) for slot, one in token.tasks.items()}
     return _encode(out | {formats.KEY: formats.FORMAT, "fold": formats.FOLD})
 
 
@@ -146,7 +146,13 @@ def _token_from_json(raw: Mapping[str, Json]) -> Token:
 
 
 def _begun_from_json(raw: Mapping[str, Json]) -> Begun:
-    return _build(Begun, raw, open=tuple(raw.get("open", ())), cancelled=_places(raw.get("cancelled", ())))
+    waits = {int(index): _build(Outlook, one) for index, one in raw.get("waits", {}).items()}
+    return _build(Begun, raw, open=tuple(raw.get("open", ())), cancelled=_places(raw.get("cancelled", ())), waits=waits)
+
+
+def _begun_to_json(begun: Begun) -> dict[str, Json]:
+    out = _plain(begun, skip=("waits",))
+    return out | {"waits": {str(index): _plain(one) for index, one in begun.waits.items()}} if begun.waits else out
 
 
 def _places(raw: Sequence[Sequence[int]]) -> tuple[Place, ...]:

@@ -18,6 +18,7 @@ from stepwell.engine.journal import CONTINUED_AS, LOST, RUN, TRANSACT
 from stepwell.engine.locks import UNLOCK
 from stepwell.engine.names import Moment, visit_key
 from stepwell.engine.records import (
+    TASKS,
     End,
     Failure,
     Fork,
@@ -176,6 +177,9 @@ def _waiting(moment: Moment, token: Token, asked: Asked, turn: Turn) -> Record:
 
 
 def _parked(moment: Moment, token: Token, asked: Asked) -> Parked:
+    """A wait of a task lasts from when the task began it: so the function's own log tells its time limit."""
+    if token.branch is not None and token.branch.join == TASKS and token.last is None:
+        moment = replace(moment, now_ms=token.branch.started_ms)
     if asked.locks:
         return park_for_locks(asked.locks, moment.now_ms, of_function=True)
     if asked.call is not None:

@@ -31,6 +31,7 @@ from stepwell.engine.records import (
     Resumption,
     Status,
 )
+from stepwell.engine.tasks import wait_shown
 from stepwell.engine.token import Locks, Token
 from stepwell.engine.waits.kind import coming_of
 
@@ -262,15 +263,21 @@ def _of_waiting(graph: Graph, token: Token, record: Record) -> tuple[Effect, ...
 
 
 def _of_tasks(token: Token, record: Record) -> tuple[Effect, ...]:
-    """Lets begin what the tasks of a durable function have begun."""
+    """Lets begin what the tasks of a durable function have begun, and shows whether they wait."""
+    shown = _shown_tasks(token, record)
     if record.kind is not Kind.WAITING:
-        is_idle = record.kind is Kind.RESUMED and record.resumption is not None and record.resumption.kind != ENDED
-        return (ShowStatus(2 * record.slot, Status.RUNNING, record.at_ms),) if is_idle else ()
+        return shown
     at_ms = due_ms(token)
     timer: tuple[Effect, ...] = () if at_ms is None else (SetTimer(record.slot, at_ms),)
-    if not token.has_open_tasks:
-        timer = (*timer, ShowStatus(2 * record.slot, Status.WAITING, record.at_ms, record.parked, record.node))
-    return (*timer, Open(record.next, record.slot)) if isinstance(record.next, Fork) else timer
+    return (*timer, *shown, Open(record.next, record.slot)) if isinstance(record.next, Fork) else (*timer, *shown)
+
+
+def _shown_tasks(token: Token, record: Record) -> tuple[ShowStatus, ...]:
+    """Shows that all tasks wait, each time they do; and the record with which that is over."""
+    wait = wait_shown(token)
+    if wait is not None:
+        return (ShowStatus(2 * record.slot, Status.WAITING, record.at_ms, *wait),)
+    return (ShowStatus(2 * record.slot, Status.RUNNING, record.at_ms),) if token.tasks_waited else ()
 
 
 def overtaken(token: Token, by: Collection[str], sent_for: int = -1) -> tuple[Effect, ...]:
@@ -290,8 +297,12 @@ def overtaken(token: Token, by: Collection[str], sent_for: int = -1) -> tuple[Ef
             group = Group("", "", max(begun.open) + 1, is_apart=True)
             found.append(Open(Fork((group,), TASKS), slot, begun.open))
         found += _closing(begun.cancelled)
-    at_ms = due_ms(token) if found and token.parked is not None and token.parked.of_tasks else None
-    return (*found, *(() if at_ms is None else (SetTimer(token.slot, at_ms),)))
+    if not found or token.parked is None or not token.parked.of_tasks or token.last is None:
+        return tuple(found)
+    at_ms, wait = due_ms(token), wait_shown(token)
+    status, parked, name = (Status.RUNNING, None, "") if wait is None else (Status.WAITING, *wait)
+    shown = ShowStatus(2 * token.slot, status, token.last.at_ms, parked, name)
+    return (*found, *(() if at_ms is None else (SetTimer(token.slot, at_ms),)), shown)
 
 
 def _closing(dropped: Iterable[Place]) -> list[Effect]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from stepwell.errors import EngineFault, NewerFormat
 
 FORMAT = 2  # of records, snapshots, messages and events; data without a number is format 1
-FOLD = 2  # of the fold: a snapshot of another one is ignored, and the log is folded anew
+FOLD = 3  # of the fold: a snapshot of another one is ignored, and the log is folded anew
 EVALUATOR = 1  # of expressions: what a fork or a rollback evaluates again, it evaluates as its record says
 KEY = "v"  # of the number in stored JSON
 OLDEST = 1  # the number of data that carries none

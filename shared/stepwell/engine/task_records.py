@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
+from stepwell.definition.graph import Json
 from stepwell.engine.actions import Action, Drop, Rest, Write
 from stepwell.engine.join import Arrival
 from stepwell.engine.names import Moment
@@ -9,7 +12,8 @@ from stepwell.engine.records import ENDED, TASKS, Arm, Fork, Group, Kind, Parked
 from stepwell.engine.table import Phase
 from stepwell.engine.tasks import named
 from stepwell.engine.token import Token
-from stepwell.engine.turns import Together, Turn
+from stepwell.engine.turns import Asked, Together, Turn
+from stepwell.engine.waits import several
 from stepwell.engine.writing import record
 
 
@@ -25,7 +29,7 @@ def waiting(moment: Moment, token: Token, turn: Turn, result: Together) -> Actio
         (Arm(TASKS),),
         result.due_ms,
         timer_arm=0,
-        data={"begun": [str(one) for one in result.begun]},
+        data={"begun": [str(one) for one in result.begun], **_waits(result.begun)},
         since_ms=moment.now_ms,
         of_function=True,
         of_tasks=True,
@@ -34,6 +38,24 @@ def waiting(moment: Moment, token: Token, turn: Turn, result: Together) -> Actio
     count = len(result.begun)
     fork = Fork((Group("", moment.graph.start, count, is_apart=True),), TASKS) if count else None
     return Write(record(moment, token, Kind.WAITING, TASKS, writes=turn.writes, parked=parked, next=fork))
+
+
+def _waits(begun: Sequence[Asked]) -> dict[str, Json]:
+    """Tells which of the operations are waits: the index, the kind, and the time limit of each."""
+    found = [(index, outlook_of(one)) for index, one in enumerate(begun)]
+    waits: list[Json] = [[index, *outlook] for index, outlook in found if outlook is not None]
+    return {"waits": waits} if waits else {}
+
+
+def outlook_of(asked: Asked) -> tuple[str, int | None] | None:
+    """Returns the kind and the time limit of an operation that waits for the outside world; None for all others."""
+    if asked.call is not None:
+        return asked.call.kind, asked.call.timeout_ms
+    wait = asked.wait
+    if wait is None:
+        return None
+    limits = [one.timeout_ms for one in (wait, *wait.arms) if one.timeout_ms is not None]
+    return several.parked_as(wait.arms) if wait.arms else wait.kind, min(limits, default=None)
 
 
 def ended(moment: Moment, token: Token, slot: int, arrival: Arrival) -> Action:

@@ -10,12 +10,16 @@ may write the next records meanwhile. So the token remembers who began what, unt
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import Any
 
-from stepwell.engine.records import ENDED, CleanUp, Compensate, End, Fork, Kind, Parked, Place, Record
-from stepwell.engine.token import Begun, Token
+from stepwell.engine.records import ENDED, TASKS, CleanUp, Compensate, End, Fork, Kind, Parked, Place, Record
+from stepwell.engine.table import Signal
+from stepwell.engine.token import Begun, Outlook, Token
+from stepwell.engine.waits.delay import SLEEP
+from stepwell.engine.waits.kind import kind_named
 from stepwell.limits import HOUR_MS
 
 _KEPT_MS = HOUR_MS  # who wrote a cancel comes again within minutes, if it died before it carried that out
@@ -32,8 +36,50 @@ def named(place: Place) -> str:
     return f"{place[0]}.{place[1]}"
 
 
+def wait_shown(token: Token) -> tuple[Parked, str] | None:
+    """Returns the wait that stands for all that a function's tasks wait for, and its name; None while one works.
+
+    People come first, then what is due first. With nothing under way but a timer, that is a sleep.
+    """
+    parked = token.parked
+    if token.ended or parked is None or not parked.of_tasks or token.resumption is not None:
+        return None
+    found: list[tuple[bool, float, Outlook, int]] = []
+    for begun in token.tasks.values():
+        for index in begun.open:
+            if index not in begun.waits:
+                return None
+            one = begun.waits[index]
+            due_ms = math.inf if one.until_ms is None else one.until_ms
+            found.append((not kind_named(one.kind).asks_people, due_ms, one, begun.at_ms))
+    if not found:
+        kind = TASKS if parked.until_ms is None else SLEEP.name
+        return Parked(kind, (), parked.until_ms, since_ms=parked.since_ms), kind
+    _, _, first, since_ms = min(found, key=lambda one: one[:2])
+    return Parked(first.kind, (), first.until_ms, since_ms=since_ms), first.name
+
+
+def due_first_ms(token: Token) -> int | None:
+    """Returns the earliest time limit of the waits that a function's tasks have begun."""
+    return min((one.until_ms for one in _open_waits(token) if one.until_ms is not None), default=None)
+
+
+def await_runs(token: Token) -> bool:
+    """Tells whether a function's tasks wait for child runs."""
+    return any(kind_named(one.kind).signal is Signal.CALLED for one in _open_waits(token))
+
+
+def _open_waits(token: Token) -> Iterator[Outlook]:
+    for begun in token.tasks.values():
+        yield from (begun.waits[index] for index in begun.open if index in begun.waits)
+
+
 def after(token: Token, last: Record) -> dict[str, Any]:
-    """Returns the changed fields: what is under way, and what this record ended."""
+    """Returns the changed fields: what is under way, what this record ended, and whether all waited before it."""
+    return {"tasks_waited": wait_shown(token) is not None, **_after(token, last)}
+
+
+def _after(token: Token, last: Record) -> dict[str, Any]:
     if last.parked is not None and last.parked.of_tasks:
         return _waited(token, last, last.parked)
     if last.resumption is not None and last.resumption.kind == ENDED:
@@ -55,8 +101,22 @@ def _waited(token: Token, last: Record, parked: Parked) -> dict[str, Any]:
     } if cancelled else _kept(token, last)  # fmt: skip
     width = last.next.width if isinstance(last.next, Fork) else 0
     tasks = {slot: one for slot, one in tasks.items() if one.open or one.cancelled}
-    own = Begun(last.by, last.at_ms, tuple(range(width)), cancelled)
+    own = Begun(last.by, last.at_ms, tuple(range(width)), cancelled, dict(_waits(last, parked)))
     return {"tasks": {**tasks, **_if_needed(last.slot, own)}, "dropped": cancelled}
+
+
+def names_of(record: Record) -> tuple[str, ...]:
+    """Returns the names of the operations that tasks began with this record: it holds `kind name`."""
+    parked = record.parked
+    begun: list[str] = parked.data["begun"] if parked is not None and parked.of_tasks else []
+    return tuple(one.partition(" ")[2] or one for one in begun)
+
+
+def _waits(last: Record, parked: Parked) -> Iterator[tuple[int, Outlook]]:
+    """Yields what the record tells of the waits that it began. A record of an earlier release does not."""
+    names = names_of(last)
+    for index, kind, limit_ms in parked.data.get("waits", ()):
+        yield index, Outlook(kind, names[index], None if limit_ms is None else last.at_ms + limit_ms)
 
 
 def _kept(token: Token, last: Record, but: int = -1) -> dict[int, Begun]:

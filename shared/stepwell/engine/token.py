@@ -99,6 +99,15 @@ class Aside:
 
 
 @dataclass(frozen=True, slots=True)
+class Outlook:
+    """What a list of runs shows of a wait that a function's task has begun."""
+
+    kind: str
+    name: str
+    until_ms: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class Begun:
     """What one record of a durable function's tasks began, and what it cancelled."""
 
@@ -106,6 +115,7 @@ class Begun:
     at_ms: int
     open: tuple[int, ...] = ()  # operations that have not ended, by index
     cancelled: tuple[Place, ...] = ()
+    waits: Mapping[int, Outlook] = field(default_factory=dict)  # by index: the operations that are waits
 
 
 @dataclass(frozen=True)  # no slots: `changed` copies it at every record
@@ -146,6 +156,7 @@ class Token:
     released: tuple[Locks, ...] = ()  # that the last record let go
     tasks: Mapping[int, Begun] = field(default_factory=dict)  # of a durable function: by the record's slot
     dropped: tuple[Place, ...] = ()  # operations of its tasks that the last record ended
+    tasks_waited: bool = False  # before the last record, all of its tasks waited: so the header says
     branch: Branch | None = None  # None: the root
     undoing: Undoing | None = None  # the run is being undone
     cleaning: Cleaning | None = None  # a durable function may still clean up

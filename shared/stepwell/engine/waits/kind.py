@@ -80,6 +80,11 @@ class WaitKind:
         return LEGAL[Phase.EXECUTING_STEP, self.signal]
 
     @property
+    def asks_people(self) -> bool:
+        """Tells whether a person answers: of several waits of a run, lists show this one."""
+        return self.signal is Signal.AWAITED_APPROVAL
+
+    @property
     def longest_ms(self) -> int:
         """The longest time limit that a definition may give."""
         return SCHEMAS[self.name].longest_ms if self.name in SCHEMAS else YEAR_MS

@@ -8,7 +8,7 @@ from stepwell.engine.names import iso
 from stepwell.engine.records import ENDED, TASKS, Parked, Record
 from stepwell.engine.table import Signal
 from stepwell.engine.token import Token
-from stepwell.engine.waits.kind import Began, Coming, WaitKind
+from stepwell.engine.waits.kind import Began, Coming, Reason, WaitKind, Waker
 
 
 class TasksWait(WaitKind):
@@ -23,6 +23,13 @@ class TasksWait(WaitKind):
         until = None if parked.until_ms is None else iso(parked.until_ms)
         cancelled = [f"{token}/{place}" for place in parked.cancelled]
         return Began(self.entry, {"begun": parked.data["begun"], "cancelled": cancelled, "until": until})
+
+    def reason(self, parked: Parked, node: str, run_id: str) -> Reason:
+        """Of a function with nothing under way."""
+        wakers = [Waker("call", f"an update (POST /runs/{run_id}/updates/NAME)")]
+        if parked.until_ms is not None:
+            wakers.insert(0, Waker("timer", "a timer of the function's own", parked.until_ms))
+        return Reason(f"The function waits for something to change, since {iso(parked.since_ms)}.", tuple(wakers))
 
 
 TASKS_WAIT = TasksWait(TASKS, Signal.SPREAD, "tasks.waiting", comings={ENDED: Coming("operation.ended")})

@@ -36,12 +36,18 @@ class Approvals:
         members = list(at.graph.first.members) if at.token.fork is not None else []
         if wait in members:
             return await self._standing(run_id, branch_id(fork_id(ROOT, at.token.slot), members.index(wait)))
-        return at if wait or at.token.fork is None else await self._only(at)
+        is_of_tasks = at.token.has_open_tasks and wait != at.token.id
+        if is_of_tasks or (at.token.fork is not None and not wait):
+            return await self._only(at, wait if is_of_tasks else "")
+        return at
 
-    async def _only(self, at: Standing) -> Standing:
-        """The branch that waits for an approval where no other does; else the root. Raises Conflict for several."""
+    async def _only(self, at: Standing, name: str) -> Standing:
+        """The branch that waits for an approval, of this name if one is given, where no other does; else the root.
+
+        Raises Conflict for several.
+        """
         there = await self._forked(at)
-        waiting = [one for one in there.branches if open_approval(one) is not None]
+        waiting = [one for one in there.branches if open_approval(one) is not None and name in {"", one.node}]
         if len(waiting) > 1:
             names = ", ".join(one.id for one in waiting[:SHOWN])
             raise Conflict(f"{len(waiting)} branches wait for an approval", code="several_waits",

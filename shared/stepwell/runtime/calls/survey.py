@@ -16,6 +16,7 @@ from stepwell.engine.forks import awaited, branch_id, fork_id
 from stepwell.engine.join import indexes_of, unpacked
 from stepwell.engine.marks import is_one_set, waiting_of
 from stepwell.engine.records import Fork, Kind, Record
+from stepwell.engine.tasks import names_of
 from stepwell.engine.token import Branch, Token
 from stepwell.limits import HISTORY_BRANCHES, SURVEY_BRANCHES, SURVEY_RECORDS
 from stepwell.runtime.log.logbook import Logbook, Standing
@@ -34,6 +35,7 @@ class Surveyed:
     may_begin: frozenset[int] = frozenset()  # without a record: a worker has them, or is about to
     counts: Mapping[str, Mapping[str, int]] = field(default_factory=dict)  # by the node where branches begin, by status
     inner: tuple[Surveyed, ...] = ()
+    names: tuple[str, ...] = ()  # of the operations that a durable function's tasks began
 
 
 def may_fork(graph: Graph) -> bool:
@@ -62,6 +64,9 @@ class Surveyor:
         left = SURVEY_BRANCHES
         for index, record in reversed(_forks(records)):
             is_open = all(later.kind is Kind.RECEIVED for later in records[index + 1 :])
+            if isinstance(record.next, Fork) and record.next.is_of_tasks:
+                begun = at.token.tasks.get(record.slot)
+                is_open = begun is not None and bool(begun.open) and not at.token.ended
             surveyed = await self._fork(at, at.token.id, record, is_open=is_open)
             left -= len(surveyed.branches)
             if left < 0:
@@ -89,7 +94,8 @@ class Surveyor:
                     inner.append(await self._fork(at, token_id, one, is_open=is_inner_open))
         ended = {index for index, branch in enumerate(branches) if branch.ended}
         ready = frozenset(one for one, _ in enumerate(branches) if is_open and awaited(fork, one).is_over(ended))
-        return Surveyed(name, node, fork, is_open, tuple(branches), ready, inner=tuple(inner))
+        names = names_of(record)
+        return Surveyed(name, node, fork, is_open, tuple(branches), ready, inner=tuple(inner), names=names)
 
     async def _counts(self, at: Standing, name: str, fork: Fork, *, is_open: bool) -> dict[str, Counter[str]]:
         """Of a wide fork: one read for each page that is under way."""

@@ -18,6 +18,7 @@ from stepwell.engine.effects import (
     Open,
     ReleaseLocks,
     SetTimer,
+    ShowStatus,
     effects,
     overtaken,
 )
@@ -137,6 +138,8 @@ class Forking:
                     await self.open(at, effect)
                 case Close():
                     await self.close(at, effect, next(iter(by)))
+                case ShowStatus():
+                    await self.showing.show_root(at, effect)
                 case SetTimer(slot, at_ms):
                     await self._alarms.arm(Lane.RESUME, Timer(at.run_id, slot, at.token.id), at_ms, at.run_id)
 

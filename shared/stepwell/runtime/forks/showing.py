@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from stepwell.engine.effects import ShowStatus
 from stepwell.engine.forks import branch_id, parent_of
 from stepwell.engine.marks import (
     Mark,
@@ -25,6 +26,7 @@ from stepwell.engine.marks import (
     place_of_page,
 )
 from stepwell.engine.records import Status
+from stepwell.runtime.log.due import due_when_shown
 from stepwell.runtime.log.logbook import ForkedParent, Logbook, Standing, whole_minute
 from stepwell.runtime.ports import Header, Joined, Ports, StatusChange
 
@@ -34,6 +36,25 @@ class Showing:
 
     def __init__(self, ports: Ports, logbook: Logbook) -> None:
         self._log, self._runs, self._clock, self._logbook = ports.log, ports.runs, ports.clock, logbook
+
+    async def show_root(self, at: Standing, effect: ShowStatus) -> bool:
+        """The header says what the log says; an older change never undoes a newer one."""
+        parked = effect.parked
+        change = StatusChange(
+            at.run_id,
+            effect.rev,
+            effect.status,
+            effect.at_ms,
+            started_ms=effect.at_ms if effect.picked_up else None,
+            ended_ms=effect.at_ms if effect.status.terminal else 0,
+            waiting_for=parked.kind if parked else "",
+            waiting_node=effect.node,
+            waiting_since_ms=parked.since_ms if parked else 0,
+            waiting_until_ms=parked.until_ms if parked else None,
+            expires_ms=effect.expires_ms,
+            due_ms=due_when_shown(at, effect),
+        )
+        return await self._runs.change_status(change)
 
     async def show(self, at: Standing) -> None:
         """Shows that a branch began or ended a wait."""

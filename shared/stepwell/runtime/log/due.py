@@ -5,6 +5,7 @@ from __future__ import annotations
 from stepwell.engine.effects import ShowStatus
 from stepwell.engine.parts import due_ms
 from stepwell.engine.records import Status
+from stepwell.engine.tasks import await_runs, due_first_ms
 from stepwell.engine.writing import deadline_ms
 from stepwell.limits import CHECK_RUNS_MS
 from stepwell.runtime.log.logbook import Standing, whole_minute
@@ -36,6 +37,6 @@ def due_of_wait(at: Standing, now_ms: int) -> int | None:
     parked = at.token.parked
     if parked is None:
         return None
-    depends = parked.children or parked.locks
+    depends = parked.children or parked.locks or await_runs(at.token)
     check_ms = now_ms + max((now_ms - parked.since_ms) // _PART_OF_WAIT, CHECK_RUNS_MS) if depends else None
-    return earliest(due_ms(at.token), check_ms)
+    return earliest(due_ms(at.token), check_ms, due_first_ms(at.token))

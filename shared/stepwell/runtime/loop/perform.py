@@ -30,10 +30,9 @@ from stepwell.runtime.forks.forking import Forking
 from stepwell.runtime.forks.rollback import Rollback
 from stepwell.runtime.log.alarms import Alarms
 from stepwell.runtime.log.door import Door, Found
-from stepwell.runtime.log.due import due_when_shown
 from stepwell.runtime.log.logbook import Forks, Logbook, Standing
 from stepwell.runtime.log.messages import Deadline, Publish, Timer, to_json
-from stepwell.runtime.ports import Event, Lane, Ports, StatusChange
+from stepwell.runtime.ports import Event, Lane, Ports
 from stepwell.runtime.starts.starting import Starter
 from stepwell.runtime.waits.locks import Locks
 from stepwell.runtime.waits.mailbox import Mailbox
@@ -93,28 +92,9 @@ class Performer:
 
     async def _show(self, at: Standing, effect: ShowStatus) -> None:
         if at.token.branch is None:
-            await self.show(at, effect)
+            await self.forking.showing.show_root(at, effect)
         else:
             await self.forking.showing.show(at)
-
-    async def show(self, at: Standing, effect: ShowStatus) -> bool:
-        """The header says what the log says; an older change never undoes a newer one."""
-        parked = effect.parked
-        change = StatusChange(
-            at.run_id,
-            effect.rev,
-            effect.status,
-            effect.at_ms,
-            started_ms=effect.at_ms if effect.picked_up else None,
-            ended_ms=effect.at_ms if effect.status.terminal else 0,
-            waiting_for=parked.kind if parked else "",
-            waiting_node=effect.node,
-            waiting_since_ms=parked.since_ms if parked else 0,
-            waiting_until_ms=parked.until_ms if parked else None,
-            expires_ms=effect.expires_ms,
-            due_ms=due_when_shown(at, effect),
-        )
-        return await self._ports.runs.change_status(change)
 
     async def _announce(self, at: Standing, effect: Announce) -> None:
         now_ms = self._ports.clock.now_ms()

@@ -18,7 +18,7 @@ from stepwell.engine.forks import awaited
 from stepwell.engine.locks import waits
 from stepwell.engine.names import node_of
 from stepwell.engine.parts import due_ms
-from stepwell.engine.records import Fork, Parked, Record, RetryAt, Status
+from stepwell.engine.records import UPDATE, Fork, Parked, Record, RetryAt, Status
 from stepwell.engine.retry import resolve_policy
 from stepwell.engine.writing import deadline_ms
 from stepwell.errors import EngineFault, NewerFormat, PortError
@@ -135,6 +135,8 @@ class Sweeper:
     async def _look_at(self, at: Standing, still_ms: int, *, shown: bool, begins_ms: int = 0) -> Look:
         """What is wrong with a token, or with the branches that it waits for."""
         now_ms = self._ports.clock.now_ms()
+        if at.token.has_open_tasks and not at.token.ended:
+            return await self._look_at_tasks(at, still_ms, shown=shown)
         if at.token.last is not None and isinstance(at.token.last.next, Fork):
             return await self._look_at_branches(at, still_ms)
         parked, last = at.token.parked, at.token.last
@@ -167,6 +169,33 @@ class Sweeper:
             return Look(due_ms=due_of_wait(at, self._ports.clock.now_ms()))
         await self._ports.queue.send(Lane.WORK, to_json(at.wake()))
         return Look("no_progress", self._ports.clock.now_ms())
+
+    async def _look_at_tasks(self, at: Standing, still_ms: int, *, shown: bool) -> Look:
+        """Each operation that a function's tasks have begun, and whose end the function does not know.
+
+        And the function itself: its timer, and an update whose caller died before it woke the run.
+        """
+        now_ms = self._ports.clock.now_ms()
+        looks: list[Look] = []
+        for slot, begun in at.token.tasks.items():
+            fork = await self._logbook.fork(at.run_id, at.token.id, slot)
+            for branch in await self._logbook.branches_at(fork, begun.open) if fork is not None else ():
+                if not branch.token.ended:
+                    looks.append(await self._look_at(branch, still_ms, shown=True, begins_ms=begun.at_ms))
+                elif _last_ms(branch) + still_ms < now_ms:
+                    await self._ports.queue.send(Lane.WORK, to_json(branch.wake()))
+                    looks.append(Look("no_progress", now_ms))
+        timer_ms = due_ms(at.token) if at.token.resumption is None else None
+        if timer_ms is not None and timer_ms + still_ms < now_ms:
+            await self._ports.queue.send(Lane.RESUME, to_json(Timer(at.run_id, at.token.slot, at.token.id)))
+            looks.append(Look("overdue", now_ms))
+        last = at.token.last
+        is_update = last is not None and last.resumption is not None and last.resumption.kind == UPDATE
+        if is_update and not shown and _last_ms(at) + still_ms < now_ms:
+            await self._ports.queue.send(Lane.WORK, to_json(at.wake()))
+            looks.append(Look("no_progress", now_ms))
+        why = next((one.why for one in looks if one.why), "")
+        return Look(why, earliest(timer_ms, *[one.due_ms for one in looks]))
 
     async def _look_at_branches(self, at: Standing, still_ms: int) -> Look:
         """Each branch that runs; and of each page the branch that ended last, whose arrival may have been lost."""

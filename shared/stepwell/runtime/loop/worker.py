@@ -135,7 +135,7 @@ class Worker:
     async def _pick_up(self, at: Standing) -> Standing:
         """The run is no longer pending: before its first record."""
         now_ms = self._ports.clock.now_ms()
-        if await self._performer.show(at, picked_up(at.token, now_ms)):
+        if await self._performer.forking.showing.show_root(at, picked_up(at.token, now_ms)):
             return replace(at, run=replace(at.run, started_ms=now_ms))
         header = await self._ports.runs.get_run(at.run_id)  # another did just now, or has ended it
         started_ms = header.started_ms if header is not None else 0
