@@ -23,6 +23,7 @@ from stepwell.engine.effects import (
     TakePending,
     effects,
 )
+from stepwell.engine.records import Status
 from stepwell.engine.waits import event_topic
 from stepwell.limits import EVENT_KEPT_MS
 from stepwell.runtime.forks.children import Children
@@ -112,6 +113,7 @@ class Performer:
             waiting_until_ms=parked.until_ms if parked else None,
             expires_ms=effect.expires_ms,
             due_ms=due_when_shown(at, effect),
+            ends_pause=effect.status.terminal or effect.status is Status.COMPENSATING or at.token.cleaning is not None,
         )
         return await self._ports.runs.change_status(change)
 
