@@ -117,7 +117,17 @@ class World:
         self.link_keys = [b"a key of this test that signs its links"]
         numbers = count(1)
         self.parts = assemble(
-            Ports(self.store, self.store, self.store, self.store, self.queue, self.queue, MemoryBlobs(), self.clock),
+            Ports(
+                self.store,
+                self.store,
+                self.store,
+                self.store,
+                self.store,
+                self.queue,
+                self.queue,
+                MemoryBlobs(),
+                self.clock,
+            ),
             Catalog(partial(compile_document, trusted=True), graphs),
             self.steps,
             compile_expression=compile_expression,

@@ -194,13 +194,13 @@ def test_a_batch_that_comes_again_is_told_with_the_same_ids() -> None:
 def counted_reads(at: Streamed) -> list[int]:
     """How many records each look into a log gives, from now on."""
     read: list[int] = []
-    read_log = at.world.store.inner.read_log
+    saved = at.world.store.inner._saved
 
     async def counted(*args: Any) -> Any:
-        read.append(len(found := await read_log(*args)))
+        read.append(len(found := await saved(*args)))
         return found
 
-    at.world.store.inner.read_log = counted
+    at.world.store.inner._saved = counted
     return read
 
 

@@ -107,3 +107,11 @@ def test_rerun_names_the_new_run(api: FakeApi, cli: Cli) -> None:
     api.on("POST", "/runs/r1/rerun", (201, {"run_id": "r2", "status": "pending"}))
     assert cli("rerun", "r1", "--key", "k").stdout == "r1 is started anew as r2\n"
     assert api.calls[0].headers["idempotency-key"] == "k"
+
+
+def test_pause_and_unpause_say_by_whom(api: FakeApi, cli: Cli) -> None:
+    api.on("POST", "/runs/r1/pause", (200, {}))
+    api.on("POST", "/runs/r1/unpause", (200, {}))
+    assert cli("pause", "r1", "--reason", "the bank is down").stdout == "paused r1\n"
+    assert cli("unpause", "r1").stdout == "r1 goes on\n"
+    assert [call.body for call in api.calls] == [{"reason": "the bank is down", "by": "ana"}, {"by": "ana"}]

@@ -24,7 +24,7 @@ from stepwell.local.inbox import Inbox
 from stepwell.local.memory import MemoryBlobs, MemoryQueue, MemoryStore
 from stepwell.local.sqlite_queue import SqliteQueue
 from stepwell.local.sqlite_store import SqliteStore
-from stepwell.runtime.ports import Blobs, Event, Header, Log, Mailbox, Notes, Queue, Runs, Timers, Waiter
+from stepwell.runtime.ports import Blobs, Event, Header, Log, Mailbox, Marks, Notes, Queue, Runs, Timers, Waiter
 
 T = TypeVar("T")
 NOW_MS = 1_700_000_000_000
@@ -35,8 +35,8 @@ class LocalQueue(Queue, Timers, Inbox, Protocol):
     """A queue whose messages the test can receive."""
 
 
-class Store(Log, Mailbox, Runs, Notes, Protocol):
-    """An adapter of all four."""
+class Store(Log, Mailbox, Runs, Notes, Marks, Protocol):
+    """An adapter of all five."""
 
 
 class LocalStore(Store, Protocol):

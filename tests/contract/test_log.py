@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from stepwell.runtime.ports import Joined, Loaded, Saved
-from tests.contract.kit import Store, at_once, run
+from stepwell.runtime.ports import Joined, Loaded, Marked, Saved
+from tests.contract.kit import ORDER, Store, at_once, event, run
 
 LARGE = "ä" * 2_500_000  # 5 MB of UTF-8
 
@@ -186,3 +186,40 @@ def test_logs_of_one_fork_are_read_together_wherever_they_lie(store: Store) -> N
     saved = {token: fill(store, 2, at=token) for token in tokens}
     found = run(store.read_logs("r1", [*tokens, "0/3.101"]))
     assert {token: list(log) for token, log in found.items()} == saved
+
+
+def test_a_mark_holds_up_the_record_of_its_slot_and_is_none_itself(store: Store) -> None:
+    assert run(store.is_blank("r1", "0"))
+    assert run(store.append("r1", "0", 0, "a")) is None
+    assert run(store.mark("r1", "0", 1))
+    assert run(store.mark("r1", "0", 1))
+    assert run(store.append("r1", "0", 1, "b")) == Marked()
+    assert run(store.load("r1", "0")) == Loaded(None, [Saved(0, "a")], is_marked=True)
+    assert run(store.read_log("r1", "0")) == [Saved(0, "a")]
+    run(store.unmark("r1", "0", 1))
+    run(store.unmark("r1", "0", 1))
+    assert run(store.append("r1", "0", 1, "b")) is None
+    assert run(store.load("r1", "0")) == Loaded(None, [Saved(0, "a"), Saved(1, "b")])
+
+
+def test_a_slot_with_a_record_takes_no_mark_and_loses_nothing_to_its_removal(store: Store) -> None:
+    assert run(store.append("r1", "0", 0, "a")) is None
+    assert not run(store.mark("r1", "0", 0))
+    run(store.unmark("r1", "0", 0))
+    assert run(store.read_log("r1", "0")) == [Saved(0, "a")]
+
+
+def test_a_branch_that_is_marked_before_it_begins_is_not_blank(store: Store) -> None:
+    assert run(store.mark("r1", "0/3.7", 0))
+    assert not run(store.is_blank("r1", "0/3.7"))
+    assert run(store.is_blank("r1", "0/3.8"))
+    assert run(store.read_logs("r1", ["0/3.7", "0/3.8"])) == {}
+
+
+def test_a_mark_holds_up_a_record_that_consumes_an_event(store: Store) -> None:
+    run(store.put_event(event("e1")))
+    run(store.mark("r1", "0", 0))
+    assert run(store.append("r1", "0", 0, "a", consumes=(ORDER, "e1"))) == Marked()
+    assert not run(store.get_event(ORDER, "e1")).consumed_by
+    run(store.unmark("r1", "0", 0))
+    assert run(store.append("r1", "0", 0, "a", consumes=(ORDER, "e1"))) is None

@@ -106,7 +106,17 @@ class World:
         numbers = count(1)
         self.catalog = Catalog(partial(compile_document, trusted=True), [graph_of(text) for text in definitions])
         self.parts = assemble(
-            Ports(self.store, self.store, self.store, self.store, self.queue, self.queue, self.blobs, self.clock),
+            Ports(
+                self.store,
+                self.store,
+                self.store,
+                self.store,
+                self.store,
+                self.queue,
+                self.queue,
+                self.blobs,
+                self.clock,
+            ),
             self.catalog,
             self.steps,
             compile_expression=compile_expression,

@@ -18,8 +18,8 @@ from stepwell.errors import EngineFault, NewerFormat
 from stepwell.limits import DELIVERIES, MINUTE_MS, PUT_OFFS
 from stepwell.local.inbox import ALL_LANES
 from stepwell.runtime.dispatch import bury, dispatch, give_up
+from stepwell.runtime.log.claims import fetch, stow
 from stepwell.runtime.log.door import Unlimited
-from stepwell.runtime.log.logbook import fetch, stow
 from stepwell.runtime.log.messages import Wake, to_json
 from stepwell.runtime.loop.driving import run_now
 from stepwell.runtime.loop.sweeper import Found

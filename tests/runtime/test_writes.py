@@ -13,7 +13,7 @@ from stepwell.engine.fold import fold
 from stepwell.engine.records import Goto, Kind, Record
 from stepwell.engine.token import Token
 from stepwell.limits import CLAIM_CHECK_BYTES, SNAPSHOT_RECORDS
-from stepwell.runtime.log.logbook import fetch, stow
+from stepwell.runtime.log.claims import fetch, stow
 from stepwell.runtime.log.messages import Wake, to_json
 from stepwell.runtime.loop.driving import run_now
 from stepwell.runtime.ports import Lane

@@ -24,7 +24,9 @@ def on_sqlite(folder: Path) -> Iterator[Backend]:
     clock, database = VirtualClock(START_MS), Database(folder / "stepwell.db")
     queue = SqliteQueue(database, clock)
     store = SqliteStore(database)
-    yield Backend(Ports(store, store, store, store, queue, queue, FolderBlobs(folder / "blobs"), clock), queue, clock)
+    yield Backend(
+        Ports(store, store, store, store, store, queue, queue, FolderBlobs(folder / "blobs"), clock), queue, clock
+    )
     database.close()
 
 
@@ -33,7 +35,9 @@ def on_aws(_: Path) -> Iterator[Backend]:
     """DynamoDB, SQS, EventBridge Scheduler and S3, emulated in this process."""
     with table_of(Cloud()) as table, aws_queue(now_ms=START_MS) as queue, s3_blobs() as blobs:
         store = DynamoStore(table)
-        yield Backend(Ports(store, store, store, store, queue, queue.timers, blobs, queue.clock), queue, queue.clock)
+        yield Backend(
+            Ports(store, store, store, store, store, queue, queue.timers, blobs, queue.clock), queue, queue.clock
+        )
 
 
 BACKENDS: dict[str, Callable[[Path], AbstractContextManager[Backend]]] = {"sqlite": on_sqlite, "aws": on_aws}

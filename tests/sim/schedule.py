@@ -346,6 +346,8 @@ async def _call(world: World, operation: str, body: Mapping[str, Any], run_id: s
         "reject": lambda: service.reject(run_id, "no", body.get("who", "leo"), wait),
         "cancel": lambda: service.cancel(run_id, "enough", "kim"),
         "terminate": lambda: service.terminate(run_id, "now", "kim"),
+        "pause": lambda: service.pause(run_id, "wait", "kim"),
+        "unpause": lambda: service.unpause(run_id),
         "redrive": lambda: service.redrive(run_id, who="kim"),
     }
     was_undone = _is_undone(world)

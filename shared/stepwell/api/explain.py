@@ -14,10 +14,12 @@ from stepwell.api.states import (
     failed_compensation,
     fork_at,
     left_to_undo,
+    pause_of,
     phase_of,
     progress,
     reason_of,
     status_of,
+    status_unpaused,
     summary_of,
     waiting_tokens,
 )
@@ -105,6 +107,8 @@ def _why(at: Standing, status: Status, now_ms: int, statuses: Statuses) -> _Why:
         return _Why(f"It ended at {ended}: {summary_of(at)}.")
     if status is Status.COMPENSATING:
         return _compensating(at, now_ms)
+    if status is Status.PAUSED:
+        return _paused(at, now_ms, statuses)
     if token.has_open_tasks and token.aside is None:
         return _tasks(at, now_ms, statuses)
     if is_waiting(token) and token.parked is not None:
@@ -123,6 +127,14 @@ def _why(at: Standing, status: Status, now_ms: int, statuses: Statuses) -> _Why:
     if fork is None:
         return _running(at, now_ms)
     return _dag(at, now_ms, statuses) if at.graph.dag else _forked(at, fork, now_ms, statuses)
+
+
+def _paused(at: Standing, now_ms: int, statuses: Statuses) -> _Why:
+    """Explains a pause, and what the run would do without it. A wait that it stands at can end meanwhile."""
+    other = _why(at, status_unpaused(at), now_ms, statuses)
+    call = Waker(what="call", at=None, detail=f"POST /runs/{at.run_id}/unpause has it go on")
+    text = f"It is {pause_of(at.header)}. Without the pause: {other.text}"
+    return replace(other, text=text, wakers=(call,), in_queue=False)
 
 
 def _forked(at: Standing, fork: Fork, now_ms: int, statuses: Statuses) -> _Why:

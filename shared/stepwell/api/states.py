@@ -8,21 +8,29 @@ from collections.abc import Mapping
 from stepwell.api.dags import at_work, done, live_steps, step_views
 from stepwell.api.steps import StepResult
 from stepwell.definition.graph import Graph
+from stepwell.engine.decide import is_held
 from stepwell.engine.forks import awaited
 from stepwell.engine.marks import is_waiting
-from stepwell.engine.names import Undo, node_of
+from stepwell.engine.names import Undo, iso, node_of
 from stepwell.engine.records import Failure, Fork, Kind, Parked, Status
 from stepwell.engine.table import Phase
 from stepwell.engine.tasks import wait_shown
 from stepwell.engine.token import Token, Undoing
 from stepwell.engine.waits.kind import kind_named
 from stepwell.runtime.log.logbook import Standing
+from stepwell.runtime.ports import Header
+from stepwell.runtime.stores.answers import unpaused
 
 CLEANING_UP = "cleaning_up"  # the phase of a cancelled function that has not ended yet
 
 
 def status_of(at: Standing) -> Status:
-    """Returns the status by the log. Only the header knows of a worker that has written nothing yet."""
+    """Returns the status by the log. Only the header knows of a pause, and of a worker that has written nothing yet."""
+    return Status.PAUSED if is_held(at.run, at.token) else status_unpaused(at)
+
+
+def status_unpaused(at: Standing) -> Status:
+    """Returns the status that a paused run has but for that."""
     token = at.token
     if token.end is not None:
         return token.end.status
@@ -35,6 +43,13 @@ def status_of(at: Standing) -> Status:
     return Status.IDLE if at.header.idle and token.last is None else Status.PENDING
 
 
+def pause_of(header: Header) -> str:
+    """Describes a pause: `paused by ana since 2026-01-31T09:00:00Z: the bank is down`."""
+    by = f" by {header.paused_by}" if header.paused_by else ""
+    why = f": {header.pause_reason}" if header.pause_reason else ""
+    return f"paused{by} since {iso(header.paused_ms)}{why}"
+
+
 def phase_of(at: Standing) -> str:
     """Returns the token's phase; a run that a worker has picked up is no longer initializing.
 
@@ -42,7 +57,7 @@ def phase_of(at: Standing) -> str:
     """
     if at.token.cleaning is not None and at.token.end is None:
         return CLEANING_UP
-    running = status_of(at) is Status.RUNNING
+    running = status_unpaused(at) is Status.RUNNING
     return (Phase.EXECUTING_STEP if running and at.token.phase is Phase.INITIALIZING else at.token.phase).value
 
 
@@ -71,7 +86,7 @@ def wait_of(graph: Graph, token: Token) -> tuple[Parked, str] | None:
 def is_shown_waiting(at: Standing) -> bool:
     """Returns whether a run whose branches were not read waits, as its header says."""
     is_forked = fork_at(at.token) is not None or at.token.has_open_tasks
-    return at.header.status is Status.WAITING and is_forked and not at.branches
+    return unpaused(at.header) is Status.WAITING and is_forked and not at.branches
 
 
 def live_tokens(at: Standing) -> list[Token]:
@@ -107,7 +122,7 @@ def current_steps(at: Standing) -> list[str]:
 
     For a rollback, returns the node of the next compensation, if it was read.
     """
-    if at.token.ended or status_of(at) in {Status.IDLE, Status.PENDING}:
+    if at.token.ended or status_unpaused(at) in {Status.IDLE, Status.PENDING}:
         return []
     if at.token.undoing is not None:
         return [one.node for one in (left_to_undo(at) or ())[:1]]

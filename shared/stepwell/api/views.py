@@ -18,6 +18,7 @@ from stepwell.api.states import (
     current_steps,
     error_of,
     is_shown_waiting,
+    pause_of,
     phase_of,
     progress,
     status_of,
@@ -151,7 +152,7 @@ def run_view(
         waiting_for=parked.kind if parked else header.waiting_for if is_shown_waiting(at) else None,
         waiting_until=time_of(parked.until_ms if parked else header.waiting_until_ms if is_shown_waiting(at) else None),
         waiting_data=waiting_data(header.run_id, waiting, now_ms, shown) if waiting else None,
-        pending_reason=_pending_reason(at, now_ms) if status is Status.PENDING else None,
+        pending_reason=_pending_reason(at, status, now_ms),
         input=header.input,
         state=state_of(token),
         steps=steps,
@@ -230,5 +231,9 @@ def _parent_link(parent: str | None) -> dict[str, str]:
     return {"parent": f"/runs/{parent}"} if parent else {}
 
 
-def _pending_reason(at: Standing, now_ms: int) -> str:
+def _pending_reason(at: Standing, status: Status, now_ms: int) -> str | None:
+    if status is Status.PAUSED:
+        return pause_of(at.header)
+    if status is not Status.PENDING:
+        return None
     return f"starts at {iso(at.header.start_at_ms)}" if at.header.start_at_ms > now_ms else "queued"

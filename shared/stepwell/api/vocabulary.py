@@ -9,7 +9,7 @@ from pydantic.alias_generators import to_camel
 
 from stepwell.api.children import waited_for
 from stepwell.api.requests import VOCABULARIES
-from stepwell.api.states import CLEANING_UP
+from stepwell.api.states import CLEANING_UP, status_unpaused
 from stepwell.api.views import RunView
 from stepwell.definition.graph import END
 from stepwell.engine.records import Status
@@ -56,7 +56,7 @@ def in_words_of(vocabulary: str, view: RunView, at: Standing) -> dict[str, Any]:
     if vocabulary not in VOCABULARIES:
         raise InvalidInput(f"{vocabulary[:40]!r} is not a vocabulary", code="unknown_vocabulary",
                            hint=f"as={' | '.join(VOCABULARIES)}")  # fmt: skip
-    word = WORDS[_row_of(view), vocabulary]
+    word = _word(vocabulary, view, at)
     phase = Phase.EXECUTING_STEP.value if view["phase"] == CLEANING_UP else view["phase"]
     shown: dict[str, Any] = {**view, "status": phase if word == SAME else word}
     return {**(_camel(shown) if vocabulary == AGENT.name else shown), **_OWN[vocabulary](view, at)}
@@ -79,6 +79,13 @@ def _row_of(view: RunView) -> str:
     phase = _parked_in(view)
     is_row = view["status"] == Status.WAITING.value and (phase, VOCABULARIES[0]) in WORDS
     return phase if is_row else view["status"]
+
+
+def _word(vocabulary: str, view: RunView, at: Standing) -> str:
+    """Returns the status's word. A paused agent has that of its status before."""
+    row = _row_of(view)
+    is_before = row == Status.PAUSED.value and vocabulary == AGENT.name
+    return WORDS[_row_of({**view, "status": status_unpaused(at).value}) if is_before else row, vocabulary]
 
 
 def _parked_in(view: RunView) -> str:

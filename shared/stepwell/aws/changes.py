@@ -55,7 +55,7 @@ def change_of(record: Mapping[str, Any]) -> Change | None:
             return _header_changed(_run_of(partition), change)
         by = (record.get("userIdentity") or {}).get("principalId")
         return Expired(_run_of(partition), "input_blob" in change.get("OldImage", {})) if by == TTL else None
-    if kind == "INSERT" and sort.startswith(f"{_LOG}#"):
+    if kind == "INSERT" and sort.startswith(f"{_LOG}#") and "mark" not in change["NewImage"]:
         _, token, slot = sort.split("#")
         return Appended(_run_of(partition), keys.unpart(token), int(slot), change["NewImage"])
     return None

@@ -13,6 +13,7 @@ that is over within minutes pays nothing for it. One that lives longer pays
     a wait begins           -             -          -      0..2     its entry is deleted, or moves to the timer
     a wait ends             1             -          -      1..2     it is due at once, before the record that ends it
     ended                   -             -          -        1      its entry is deleted
+    paused, unpaused        1             -          -     0..2      due at once when it goes on
 
 An input that would make the header larger than one write unit is an item of its own: a header is rewritten at every
 change of status, its input never.
@@ -28,7 +29,10 @@ from stepwell.aws.items import (
     change_request,
     header_item,
     header_of,
+    hold_request,
     is_applied,
+    is_held_as,
+    is_paused,
     is_watched,
     size_of,
     text,
@@ -37,7 +41,8 @@ from stepwell.aws.items import (
 from stepwell.aws.protocols import Item
 from stepwell.aws.table import OnTable, Table
 from stepwell.errors import PortError
-from stepwell.runtime.ports import Header, StatusChange
+from stepwell.runtime.ports import Header, Pause, StatusChange
+from stepwell.runtime.stores.answers import with_pause
 from stepwell.runtime.stores.blobs import of_run
 from stepwell.runtime.stores.jsontext import encode
 
@@ -97,10 +102,25 @@ class Headers(OnTable):
         return {header.run_id: header for header in headers}
 
     async def change_status(self, change: StatusChange) -> bool:
+        is_held = False
+        while True:
+            try:
+                self._table.update(keys.header_key(change.run_id), **change_request(change, is_held=is_held))
+            except Refused as refused:
+                if refused.unsure and is_applied(refused.item, change):
+                    return True
+                if change.ends_pause or is_paused(refused.item) == is_held:
+                    return False
+                is_held = not is_held
+            else:
+                return True
+
+    async def hold(self, seen: Header, pause: Pause | None, at_ms: int) -> bool:
+        new = with_pause(seen, pause, at_ms)
         try:
-            self._table.update(keys.header_key(change.run_id), **change_request(change))
+            self._table.update(keys.header_key(seen.run_id), **hold_request(seen, new))
         except Refused as refused:
-            return refused.unsure and is_applied(refused.item, change)
+            return refused.unsure and is_held_as(refused.item, new)
         return True
 
     async def watch(self, run_id: str, due_ms: int | None, seen: Header | None = None) -> bool:

@@ -20,10 +20,13 @@ from stepwell.runtime.stores.jsontext import decode, encode
 
 _LIST_BYTES = 3  # of a list, beside its elements, each of which has one byte more
 EXPIRES = "expires"  # the table's TTL attribute, in seconds
-_TEXTS = ("workflow", "version", "fingerprint", "parent", "origin", "waiting_for", "waiting_node")
+_TEXTS = (
+    "workflow", "version", "fingerprint", "parent", "origin", "waiting_for", "waiting_node", "paused_by",
+    "pause_reason", "resumes_as",
+)  # fmt: skip
 _NUMBERS = (
     "rev", "started_ms", "ended_ms", "start_at_ms", "deadline_ms", "priority", "waiting_since_ms", "waiting_until_ms",
-    "changed_ms", "expires_ms",
+    "changed_ms", "expires_ms", "paused_ms",
 )  # fmt: skip
 _DEFAULTS: Mapping[str, int | None] = {"deadline_ms": None, "waiting_until_ms": None, "rev": None}  # of others: 0
 
@@ -103,8 +106,14 @@ def header_of(item: Item, given_input: str) -> Header:
     )
 
 
-def change_request(change: StatusChange) -> dict[str, Any]:
-    """The parts of an UpdateItem that apply the change to a header whose `rev` is behind."""
+_OF_PAUSE = ("paused_ms", "paused_by", "pause_reason", "resumes_as")
+
+
+def change_request(change: StatusChange, *, is_held: bool) -> dict[str, Any]:
+    """The parts of an UpdateItem that apply the change to a header whose `rev` is behind.
+
+    `is_held`: the header is of a paused run, which the change does not have go on.
+    """
     state = keys.state_of(change.status, change.run_id)
     until_ms = change.waiting_until_ms
     values: dict[str, dict[str, str] | None] = {  # None: removed
@@ -122,9 +131,40 @@ def change_request(change: StatusChange) -> dict[str, Any]:
     }
     if change.started_ms is not None:
         values["started_ms"] = number(change.started_ms)
+    pause = ""
+    if change.ends_pause:
+        values |= dict.fromkeys(_OF_PAUSE)
+    elif is_held:
+        values["resumes_as"] = values.pop("status")
+        pause = " AND attribute_exists(#paused_ms)"
+    else:
+        pause = " AND attribute_not_exists(#paused_ms)"
     if change.of_branch:
-        return _update_of(values, "attribute_exists(#pk) AND #rev <= :rev")
-    return _update_of({**values, "due": _due(change.due_ms, change.run_id)}, "attribute_exists(#pk) AND #rev < :rev")
+        return _update_of(values, f"attribute_exists(#pk) AND #rev <= :rev{pause}")
+    values["due"] = _due(change.due_ms, change.run_id)
+    return _update_of(values, f"attribute_exists(#pk) AND #rev < :rev{pause}")
+
+
+def hold_request(seen: Header, new: Header) -> dict[str, Any]:
+    """Builds the parts of an UpdateItem that pauses a run, or has it go on."""
+    values: dict[str, dict[str, str] | None] = {
+        "status": text(new.status.value),
+        "resumes_as": text(new.resumes_as) if new.resumes_as else None,
+        "changed_ms": number(new.changed_ms),
+        "due": _due(new.due_ms, new.run_id),
+        **{name: text(value) if (value := getattr(new, name)) else None for name in ("paused_by", "pause_reason")},
+        "paused_ms": number(new.paused_ms) if new.paused_ms else None,
+    }
+    if seen.paused_ms:
+        condition = "#resumes_as = :was AND #paused_ms = :since"
+        return _update_of(values, condition, was=text(seen.resumes_as), since=number(seen.paused_ms))
+    return _update_of(values, "#status = :was AND attribute_not_exists(#paused_ms)", was=text(seen.status.value))
+
+
+def is_held_as(item: Item | None, new: Header) -> bool:
+    """Tells whether a header is as this very pause, or its end, left it."""
+    changed, status = number(new.changed_ms), text(new.status.value)
+    return item is not None and item.get("changed_ms") == changed and item.get("status") == status
 
 
 def watch_request(run_id: str, due_ms: int | None, seen: Header | None) -> dict[str, Any]:
@@ -165,8 +205,14 @@ def is_applied(item: Item | None, change: StatusChange) -> bool:
     """Whether a header is as this very change left it."""
     if item is None:
         return False
-    expected = {"rev": number(change.rev), "status": text(change.status.value), "changed_ms": number(change.changed_ms)}
-    return all(item.get(name) == value for name, value in expected.items())
+    expected = {"rev": number(change.rev), "changed_ms": number(change.changed_ms)}
+    status = item.get("resumes_as" if is_paused(item) and not change.ends_pause else "status")
+    return status == text(change.status.value) and all(item.get(name) == value for name, value in expected.items())
+
+
+def is_paused(item: Item | None) -> bool:
+    """Tells whether this is the header of a paused run."""
+    return item is not None and "paused_ms" in item
 
 
 def event_item(event: Event) -> Item:

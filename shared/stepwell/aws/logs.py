@@ -12,17 +12,19 @@ from stepwell.aws.items import EXPIRES, number, text
 from stepwell.aws.protocols import Item
 from stepwell.aws.table import OnTable, numbers
 from stepwell.aws.user_writes import action_of, not_held, reason_of
+from stepwell.engine.formats import MARK
 from stepwell.engine.records import Topic
 from stepwell.engine.transact import Refusal
 from stepwell.errors import EngineFault, InvalidInput, PortError
-from stepwell.runtime.log.logbook import claim_of
-from stepwell.runtime.ports import Appended, EventRef, EventTaken, Joined, Loaded, Saved, Writes
+from stepwell.runtime.log.claims import claim_of
+from stepwell.runtime.ports import Appended, EventRef, EventTaken, Joined, Loaded, Marked, Saved, Writes
 from stepwell.runtime.stores.blobs import of_run
 
 _PAGE_RECORDS = 1_000  # read at once if a limit is given
 _LAST_SLOT = 10**10 - 1
 _BLOB = "body_blob"
 CLAIMS = (_BLOB, "input_blob")  # attributes that refer to blobs of the run
+_MARK = "mark"  # an attribute of a mark's item
 _MEMBERS, _ORDER = "members", "order"  # a set, or a list where their order counts
 _REPORT = "@"  # attributes of a join's numbers, `@7` for place 7; those of a hundred pages must fit into one write unit
 
@@ -45,7 +47,20 @@ class Logs(OnTable):
             if isinstance(found, Refusal | EventTaken):
                 return found
             there = found
+        if there is not None and _MARK in there:
+            return Marked()
         return None if there is None else await self._table.unpack("body", there)
+
+    async def mark(self, run_id: str, token: str, slot: int) -> bool:
+        place = keys.record_key(run_id, token, slot)
+        there = self._table.put_new({**place, _MARK: {"BOOL": True}, "body": text(MARK), **self._table.until()})
+        return there is None or _MARK in there
+
+    async def unmark(self, run_id: str, token: str, slot: int) -> None:
+        self._table.delete_if(keys.record_key(run_id, token, slot), "body = :mark", {":mark": text(MARK)})
+
+    async def is_blank(self, run_id: str, token: str) -> bool:
+        return not list(islice(self._items(run_id, token, -1, 1), 1))
 
     def _transact(
         self, record: Item, mark: Mapping[str, Any] | None, also: Writes
@@ -95,12 +110,17 @@ class Logs(OnTable):
         snapshot = None
         if found is not None:
             snapshot = Saved(int(found["slot"]["N"]), await self._table.unpack("body", found))
-        return Loaded(snapshot, await self.read_log(run_id, token, snapshot.slot if snapshot else -1))
+        items = list(self._items(run_id, token, snapshot.slot if snapshot else -1, None))
+        records = await self._saved(items)
+        return Loaded(snapshot, records, is_marked=len(records) < len(items))
 
     async def read_log(self, run_id: str, token: str, after: int = -1, limit: int | None = None) -> Sequence[Saved]:
         if (limit is not None and limit <= 0) or after >= _LAST_SLOT:
             return []
-        items = self._table.query(
+        return await self._saved(islice(self._items(run_id, token, after, limit), limit))
+
+    def _items(self, run_id: str, token: str, after: int, limit: int | None) -> Iterator[Item]:
+        return self._table.query(
             "pk = :pk AND sk BETWEEN :first AND :last",
             {
                 ":pk": keys.token_partition(run_id, token),
@@ -109,9 +129,12 @@ class Logs(OnTable):
             },
             **({} if limit is None else {"Limit": min(limit, _PAGE_RECORDS)}),
         )
+
+    async def _saved(self, items: Iterable[Item]) -> list[Saved]:
         return [
             Saved(keys.slot_of(item["sk"]["S"]), await self._table.unpack("body", item))
-            for item in islice(items, limit)
+            for item in items
+            if _MARK not in item
         ]
 
     async def body_of(self, item: Item) -> str:
@@ -182,7 +205,7 @@ class Logs(OnTable):
         for partition in dict.fromkeys(keys.token_partition(run_id, token) for token in tokens):
             for item in self._table.query("pk = :pk AND begins_with(sk, :log)", {":pk": partition, ":log": "LOG#"}):
                 sort, token = item["sk"]["S"], wanted.get(keys.token_of(item["sk"]["S"]))
-                if token is not None:
+                if token is not None and _MARK not in item:
                     saved = Saved(keys.slot_of(sort), await self._table.unpack("body", item))
                     found.setdefault(token, []).append(saved)
         return found

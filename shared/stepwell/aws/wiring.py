@@ -100,7 +100,7 @@ def open_aws(
     schedules = Schedules(deployment.schedule_group, deployment.schedule_role, queues)
     timers = SchedulerTimers(schedules, clients.scheduler, queue, clock)
     parts = assemble(
-        Ports(store, store, store, store, queue, timers, blobs, clock),
+        Ports(store, store, store, store, store, queue, timers, blobs, clock),
         Catalog(partial(compile_document, trusted=True), unpack(read_packed(root))),
         steps or NoSteps(_asking(deployment, clients)),
         compile_expression=compile_expression,

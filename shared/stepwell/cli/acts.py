@@ -127,6 +127,20 @@ def terminate(run_id: RunId, reason: Reason = "", by: By = "", as_json: AsJson =
     _report_end(run_id, answer, as_json, "terminated")
 
 
+def pause(run_id: RunId, reason: Reason = "", by: By = "", as_json: AsJson = False, url: Url = "") -> None:
+    """Stop a run before its next step."""
+    with connect(url) as client:
+        answer = client.handle(run_id).pause(reason, by=person(by))
+    _report(answer, as_json, f"paused {run_id}")
+
+
+def unpause(run_id: RunId, by: By = "", as_json: AsJson = False, url: Url = "") -> None:
+    """Have a paused run go on."""
+    with connect(url) as client:
+        answer = client.handle(run_id).unpause(by=person(by))
+    _report(answer, as_json, f"{run_id} goes on")
+
+
 def redrive(
     run_id: RunId,
     since: Annotated[

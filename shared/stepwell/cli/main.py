@@ -61,7 +61,7 @@ COMMANDS: tuple[Callable[..., None], ...] = (  # in the order of the help
     *(runs.run, runs.runs, runs.show, runs.history, runs.watch, runs.explain, runs.query, runs.stats, runs.schedules),
     *(comparing.diff, replays.export, replays.replay, gate.gate),
     *(acts.event, acts.update, acts.approve, acts.reject, acts.delegate, acts.cancel, acts.terminate),
-    *(acts.redrive, acts.rerun),
+    *(acts.pause, acts.unpause, acts.redrive, acts.rerun),
 )
 GROUPS: dict[str, dict[str, Callable[..., None]]] = {
     "webhook": {"test": webhook.send_signed, "deliveries": deliveries.deliveries, "replay": deliveries.replay},

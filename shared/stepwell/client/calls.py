@@ -251,6 +251,16 @@ def terminate(run_id: str, reason: str = "", *, by: str = "") -> Request[JsonObj
     return post(_run(run_id, "terminate"), {"reason": reason, **filled({"by": by})}, repeatable=True)
 
 
+def pause(run_id: str, reason: str = "", *, by: str = "") -> Request[JsonObject]:
+    """Stops the run before its next step."""
+    return post(_run(run_id, "pause"), {"reason": reason, **filled({"by": by})}, repeatable=True)
+
+
+def unpause(run_id: str, *, by: str = "") -> Request[JsonObject]:
+    """Has a paused run go on."""
+    return post(_run(run_id, "unpause"), filled({"by": by}))
+
+
 def redrive(run_id: str, since: str = "", *, version: str = "", by: str = "") -> Request[JsonObject]:
     """Goes on from where the run failed, or from the step `since`, as a new run, which is returned."""
     body = filled({"from": since, "version": version, "by": by})

@@ -107,6 +107,8 @@ class RunCalls(Bound):
     delegate = _run_call(calls.delegate)
     cancel = _run_call(calls.cancel)
     terminate = _run_call(calls.terminate)
+    pause = _run_call(calls.pause)
+    unpause = _run_call(calls.unpause)
     redrive = _run_call(calls.redrive)
     rerun = _run_call(calls.rerun)
     begin = _run_call(calls.begin)

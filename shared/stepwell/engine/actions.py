@@ -60,6 +60,11 @@ class Look:
 
 
 @dataclass(frozen=True, slots=True)
+class Hold:
+    """Pause the run, or have it go on: in its header, because a pause is no record."""
+
+
+@dataclass(frozen=True, slots=True)
 class Drop:
     """Write nothing: the input is late or a duplicate."""
 
@@ -76,7 +81,7 @@ class Refuse:
     hint: str = ""
 
 
-Action: TypeAlias = RunStep | Write | Rest | AskFunction | PickUp | Look | Drop | Refuse
+Action: TypeAlias = RunStep | Write | Rest | AskFunction | PickUp | Look | Hold | Drop | Refuse
 
 
 @dataclass(frozen=True, slots=True)

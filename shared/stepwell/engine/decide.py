@@ -10,7 +10,7 @@ from typing import TypeAlias
 from stepwell.definition.authoring import StepDefaults
 from stepwell.engine import approvals, receiving
 from stepwell.engine import durable as functions
-from stepwell.engine.actions import Action, AskFunction, Drop, Outcome, PickUp, Refuse, Rest, RunStep, Write
+from stepwell.engine.actions import Action, AskFunction, Drop, Hold, Outcome, PickUp, Refuse, Rest, RunStep, Write
 from stepwell.engine.attempts import commit, lost_record, run_step
 from stepwell.engine.compensation import undo_next
 from stepwell.engine.forks import fork_into
@@ -20,11 +20,13 @@ from stepwell.engine.inputs import (
     DeadlinePassed,
     Input,
     LocksAnswered,
+    Paused,
     Redriven,
     Started,
     StepBegins,
     StepEnded,
     Terminated,
+    Unpaused,
     Woken,
     WorkerLost,
     WritesRefused,
@@ -34,7 +36,7 @@ from stepwell.engine.lock_records import lock_record, refused_record, wanted
 from stepwell.engine.locks import REFUSED
 from stepwell.engine.names import Moment
 from stepwell.engine.needs import is_passed_over, may_begin
-from stepwell.engine.records import CleanUp, End, Failure, Fork, Goto, Kind, Pause, Record, RetryAt, Status
+from stepwell.engine.records import CleanUp, End, Failure, Fork, Goto, Kind, Pause, Record, RetryAt, RunInfo, Status
 from stepwell.engine.retry import resolve_policy
 from stepwell.engine.routing import Ended
 from stepwell.engine.settle import settle
@@ -69,6 +71,8 @@ def decide(moment: Moment, token: Token, given: Input = Woken()) -> Action:  # n
             return _of_step(moment, token, given) if token.slot == given.slot else Drop()
         case WorkerLost():
             return _lost(moment, token, given)
+        case Paused() | Unpaused():
+            return _held(moment, token, given)
         case Started() | Redriven() | Cancelled() | Terminated() | DeadlinePassed() | Closed():
             return _of_run(moment, token, given)
         case _:
@@ -80,8 +84,31 @@ def is_stale(token: Token, slot: int, by: str) -> bool:
     return token.slot != slot and (token.last is None or token.last.by != by)
 
 
+def is_held(run: RunInfo, token: Token) -> bool:
+    """Tells whether the token's worker is to rest, because the run is paused. What ends is not held."""
+    return run.is_paused and token.end is None and token.undoing is None and token.cleaning is None
+
+
+def _held(moment: Moment, token: Token, given: Paused | Unpaused) -> Action:
+    """A pause that was asked for before is dropped; its end, if there is none, is refused."""
+    if token.cleaning is not None:
+        return _refusal(token, given)
+    if isinstance(given, Paused) and moment.run.idle and token.last is None:
+        return Refuse("the run has not been started", "not_begun", "it does nothing before that")
+    if isinstance(given, Paused):
+        return Drop() if moment.run.is_paused else Hold()
+    return Hold() if moment.run.is_paused else Refuse("the run is not paused", "not_paused")
+
+
 def _refusal(token: Token, given: Input) -> Refuse:
     match given.message:
+        case Message.PAUSE | Message.UNPAUSE if token.ended:
+            return Refuse("the run has ended", "run_ended")
+        case Message.PAUSE | Message.UNPAUSE if token.cleaning is not None:
+            return Refuse("the run was cancelled, and cleans up", "cleaning_up", "terminate ends it at once")
+        case Message.PAUSE | Message.UNPAUSE:
+            return Refuse("the run is being undone, which cannot be paused", "compensating",
+                          "terminate ends it at once, without the rest of its compensations")  # fmt: skip
         case Message.START:
             return Refuse("the run is not idle", "not_idle")
         case Message.CANCEL if token.cleaning is not None:
@@ -155,6 +182,8 @@ def _overdue(moment: Moment, token: Token) -> Write | None:
 
 def _of_step(moment: Moment, token: Token, given: StepBegins | StepEnded | WritesRefused) -> Action:
     match given:
+        case StepBegins() if is_held(moment.run, token):
+            return Rest()
         case StepBegins(action, timeout_ms):
             return Write(functions.of_operation(moment, began_record(moment, token, action, timeout_ms)))
         case StepEnded(action, outcome, policy):
@@ -183,6 +212,8 @@ def _woken(moment: Moment, token: Token, given: Woken) -> Action:
     """Returns the next action. A run is shown as picked up before its first record."""
     if given.slot is not None and is_stale(token, given.slot, moment.by):
         return Drop()
+    if given.slot is not None and is_held(moment.run, token):
+        return Rest()
     action = _next(moment, token)
     if given.slot is None or token.branch is not None or isinstance(action, Rest):
         return action

@@ -68,6 +68,16 @@ def _count(rule: str, foreach: Collection, names: Mapping[str, Json]) -> int:
     return len(made)
 
 
+def live_forks(token: Token) -> tuple[int, ...]:
+    """Returns the slots of the forks whose branches may be running."""
+    if token.ended:
+        return ()
+    following = token.last.next if token.last is not None else None
+    is_there = isinstance(following, Fork) and not following.is_of_tasks
+    open_tasks = [slot for slot, begun in token.tasks.items() if begun.open]
+    return (*open_tasks, token.slot) if is_there else tuple(open_tasks)
+
+
 # -- ids
 
 

@@ -13,6 +13,7 @@ FOLD = 3  # of the fold: a snapshot of another one is ignored, and the log is fo
 EVALUATOR = 1  # of expressions: what a fork or a rollback evaluates again, it evaluates as its record says
 KEY = "v"  # of the number in stored JSON
 OLDEST = 1  # the number of data that carries none
+MARK = '{"v":1000000000}'  # what stores keep of a mark in a log: code that knows none leaves it to a newer version
 
 BROKEN = (AttributeError, LookupError, RecursionError, TypeError, ValueError)  # errors that reading broken data raises
 

@@ -214,6 +214,20 @@ class Redriven:
 
 
 @dataclass(frozen=True, slots=True)
+class Paused:
+    """Somebody pauses the run."""
+
+    message: ClassVar = Message.PAUSE
+
+
+@dataclass(frozen=True, slots=True)
+class Unpaused:
+    """Somebody has the run go on."""
+
+    message: ClassVar = Message.UNPAUSE
+
+
+@dataclass(frozen=True, slots=True)
 class Cancelled:
     """Somebody cancels the run."""
 
@@ -266,6 +280,8 @@ Input: TypeAlias = (
     | OperationEnded
     | Started
     | Redriven
+    | Paused
+    | Unpaused
     | Cancelled
     | Terminated
     | DeadlinePassed

@@ -335,4 +335,5 @@ class RunInfo:
     started_ms: int = 0  # when a worker first picked it up; 0: not yet
     idle: bool = False  # created, to be started later
     start_at_ms: int = 0  # not before
+    is_paused: bool = False  # when its header was last looked at
     deadline_ms: int | None = None

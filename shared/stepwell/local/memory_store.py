@@ -27,6 +27,8 @@ from stepwell.runtime.ports import (
     Header,
     Joined,
     Loaded,
+    Marked,
+    Pause,
     RunPage,
     RunQuery,
     Saved,
@@ -44,18 +46,20 @@ from stepwell.runtime.stores.answers import (
     opened,
     page_by_deadline,
     too_many_pending,
+    with_pause,
 )
 from stepwell.runtime.stores.jsontext import decode, encode
 
 
 class _Log:
-    """One token's records by slot, and its last snapshot."""
+    """One token's records by slot, its marks, and its last snapshot."""
 
-    __slots__ = ("records", "slots", "snapshot")
+    __slots__ = ("marks", "records", "slots", "snapshot")
 
     def __init__(self) -> None:
         self.slots: list[int] = []  # in order
         self.records: dict[int, Saved] = {}
+        self.marks: set[int] = set()
         self.snapshot: Saved | None = None
 
     def append(self, slot: int, body: str) -> None:
@@ -99,10 +103,13 @@ class MemoryStore(MemoryItems, MemoryNotes):
         header = self._runs.get(change.run_id)
         if header is None or header.rev >= change.rev + change.of_branch:
             return False
+        is_held = header.paused_ms > 0 and not change.ends_pause
         self._runs[change.run_id] = changed(
             header,
             rev=change.rev,
-            status=change.status,
+            status=Status.PAUSED if is_held else change.status,
+            resumes_as=change.status.value if is_held else "",
+            paused_ms=header.paused_ms if is_held else 0,
             changed_ms=change.changed_ms,
             started_ms=header.started_ms if change.started_ms is None else change.started_ms,
             ended_ms=change.ended_ms,
@@ -120,6 +127,13 @@ class MemoryStore(MemoryItems, MemoryNotes):
         if header is None or (seen is not None and (header.rev, header.due_ms) != (seen.rev, seen.due_ms)):
             return False
         self._runs[run_id] = changed(header, due_ms=due_ms, watched=True)
+        return True
+
+    async def hold(self, seen: Header, pause: Pause | None, at_ms: int) -> bool:
+        header = self._runs.get(seen.run_id)
+        if header is None or (header.status, header.resumes_as) != (seen.status, seen.resumes_as):
+            return False
+        self._runs[seen.run_id] = with_pause(header, pause, at_ms)
         return True
 
     async def list_due(self, before_ms: int, limit: int, cursor: str = "") -> RunPage:
@@ -169,11 +183,26 @@ class MemoryStore(MemoryItems, MemoryNotes):
             for (workflow, status, waiting_for), times in sorted(groups.items())
         ]
 
+    async def mark(self, run_id: str, token: str, slot: int) -> bool:
+        log = self._log(run_id, token)
+        if slot not in log.records:
+            log.marks.add(slot)
+        return slot not in log.records
+
+    async def unmark(self, run_id: str, token: str, slot: int) -> None:
+        self._log(run_id, token).marks.discard(slot)
+
+    async def is_blank(self, run_id: str, token: str) -> bool:
+        log = self._logs.get((run_id, token))
+        return log is None or not (log.records or log.marks)
+
     async def append(
         self, run_id: str, token: str, slot: int, body: str, *, consumes: EventRef | None = None, also: Writes = ()
     ) -> Appended:
         log = self._log(run_id, token)
         # The slot first: where the event is taken too, it is the token that has moved on.
+        if slot in log.marks:
+            return Marked()
         if slot in log.records:
             return log.records[slot].body
         changes = changes_of(also, self.item)
@@ -193,7 +222,7 @@ class MemoryStore(MemoryItems, MemoryNotes):
         log = self._logs.get((run_id, token))
         if log is None:
             return Loaded(None, [])
-        return Loaded(log.snapshot, log.after(log.snapshot.slot if log.snapshot else -1, None))
+        return Loaded(log.snapshot, log.after(log.snapshot.slot if log.snapshot else -1, None), bool(log.marks))
 
     async def read_log(self, run_id: str, token: str, after: int = -1, limit: int | None = None) -> Sequence[Saved]:
         log = self._logs.get((run_id, token))
@@ -220,7 +249,8 @@ class MemoryStore(MemoryItems, MemoryNotes):
         return Joined(frozenset(members), dict(self._reports.get(name, {})), order)
 
     async def read_logs(self, run_id: str, tokens: Sequence[str]) -> Mapping[str, Sequence[Saved]]:
-        return {token: log.after(-1, None) for token in tokens if (log := self._logs.get((run_id, token))) is not None}
+        logs = {token: self._logs.get((run_id, token)) for token in tokens}
+        return {token: log.after(-1, None) for token, log in logs.items() if log is not None and log.records}
 
     async def put_event(self, event: Event, most: int = limits.EVENT_PENDING) -> bool:
         events, pending = self._events[event.topic], self._pending[event.topic]

@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from stepwell import limits
 from stepwell.definition.graph import Json
+from stepwell.engine.formats import MARK
 from stepwell.engine.records import Status, Topic
 from stepwell.engine.transact import Refusal
 from stepwell.errors import PortError
@@ -24,6 +25,8 @@ from stepwell.runtime.ports import (
     Header,
     Joined,
     Loaded,
+    Marked,
+    Pause,
     RunPage,
     RunQuery,
     Saved,
@@ -31,7 +34,14 @@ from stepwell.runtime.ports import (
     Waiter,
     Writes,
 )
-from stepwell.runtime.stores.answers import decode_cursor, due_page, encode_cursor, page_by_deadline, too_many_pending
+from stepwell.runtime.stores.answers import (
+    decode_cursor,
+    due_page,
+    encode_cursor,
+    page_by_deadline,
+    too_many_pending,
+    with_pause,
+)
 from stepwell.runtime.stores.jsontext import encode
 
 PURGE_RUNS = 100  # runs dropped per transaction: others wait that long
@@ -43,9 +53,13 @@ INSERT_RUN = (
 )
 INSERT_TAG = "INSERT INTO tags (name, value, created_ms, run_id) VALUES (?, ?, ?, ?)"
 SELECT_RUN = f"SELECT {HEADER_COLUMNS} FROM runs r WHERE r.run_id = ?"
-CHANGE_STATUS = """UPDATE runs SET rev = ?, status = ?, changed_ms = ?, started_ms = coalesce(?, started_ms),
-    ended_ms = ?, waiting_for = ?, waiting_node = ?, waiting_since_ms = ?, waiting_until_ms = ?, expires_ms = ?,
-    due_ms = CASE WHEN ? THEN due_ms ELSE ? END WHERE run_id = ? AND rev < ?"""
+CHANGE_STATUS = """UPDATE runs SET rev = ?1, status = CASE WHEN paused_ms > 0 AND NOT ?13 THEN status ELSE ?2 END,
+    resumes_as = CASE WHEN paused_ms > 0 AND NOT ?13 THEN ?2 ELSE '' END,
+    paused_ms = CASE WHEN ?13 THEN 0 ELSE paused_ms END, changed_ms = ?3, started_ms = coalesce(?4, started_ms),
+    ended_ms = ?5, waiting_for = ?6, waiting_node = ?7, waiting_since_ms = ?8, waiting_until_ms = ?9, expires_ms = ?10,
+    due_ms = CASE WHEN ?11 THEN due_ms ELSE ?12 END WHERE run_id = ?14 AND rev < ?15"""
+HOLD = """UPDATE runs SET status = ?, resumes_as = ?, paused_ms = ?, paused_by = ?, pause_reason = ?, changed_ms = ?,
+    due_ms = ? WHERE run_id = ? AND status = ? AND resumes_as = ?"""
 WATCH = "UPDATE runs SET watched = 1, due_ms = ? WHERE run_id = ?"
 WATCH_SEEN = f"{WATCH} AND rev = ? AND due_ms IS ?"
 SELECT_DUE = f"""SELECT {HEADER_COLUMNS} FROM runs r INDEXED BY due_runs
@@ -55,6 +69,7 @@ STATS = """SELECT workflow, status, waiting_for, count(*), sum(created_ms / 1000
     min(created_ms) FROM runs GROUP BY workflow, status, waiting_for ORDER BY workflow, status, waiting_for"""
 
 APPEND = "INSERT INTO log (run_id, token, slot, body) VALUES (?, ?, ?, ?) ON CONFLICT DO NOTHING"
+UNMARK = "DELETE FROM log WHERE run_id = ? AND token = ? AND slot = ? AND body = ?"
 SELECT_SLOT = "SELECT body FROM log WHERE run_id = ? AND token = ? AND slot = ?"
 SELECT_LOG = "SELECT slot, body FROM log WHERE run_id = ? AND token = ? AND slot > ? ORDER BY slot LIMIT ?"
 SELECT_SNAPSHOT = "SELECT slot, body FROM snapshots WHERE run_id = ? AND token = ?"
@@ -127,6 +142,7 @@ class SqliteStore(SqliteItems, SqliteNotes):
             change.expires_ms,
             change.of_branch,
             change.due_ms,
+            change.ends_pause,
         )
         return self._db.change(CHANGE_STATUS, (*new_values, change.run_id, change.rev + change.of_branch)) == 1
 
@@ -134,6 +150,12 @@ class SqliteStore(SqliteItems, SqliteNotes):
         if seen is None:
             return self._db.change(WATCH, (due_ms, run_id)) == 1
         return self._db.change(WATCH_SEEN, (due_ms, run_id, seen.rev, seen.due_ms)) == 1
+
+    async def hold(self, seen: Header, pause: Pause | None, at_ms: int) -> bool:
+        new = with_pause(seen, pause, at_ms)
+        values = (new.status.value, new.resumes_as, new.paused_ms, new.paused_by, new.pause_reason, new.changed_ms)
+        was = (seen.run_id, seen.status.value, seen.resumes_as)
+        return self._db.change(HOLD, (*values, new.due_ms, *was)) == 1
 
     async def list_due(self, before_ms: int, limit: int, cursor: str = "") -> RunPage:
         after = decode_cursor(cursor) if cursor else (-1, "")
@@ -171,14 +193,24 @@ class SqliteStore(SqliteItems, SqliteNotes):
         winner = self._db.rows(SELECT_SLOT, (run_id, token, slot))
         if not winner:
             raise PortError(f"run {run_id} was purged while its log was written")
-        return str(winner[0][0])
+        return _winner(winner[0])
+
+    async def mark(self, run_id: str, token: str, slot: int) -> bool:
+        self._db.change(APPEND, (run_id, token, slot, MARK))
+        return self._db.rows(SELECT_SLOT, (run_id, token, slot)) == [(MARK,)]
+
+    async def unmark(self, run_id: str, token: str, slot: int) -> None:
+        self._db.change(UNMARK, (run_id, token, slot, MARK))
+
+    async def is_blank(self, run_id: str, token: str) -> bool:
+        return not self._db.rows(SELECT_LOG, (run_id, token, -1, 1))
 
     def _transact(self, place: tuple[str, str, int], body: str, consumes: EventRef | None, also: Writes) -> Appended:
         with self._db.transaction() as execute:
             # The slot first: where the event is taken too, it is the token that has moved on.
             winner = execute(SELECT_SLOT, place).fetchone()
             if winner:
-                return str(winner[0])
+                return _winner(winner)
             changes = changes_of(also, self.item)  # this thread's connection: what it reads is in the transaction
             if isinstance(changes, Refusal):
                 return changes
@@ -196,11 +228,13 @@ class SqliteStore(SqliteItems, SqliteNotes):
         # Two reads need no transaction: a log only grows, so the records always go on from the snapshot read first.
         saved = self._db.rows(SELECT_SNAPSHOT, (run_id, token))
         snapshot = Saved(*saved[0]) if saved else None
-        return Loaded(snapshot, await self.read_log(run_id, token, snapshot.slot if snapshot else -1))
+        found = self._db.rows(SELECT_LOG, (run_id, token, snapshot.slot if snapshot else -1, -1))
+        records = _records(found)
+        return Loaded(snapshot, records, is_marked=len(records) < len(found))
 
     async def read_log(self, run_id: str, token: str, after: int = -1, limit: int | None = None) -> Sequence[Saved]:
         rows = self._db.rows(SELECT_LOG, (run_id, token, after, -1 if limit is None else limit))
-        return [Saved(slot, body) for slot, body in rows]
+        return _records(rows)
 
     async def save_snapshot(self, run_id: str, token: str, slot: int, body: str) -> None:
         self._db.change(SAVE_SNAPSHOT, (run_id, token, slot, body))
@@ -269,6 +303,14 @@ class SqliteStore(SqliteItems, SqliteNotes):
             purged += len(expired)
             if len(expired) < PURGE_RUNS:
                 return purged
+
+
+def _winner(row: Row) -> str | Marked:
+    return Marked() if row[0] == MARK else str(row[0])
+
+
+def _records(rows: Iterable[Row]) -> list[Saved]:
+    return [Saved(slot, body) for slot, body in rows if body != MARK]
 
 
 def _joined(read: Callable[[str, tuple[str, str]], Iterable[Row]], run_id: str, join: str) -> Joined:

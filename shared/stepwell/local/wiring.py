@@ -112,7 +112,7 @@ def open_local(
     steps = FunctionSteps(folder, clock, Calls(HttpSteps(hosts, secrets)), links, paths=paths)
     catalog = Catalog(partial(compile_document, trusted=True))
     parts = assemble(
-        Ports(store, store, store, store, queue, queue, blobs, clock),
+        Ports(store, store, store, store, store, queue, queue, blobs, clock),
         catalog,
         steps,
         compile_expression=compile_expression,
@@ -131,7 +131,7 @@ def open_local(
         blobs.expire(now_ms)
         return store.purge(now_ms, lambda run_id: run_now(blobs.drop(of_run(run_id))))
 
-    sweeper = LocalSweeper(parts.ports, catalog, database)
+    sweeper = LocalSweeper(parts.ports, catalog, database, parts.pausing)
 
     def close() -> None:
         outgoing.close()

@@ -16,6 +16,7 @@ from stepwell.runtime.log.door import Door
 from stepwell.runtime.log.logbook import Logbook
 from stepwell.runtime.loop.advance import Advance
 from stepwell.runtime.loop.coordinator import Coordinator
+from stepwell.runtime.loop.pausing import Pausing
 from stepwell.runtime.loop.perform import Performer
 from stepwell.runtime.loop.sweeper import Sweeper
 from stepwell.runtime.loop.worker import SHARING, Sharing, Worker
@@ -40,6 +41,7 @@ class Assembly:
     scheduling: Scheduling
     triggers: Triggers
     updates: Updates
+    pausing: Pausing
     links: Links | None = None  # of who serves calls
 
 
@@ -71,10 +73,11 @@ def assemble(
     door = Door(logbook, jitter)
     performer = Performer(ports, logbook, starter, Mailbox(ports, logbook, catalog, compile_expression), door)
     advance = Advance(ports, logbook, door, performer)
+    pausing = Pausing(ports, logbook, door, advance)
     coordinator = Coordinator(ports, logbook, door, advance, performer, catalog)
     updates = Updates(ports, logbook, door, advance, steps)
     service = Service(
-        ports, logbook, performer, coordinator, door, advance, starter, new_id, steps, updates, pause_until
+        ports, logbook, performer, coordinator, door, advance, starter, new_id, steps, updates, pausing, pause_until
     )
     scheduling = Scheduling(ports, catalog, schedules)
     return Assembly(
@@ -83,9 +86,10 @@ def assemble(
         Worker(ports, logbook, door, advance, performer, steps, pool, sharing),
         coordinator,
         service,
-        Sweeper(ports, logbook),
+        Sweeper(ports, logbook, pausing),
         scheduling,
         Triggers(ports, catalog, scheduling, service.start),
         updates,
+        pausing,
         links,
     )

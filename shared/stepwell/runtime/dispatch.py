@@ -11,7 +11,18 @@ from stepwell.limits import DELIVERIES, MINUTE_MS, NEWER_FORMAT_MS, PUT_OFFS, RE
 from stepwell.runtime.assembly import Assembly
 from stepwell.runtime.log.alarms import QUEUE_HORIZON_MS
 from stepwell.runtime.log.door import Budget, Unlimited
-from stepwell.runtime.log.messages import DeadLetter, Message, Publish, Scheduled, Update, Wake, from_json, to_json
+from stepwell.runtime.log.messages import (
+    DeadLetter,
+    GoOn,
+    HoldPage,
+    Message,
+    Publish,
+    Scheduled,
+    Update,
+    Wake,
+    from_json,
+    to_json,
+)
 from stepwell.runtime.ports import Lane
 
 log = logging.getLogger("stepwell.queues")
@@ -53,6 +64,8 @@ async def coordinate(parts: Assembly, message: Message) -> None:
         case Publish(event):
             await parts.coordinator.handle(message)
             await parts.triggers.take(event)
+        case HoldPage() | GoOn():
+            await parts.pausing.handle(message)
         case _:
             await parts.coordinator.handle(message)
 

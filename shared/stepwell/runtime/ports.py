@@ -51,6 +51,10 @@ class Header:
     due_ms: int | None = None  # by when something is expected of the run; None: it waits for the outside world
     origin: str = ""  # the run that it was made from: redrive:<run>, rerun:<run>
     watched: bool = False  # the sweeper has looked at it once: `list_due` lists it when it is due
+    paused_ms: int = 0  # since when it is paused; 0: it is not
+    paused_by: str = ""
+    pause_reason: str = ""
+    resumes_as: str = ""  # of a paused run: the status that it has but for that
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +62,8 @@ class StatusChange:
     """A later state of a header: applied only if `rev` is greater than the stored one. Replaces these fields.
 
     `of_branch`: what the branches of the fork in this record do. It is applied at the same `rev` too, and leaves
-    `started_ms` and `due_ms` as they are.
+    `started_ms` and `due_ms` as they are. A paused run stays so, and keeps `status` as the one that it goes on with,
+    unless `ends_pause`.
     """
 
     run_id: str
@@ -74,6 +79,7 @@ class StatusChange:
     expires_ms: int = 0
     due_ms: int | None = None
     of_branch: bool = False
+    ends_pause: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,10 +116,11 @@ class Saved:
 
 @dataclass(frozen=True, slots=True)
 class Loaded:
-    """What is needed to fold a token: its last snapshot and the records after it, in slot order."""
+    """What is needed to fold a token: its last snapshot, the records after it by slot, and whether a mark follows."""
 
     snapshot: Saved | None
     records: Sequence[Saved]
+    is_marked: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -160,8 +167,16 @@ class EventTaken:
 
 
 EventRef: TypeAlias = tuple[Topic, str]  # an event's topic and id
+
+
+@dataclass(frozen=True, slots=True)
+class Marked:
+    """A mark holds up the record: its writer is to look at the run's header first."""
+
+
+Pause: TypeAlias = tuple[str, str]  # who paused a run, and why
 Writes: TypeAlias = Sequence[TableWrite]  # the user's own
-Appended: TypeAlias = str | Refusal | EventTaken | None
+Appended: TypeAlias = str | Refusal | EventTaken | Marked | None
 """None: appended. Else nothing was written, because of the body that holds the slot, or another reason."""
 
 
@@ -216,6 +231,19 @@ class Log(Protocol):
     async def read_join(self, run_id: str, join: str) -> Joined: ...
 
 
+class Marks(Protocol):
+    """Marks in the slots of a log: what holds up a record, and is none itself."""
+
+    async def mark(self, run_id: str, token: str, slot: int) -> bool:
+        """Puts a mark into the slot, which is no record and holds up the one to come. False where a record has it."""
+
+    async def unmark(self, run_id: str, token: str, slot: int) -> None:
+        """Takes the mark out of the slot; a record stays. Idempotent."""
+
+    async def is_blank(self, run_id: str, token: str) -> bool:
+        """Whether there is neither a record nor a mark."""
+
+
 class Mailbox(Protocol):
     """Events and the waits that want them, by topic. Reads are strongly consistent."""
 
@@ -258,6 +286,9 @@ class Runs(Protocol):
 
         False when there is no such run, or it has changed.
         """
+
+    async def hold(self, seen: Header, pause: Pause | None, at_ms: int) -> bool:
+        """Pauses the run, or with None has it go on, due at once. False where its status is not that of `seen`."""
 
     async def list_due(self, before_ms: int, limit: int, cursor: str = "") -> RunPage:
         """Watched runs that are due before this time, the longest overdue first (due_ms, then run_id)."""
@@ -360,6 +391,7 @@ class Ports:
     mailbox: Mailbox
     runs: Runs
     notes: Notes
+    marks: Marks
     queue: Queue
     timers: Timers
     blobs: Blobs

@@ -189,11 +189,18 @@ class Run:
         self._kit.settle()
         return run_now(self._kit.service.cancel(self.id, reason, by))
 
+    def pause(self, reason: str = "", by: str = "") -> None:
+        """Stops the run before its next step. Raises Conflict."""
+        run_now(self._kit.service.pause(self.id, reason, by))
+
+    def unpause(self) -> None:
+        """Has the run go on. Raises Conflict if it is not paused."""
+        run_now(self._kit.service.unpause(self.id))
+
     def redrive(self, since: str = "", version: str = "", by: str = "") -> Run:
         """Goes on from where this run failed, as a new run. Raises Conflict, InvalidInput, NotFound."""
         self._kit.settle()
-        started = run_now(self._kit.service.redrive(self.id, since, version, by))
-        return Run(self._kit, started.header.run_id)
+        return Run(self._kit, run_now(self._kit.service.redrive(self.id, since, version, by)).header.run_id)
 
     def rerun(self) -> Run:
         """Starts this run anew, with the same input and tags. Raises InvalidInput, NotFound."""
@@ -218,7 +225,7 @@ def in_memory() -> Backend:
     """Builds the fastest backend; all backends pass the same contract tests."""
     clock = VirtualClock(START_MS)
     store, queue = MemoryStore(), MemoryQueue(clock)
-    return Backend(Ports(store, store, store, store, queue, queue, MemoryBlobs(), clock), queue, clock)
+    return Backend(Ports(store, store, store, store, store, queue, queue, MemoryBlobs(), clock), queue, clock)
 
 
 class Stepwell:

@@ -16,6 +16,7 @@ from stepwell.api.requests import (
     RedriveBody,
     RejectBody,
     RunEventBody,
+    StartIdleBody,
     UpdateBody,
     UpdateWaitQuery,
 )
@@ -35,6 +36,20 @@ async def terminate_run(call: Call) -> Answer:
     body = call.body(EndBody)
     done = await call.parts.service.terminate(call.path["run_id"], body.reason, call.who(body.by))
     return await _ended(call, "terminated", done)
+
+
+async def pause_run(call: Call) -> Answer:
+    call.asked(NoQuery)
+    body = call.body(EndBody)
+    await call.parts.service.pause(call.path["run_id"], body.reason, call.who(body.by))
+    return await shown(call, call.path["run_id"], 200)
+
+
+async def unpause_run(call: Call) -> Answer:
+    call.asked(NoQuery)
+    call.body(StartIdleBody)
+    await call.parts.service.unpause(call.path["run_id"])
+    return await shown(call, call.path["run_id"], 200)
 
 
 async def redrive_run(call: Call) -> Answer:
@@ -131,6 +146,24 @@ ACTING_ROUTES = (
         {200: "`terminated` is false if the run had already ended", **_RUN},
         "EndedView",
         EndBody,
+    ),
+    Route(
+        "POST",
+        "/runs/{run_id}/pause",
+        pause_run,
+        "Stop a run before its next step",
+        {200: "it is paused, now or before", 409: "the run has ended, compensates, or was not started", **_RUN},
+        "RunView",
+        EndBody,
+    ),
+    Route(
+        "POST",
+        "/runs/{run_id}/unpause",
+        unpause_run,
+        "Have a paused run go on",
+        {200: "it goes on", 409: "the run is not paused", **_RUN},
+        "RunView",
+        StartIdleBody,
     ),
     Route(
         "POST",

@@ -19,7 +19,7 @@ from stepwell.engine.forks import branch_id, fork_id, is_branch_id
 from stepwell.engine.records import ROOT, Fork
 from stepwell.errors import InvalidInput
 from stepwell.limits import EXPORT_BYTES
-from stepwell.runtime.log.logbook import fetch
+from stepwell.runtime.log.claims import fetch
 from stepwell.runtime.ports import Header, Ports, Saved
 from stepwell.runtime.stores.jsontext import encode
 

@@ -21,8 +21,9 @@ from stepwell.engine.records import ROOT, End, Failure, Fork, Kind, Record, Stat
 from stepwell.engine.redriving import kept_of
 from stepwell.errors import Conflict, EngineFault, NotFound
 from stepwell.limits import REDRIVE_RECORDS
+from stepwell.runtime.log.claims import stow
 from stepwell.runtime.log.door import Door
-from stepwell.runtime.log.logbook import Logbook, Standing, run_info, stow
+from stepwell.runtime.log.logbook import Logbook, Standing, run_info
 from stepwell.runtime.loop.advance import Advance
 from stepwell.runtime.ports import REDRIVE, Header, Ports
 from stepwell.runtime.starts.starting import Started, Starter

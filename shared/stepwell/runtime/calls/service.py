@@ -5,8 +5,6 @@ Everything that comes in is checked here, once, for every caller: a refusal is a
 
 from __future__ import annotations
 
-import hashlib
-import json
 from collections.abc import Awaitable, Callable
 from dataclasses import replace
 from functools import partial
@@ -36,8 +34,10 @@ from stepwell.runtime.log.door import Door
 from stepwell.runtime.log.logbook import Logbook, Standing, run_info
 from stepwell.runtime.loop.advance import Advance
 from stepwell.runtime.loop.coordinator import Coordinator
+from stepwell.runtime.loop.pausing import Pausing
 from stepwell.runtime.loop.perform import Performer
 from stepwell.runtime.ports import RERUN, Header, PauseUntil, Ports, RunPage, RunQuery
+from stepwell.runtime.starts.keys import fingerprint_of, id_of_key
 from stepwell.runtime.starts.starting import Signal, Start, Started, Starter, check_input
 from stepwell.runtime.steps.port import Steps
 from stepwell.runtime.waits.sending import Sent
@@ -63,12 +63,14 @@ class Service:
         new_id: Callable[[], str],
         steps: Steps,
         updates: Updates,
+        pausing: Pausing,
         pause_until: PauseUntil | None = None,
     ) -> None:
         self.ports, self._starter, self._new_id, self._steps, self._updates = ports, starter, new_id, steps, updates
         self._logbook, self._performer, self._coordinator = logbook, performer, coordinator
         self._door, self._advance = door, advance
         self._pause_until = pause_until or (lambda run_id: ports.clock.sleep_ms)
+        self._pausing = pausing
         self._approvals = Approvals(advance, self._standing, logbook.with_branches)
         self.callbacks = Callbacks(ports, logbook, coordinator, advance)
         self._redriver = Redriver(ports, logbook, starter, door, advance)
@@ -121,7 +123,7 @@ class Service:
 
     def _header(self, graph: Graph, request: Start) -> Header:
         now_ms = self.ports.clock.now_ms()
-        run_id = request.run_id or (_id_of_key(graph.name, request.key) if request.key else f"run_{self._new_id()}")
+        run_id = request.run_id or (id_of_key(graph.name, request.key) if request.key else f"run_{self._new_id()}")
         idle = request.create_only
         return Header(
             run_id=run_id,
@@ -130,7 +132,7 @@ class Service:
             input=request.input,
             created_ms=now_ms,
             status=Status.IDLE if idle else Status.PENDING,
-            fingerprint=_fingerprint(request),
+            fingerprint=fingerprint_of(request),
             start_at_ms=request.start_at_ms,
             idle=idle,
             priority=graph.priority if request.priority is None else request.priority,
@@ -299,6 +301,17 @@ class Service:
         answer = await self._coordinator.end(run_id, given, f"terminate:{self._new_id()}")
         return answer is not None and answer.is_mine
 
+    async def pause(self, run_id: str, reason: str = "", who: str = "") -> None:
+        """Stops the run before its next step. Raises NotFound, Conflict where it has ended, or is being undone."""
+        check_json([reason, who], "reason")
+        if refusal := await self._pausing.pause(await self._standing(run_id), (who, reason)):
+            raise refused(refusal)
+
+    async def unpause(self, run_id: str) -> None:
+        """Has a paused run go on. Raises NotFound, Conflict if it is not paused."""
+        if refusal := await self._pausing.unpause(await self._standing(run_id)):
+            raise refused(refusal)
+
     # -- approvals and events
 
     async def approve(self, run_id: str, data: Json = None, who: str = "", wait: str = "") -> None:
@@ -362,16 +375,5 @@ class Service:
         return at
 
 
-def _index(branch: Standing) -> int:
-    return branch.token.branch.index if branch.token.branch else 0
-
-
-def _id_of_key(workflow: str, key: str) -> str:
-    """The same key of the same workflow makes the same run: the run's own creation is the lock."""
-    return "run_" + hashlib.sha256(json.dumps([workflow, key]).encode()).hexdigest()[:26]
-
-
-def _fingerprint(request: Start) -> str:
-    body = [request.workflow, request.input, sorted(request.tags.items()), request.priority,
-            request.start_at_ms, request.create_only, *([request.origin] if request.origin else [])]  # fmt: skip
-    return hashlib.sha256(json.dumps(body, sort_keys=True).encode()).hexdigest()
+def _index(at: Standing) -> int:
+    return at.token.branch.index if at.token.branch else 0

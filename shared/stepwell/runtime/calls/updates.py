@@ -23,8 +23,9 @@ from stepwell.engine.waits import run_topic
 from stepwell.errors import Conflict, EngineFault, NotFound
 from stepwell.limits import MINUTE_MS
 from stepwell.runtime.admission import check_event_key, check_json, check_name
+from stepwell.runtime.log.claims import fetch
 from stepwell.runtime.log.door import Door
-from stepwell.runtime.log.logbook import Logbook, Standing, fetch
+from stepwell.runtime.log.logbook import Logbook, Standing
 from stepwell.runtime.log.messages import Update, to_json
 from stepwell.runtime.loop.advance import Advance
 from stepwell.runtime.ports import Event, Lane, Ports

@@ -10,7 +10,7 @@ from typing import TypeAlias
 from stepwell.engine.codec import decode_record
 from stepwell.engine.forks import branch_id, fork_id
 from stepwell.engine.records import ROOT, Fork, Record
-from stepwell.runtime.log.logbook import fetch
+from stepwell.runtime.log.claims import fetch
 from stepwell.runtime.ports import Blobs, Log, Saved
 
 Found: TypeAlias = list[tuple[str, int, int]]

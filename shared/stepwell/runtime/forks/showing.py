@@ -29,6 +29,7 @@ from stepwell.engine.records import Status
 from stepwell.runtime.log.due import due_when_shown
 from stepwell.runtime.log.logbook import ForkedParent, Logbook, Standing, whole_minute
 from stepwell.runtime.ports import Header, Joined, Ports, StatusChange
+from stepwell.runtime.stores.answers import unpaused
 
 
 class Showing:
@@ -53,6 +54,7 @@ class Showing:
             waiting_until_ms=parked.until_ms if parked else None,
             expires_ms=effect.expires_ms,
             due_ms=due_when_shown(at, effect),
+            ends_pause=effect.status.terminal or effect.status is Status.COMPENSATING or at.token.cleaning is not None,
         )
         return await self._runs.change_status(change)
 
@@ -98,7 +100,7 @@ class Showing:
                 return
             root = await self._logbook.load(run_id)
             if root is None or root.token.slot != fork.parent.token.slot:  # branches that nobody waits for any more
-                if change.status is Status.WAITING and header.status is not Status.WAITING:
+                if change.status is Status.WAITING and unpaused(header) is not Status.WAITING:
                     return
                 change = _running(change)
             await self._runs.change_status(change)
@@ -144,5 +146,5 @@ def join_name(fork: ForkedParent, page: int) -> str:
 
 def _says(header: Header, change: StatusChange) -> bool:
     """Whether nothing would change for a reader."""
-    told = ("status", "waiting_for", "waiting_node", "waiting_since_ms", "waiting_until_ms")
-    return all(getattr(header, name) == getattr(change, name) for name in told)
+    told = ("waiting_for", "waiting_node", "waiting_since_ms", "waiting_until_ms")
+    return unpaused(header) is change.status and all(getattr(header, name) == getattr(change, name) for name in told)

@@ -2,14 +2,14 @@
 
 input ── decide ── Write ── append ── none there, or mine ── the token after it
             ▲                 └────── another's: the token after that, and decide again
-            └─────────────────────────────┘
+            └─────────────────────────────┘      a mark: the run's header, and decide again
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
-from typing import Protocol
+from dataclasses import dataclass, replace
+from typing import Protocol, TypeAlias
 
 from stepwell.engine.actions import Action, Drop, Write
 from stepwell.engine.decide import decide
@@ -19,7 +19,9 @@ from stepwell.engine.transact import Refusal
 from stepwell.errors import LeaseLost
 from stepwell.runtime.log.action_log import log_written
 from stepwell.runtime.log.logbook import Logbook, Standing
-from stepwell.runtime.ports import EventTaken
+from stepwell.runtime.ports import EventTaken, Marked
+
+_Found: TypeAlias = Record | Refusal | EventTaken | Marked | None
 
 
 class Budget(Protocol):
@@ -89,7 +91,7 @@ class Door:
                 return Answer(at, action)
             if not budget.holds():
                 raise LeaseLost(f"the lease of {by} ran out before its record {action.record.slot}")
-            found = await self._logbook.append(at, action)
+            at, found = await self._appended(at, action)
             match found:
                 case None:
                     log_written(at, action.record)
@@ -102,3 +104,12 @@ class Door:
                     at = at.after(found)
                     if found.by == by:
                         return Answer(at, action, is_mine=True)
+
+    async def _appended(self, at: Standing, action: Write) -> tuple[Standing, _Found]:
+        """What stands in the record's way. A mark does until the header was looked at, and it was decided again."""
+        if at.is_marked or at.run.is_paused:
+            at = await self._logbook.behind_mark(at, action.record)
+        found = await self._logbook.append(at, action)
+        if isinstance(found, Marked):
+            at = replace(await self._logbook.refreshed(at), is_marked=True)
+        return at, found

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import marshal
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -10,7 +9,6 @@ from itertools import groupby
 from typing import TypeAlias
 
 from stepwell.definition.graph import DEFAULT_POOL, Graph
-from stepwell.engine import formats
 from stepwell.engine.actions import Write
 from stepwell.engine.codec import decode_record, decode_snapshot, encode_record, encode_token
 from stepwell.engine.copying import changed
@@ -19,12 +17,11 @@ from stepwell.engine.fold import apply, fold
 from stepwell.engine.forks import Branches, branch_id, fork_id, parent_of
 from stepwell.engine.names import Moment, Undo, node_of
 from stepwell.engine.needs import ancestors, knowing
-from stepwell.engine.records import ROOT, Fork, Kind, Record, RunInfo
+from stepwell.engine.records import ROOT, End, Fork, Kind, Record, RunInfo
 from stepwell.engine.token import Token
 from stepwell.engine.transact import Refusal
 from stepwell.engine.turns import Turn
 from stepwell.limits import (
-    CLAIM_CHECK_BYTES,
     FORKS_KEPT,
     FORKS_KEPT_BYTES,
     FORKS_KEPT_MS,
@@ -34,10 +31,10 @@ from stepwell.limits import (
     SNAPSHOT_RECORDS,
 )
 from stepwell.runtime.catalog import Catalog
+from stepwell.runtime.log.claims import fetch, stow
 from stepwell.runtime.log.lately import Lately
 from stepwell.runtime.log.messages import Wake
-from stepwell.runtime.ports import REDRIVE, Blobs, EventTaken, Header, Ports, Saved
-from stepwell.runtime.stores.blobs import of_run
+from stepwell.runtime.ports import REDRIVE, EventTaken, Header, Marked, Ports, Saved
 
 
 @dataclass(frozen=True)  # no slots: `changed` copies it at every record
@@ -53,6 +50,7 @@ class Standing:
     rollback: tuple[Undo, ...] | None = None  # of a run that is being undone, once it was read
     may_begin: bool = False  # a branch without a record that nothing holds back, once it was looked at
     turn: Turn | None = None  # of a durable function, once it was asked what follows the last record
+    is_marked: bool = False  # a mark holds up the next record; the header was looked at since
 
     @property
     def run_id(self) -> str:
@@ -64,7 +62,7 @@ class Standing:
         return Wake(self.run_id, self.token.slot, self.token.id, pool, hops)
 
     def after(self, record: Record) -> Standing:
-        return changed(self, token=apply(self.token, record), turn=None)
+        return changed(self, token=apply(self.token, record), turn=None, is_marked=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,7 +96,7 @@ class Logbook:
         forks_kept: int = FORKS_KEPT,
     ) -> None:
         self._snapshot_records, self._max_steps = snapshot_records, max_steps
-        self._log, self._runs, self._notes = ports.log, ports.runs, ports.notes
+        self._log, self._marks, self._runs, self._notes = ports.log, ports.marks, ports.runs, ports.notes
         self._blobs, self._clock = ports.blobs, ports.clock
         self._catalog = catalog
         self._forks: Lately[tuple[str, str, int], ForkedParent] = Lately(forks_kept, FORKS_KEPT_BYTES, FORKS_KEPT_MS)
@@ -126,9 +124,35 @@ class Logbook:
         if fork is None or index >= fork.fork.width:
             return None
         begun = await self._begun(fork, index)
-        if fresh and not await self._log.read_log(run_id, token_id, limit=1):
-            return begun
+        if fresh and await self._marks.is_blank(run_id, token_id):
+            return await self.refreshed(begun) if begun.run.is_paused else begun
         return await self._folded(begun)
+
+    async def refreshed(self, at: Standing) -> Standing:
+        """Looks at the run's header again. A fork that was read before has the one of then."""
+        header = await self._runs.get_run(at.run_id)
+        return at if header is None else changed(at, header=header, run=run_info(header))
+
+    async def behind_mark(self, at: Standing, record: Record) -> Standing:
+        """Clears the way for a record. While the run is paused, the mark goes to the slot behind it first.
+
+        pause    header ── mark in slot 5
+        worker                             5 is refused: header: paused ── mark in 6 ── none in 5 ── its record in 5
+        another                                                                                       6 is refused …
+        """
+        if at.run.is_paused and not isinstance(record.next, End):
+            await self._marks.mark(at.run_id, at.token.id, record.slot + 1)
+        if at.is_marked:
+            await self._marks.unmark(at.run_id, at.token.id, record.slot)
+        return changed(at, is_marked=False)
+
+    async def mark(self, at: Standing) -> Standing:
+        """Has whoever writes the token's next record look at the header first. The token as it stands then."""
+        while not at.token.ended and not await self._marks.mark(at.run_id, at.token.id, at.token.next_slot):
+            saved = await self._log.read_log(at.run_id, at.token.id, at.token.slot)
+            for record in await self._decoded(saved):
+                at = at.after(record)
+        return at
 
     async def _begun(self, fork: ForkedParent, index: int) -> Standing:
         """The branch before its first record, with what those that it needs have brought."""
@@ -142,18 +166,23 @@ class Logbook:
 
     async def _folded(self, at: Standing) -> Standing:
         """From its last snapshot on; what a branch has of its parent is in `at` already."""
-        saved, records = await self._loaded(at.run_id, at.token.id)
+        saved, records, is_marked = await self._loaded(at.run_id, at.token.id)
         token = at.token if saved is None else changed(saved, branch=at.token.branch)
         saved_slot = -1 if saved is None else saved.slot
-        return changed(at, token=fold(await self._decoded(records), token), saved_slot=saved_slot)
+        at = changed(at, token=fold(await self._decoded(records), token), saved_slot=saved_slot, is_marked=is_marked)
+        return await self.refreshed(at) if is_marked or (at.run.is_paused and at.token.branch) else at
 
-    async def _loaded(self, run_id: str, token_id: str) -> tuple[Token | None, Sequence[Saved]]:
-        """The last snapshot and what follows it; None and the whole log where another fold made the snapshot."""
+    async def _loaded(self, run_id: str, token_id: str) -> tuple[Token | None, Sequence[Saved], bool]:
+        """The last snapshot and what follows it; None and the whole log where another fold made the snapshot.
+
+        And whether a mark lies behind it.
+        """
         loaded = await self._log.load(run_id, token_id)
         if loaded.snapshot is None:
-            return None, loaded.records
+            return None, loaded.records, loaded.is_marked
         saved = decode_snapshot(await self._fetch(loaded.snapshot.body))
-        return saved, loaded.records if saved is not None else await self._log.read_log(run_id, token_id)
+        records = loaded.records if saved is not None else await self._log.read_log(run_id, token_id)
+        return saved, records, loaded.is_marked
 
     async def fork(self, run_id: str, parent_id: str, slot: int, known: Forks | None = None) -> ForkedParent | None:
         """The parent as it was when it forked in this slot. None: no such run, or it has no fork there.
@@ -189,7 +218,7 @@ class Logbook:
         hundred, or for each record that began operations. Other runs are returned as they are.
         """
         if at.token.has_open_tasks and not at.token.ended:
-            return replace(at, branches=tuple(await self._open_tasks(at)))
+            return changed(at, branches=tuple(await self._open_tasks(at)))
         there = at.token.last.next if at.token.last is not None and not at.token.ended else None
         slot = at.token.slot if isinstance(there, Fork) and len(there.pages) == 1 else -1
         if at.graph.first.members:  # the fork follows the start of an idle run, and the wait for the run's locks
@@ -300,7 +329,7 @@ class Logbook:
         if header.due_ms is None or header.due_ms > now_ms:
             await self._runs.watch(at.run_id, now_ms)
 
-    async def append(self, at: Standing, write: Write) -> Record | Refusal | EventTaken | None:
+    async def append(self, at: Standing, write: Write) -> Record | Refusal | EventTaken | Marked | None:
         """None when the record took its slot, else the record that holds it, or why nothing was written."""
         if at.header.watched:
             await self.expose(at, write.record)
@@ -357,36 +386,6 @@ def whole_minute(at_ms: int) -> int:
     return at_ms - at_ms % MINUTE_MS
 
 
-_CLAIM = '{"claim":'  # no record or snapshot begins so: their first field is another
-_WIDEST = 4  # bytes of a character in UTF-8
-
-
-async def stow(body: str, blobs: Blobs, run_id: str = "") -> str:
-    """The body itself, or for a large one a claim check on the run's blob that holds it; nobody's without one."""
-    if len(body) * _WIDEST <= CLAIM_CHECK_BYTES or len(data := body.encode()) <= CLAIM_CHECK_BYTES:
-        return body
-    claim = json.dumps(await blobs.put(data, of_run(run_id) if run_id else ""))
-    return f'{_CLAIM}{claim},"{formats.KEY}":{formats.FORMAT}}}'
-
-
-async def fetch(body: str, blobs: Blobs) -> str:
-    """The inverse of `stow`. Raises NewerFormat, and EngineFault for a claim check that cannot be read."""
-    reference = claim_of(body)
-    return (await blobs.get(reference)).decode() if reference else body
-
-
-def claim_of(body: str) -> str:
-    """The reference to the blob that a stowed body stands for; empty where it is the body itself."""
-    if not body.startswith(_CLAIM):
-        return ""
-    try:
-        claim = json.loads(body)
-        formats.check_format(claim.get(formats.KEY, formats.OLDEST), "claim_check")
-        return str(claim["claim"])
-    except formats.BROKEN as error:
-        raise formats.unreadable("claim_check", error) from error
-
-
 def run_info(header: Header) -> RunInfo:
     """What the engine may know of a run."""
     return RunInfo(
@@ -398,6 +397,7 @@ def run_info(header: Header) -> RunInfo:
         started_ms=header.started_ms,
         idle=header.idle,
         start_at_ms=header.start_at_ms,
+        is_paused=header.paused_ms > 0,
     )
 
 

@@ -127,6 +127,33 @@ class Shut:
 
 
 @dataclass(frozen=True, slots=True)
+class HoldPage:
+    """One page's branches are to be held, because the run is paused; or to go on."""
+
+    run_id: str
+    parent: str
+    slot: int
+    page: int
+    goes_on: bool = False
+
+    @property
+    def id(self) -> str:
+        return f"{'go_on' if self.goes_on else 'hold'}:{self.parent}/{self.slot}@{self.page}"
+
+
+@dataclass(frozen=True, slots=True)
+class GoOn:
+    """The run is to go on, from its pause of this time."""
+
+    run_id: str
+    paused_ms: int
+
+    @property
+    def id(self) -> str:
+        return f"go_on:{self.paused_ms}"
+
+
+@dataclass(frozen=True, slots=True)
 class EndRun:
     """A child run is to end: the wait for it, in this place of its parent's log, is over."""
 
@@ -167,7 +194,9 @@ class Deployed:
         return f"deployed:{self.deploy_id}"
 
 
-Message: TypeAlias = Wake | Timer | Deadline | Publish | Deployed | DeadLetter | Shut | EndRun | Scheduled | Update
+Message: TypeAlias = (
+    Wake | Timer | Deadline | Publish | Deployed | DeadLetter | Shut | HoldPage | GoOn | EndRun | Scheduled | Update
+)
 
 
 def to_json(message: Message) -> dict[str, Json]:
@@ -184,13 +213,13 @@ def _body(message: Message) -> dict[str, Json]:
             return {"type": "wake", "run_id": run_id, "token": token, "slot": slot, **more}
         case Timer(run_id, slot, token):
             return {"type": "timer", "run_id": run_id, "token": token, "slot": slot}
-        case Deadline() | Deployed():
+        case Deadline() | Deployed() | GoOn():
             return _brief(message)
+        case Shut() | HoldPage():
+            return _of_page(message)
         case Update(run_id, event_id, times):
             again: dict[str, Json] = {"times": times} if times else {}
             return {"type": "update", "run_id": run_id, "event_id": event_id, **again}
-        case Shut(run_id, parent, slot, page):
-            return {"type": "shut", "run_id": run_id, "parent": parent, "slot": slot, "page": page}
         case EndRun(run_id, parent, token, slot):
             return {"type": "end_run", "run_id": run_id, "parent": parent, "token": token, "slot": slot}
         case DeadLetter(wake):
@@ -219,10 +248,10 @@ def from_json(raw: Mapping[str, Json]) -> Message:
                 return _wake_of(raw)
             case "timer":
                 return Timer(raw["run_id"], raw["slot"], raw["token"])
-            case "deadline" | "deployed" | "update":
+            case "deadline" | "deployed" | "update" | "go_on":
                 return _of_brief(raw)
-            case "shut":
-                return Shut(raw["run_id"], raw["parent"], raw["slot"], raw["page"])
+            case "shut" | "hold_page":
+                return _page_of(raw)
             case "end_run":
                 return EndRun(raw["run_id"], raw["parent"], raw["token"], raw["slot"])
             case "dead_letter":
@@ -243,13 +272,29 @@ def _time_ms(text: str) -> int:
     return 0 if text == SCHEDULED_TIME else int(datetime.fromisoformat(text).timestamp() * 1_000)
 
 
-def _brief(message: Deadline | Deployed) -> dict[str, Json]:
+def _of_page(message: Shut | HoldPage) -> dict[str, Json]:
+    place: dict[str, Json] = {"run_id": message.run_id, "parent": message.parent, "slot": message.slot}
+    if isinstance(message, Shut):
+        return {"type": "shut", **place, "page": message.page}
+    return {"type": "hold_page", **place, "page": message.page, **({"goes_on": True} if message.goes_on else {})}
+
+
+def _page_of(raw: Mapping[str, Json]) -> Shut | HoldPage:
+    place = raw["run_id"], raw["parent"], raw["slot"], raw["page"]
+    return Shut(*place) if raw["type"] == "shut" else HoldPage(*place, goes_on=raw.get("goes_on", False))
+
+
+def _brief(message: Deadline | Deployed | GoOn) -> dict[str, Json]:
+    if isinstance(message, GoOn):
+        return {"type": "go_on", "run_id": message.run_id, "paused_ms": message.paused_ms}
     if isinstance(message, Deployed):
         return {"type": "deployed", "id": message.deploy_id}
     return {"type": "deadline", "run_id": message.run_id}
 
 
-def _of_brief(raw: Mapping[str, Json]) -> Deadline | Deployed | Update:
+def _of_brief(raw: Mapping[str, Json]) -> Deadline | Deployed | Update | GoOn:
+    if raw["type"] == "go_on":
+        return GoOn(raw["run_id"], raw["paused_ms"])
     if raw["type"] == "deployed":
         return Deployed(raw["id"])
     if raw["type"] == "deadline":

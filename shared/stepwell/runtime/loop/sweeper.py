@@ -9,12 +9,12 @@ changes a run's status says when it is due (`due`); the sweeper works out the re
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 from stepwell.definition.authoring import StepDefaults
 from stepwell.engine.children import call_of, child_id, is_decided, member_of
-from stepwell.engine.forks import awaited
+from stepwell.engine.decide import is_held
 from stepwell.engine.locks import waits
 from stepwell.engine.names import node_of
 from stepwell.engine.parts import due_ms
@@ -24,14 +24,15 @@ from stepwell.engine.writing import deadline_ms
 from stepwell.errors import EngineFault, NewerFormat, PortError
 from stepwell.limits import PAGE_ITEMS_MAX, STEP_TIMEOUT_MS
 from stepwell.runtime.log.due import due_of_wait, earliest
-from stepwell.runtime.log.logbook import ForkedParent, Logbook, Standing, whole_minute
+from stepwell.runtime.log.logbook import Logbook, Standing, whole_minute
 from stepwell.runtime.log.messages import Deadline, Timer, to_json
+from stepwell.runtime.loop.pausing import Pausing, begins_ms, last_ms
 from stepwell.runtime.loop.rounds import NOTE, Rounds
 from stepwell.runtime.ports import BROKEN_BLOB, Lane, Ports, RunQuery
 from stepwell.runtime.waits.locks import Locks
 
 LIVE = frozenset(
-    {Status.IDLE, Status.PENDING, Status.RUNNING, Status.WAITING, Status.COMPENSATING}
+    {Status.IDLE, Status.PENDING, Status.RUNNING, Status.WAITING, Status.PAUSED, Status.COMPENSATING}
 )  # idle: its start may have died
 
 
@@ -54,9 +55,9 @@ class Look:
 class Sweeper:
     """Looks at runs that are due. Waking one that needs nothing is harmless: the wake is stale, or repeats effects."""
 
-    def __init__(self, ports: Ports, logbook: Logbook, *, sees_queue: bool = False) -> None:
+    def __init__(self, ports: Ports, logbook: Logbook, pausing: Pausing, *, sees_queue: bool = False) -> None:
         """`sees_queue`: the queue port sends only what is not there, so that no step needs the benefit of the doubt."""
-        self._ports, self._logbook, self._sees_queue = ports, logbook, sees_queue
+        self._ports, self._logbook, self._pausing, self._sees_queue = ports, logbook, pausing, sees_queue
         self._locks = Locks(ports, logbook)
 
     async def sweep(self, still_ms: int, left_ms: Callable[[], int] = lambda: 1) -> tuple[Found, ...]:
@@ -129,6 +130,9 @@ class Sweeper:
         if limit_ms is not None and limit_ms + still_ms < now_ms:
             await self._ports.queue.send(Lane.RESUME, to_json(Deadline(at.run_id)))
             return Look("overdue", now_ms)
+        if is_held(at.run, at.token):
+            await self._pausing.hold(at)  # who paused it may have died on the way
+            return Look(due_ms=limit_ms)
         look = await self._look_at(at, still_ms, shown=at.header.rev >= 2 * at.token.slot)
         return replace(look, due_ms=earliest(look.due_ms, limit_ms))
 
@@ -182,7 +186,7 @@ class Sweeper:
             for branch in await self._logbook.branches_at(fork, begun.open) if fork is not None else ():
                 if not branch.token.ended:
                     looks.append(await self._look_at(branch, still_ms, shown=True, begins_ms=begun.at_ms))
-                elif _last_ms(branch) + still_ms < now_ms:
+                elif last_ms(branch) + still_ms < now_ms:
                     await self._ports.queue.send(Lane.WORK, to_json(branch.wake()))
                     looks.append(Look("no_progress", now_ms))
         timer_ms = due_ms(at.token) if at.token.resumption is None else None
@@ -191,7 +195,7 @@ class Sweeper:
             looks.append(Look("overdue", now_ms))
         last = at.token.last
         is_update = last is not None and last.resumption is not None and last.resumption.kind == UPDATE
-        if is_update and not shown and _last_ms(at) + still_ms < now_ms:
+        if is_update and not shown and last_ms(at) + still_ms < now_ms:
             await self._ports.queue.send(Lane.WORK, to_json(at.wake()))
             looks.append(Look("no_progress", now_ms))
         why = next((one.why for one in looks if one.why), "")
@@ -204,14 +208,14 @@ class Sweeper:
             return Look()
         now_ms = self._ports.clock.now_ms()
         branches = [branch for page in fork.fork.pages for branch in await self._logbook.branches(fork, page)]
-        looks: list[Look] = []
+        looks, known = list[Look](), dict(enumerate(branches))
         for index, branch in enumerate(branches):
-            begins_ms = None if branch.token.ended else _begins_ms(fork, branches, index)
-            if begins_ms is not None:
-                looks.append(await self._look_at(branch, still_ms, shown=True, begins_ms=begins_ms))
+            began_ms = None if branch.token.ended else begins_ms(fork, known, index)
+            if began_ms is not None:
+                looks.append(await self._look_at(branch, still_ms, shown=True, begins_ms=began_ms))
         for page in fork.fork.pages:
             ended = [branches[index] for index in fork.fork.page_indexes(page) if branches[index].token.ended]
-            last = max(ended, key=_last_ms, default=None)
+            last = max(ended, key=last_ms, default=None)
             arrived_ms = None if last is None else self._due_ms(last, last.token.last)
             if last is not None and arrived_ms is not None and arrived_ms + still_ms < now_ms:
                 await self._ports.queue.send(Lane.WORK, to_json(last.wake()))
@@ -233,19 +237,6 @@ class Sweeper:
         if self._sees_queue or node is None or node.step is None or at.token.parked is not None:
             return since_ms
         return since_ms + resolve_policy(node.step, StepDefaults()).timeout_ms
-
-
-def _begins_ms(fork: ForkedParent, branches: Sequence[Standing], index: int) -> int | None:
-    """Since when the branch could begin; None while others have to end before it."""
-    before = awaited(fork.fork, index)
-    ended = sorted(_last_ms(branches[one]) for one in before.branches if branches[one].token.ended)
-    if len(ended) < before.count:
-        return None
-    return max([fork.parent.token.last.at_ms if fork.parent.token.last else 0, *ended[: before.count]])
-
-
-def _last_ms(at: Standing) -> int:
-    return at.token.last.at_ms if at.token.last else 0
 
 
 def _rests(at: Standing, now_ms: int) -> bool:

@@ -17,7 +17,7 @@ from stepwell.definition.authoring import StepDefaults
 from stepwell.definition.graph import DEFAULT_POOL
 from stepwell.engine.actions import AskFunction, Outcome, PickUp, Rest, RunStep, Write
 from stepwell.engine.children import DETACHED
-from stepwell.engine.decide import is_stale
+from stepwell.engine.decide import is_held, is_stale
 from stepwell.engine.effects import picked_up
 from stepwell.engine.inputs import StepBegins, StepEnded, Woken
 from stepwell.engine.names import state_of
@@ -30,7 +30,7 @@ from stepwell.runtime.log.action_log import log_started
 from stepwell.runtime.log.door import Answer, Budget, Door
 from stepwell.runtime.log.logbook import Forks, Logbook, Standing
 from stepwell.runtime.log.messages import Wake, to_json
-from stepwell.runtime.loop.advance import Advance
+from stepwell.runtime.loop.advance import Advance, can_move
 from stepwell.runtime.loop.beside import Beside
 from stepwell.runtime.loop.perform import Performer
 from stepwell.runtime.ports import Lane, Ports
@@ -95,7 +95,9 @@ class Worker:
             at, turn = await self._once(at, turn), replace(turn, fresh=False) if turn.fresh else turn
 
     async def _once(self, at: Standing, turn: _Turn) -> Standing | None:
-        """One record further; None when there is nothing left to do for this wake."""
+        """One record further; None when there is nothing left to do for this wake, or its run is paused."""
+        if is_held(at.run, at.token) and can_move(at.token):
+            return None
         moved = await self._advance.settle(at, turn.by, turn.known, turn.budget)
         if moved is not None:
             return moved

@@ -21,7 +21,8 @@ from stepwell.engine.records import ROOT, Record, Status
 from stepwell.engine.table import Phase
 from stepwell.engine.token import Token
 from stepwell.limits import SNAPSHOT_RECORDS
-from stepwell.runtime.log.logbook import fetch, run_info
+from stepwell.runtime.log.claims import fetch
+from stepwell.runtime.log.logbook import run_info
 from stepwell.runtime.ports import Blobs, Header, Log, Runs, Saved
 
 K = TypeVar("K", bound=Hashable)

@@ -14,7 +14,8 @@ from dataclasses import replace
 from stepwell.engine import formats
 from stepwell.engine.records import Status, Topic
 from stepwell.errors import Conflict, InvalidInput
-from stepwell.runtime.ports import Event, Header, RunPage, RunQuery
+from stepwell.limits import MINUTE_MS
+from stepwell.runtime.ports import Event, Header, Pause, RunPage, RunQuery
 from stepwell.runtime.stores.jsontext import decode
 
 LATEST_MS = 10**15 - 1  # the largest time that a store has room for
@@ -98,6 +99,25 @@ def due_page(headers: Sequence[Header], limit: int) -> RunPage:
     page = tuple(headers[:limit])
     more = len(headers) > limit
     return RunPage(page, encode_cursor(page[-1].due_ms or 0, page[-1].run_id) if more else "")
+
+
+def unpaused(header: Header) -> Status:
+    """Returns the status that a run has but for a pause."""
+    return Status(header.resumes_as) if header.resumes_as else header.status
+
+
+def with_pause(header: Header, pause: Pause | None, at_ms: int) -> Header:
+    """Returns the header of a run that is paused, or with None that goes on.
+
+    No pause has the time of the one before, which tells the end of which pause a late message means.
+    """
+    if pause is None:
+        at_ms = max(at_ms, header.paused_ms)
+        status, due_ms = Status(header.resumes_as), at_ms - at_ms % MINUTE_MS
+        return replace(header, status=status, resumes_as="", paused_ms=0, changed_ms=at_ms, due_ms=due_ms)
+    at_ms = max(at_ms, header.changed_ms + 1)
+    return replace(header, status=Status.PAUSED, resumes_as=header.status.value, paused_ms=at_ms, paused_by=pause[0],
+                   pause_reason=pause[1], changed_ms=at_ms)  # fmt: skip
 
 
 def fits(header: Header, query: RunQuery) -> bool:

@@ -1,0 +1,39 @@
+"""Claim checks: a large body is a blob of its run, and the log has the reference."""
+
+from __future__ import annotations
+
+import json
+
+from stepwell.engine import formats
+from stepwell.limits import CLAIM_CHECK_BYTES
+from stepwell.runtime.ports import Blobs
+from stepwell.runtime.stores.blobs import of_run
+
+_CLAIM = '{"claim":'  # no record or snapshot begins so: their first field is another
+_WIDEST = 4  # bytes of a character in UTF-8
+
+
+async def stow(body: str, blobs: Blobs, run_id: str = "") -> str:
+    """The body itself, or for a large one a claim check on the run's blob that holds it; nobody's without one."""
+    if len(body) * _WIDEST <= CLAIM_CHECK_BYTES or len(data := body.encode()) <= CLAIM_CHECK_BYTES:
+        return body
+    claim = json.dumps(await blobs.put(data, of_run(run_id) if run_id else ""))
+    return f'{_CLAIM}{claim},"{formats.KEY}":{formats.FORMAT}}}'
+
+
+async def fetch(body: str, blobs: Blobs) -> str:
+    """The inverse of `stow`. Raises NewerFormat, and EngineFault for a claim check that cannot be read."""
+    reference = claim_of(body)
+    return (await blobs.get(reference)).decode() if reference else body
+
+
+def claim_of(body: str) -> str:
+    """The reference to the blob that a stowed body stands for; empty where it is the body itself."""
+    if not body.startswith(_CLAIM):
+        return ""
+    try:
+        claim = json.loads(body)
+        formats.check_format(claim.get(formats.KEY, formats.OLDEST), "claim_check")
+        return str(claim["claim"])
+    except formats.BROKEN as error:
+        raise formats.unreadable("claim_check", error) from error

@@ -1,0 +1,132 @@
+"""Pausing: a run stops before its next step, and goes on later. A pause is a fact of the run's header, and no record.
+
+    pause     header: paused ── a mark into the next slot of each live token ── answered
+    worker    its record is refused by the mark ── header: paused ── the record, and the mark behind it ── rests
+    unpause   a message that repeats the rest ── header: as before ── a wake for each token that can move
+
+A fork's slot stays the last of its parent, and an attempt keeps its idempotency key. A worker that meets no mark reads
+and writes nothing more than before, so a run that nobody pauses pays nothing. A mark that was left behind costs its
+token one look at the header.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from stepwell import limits
+from stepwell.engine.actions import Drop, Refuse
+from stepwell.engine.forks import awaited, live_forks
+from stepwell.engine.inputs import Paused, Unpaused
+from stepwell.engine.records import ROOT
+from stepwell.runtime.log.door import Door
+from stepwell.runtime.log.logbook import ForkedParent, Logbook, Standing
+from stepwell.runtime.log.messages import GoOn, HoldPage, to_json
+from stepwell.runtime.loop.advance import Advance, can_move
+from stepwell.runtime.ports import Lane, Pause, Ports
+
+
+class Pausing:
+    """Pauses runs and has them go on. Every call may be made twice."""
+
+    def __init__(self, ports: Ports, logbook: Logbook, door: Door, advance: Advance) -> None:
+        self._ports, self._logbook, self._door, self._advance = ports, logbook, door, advance
+
+    async def pause(self, at: Standing, pause: Pause) -> Refuse | None:
+        """Nobody begins a step of the run when this returns None, but those who were about to."""
+        while True:
+            action = self._door.decide(at, Paused(), "")
+            if isinstance(action, Refuse):
+                return action
+            if isinstance(action, Drop) or await self._held(at, pause):
+                break
+            at = await self._again(at)
+        at = await self.hold(await self._again(at))
+        found = self._door.decide(at, Paused(), "")
+        return found if isinstance(found, Refuse) else None
+
+    async def unpause(self, at: Standing) -> Refuse | None:
+        """Has the run go on from where it is by now."""
+        action = self._door.decide(at, Unpaused(), "")
+        if isinstance(action, Refuse):
+            return action
+        given = GoOn(at.run_id, at.header.paused_ms)
+        await self._ports.queue.send(Lane.RESUME, to_json(given))
+        await self.go_on(given)
+        return None
+
+    async def go_on(self, given: GoOn) -> None:
+        """Ends the pause of that time, if it is not over; and wakes what can move, for whoever died before that."""
+        at = await self._logbook.load(given.run_id)
+        while at is not None and at.header.paused_ms == given.paused_ms and not at.token.ended:
+            await self._ports.runs.hold(at.header, None, self._ports.clock.now_ms())
+            at = await self._logbook.load(given.run_id)
+        if at is not None and not at.run.is_paused:
+            await self._push(at)
+
+    async def handle(self, message: HoldPage | GoOn) -> None:
+        """Raises PortError when the world did not answer: the message is to come again."""
+        if isinstance(message, GoOn):
+            await self.go_on(message)
+            return
+        fork = await self._logbook.fork(message.run_id, message.parent, message.slot)
+        if fork is not None:
+            await self._turn(fork, message.page, goes_on=message.goes_on)
+
+    async def hold(self, at: Standing) -> Standing:
+        """Marks the token and its live branches, and theirs. The token as it stands then."""
+        at = await self._logbook.mark(at)
+        await self._each_page(at, goes_on=False)
+        return at
+
+    async def _held(self, at: Standing, pause: Pause) -> bool:
+        return await self._ports.runs.hold(at.header, pause, self._ports.clock.now_ms())
+
+    async def _again(self, at: Standing) -> Standing:
+        return await self._logbook.load(at.run_id, ROOT) or at
+
+    async def _push(self, at: Standing) -> None:
+        """Wakes the token and its live branches, and theirs."""
+        if can_move(at.token):
+            await self._advance.wake(at)
+        await self._each_page(at, goes_on=True)
+
+    async def _each_page(self, at: Standing, *, goes_on: bool) -> None:
+        for slot in live_forks(at.token):
+            fork = await self._logbook.fork(at.run_id, at.token.id, slot)
+            pages = fork.fork.pages if fork is not None else range(0)
+            if fork is not None and len(pages) <= limits.HELD_PAGES:
+                for page in pages:
+                    await self._turn(fork, page, goes_on=goes_on)
+            elif pages:
+                each = [to_json(HoldPage(at.run_id, at.token.id, slot, page, goes_on)) for page in pages]
+                await self._ports.queue.send_all(Lane.RESUME, each)
+
+    async def _turn(self, fork: ForkedParent, page: int, *, goes_on: bool) -> None:
+        numbers = fork.fork.pages if fork.fork.needs else [page]  # others wait for branches of their own page alone
+        found = [one for number in numbers for one in await self._logbook.branches(fork, number)]
+        known = dict(enumerate(found, fork.fork.page_indexes(numbers[0]).start))
+        for index in fork.fork.page_indexes(page):
+            if known[index].token.ended:
+                continue
+            if not goes_on:
+                await self.hold(known[index])
+            elif known[index].token.last is not None or begins_ms(fork, known, index) is not None:
+                await self._push(known[index])
+
+
+def begins_ms(fork: ForkedParent, branches: Mapping[int, Standing], index: int) -> int | None:
+    """Since when the branch could begin; None while others have to end before it.
+
+    `branches`: by index, those of its page; of a fork with needs, all.
+    """
+    before = awaited(fork.fork, index)
+    known = [branches[one] for one in before.branches if one in branches]
+    ended = sorted(last_ms(one) for one in known if one.token.ended)
+    if len(ended) < before.count:
+        return None
+    return max([fork.parent.token.last.at_ms if fork.parent.token.last else 0, *ended[: before.count]])
+
+
+def last_ms(at: Standing) -> int:
+    """When the token's last record was written."""
+    return at.token.last.at_ms if at.token.last else 0

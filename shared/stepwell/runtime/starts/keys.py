@@ -1,0 +1,20 @@
+"""What makes a start repeatable: the id of a key, and the fingerprint of what was asked."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+
+from stepwell.runtime.starts.starting import Start
+
+
+def id_of_key(workflow: str, key: str) -> str:
+    """The same key of the same workflow makes the same run: the run's own creation is the lock."""
+    return "run_" + hashlib.sha256(json.dumps([workflow, key]).encode()).hexdigest()[:26]
+
+
+def fingerprint_of(request: Start) -> str:
+    """Tells a repeated start from another one."""
+    body = [request.workflow, request.input, sorted(request.tags.items()), request.priority,
+            request.start_at_ms, request.create_only, *([request.origin] if request.origin else [])]  # fmt: skip
+    return hashlib.sha256(json.dumps(body, sort_keys=True).encode()).hexdigest()

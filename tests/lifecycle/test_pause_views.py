@@ -1,0 +1,89 @@
+"""A paused run as its readers see it: in the API, in each format's words, on the command line, and in the kit."""
+
+from __future__ import annotations
+
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+from stepwell.errors import Conflict
+from stepwell.runtime.loop.driving import run_now
+from stepwell.testing.kit import Stepwell
+from tests.api.kit import World
+from tests.aws.test_costs import APPROVAL, waiting
+
+WHY = {"reason": "the bank is down", "by": "ana"}
+
+
+@pytest.fixture
+def paused() -> tuple[World, str]:
+    world = World()
+    run_id = world.start()
+    world.advance(5)
+    reply = world.post(f"/runs/{run_id}/pause", WHY)
+    assert (reply.status, reply.json["status"]) == (200, "paused")
+    return world, run_id
+
+
+def test_a_view_says_who_paused_a_run_and_keeps_its_phase_and_its_wait(paused: tuple[World, str]) -> None:
+    world, run_id = paused
+    view = world.get(f"/runs/{run_id}").json
+    assert (view["phase"], view["waiting_for"], view["current_steps"]) == (
+        "waiting_for_approval", "approval", ["approve"])  # fmt: skip
+    assert view["pending_reason"] == "paused by ana since 2027-01-15T08:00:05.000Z: the bank is down"
+
+
+def test_each_format_has_its_own_word_for_a_paused_run(paused: tuple[World, str]) -> None:
+    world, run_id = paused
+    words = {name: world.get(f"/runs/{run_id}", **{"as": name}).json["status"]
+             for name in ("timeline", "agent", "session", "dag")}  # fmt: skip
+    assert words == {"timeline": "waiting_for_approval", "agent": "WAITING", "session": "Suspended", "dag": "blocked"}
+
+
+def test_an_explanation_says_what_the_run_would_do_and_who_can_have_it_go_on(paused: tuple[World, str]) -> None:
+    world, run_id = paused
+    found = world.get(f"/runs/{run_id}/explain").json
+    assert found["why"].startswith("It is paused by ana since 2027-01-15T08:00:05.000Z: the bank is down. Without the")
+    assert "It waits at approve for approval" in found["why"]
+    assert [one["detail"] for one in found["wakers"]] == [f"POST /runs/{run_id}/unpause has it go on"]
+    assert not found["nothing_can_wake_it"]
+
+
+def test_paused_runs_are_listed_counted_and_go_on_once(paused: tuple[World, str]) -> None:
+    world, run_id = paused
+    assert [one["run_id"] for one in world.get("/runs", status="paused").json["items"]] == [run_id]
+    assert world.get("/stats").json["statuses"]["paused"]["count"] == 1
+    assert world.post(f"/runs/{run_id}/unpause", {"by": "ana"}).json["status"] == "waiting"
+    again = world.post(f"/runs/{run_id}/unpause")
+    assert (again.status, again.json["type"]) == (409, "urn:stepwell:not_paused")
+
+
+def test_the_kit_pauses_and_unpauses(tmp_path: Path) -> None:
+    kit = Stepwell(tmp_path)
+    kit.define("workflow: nap\ntimeline: [{name: rest, sleep: 1h}, {name: last, sleep: 1h}]")
+    run = kit.start("nap", {})
+    kit.advance("1s")
+    run.pause("wait", by="ana")
+    kit.advance("3h")
+    assert (run.status, run.view["current_steps"]) == ("paused", ["rest"])
+    run.unpause()
+    assert (run.status, run.view["current_steps"]) == ("waiting", ["last"])
+    with pytest.raises(Conflict, match="the run is not paused"):
+        run.unpause()
+
+
+def test_on_aws_a_pause_writes_the_header_and_a_mark_and_its_end_the_header_alone() -> None:
+    """The mark is met once by the record that follows it, which costs its removal and a refused write."""
+    with waiting(APPROVAL) as (world, run_id):
+        before = Counter(world.meter.units)
+        run_now(world.service.pause(run_id))
+        assert Counter(world.meter.units) - before == Counter(RUN=1, LOG=1)
+        before = Counter(world.meter.units)
+        run_now(world.service.unpause(run_id))
+        assert Counter(world.meter.units) - before == Counter(RUN=1)
+        assert Counter(world.sent)["SendMessage"] == 1
+        world.deliver()
+        run_now(world.service.approve(run_id))
+        world.deliver()
+        assert world.header(run_id).status == "completed"
