@@ -13,6 +13,7 @@ from stepwell.api.states import (
     current_steps,
     failed_compensation,
     fork_at,
+    held_text,
     left_to_undo,
     phase_of,
     progress,
@@ -25,6 +26,7 @@ from stepwell.definition.graph import Json
 from stepwell.engine.entries import Entry, entry_json
 from stepwell.engine.marks import is_waiting
 from stepwell.engine.names import iso
+from stepwell.engine.permits import Held
 from stepwell.engine.records import TERMINAL, Arm, Fork, Parked, RetryAt, Status
 from stepwell.engine.table import Phase
 from stepwell.engine.token import Token
@@ -36,7 +38,7 @@ from stepwell.runtime.log.logbook import Standing
 class Waker(TypedDict):
     """Something that will or can make the run continue."""
 
-    what: str  # timer | event | call | queue | deadline | branch | child | lock
+    what: str  # timer | event | call | queue | deadline | branch | child | lock | limit
     at: str | None
     detail: str
 
@@ -114,6 +116,8 @@ def _why(at: Standing, status: Status, now_ms: int, statuses: Statuses) -> _Why:
         at_text = iso(header.start_at_ms)
         timer = Waker(what="timer", at=at_text, detail="its start is due")
         return _Why(f"It starts at {at_text}.", (timer,), header.created_ms)
+    if at.held is not None:
+        return _held(at.held, max(header.created_ms, header.start_at_ms))
     if status is Status.PENDING:
         since_ms = token.last.at_ms if token.last else max(header.created_ms, header.start_at_ms)
         return _Why("It is in the queue: the next free worker picks it up.", (_QUEUE,), since_ms, in_queue=True)
@@ -121,6 +125,15 @@ def _why(at: Standing, status: Status, now_ms: int, statuses: Statuses) -> _Why:
     if fork is None:
         return _running(at, now_ms)
     return _dag(at, now_ms, statuses) if at.graph.dag else _forked(at, fork, now_ms, statuses)
+
+
+def _held(held: Held, since_ms: int) -> _Why:
+    """Explains a run that waits for its workflow's limit."""
+    if held.at_ms:
+        timer = Waker(what="timer", at=iso(held.at_ms), detail="its turn under the rate limit")
+        return _Why(f"It waits for the {held_text(held)}.", (timer,), since_ms)
+    detail = f"the end of {' or '.join(held.under_way)}"
+    return _Why(f"It waits for the {held_text(held)}.", (Waker(what="limit", at=None, detail=detail),), since_ms)
 
 
 def _forked(at: Standing, fork: Fork, now_ms: int, statuses: Statuses) -> _Why:

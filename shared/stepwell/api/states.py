@@ -9,7 +9,8 @@ from stepwell.api.dags import at_work, done, live_steps, step_views
 from stepwell.api.steps import StepResult
 from stepwell.engine.forks import awaited
 from stepwell.engine.marks import is_waiting
-from stepwell.engine.names import Undo, node_of
+from stepwell.engine.names import Undo, iso, node_of
+from stepwell.engine.permits import Held
 from stepwell.engine.records import Failure, Fork, Kind, Status
 from stepwell.engine.table import Phase
 from stepwell.engine.token import Token, Undoing
@@ -41,6 +42,14 @@ def phase_of(at: Standing) -> str:
         return CLEANING_UP
     running = status_of(at) is Status.RUNNING
     return (Phase.EXECUTING_STEP if running and at.token.phase is Phase.INITIALIZING else at.token.phase).value
+
+
+def held_text(held: Held) -> str:
+    """Tells what a pending run waits for, and its place."""
+    if held.at_ms:
+        return f"rate limit of {held.limit}: starts at {iso(held.at_ms)}"
+    place = f"{held.before} before it" if held.before else "it is the next"
+    return f"concurrency limit of {held.limit}: {held.most} under way, {place}"
 
 
 def fork_at(token: Token) -> Fork | None:

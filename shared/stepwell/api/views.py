@@ -17,6 +17,7 @@ from stepwell.api.rollbacks import RollbackView, outcome_of, rollback_view
 from stepwell.api.states import (
     current_steps,
     error_of,
+    held_text,
     is_shown_waiting,
     phase_of,
     progress,
@@ -229,4 +230,6 @@ def _parent_link(parent: str | None) -> dict[str, str]:
 
 
 def _pending_reason(at: Standing, now_ms: int) -> str:
-    return f"starts at {iso(at.header.start_at_ms)}" if at.header.start_at_ms > now_ms else "queued"
+    if at.header.start_at_ms > now_ms:
+        return f"starts at {iso(at.header.start_at_ms)}"
+    return "queued" if at.held is None else held_text(at.held)

@@ -128,7 +128,10 @@ class Shut:
 
 @dataclass(frozen=True, slots=True)
 class EndRun:
-    """A child run is to end: the wait for it, in this place of its parent's log, is over."""
+    """A child run is to end: the wait for it, in this place of its parent's log, is over.
+
+    `slot` -1: a run that takes another's place under their limit, and is no parent of it.
+    """
 
     run_id: str
     parent: str
