@@ -6,6 +6,8 @@ import pytest
 
 from stepwell.api.explain import explain
 from stepwell.api.views import run_view
+from stepwell.engine.actions import Drop
+from stepwell.engine.inputs import OverLimit
 from stepwell.engine.records import Kind
 from stepwell.limits import HOUR_MS, MINUTE_MS, SECOND_MS
 from stepwell.runtime.loop.driving import run_now
@@ -151,6 +153,16 @@ def test_cancel_newest_cancels_the_run_that_comes_over_the_limit() -> None:
     assert statuses(world, *started(world, 1)) == ["waiting"]
 
 
+def test_a_late_no_to_a_run_that_has_begun_meanwhile_is_dropped() -> None:
+    """Two workers had its wake: the one saw the limit reached, the other began the run."""
+    world = World(NEWEST)
+    run_id = started(world, 1)[0]
+    at = run_now(world.service.standing(run_id))
+    answer = run_now(world.parts.worker._door.put(at, OverLimit("full"), "wake:0:-1"))
+    assert isinstance(answer.action, Drop)
+    assert statuses(world, run_id) == ["waiting"]
+
+
 def test_cancel_oldest_gives_the_newest_run_the_place_of_the_oldest() -> None:
     world = World(OLDEST)
     first = started(world, 1)[0]
@@ -214,6 +226,19 @@ def test_the_sweeper_leaves_a_run_that_waits_and_wakes_one_that_nobody_told() ->
     assert [one.run_id for one in run_now(world.sweeper.sweep(MINUTE_MS))] == [second]
     world.deliver()
     assert statuses(world, second) == ["waiting"]
+
+
+def test_a_run_that_gets_into_line_as_the_last_permit_is_returned_begins() -> None:
+    """
+    second   reads: full ───────────────────── its place ── reads again: free
+    first                 ends, nobody waits
+    """
+    world = World(HOLD.replace("limit: 2", "limit: 1"))
+    first = started(world, 1)[0]
+    second = world.start()
+    world.store.before["put_note"] = lambda *_: end(world, first)
+    world.deliver()
+    assert statuses(world, first, second) == ["completed", "waiting"]
 
 
 def test_a_permit_of_a_run_that_has_ended_is_taken_by_the_next_one() -> None:

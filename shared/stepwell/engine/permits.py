@@ -58,10 +58,8 @@ def begins(run: RunInfo, token: Token) -> bool:
 
 
 def returned(graph: Graph, token: Token) -> tuple[ReturnPermit, ...]:
-    """Returns the effect of a run's end, if it may have anything: of a rate limit, a turn that it has not used."""
-    has_begun = token.slot > int(token.started_ms > 0)
-    may_have = graph.concurrency is not None or (graph.rate_limit is not None and not has_begun)
-    return (ReturnPermit(),) if may_have and token.branch is None else ()
+    """Returns the effect of a run's end."""
+    return (ReturnPermit(),) if is_limited(graph) and token.branch is None else ()
 
 
 def ask(moment: Moment, token: Token) -> Asked:

@@ -140,7 +140,7 @@ class EndRun:
 
     @property
     def id(self) -> str:
-        return f"parent:{self.parent}:{self.token}:{self.slot}"
+        return f"parent:{self.parent}:{self.token}:{self.slot}" if self.slot >= 0 else f"limit:{self.parent}"
 
 
 @dataclass(frozen=True, slots=True)

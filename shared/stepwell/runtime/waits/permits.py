@@ -106,7 +106,7 @@ class Permits:
     async def ask(self, at: Standing, asked: AskPermit) -> Reply:
         """Whether the run may begin now, later, or not yet."""
         if asked.pace is not None:
-            at_ms = await self._turn(at.run_id, asked.pace)
+            at_ms = await self._turn(at, asked.pace)
             if at_ms > self._ports.clock.now_ms():
                 return Reply(Turn.LATER, at_ms)
         if asked.share is None or await self._is_under_holder(at.header, asked.share):
@@ -115,23 +115,23 @@ class Permits:
 
     # -- how fast runs begin
 
-    async def _turn(self, run_id: str, pace: Pace) -> int:
-        """When the run may begin: it keeps its turn until it comes."""
+    async def _turn(self, at: Standing, pace: Pace) -> int:
+        """When the run may begin: it keeps its turn until it ends, so that it takes no other."""
         notes, kind, now_ms = self._ports.notes, _pace_kind(pace.name), self._ports.clock.now_ms()
-        kept = await notes.get_note(kind, _TURN + run_id)
+        kept = await notes.get_note(kind, _TURN + at.run_id)
         if kept is not None:
-            if int(kept) <= now_ms:
-                await notes.drop_note(kind, _TURN + run_id, kept)
             return int(kept)
         for _ in range(LOCK_TRIES):
             body = await notes.get_note(kind, _DUE)
-            turn = reserved(pace, body, run_id, now_ms)
+            turn = reserved(pace, body, at.run_id, now_ms)
             if await notes.put_note(kind, _DUE, turn.body, body):
                 break
         else:
             raise _busy(pace.name)
         if turn.at_ms > now_ms:
-            await notes.put_note(kind, _TURN + run_id, str(turn.at_ms), None)
+            await notes.put_note(kind, _TURN + at.run_id, str(turn.at_ms), None)
+            if await self._has_ended(at):
+                await notes.drop_note(kind, _TURN + at.run_id)
         return turn.at_ms
 
     # -- how many are under way
@@ -149,7 +149,7 @@ class Permits:
                 if await self._grant(share, room, board, at.run_id):
                     return await self._granted(at, share, board, own)
             elif is_written:
-                return Reply(Turn.WAITS)
+                return await self._waits(at, share, own)
             elif not await self._take_out_ended(share, board, all_of_them=share.on_limit != "queue"):
                 if share.on_limit == "cancel_newest" and may_refuse:
                     return Reply(Turn.REFUSED, reason=_over(share))
@@ -160,14 +160,23 @@ class Permits:
         raise _busy(share.name)
 
     async def _granted(self, at: Standing, share: Share, board: Board, own: str) -> Reply:
-        """The run has its permit. One that has ended meanwhile returned it before it had it: a late worker does."""
         if own in board.waiting:
             await self._ports.notes.drop_note(_kind(share.name), own)
-        if await self._ports.log.read_log(at.run_id, ROOT, at.token.slot, 1):
-            now = await self._logbook.load(at.run_id)
-            if now is None or now.token.ended:
-                await self._leave(share, at.run_id)
+        if await self._has_ended(at):
+            await self._leave(share, at.run_id)
         return Reply(Turn.GRANTED)
+
+    async def _waits(self, at: Standing, share: Share, own: str) -> Reply:
+        if await self._has_ended(at):
+            await self._ports.notes.drop_note(_kind(share.name), own)
+        return Reply(Turn.WAITS)
+
+    async def _has_ended(self, at: Standing) -> bool:
+        """Whether the run ended while a late worker took something for it, which its end cannot have returned."""
+        if not await self._ports.log.read_log(at.run_id, ROOT, at.token.slot, 1):
+            return False
+        now = await self._logbook.load(at.run_id)
+        return now is None or now.token.ended
 
     async def _cancel_oldest(self, run_id: str, share: Share) -> None:
         """Of those under way and those that wait, as many are cancelled as are over the limit."""
@@ -183,7 +192,7 @@ class Permits:
         except ExpressionError:
             return  # it never had a permit: it failed for its key
         notes = self._ports.notes
-        if pace is not None and not at.run.started_ms:
+        if pace is not None and await notes.get_note(_pace_kind(pace.name), _TURN + at.run_id) is not None:
             await notes.drop_note(_pace_kind(pace.name), _TURN + at.run_id)
         if share is None:
             return
