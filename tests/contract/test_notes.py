@@ -43,6 +43,23 @@ def test_the_notes_of_a_kind_come_by_name(store: Store) -> None:
     assert run(store.notes("nothing")) == {}
 
 
+def test_the_first_notes_of_a_kind_are_read_alone(store: Store) -> None:
+    for name in ("w3", "h1", "w1", "w2"):
+        run(store.put_note("permits", name, name.upper(), None))
+    assert list(run(store.notes("permits", 3)).items()) == [("h1", "H1"), ("w1", "W1"), ("w2", "W2")]
+    assert list(run(store.notes("permits", 9))) == ["h1", "w1", "w2", "w3"]
+
+
+def test_a_note_that_replaces_another_needs_it_to_be_there(store: Store) -> None:
+    assert not run(store.put_note("permits", "h1", "two", "one", replaces=True))
+    assert run(store.get_note("permits", "h1")) is None
+    run(store.put_note("permits", "h1", "one", None))
+    assert not run(store.put_note("permits", "h1", "two", "zero", replaces=True))
+    assert run(store.put_note("permits", "h1", "two", "one", replaces=True))
+    assert run(store.put_note("permits", "h1", "two", "one", replaces=True))  # a caller that did not hear the answer
+    assert run(store.get_note("permits", "h1")) == "two"
+
+
 def test_a_note_that_is_dropped_is_gone(store: Store) -> None:
     run(store.put_note("schedule", "nightly", "one", None))
     assert run(store.drop_note("schedule", "nightly"))

@@ -279,8 +279,6 @@ UNSUPPORTED = [
     ("workflow:", ENTRY + "run: x\n    compensate: {run: workflow:fraud}", 5),
     ("workflow:", ENTRY + "wait: {for: response, timeout_actions: [{run: workflow:fraud}]}", 4),
     ("inherit_artifacts: true", ENTRY + "run: workflow:fraud\n    inheritArtifacts: true", 5),
-    ("concurrency", TIMELINE + "  - {name: a}\nconcurrency: {limit: 1}", 4),
-    ("rate limit", TIMELINE + "  - {name: a}\nrateLimit: {limit: 1, per: 1m}", 4),
     *[(f"for: {kind}", ENTRY + f"wait: {{for: {kind}}}", 4) for kind in ("agent", "children")],
     ("timeout action", ENTRY + "wait: {for: response, timeout_actions: [{run: x, compensate: {run: y}}]}", 4),
     ("States", HEAD + "States: {}", 2),
@@ -341,7 +339,7 @@ def test_lint_warns_and_never_stops(text: str, code: str, line: int) -> None:
 VALUES = ["5", "[]", "{}", "null", "'{{'", "[[]]", "{a: {}}", "true", "'x'"]
 KEYS = [
     "workflow", "description", "input_schema", "timeout", "retention", "priority", "start", "timeline", "nodes",
-    "steps", "metadata", "spec", "compensation", "compensate_on", "internal", "events",
+    "steps", "metadata", "spec", "compensation", "compensate_on", "internal", "events", "concurrency", "rate_limit",
 ]  # fmt: skip
 PLACE_KEYS = [
     "run", "wait", "sleep", "diverge", "branch", "transitions", "fan_out", "fan_in", "retry", "max_visits", "timeout",

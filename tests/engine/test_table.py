@@ -221,6 +221,7 @@ def test_a_message_is_taken_only_where_the_table_of_transitions_lets_it_act() ->
         Message.DELEGATE: Signal.RECEIVED,
         Message.HEARTBEAT: Signal.RECEIVED,
         Message.REDRIVE: Signal.REDRIVEN,
+        Message.LIMIT: Signal.CANCELLED,
         Message.CLOSE: Signal.CANCELLED,
         Message.EVENT: Signal.RESUMED,
         Message.CHILD: Signal.RESUMED,

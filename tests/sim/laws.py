@@ -30,6 +30,7 @@ from tests.sim.fork_laws import (
     laws_of_shown_branches,
     live_tokens,
 )
+from tests.sim.limit_laws import laws_of_limits, laws_of_quiet_limits
 from tests.sim.lock_laws import laws_of_locks, laws_of_quiet_locks
 from tests.sim.overlap_laws import law_13_overlap
 from tests.sim.part_laws import is_still_wanted, laws_of_parts, matches, stays
@@ -53,7 +54,7 @@ def check_end(world: World) -> None:
     """All laws, once the last message is gone. Raises BrokenLawError."""
     for of_run in world.runs():
         _check_end_of(of_run)
-    for broken in (*laws_of_children(world), *laws_of_locks(world)):
+    for broken in (*laws_of_children(world), *laws_of_locks(world), *laws_of_limits(world)):
         raise BrokenLawError(broken)
 
 
@@ -89,7 +90,9 @@ def check_quiet(world: World) -> None:
         return
     for of_run in world.runs():
         _check_quiet_of(of_run)
-    for broken in (*laws_of_quiet_children(world), *laws_of_quiet_locks(world, _under_way(world))):
+    under_way = _under_way(world)
+    of_others = (*laws_of_quiet_locks(world, under_way), *laws_of_quiet_limits(world, under_way))
+    for broken in (*laws_of_quiet_children(world), *of_others):
         raise BrokenLawError(broken)
 
 

@@ -30,6 +30,7 @@ from tests.sim.dag_mutants import OF_DAGS
 from tests.sim.doors import OF_WORKERS, before_append
 from tests.sim.fn_mutants import OF_FUNCTIONS
 from tests.sim.fork_mutants import OF_FORKS
+from tests.sim.limit_mutants import OF_LIMITS
 from tests.sim.lock_mutants import OF_LOCKS
 from tests.sim.overlap_mutants import OF_OVERLAP
 from tests.sim.part_mutants import OF_PARTS
@@ -236,6 +237,7 @@ MUTANTS: dict[str, Callable[[], AbstractContextManager[None]]] = {
         *OF_DAGS,
         *OF_CHILDREN,
         *OF_LOCKS,
+        *OF_LIMITS,
         *OF_PARTS,
         *OF_TURNS,
         *OF_UNDOING,

@@ -25,6 +25,7 @@ from tests.sim.fn_programs import make_durable
 from tests.sim.fork_laws import BrokenLawError
 from tests.sim.fork_programs import make_program
 from tests.sim.laws import check_end, check_overlap, check_parked, check_quiet
+from tests.sim.limit_programs import make_limited
 from tests.sim.lock_programs import make_locked
 from tests.sim.overlap_programs import make_fork, with_times
 from tests.sim.part_programs import make_parts
@@ -51,6 +52,7 @@ SHOWN_FROM = 5_500_000_000  # seeds from here on are of one fork whose branches 
 RACES_FROM = 5_000_000_000  # seeds from here on are of one event against one wait
 TASKS_FROM = 4_500_000_000  # seeds from here on are of durable functions with tasks
 DURABLE_FROM = 4_000_000_000  # seeds from here on are of durable functions
+LIMITED_FROM = 3_500_000_000  # seeds from here on are of programs under limits
 LOCKED_FROM = 3_000_000_000  # seeds from here on are of programs that want the same locks
 PARTS_FROM = 2_000_000_000  # seeds from here on are of programs that wait for several things
 FAMILIES = 1_000_000_000  # seeds from here on are of programs with child runs
@@ -75,6 +77,7 @@ _MAKERS = (  # by the first of their seeds
     (RACES_FROM, make_race),
     (TASKS_FROM, make_tasks),
     (DURABLE_FROM, make_durable),
+    (LIMITED_FROM, make_limited),
     (LOCKED_FROM, make_locked),
     (PARTS_FROM, make_parts),
     (FAMILIES, make_family),

@@ -25,6 +25,7 @@ from tests.sim import (
     dag_mutants,
     fn_mutants,
     fork_mutants,
+    limit_mutants,
     lock_mutants,
     overlap_mutants,
     part_mutants,
@@ -39,6 +40,7 @@ from tests.sim.schedule import (
     DEPLOYS_FROM,
     DURABLE_FROM,
     FAMILIES,
+    LIMITED_FROM,
     LOCKED_FROM,
     OVERLAPS_FROM,
     PARTS_FROM,
@@ -78,6 +80,8 @@ NEAR = {  # where a rare one was caught last: looked at first, then all the othe
     "no_by": 223,
     "page_counted_twice": 102,
     "session_of_another_life": 876,
+    "permit_granted_untold": 30,
+    "permit_taken_blindly": 25,
     "shown_unread": 420,
     "started_after_end": 259,
     "status_overwritten": 294,
@@ -106,6 +110,7 @@ OF_FUNCTIONS = 24  # schedules of durable functions
 OF_FORKS_SHOWN = 60  # schedules of one fork whose branches wait
 OF_OVERLAPS = 60  # schedules of steps that take time
 OF_TASKS = 60  # schedules of durable functions with tasks
+OF_RUNS_LIMITED = 60  # schedules of runs under limits
 OF_RUNS_LOCKED = 20  # schedules of runs that want the same locks
 OF_VERSIONS = 40  # schedules of old and new code
 OF_WAITS = 120  # schedules of waits for several things
@@ -119,6 +124,7 @@ OF_SHOWN = {mutant.__name__ for mutant in fork_mutants.OF_SHOWN}
 OF_CODE = {mutant.__name__ for mutant in code_mutants.OF_CODE}
 OF_CHILDREN = {mutant.__name__ for mutant in child_mutants.OF_CHILDREN}
 OF_SESSIONS = {mutant.__name__ for mutant in fn_mutants.OF_FUNCTIONS}
+OF_LIMITS = {mutant.__name__ for mutant in limit_mutants.OF_LIMITS}
 OF_LOCKS = {mutant.__name__ for mutant in lock_mutants.OF_LOCKS}
 OF_OVERLAP = {mutant.__name__ for mutant in overlap_mutants.OF_OVERLAP}
 OF_PARTS = {mutant.__name__ for mutant in part_mutants.OF_PARTS}
@@ -231,6 +237,11 @@ def test_every_law_holds_for_runs_that_want_the_same_locks() -> None:
     assert lawful(range(LOCKED_FROM, LOCKED_FROM + OF_RUNS_LOCKED)) is None
 
 
+def test_every_law_holds_for_runs_under_limits() -> None:
+    """Never one too many under way, none is left behind, and no permit is lost."""
+    assert lawful(range(LIMITED_FROM, LIMITED_FROM + OF_RUNS_LIMITED)) is None
+
+
 def test_every_durable_function_does_what_its_program_does_when_it_is_run_plainly() -> None:
     """Steps, waits, combinators, children, clean-ups, new lives; on workers that keep sessions or not, and deploys."""
     assert lawful(range(DURABLE_FROM, DURABLE_FROM + OF_FUNCTIONS)) is None
@@ -257,6 +268,7 @@ def test_an_engine_without_one_of_its_laws_is_caught(name: str) -> None:
             (OF_CHILDREN, FAMILIES),
             (OF_PARTS, PARTS_FROM),
             (OF_SHOWN, SHOWN_FROM),
+            (OF_LIMITS, LIMITED_FROM),
             (OF_LOCKS, LOCKED_FROM),
             (OF_SESSIONS, DURABLE_FROM),
             (OF_TASK_MUTANTS, TASKS_FROM),

@@ -13,6 +13,7 @@ from stepwell.api.states import (
     current_steps,
     failed_compensation,
     fork_at,
+    held_text,
     left_to_undo,
     pause_of,
     phase_of,
@@ -27,6 +28,7 @@ from stepwell.definition.graph import Json
 from stepwell.engine.entries import Entry, entry_json
 from stepwell.engine.marks import is_waiting
 from stepwell.engine.names import iso
+from stepwell.engine.permits import Held
 from stepwell.engine.records import TERMINAL, Arm, Fork, Parked, RetryAt, Status
 from stepwell.engine.table import Phase
 from stepwell.engine.token import Token
@@ -38,7 +40,7 @@ from stepwell.runtime.log.logbook import Standing
 class Waker(TypedDict):
     """Something that will or can make the run continue."""
 
-    what: str  # timer | event | call | queue | deadline | branch | child | lock
+    what: str  # timer | event | call | queue | deadline | branch | child | lock | limit
     at: str | None
     detail: str
 
@@ -101,7 +103,7 @@ def explain(at: Standing, now_ms: int, last: Entry | None, statuses: Statuses) -
 
 
 def _why(at: Standing, status: Status, now_ms: int, statuses: Statuses) -> _Why:
-    token, header = at.token, at.header
+    token = at.token
     if token.ended:
         ended = iso(token.last.at_ms) if token.last else "?"
         return _Why(f"It ended at {ended}: {summary_of(at)}.")
@@ -113,6 +115,17 @@ def _why(at: Standing, status: Status, now_ms: int, statuses: Statuses) -> _Why:
         return _tasks(at, now_ms, statuses)
     if is_waiting(token) and token.parked is not None:
         return _parked(at, token.parked, now_ms, statuses)
+    if (before := _before_start(at, status, now_ms)) is not None:
+        return before
+    fork = fork_at(token)
+    if fork is None:
+        return _running(at, now_ms)
+    return _dag(at, now_ms, statuses) if at.graph.dag else _forked(at, fork, now_ms, statuses)
+
+
+def _before_start(at: Standing, status: Status, now_ms: int) -> _Why | None:
+    """Explains a run that has not begun; None if it has."""
+    token, header = at.token, at.header
     if status is Status.IDLE:
         call = Waker(what="call", at=None, detail=f"POST /runs/{at.run_id}/start starts it, /cancel ends it")
         return _Why("It was created but not started.", (call,), header.created_ms)
@@ -120,13 +133,12 @@ def _why(at: Standing, status: Status, now_ms: int, statuses: Statuses) -> _Why:
         at_text = iso(header.start_at_ms)
         timer = Waker(what="timer", at=at_text, detail="its start is due")
         return _Why(f"It starts at {at_text}.", (timer,), header.created_ms)
+    if at.held is not None:
+        return _held(at.held, max(header.created_ms, header.start_at_ms))
     if status is Status.PENDING:
         since_ms = token.last.at_ms if token.last else max(header.created_ms, header.start_at_ms)
         return _Why("It is in the queue: the next free worker picks it up.", (_QUEUE,), since_ms, in_queue=True)
-    fork = fork_at(token)
-    if fork is None:
-        return _running(at, now_ms)
-    return _dag(at, now_ms, statuses) if at.graph.dag else _forked(at, fork, now_ms, statuses)
+    return None
 
 
 def _paused(at: Standing, now_ms: int, statuses: Statuses) -> _Why:
@@ -135,6 +147,15 @@ def _paused(at: Standing, now_ms: int, statuses: Statuses) -> _Why:
     call = Waker(what="call", at=None, detail=f"POST /runs/{at.run_id}/unpause has it go on")
     text = f"It is {pause_of(at.header)}. Without the pause: {other.text}"
     return replace(other, text=text, wakers=(call,), in_queue=False)
+
+
+def _held(held: Held, since_ms: int) -> _Why:
+    """Explains a run that waits for its workflow's limit."""
+    if held.at_ms:
+        timer = Waker(what="timer", at=iso(held.at_ms), detail="its turn under the rate limit")
+        return _Why(f"It waits for the {held_text(held)}.", (timer,), since_ms)
+    detail = f"the end of {' or '.join(held.under_way)}"
+    return _Why(f"It waits for the {held_text(held)}.", (Waker(what="limit", at=None, detail=detail),), since_ms)
 
 
 def _forked(at: Standing, fork: Fork, now_ms: int, statuses: Statuses) -> _Why:

@@ -12,6 +12,7 @@ from stepwell.engine.decide import is_held
 from stepwell.engine.forks import awaited
 from stepwell.engine.marks import is_waiting
 from stepwell.engine.names import Undo, iso, node_of
+from stepwell.engine.permits import Held
 from stepwell.engine.records import Failure, Fork, Kind, Parked, Status
 from stepwell.engine.table import Phase
 from stepwell.engine.tasks import wait_shown
@@ -59,6 +60,14 @@ def phase_of(at: Standing) -> str:
         return CLEANING_UP
     running = status_unpaused(at) is Status.RUNNING
     return (Phase.EXECUTING_STEP if running and at.token.phase is Phase.INITIALIZING else at.token.phase).value
+
+
+def held_text(held: Held) -> str:
+    """Tells what a pending run waits for, and its place."""
+    if held.at_ms:
+        return f"rate limit of {held.limit}: starts at {iso(held.at_ms)}"
+    place = f"{held.before} before it" if held.before else "it is the next"
+    return f"concurrency limit of {held.limit}: {held.most} under way, {place}"
 
 
 def fork_at(token: Token) -> Fork | None:

@@ -17,6 +17,7 @@ from stepwell.api.rollbacks import RollbackView, outcome_of, rollback_view
 from stepwell.api.states import (
     current_steps,
     error_of,
+    held_text,
     is_shown_waiting,
     pause_of,
     phase_of,
@@ -236,4 +237,6 @@ def _pending_reason(at: Standing, status: Status, now_ms: int) -> str | None:
         return pause_of(at.header)
     if status is not Status.PENDING:
         return None
-    return f"starts at {iso(at.header.start_at_ms)}" if at.header.start_at_ms > now_ms else "queued"
+    if at.header.start_at_ms > now_ms:
+        return f"starts at {iso(at.header.start_at_ms)}"
+    return "queued" if at.held is None else held_text(at.held)

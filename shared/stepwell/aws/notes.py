@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from itertools import islice
 
 from stepwell.aws import keys
 from stepwell.aws.items import text
@@ -24,21 +25,23 @@ class Notes(OnTable):
         item = self._table.get(keys.definition_key(version))
         return None if item is None else await self._table.unpack("body", item)
 
-    async def put_note(self, kind: str, name: str, body: str, before: str | None) -> bool:
+    async def put_note(self, kind: str, name: str, body: str, before: str | None, *, replaces: bool = False) -> bool:
         item = {**keys.note_key(kind, name), "name": text(name), "body": text(body)}
         if before is None:
             there = self._table.put_new(item, _NEW)
         else:
             bound = {":before": text(before)}
-            there = self._table.put_new(item, f"{_NEW} OR body = :before", ExpressionAttributeValues=bound)
+            condition = "body = :before" if replaces else f"{_NEW} OR body = :before"
+            there = self._table.put_new(item, condition, ExpressionAttributeValues=bound)
         return there is None or there == item
 
     async def get_note(self, kind: str, name: str) -> str | None:
         item = self._table.get(keys.note_key(kind, name))
         return None if item is None else str(item["body"]["S"])
 
-    async def notes(self, kind: str) -> Mapping[str, str]:
-        items = self._table.query("pk = :pk", {":pk": keys.notes_partition(kind)})
+    async def notes(self, kind: str, limit: int | None = None) -> Mapping[str, str]:
+        asked = {} if limit is None else {"Limit": limit}
+        items = islice(self._table.query("pk = :pk", {":pk": keys.notes_partition(kind)}, **asked), limit)
         return dict(sorted((str(item["name"]["S"]), str(item["body"]["S"])) for item in items))
 
     async def drop_note(self, kind: str, name: str, before: str | None = None) -> bool:

@@ -119,15 +119,15 @@ class Table:
         return answer.get("Item") or None
 
     def put_new(self, item: Item, condition: str = "attribute_not_exists(pk)", **bound: Any) -> Item | None:
-        """None when this call wrote the item, even if its answer was lost; else what is there."""
+        """None when this call wrote the item, even if its answer was lost; else what is there, empty for nothing."""
         try:
             self.retry.call("PutItem", lambda: self._client().put_item(
                 TableName=self.name, Item=item, ConditionExpression=condition,
                 ReturnValuesOnConditionCheckFailure="ALL_OLD", **bound))  # fmt: skip
         except Refused as refused:
-            if refused.item is None:
+            if refused.item is None and "attribute_not_exists" in condition:
                 raise PortError("PutItem: refused, but nothing is there") from refused
-            return None if refused.unsure and refused.item == item else refused.item
+            return None if refused.unsure and refused.item == item else refused.item or {}
         return None
 
     def update(self, where: Item, **request: Any) -> Item:

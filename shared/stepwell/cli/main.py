@@ -18,6 +18,7 @@ from stepwell.cli import (
     deploy,
     develop,
     doctor,
+    estimating,
     gate,
     replays,
     runs,
@@ -59,6 +60,7 @@ app = typer.Typer(
 COMMANDS: tuple[Callable[..., None], ...] = (  # in the order of the help
     *(develop.init, develop.dev, checking.check, develop.graph, develop.schema, deploy.deploy, doctor.doctor),
     *(runs.run, runs.runs, runs.show, runs.history, runs.watch, runs.explain, runs.query, runs.stats, runs.schedules),
+    estimating.estimate,
     *(comparing.diff, replays.export, replays.replay, gate.gate),
     *(acts.event, acts.update, acts.approve, acts.reject, acts.delegate, acts.cancel, acts.terminate),
     *(acts.pause, acts.unpause, acts.redrive, acts.rerun),

@@ -244,6 +244,25 @@ class ScheduleTrigger:
 
 
 @dataclass(frozen=True, slots=True)
+class Concurrency:
+    """How many runs of a workflow, or of each key, may be under way at once."""
+
+    limit: int
+    key: Expression | None = None
+    on_limit: str = "queue"  # queue | cancel_newest | cancel_oldest
+
+
+@dataclass(frozen=True, slots=True)
+class RateLimit:
+    """How many runs of a workflow, or of each key, may begin: `limit` in `per_ms`, up to `burst` of them at once."""
+
+    limit: int
+    per_ms: int
+    burst: int = 1
+    key: Expression | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class Graph:
     """A compiled workflow. `version` is the hash of its canonical document, to which runs are pinned."""
 
@@ -271,6 +290,8 @@ class Graph:
     event_triggers: tuple[EventTrigger, ...] = ()
     schedules: tuple[ScheduleTrigger, ...] = ()
     lock: Expression | None = None  # a name or a list of names: what the run holds from before its first node on
+    concurrency: Concurrency | None = None
+    rate_limit: RateLimit | None = None
 
     @property
     def first(self) -> Node:

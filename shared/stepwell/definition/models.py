@@ -32,7 +32,7 @@ from stepwell.definition.model_parts import (
     WaitFor,
     Written,
 )
-from stepwell.limits import APPROVERS, EVENT_PENDING, HISTORY_WINDOW_MAX
+from stepwell.limits import APPROVERS, CONCURRENCY, EVENT_PENDING, HISTORY_WINDOW_MAX
 
 _ACTION = "the same as run; beside `agent`: what the agent is asked to do, a part of its input"
 
@@ -237,6 +237,25 @@ class TriggerDef(Written):
     input: Json = Field(default=None, description="any JSON with templates over `event`; default: the event")
 
 
+class ConcurrencyDef(Written):
+    """How many runs may be under way at once; more wait in the order of their priority and age."""
+
+    limit: Annotated[int, Field(ge=1, le=CONCURRENCY)]
+    key: KeyDef | None = Field(default=None, description="the limit is for each value by itself")
+    on_limit: Literal["queue", "cancel_newest", "cancel_oldest"] | None = Field(
+        default=None, description="what a run over the limit does: it waits (default), is cancelled, or has others be"
+    )
+
+
+class RateLimitDef(Written):
+    """How many runs may begin in a time, evenly spread."""
+
+    limit: AtLeastOne
+    per: Duration
+    burst: AtLeastOne | None = Field(default=None, description="how many may begin at once after a pause; default: 1")
+    key: KeyDef | None = Field(default=None, description="the limit is for each value by itself")
+
+
 class WorkflowDef(Written):
     """A definition with exactly one of `nodes`, `timeline`, `steps`, `actions` and `function`."""
 
@@ -256,6 +275,8 @@ class WorkflowDef(Written):
     internal: bool | None = Field(default=None, description="true: only another run may start it")
     retention: Duration | None = None
     lock: LockDef | None = None
+    concurrency: ConcurrencyDef | None = None
+    rate_limit: RateLimitDef | None = None
     priority: int | None = None
     snapshot: Literal["none", "on_end", "on_wait"] | None = Field(
         default=None, description="when the run's state and history are saved as a file"

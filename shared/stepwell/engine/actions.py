@@ -55,6 +55,33 @@ class PickUp:
 
 
 @dataclass(frozen=True, slots=True)
+class Share:
+    """One of the `most` runs that may be under way at once under the limit of this name."""
+
+    name: str
+    most: int
+    on_limit: str  # queue | cancel_newest | cancel_oldest
+
+
+@dataclass(frozen=True, slots=True)
+class Pace:
+    """A turn under the rate limit of this name: a run each `interval_ms`, up to `burst` at once."""
+
+    name: str
+    interval_ms: float
+    burst: int
+
+
+@dataclass(frozen=True, slots=True)
+class AskPermit:
+    """Ask whether the run may begin, then decide again. `may_refuse`: it may be cancelled for its limit's sake."""
+
+    share: Share | None
+    pace: Pace | None
+    may_refuse: bool = True
+
+
+@dataclass(frozen=True, slots=True)
 class Look:
     """Look into the mailbox, then decide again: an event may have arrived before the time-out."""
 
@@ -81,7 +108,7 @@ class Refuse:
     hint: str = ""
 
 
-Action: TypeAlias = RunStep | Write | Rest | AskFunction | PickUp | Look | Hold | Drop | Refuse
+Action: TypeAlias = RunStep | Write | Rest | AskFunction | AskPermit | PickUp | Look | Hold | Drop | Refuse
 
 
 @dataclass(frozen=True, slots=True)

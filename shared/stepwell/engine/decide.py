@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import TypeAlias
 
 from stepwell.definition.authoring import StepDefaults
-from stepwell.engine import approvals, receiving
+from stepwell.engine import approvals, permits, receiving
 from stepwell.engine import durable as functions
 from stepwell.engine.actions import Action, AskFunction, Drop, Hold, Outcome, PickUp, Refuse, Rest, RunStep, Write
 from stepwell.engine.attempts import commit, lost_record, run_step
@@ -20,6 +20,7 @@ from stepwell.engine.inputs import (
     DeadlinePassed,
     Input,
     LocksAnswered,
+    OverLimit,
     Paused,
     Redriven,
     Started,
@@ -73,7 +74,7 @@ def decide(moment: Moment, token: Token, given: Input = Woken()) -> Action:  # n
             return _lost(moment, token, given)
         case Paused() | Unpaused():
             return _held(moment, token, given)
-        case Started() | Redriven() | Cancelled() | Terminated() | DeadlinePassed() | Closed():
+        case Started() | Redriven() | Cancelled() | OverLimit() | Terminated() | DeadlinePassed() | Closed():
             return _of_run(moment, token, given)
         case _:
             return receiving.receive(moment, token, given)
@@ -128,7 +129,7 @@ def _refusal(token: Token, given: Input) -> Refuse:
 # -- from outside
 
 
-_OfRun: TypeAlias = Started | Redriven | Cancelled | Terminated | DeadlinePassed | Closed
+_OfRun: TypeAlias = Started | Redriven | Cancelled | OverLimit | Terminated | DeadlinePassed | Closed
 
 
 def _of_run(moment: Moment, token: Token, given: _OfRun) -> Action:
@@ -145,6 +146,8 @@ def _of_run(moment: Moment, token: Token, given: _OfRun) -> Action:
             return _refusal(token, given)  # a function is told once
         case Cancelled(reason, who):
             return Write(ended_record(moment, token, Status.CANCELLED, None, reason=reason, who=who))
+        case OverLimit(reason):
+            return Write(ended_record(moment, token, Status.CANCELLED, None, reason=reason, who=permits.WHO))
         case Terminated(error, reason, who):
             return Write(ended_record(moment, token, Status.FAILED, error, reason=reason, who=who))
         case Closed():
@@ -193,8 +196,9 @@ def _of_step(moment: Moment, token: Token, given: StepBegins | StepEnded | Write
 
 
 def _lost(moment: Moment, token: Token, given: WorkerLost) -> Action:
-    """Fails a step that killed its worker too often. Rests if no step was next."""
-    action = _next(moment, token) if token.slot == given.slot else Rest()
+    """Fails a step that killed its worker too often. Rests if no step was next, or the run had not begun."""
+    is_next = token.slot == given.slot and permits.ask(moment, token) is None
+    action = _next(moment, token) if is_next else Rest()
     message = f"the worker died with this step {DELIVERIES} times"
     if isinstance(action, AskFunction):
         return Write(functions.lost(moment, token, Failure("worker_lost", "worker_lost", message)))
@@ -209,7 +213,7 @@ def _lost(moment: Moment, token: Token, given: WorkerLost) -> Action:
 
 
 def _woken(moment: Moment, token: Token, given: Woken) -> Action:
-    """Returns the next action. A run is shown as picked up before its first record."""
+    """Returns the next action. A run has its permit, and is shown as picked up, before its first record."""
     if given.slot is not None and is_stale(token, given.slot, moment.by):
         return Drop()
     if given.slot is not None and is_held(moment.run, token):
@@ -217,6 +221,8 @@ def _woken(moment: Moment, token: Token, given: Woken) -> Action:
     action = _next(moment, token)
     if given.slot is None or token.branch is not None or isinstance(action, Rest):
         return action
+    if (asked := permits.ask(moment, token)) is not None:
+        return asked
     return PickUp() if token.phase is Phase.INITIALIZING and not moment.run.started_ms else action
 
 

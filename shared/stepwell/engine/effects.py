@@ -14,6 +14,7 @@ from stepwell.engine.children import call_of, is_over, startable
 from stepwell.engine.forks import parent_of, with_needs
 from stepwell.engine.join import fan_in_of
 from stepwell.engine.parts import due_ms
+from stepwell.engine.permits import ReturnPermit, returned
 from stepwell.engine.records import (
     ENDED,
     TASKS,
@@ -114,10 +115,7 @@ class LeaveChildren:
 
 @dataclass(frozen=True, slots=True)
 class TakeLocks:
-    """Take a place in each lock's queue, one after the other; being first in all of them ends the wait.
-
-    `shown` is for a wait that does not end at once.
-    """
+    """Take a place in each lock's queue; being first in all of them ends the wait, else `shown` is shown."""
 
     names: tuple[str, ...]
     slot: int
@@ -179,6 +177,7 @@ Effect: TypeAlias = (
     | LeaveChildren
     | TakeLocks
     | ReleaseLocks
+    | ReturnPermit
     | Announce
     | Open
     | Arrive
@@ -381,7 +380,7 @@ def _of_end(graph: Graph, token: Token, record: Record, end: End) -> tuple[Effec
     elif place is None and graph.announces:
         ended = {"workflow": graph.name, "status": end.status.value, "success": end.status is Status.COMPLETED}
         told = (Announce(graph.announces, ended, f"{token.id}@{record.slot}", is_keyed=True),)
-    return (shown, *left, *closed, *told)
+    return (shown, *left, *closed, *told, *returned(graph, token))
 
 
 def _of_broken(graph: Graph, token: Token, record: Record, status: Status = Status.COMPENSATING) -> tuple[Effect, ...]:

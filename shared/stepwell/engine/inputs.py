@@ -237,6 +237,14 @@ class Cancelled:
 
 
 @dataclass(frozen=True, slots=True)
+class OverLimit:
+    """No permit is free, and the run is not to wait for one."""
+
+    message: ClassVar = Message.LIMIT
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
 class Terminated:
     """A person or a limit ends the run now, without compensation."""
 
@@ -283,6 +291,7 @@ Input: TypeAlias = (
     | Paused
     | Unpaused
     | Cancelled
+    | OverLimit
     | Terminated
     | DeadlinePassed
     | Closed

@@ -43,6 +43,7 @@ class Moment:
     max_steps: int = RUN_STEPS  # records that the run may have
     rollback: tuple[Undo, ...] | None = None  # what is to be undone, the last first; None: not read, or not needed
     turn: Turn | None = None  # of a durable function; None: it was not asked, or there is none
+    permitted: bool = False  # the run has its permit
 
 
 _NAMES = ("input", "state", "steps", "result", "error", "branch", "event", "run", "now")

@@ -171,6 +171,7 @@ class Message(StrEnum):
     HEARTBEAT = "heartbeat"
     START = "start"
     REDRIVE = "redrive"  # the run is to go on from where another failed
+    LIMIT = "limit"  # its workflow's limit is reached
     PAUSE = "pause"
     UNPAUSE = "unpause"
     CLOSE = "close"  # no join waits for the branch
@@ -211,6 +212,7 @@ delegate   r    r     r     t        r     r        r       r     r       r     
 heartbeat  r    r     r     t        t     r        r       r     r       r         r      r
 start      t    r     r     r        r     r        r       r     r       r         r      r
 redrive    t    t     r     r        r     r        r       r     r       r         r      r
+limit      t    d     d     d        d     d        d       d     d       d         d      d
 pause      t    t     t     t        t     t        t       r     r       r         r      r
 unpause    t    t     t     t        t     t        t       r     r       r         r      r
 close      t    t     t     t        t     t        t       d     d       d         d      d

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Mapping
+from heapq import nsmallest
 
 from stepwell.local.database import Database
 
 SELECT = "SELECT body FROM notes WHERE kind = ? AND name = ?"
-SELECT_KIND = "SELECT name, body FROM notes WHERE kind = ? ORDER BY name"
+SELECT_KIND = "SELECT name, body FROM notes WHERE kind = ? ORDER BY name LIMIT ?"
 PUT = """INSERT INTO notes (kind, name, body) VALUES (?, ?, ?)
     ON CONFLICT DO UPDATE SET body = excluded.body WHERE body IN (?, excluded.body)"""
+REPLACE = "UPDATE notes SET body = ? WHERE kind = ? AND name = ? AND body IN (?, ?)"
 PUT_DEFINITION = "INSERT INTO definitions (version, body) VALUES (?, ?) ON CONFLICT DO NOTHING"
 SELECT_DEFINITION = "SELECT body FROM definitions WHERE version = ?"
 DROP = "DELETE FROM notes WHERE kind = ? AND name = ? AND (? IS NULL OR body = ?)"
@@ -29,8 +31,9 @@ class MemoryNotes:
     async def get_definition(self, version: str) -> str | None:
         return self._definitions.get(version)
 
-    async def put_note(self, kind: str, name: str, body: str, before: str | None) -> bool:
-        if self._notes[kind].get(name, before) not in {before, body}:
+    async def put_note(self, kind: str, name: str, body: str, before: str | None, *, replaces: bool = False) -> bool:
+        there = self._notes[kind].get(name)
+        if there not in ({before, body} if replaces else {None, before, body}):
             return False
         self._notes[kind][name] = body
         return True
@@ -38,8 +41,9 @@ class MemoryNotes:
     async def get_note(self, kind: str, name: str) -> str | None:
         return self._notes[kind].get(name)
 
-    async def notes(self, kind: str) -> Mapping[str, str]:
-        return dict(sorted(self._notes[kind].items()))
+    async def notes(self, kind: str, limit: int | None = None) -> Mapping[str, str]:
+        there = self._notes[kind]
+        return {name: there[name] for name in (sorted(there) if limit is None else nsmallest(limit, there))}
 
     async def drop_note(self, kind: str, name: str, before: str | None = None) -> bool:
         there = self._notes[kind].get(name)
@@ -62,15 +66,17 @@ class SqliteNotes:
         rows = self._db.rows(SELECT_DEFINITION, (version,))
         return rows[0][0] if rows else None
 
-    async def put_note(self, kind: str, name: str, body: str, before: str | None) -> bool:
+    async def put_note(self, kind: str, name: str, body: str, before: str | None, *, replaces: bool = False) -> bool:
+        if replaces:
+            return self._db.change(REPLACE, (body, kind, name, before, body)) == 1
         return self._db.change(PUT, (kind, name, body, before)) == 1
 
     async def get_note(self, kind: str, name: str) -> str | None:
         rows = self._db.rows(SELECT, (kind, name))
         return rows[0][0] if rows else None
 
-    async def notes(self, kind: str) -> Mapping[str, str]:
-        return dict(self._db.rows(SELECT_KIND, (kind,)))
+    async def notes(self, kind: str, limit: int | None = None) -> Mapping[str, str]:
+        return dict(self._db.rows(SELECT_KIND, (kind, -1 if limit is None else limit)))
 
     async def drop_note(self, kind: str, name: str, before: str | None = None) -> bool:
         is_done = self._db.change(DROP, (kind, name, before, before)) == 1

@@ -312,13 +312,16 @@ class Notes(Protocol):
 
     async def get_definition(self, version: str) -> str | None: ...
 
-    async def put_note(self, kind: str, name: str, body: str, before: str | None) -> bool:
-        """Writes a small text, unless another one than `before` is there. True where it stands, now or already."""
+    async def put_note(self, kind: str, name: str, body: str, before: str | None, *, replaces: bool = False) -> bool:
+        """Writes a small text, unless another one than `before` is there. True where it stands, now or already.
+
+        `replaces`: only where `before` is there.
+        """
 
     async def get_note(self, kind: str, name: str) -> str | None: ...
 
-    async def notes(self, kind: str) -> Mapping[str, str]:
-        """All of a kind by name, in the order of their names. There are few."""
+    async def notes(self, kind: str, limit: int | None = None) -> Mapping[str, str]:
+        """Those of a kind by name, in the order of their names: the first of them, or all, where there are few."""
 
     async def drop_note(self, kind: str, name: str, before: str | None = None) -> bool:
         """False when there was none. With `before`: False where another is there, True where none is, now or before."""

@@ -188,7 +188,7 @@ class Service:
         is undone of a run that is.
         """
         at = await self._logbook.with_branches(await self._standing(run_id))
-        at = await self._performer.locks.with_owners(at, LOCK_OWNERS)
+        at = await self._performer.permits.with_reason(await self._performer.locks.with_owners(at, LOCK_OWNERS))
         return replace(at, rollback=await self._performer.rollback.plan(at))
 
     async def survey(self, at: Standing) -> tuple[Surveyed, ...]:

@@ -17,6 +17,7 @@ from stepwell.engine.fold import apply, fold
 from stepwell.engine.forks import Branches, branch_id, fork_id, parent_of
 from stepwell.engine.names import Moment, Undo, node_of
 from stepwell.engine.needs import ancestors, knowing
+from stepwell.engine.permits import Held
 from stepwell.engine.records import ROOT, End, Fork, Kind, Record, RunInfo
 from stepwell.engine.token import Token
 from stepwell.engine.transact import Refusal
@@ -51,6 +52,8 @@ class Standing:
     may_begin: bool = False  # a branch without a record that nothing holds back, once it was looked at
     turn: Turn | None = None  # of a durable function, once it was asked what follows the last record
     is_marked: bool = False  # a mark holds up the next record; the header was looked at since
+    permitted: bool = False  # it may begin, once it has asked
+    held: Held | None = None  # what it waits for before it begins: to be shown
 
     @property
     def run_id(self) -> str:
@@ -116,7 +119,7 @@ class Logbook:
             header = await self._runs.get_run(run_id)
             if header is None:
                 return None
-            graph = await self._catalog.pinned(header.version, self._notes)
+            graph = await self.graph_of(header)
             at = await self._folded(Standing(header, run_info(header), graph, Token(token_id), -1))
             return at if _is_whole(at) else None
         parent_id, slot, index = place
@@ -356,8 +359,12 @@ class Logbook:
         forked_ms = at.token.branch.started_ms if at.token.branch else 0
         now_ms = max(self._clock.now_ms(), forked_ms)
         return Moment(
-            with_operation(at.graph, at.turn), at.run, now_ms, by, jitter, self._max_steps, at.rollback, at.turn
-        )
+            with_operation(at.graph, at.turn), at.run, now_ms, by, jitter, self._max_steps, at.rollback, at.turn,
+            at.permitted,
+        )  # fmt: skip
+
+    async def graph_of(self, header: Header) -> Graph:
+        return await self._catalog.pinned(header.version, self._notes)
 
     async def _fetch(self, body: str) -> str:
         return await fetch(body, self._blobs)

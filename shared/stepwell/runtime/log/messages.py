@@ -155,7 +155,10 @@ class GoOn:
 
 @dataclass(frozen=True, slots=True)
 class EndRun:
-    """A child run is to end: the wait for it, in this place of its parent's log, is over."""
+    """A child run is to end: the wait for it, in this place of its parent's log, is over.
+
+    `slot` -1: a run that takes another's place under their limit, and is no parent of it.
+    """
 
     run_id: str
     parent: str
@@ -164,7 +167,7 @@ class EndRun:
 
     @property
     def id(self) -> str:
-        return f"parent:{self.parent}:{self.token}:{self.slot}"
+        return f"parent:{self.parent}:{self.token}:{self.slot}" if self.slot >= 0 else f"limit:{self.parent}"
 
 
 @dataclass(frozen=True, slots=True)

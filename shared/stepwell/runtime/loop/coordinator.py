@@ -62,6 +62,8 @@ class Coordinator:
                 await self._performer.forking.shut(message, message.id)
             case EndRun(run_id):
                 reason = f"the run that waited for it, {message.parent}, has gone on or ended"
+                if message.slot < 0:
+                    reason = f"a newer run, {message.parent}, takes its place under their limit"
                 await self.end(run_id, Cancelled(reason), message.id)
             case Wake():
                 await self._ports.queue.send(Lane.WORK, to_json(message))

@@ -23,6 +23,7 @@ from stepwell.engine.effects import (
     TakePending,
     effects,
 )
+from stepwell.engine.permits import ReturnPermit
 from stepwell.engine.waits import event_topic
 from stepwell.limits import EVENT_KEPT_MS
 from stepwell.runtime.forks.children import Children
@@ -36,6 +37,7 @@ from stepwell.runtime.ports import Event, Lane, Ports
 from stepwell.runtime.starts.starting import Starter
 from stepwell.runtime.waits.locks import Locks
 from stepwell.runtime.waits.mailbox import Mailbox
+from stepwell.runtime.waits.permits import Permits
 from stepwell.runtime.waits.sending import Sending
 
 
@@ -46,7 +48,8 @@ class Performer:
         self._ports, self.mailbox = ports, mailbox
         self.alarms = Alarms(ports)
         self.children = Children(ports, logbook, starter)
-        self.locks, self.sending = Locks(ports, logbook), Sending(ports, logbook, starter)
+        self.locks, self.permits = Locks(ports, logbook), Permits(ports, logbook)
+        self.sending = Sending(ports, logbook, starter)
         self.forking = Forking(ports, logbook, self.children, self.locks, door)
         self.rollback = Rollback(logbook, self.forking)
 
@@ -78,6 +81,8 @@ class Performer:
                 await self.alarms.arm(Lane.RESUME, Deadline(at.run_id), at_ms, at.run_id)
             case ReleaseLocks():
                 await self.locks.release(at, effect)
+            case ReturnPermit():
+                await self.permits.give_back(at)
             case Forget(parked, slot):
                 await self.mailbox.forget(at, parked, slot)
             case Announce():

@@ -13,6 +13,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 from stepwell.definition.authoring import StepDefaults
+from stepwell.engine import permits
 from stepwell.engine.children import call_of, child_id, is_decided, member_of
 from stepwell.engine.decide import is_held
 from stepwell.engine.locks import waits
@@ -21,7 +22,7 @@ from stepwell.engine.parts import due_ms
 from stepwell.engine.records import UPDATE, Fork, Parked, Record, RetryAt, Status
 from stepwell.engine.retry import resolve_policy
 from stepwell.engine.writing import deadline_ms
-from stepwell.errors import EngineFault, NewerFormat, PortError
+from stepwell.errors import EngineFault, ExpressionError, NewerFormat, PortError
 from stepwell.limits import PAGE_ITEMS_MAX, STEP_TIMEOUT_MS
 from stepwell.runtime.log.due import due_of_wait, earliest
 from stepwell.runtime.log.logbook import Logbook, Standing, whole_minute
@@ -30,6 +31,7 @@ from stepwell.runtime.loop.pausing import Pausing, begins_ms, last_ms
 from stepwell.runtime.loop.rounds import NOTE, Rounds
 from stepwell.runtime.ports import BROKEN_BLOB, Lane, Ports, RunQuery
 from stepwell.runtime.waits.locks import Locks
+from stepwell.runtime.waits.permits import Permits
 
 LIVE = frozenset(
     {Status.IDLE, Status.PENDING, Status.RUNNING, Status.WAITING, Status.PAUSED, Status.COMPENSATING}
@@ -58,7 +60,7 @@ class Sweeper:
     def __init__(self, ports: Ports, logbook: Logbook, pausing: Pausing, *, sees_queue: bool = False) -> None:
         """`sees_queue`: the queue port sends only what is not there, so that no step needs the benefit of the doubt."""
         self._ports, self._logbook, self._pausing, self._sees_queue = ports, logbook, pausing, sees_queue
-        self._locks = Locks(ports, logbook)
+        self._locks, self._permits = Locks(ports, logbook), Permits(ports, logbook)
 
     async def sweep(self, still_ms: int, left_ms: Callable[[], int] = lambda: 1) -> tuple[Found, ...]:
         """Wakes live runs whose last record is older than `still_ms` and that wait for nothing, or too long.
@@ -153,6 +155,8 @@ class Sweeper:
             return await self._look_at_children(at, parked, still_ms)
         if _rests(at, now_ms):
             return Look(due_ms=None if at.run.idle else at.run.start_at_ms)
+        if (held_ms := await self._held_ms(at)) is not None:
+            return Look(due_ms=held_ms)
         is_lock = waits(at.token)
         expected_ms = self._due_ms(at, last, begins_ms)
         if expected_ms + still_ms >= now_ms and not (waiting and shown and not is_lock):
@@ -161,6 +165,15 @@ class Sweeper:
             return Look(due_ms=due_of_wait(at, now_ms))
         await self._ports.queue.send(Lane.WORK, to_json(at.wake()))
         return Look("no_progress", now_ms)
+
+    async def _held_ms(self, at: Standing) -> int | None:
+        """When to look again at a run that waits for its workflow's limit; None for others."""
+        if not permits.is_limited(at.graph) or not permits.begins(at.run, at.token):
+            return None
+        try:
+            return await self._permits.due_ms(at)
+        except ExpressionError:
+            return None  # it is to fail for its key
 
     async def _look_at_children(self, at: Standing, parked: Parked, still_ms: int) -> Look:
         """Child runs that ended a while ago, and that the wait for them should know of: to begin it again tells it."""

@@ -15,11 +15,11 @@ from typing import Any
 
 from stepwell.definition.authoring import StepDefaults
 from stepwell.definition.graph import DEFAULT_POOL
-from stepwell.engine.actions import AskFunction, Outcome, PickUp, Rest, RunStep, Write
+from stepwell.engine.actions import AskFunction, AskPermit, Outcome, PickUp, Rest, RunStep, Write
 from stepwell.engine.children import DETACHED
 from stepwell.engine.decide import is_held, is_stale
 from stepwell.engine.effects import picked_up
-from stepwell.engine.inputs import StepBegins, StepEnded, Woken
+from stepwell.engine.inputs import OverLimit, StepBegins, StepEnded, Woken
 from stepwell.engine.names import state_of
 from stepwell.engine.retry import Policy, resolve_policy
 from stepwell.engine.turns import IN_SESSION, SENDS
@@ -35,6 +35,7 @@ from stepwell.runtime.loop.beside import Beside
 from stepwell.runtime.loop.perform import Performer
 from stepwell.runtime.ports import Lane, Ports
 from stepwell.runtime.steps.port import StepCall, Steps
+from stepwell.runtime.waits.permits import Turn
 
 _logger = logging.getLogger("stepwell.worker")
 
@@ -115,13 +116,20 @@ class Worker:
         return None
 
     async def _asked(self, at: Standing, turn: _Turn) -> Answer:
-        """What comes next, once the run is shown as picked up, and its durable function has been asked."""
+        """What comes next, once the run has its permit and is shown as picked up, and its function has been asked."""
         transacts = self._is_ours(DEFAULT_POOL, turn.wake)
         while True:
             given = Woken(at.token.slot)
             answer = await self._door.put(at, given, turn.by, turn.budget, transacts=transacts)
             if isinstance(answer.action, PickUp):
                 at = await self._pick_up(answer.at)
+            elif isinstance(answer.action, AskPermit):
+                reply = await self._performer.permits.ask(answer.at, answer.action)
+                if reply.turn is Turn.REFUSED:
+                    return await self._door.put(answer.at, OverLimit(reply.reason), turn.by, turn.budget)
+                if reply.turn is not Turn.GRANTED:
+                    return Answer(answer.at, Rest(reply.at_ms))
+                at = replace(answer.at, permitted=True)
             elif isinstance(answer.action, AskFunction):
                 if at.turn is not None:
                     raise EngineFault(f"{at.token.id} asks its function twice", code="no_turn")

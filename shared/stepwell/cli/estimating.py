@@ -1,0 +1,80 @@
+"""The command that says what a workflow's runs cost: here, on Step Functions, and on Lambda durable functions."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, replace
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from stepwell.cli.arguments import AsJson, Url
+from stepwell.cli.connect import connect
+from stepwell.cli.prices import read_prices
+from stepwell.cli.screen import console, print_json
+from stepwell.client import calls
+from stepwell.errors import NotFound
+
+RUNS = 1_000  # that the figures are for
+_SAMPLE = 10
+_MEGABYTES = 1_024
+
+
+def estimate(
+    workflow: Annotated[str, typer.Argument(metavar="WORKFLOW", help="The workflow's name.", show_default=False)],
+    runs: Annotated[int, typer.Option("--runs", min=1, max=100, help="Of how many of its last runs.")] = _SAMPLE,
+    memory: Annotated[int, typer.Option("--memory", min=128, help="The Lambda function's memory, in MB.")] = 512,
+    seconds: Annotated[
+        float | None,
+        typer.Option("--seconds", min=0, show_default=False, help="How long an attempt takes; default: as it took."),
+    ] = None,
+    prices: Annotated[
+        Path | None, typer.Option("--prices", metavar="FILE", show_default=False, help="Other prices, as JSON.")
+    ] = None,
+    as_json: AsJson = False,
+    url: Url = "",
+) -> None:
+    """Estimate what 1,000 runs of a workflow cost on AWS, from its last runs that ended."""
+    from stepwell.cli.usage import mean, usage_of  # noqa: PLC0415 - the engine
+
+    table = read_prices(prices)
+    with connect(url) as client:
+        ended = calls.runs(workflow=workflow, status=["completed", "compensated", "failed", "timed_out"])
+        ids = [str(one["run_id"]) for one in client.send(calls.at(ended, runs, "")).items]
+        if not ids:
+            raise NotFound(f"no run of {workflow!r} has ended, so there is nothing to go by", code="no_ended_run",
+                           hint=f"run it once: stepwell run {workflow} --watch")  # fmt: skip
+        used = mean([usage_of(list(client.handle(one).export())) for one in ids])
+    if seconds is not None:
+        used = replace(used, step_seconds=used.steps * seconds)
+    memory_gb = memory / _MEGABYTES
+    usd = {
+        "stepwell": used.here(table, memory_gb) * RUNS,
+        "step_functions_standard": used.on_step_functions(table, memory_gb) * RUNS,
+        "lambda_durable_functions": used.on_durable_functions(table, memory_gb) * RUNS,
+    }
+    found = {"workflow": workflow, "runs": len(ids), "usd_per_1000_runs": usd, "per_run": asdict(used),
+             "prices": asdict(table)}  # fmt: skip
+    if as_json:
+        print_json(found)
+    else:
+        _show(found)
+
+
+_SYSTEMS = {
+    "stepwell": "Stepwell",
+    "step_functions_standard": "Step Functions Standard",
+    "lambda_durable_functions": "Lambda durable functions",
+}
+
+
+def _show(found: dict[str, Any]) -> None:
+    out, used = console(), found["per_run"]
+    out.print(f"1,000 runs of {found['workflow']}, by its last {found['runs']}:")
+    for name, title in _SYSTEMS.items():
+        out.print(f"  {title:<26}{found['usd_per_1000_runs'][name]:>10.4f} USD")
+    parts = {"write_units": "write units", "read_units": "read units", "messages": "messages", "schedules": "schedules",
+             "steps": "attempts", "waits": "waits", "step_seconds": "seconds in steps"}  # fmt: skip
+    told = ", ".join(f"{used[name]:.4g} {title}" for name, title in parts.items() if used[name])
+    out.print(f"A run here: {told}.", soft_wrap=True)
+    out.print(f"Prices as of {found['prices']['as_of']}: {found['prices']['source']}.", soft_wrap=True)

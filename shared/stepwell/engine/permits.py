@@ -1,0 +1,127 @@
+"""Permits: what a run needs before it begins, where its workflow limits how many are under way or how fast they begin.
+
+A permit is no record. Who has one is kept beside the logs; it is good until its run's log ends.
+
+    pending ── asks ── granted ── picked up ── … ── ends ── returned, the next one in order is granted
+                  └── over the limit: waits, in the order of priority and age, or is cancelled
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from typing import TypeAlias
+
+from stepwell.definition.graph import Expression, Graph
+from stepwell.engine.actions import AskPermit, Pace, Share, Write
+from stepwell.engine.names import Moment, Names
+from stepwell.engine.records import Kind, RunInfo, Status
+from stepwell.engine.routing import validation_failure
+from stepwell.engine.table import Phase
+from stepwell.engine.token import Token
+from stepwell.engine.writing import ended_record
+from stepwell.errors import ExpressionError
+from stepwell.limits import KEY_CHARACTERS, PRIORITY_MS
+
+Asked: TypeAlias = AskPermit | Write | None
+WHO = "concurrency"  # who cancels a run because of its limit
+_EPOCH_MS = 10**14  # so that no place in the order is negative
+
+
+@dataclass(frozen=True, slots=True)
+class ReturnPermit:
+    """An effect: give back what the run had of its workflow's limits, or its place among those that wait."""
+
+
+@dataclass(frozen=True, slots=True)
+class Held:
+    """What a pending run waits for: its turn under a rate limit, at a time, or the end of another run."""
+
+    limit: str
+    most: int = 0
+    before: int = 0  # how many runs come first
+    under_way: tuple[str, ...] = ()  # the first of them
+    at_ms: int = 0
+
+
+def is_limited(graph: Graph) -> bool:
+    """Tells whether runs need a permit."""
+    return graph.concurrency is not None or graph.rate_limit is not None
+
+
+def begins(run: RunInfo, token: Token) -> bool:
+    """Tells whether the run has not begun yet, so that it may have no permit."""
+    if token.branch is not None or token.ended:
+        return False
+    is_redriven = token.last is not None and token.last.kind is Kind.REDRIVEN
+    return is_redriven or (token.phase is Phase.INITIALIZING and not run.started_ms)
+
+
+def returned(graph: Graph, token: Token) -> tuple[ReturnPermit, ...]:
+    """Returns the effect of a run's end."""
+    return (ReturnPermit(),) if is_limited(graph) and token.branch is None else ()
+
+
+def ask(moment: Moment, token: Token) -> Asked:
+    """Returns the request of a run that is about to begin; None if it needs no permit, or has it."""
+    if moment.permitted or not is_limited(moment.graph) or not begins(moment.run, token):
+        return None
+    try:
+        share, pace = share_of(moment.graph, moment.run), pace_of(moment.graph, moment.run)
+    except ExpressionError as error:
+        return Write(ended_record(moment, token, Status.FAILED, validation_failure(error, "", 1)))
+    return AskPermit(share, pace, may_refuse=token.phase is Phase.INITIALIZING)
+
+
+def share_of(graph: Graph, run: RunInfo) -> Share | None:
+    """Returns what the run needs of its workflow's concurrency, always the same. Raises ExpressionError."""
+    limit = graph.concurrency
+    if limit is None:
+        return None
+    return Share(_named(graph, run, limit.key, "concurrency"), limit.limit, limit.on_limit)
+
+
+def pace_of(graph: Graph, run: RunInfo) -> Pace | None:
+    """Returns what the run needs of its workflow's rate limit. Raises ExpressionError."""
+    limit = graph.rate_limit
+    if limit is None:
+        return None
+    return Pace(_named(graph, run, limit.key, "rate_limit"), limit.per_ms / limit.limit, limit.burst)
+
+
+def _named(graph: Graph, run: RunInfo, key: Expression | None, limit: str) -> str:
+    """Returns the limit's name: of the workflow, and of the key's value."""
+    if key is None:
+        return graph.name
+    value = key.evaluate(Names(Moment(graph, run, run.created_ms, ""), Token()))
+    if isinstance(value, bool) or not isinstance(value, str | int):
+        raise ExpressionError(f"the key of `{limit}` is {value!r:.80}", hint="a key is text or a whole number")
+    if len(str(value)) > KEY_CHARACTERS:
+        raise ExpressionError(
+            f"the key of `{limit}` has {len(str(value))} characters", hint=f"at most {KEY_CHARACTERS}"
+        )
+    return f"{graph.name}/{value}"
+
+
+def place_in_order(run: RunInfo, priority: int) -> str:
+    """Returns a run's place among those that wait, as text that sorts: by its age, an hour more for each priority."""
+    since_ms = max(run.created_ms, run.start_at_ms)
+    return f"{since_ms - priority * PRIORITY_MS + _EPOCH_MS:016d}#{run.run_id}"
+
+
+@dataclass(frozen=True, slots=True)
+class Reserved:
+    """A place in a rate limit's time: when the run may begin, and the limit's note from then on."""
+
+    at_ms: int
+    body: str
+
+
+def reserved(pace: Pace, body: str | None, run_id: str, now_ms: int) -> Reserved:
+    """Takes the next free time of a rate limit. The note holds when the one after it is due, were all evenly spread.
+
+    `burst` runs may be ahead of that time.
+    """
+    due_ms = max(json.loads(body)["due_ms"] if body else 0.0, float(now_ms))
+    at_ms = max(now_ms, -int(-(due_ms - (pace.burst - 1) * pace.interval_ms) // 1))
+    return Reserved(at_ms, json.dumps({"due_ms": round(due_ms + pace.interval_ms, 3), "by": run_id}))

@@ -1,0 +1,110 @@
+"""What a workflow's limits cost on DynamoDB: nothing where there is none, and the same however many runs wait."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+from stepwell.limits import SECOND_MS
+from stepwell.runtime.loop.driving import run_now
+from tests.aws.kit import AwsWorld, aws_world
+
+PLAIN = """
+workflow: flow
+timeline: [{name: one, run: python:m.one}]
+"""
+LIMITED = PLAIN.replace("timeline", 'concurrency: {limit: 100, key: "{{ input }}"}\ntimeline')
+HELD = """
+workflow: flow
+concurrency: {limit: 2}
+timeline: [{name: hold, wait: {for: approval}}]
+"""
+PACED = PLAIN.replace("timeline", "rate_limit: {limit: 1, per: 10s}\ntimeline")
+OF_HELD = Counter(LOG=1 + 2, RUN=6 + 2)  # the wait and its answer, and the header, as without a limit
+
+
+def costs(world: AwsWorld) -> tuple[Counter[str], Counter[str], int]:
+    """Write units by item, requests, and messages since the last time."""
+    found = Counter(world.meter.units), Counter(world.meter.requests), Counter(world.sent)["SendMessage"]
+    world.meter.clear()
+    world.sent.clear()
+    return found
+
+
+def test_a_permit_that_is_free_costs_two_write_units_however_high_the_limit() -> None:
+    """And four reads: of the limit, and of the run's own log; and of the limit before and after it is returned."""
+    spent = []
+    for definition in (PLAIN, LIMITED):
+        with aws_world(definition) as world:
+            world.start(given="ana")
+            world.deliver()
+            costs(world)
+            run_id = world.start(given="ana")
+            world.deliver()
+            assert world.header(run_id).status == "completed"
+            spent.append(costs(world))
+    (units, requests, messages), (limited, more, as_many) = spent
+    assert limited - units == Counter(NOTE=2)
+    assert units - limited == Counter()
+    assert more - requests == Counter(put_item=1, delete_item=1, query=4)
+    assert as_many == messages
+
+
+def test_a_permit_that_is_taken_costs_three_write_units_and_one_message_more() -> None:
+    """Its place is written and deleted; who ends writes its own id out and the next one's in, as one write."""
+    with aws_world(HELD) as world:
+        first, second, third, fourth = (world.start() for _ in range(4))
+        world.deliver()
+        run_now(world.service.approve(first))
+        world.deliver()
+        costs(world)
+        waiting = world.start()
+        world.deliver()
+        units, _, messages = costs(world)
+        assert (units["NOTE"], messages) == (1, 1)
+        run_now(world.service.approve(second))
+        world.deliver()
+        units, _, messages = costs(world)
+        assert units["NOTE"] == 1 + 1  # the holders, and the place of the run that begins
+        assert world.header(fourth).status == "waiting"
+        for run_id in (third, fourth, waiting):
+            run_now(world.service.approve(run_id))
+            world.deliver()
+        assert world.header(waiting).status == "completed"
+
+
+def test_what_a_limited_run_costs_does_not_grow_with_those_that_wait() -> None:
+    spent = []
+    for waiting in (3, 30):
+        with aws_world(HELD) as world:
+            runs = [world.start() for _ in range(2 + waiting)]
+            world.deliver()
+            costs(world)
+            run_now(world.service.approve(runs[0]))
+            world.deliver()
+            spent.append(costs(world))
+    assert spent[0] == spent[1]
+
+
+def test_thirty_runs_under_a_limit_of_three_are_never_four_and_none_is_left() -> None:
+    with aws_world(HELD.replace("limit: 2", "limit: 3")) as world:
+        runs = [world.start(priority=number % 2) for number in range(30)]
+        ended: list[str] = []
+        while len(ended) < 30:
+            world.deliver()
+            under_way = [one for one in runs if world.header(one).status == "waiting"]
+            assert len(under_way) == min(3, 30 - len(ended))
+            run_now(world.service.approve(under_way[0]))
+            ended.append(under_way[0])
+        world.deliver()
+        assert run_now(world.store.notes("permits:flow")) == {}
+
+
+def test_a_turn_under_a_rate_limit_costs_one_write_unit_and_two_more_for_a_run_that_waits_for_it() -> None:
+    with aws_world(PACED) as world:
+        world.start()
+        world.deliver()
+        assert world.meter.units["NOTE"] == 1
+        world.start()
+        world.deliver()
+        world.pass_time(11 * SECOND_MS)
+        assert world.meter.units["NOTE"] == 1 + 1 + 2

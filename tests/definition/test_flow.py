@@ -1,0 +1,68 @@
+"""A workflow's limits in its definition: what they may say, and what their keys may be computed from."""
+
+from __future__ import annotations
+
+import pytest
+
+from stepwell.definition.compiler import compile_definition
+from stepwell.definition.graph import Graph, RateLimit
+
+TIMELINE = "timeline: [{name: a, run: python:m.a}]"
+
+
+def compiled(limit: str, rest: str = TIMELINE) -> Graph:
+    found = compile_definition(f"workflow: flow\n{limit}\n{rest}", "flow.yaml")
+    assert found.graph is not None, found.problems
+    return found.graph
+
+
+def errors(limit: str, rest: str = TIMELINE) -> list[tuple[str, int]]:
+    return [(one.code, one.line) for one in compile_definition(f"workflow: flow\n{limit}\n{rest}", "flow.yaml").errors]
+
+
+@pytest.mark.parametrize(
+    "rest",
+    [
+        TIMELINE,
+        "nodes: {a: {run: python:m.a}}",
+        "steps: [{name: a, run: python:m.a}]",
+        "actions: [{actionType: notify}]",
+        "function: python:m.f",
+    ],
+)
+def test_every_format_can_have_limits(rest: str) -> None:
+    graph = compiled('concurrency: {limit: 3, key: "{{ input.id }}"}\nrate_limit: {limit: 5, per: 1m}', rest)
+    assert graph.concurrency is not None
+    assert (graph.concurrency.limit, graph.concurrency.on_limit) == (3, "queue")
+    assert graph.rate_limit == RateLimit(5, 60_000)
+
+
+def test_the_key_is_optional_and_what_happens_at_the_limit_may_be_said() -> None:
+    graph = compiled("concurrency: {limit: 1, onLimit: cancel_oldest}\nrateLimit: {limit: 2, per: 10s, burst: 4}")
+    assert graph.concurrency is not None
+    assert (graph.concurrency.key, graph.concurrency.on_limit) == (None, "cancel_oldest")
+    assert graph.rate_limit == RateLimit(2, 10_000, 4)
+
+
+@pytest.mark.parametrize(
+    "limit",
+    [
+        "concurrency: {limit: 0}",
+        "concurrency: {limit: 1001}",
+        "concurrency: {limit: 1.5}",
+        "concurrency: {}",
+        "concurrency: 3",
+        "concurrency: {limit: 1, on_limit: drop}",
+        "concurrency: {limit: 1, size: 2}",
+        'concurrency: {limit: 1, key: "{{ state.x }}"}',
+        'concurrency: {limit: 1, key: "{{ now }}"}',
+        'concurrency: {limit: 1, key: "{{ input. }}"}',
+        "rate_limit: {limit: 1}",
+        "rate_limit: {limit: 1, per: 0s}",
+        "rate_limit: {limit: 1, per: soon}",
+        "rate_limit: {limit: 1, per: 1m, burst: 0}",
+        'rate_limit: {limit: 1, per: 1m, key: "{{ steps.a.output }}"}',
+    ],
+)
+def test_a_wrong_limit_is_one_error_on_its_line(limit: str) -> None:
+    assert [line for _, line in errors(limit)] == [2]

@@ -1,0 +1,317 @@
+"""Limits of a workflow: how many runs are under way, who waits and in which order, and how fast they begin."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from stepwell.api.explain import explain
+from stepwell.api.views import run_view
+from stepwell.engine.actions import Drop
+from stepwell.engine.inputs import OverLimit
+from stepwell.engine.records import Kind
+from stepwell.limits import HOUR_MS, MINUTE_MS, SECOND_MS
+from stepwell.local.database import Database
+from stepwell.local.sqlite_store import SqliteStore
+from stepwell.runtime.loop.driving import run_now
+from tests.runtime.kit import NOW_MS, World
+
+HOLD = """
+workflow: flow
+concurrency: {limit: 2}
+timeline:
+  - {name: hold, wait: {for: approval}}
+  - {name: last, run: python:m.last}
+"""
+BY_KEY = HOLD.replace("{limit: 2}", '{limit: 1, key: "{{ input.customer }}"}')
+NEWEST = HOLD.replace("{limit: 2}", "{limit: 2, on_limit: cancel_newest}")
+OLDEST = HOLD.replace("{limit: 2}", "{limit: 1, on_limit: cancel_oldest}")
+PACED = """
+workflow: flow
+rate_limit: {limit: 20, per: 1s}
+timeline: [{name: last, run: python:m.last}]
+"""
+BURST = PACED.replace("per: 1s", "per: 1m, burst: 5")
+NESTED = """
+workflow: flow
+concurrency: {limit: 1}
+timeline:
+  - {name: again, run: "workflow:flow", input: {depth: 1}}
+"""
+
+
+def statuses(world: World, *runs: str) -> list[str]:
+    return [world.header(one).status.value for one in runs]
+
+
+def started(world: World, count: int, **options: int) -> list[str]:
+    runs = [world.start(**options) for _ in range(count)]
+    world.deliver()
+    return runs
+
+
+def end(world: World, run_id: str) -> None:
+    run_now(world.service.approve(run_id))
+    world.deliver()
+
+
+def reason(world: World, run_id: str) -> str | None:
+    return run_view(run_now(world.service.standing(run_id)), world.clock.now_ms())["pending_reason"]
+
+
+def notes_of(world: World, kind: str) -> dict[str, str]:
+    return dict(run_now(world.store.notes(kind)))
+
+
+def test_runs_over_the_limit_stay_pending_and_begin_when_one_ends() -> None:
+    world = World(HOLD)
+    first, second, third, fourth = started(world, 4)
+    assert statuses(world, first, second, third, fourth) == ["waiting", "waiting", "pending", "pending"]
+    end(world, second)
+    assert statuses(world, first, second, third, fourth) == ["waiting", "completed", "waiting", "pending"]
+    end(world, first)
+    end(world, third)
+    end(world, fourth)
+    assert statuses(world, first, third, fourth) == ["completed"] * 3
+    assert notes_of(world, "permits:flow") == {}
+
+
+def test_a_pending_run_says_what_it_waits_for_and_its_place() -> None:
+    world = World(HOLD)
+    first, second, third, fourth = started(world, 4)
+    assert reason(world, third) == "concurrency limit of flow: 2 under way, it is the next"
+    assert reason(world, fourth) == "concurrency limit of flow: 2 under way, 1 before it"
+    told = explain(run_now(world.service.standing(fourth)), world.clock.now_ms(), None, {})
+    assert not told["nothing_can_wake_it"]
+    assert told["wakers"] == [{"what": "limit", "at": None, "detail": f"the end of {first} or {second}"}]
+
+
+def test_each_key_has_a_limit_of_its_own() -> None:
+    world = World(BY_KEY)
+    runs = [world.start(given={"customer": name}) for name in ("ana", "leo", "ana")]
+    world.deliver()
+    assert statuses(world, *runs) == ["waiting", "waiting", "pending"]
+    end(world, runs[1])
+    assert statuses(world, runs[2]) == ["pending"]
+    end(world, runs[0])
+    assert statuses(world, runs[2]) == ["waiting"]
+
+
+def test_a_key_that_cannot_be_computed_fails_the_run_and_no_other() -> None:
+    world = World(BY_KEY)
+    lame = world.start(given={"customer": None})
+    other = world.start(given={"customer": "ana"})
+    world.deliver()
+    assert statuses(world, lame, other) == ["failed", "waiting"]
+    assert world.token(lame).error is not None
+    assert notes_of(world, "permits:flow/None") == {}
+
+
+def test_a_greater_priority_goes_first_and_then_the_older_run() -> None:
+    world = World(HOLD.replace("limit: 2", "limit: 1"))
+    holder = started(world, 1)[0]
+    low = started(world, 1)[0]
+    world.pass_time(SECOND_MS)
+    high, also_high = started(world, 1, priority=5)[0], None
+    world.pass_time(SECOND_MS)
+    also_high = started(world, 1, priority=5)[0]
+    order = []
+    for run_id in (holder, high, also_high, low):
+        assert statuses(world, run_id) == ["waiting"], order
+        end(world, run_id)
+        order.append(run_id)
+
+
+def test_a_run_grows_older_by_an_hour_for_each_priority_so_that_none_waits_for_ever() -> None:
+    world = World(HOLD.replace("limit: 2", "limit: 1"))
+    holder, low = started(world, 2)
+    world.pass_time(2 * HOUR_MS + MINUTE_MS)
+    started(world, 1, priority=2)
+    end(world, holder)
+    assert statuses(world, low) == ["waiting"]
+
+
+@pytest.mark.parametrize("how", ["cancel", "terminate"])
+def test_a_run_that_is_ended_from_outside_gives_its_permit_or_its_place_back(how: str) -> None:
+    world = World(HOLD)
+    runs = started(world, 4)
+    for run_id in (runs[2], runs[0]):  # one that waits, one that is under way
+        run_now(getattr(world.service, how)(run_id))
+        world.deliver()
+    assert statuses(world, runs[1], runs[3]) == ["waiting", "waiting"]
+    end(world, runs[1])
+    end(world, runs[3])
+    assert notes_of(world, "permits:flow") == {}
+
+
+def test_cancel_newest_cancels_the_run_that_comes_over_the_limit() -> None:
+    world = World(NEWEST)
+    runs = started(world, 3)
+    assert statuses(world, *runs) == ["waiting", "waiting", "cancelled"]
+    last = world.token(runs[2]).last
+    assert last is not None
+    assert last.kind is Kind.ENDED
+    assert last.reason == "2 runs are under way under the limit of flow"
+    end(world, runs[0])
+    assert statuses(world, *started(world, 1)) == ["waiting"]
+
+
+def test_a_late_no_to_a_run_that_has_begun_meanwhile_is_dropped() -> None:
+    """Two workers had its wake: the one saw the limit reached, the other began the run."""
+    world = World(NEWEST)
+    run_id = started(world, 1)[0]
+    at = run_now(world.service.standing(run_id))
+    answer = run_now(world.parts.worker._door.put(at, OverLimit("full"), "wake:0:-1"))
+    assert isinstance(answer.action, Drop)
+    assert statuses(world, run_id) == ["waiting"]
+
+
+def test_cancel_oldest_gives_the_newest_run_the_place_of_the_oldest() -> None:
+    world = World(OLDEST)
+    first = started(world, 1)[0]
+    second, third = started(world, 2)
+    assert statuses(world, first, second, third) == ["cancelled", "cancelled", "waiting"]
+    end(world, third)
+    assert notes_of(world, "permits:flow") == {}
+
+
+def test_a_run_below_one_that_has_the_permit_begins_under_it() -> None:
+    """Else the one would wait for the other for ever."""
+    world = World(
+        NESTED.replace("workflow:flow", "workflow:inner"), NESTED.replace("workflow: flow", "workflow: inner")
+    )
+    run_id = world.start()
+    world.deliver()
+    assert statuses(world, run_id) != ["pending"]
+    inner = [one for one in world.store.inner._runs if one != run_id]
+    assert len(inner) > 2
+    assert "pending" not in statuses(world, *inner)
+
+
+def test_a_limit_above_twenty_is_kept_in_several_notes() -> None:
+    world = World(HOLD.replace("limit: 2", "limit: 45"))
+    runs = started(world, 50)
+    assert statuses(world, *runs).count("pending") == 5
+    assert sorted(name for name in notes_of(world, "permits:flow") if name.startswith("h")) == ["h00", "h01", "h02"]
+    for run_id in runs:
+        end(world, run_id)
+    assert notes_of(world, "permits:flow") == {}
+
+
+def test_a_timeout_ends_a_run_that_waits_for_its_permit() -> None:
+    world = World(HOLD.replace("concurrency", "timeout: 1h\nconcurrency"))
+    runs = started(world, 3)
+    world.pass_time(HOUR_MS)
+    assert statuses(world, *runs) == ["timed_out"] * 3
+    assert notes_of(world, "permits:flow") == {}
+
+
+def test_an_idle_run_asks_for_its_permit_when_it_is_started() -> None:
+    world = World(HOLD.replace("limit: 2", "limit: 1"))
+    idle = world.start(create_only=True)
+    first = started(world, 1)[0]
+    assert statuses(world, idle, first) == ["idle", "waiting"]
+    run_now(world.service.start_idle(idle))
+    world.deliver()
+    assert statuses(world, idle) == ["pending"]
+    end(world, first)
+    assert statuses(world, idle) == ["waiting"]
+
+
+def test_the_sweeper_leaves_a_run_that_waits_and_wakes_one_that_nobody_told() -> None:
+    world = World(HOLD.replace("limit: 2", "limit: 1"))
+    first, second = started(world, 2)
+    world.pass_time(HOUR_MS)
+    assert run_now(world.sweeper.sweep(MINUTE_MS)) == ()
+    run_now(world.service.terminate(first))
+    world.lose_messages()  # with the one that wakes the second
+    world.pass_time(3 * HOUR_MS)
+    assert [one.run_id for one in run_now(world.sweeper.sweep(MINUTE_MS))] == [second]
+    world.deliver()
+    assert statuses(world, second) == ["waiting"]
+
+
+def test_a_run_that_gets_into_line_as_the_last_permit_is_returned_begins() -> None:
+    """
+    second   reads: full ───────────────────── its place ── reads again: free
+    first                 ends, nobody waits
+    """
+    world = World(HOLD.replace("limit: 2", "limit: 1"))
+    first = started(world, 1)[0]
+    second = world.start()
+    world.store.before["put_note"] = lambda *_: end(world, first)
+    world.deliver()
+    assert statuses(world, first, second) == ["completed", "waiting"]
+
+
+def test_a_permit_of_a_run_that_has_ended_is_taken_by_the_next_one() -> None:
+    """A late worker of a cancelled run may have taken it."""
+    world = World(HOLD.replace("limit: 2", "limit: 1"))
+    gone = started(world, 1)[0]
+    end(world, gone)
+    run_now(world.store.put_note("permits:flow", "h00", f'["{gone}"]', None))
+    assert statuses(world, *started(world, 1)) == ["waiting"]
+
+
+def test_a_rate_of_twenty_a_second_is_held_over_a_minute() -> None:
+    world = World(PACED)
+    begun: list[int] = []
+    world.steps.of["last"] = lambda _: begun.append(world.clock.now_ms())
+    for _ in range(1_500):
+        world.start()
+    world.pass_time(MINUTE_MS)
+    in_minute = [at_ms for at_ms in begun if at_ms < NOW_MS + MINUTE_MS]
+    assert abs(len(in_minute) - 1_200) <= 60
+    for second in range(60):
+        within = [at_ms for at_ms in begun if 0 <= at_ms - NOW_MS - second * SECOND_MS < SECOND_MS]
+        assert abs(len(within) - 20) <= 1
+    world.pass_time(MINUTE_MS)
+    assert len(begun) == 1_500
+    assert list(notes_of(world, "pace:flow")) == ["due"]
+
+
+def test_a_burst_begins_at_once_and_the_rest_evenly() -> None:
+    world = World(BURST)
+    begun: list[int] = []
+    world.steps.of["last"] = lambda _: begun.append((world.clock.now_ms() - NOW_MS) // SECOND_MS)
+    for _ in range(8):
+        world.start()
+    world.pass_time(MINUTE_MS)
+    assert begun == [0, 0, 0, 0, 0, 3, 6, 9]
+
+
+def test_a_run_that_waits_for_its_turn_says_when_it_starts_and_a_cancelled_one_leaves_nothing() -> None:
+    world = World(PACED.replace("limit: 20", "limit: 1").replace("1s", "1m"))
+    _, second = started(world, 2)
+    assert reason(world, second) == "rate limit of flow: starts at 2023-11-14T22:14:20.000Z"
+    run_now(world.service.cancel(second))
+    world.deliver()
+    assert list(notes_of(world, "pace:flow")) == ["due"]
+
+
+def test_a_turn_is_kept_by_a_run_that_is_woken_again() -> None:
+    world = World(PACED.replace("limit: 20", "limit: 1").replace("1s", "1m"))
+    runs = started(world, 3)
+    for _ in range(5):
+        run_now(world.sweeper.sweep(0))
+        world.deliver()
+    world.pass_time(2 * MINUTE_MS)
+    assert statuses(world, *runs) == ["completed"] * 3
+
+
+@pytest.mark.parametrize("kept", ["memory", pytest.param("sqlite", marks=pytest.mark.slow)])
+def test_one_thousand_runs_under_a_limit_of_ten_are_never_eleven_and_all_end(kept: str, tmp_path: Path) -> None:
+    world = World(HOLD.replace("limit: 2", "limit: 10").replace("wait: {for: approval}", "sleep: 1s"))
+    if kept == "sqlite":
+        world.store.inner = SqliteStore(Database(tmp_path / "runs.db", "OFF"))
+    for number in range(1_000):
+        world.start(priority=number % 3)
+    left = 1_000
+    while left:
+        world.deliver()
+        counted = {row["status"]: row["count"] for row in run_now(world.store.stats())}
+        left = 1_000 - counted.get("completed", 0)
+        assert counted.get("waiting", 0) == min(10, left)
+        world.pass_time(SECOND_MS)
+    assert notes_of(world, "permits:flow") == {}

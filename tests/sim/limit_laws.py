@@ -1,0 +1,73 @@
+"""The laws of limits: never one run too many, none is left behind, and no permit is lost. By the logs alone."""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Iterator
+
+from stepwell.engine.permits import WHO
+from stepwell.engine.records import ROOT, End, Kind, Record
+from stepwell.runtime.log.messages import Wake
+from tests.sim.world import World
+
+
+def laws_of_limits(world: World) -> Iterator[str]:
+    """Once the last message is gone. Raises nothing; tells what is broken."""
+    moves: dict[str, list[tuple[int, int, str]]] = defaultdict(list)  # by workflow: when, one more or less, which run
+    for view in _limited(world):
+        moves[view.program.graph.name] += _moves(view)
+        for record in _root(view)[1:]:
+            if record.kind is Kind.ENDED and record.who == WHO:
+                yield f"concurrency: {view.run_id} was cancelled for its limit in slot {record.slot}, under way"
+    for workflow, changes in moves.items():
+        under_way = 0
+        for _, change, run_id in sorted(changes):
+            under_way += change
+            if under_way > _most(world, workflow):
+                yield f"concurrency: {run_id} makes {under_way} runs of {workflow} at once"
+    if not world.seen.crashes:  # else a late worker may have left one behind, which the next run finds
+        yield from _left(world)
+
+
+def _moves(view: World) -> Iterator[tuple[int, int, str]]:
+    log, order = _root(view), view.seen.order
+    if log and log[0].kind is not Kind.ENDED:
+        yield order[ROOT, 0], 1, view.run_id  # a run of one record comes and goes: -1 sorts first, and makes none
+        if isinstance(log[-1].next, End):
+            yield order[ROOT, log[-1].slot], -1, view.run_id
+
+
+def _left(world: World) -> Iterator[str]:
+    for kind, notes in world.memory._notes.items():
+        if notes and kind.startswith(("permits:", "pace:")) and set(notes) != {"due"}:
+            yield f"concurrency: everything has ended, and {kind} has {sorted(notes)}"
+
+
+def laws_of_quiet_limits(world: World, under_way: dict[str, set[str]]) -> Iterator[str]:
+    """When nothing is due: who waits for a permit waits for a run. `under_way`: ids of messages by run."""
+    live: Counter[str] = Counter()
+    waiting = []
+    for view in _limited(world):
+        log = _root(view)
+        is_woken = Wake(view.run_id, -1).id in under_way.get(view.run_id, set())
+        if (log and not isinstance(log[-1].next, End)) or (not log and is_woken):
+            live[view.program.graph.name] += 1  # or its machine's clock says that its turn has not come
+        elif not log:
+            waiting.append(view)
+    for view in waiting:
+        workflow = view.program.graph.name
+        if live[workflow] < _most(world, workflow):
+            yield f"law 5: {view.run_id} waits for a permit, and {live[workflow]} runs of {workflow} are under way"
+
+
+def _limited(world: World) -> Iterator[World]:
+    return (view for view in world.runs() if view.program.graph.concurrency is not None)
+
+
+def _most(world: World, workflow: str) -> int:
+    limit = world.programs[workflow].graph.concurrency
+    return limit.limit if limit else 0
+
+
+def _root(view: World) -> list[Record]:
+    return view.logs.look().records.get(ROOT, [])
