@@ -15,6 +15,7 @@ from stepwell.api.examples import EXAMPLES
 from stepwell.api.exchange import JSON_TYPE, Route
 from stepwell.api.explain import Explanation
 from stepwell.api.graphs import GraphView, WorkflowSummary, WorkflowView
+from stepwell.api.moments import StateView
 from stepwell.api.problems import PROBLEM_TYPE
 from stepwell.api.requests import NAME_PATTERN, RUN_ID_PATTERN
 from stepwell.api.schedules import SchedulePage, ScheduleView
@@ -173,6 +174,7 @@ _SHAPES: tuple[Any, ...] = (
     RunGraph,
     WorkflowPage,
     WorkflowView,
+    StateView,
     StatsView,
     ScheduleView,
     SchedulePage,
