@@ -13,7 +13,8 @@ import { Empty } from "./ui";
 import { clock, FOR_PEOPLE, span } from "./words";
 import { WorkflowPage, WorkflowsPage } from "./workflows";
 
-const COUNTED_MS = 4000; // between two looks at the counts
+const COUNTED_MS = 5000; // between two looks at the counts where they are the page
+const BESIDE_MS = 20000; // and where they stand beside it
 
 interface Place {
   path: string[];
@@ -54,7 +55,10 @@ function Page({ place, stats }: { place: Place; stats: Stats | null }): JSX.Elem
 
 function Console(): JSX.Element {
   const place = usePlace();
-  const stats = useLive<Stats>("/stats", false, COUNTED_MS).value; // ages are among them, so they always change
+  const isCounted = place.path.length < 2;
+  const counts = useLive<Stats>("/stats", { soonestMs: isCounted ? COUNTED_MS : BESIDE_MS }); // ages are among them, so they always change
+  const stats = counts.value;
+  useEffect(counts.again, [isCounted]);
   const asked = FOR_PEOPLE.reduce((sum, kind) => sum + (stats?.waits[kind] ?? 0), 0);
   const room = place.path[0] ?? "runs";
   useEffect(() => {

@@ -70,6 +70,7 @@ export interface Run extends RunSummary {
   cancelled_by: string | null;
   cancel_reason: string | null;
   children: Child[];
+  origin: { kind: string; run_id: string } | null;
   priority: number;
   cost: Record<string, number>;
 }
@@ -133,6 +134,27 @@ export interface RunGraph extends Graph {
   states: Record<string, string>;
   steps: Record<string, Step>;
   taken: Record<string, number>;
+}
+
+export interface Change {
+  op: "add" | "remove" | "replace";
+  path: string;
+  before: Json;
+  value: Json;
+}
+
+export interface Moment {
+  slot: number;
+  last_slot: number;
+  at: string | null;
+  status: string;
+  phase: string;
+  current_steps: string[];
+  state: Record<string, Json>;
+  steps: Record<string, Step>;
+  states: Record<string, string>;
+  taken: Record<string, number>;
+  changes: Change[];
 }
 
 export interface WorkflowSummary {

@@ -33,10 +33,13 @@ def pages(runs: Mapping[str, str]) -> dict[str, tuple[str, str]]:
         "failed": (f"#/runs/{runs['failed']}", ""),
         "done": (f"#/runs/{runs['done']}?step=ship", ""),
         "fork": (f"#/runs/{runs['fork']}", ""),
+        "function": (f"#/runs/{runs['function']}", ""),
+        "trip": (f"#/runs/{runs['trip']}", ""),
         "launch": (f"#/runs/{runs['launch']}", ""),
         "hostile": (f"#/runs/{runs['hostile']}", ""),
         "approve": (f"#/runs/{runs['waiting']}", "Approve"),
         "start": ("#/runs?workflow=order", "Start a run"),
+        "start-trip": ("#/runs?workflow=trip", "Start a run"),
         "inbox": ("#/inbox", ""),
         "workflows": ("#/workflows", ""),
         "workflow": ("#/workflows/survey", ""),
@@ -46,8 +49,7 @@ def pages(runs: Mapping[str, str]) -> dict[str, tuple[str, str]]:
 def show(page: Page, url: str, place: str, button: str) -> None:
     page.goto(f"{url}/{place}")
     page.reload()  # another fragment alone loads nothing
-    page.wait_for_load_state("networkidle")
-    page.wait_for_timeout(250)
+    page.wait_for_timeout(1000)  # the network is never idle: one read is held
     if button:
         page.get_by_role("button", name=button, exact=True).click()
         page.wait_for_timeout(250)
