@@ -4,6 +4,7 @@ import type { JSX } from "preact";
 import { render } from "preact";
 import { useEffect, useState } from "preact/hooks";
 import { useConnection, useLive } from "./api";
+import { CheckPage } from "./check";
 import { Inbox } from "./inbox";
 import "./main.css";
 import { RunPage } from "./run";
@@ -50,6 +51,7 @@ function Page({ place, stats }: { place: Place; stats: Stats | null }): JSX.Elem
   if (room === "runs" && name) return <RunPage key={name} id={name} asked={place.asked} />;
   if (room === "inbox") return <Inbox />;
   if (room === "workflows") return name ? <WorkflowPage key={name} name={name} stats={stats} /> : <WorkflowsPage stats={stats} />;
+  if (room === "check") return <CheckPage />;
   return <Empty title="There is no such page">The bar on top leads to those that there are.</Empty>;
 }
 
@@ -65,7 +67,7 @@ function Console(): JSX.Element {
     document.title = [place.path[1], room[0]?.toUpperCase() + room.slice(1), "Stepwell"].filter(Boolean).join(" · ");
   }, [place]);
   const link = (name: string, text: string, count = 0): JSX.Element => (
-    <a href={`#/${name}`} aria-current={room === name ? "page" : undefined}>
+    <a href={`#/${name}`} aria-current={room === name || (room === "check" && name === "workflows") ? "page" : undefined}>
       {text}
       {count > 0 && <b class="count">{count}</b>}
     </a>

@@ -103,7 +103,8 @@ function rowsOf(run: Run, entries: Entry[]): Row[] {
   const endOfAll = run.ended_at && TERMINAL.has(run.status) ? Date.parse(run.ended_at) : 0;
   for (const one of rows.values()) {
     for (const part of one.segments) part.to ||= endOfAll;
-    one.to = one.segments.some((part) => !part.to) ? 0 : Math.max(...one.segments.map((part) => part.to));
+    const endedAt = run.steps[one.name]?.ended_at; // an answered wait ends a moment after its answer
+    one.to = one.segments.some((part) => !part.to) ? 0 : one.segments.reduce((last, part) => Math.max(last, part.to), endedAt ? Date.parse(endedAt) : 0);
   }
   return [...rows.values()].sort((one, other) => one.from - other.from);
 }

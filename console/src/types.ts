@@ -200,3 +200,30 @@ export interface Problem {
   hint: string | null;
   errors: { path: string; message: string }[];
 }
+
+export interface Schedule {
+  name: string;
+  workflow: string;
+  schedule: string;
+  timezone: string;
+  next: string[];
+  last_at: string | null;
+  last_run_id: string | null;
+}
+
+export interface Delivery {
+  source: string;
+  id: string;
+  at: string;
+  outcome: string;
+  detail: string;
+  made: string | null;
+  replays: string[];
+}
+
+export interface Checked {
+  name: string | null;
+  format: string | null;
+  problems: { severity: string; code: string; message: string; hint: string; line: number; column: number }[];
+  graph: Graph | null;
+}

@@ -280,6 +280,25 @@ def test_workflows_show_their_graph_their_version_and_how_their_runs_are(served:
     expect(page.locator(".edge", has_text="each {{ state.collect }}")).to_have_count(1)
 
 
+def test_a_workflow_shows_its_open_runs_by_version_and_why_runs_failed(served: Served, page: Page) -> None:
+    page.goto(f"{served.dev.url}/#/workflows/order")
+    expect(page.locator(".card", has_text="Open runs by version")).to_contain_text("deployed")
+    page.get_by_role("button", name="group the last 20").click()
+    expect(page.locator(".groups", has_text="ConnectionError at ship")).to_contain_text("the carrier does not answer")
+
+
+def test_a_pasted_definition_is_checked_and_drawn(served: Served, page: Page) -> None:
+    page.goto(f"{served.dev.url}/#/workflows")
+    page.get_by_role("link", name="Check a definition").click()
+    page.get_by_label("Definition").fill("workflow: a\nnodes:\n  go: {wiat: {for: approval}}\n")
+    page.get_by_role("button", name="Check", exact=True).click()
+    expect(page.locator(".problems")).to_contain_text("unknown key `wiat`")
+    expect(page.locator(".problems code").first).to_contain_text("3:")
+    page.get_by_label("Definition").fill("workflow: a\nnodes:\n  go: {wait: {for: approval}}\n")
+    page.get_by_role("button", name="Check", exact=True).click()
+    expect(page.locator(".node")).to_contain_text("waits: approval")
+
+
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_axe_finds_nothing(served: Served, browser: Browser, scheme: str) -> None:
     """On every page and in a dialog; in the dark only colours can differ."""
@@ -291,10 +310,17 @@ def test_axe_finds_nothing(served: Served, browser: Browser, scheme: str) -> Non
     page = context.new_page()
     found: list[str] = []
     runs = ("failed", "fork") if is_dark else ("waiting", "failed", "fork", "launch", "function")
-    for place in ["runs", "inbox", "workflows", "workflows/survey", *(f"runs/{served.runs[name]}" for name in runs)]:
+    for place in [
+        "runs",
+        "inbox",
+        "workflows",
+        "workflows/survey",
+        "check",
+        *(f"runs/{served.runs[name]}" for name in runs),
+    ]:
         page.goto(f"{served.dev.url}/#/{place}")
         page.reload()  # another fragment alone loads nothing
-        page.locator(".card, .runs").first.wait_for()
+        page.locator(".card, .runs, .check").first.wait_for()
         page.wait_for_timeout(300)
         found += _violations(page, place, is_dark)
     page.goto(f"{served.dev.url}/#/runs")

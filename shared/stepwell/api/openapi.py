@@ -10,6 +10,7 @@ from pydantic import BaseModel, TypeAdapter
 from typing_extensions import TypedDict
 
 from stepwell.api.branches import BranchView
+from stepwell.api.checked import CheckView
 from stepwell.api.deliveries import DeliveryPage, ReplayView
 from stepwell.api.examples import EXAMPLES
 from stepwell.api.exchange import JSON_TYPE, Route
@@ -174,6 +175,7 @@ _SHAPES: tuple[Any, ...] = (
     RunGraph,
     WorkflowPage,
     WorkflowView,
+    CheckView,
     StateView,
     StatsView,
     ScheduleView,
