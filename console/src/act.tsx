@@ -2,29 +2,11 @@
 
 import type { JSX } from "preact";
 import { useState } from "preact/hooks";
-import { post, Refusal } from "./api";
-import type { Json, Run } from "./types";
+import type { Action, Field } from "./actions";
+import { get, post, Refusal } from "./api";
+import type { Json } from "./types";
 import { Command, Data, Dialog } from "./ui";
-import { commandLine, plain } from "./words";
-
-export interface Field {
-  name: string;
-  label: string;
-  kind?: "text" | "json";
-  value?: string;
-  required?: boolean;
-}
-
-export interface Action {
-  title: string;
-  verb: string;
-  about: string;
-  fields: Field[];
-  path: string;
-  body: (values: Record<string, Json>) => Json;
-  command: (texts: Record<string, string>) => string;
-  isDanger?: boolean;
-}
+import { plain, shortId } from "./words";
 
 type Outcome = { status: number; body: Json } | { refused: Refusal } | { failed: string };
 
@@ -32,7 +14,7 @@ export function Act({ action, onClose, onDone }: { action: Action; onClose: () =
   const [texts, setTexts] = useState(() => Object.fromEntries(action.fields.map((field) => [field.name, field.value ?? ""])));
   const [outcome, setOutcome] = useState<Outcome | null>(null);
   const [isBusy, setBusy] = useState(false);
-  const done = outcome !== null && "status" in outcome;
+  const done = outcome !== null && "status" in outcome && action.method !== "GET";
   const submit = async (event: Event): Promise<void> => {
     event.preventDefault();
     setBusy(true);
@@ -53,7 +35,7 @@ export function Act({ action, onClose, onDone }: { action: Action; onClose: () =
           </label>
         ))}
         <Command line={action.command(texts)} />
-        {outcome && <Told outcome={outcome} />}
+        {outcome && <Told outcome={outcome} run={action.path} />}
         <footer>
           <button type="button" onClick={onClose}>
             {done ? "Close" : "Leave it"}
@@ -71,6 +53,15 @@ export function Act({ action, onClose, onDone }: { action: Action; onClose: () =
 
 function Input(given: { field: Field; value: string; autofocus: boolean; disabled: boolean; set: (text: string) => void }): JSX.Element {
   const { field, value, autofocus, disabled, set } = given;
+  if (field.kind === "choice") {
+    return (
+      <select value={value} disabled={disabled} onChange={(event) => set(event.currentTarget.value)}>
+        {["", ...(field.choices ?? [])].map((one) => (
+          <option key={one}>{one}</option>
+        ))}
+      </select>
+    );
+  }
   if (field.kind === "json") {
     return <textarea rows={4} spellcheck={false} value={value} disabled={disabled} autofocus={autofocus} onInput={(event) => set(event.currentTarget.value)} />;
   }
@@ -88,7 +79,9 @@ async function perform(action: Action, texts: Record<string, string>): Promise<O
     }
   }
   try {
-    const answer = await post<Json>(action.path, action.body(values));
+    const path = typeof action.path === "string" ? action.path : action.path(texts);
+    if (action.method === "GET") return { status: 200, body: await get<Json>(path) };
+    const answer = await post<Json>(path, action.body(values));
     return { status: answer.status, body: answer.body };
   } catch (error) {
     if (error instanceof Refusal) return { refused: error };
@@ -96,13 +89,22 @@ async function perform(action: Action, texts: Record<string, string>): Promise<O
   }
 }
 
-export function Told({ outcome }: { outcome: Outcome }): JSX.Element {
+export function Told({ outcome, run }: { outcome: Outcome; run?: Action["path"] }): JSX.Element {
   if ("status" in outcome) {
-    const body = outcome.body as { status?: string; run_id?: string };
+    const body = (outcome.body ?? {}) as { status?: string; run_id?: string; name?: string; pending?: boolean; error?: { type: string; message: string } | null };
+    if (body.name && body.error) return <div class="told is-refused" role="alert"><strong>{body.error.type}</strong> {body.error.message}</div>;
+    const isOther = body.run_id && typeof run === "string" && !run.startsWith(`/runs/${encodeURIComponent(body.run_id)}/`);
     return (
       <div class="told is-done" role="status">
-        <strong>Done.</strong> {body.status ? `The run is ${plain(body.status)} now.` : ""}
-        <Data value={outcome.body} open={0} />
+        <strong>{body.pending ? "Pending." : "Done."}</strong> {body.pending && "The function takes it once it waits. "}
+        {isOther ? (
+          <>
+            The new run is <a href={`#/runs/${encodeURIComponent(body.run_id ?? "")}`}>{shortId(body.run_id ?? "")}</a>, and it is {plain(body.status ?? "")}.
+          </>
+        ) : (
+          body.status && `The run is ${plain(body.status)} now.`
+        )}
+        <Data value={outcome.body} open={body.name ? 2 : 0} />
       </div>
     );
   }
@@ -123,75 +125,4 @@ export function Told({ outcome }: { outcome: Outcome }): JSX.Element {
       )}
     </div>
   );
-}
-
-function by(): Field {
-  return { name: "by", label: "Your name, for the history", value: localStorage.getItem("by") ?? "" };
-}
-
-const base = (run: { run_id: string }): string => `/runs/${encodeURIComponent(run.run_id)}`;
-
-export function approval(run: { run_id: string }, step: string, wait = ""): Action {
-  return {
-    title: "Approve",
-    verb: "Approve",
-    about: `The run waits at ${step}. An approval cannot be taken back.`,
-    fields: [by(), { name: "data", label: "Data for the workflow, as JSON; may be empty", kind: "json" }],
-    path: `${base(run)}/approve`,
-    body: ({ by, data }) => ({ by: by ?? "", data: data ?? null, wait }),
-    command: ({ by = "", data = "" }) => commandLine("approve", run.run_id, ["--by", by], ["--data", data], ["--step", wait]),
-  };
-}
-
-export function rejection(run: { run_id: string }, step: string, wait = ""): Action {
-  return {
-    title: "Reject",
-    verb: "Reject",
-    about: `The run waits at ${step}. The workflow's own rules decide what follows a rejection.`,
-    fields: [{ name: "reason", label: "Reason" }, by()],
-    path: `${base(run)}/reject`,
-    body: ({ by, reason }) => ({ by: by ?? "", reason: reason ?? "", wait }),
-    command: ({ by = "", reason = "" }) => commandLine("reject", run.run_id, ["--reason", reason], ["--by", by], ["--step", wait]),
-    isDanger: true,
-  };
-}
-
-export function cancellation(run: Run): Action {
-  return {
-    title: "Cancel this run",
-    verb: "Cancel the run",
-    about: "It ends now, with the child runs that it waits for. What its workflow compensates is undone first.",
-    fields: [{ name: "reason", label: "Reason" }, by()],
-    path: `${base(run)}/cancel`,
-    body: ({ by, reason }) => ({ by: by ?? "", reason: reason ?? "" }),
-    command: ({ by = "", reason = "" }) => commandLine("cancel", run.run_id, ["--reason", reason], ["--by", by]),
-    isDanger: true,
-  };
-}
-
-export function sending(run: Run, name: string): Action {
-  return {
-    title: "Send an event to this run",
-    verb: "Send",
-    about: "It ends the wait that its name fits, now or when the run comes to it.",
-    fields: [
-      { name: "name", label: "Name", value: name, required: true },
-      { name: "payload", label: "Payload, as JSON; may be empty", kind: "json" },
-    ],
-    path: `${base(run)}/events`,
-    body: ({ name, payload }) => ({ name: name ?? "", payload: payload ?? null }),
-    command: ({ name = "", payload = "" }) => commandLine("event", name, ["--payload", payload], ["--run", run.run_id]),
-  };
-}
-
-export function beginning(run: Run): Action {
-  return {
-    title: "Start this run",
-    verb: "Start",
-    about: "It was created and has waited since.",
-    fields: [by()],
-    path: `${base(run)}/start`,
-    body: ({ by }) => ({ by: by ?? "" }),
-    command: () => `curl -X POST ${location.origin}${base(run)}/start`,
-  };
 }

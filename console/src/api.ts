@@ -6,6 +6,8 @@ import type { Json, Problem } from "./types";
 const SOONEST_MS = 1000; // between two looks at something that moves
 const LATEST_MS = 5000; // between two looks at something that does not
 const ANSWER_MS = 15000;
+const HELD_SECONDS = 20; // how long a server may hold a read until there is something new
+const BETWEEN_MS = 150; // between two looks at a server that holds reads
 
 export class Refusal extends Error {
   constructor(readonly problem: Problem) {
@@ -20,6 +22,14 @@ export interface Answer<T> {
   status: number;
   body: T;
   etag: string;
+  isHeld: boolean; // the server holds reads until there is something new
+}
+
+interface Asking {
+  body?: Json;
+  etag?: string;
+  seconds?: number; // to hold the read
+  signal?: AbortSignal;
 }
 
 /** Where the connection stands: `lostAt` is when the server last failed to answer, or 0. */
@@ -32,34 +42,34 @@ function tell(lost: boolean): void {
   if (Boolean(before) !== lost) connection.listeners.forEach((listen) => listen());
 }
 
-async function call(method: string, path: string, body?: Json, etag = ""): Promise<Answer<unknown> | null> {
+async function call(method: string, path: string, { body, etag = "", seconds = 0, signal }: Asking = {}): Promise<Answer<unknown>> {
   const headers: Record<string, string> = { accept: "application/json" };
   if (body !== undefined) headers["content-type"] = "application/json";
   if (etag) headers["if-none-match"] = etag;
+  if (seconds) headers["prefer"] = `wait=${seconds}`;
+  const signals = [AbortSignal.timeout(ANSWER_MS + seconds * 1000), ...(signal ? [signal] : [])];
   let reply: Response;
   let text: string;
   try {
-    const signal = AbortSignal.timeout(ANSWER_MS);
     // `no-store`: the browser's own cache would turn a 304 into a 200 with the whole body to parse.
-    reply = await fetch("." + path, { method, headers, signal, cache: "no-store", body: body === undefined ? null : JSON.stringify(body) });
+    reply = await fetch("." + path, { method, headers, signal: AbortSignal.any(signals), cache: "no-store", body: body === undefined ? null : JSON.stringify(body) });
     text = await reply.text();
   } catch (error) {
-    tell(true);
+    if (!signal?.aborted) tell(true);
     throw new Unreachable(error instanceof Error ? error.message : String(error));
   }
   tell(false);
-  if (reply.status === 304) return null;
   const found: unknown = text ? JSON.parse(text) : null;
-  if (!reply.ok) throw new Refusal(found as Problem);
-  return { status: reply.status, body: found, etag: reply.headers.get("etag") ?? "" };
+  if (!reply.ok && reply.status !== 304) throw new Refusal(found as Problem);
+  return { status: reply.status, body: found, etag: reply.headers.get("etag") ?? "", isHeld: reply.headers.has("preference-applied") };
 }
 
 export async function get<T>(path: string): Promise<T> {
-  return ((await call("GET", path)) as Answer<T>).body;
+  return (await call("GET", path)).body as T;
 }
 
 export async function post<T>(path: string, body: Json): Promise<Answer<T>> {
-  return (await call("POST", path, body)) as Answer<T>;
+  return (await call("POST", path, { body })) as Answer<T>;
 }
 
 export function query(values: Record<string, string>): string {
@@ -74,50 +84,62 @@ export interface Live<T> {
   again: () => void;
 }
 
-/** Reads a path now and again: often while it changes, seldom while it does not, never while nobody looks. */
-export function useLive<T>(path: string | null, isOver = false, soonestMs = SOONEST_MS): Live<T> {
+export interface Pace {
+  isOver?: boolean; // it does not change any more
+  soonestMs?: number;
+  isHeld?: boolean; // the one thing of a page that the server may hold: browsers keep few connections
+}
+
+/** Reads a path when it changes, from a server that says so; else often while it changes, seldom while it does not. Never while nobody looks. */
+export function useLive<T>(path: string | null, pace: Pace = {}): Live<T> {
   const [live, set] = useState<{ path: string | null; value: T | null; error: Refusal | null; at: number }>({ path, value: null, error: null, at: 0 });
   const [nudge, setNudge] = useState(0);
-  const over = useRef(isOver);
-  over.current = isOver;
-  useEffect(() => (path === null ? undefined : follow<T>(path, (found) => set({ path, ...found }), over, soonestMs)), [path, nudge]);
+  const latest = useRef(pace);
+  latest.current = pace;
+  useEffect(() => (path === null ? undefined : follow<T>(path, (found) => set({ path, ...found }), latest)), [path, nudge]);
   const current = live.path === path ? live : { value: null, error: null, at: 0 };
   return { value: current.value, error: current.error, at: current.at, again: () => setNudge(nudge + 1) };
 }
 
 type Found<T> = { value: T | null; error: Refusal | null; at: number };
 
-function follow<T>(path: string, found: (found: Found<T>) => void, over: { current: boolean }, soonestMs: number): () => void {
+function follow<T>(path: string, found: (found: Found<T>) => void, pace: { current: Pace }): () => void {
   let timer = 0;
   let stopped = false;
   let etag = "";
-  let waitMs = soonestMs;
-  let asked = 0; // the number of the look that counts: an older one that answers late is dropped
+  let waitMs = SOONEST_MS;
+  let looking = new AbortController();
   const look = async (): Promise<void> => {
-    const mine = ++asked;
+    looking.abort(); // an older look that answers late counts no more
+    const mine = (looking = new AbortController());
     try {
-      const answer = (await call("GET", path, undefined, etag)) as Answer<T> | null;
-      if (stopped || mine !== asked) return;
-      waitMs = answer ? soonestMs : Math.min(waitMs * 1.3, LATEST_MS);
-      if (answer) {
+      const answer = await call("GET", path, { etag, seconds: etag && pace.current.isHeld && !connection.lostAt ? HELD_SECONDS : 0, signal: mine.signal });
+      if (mine.signal.aborted) return;
+      const soonestMs = pace.current.soonestMs ?? SOONEST_MS;
+      waitMs = answer.status !== 304 ? soonestMs : Math.min(waitMs * 1.3, Math.max(LATEST_MS, soonestMs));
+      // The first answer has no tag to be held by; the next look tells whether the server holds reads.
+      if (answer.isHeld || (!etag && pace.current.isHeld)) waitMs = BETWEEN_MS;
+      if (answer.status !== 304) {
         etag = answer.etag;
-        found({ value: answer.body, error: null, at: Date.now() });
+        found({ value: answer.body as T, error: null, at: Date.now() });
       }
     } catch (error) {
-      if (stopped || mine !== asked) return;
+      if (mine.signal.aborted) return;
       if (error instanceof Refusal) found({ value: null, error, at: Date.now() });
       waitMs = error instanceof Refusal ? LATEST_MS : SOONEST_MS;
     }
-    if (!over.current) timer = window.setTimeout(look, waitMs);
+    if (!pace.current.isOver && !stopped) timer = window.setTimeout(look, waitMs);
   };
   const seen = (): void => {
     window.clearTimeout(timer);
-    if (!document.hidden) void look();
+    if (document.hidden) looking.abort();
+    else void look();
   };
   document.addEventListener("visibilitychange", seen);
   void look();
   return () => {
     stopped = true;
+    looking.abort();
     window.clearTimeout(timer);
     document.removeEventListener("visibilitychange", seen);
   };

@@ -11,7 +11,8 @@ const LISTED = 50;
 
 /** The fork that the run opened last: an entry's id is its token and its slot, and so is a fork's. */
 function lastFork(entries: Entry[]): string {
-  const opened = entries.findLast((entry) => entry.type === "fork.opened" && entry.token === "0" && entry.step);
+  const forks = entries.filter((entry) => entry.type === "fork.opened" && entry.step && (entry.data as { width: number }).width > 1);
+  const opened = forks.findLast((entry) => entry.token === "0") ?? forks.at(-1);
   return opened ? opened.id.replace(/@(\d+)\.\d+$/, "/$1") : "";
 }
 
@@ -37,12 +38,14 @@ export function Branches(given: { run: Run; entries: Entry[]; moved: number; cho
     };
   }, [run.run_id, fork, status, cursor, moved]);
   if (!fork || !page) return null;
+  const counts = (open && run.forked ? run.steps[run.forked.node] : undefined)?.branches ?? Object.values(run.steps).find((step) => (step.branches?.["total"] ?? 0) > 1)?.branches;
   const filter = (
     <select aria-label="Status of branches" value={status} onChange={(event) => (setCursor(""), setStatus(event.currentTarget.value))}>
       <option value="">all</option>
       {["running", "waiting", "completed", "failed", "cancelled"].map((one) => (
         <option key={one} value={one}>
           {plain(one)}
+          {counts?.[one] ? ` (${counts[one]})` : ""}
         </option>
       ))}
     </select>
@@ -58,7 +61,7 @@ export function Branches(given: { run: Run; entries: Entry[]; moved: number; cho
             </button>
             <Status value={branch.status} />
             <span class="where">{branch.current_step ?? ""}{branch.waiting_for && <span class="muted"> · {branch.waiting_for}</span>}</span>
-            <code class="item">{JSON.stringify(branch.item)}</code>
+            <code class="item">{branch.item === null ? "" : JSON.stringify(branch.item)}</code>
             {branch.error && branch.id === chosen && <Failure error={branch.error} />}
           </li>
         ))}

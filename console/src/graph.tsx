@@ -3,7 +3,7 @@
 import { Graph as Layout, layout } from "@dagrejs/dagre";
 import type { JSX } from "preact";
 import type { Graph, GraphEdge, GraphNode, RunGraph, Step } from "./types";
-import { plain } from "./words";
+import { plain, span } from "./words";
 
 const NODE_WIDTH = 188;
 const NODE_HEIGHT = 46;
@@ -58,7 +58,7 @@ export function GraphView({ graph, chosen, choose }: { graph: Graph | RunGraph; 
         ))}
         {nodes.map(({ node, name, at }) =>
           node ? (
-            <Node key={name} node={node} at={at} state={ran?.states[name] ?? ""} step={ran?.steps[name]} isChosen={name === chosen} choose={choose} />
+            <Node key={name} node={node} at={at} state={shownState(ran, name)} step={ran?.steps[name]} isChosen={name === chosen} choose={choose} />
           ) : (
             <End key={name} name={name} at={at} />
           ),
@@ -66,6 +66,14 @@ export function GraphView({ graph, chosen, choose }: { graph: Graph | RunGraph; 
       </svg>
     </div>
   );
+}
+
+/** A step whose branches failed in part, as the join allows, is not what the run failed at. */
+function shownState(ran: RunGraph | null, name: string): string {
+  const state = ran?.states[name] ?? "";
+  const counts = ran?.steps[name]?.branches;
+  const goesOn = counts?.["completed"] && ran?.edges.some((edge) => edge.from === name && edge.to && isOver(ran.states[edge.to] === "passed" ? "completed" : ran.states[edge.to]));
+  return state === "failed" && goesOn ? "completed" : state;
 }
 
 function isOver(state: string | undefined): boolean {
@@ -81,6 +89,7 @@ function Node(given: { node: GraphNode; at: Box; state: string; step: Step | und
   const { node, at, state, step, isChosen, choose } = given;
   const [x, y] = [at.x - NODE_WIDTH / 2, at.y - NODE_HEIGHT / 2];
   const many = step?.branches;
+  const took = many ? "" : durationOf(step);
   const pick = choose && ((): void => choose(node.name));
   return (
     <g class={`node is-${state || "none"} ${node.kind}${isChosen ? " is-chosen" : ""}${choose ? " can-choose" : ""}`} transform={`translate(${x} ${y})`} onClick={pick}>
@@ -89,11 +98,16 @@ function Node(given: { node: GraphNode; at: Box; state: string; step: Step | und
       <rect class="box" width={NODE_WIDTH} height={NODE_HEIGHT} rx="8" />
       <circle class="dot" cx="16" cy={NODE_HEIGHT / 2} r="5" />
       <text class="name" x="30" y="20">
-        {cut(node.name, 24)}
+        {cut(node.name, step && step.attempts > 1 ? 18 : 24)}
       </text>
       <text class="kind" x="30" y="35">
-        {cut(many ? counted(many) : detail(node), 28)}
+        {cut(many ? counted(many) : detail(node), took ? 21 : 28)}
       </text>
+      {took && (
+        <text class="kind took" x={NODE_WIDTH - 10} y="35">
+          {took}
+        </text>
+      )}
       {many ? <Share counts={many} /> : step && step.attempts > 1 && <Badge text={`${step.attempts}×`} />}
     </g>
   );
@@ -102,7 +116,7 @@ function Node(given: { node: GraphNode; at: Box; state: string; step: Step | und
 function Badge({ text }: { text: string }): JSX.Element {
   const width = text.length * 7 + 10;
   return (
-    <g class="badge" transform={`translate(${NODE_WIDTH - width - 8} ${(NODE_HEIGHT - 16) / 2})`}>
+    <g class="badge" transform={`translate(${NODE_WIDTH - width - 8} 7)`}>
       <rect width={width} height="16" rx="8" />
       <text x={width / 2} y="12">
         {text}
@@ -156,7 +170,13 @@ function Edge({ edge, label, points, at, taken }: Placed["edges"][number] & { ta
   );
 }
 
+function durationOf(step: Step | undefined): string {
+  if (!step?.started_at || !step.ended_at) return "";
+  return span((Date.parse(step.ended_at) - Date.parse(step.started_at)) / 1000);
+}
+
 function detail(node: GraphNode): string {
+  if (node.kind === "function") return "durable function";
   if (node.calls.length) return `runs ${node.calls.join(", ")}`;
   if (node.wait) return `waits: ${node.wait}`;
   if (node.joins) return `joins ${node.joins.replaceAll("_", " ")}`;

@@ -8,7 +8,8 @@ import { Card, Data, Empty } from "./ui";
 import { clock, full, span } from "./words";
 
 const PAGE = 500;
-const AT_ONCE = 2000; // entries read before the reader asks for more
+const AT_ONCE = 12_000; // entries read before the reader asks for more
+const PAINTED = 8; // pages between two paints of a long history
 const SHOWN = 200;
 
 export interface History {
@@ -28,17 +29,19 @@ export function useHistory(id: string, token: string, moved: number): History {
     let stopped = false;
     const read = async (): Promise<void> => {
       let known = entries.filter((entry) => (token ? entry.token === token : true));
-      for (;;) {
+      const seen = new Set(known.map((entry) => entry.id));
+      for (let pages = 1; ; pages++) {
         // Branches write side by side, so the cursor is the last entry of the token itself; known ids are skipped.
         const last = known.findLast((entry) => entry.token === (token || "0"));
         const page = await get<Page<Entry>>(`/runs/${encodeURIComponent(id)}/history` + query({ after: last?.id ?? "", token, limit: String(PAGE) }));
         if (stopped) return;
-        const seen = new Set(known.map((entry) => entry.id));
         const fresh = page.items.filter((entry) => !seen.has(entry.id));
-        known = [...known, ...fresh];
-        if (fresh.length) set(known);
+        for (const entry of fresh) seen.add(entry.id);
+        known = known.concat(fresh);
+        const isLast = !page.next_cursor || !fresh.length || known.length >= most;
+        if (fresh.length && (pages === 1 || pages % PAINTED === 0 || isLast)) set(known);
         setMore(Boolean(page.next_cursor));
-        if (!page.next_cursor || !fresh.length || known.length >= most) return;
+        if (isLast) return;
       }
     };
     read().then(
@@ -112,13 +115,14 @@ function Line({ entry, start, follow }: { entry: Entry; start: number; follow: (
         {entry.type}
       </span>
       <span class="step">
-        {entry.step}
+        <span>{entry.step}</span>
         {entry.attempt !== null && entry.attempt > 1 && <span class="muted"> attempt {entry.attempt}</span>}
         {entry.token !== "0" && follow && (
           <button type="button" class="quiet" title="Only this branch" onClick={() => follow(entry.token)}>
             {entry.token}
           </button>
         )}
+        {hasData && !isOpen && <code class="peek">{peek(entry.data)}</code>}
       </span>
       <span class="more">
         {entry.by && !entry.by.startsWith("wake:") && <span class="muted">by {entry.by}</span>}
@@ -133,9 +137,22 @@ function Line({ entry, start, follow }: { entry: Entry; start: number; follow: (
   );
 }
 
+const PEEKED = 120;
+
+/** The beginning of an entry's data, on its line: of an error what it says, of a result the result. */
+function peek(data: Entry["data"]): string {
+  const named = data !== null && typeof data === "object" && !Array.isArray(data) ? data : {};
+  const error = named["error"] as { type?: string; message?: string } | null | undefined;
+  if (error?.message) return `${error.type}: ${error.message}`.slice(0, PEEKED);
+  const text = JSON.stringify("output" in named ? named["output"] : data) ?? "";
+  if (text === "{}" || text === "null") return "";
+  return text.length > PEEKED ? text.slice(0, PEEKED) + "…" : text;
+}
+
 export function toneOf(type: string): string {
   if (/failed|refused|stuck|timed_out|rejected/.test(type)) return "is-failed";
   if (/cancel|skipped/.test(type)) return "is-cancelled";
+  if (/compensat/.test(type)) return "is-compensated";
   if (/completed|received|joined|fired|granted|compensated/.test(type)) return "is-completed";
   if (/requested|awaited|sleep|scheduled|pending|escalated/.test(type)) return "is-waiting";
   return "is-running";

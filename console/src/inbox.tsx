@@ -2,7 +2,8 @@
 
 import type { JSX } from "preact";
 import { useEffect, useState } from "preact/hooks";
-import { Act, approval, rejection, type Action } from "./act";
+import { Act } from "./act";
+import { approval, rejection, type Action } from "./actions";
 import { get, query, useLive } from "./api";
 import type { Page, Run, RunSummary } from "./types";
 import { Card, Data, Empty, Time, useKeys } from "./ui";
@@ -13,7 +14,7 @@ const LISTED = "200";
 export function Inbox(): JSX.Element {
   const asked = { waiting_for: FOR_PEOPLE[0] ?? "", limit: LISTED };
   // The runs that are due soonest, however old; then the newest, which may have no deadline.
-  const dated = useLive<Page<RunSummary>>("/runs" + query({ ...asked, sort: "waiting_until" }));
+  const dated = useLive<Page<RunSummary>>("/runs" + query({ ...asked, sort: "waiting_until" }), { isHeld: true });
   const live = useLive<Page<RunSummary>>("/runs" + query({ ...asked, status: "waiting" }));
   const found = new Map([...(dated.value?.items ?? []), ...(live.value?.items ?? [])].map((run) => [run.run_id, run]));
   const runs = [...found.values()].sort((one, other) => due(one) - due(other));

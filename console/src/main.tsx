@@ -4,6 +4,7 @@ import type { JSX } from "preact";
 import { render } from "preact";
 import { useEffect, useState } from "preact/hooks";
 import { useConnection, useLive } from "./api";
+import { CheckPage } from "./check";
 import { Inbox } from "./inbox";
 import "./main.css";
 import { RunPage } from "./run";
@@ -13,7 +14,8 @@ import { Empty } from "./ui";
 import { clock, FOR_PEOPLE, span } from "./words";
 import { WorkflowPage, WorkflowsPage } from "./workflows";
 
-const COUNTED_MS = 4000; // between two looks at the counts
+const COUNTED_MS = 5000; // between two looks at the counts where they are the page
+const BESIDE_MS = 20000; // and where they stand beside it
 
 interface Place {
   path: string[];
@@ -49,19 +51,23 @@ function Page({ place, stats }: { place: Place; stats: Stats | null }): JSX.Elem
   if (room === "runs" && name) return <RunPage key={name} id={name} asked={place.asked} />;
   if (room === "inbox") return <Inbox />;
   if (room === "workflows") return name ? <WorkflowPage key={name} name={name} stats={stats} /> : <WorkflowsPage stats={stats} />;
+  if (room === "check") return <CheckPage />;
   return <Empty title="There is no such page">The bar on top leads to those that there are.</Empty>;
 }
 
 function Console(): JSX.Element {
   const place = usePlace();
-  const stats = useLive<Stats>("/stats", false, COUNTED_MS).value; // ages are among them, so they always change
+  const isCounted = place.path.length < 2;
+  const counts = useLive<Stats>("/stats", { soonestMs: isCounted ? COUNTED_MS : BESIDE_MS }); // ages are among them, so they always change
+  const stats = counts.value;
+  useEffect(counts.again, [isCounted]);
   const asked = FOR_PEOPLE.reduce((sum, kind) => sum + (stats?.waits[kind] ?? 0), 0);
   const room = place.path[0] ?? "runs";
   useEffect(() => {
     document.title = [place.path[1], room[0]?.toUpperCase() + room.slice(1), "Stepwell"].filter(Boolean).join(" · ");
   }, [place]);
   const link = (name: string, text: string, count = 0): JSX.Element => (
-    <a href={`#/${name}`} aria-current={room === name ? "page" : undefined}>
+    <a href={`#/${name}`} aria-current={room === name || (room === "check" && name === "workflows") ? "page" : undefined}>
       {text}
       {count > 0 && <b class="count">{count}</b>}
     </a>

@@ -1,12 +1,15 @@
 // One run: a sentence on top, its graph, when what happened, its data, and what can be done.
 
 import type { JSX } from "preact";
-import { useEffect, useState } from "preact/hooks";
-import { Act, approval, beginning, cancellation, rejection, sending, type Action } from "./act";
+import { useEffect, useRef, useState } from "preact/hooks";
+import { Act } from "./act";
+import { actionsOf, type Action } from "./actions";
 import { get, query, useLive } from "./api";
 import { Branches } from "./branches";
 import { GraphView, isWide } from "./graph";
+import { functionGraph } from "./function";
 import { HistoryList, useHistory } from "./history";
+import { Moments } from "./moments";
 import { Timeline } from "./timeline";
 import type { Entry, Explanation, Run, RunGraph } from "./types";
 import { Card, Copy, Data, Empty, Failure, Status, Time, useKeys } from "./ui";
@@ -16,12 +19,14 @@ import { Took } from "./runs";
 export function RunPage({ id, asked }: { id: string; asked: Record<string, string> }): JSX.Element {
   const path = `/runs/${encodeURIComponent(id)}`;
   const [isOver, setOver] = useState(false);
-  const live = useLive<Run>(path, isOver);
+  const live = useLive<Run>(path, { isOver, isHeld: true });
   const run = live.value;
   const { step = "", token = "" } = asked;
   useEffect(() => setOver(run !== null && TERMINAL.has(run.status)), [run]);
   const whole = useHistory(id, "", live.at);
-  const graph = useFresh<RunGraph>(`${path}/graph?format=json`, live.at);
+  const plan = useFresh<RunGraph>(`${path}/graph?format=json`, live.at);
+  const isFunction = plan !== null && isOfFunction(plan);
+  const graph = plan && (isFunction ? functionGraph(plan) : plan);
   const why = useFresh<Explanation>(`${path}/explain`, live.at);
   const go = (more: Record<string, string>): void => void (location.hash = path + query({ step, token, ...more }));
   if (live.error) return <Empty title={live.error.problem.status === 404 ? "There is no such run" : "This run cannot be shown"}>{live.error.message}</Empty>;
@@ -35,7 +40,7 @@ export function RunPage({ id, asked }: { id: string; asked: Record<string, strin
   );
   return (
     <article class="run">
-      <Head run={run} why={why} again={live.again} />
+      <Head run={run} why={why} isFunction={isFunction} again={live.again} />
       <div class="columns">
         <div class="wide">
           {run.error && (
@@ -47,6 +52,7 @@ export function RunPage({ id, asked }: { id: string; asked: Record<string, strin
           <Card title="Timeline" aside={<Took run={run} />} class="o-timeline">
             <Timeline run={run} entries={whole.entries} chosen={step} choose={choose} />
           </Card>
+          {run.cost["records"] ? <Moments id={id} last={run.cost["records"] - 1} entries={whole.entries} graph={plan} /> : null}
           <Branches run={run} entries={whole.entries} moved={live.at} chosen={token} choose={(one) => go({ token: one })} />
           {token ? <OfToken id={id} token={token} moved={live.at} step={step} go={go} /> : <HistoryList history={whole} step={step} token="" clear={() => go({ step: "" })} follow={(one) => go({ token: one })} />}
         </div>
@@ -84,9 +90,10 @@ function useFresh<T>(path: string, moved: number): T | null {
   return value;
 }
 
-function Head({ run, why, again }: { run: Run; why: Explanation | null; again: () => void }): JSX.Element {
+function Head({ run, why, isFunction, again }: { run: Run; why: Explanation | null; isFunction: boolean; again: () => void }): JSX.Element {
   const [action, setAction] = useState<Action | null>(null);
-  const actions = actionsOf(run, why);
+  const actions = actionsOf(run, eventOf(why), isFunction);
+  const more = Object.entries(actions).filter(([, one]) => one.isMore);
   useKeys({
     a: () => actions["Approve"] && setAction(actions["Approve"]),
     r: () => actions["Reject"] && setAction(actions["Reject"]),
@@ -96,6 +103,12 @@ function Head({ run, why, again }: { run: Run; why: Explanation | null; again: (
     <header class="head">
       <p class="crumbs">
         <a href="#/runs">Runs</a> / <a href={"#/runs" + query({ workflow: run.workflow })}>{run.workflow}</a>
+        {run.origin && (
+          <>
+            {" "}
+            / {run.origin.kind} of <a href={`#/runs/${encodeURIComponent(run.origin.run_id)}`}>{shortId(run.origin.run_id)}</a>
+          </>
+        )}
         {run.parent && (
           <>
             {" "}
@@ -108,16 +121,34 @@ function Head({ run, why, again }: { run: Run; why: Explanation | null; again: (
         <Copy text={run.run_id} label="Copy the run's id" />
         <Status value={run.status} />
         <span class="actions">
-          {Object.entries(actions).map(([name, one]) => (
-            <button type="button" key={name} class={name === "Approve" ? "primary" : one.isDanger ? "danger" : ""} onClick={() => setAction(one)}>
+          {Object.entries(actions).map(([name, one]) => !one.isMore && (
+            <button type="button" key={name} class={name === "Approve" || name === "Redrive" ? "primary" : one.isDanger ? "danger" : ""} onClick={() => setAction(one)}>
               {name}
             </button>
           ))}
+          {more.length > 0 && <More actions={more} choose={setAction} />}
         </span>
       </div>
       {why && <Why why={why} isOver={TERMINAL.has(run.status)} />}
       {action && <Act action={action} onClose={() => setAction(null)} onDone={again} />}
     </header>
+  );
+}
+
+function More({ actions, choose }: { actions: [string, Action][]; choose: (action: Action) => void }): JSX.Element {
+  const place = useRef<HTMLDetailsElement>(null);
+  const close = (): void => void (place.current && (place.current.open = false));
+  return (
+    <details class="menu" ref={place} onKeyDown={(event) => event.key === "Escape" && close()} onFocusOut={(event) => !place.current?.contains(event.relatedTarget as Node | null) && close()}>
+      <summary>More</summary>
+      <div>
+        {actions.map(([name, one]) => (
+          <button type="button" key={name} class={one.isDanger ? "danger" : ""} onClick={() => (close(), choose(one))}>
+            {name}
+          </button>
+        ))}
+      </div>
+    </details>
   );
 }
 
@@ -138,20 +169,9 @@ function Why({ why, isOver }: { why: Explanation; isOver: boolean }): JSX.Elemen
   );
 }
 
-function actionsOf(run: Run, why: Explanation | null): Record<string, Action> {
-  if (TERMINAL.has(run.status)) return {};
-  const asked = run.tokens.filter((token) => token.waiting_for === "approval");
-  const actions: Record<string, Action> = {};
-  const one = asked[0];
-  if (one) {
-    const wait = one.id === "0" ? "" : one.id;
-    actions["Approve"] = approval(run, one.step, wait);
-    actions["Reject"] = rejection(run, one.step, wait);
-  }
-  if (run.status === "idle") actions["Start"] = beginning(run);
-  else actions["Send event"] = sending(run, eventOf(why));
-  actions["Cancel"] = cancellation(run);
-  return actions;
+/** A durable function is one node: what it does is in its log alone. */
+function isOfFunction(graph: RunGraph): boolean {
+  return graph.nodes.length === 1 && Object.keys(graph.steps).some((name) => name !== graph.start);
 }
 
 /** The name of the event that the run waits for, if it waits for one. */

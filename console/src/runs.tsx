@@ -10,10 +10,12 @@ import { ago, plain, shortId, span, STATUSES } from "./words";
 
 type Asked = Record<string, string>;
 
+const SELDOM_MS = 20000; // between two looks at the names of workflows
+
 export function RunsPage({ asked, stats }: { asked: Asked; stats: Stats | null }): JSX.Element {
   const { status = "", workflow = "", waiting_for = "", tag = "", since = "", overdue = "", cursor = "", parent = "" } = asked;
   const filters = { status, workflow, waiting_for, tag, since, overdue, parent };
-  const live = useLive<Page<RunSummary>>("/runs" + query({ ...filters, cursor, limit: "50" }));
+  const live = useLive<Page<RunSummary>>("/runs" + query({ ...filters, cursor, limit: "50" }), { isHeld: true });
   const [starting, setStarting] = useState(false);
   const go = (more: Asked): void => void (location.hash = "/runs" + query({ ...filters, ...more }));
   const runs = live.value?.items ?? [];
@@ -72,7 +74,7 @@ function Statuses(given: { stats: Stats | null; workflow: string; chosen: string
 }
 
 function Filters({ stats, filters, go }: { stats: Stats | null; filters: Asked; go: (more: Asked) => void }): JSX.Element {
-  const names = useLive<Page<WorkflowSummary>>("/workflows").value?.items.map((one) => one.name) ?? [];
+  const names = useLive<Page<WorkflowSummary>>("/workflows", { soonestMs: SELDOM_MS }).value?.items.map((one) => one.name) ?? [];
   const waits = [...new Set([...Object.keys(stats?.waits ?? {}), filters["waiting_for"] ?? ""])].filter(Boolean).sort();
   const sinces = { "": "any time", "1": "last hour", "24": "last day", "168": "last week" };
   const since = (hours: string): string => (hours ? new Date(Date.now() - Number(hours) * 3_600_000).toISOString() : "");

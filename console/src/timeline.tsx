@@ -1,6 +1,7 @@
 // When each step ran and waited: a bar for each, its attempts within it.
 
 import type { JSX } from "preact";
+import { useMemo } from "preact/hooks";
 import type { Entry, Run } from "./types";
 import { toneOf } from "./history";
 import { useNow } from "./ui";
@@ -8,6 +9,7 @@ import { span, TERMINAL } from "./words";
 
 const OPENS = /^(step\.started|approval\.requested|event\.awaited|sleep\.started|children\.started|lock\.requested)$/;
 const LEAST_PERCENT = 0.4;
+const DRAWN = 400; // segments that fit side by side
 const TOLD = 100; // branches of a fork that the history tells of
 
 interface Segment {
@@ -26,7 +28,7 @@ interface Row {
 
 export function Timeline({ run, entries, chosen, choose }: { run: Run; entries: Entry[]; chosen: string; choose: (step: string) => void }): JSX.Element | null {
   const now = useNow();
-  const rows = rowsOf(run, entries);
+  const rows = useMemo(() => rowsOf(run, entries), [run, entries]);
   if (!rows.length || !run.started_at) return null;
   const from = Date.parse(run.started_at);
   const to = Math.max(run.ended_at ? Date.parse(run.ended_at) : now, ...rows.map((row) => row.to), from + 1);
@@ -38,7 +40,7 @@ export function Timeline({ run, entries, chosen, choose }: { run: Run; entries: 
           <span class="name">{row.name}</span>
           <span class="track" aria-hidden="true">
             <i class="whole" style={{ left: `${left(row.from)}%`, width: `${left(row.to || to) - left(row.from)}%` }} />
-            {row.segments.map((part) => {
+            {merged(row.segments, (to - from) / DRAWN).map((part) => {
               const end = part.to || to;
               return <i key={`${part.from}${part.what}`} class={part.tone} title={`${part.what}, ${span((end - part.from) / 1000)}`} style={{ left: `${Math.min(left(part.from), 100 - LEAST_PERCENT)}%`, width: `${Math.max(left(end) - left(part.from), LEAST_PERCENT)}%` }} />;
             })}
@@ -55,14 +57,32 @@ export function Timeline({ run, entries, chosen, choose }: { run: Run; entries: 
   );
 }
 
+/** The segments that can be told apart: those closer than a pixel or two are drawn as one. */
+function merged(segments: Segment[], leastMs: number): Segment[] {
+  if (segments.length < DRAWN) return segments;
+  const drawn: Segment[] = [];
+  for (const part of segments) {
+    const last = drawn.at(-1);
+    if (last?.to && last.tone === part.tone && part.from - last.to < leastMs) drawn[drawn.length - 1] = { ...last, to: part.to, what: "several attempts" };
+    else drawn.push(part);
+  }
+  return drawn;
+}
+
 function rowsOf(run: Run, entries: Entry[]): Row[] {
   const rows = new Map<string, Row>();
   const open = new Map<string, Segment>(); // by token and step
+  let undoneMs = 0; // when the last compensation ended
   for (const entry of entries) {
     if (entry.type === "fork.opened") forked(rows, open, entry);
     if (/^join\./.test(entry.type)) joined(open, entry);
-    if (!entry.step) continue;
     const at = Date.parse(entry.at);
+    if (entry.type === "compensation.started") undoneMs = at;
+    if (!entry.step) continue;
+    if (entry.type === "step.compensated") {
+      row(rows, entry.step, at).segments.push({ from: undoneMs || at, to: at, tone: "is-compensated", what: "compensated" });
+      undoneMs = at;
+    }
     const key = `${entry.token} ${entry.step}`;
     const going = open.get(key);
     if (going && entry.type !== "phase.changed") {
@@ -83,7 +103,8 @@ function rowsOf(run: Run, entries: Entry[]): Row[] {
   const endOfAll = run.ended_at && TERMINAL.has(run.status) ? Date.parse(run.ended_at) : 0;
   for (const one of rows.values()) {
     for (const part of one.segments) part.to ||= endOfAll;
-    one.to = one.segments.some((part) => !part.to) ? 0 : Math.max(...one.segments.map((part) => part.to));
+    const endedAt = run.steps[one.name]?.ended_at; // an answered wait ends a moment after its answer
+    one.to = one.segments.some((part) => !part.to) ? 0 : one.segments.reduce((last, part) => Math.max(last, part.to), endedAt ? Date.parse(endedAt) : 0);
   }
   return [...rows.values()].sort((one, other) => one.from - other.from);
 }

@@ -70,6 +70,7 @@ export interface Run extends RunSummary {
   cancelled_by: string | null;
   cancel_reason: string | null;
   children: Child[];
+  origin: { kind: string; run_id: string } | null;
   priority: number;
   cost: Record<string, number>;
 }
@@ -135,6 +136,27 @@ export interface RunGraph extends Graph {
   taken: Record<string, number>;
 }
 
+export interface Change {
+  op: "add" | "remove" | "replace";
+  path: string;
+  before: Json;
+  value: Json;
+}
+
+export interface Moment {
+  slot: number;
+  last_slot: number;
+  at: string | null;
+  status: string;
+  phase: string;
+  current_steps: string[];
+  state: Record<string, Json>;
+  steps: Record<string, Step>;
+  states: Record<string, string>;
+  taken: Record<string, number>;
+  changes: Change[];
+}
+
 export interface WorkflowSummary {
   name: string;
   version: string;
@@ -177,4 +199,31 @@ export interface Problem {
   detail: string;
   hint: string | null;
   errors: { path: string; message: string }[];
+}
+
+export interface Schedule {
+  name: string;
+  workflow: string;
+  schedule: string;
+  timezone: string;
+  next: string[];
+  last_at: string | null;
+  last_run_id: string | null;
+}
+
+export interface Delivery {
+  source: string;
+  id: string;
+  at: string;
+  outcome: string;
+  detail: string;
+  made: string | null;
+  replays: string[];
+}
+
+export interface Checked {
+  name: string | null;
+  format: string | null;
+  problems: { severity: string; code: string; message: string; hint: string; line: number; column: number }[];
+  graph: Graph | null;
 }

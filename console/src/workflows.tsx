@@ -3,11 +3,12 @@
 import type { JSX } from "preact";
 import { useState } from "preact/hooks";
 import { query, useLive } from "./api";
+import { Deliveries, Failures, OpenRuns, Schedules } from "./deployed";
 import { GraphView } from "./graph";
 import { Start } from "./start";
 import type { Page, Stats, Workflow, WorkflowSummary } from "./types";
 import { Card, Copy, Data, Empty, Status } from "./ui";
-import { span, STATUSES } from "./words";
+import { counted, span, STATUSES } from "./words";
 
 export function WorkflowsPage({ stats }: { stats: Stats | null }): JSX.Element {
   const page = useLive<Page<WorkflowSummary>>("/workflows").value;
@@ -15,6 +16,9 @@ export function WorkflowsPage({ stats }: { stats: Stats | null }): JSX.Element {
     <>
       <div class="bar">
         <h1>Workflows</h1>
+        <a class="button" href="#/check">
+          Check a definition
+        </a>
       </div>
       {page && !page.items.length && <Empty title="No workflow is deployed">Put a definition into the folder that is served.</Empty>}
       <div class="tiles">
@@ -25,6 +29,7 @@ export function WorkflowsPage({ stats }: { stats: Stats | null }): JSX.Element {
           </Card>
         ))}
       </div>
+      <Deliveries />
     </>
   );
 }
@@ -71,7 +76,7 @@ export function WorkflowPage({ name, stats }: { name: string; stats: Stats | nul
       </header>
       <div class="columns">
         <div class="wide">
-          <Card title="Graph" aside={`${workflow.nodes} nodes`}>
+          <Card title="Graph" aside={counted(workflow.nodes, "node")}>
             <GraphView graph={workflow.graph} />
           </Card>
         </div>
@@ -90,6 +95,9 @@ export function WorkflowPage({ name, stats }: { name: string; stats: Stats | nul
               </dd>
             </dl>
           </Card>
+          <OpenRuns name={workflow.name} version={workflow.version} />
+          <Failures name={workflow.name} />
+          <Schedules name={workflow.name} />
           <Card title="Definition" aside={<Copy text={text} label="Copy the definition as JSON" />}>
             <Data value={workflow.document} open={2} />
           </Card>

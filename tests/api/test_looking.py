@@ -15,7 +15,7 @@ from stepwell.api.routes import ROUTES
 from stepwell.engine import formats
 from stepwell.errors import PortError
 from stepwell.runtime.loop.driving import run_now
-from tests.api.kit import World, event
+from tests.api.kit import ORDER, World, event
 from tests.docs.generate import DOCS, OPENAPI, openapi_text
 
 
@@ -31,6 +31,25 @@ def test_a_workflow_shows_its_graph(world: World) -> None:
     assert kinds == {"charge": "step", "approve": "wait", "nap": "wait", "ship": "step"}
     assert {"from": "charge", "to": "approve"}.items() <= workflow["graph"]["edges"][0].items()
     assert workflow["document"]["timeline"][0]["name"] == "charge"
+
+
+def test_a_definition_is_checked_and_drawn_without_being_deployed(world: World) -> None:
+    """Nothing is written, and a workflow that is not deployed here is a warning."""
+    before = world.stored()
+    found = world.post("/check", {"definition": ORDER.replace("order", "other")}).json
+    assert (found["name"], found["format"], found["problems"]) == ("other", "timeline", [])
+    assert [node["name"] for node in found["graph"]["nodes"]] == ["charge", "approve", "nap", "ship"]
+    calls = "workflow: a\nnodes:\n  go: {run: workflow:nowhere, timeout: 1m}\n"
+    assert [one["severity"] for one in world.post("/check", {"definition": calls}).json["problems"]] == ["warning"]
+    assert world.stored() == before
+    assert world.get("/workflows/other").status == 404
+
+
+def test_a_wrong_definition_has_its_problems_by_line(world: World) -> None:
+    found = world.post("/check", {"definition": "workflow: a\nnodes:\n  go: {wiat: {for: approval}}\n"}).json
+    assert found["graph"] is None
+    assert {"severity": "error", "code": "unknown_key", "line": 3}.items() <= found["problems"][0].items()
+    assert world.post("/check", {"definition": ""}).status == 422
 
 
 def test_stats_count_runs_by_status_workflow_and_wait(world: World) -> None:

@@ -61,6 +61,8 @@ def furnish(dev: Dev) -> dict[str, str]:
         "fork": start(dev, "survey", {"letters": 1000}),
         "small": start(dev, "survey", {"letters": 3}),
         "launch": start(dev, "launch", {}, tags={"team": "ops"}),
+        "trip": start(dev, "trip", {"traveller": {"name": "Ana"}, "class": "economy", "nights": 25}),
+        "function": start(dev, "haggle", {"item": "lamp"}),
         "idle": start(dev, "launch", {}, create_only=True),
     }
     for name in ("done", "failed", "cancelled"):
@@ -69,6 +71,7 @@ def furnish(dev: Dev) -> dict[str, str]:
     for name, order_id in (("done", "A-1002"), ("failed", "A-1003")):
         dev.call("POST", f"/runs/{runs[name]}/approve", {"by": "ana", "data": {"ok": True}})
         dev.call("POST", "/events", {"name": "payment.received", "key": order_id, "payload": {"paid": True}})
-    for name, status in (("done", "completed"), ("failed", "failed"), ("fork", "completed"), ("small", "waiting")):
+    for name, status in (("done", "completed"), ("failed", "failed"), ("fork", "completed"), ("small", "waiting"),
+                         ("trip", "compensated"), ("function", "waiting")):  # fmt: skip
         reaches(dev, runs[name], status)
     return runs

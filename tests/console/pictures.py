@@ -1,6 +1,8 @@
 """Takes a picture of each page in light, dark and on a phone, into `dist/pictures`.
 
-uv run python -m tests.console.pictures
+uv run python -m tests.console.pictures            # all of them
+uv run python -m tests.console.pictures failed     # by name
+uv run python -m tests.console.pictures --docs     # those of the documentation, into docs/_static
 """
 
 from __future__ import annotations
@@ -10,6 +12,7 @@ import sys
 import tempfile
 from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 from playwright.sync_api import Page
 
@@ -17,6 +20,8 @@ from tests.console.kit import DEMO, browsing, chromium, furnish
 from tests.local.kit import Dev
 
 FOLDER = Path(__file__).parents[2] / "dist" / "pictures"
+DOCS = FOLDER.parents[1] / "docs" / "_static"
+IN_DOCS = {"back": "light", "failed": "light", "fork": "dark", "inbox": "light"}
 FORMS = {
     "light": {"width": 1360, "height": 860, "scheme": "light"},
     "dark": {"width": 1360, "height": 860, "scheme": "dark"},
@@ -33,21 +38,26 @@ def pages(runs: Mapping[str, str]) -> dict[str, tuple[str, str]]:
         "failed": (f"#/runs/{runs['failed']}", ""),
         "done": (f"#/runs/{runs['done']}?step=ship", ""),
         "fork": (f"#/runs/{runs['fork']}", ""),
+        "function": (f"#/runs/{runs['function']}", ""),
+        "trip": (f"#/runs/{runs['trip']}", ""),
         "launch": (f"#/runs/{runs['launch']}", ""),
         "hostile": (f"#/runs/{runs['hostile']}", ""),
         "approve": (f"#/runs/{runs['waiting']}", "Approve"),
         "start": ("#/runs?workflow=order", "Start a run"),
+        "start-trip": ("#/runs?workflow=trip", "Start a run"),
         "inbox": ("#/inbox", ""),
         "workflows": ("#/workflows", ""),
         "workflow": ("#/workflows/survey", ""),
+        "check": ("#/check", "Check"),
+        "back": (f"#/runs/{runs['done']}", "look back"),
+        "redrive": (f"#/runs/{runs['failed']}", "Redrive"),
     }
 
 
 def show(page: Page, url: str, place: str, button: str) -> None:
     page.goto(f"{url}/{place}")
     page.reload()  # another fragment alone loads nothing
-    page.wait_for_load_state("networkidle")
-    page.wait_for_timeout(250)
+    page.wait_for_timeout(1000)  # the network is never idle: one read is held
     if button:
         page.get_by_role("button", name=button, exact=True).click()
         page.wait_for_timeout(250)
@@ -57,28 +67,36 @@ def main() -> int:
     if chromium() is None:
         print("there is no Chromium: install the package `chromium`", file=sys.stderr)
         return 1
-    wanted = sys.argv[1:]
-    FOLDER.mkdir(parents=True, exist_ok=True)
+    is_docs = "--docs" in sys.argv[1:]
+    wanted = IN_DOCS if is_docs else sys.argv[1:]
+    folder = DOCS if is_docs else FOLDER
+    folder.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory() as data, browsing() as browser:
         dev = Dev(DEMO, Path(data) / "data")
         try:
             runs = furnish(dev)
-            for form, look in FORMS.items():
-                context = browser.new_context(
-                    viewport={"width": int(look["width"]), "height": int(look["height"])},
-                    color_scheme="dark" if look["scheme"] == "dark" else "light",
-                )
+            for form in FORMS:
+                context = browser.new_context(**_look(form))
                 page = context.new_page()
                 for name, (place, button) in pages(runs).items():
-                    if wanted and name not in wanted:
+                    if (wanted and name not in wanted) or (is_docs and IN_DOCS[name] != form):
                         continue
                     show(page, dev.url, place, button)
-                    page.screenshot(path=FOLDER / f"{name}-{form}.png", full_page=not button)
+                    file = folder / (f"console-{name}.png" if is_docs else f"{name}-{form}.png")
+                    page.screenshot(path=file, full_page=not button and not is_docs)
                 context.close()
         finally:
             dev.end(signal.SIGTERM)
-    print(f"pictures: {FOLDER}")
+    print(f"pictures: {folder}")
     return 0
+
+
+def _look(form: str) -> dict[str, Any]:
+    look = FORMS[form]
+    return {
+        "viewport": {"width": int(look["width"]), "height": int(look["height"])},
+        "color_scheme": "dark" if look["scheme"] == "dark" else "light",
+    }
 
 
 if __name__ == "__main__":

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from stepwell.api.explain import explain
+from stepwell.api.moments import state_view
+from stepwell.runtime.calls.moments import as_of
 from stepwell.runtime.loop.driving import run_now
 from stepwell.testing.kit import Run, Stepwell
 from tests.durable.conftest import Flows
@@ -27,6 +29,36 @@ def why(kit: Stepwell, run: Run) -> tuple[str, list[str]]:
     at = run_now(kit.service.standing(run.id))
     told = explain(at, int(kit.now.timestamp() * 1000), None, {})
     return told["why"], [one["what"] for one in told["wakers"]]
+
+
+HAGGLE = """
+from stepwell import workflow
+
+def ask(shop: str):
+    return len(shop)
+
+@workflow
+async def haggle(ctx):
+    @ctx.query("best")
+    def best():
+        return ctx.state["best"]
+
+    ctx.state["best"] = min(await ctx.map(ask, ["north", "east"]))
+    await ctx.sleep("2d")
+"""
+
+
+def test_each_record_of_a_run_shows_the_state_after_it(flows: Flows) -> None:
+    """Also between the records of tasks, whose operations are no nodes."""
+    kit = flows(HAGGLE)
+    run = kit.start("haggle")
+    kit.advance("1s")
+    at = run_now(kit.service.standing(run.id))
+    logbook = run_now(kit.service.narrator(at.run_id)).logbook
+    shown = [state_view(*run_now(as_of(logbook, at, slot)), at.token.slot) for slot in range(at.token.slot + 1)]
+    assert [one["slot"] for one in shown] == list(range(at.token.slot + 1))
+    assert (shown[0]["state"], shown[-1]["state"]) == ({}, {"best": 4})
+    assert shown[-1]["status"] == "waiting"
 
 
 def test_a_run_shows_its_operations_as_steps_and_how_many_have_ended(flows: Flows) -> None:

@@ -12,6 +12,7 @@ import httpx
 import pytest
 from typer.testing import CliRunner
 
+from stepwell.api.console import is_built
 from stepwell.cli.main import app
 from stepwell.client import Client
 from tests.emulator.kit import DEADLINE_SECONDS, ROOT, until
@@ -59,6 +60,8 @@ def test_a_folder_is_served_as_deployed_and_again_when_it_changes(
             return str(client.start("greet").result(20))
 
         assert said() == "hello"
+        page = httpx.get(client.url, headers={"accept": "text/html"}, trust_env=False)
+        assert (page.status_code, "<title>" in page.text) == (200 if is_built() else 503, True)
         (folder / "words.py").write_text("def greet():\n    return 'good day'\n")
         until(lambda: " deployed\n" in (tmp_path / "log").read_text(), "it is deployed again", pause_seconds=0.5)
         until(lambda: said() == "good day", "the new code runs", pause_seconds=1)

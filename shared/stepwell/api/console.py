@@ -32,8 +32,16 @@ def is_built() -> bool:
 
 
 async def get_console(call: Call) -> Answer:
+    return page_for(call.headers.get("accept", ""))
+
+
+async def get_console_file(call: Call) -> Answer:
+    return file_named(call.path["file"])
+
+
+def page_for(accept: str) -> Answer:
     """Answers browsers with the page; a program that asks for something else finds no route here."""
-    if "text/html" not in call.headers.get("accept", ""):
+    if "text/html" not in accept:
         return problem(404, "unknown_route", "there is no route '/' for programs",
                        hint="GET /openapi.json lists the routes; a browser gets the console here")  # fmt: skip
     if not is_built():
@@ -41,8 +49,8 @@ async def get_console(call: Call) -> Answer:
     return Answer(200, _read(_PAGE), _HTML, _HEADERS)
 
 
-async def get_console_file(call: Call) -> Answer:
-    name = call.path["file"]
+def file_named(name: str) -> Answer:
+    """Answers with a file of the console."""
     if name not in _MEDIA or not (BUILT / name).is_file():
         return problem(404, "unknown_route", f"the console has no file {name[:80]!r}")
     return Answer(200, _read(name), _MEDIA[name], _HEADERS)

@@ -95,6 +95,12 @@ async def result_of(run_id: str, result: Json, blobs: Blobs) -> Json:
     return _reference(len(data), link) if link else result
 
 
+def shortened(value: Json, most_bytes: int) -> Json:
+    """Returns the value, or a larger one's size."""
+    size_bytes = _size_bytes(value)
+    return value if size_bytes <= most_bytes else _reference(size_bytes, "")
+
+
 def _reference(size_bytes: int, link: str) -> dict[str, Json]:
     return {"large": {"bytes": size_bytes, "link": link or None}}
 

@@ -10,11 +10,13 @@ from pydantic import BaseModel, TypeAdapter
 from typing_extensions import TypedDict
 
 from stepwell.api.branches import BranchView
+from stepwell.api.checked import CheckView
 from stepwell.api.deliveries import DeliveryPage, ReplayView
 from stepwell.api.examples import EXAMPLES
 from stepwell.api.exchange import JSON_TYPE, Route
 from stepwell.api.explain import Explanation
 from stepwell.api.graphs import GraphView, WorkflowSummary, WorkflowView
+from stepwell.api.moments import StateView
 from stepwell.api.problems import PROBLEM_TYPE
 from stepwell.api.requests import NAME_PATTERN, RUN_ID_PATTERN
 from stepwell.api.schedules import SchedulePage, ScheduleView
@@ -173,6 +175,8 @@ _SHAPES: tuple[Any, ...] = (
     RunGraph,
     WorkflowPage,
     WorkflowView,
+    CheckView,
+    StateView,
     StatsView,
     ScheduleView,
     SchedulePage,

@@ -136,7 +136,7 @@ def _own(at: Standing) -> Mapping[str, StepView]:
     shown = dict(at.token.steps)
     name = node_of(at.graph, at.token)
     is_at_it = status_of(at) is Status.RUNNING and fork_at(at.token) is None
-    node = at.graph.nodes.get(name)
+    node = at.graph.nodes.get(name)  # a durable function's operations are no nodes
     if is_at_it and name not in shown and node is not None and node.step is not None:
         since_ms = at.token.last.at_ms if at.token.last else at.header.started_ms
         shown[name] = StepView("running", attempts=at.token.attempt, started_ms=since_ms)

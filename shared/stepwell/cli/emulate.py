@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import base64
 import logging
 import socket
 import sys
@@ -20,6 +19,7 @@ from stepwell.aws.deployment import Stack, deploy
 from stepwell.aws.emulator import Emulator
 from stepwell.aws.secrets import AwsSecrets
 from stepwell.cli.cdk import place_of_app
+from stepwell.cli.forwarding import Forwarder
 from stepwell.cli.synthesis import synthesise
 from stepwell.definition.graph import Json
 from stepwell.errors import PortError, StepwellError
@@ -37,7 +37,6 @@ log = logging.getLogger("stepwell.dev")
 API = "AWS::ApiGatewayV2::Api"
 ANSWER_SECONDS = WAIT_ANSWER_SECONDS + 35.0  # a wait, and functions that start
 DEBOUNCE_MS = 200
-HOP_HEADERS = frozenset({"connection", "content-length", "host", "keep-alive", "transfer-encoding"})
 
 
 def serve(folder: Path, data: Path, port: int, *, reload: bool) -> int:
@@ -113,13 +112,19 @@ def _failure(secrets: Secrets, reference: str) -> PortError | None:
 def gateway_to(emulator: Emulator, stack: Stack) -> Iterator[Gateway]:
     """Serves the stack's API at the root of a local server."""
     (api_id,) = stack.of_type(API).values()
-    forwarder = Forwarder(emulator, f"{api_id}.execute-api.localhost:{emulator.port}")
-    gateway = Gateway(lambda: forwarder)
-    try:
-        yield gateway
-    finally:
-        gateway.close()
-        forwarder.close()
+    host, signature = f"{api_id}.execute-api.localhost:{emulator.port}", emulator.signature()
+    with httpx.Client(base_url=emulator.url, timeout=ANSWER_SECONDS, trust_env=False) as http:
+
+        def send(method: str, url: str, headers: dict[str, str], content: bytes) -> httpx.Response:
+            """The host names the API. A caller without credentials acts as the emulator's account: both are here."""
+            auth = None if "authorization" in headers else signature
+            return http.request(method, url, headers={**headers, "host": host}, content=content, auth=auth)
+
+        gateway = Gateway(lambda: Forwarder(send, "the emulator"))
+        try:
+            yield gateway
+        finally:
+            gateway.close()
 
 
 def _follow(sources: Sequence[Path], stand: Callable[[], Stack], stopping: threading.Event) -> None:
@@ -132,36 +137,3 @@ def _follow(sources: Sequence[Path], stand: Callable[[], Stack], stopping: threa
             log.info("deployed")
         except (StepwellError, OSError) as error:
             log.error("not deployed, the previous version stays: %s", error)
-
-
-class Forwarder:
-    """Forwards an API's requests to the emulator's API Gateway, which selects the API by host name.
-
-    A caller without credentials acts as the emulator's own account, because both are on this machine.
-    """
-
-    def __init__(self, emulator: Emulator, host: str) -> None:
-        self._host, self._signature = host, emulator.signature()
-        self._http = httpx.Client(base_url=emulator.url, timeout=ANSWER_SECONDS, trust_env=False)
-
-    def close(self) -> None:
-        self._http.close()
-
-    async def resolve_async(self, event: dict[str, Any], context: object) -> Mapping[str, Any]:
-        """Returns the API's answer, or 502 if the emulator does not answer."""
-        query = event["rawQueryString"]
-        body = event["body"] or ""
-        headers = {name: value for name, value in event["headers"].items() if name not in HOP_HEADERS}
-        try:
-            answer = self._http.request(
-                event["requestContext"]["http"]["method"],
-                f"{event['rawPath']}{'?' if query else ''}{query}",
-                headers={**headers, "host": self._host},
-                content=base64.b64decode(body) if event["isBase64Encoded"] else body.encode(),
-                auth=None if "authorization" in headers else self._signature,
-            )
-        except httpx.HTTPError as error:
-            return {"statusCode": 502, "body": f'{{"message": "the emulator does not answer: {type(error).__name__}"}}'}
-        kept = {name: value for name, value in answer.headers.items() if name not in HOP_HEADERS | {"content-encoding"}}
-        content = base64.b64encode(answer.content).decode()
-        return {"statusCode": answer.status_code, "headers": kept, "body": content, "isBase64Encoded": True}

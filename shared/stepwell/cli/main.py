@@ -20,6 +20,7 @@ from stepwell.cli import (
     doctor,
     estimating,
     gate,
+    opening,
     replays,
     runs,
     webhook,
@@ -59,6 +60,7 @@ app = typer.Typer(
 )
 COMMANDS: tuple[Callable[..., None], ...] = (  # in the order of the help
     *(develop.init, develop.dev, checking.check, develop.graph, develop.schema, deploy.deploy, doctor.doctor),
+    opening.console,
     *(runs.run, runs.runs, runs.show, runs.history, runs.watch, runs.explain, runs.query, runs.stats, runs.schedules),
     estimating.estimate,
     *(comparing.diff, replays.export, replays.replay, gate.gate),

@@ -39,7 +39,14 @@ Ts = TypeVarTuple("Ts")
 RETRIES = 3
 
 
-def _api(url: str, token: Token, api_key: str, region: str, auth: httpx.Auth | None, retries: int) -> Api:
+def api_at(
+    url: str,
+    token: Token = "",
+    api_key: str = "",
+    region: str = "",
+    auth: httpx.Auth | None = None,
+    retries: int = RETRIES,
+) -> Api:
     """The API of the arguments, else of the environment, else of this machine."""
     settings = read_settings()
     place = url or settings.url
@@ -69,7 +76,7 @@ class Client(ClientCalls, Blocking):
         retries: int = RETRIES,
         transport: httpx.BaseTransport | None = None,
     ) -> None:
-        self._api = _api(url, token, api_key, region, auth, retries)
+        self._api = api_at(url, token, api_key, region, auth, retries)
         self._http = httpx.Client(**self._api.options, transport=transport)
 
     @property
@@ -197,7 +204,7 @@ class AsyncClient(ClientCalls, Awaiting):
         retries: int = RETRIES,
         transport: httpx.AsyncBaseTransport | None = None,
     ) -> None:
-        self._api = _api(url, token, api_key, region, auth, retries)
+        self._api = api_at(url, token, api_key, region, auth, retries)
         self._http = httpx.AsyncClient(**self._api.options, transport=transport)
 
     @property

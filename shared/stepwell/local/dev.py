@@ -95,7 +95,7 @@ def _serve(local: Local, folder: Path, loaded: Folder, listening: socket.socket,
         *CONSOLE_ROUTES,
     )
     origins = cors_origins(project_of(folder).properties)
-    gateway = Gateway(lambda: create_app(local.parts, more), origins=origins)
+    gateway = Gateway(lambda: create_app(local.parts, more), origins=origins, commits=local.commits)
     if not is_built():
         log.warning(NOT_BUILT)
     server = Server(gateway, local.stopping)
@@ -112,7 +112,7 @@ def _serve(local: Local, folder: Path, loaded: Folder, listening: socket.socket,
 class Server(uvicorn.Server):
     """Says on stdout when it serves, and stops on a signal without raising it again."""
 
-    def __init__(self, gateway: Gateway, stopping: threading.Event) -> None:
+    def __init__(self, gateway: Gateway, stopping: threading.Event, path: str = "") -> None:
         super().__init__(
             uvicorn.Config(
                 gateway,
@@ -124,12 +124,12 @@ class Server(uvicorn.Server):
                 timeout_graceful_shutdown=int(STOP_SECONDS),
             )
         )
-        self._stopping = stopping
+        self._gateway, self._stopping, self._path = gateway, stopping, path
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         await super().startup(sockets)
         if self.started and sockets:
-            print(f"ready {url_of(sockets[0])}", flush=True)
+            print(f"ready {url_of(sockets[0])}{self._path}", flush=True)
 
     @contextmanager
     def capture_signals(self) -> Iterator[None]:
@@ -146,6 +146,7 @@ class Server(uvicorn.Server):
 
     def _stop(self, *_: object) -> None:
         self._stopping.set()
+        self._gateway.let_go()
         self.should_exit = True
 
 

@@ -5,6 +5,8 @@ gives its thread back until it looks again, so any number of them can be open:
 
     pool       look ─┐        ┌─ look ─┐         ┌─ look: done, answer
     event loop       └─ pause ┘        └─ pause ─┘           the client is gone: the call is closed
+
+A read with `If-None-Match` and `Prefer: wait=20` whose answer the reader has is held until a commit changes it.
 """
 
 from __future__ import annotations
@@ -13,9 +15,10 @@ import asyncio
 import base64
 import json
 import math
+import re
 import time
 from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping, MutableMapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any, Protocol, TypeAlias
 from urllib.parse import parse_qsl
 
@@ -25,7 +28,8 @@ from stepwell import cors
 from stepwell.api.exchange import Answer
 from stepwell.api.problems import problem, refused
 from stepwell.api.requests import too_large
-from stepwell.limits import BODY_BYTES, OPEN_CALLS_BURST, OPEN_CALLS_PER_SECOND, SECOND_MS
+from stepwell.limits import BODY_BYTES, OPEN_CALLS_BURST, OPEN_CALLS_PER_SECOND, SECOND_MS, WAIT_ANSWER_SECONDS
+from stepwell.local.commits import Commits
 from stepwell.local.throttle import TokenBucket
 from stepwell.runtime.loop.driving import Pause, run_to_pause
 
@@ -35,7 +39,10 @@ Receive: TypeAlias = Callable[[], Awaitable[Message]]
 Send: TypeAlias = Callable[[Message], Awaitable[None]]
 
 THREADS = 64
+NOT_MODIFIED = 304
+HELD_REST_SECONDS = 0.1  # between two looks of a read that is held
 DROPPED_BYTES = 16 * BODY_BYTES
+_WAIT = re.compile(r"(?:^|[\s,;])wait=(\d{1,4})(?:$|[\s,;])")
 _TEXTUAL = ("text/", "application/json", "application/javascript", "application/xml")
 _OPEN = ("/webhooks/", "/callbacks/", "/approvals/")  # paths that need no authorization for the API
 _LOCAL_NAMES = frozenset({"localhost", "127.0.0.1", "[::1]"})
@@ -55,9 +62,11 @@ class Gateway:
         make_app: Callable[[], Resolver],
         seconds: Callable[[], float] = time.monotonic,
         origins: Sequence[str] = (),
+        commits: Commits | None = None,
     ) -> None:
-        """`origins`: of web pages that may call, as `cors_origins` has them."""
-        self._make_app, self._origins = make_app, origins
+        """`origins`: of web pages that may call, as `cors_origins` has them. `commits`: without, no read is held."""
+        self._make_app, self._origins, self._commits = make_app, origins, commits
+        self._is_closing = False
         self._free: list[Resolver] = []
         self._open_calls = TokenBucket(OPEN_CALLS_PER_SECOND, OPEN_CALLS_BURST, seconds)
         self._pool = ThreadPoolExecutor(THREADS, thread_name_prefix="stepwell-api")
@@ -84,35 +93,93 @@ class Gateway:
             await _send(send, _as_event_answer(refused(too_large())))
             return
         event = http_event(scope, headers, body)
-        app = self._free.pop() if self._free else self._make_app()
-        answer = await self._drive(app.resolve_async(event, LambdaContext()), receive)
-        self._free.append(app)
+        client = _Client(receive)
+        try:
+            held_seconds = preferred_seconds(headers) if scope["method"] == "GET" else 0
+            if self._commits is not None and held_seconds:
+                answer = await self._held(event, client, self._commits, held_seconds)
+            else:
+                answer = await self._resolve(event, client)
+        finally:
+            client.forget()
         if answer is not None:
             await _send(send, answer)
+
+    def let_go(self) -> None:
+        """Answers the reads that are held, because the server stops."""
+        self._is_closing = True
+        if self._commits is not None:
+            self._commits.tell()
 
     def close(self) -> None:
         self._pool.shutdown(wait=False, cancel_futures=True)
 
-    async def _drive(self, call: Coroutine[Any, Any, Mapping[str, Any]], receive: Receive) -> Mapping[str, Any] | None:
+    async def _held(
+        self, event: dict[str, Any], client: _Client, commits: Commits, seconds: float
+    ) -> Mapping[str, Any] | None:
+        """Answers once the reader's answer is not the current one, or the time is up.
+
+        It looks again after a commit, but rests four times as long as a look takes: a reader takes a fifth of a thread.
+        """
+        clock = asyncio.get_running_loop().time
+        end = clock() + seconds
+        while True:
+            changed, began = commits.next(), clock()
+            answer = await self._resolve(event, client)
+            if answer is None or answer["statusCode"] != NOT_MODIFIED or self._is_closing or clock() >= end:
+                break
+            rested = clock() + max(HELD_REST_SECONDS, 4 * (clock() - began))
+            if not await client.stays(end - clock(), changed) or not await client.stays(min(rested, end) - clock()):
+                return None
+        return answer and {**answer, "headers": {**answer["headers"], "Preference-Applied": f"wait={seconds:g}"}}
+
+    async def _resolve(self, event: dict[str, Any], client: _Client) -> Mapping[str, Any] | None:
+        app = self._free.pop() if self._free else self._make_app()
+        answer = await self._drive(app.resolve_async(event, LambdaContext()), client)
+        self._free.append(app)
+        return answer
+
+    async def _drive(self, call: Coroutine[Any, Any, Mapping[str, Any]], client: _Client) -> Mapping[str, Any] | None:
         """Returns the call's answer, or None if its client disconnected while it waited."""
-        gone: asyncio.Future[Message] | None = None
-        ends: set[asyncio.Future[Any]] = set()
-        try:
-            while True:
-                found = await asyncio.get_running_loop().run_in_executor(self._pool, run_to_pause, call)
-                if not isinstance(found, Pause):
-                    return found
-                gone = gone or asyncio.ensure_future(receive())  # the body was read, so only a disconnect can follow
-                if found.until is not None and not ends:
-                    ends = {asyncio.wrap_future(found.until)}
-                seconds = found.duration_ms / SECOND_MS
-                await asyncio.wait({gone, *ends}, timeout=seconds, return_when=asyncio.FIRST_COMPLETED)
-                if gone.done():
-                    call.close()
-                    return None
-        finally:
-            if gone is not None:
-                gone.cancel()
+        while True:
+            found = await asyncio.get_running_loop().run_in_executor(self._pool, run_to_pause, call)
+            if not isinstance(found, Pause):
+                return found
+            if not await client.stays(found.duration_ms / SECOND_MS, found.until):
+                call.close()
+                return None
+
+
+class _Client:
+    """Whoever sent a request. Its body was read, so only a disconnect can follow."""
+
+    def __init__(self, receive: Receive) -> None:
+        self._receive = receive
+        self._gone: asyncio.Future[Message] | None = None
+        self._awaited: tuple[Future[None], asyncio.Future[None]] | None = None
+
+    async def stays(self, seconds: float, until: Future[None] | None = None) -> bool:
+        """Waits so long, or until this is done. Returns whether the client is still there."""
+        self._gone = self._gone or asyncio.ensure_future(self._receive())
+        ends: set[asyncio.Future[Any]] = {self._gone} | ({self._wrapped(until)} if until is not None else set())
+        await asyncio.wait(ends, timeout=max(seconds, 0), return_when=asyncio.FIRST_COMPLETED)
+        return not self._gone.done()
+
+    def _wrapped(self, until: Future[None]) -> asyncio.Future[None]:
+        """The same future is wrapped once, however often it is waited for."""
+        if self._awaited is None or self._awaited[0] is not until:
+            self._awaited = until, asyncio.wrap_future(until)
+        return self._awaited[1]
+
+    def forget(self) -> None:
+        if self._gone is not None:
+            self._gone.cancel()
+
+
+def preferred_seconds(headers: Mapping[str, str]) -> int:
+    """Returns how long a reader who has the current answer wants to wait for the next one (RFC 7240), at most 25."""
+    found = _WAIT.search(headers.get("prefer", "")) if "if-none-match" in headers else None
+    return min(int(found[1]), WAIT_ANSWER_SECONDS) if found else 0
 
 
 def http_event(scope: Scope, headers: Mapping[str, str], body: bytes) -> dict[str, Any]:

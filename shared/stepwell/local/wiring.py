@@ -19,6 +19,7 @@ from stepwell.errors import PortError
 from stepwell.limits import SECOND_MS
 from stepwell.local.bell import Bell, RingingQueue
 from stepwell.local.blobs import FolderBlobs
+from stepwell.local.commits import Commits
 from stepwell.local.database import Database
 from stepwell.local.ends import Ends
 from stepwell.local.folder import PRIVATE_FOLDER, link_key
@@ -62,6 +63,7 @@ class Local:
     sweeper: LocalSweeper
     outgoing: Outgoing
     stopping: threading.Event
+    commits: Commits
     purge: Callable[[int], int]  # deletes runs whose retention is over at this time; returns their number
     close: Callable[[], None]
 
@@ -137,6 +139,6 @@ def open_local(
         outgoing.close()
         database.close()
 
-    local = Local(parts, inbox, bell, steps, sweeper, outgoing, stopping, purge, close)
+    local = Local(parts, inbox, bell, steps, sweeper, outgoing, stopping, database.commits, purge, close)
     local.deploy(graphs)
     return local

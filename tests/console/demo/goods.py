@@ -43,3 +43,17 @@ def publish() -> str:
 
 def part() -> str:
     return "ready"
+
+
+def book(nights: int) -> dict[str, str]:
+    return {"booking": f"B-{nights:03d}"}
+
+
+def release() -> str:
+    return "released"
+
+
+def rent(nights: int) -> str:
+    if nights > 20:
+        raise OutOfStock("no car is free for so long")
+    return "car"

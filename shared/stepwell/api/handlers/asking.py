@@ -13,6 +13,7 @@ from stepwell.api.explain import explain
 from stepwell.api.graphs import graph_view, node_states
 from stepwell.api.histories import last_entry, read_history
 from stepwell.api.large import fitted, fitting, result_of
+from stepwell.api.moments import StateQueryString, state_view
 from stepwell.api.problems import problem
 from stepwell.api.ran import counts_of, steps_of, taken_edges
 from stepwell.api.requests import (
@@ -35,6 +36,7 @@ from stepwell.engine.entries import entry_json
 from stepwell.engine.records import Status
 from stepwell.errors import InvalidInput
 from stepwell.runtime.calls.exporting import read_export
+from stepwell.runtime.calls.moments import as_of
 from stepwell.runtime.ports import RunQuery
 
 _MEDIA = {"svg": "image/svg+xml", "mermaid": "text/plain; charset=utf-8", "dot": "text/plain; charset=utf-8"}
@@ -79,6 +81,17 @@ async def get_history(call: Call) -> Answer:
     )
     entries, is_cut = fitting([entry_json(entry) for entry in page.entries])
     return paged([*entries], str(entries[-1]["id"]) if page.more or is_cut else "")
+
+
+async def get_state(call: Call) -> Answer:
+    """Answers with the run as one record left it, and with what that record changed."""
+    asked = call.asked(StateQueryString)
+    service = call.parts.service
+    at = await service.standing(call.path["run_id"])
+    last_slot = at.token.slot
+    logbook = (await service.narrator(at.run_id)).logbook
+    before, after = await as_of(logbook, at, max(last_slot, 0) if asked.at is None else asked.at)
+    return Answer(200, fitted(at.run_id, state_view(before, after, last_slot)))
 
 
 async def get_export(call: Call) -> Answer:
@@ -247,6 +260,15 @@ ASKING_ROUTES = (
         {200: "a page; empty if the run is at no fork", 404: "no such run, or no such fork"},
         "BranchPage",
         query=BranchesQueryString,
+    ),
+    Route(
+        "GET",
+        "/runs/{run_id}/state",
+        get_state,
+        "Show the state of a run after any record of its log, and what that record changed",
+        {200: "the state; `changes` are those of the record", **_RUN},
+        "StateView",
+        query=StateQueryString,
     ),
     Route(
         "GET",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from importlib.metadata import PackageNotFoundError, version
 
+from stepwell.api.checked import CheckBody, check_view
 from stepwell.api.exchange import Answer, Call, Route
 from stepwell.api.graphs import workflow_summary, workflow_view
 from stepwell.api.handlers.asking import paged
@@ -25,6 +26,13 @@ async def list_workflows(call: Call) -> Answer:
 async def get_workflow(call: Call) -> Answer:
     call.asked(NoQuery)
     return Answer(200, workflow_view(call.parts.catalog.named(call.path["name"])))
+
+
+async def check_definition(call: Call) -> Answer:
+    """Checks a definition without deploying it."""
+    call.asked(NoQuery)
+    text = call.body(CheckBody).definition
+    return Answer(200, check_view(text, list(call.parts.catalog.current)))
 
 
 async def get_stats(call: Call) -> Answer:
@@ -76,6 +84,15 @@ LOOKING_ROUTES = (
         "Show a workflow, with its graph and its hash",
         {200: "the deployed version", 404: "no such workflow"},
         "WorkflowView",
+    ),
+    Route(
+        "POST",
+        "/check",
+        check_definition,
+        "Check a definition without deploying it",
+        {200: "its problems, and its graph if it has no errors"},
+        "CheckView",
+        CheckBody,
     ),
     Route("GET", "/stats", get_stats, "Show statistics of all runs", {200: "the statistics"}, "StatsView"),
     Route(

@@ -62,6 +62,7 @@ class Narrator:
         yield token, opening(Token(), self.run) if is_root and token.last is None else ()
         async for record in self._records(token, until):
             before, token = token, apply(token, record)
+            self.logbook.passed(self.run.run_id, token)
             yield token, narrate(record, before, token, self.run)
         yield Token(), under_way(token, self.run) if is_root else ()
 

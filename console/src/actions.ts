@@ -1,0 +1,192 @@
+// What can be done to a run: each action asks for its fields, calls one route, and has a line of the command line.
+
+import type { Json, Run } from "./types";
+import { commandLine, TERMINAL } from "./words";
+
+export interface Field {
+  name: string;
+  label: string;
+  kind?: "text" | "json" | "choice";
+  choices?: string[];
+  value?: string;
+  required?: boolean;
+}
+
+export interface Action {
+  title: string;
+  verb: string;
+  about: string;
+  fields: Field[];
+  method?: "GET";
+  path: string | ((texts: Record<string, string>) => string);
+  body: (values: Record<string, Json>) => Json;
+  command: (texts: Record<string, string>) => string;
+  isDanger?: boolean;
+  isMore?: boolean; // it stands behind "More"
+}
+
+function by(): Field {
+  return { name: "by", label: "Your name, for the history", value: localStorage.getItem("by") ?? "" };
+}
+
+const base = (run: { run_id: string }): string => `/runs/${encodeURIComponent(run.run_id)}`;
+
+/** All actions that fit the run as it is, by the words on their buttons. */
+export function actionsOf(run: Run, event: string, isFunction: boolean): Record<string, Action> {
+  const actions: Record<string, Action> = {};
+  if (TERMINAL.has(run.status)) {
+    if (run.status !== "completed" && run.status !== "compensated") actions["Redrive"] = redriving(run);
+    actions["Run again"] = rerunning(run);
+    if (isFunction) actions["Query"] = asking(run);
+    return actions;
+  }
+  const one = run.tokens.find((token) => token.waiting_for === "approval");
+  if (one) {
+    const wait = one.id === "0" ? "" : one.id;
+    actions["Approve"] = approval(run, one.step, wait);
+    actions["Reject"] = rejection(run, one.step, wait);
+  }
+  if (run.status === "idle") actions["Start"] = beginning(run);
+  else actions["Send event"] = sending(run, event);
+  if (isFunction && run.status !== "idle") {
+    actions["Query"] = asking(run);
+    actions["Update"] = updating(run);
+  }
+  actions["Cancel"] = cancellation(run);
+  actions["Terminate"] = termination(run);
+  actions["Run again"] = { ...rerunning(run), isMore: true };
+  return actions;
+}
+
+export function approval(run: { run_id: string }, step: string, wait = ""): Action {
+  return {
+    title: "Approve",
+    verb: "Approve",
+    about: `The run waits at ${step}. An approval cannot be taken back.`,
+    fields: [by(), { name: "data", label: "Data for the workflow, as JSON; may be empty", kind: "json" }],
+    path: `${base(run)}/approve`,
+    body: ({ by, data }) => ({ by: by ?? "", data: data ?? null, wait }),
+    command: ({ by = "", data = "" }) => commandLine("approve", run.run_id, ["--by", by], ["--data", data], ["--step", wait]),
+  };
+}
+
+export function rejection(run: { run_id: string }, step: string, wait = ""): Action {
+  return {
+    title: "Reject",
+    verb: "Reject",
+    about: `The run waits at ${step}. The workflow's own rules decide what follows a rejection.`,
+    fields: [{ name: "reason", label: "Reason" }, by()],
+    path: `${base(run)}/reject`,
+    body: ({ by, reason }) => ({ by: by ?? "", reason: reason ?? "", wait }),
+    command: ({ by = "", reason = "" }) => commandLine("reject", run.run_id, ["--reason", reason], ["--by", by], ["--step", wait]),
+    isDanger: true,
+  };
+}
+
+function ending(run: Run, name: "cancel" | "terminate", words: Pick<Action, "title" | "verb" | "about">): Action {
+  return {
+    ...words,
+    fields: [{ name: "reason", label: "Reason" }, by()],
+    path: `${base(run)}/${name}`,
+    body: ({ by, reason }) => ({ by: by ?? "", reason: reason ?? "" }),
+    command: ({ by = "", reason = "" }) => commandLine(name, run.run_id, ["--reason", reason], ["--by", by]),
+    isDanger: true,
+  };
+}
+
+function cancellation(run: Run): Action {
+  const about = "It ends now, with the child runs that it waits for. What its workflow compensates is undone first.";
+  return ending(run, "cancel", { title: "Cancel this run", verb: "Cancel the run", about });
+}
+
+function termination(run: Run): Action {
+  const about = "It ends at once, as failed. Nothing is compensated and no code of the workflow runs again: cancel, unless that hangs.";
+  return { ...ending(run, "terminate", { title: "Terminate this run", verb: "Terminate the run", about }), isMore: true };
+}
+
+function redriving(run: Run): Action {
+  const steps = Object.keys(run.steps).filter((name) => run.steps[name]?.started_at);
+  const failed = run.error?.step ?? "";
+  return {
+    title: "Redrive this run",
+    verb: "Redrive",
+    about: `A new run goes on from ${failed || "where this one failed"}. What was completed is kept and does not run again.`,
+    fields: [
+      { name: "from", label: failed ? `From this step; empty for ${failed}` : "From this step; empty for the one that failed", kind: "choice", choices: steps },
+      { name: "version", label: "Version of the definition; empty for the one deployed now" },
+      by(),
+    ],
+    path: `${base(run)}/redrive`,
+    body: ({ from, version, by }) => ({ from: from ?? "", version: version ?? "", by: by ?? "" }),
+    command: ({ from = "", version = "", by = "" }) => commandLine("redrive", run.run_id, ["--from", from], ["--version", version], ["--by", by]),
+  };
+}
+
+function rerunning(run: Run): Action {
+  return {
+    title: "Run again",
+    verb: "Start the new run",
+    about: "A new run starts from the beginning, with the same input and tags. This one stays as it is.",
+    fields: [],
+    path: `${base(run)}/rerun`,
+    body: () => ({}),
+    command: () => commandLine("rerun", run.run_id),
+  };
+}
+
+function sending(run: Run, name: string): Action {
+  return {
+    title: "Send an event to this run",
+    verb: "Send",
+    about: "It ends the wait that its name fits, now or when the run comes to it.",
+    fields: [
+      { name: "name", label: "Name", value: name, required: true },
+      { name: "payload", label: "Payload, as JSON; may be empty", kind: "json" },
+    ],
+    path: `${base(run)}/events`,
+    body: ({ name, payload }) => ({ name: name ?? "", payload: payload ?? null }),
+    command: ({ name = "", payload = "" }) => commandLine("event", name, ["--payload", payload], ["--run", run.run_id]),
+  };
+}
+
+function asking(run: Run): Action {
+  return {
+    title: "Query this run",
+    verb: "Ask",
+    about: "A handler of the function answers with its variables as they are. Nothing changes.",
+    fields: [{ name: "name", label: "Name, as in @ctx.query", required: true }],
+    method: "GET",
+    path: ({ name = "" }) => `${base(run)}/queries/${encodeURIComponent(name)}`,
+    body: () => null,
+    command: ({ name = "" }) => commandLine("query", run.run_id, name),
+    isMore: true,
+  };
+}
+
+function updating(run: Run): Action {
+  return {
+    title: "Update this run",
+    verb: "Update",
+    about: "A handler of the function changes its variables and answers. The change is recorded in the history.",
+    fields: [
+      { name: "name", label: "Name, as in @ctx.update", required: true },
+      { name: "input", label: "Input, as JSON, by the handler's names; may be empty", kind: "json" },
+    ],
+    path: ({ name = "" }) => `${base(run)}/updates/${encodeURIComponent(name)}?wait=10`,
+    body: ({ input }) => ({ input: input ?? null }),
+    command: ({ name = "", input = "" }) => commandLine("update", run.run_id, name, ["-i", input]),
+    isMore: true,
+  };
+}
+
+function beginning(run: Run): Action {
+  return {
+    title: "Start this run",
+    verb: "Start",
+    about: "It was created and has waited since.",
+    fields: [by()],
+    path: `${base(run)}/start`,
+    body: ({ by }) => ({ by: by ?? "" }),
+    command: () => `curl -X POST ${location.origin}${base(run)}/start`,
+  };
+}

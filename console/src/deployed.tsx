@@ -1,0 +1,156 @@
+// What stands beside a workflow: its open runs by version, why runs failed lately, its schedules; and webhook deliveries.
+
+import type { JSX } from "preact";
+import { useState } from "preact/hooks";
+import { Act } from "./act";
+import type { Action } from "./actions";
+import { get, query, useLive } from "./api";
+import type { Delivery, Page, Run, RunSummary, Schedule } from "./types";
+import { Card, Empty, Time } from "./ui";
+import { commandLine, counted, shortId } from "./words";
+
+const SELDOM_MS = 15000;
+const OPEN = "pending,running,waiting,paused,compensating,idle";
+const LISTED = 500; // open runs that are counted by version
+const GROUPED = 20; // failed runs that are read to group them
+
+export function OpenRuns({ name, version }: { name: string; version: string }): JSX.Element {
+  const page = useLive<Page<RunSummary>>("/runs" + query({ workflow: name, status: OPEN, limit: String(LISTED) }), { soonestMs: SELDOM_MS }).value;
+  const counts = new Map<string, number>();
+  for (const run of page?.items ?? []) counts.set(run.version, (counts.get(run.version) ?? 0) + 1);
+  return (
+    <Card title="Open runs by version" aside={page?.next_cursor ? `the newest ${LISTED}` : ""}>
+      {page && !counts.size && <Empty title="None is open" />}
+      {counts.size > 0 && (
+        <dl>
+          {[...counts].map(([one, count]) => (
+            <>
+              <dt>
+                <code title={one}>{one.replace("sha256:", "").slice(0, 12)}</code>
+              </dt>
+              <dd>
+                {counted(count, "run")} {one === version && <span class="tag">deployed</span>}
+              </dd>
+            </>
+          ))}
+        </dl>
+      )}
+    </Card>
+  );
+}
+
+export function Failures({ name }: { name: string }): JSX.Element {
+  const [groups, set] = useState<[string, Run[]][] | null>(null);
+  const [isBusy, setBusy] = useState(false);
+  const [failed, setFailed] = useState("");
+  const group = async (): Promise<void> => {
+    setBusy(true);
+    try {
+      set(grouped(await failedRuns(name)));
+      setFailed("");
+    } catch (error) {
+      setFailed((error as Error).message);
+    } finally {
+      setBusy(false);
+    }
+  };
+  const again = (
+    <button type="button" class="quiet" disabled={isBusy} onClick={() => void group()}>
+      {groups ? "again" : `group the last ${GROUPED}`}
+    </button>
+  );
+  return (
+    <Card title="Failures" aside={again}>
+      {failed && <Empty title="They cannot be read">{failed}</Empty>}
+      {groups && !groups.length && <Empty title="None of its runs failed" />}
+      <ul class="groups">
+        {groups?.map(([key, runs]) => (
+          <li key={key}>
+            <b>{runs.length}</b> {key}
+            <p class="muted">{runs[0]?.error?.message}</p>
+            {runs.slice(0, 5).map((run) => (
+              <a key={run.run_id} href={`#/runs/${encodeURIComponent(run.run_id)}`}>
+                {shortId(run.run_id)}
+              </a>
+            ))}
+          </li>
+        ))}
+      </ul>
+    </Card>
+  );
+}
+
+async function failedRuns(workflow: string): Promise<Run[]> {
+  const page = await get<Page<RunSummary>>("/runs" + query({ workflow, status: "failed,timed_out,compensated", limit: String(GROUPED) }));
+  return Promise.all(page.items.map((one) => get<Run>(`/runs/${encodeURIComponent(one.run_id)}`)));
+}
+
+/** The runs by what failed where, the most frequent first. */
+function grouped(runs: Run[]): [string, Run[]][] {
+  const found = new Map<string, Run[]>();
+  for (const run of runs) {
+    const key = `${run.error?.type ?? run.status} at ${run.error?.step || "the run"}`;
+    found.set(key, [...(found.get(key) ?? []), run]);
+  }
+  return [...found].sort(([, one], [, other]) => other.length - one.length);
+}
+
+export function Schedules({ name }: { name: string }): JSX.Element | null {
+  const found = useLive<Page<Schedule>>("/schedules", { soonestMs: SELDOM_MS }).value?.items.filter((one) => one.workflow === name) ?? [];
+  if (!found.length) return null;
+  return (
+    <Card title="Schedules">
+      <ul class="groups">
+        {found.map((one) => (
+          <li key={one.name}>
+            <b>{one.name}</b> <code>{one.schedule}</code> {one.timezone}
+            <p class="muted">
+              {one.next[0] ? <>next <Time at={one.next[0]} /></> : "never again"}
+              {one.last_run_id && one.last_at && <>, last <a href={`#/runs/${encodeURIComponent(one.last_run_id)}`}><Time at={one.last_at} /></a></>}
+            </p>
+          </li>
+        ))}
+      </ul>
+    </Card>
+  );
+}
+
+function replaying(delivery: Delivery): Action {
+  return {
+    title: "Replay this delivery",
+    verb: "Replay",
+    about: "It is taken as if it came now, by the source's current mapping, even though it was taken before.",
+    fields: [],
+    path: "/deliveries:replay",
+    body: () => ({ source: delivery.source, delivery: delivery.id, again: true }),
+    command: () => commandLine("webhook", "replay", delivery.source, delivery.id, "--again"),
+  };
+}
+
+export function Deliveries(): JSX.Element | null {
+  const live = useLive<Page<Delivery>>("/deliveries" + query({ limit: "20" }), { soonestMs: SELDOM_MS });
+  const [action, setAction] = useState<Action | null>(null);
+  if (!live.value?.items.length) return null; // no webhook source keeps what it brings, or nothing came
+  return (
+    <Card title="Webhook deliveries" class="deliveries">
+      <ol>
+        {live.value.items.map((one) => (
+          <li key={one.source + one.id}>
+            <Time at={one.at} />
+            <span>
+              <b>{one.source}</b> <code>{one.id}</code>
+            </span>
+            <span>
+              {one.outcome} {one.made?.startsWith("run_") ? <a href={`#/runs/${encodeURIComponent(one.made)}`}>{shortId(one.made)}</a> : <span class="muted">{one.detail || one.made}</span>}
+              {one.replays.length > 0 && <span class="tag">{counted(one.replays.length, "replay")}</span>}
+            </span>
+            <button type="button" class="quiet" onClick={() => setAction(replaying(one))}>
+              replay
+            </button>
+          </li>
+        ))}
+      </ol>
+      {action && <Act action={action} onClose={() => setAction(null)} onDone={live.again} />}
+    </Card>
+  );
+}
