@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict
 from pathlib import Path
@@ -40,6 +41,9 @@ def check(
         told = [(workflows, "workflow"), (errors, "error"), (len(problems) - errors, "warning")]
         style = "red" if errors else "yellow" if problems else "green"
         console().print(", ".join(f"{count} {word}{'' if count == 1 else 's'}" for count, word in told), style=style)
+        if errors:
+            again = shlex.join(["stepwell", "check", *(str(path) for path in paths or ())])
+            console().print(f"mend them, then: {again}", style="cyan", soft_wrap=True)
     if errors or (strict and problems):
         raise typer.Exit(exits.FAILED)
 

@@ -19,6 +19,7 @@ from stepwell.cli.screen import console, print_json
 from stepwell.client.errors import NotFoundProblem
 from stepwell.errors import NotFound, UserError
 from stepwell.extras import require
+from stepwell.os_errors import explained
 from stepwell.settings import DEFAULT_PORT, read_settings
 
 if TYPE_CHECKING:
@@ -144,7 +145,8 @@ def graph(
     try:
         output.write_text(text, encoding="utf-8")
     except OSError as error:
-        raise UserError(f"cannot write {output}: {error}", code="unwritable") from error
+        unknown = UserError(f"cannot write {output}: {error}", code="unwritable")
+        raise explained(error, output) or unknown from error
 
 
 def _drawing_of(target: str, url: str, form: Form, as_json: bool) -> str:

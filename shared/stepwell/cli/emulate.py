@@ -24,7 +24,7 @@ from stepwell.cli.synthesis import synthesise
 from stepwell.definition.graph import Json
 from stepwell.errors import PortError, StepwellError
 from stepwell.limits import WAIT_ANSWER_SECONDS
-from stepwell.local.dev import EXIT_USAGE, Server, listen, log_to_stderr, url_of
+from stepwell.local.dev import Server, listen, log_to_stderr, url_of
 from stepwell.local.folder import claim_folder
 from stepwell.local.gateway import Gateway
 from stepwell.project import project_of
@@ -41,20 +41,16 @@ HOP_HEADERS = frozenset({"connection", "content-length", "host", "keep-alive", "
 
 
 def serve(folder: Path, data: Path, port: int, *, reload: bool) -> int:
-    """Serves until a signal stops it. Returns the exit status: 0, or 2 if it cannot serve at all."""
+    """Serves until a signal stops it. Returns the exit status. Raises StepwellError if it cannot serve at all."""
     log_to_stderr()
     for noisy in ("botocore", "httpx"):
         logging.getLogger(noisy).setLevel(logging.WARNING)
-    try:
-        place = place_of_app(folder, Path.cwd())
-        with claim_folder(data):
-            listening = listen(port)
-            log.info("starting the AWS emulator")
-            with Emulator(data / "tmp", sys.stderr) as emulator:
-                return _serve(emulator, place, folder, data / "cdk.out", listening, reload=reload)
-    except (StepwellError, OSError) as error:
-        print(f"stepwell dev: {error}", file=sys.stderr)
-        return EXIT_USAGE
+    place = place_of_app(folder, Path.cwd())
+    with claim_folder(data):
+        listening = listen(port)
+        log.info("starting the AWS emulator")
+        with Emulator(data / "tmp", sys.stderr) as emulator:
+            return _serve(emulator, place, folder, data / "cdk.out", listening, reload=reload)
 
 
 def _serve(

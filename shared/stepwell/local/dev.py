@@ -5,6 +5,7 @@ Everything that matters is on disk before it is acknowledged: after a kill every
 
 from __future__ import annotations
 
+import errno
 import logging
 import signal
 import socket
@@ -23,7 +24,7 @@ from stepwell.api.webhooks.replay import delivery_routes
 from stepwell.api.webhooks.route import webhook_routes
 from stepwell.cors import cors_origins
 from stepwell.definition.graph import Json
-from stepwell.errors import StepwellError
+from stepwell.errors import UserError
 from stepwell.limits import HOUR_MS, MINUTE_MS, SECOND_MS
 from stepwell.local.folder import claim_folder
 from stepwell.local.gateway import Gateway
@@ -42,26 +43,21 @@ log = logging.getLogger("stepwell.dev")
 HOST = "127.0.0.1"
 STOP_SECONDS = 1.0  # for requests under way, then for steps under way half of it
 SWEEP_STILL_MS = MINUTE_MS
-EXIT_USAGE = 2
 
 
 def serve(folder: Path, data: Path, port: int, *, reload: bool = True) -> int:
-    """Serves until it is told to stop. Returns the exit status: 0, or 2 when it cannot serve at all."""
+    """Serves until it is told to stop. Returns the exit status. Raises StepwellError if it cannot serve at all."""
     log_to_stderr()
-    try:
-        with claim_folder(data):
-            listening = listen(port)
-            loaded = load_folder(folder)
-            tell_problems(loaded.problems)
-            _tell_missing(project_of(folder))
-            local = open_local(data, folder, loaded.graphs, read_settings().http_hosts, url_of(listening))
-            try:
-                return _serve(local, folder, loaded, listening, reload=reload)
-            finally:
-                local.close()
-    except (StepwellError, OSError) as error:
-        print(f"stepwell dev: {error}", file=sys.stderr)
-        return EXIT_USAGE
+    with claim_folder(data):
+        listening = listen(port)
+        loaded = load_folder(folder)
+        tell_problems(loaded.problems)
+        _tell_missing(project_of(folder))
+        local = open_local(data, folder, loaded.graphs, read_settings().http_hosts, url_of(listening))
+        try:
+            return _serve(local, folder, loaded, listening, reload=reload)
+        finally:
+            local.close()
 
 
 def _tell_missing(project: Project) -> None:
@@ -155,7 +151,7 @@ def url_of(listening: socket.socket) -> str:
 
 
 def listen(port: int) -> socket.socket:
-    """A socket on this machine's own address. Raises OSError with what to do about it."""
+    """A socket on this machine's own address. Raises UserError `port_in_use`, `bad_port`."""
     listening = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
     listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     try:
@@ -163,7 +159,12 @@ def listen(port: int) -> socket.socket:
         listening.listen()
     except (OSError, OverflowError) as error:
         listening.close()
-        raise OSError(f"cannot listen on port {port}: {error}; use --port 0 for any free one") from error
+        if getattr(error, "errno", None) == errno.EADDRINUSE:
+            message = f"cannot listen on port {port}: another program does, perhaps another `stepwell dev`"
+            hint = "end that one, or take a free port: stepwell dev --port 0"
+            raise UserError(message, code="port_in_use", hint=hint) from error
+        message, hint = f"cannot listen on port {port}: {error}", "take a free port: stepwell dev --port 0"
+        raise UserError(message, code="bad_port", hint=hint) from error
     return listening
 
 
