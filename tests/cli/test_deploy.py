@@ -258,6 +258,7 @@ def test_what_cannot_be_deployed_is_told(
         (None, [sys.executable, "-m", "stepwell.cdk"]),
         ({"app": "python3 -m stepwell.cdk"}, [sys.executable, "-m", "stepwell.cdk"]),
         ({"app": "uv run --frozen python -m infra.app"}, [sys.executable, "-m", "infra.app"]),
+        ({"app": "python3 'my app.py' --fast"}, [sys.executable, "my app.py", "--fast"]),
         ({"app": "npx ts-node 'my app.ts'"}, ["npx", "ts-node", "my app.ts"]),
     ],
 )

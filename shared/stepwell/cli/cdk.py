@@ -40,10 +40,12 @@ def place_of_app(folder: Path, start: Path) -> Path:
 
 
 def app_words(place: Path) -> list[str]:
-    """Returns the command of the CDK app: that of cdk.json, under the current Python if it is a Python module."""
-    app = str(read_settings(place).get("app") or f"python -m {APP}")
-    module = re.search(r"\bpython[\d.]* -m ([\w.]+)\s*$", app)
-    return [sys.executable, "-m", module[1]] if module else shlex.split(app)
+    """Returns the command of the CDK app: that of cdk.json, under the current Python if it is a program in Python."""
+    words = shlex.split(str(read_settings(place).get("app") or f"python -m {APP}"))
+    for at, word in enumerate(words):
+        if re.fullmatch(r"python[\d.]*", word):
+            return [sys.executable, *words[at + 1 :]]
+    return words
 
 
 def read_settings(place: Path) -> Mapping[str, Any]:
