@@ -11,7 +11,7 @@ from typing import Annotated
 import typer
 
 from stepwell.cli import exits
-from stepwell.cli.folders import default_folder
+from stepwell.cli.folders import chosen_folder
 from stepwell.cli.screen import console, print_json
 from stepwell.cli.words import printable
 from stepwell.errors import NotFound, Problem, UserError
@@ -29,8 +29,8 @@ def check(
     """Check definition files, or a folder with its functions and webhooks."""
     problems: list[Problem] = []
     workflows = 0
-    for path in paths or [default_folder()]:
-        count, found = check_path(path)
+    for path in paths or [None]:
+        count, found = check_path(chosen_folder(path))
         problems += found
         workflows += count
     errors = sum(problem.severity == "error" for problem in problems)

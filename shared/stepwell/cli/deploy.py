@@ -17,7 +17,7 @@ from stepwell.cli import exits
 from stepwell.cli.arguments import read_pairs
 from stepwell.cli.cdk import CDK, Cdk, Run, app_words, place_of_app, read_settings, run_command
 from stepwell.cli.checking import print_problems
-from stepwell.cli.folders import default_folder
+from stepwell.cli.folders import chosen_folder
 from stepwell.cli.screen import console
 from stepwell.cli.synthesis import synthesise
 from stepwell.errors import StepwellError, UserError
@@ -74,7 +74,7 @@ def deploy(
     ] = True,
 ) -> None:
     """Deploy a workflow folder to AWS, with the CDK."""
-    chosen = (folder or default_folder()).resolve()
+    chosen = chosen_folder(folder).resolve()
     properties = {**read_pairs(context or (), "-c"), "folder": str(chosen)} | ({"stack_name": stack} if stack else {})
     carry_out(Order(chosen, properties, profile, region, bootstrap, yes, dry_run, gate))
 

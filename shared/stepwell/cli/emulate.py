@@ -40,8 +40,11 @@ DEBOUNCE_MS = 200
 HOP_HEADERS = frozenset({"connection", "content-length", "host", "keep-alive", "transfer-encoding"})
 
 
-def serve(folder: Path, data: Path, port: int, *, reload: bool) -> int:
-    """Serves until a signal stops it. Returns the exit status. Raises StepwellError if it cannot serve at all."""
+def serve(folder: Path, data: Path, port: int, *, reload: bool, then: Callable[[str], None] | None = None) -> int:
+    """Serves until a signal stops it, and calls `then` with its URL once it serves. Returns the exit status.
+
+    Raises StepwellError if it cannot serve at all.
+    """
     log_to_stderr()
     for noisy in ("botocore", "httpx"):
         logging.getLogger(noisy).setLevel(logging.WARNING)
@@ -50,11 +53,18 @@ def serve(folder: Path, data: Path, port: int, *, reload: bool) -> int:
         listening = listen(port)
         log.info("starting the AWS emulator")
         with Emulator(data / "tmp", sys.stderr) as emulator:
-            return _serve(emulator, place, folder, data / "cdk.out", listening, reload=reload)
+            return _serve(emulator, place, folder, data / "cdk.out", listening, reload=reload, then=then)
 
 
 def _serve(
-    emulator: Emulator, place: Path, folder: Path, assembly: Path, listening: socket.socket, *, reload: bool
+    emulator: Emulator,
+    place: Path,
+    folder: Path,
+    assembly: Path,
+    listening: socket.socket,
+    *,
+    reload: bool,
+    then: Callable[[str], None] | None,
 ) -> int:
     stopping = threading.Event()
 
@@ -75,7 +85,7 @@ def _serve(
             threading.Thread(
                 target=_follow, args=(project_of(folder).sources, stand, stopping), name="stepwell-reload", daemon=True
             ).start()
-        server = Server(gateway, stopping)
+        server = Server(gateway, stopping, then)
         try:
             server.run(sockets=[listening])
         finally:

@@ -45,8 +45,13 @@ STOP_SECONDS = 1.0  # for requests under way, then for steps under way half of i
 SWEEP_STILL_MS = MINUTE_MS
 
 
-def serve(folder: Path, data: Path, port: int, *, reload: bool = True) -> int:
-    """Serves until it is told to stop. Returns the exit status. Raises StepwellError if it cannot serve at all."""
+def serve(
+    folder: Path, data: Path, port: int, *, reload: bool = True, then: Callable[[str], None] | None = None
+) -> int:
+    """Serves until it is told to stop, and calls `then` with its URL once it serves. Returns the exit status.
+
+    Raises StepwellError if it cannot serve at all.
+    """
     log_to_stderr()
     with claim_folder(data):
         listening = listen(port)
@@ -55,7 +60,7 @@ def serve(folder: Path, data: Path, port: int, *, reload: bool = True) -> int:
         _tell_missing(project_of(folder))
         local = open_local(data, folder, loaded.graphs, read_settings().http_hosts, url_of(listening))
         try:
-            return _serve(local, folder, loaded, listening, reload=reload)
+            return _serve(local, folder, loaded, listening, reload=reload, then=then)
         finally:
             local.close()
 
@@ -65,7 +70,15 @@ def _tell_missing(project: Project) -> None:
         log.warning("the project needs %s, which is not installed here; install its dependencies", name)
 
 
-def _serve(local: Local, folder: Path, loaded: Folder, listening: socket.socket, *, reload: bool) -> int:
+def _serve(
+    local: Local,
+    folder: Path,
+    loaded: Folder,
+    listening: socket.socket,
+    *,
+    reload: bool,
+    then: Callable[[str], None] | None,
+) -> int:
     """Starts the parts in the order in which they need each other, and stops them the other way round."""
     webhooks = LocalWebhooks(environment())
 
@@ -94,7 +107,7 @@ def _serve(local: Local, folder: Path, loaded: Folder, listening: socket.socket,
     gateway = Gateway(lambda: create_app(local.parts, more), origins=origins)
     if not is_built():
         log.warning(NOT_BUILT)
-    server = Server(gateway, local.stopping)
+    server = Server(gateway, local.stopping, then)
     try:
         server.run(sockets=[listening])
     finally:
@@ -108,7 +121,7 @@ def _serve(local: Local, folder: Path, loaded: Folder, listening: socket.socket,
 class Server(uvicorn.Server):
     """Says on stdout when it serves, and stops on a signal without raising it again."""
 
-    def __init__(self, gateway: Gateway, stopping: threading.Event) -> None:
+    def __init__(self, gateway: Gateway, stopping: threading.Event, then: Callable[[str], None] | None = None) -> None:
         super().__init__(
             uvicorn.Config(
                 gateway,
@@ -120,12 +133,15 @@ class Server(uvicorn.Server):
                 timeout_graceful_shutdown=int(STOP_SECONDS),
             )
         )
-        self._stopping = stopping
+        self._stopping, self._then = stopping, then
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         await super().startup(sockets)
         if self.started and sockets:
-            print(f"ready {url_of(sockets[0])}", flush=True)
+            url = url_of(sockets[0])
+            print(f"ready {url}", flush=True)
+            if self._then:
+                threading.Thread(target=self._then, args=(url,), name="stepwell-then", daemon=True).start()
 
     @contextmanager
     def capture_signals(self) -> Iterator[None]:
@@ -202,5 +218,6 @@ def log_to_stderr() -> None:
     root = logging.getLogger()
     root.handlers[:] = [handler]
     root.setLevel(logging.INFO)
+    logging.getLogger("httpx").setLevel(logging.WARNING)
     logging.getLogger("uvicorn").setLevel(logging.WARNING)
     logging.getLogger("watchfiles").setLevel(logging.WARNING)
