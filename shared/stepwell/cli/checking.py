@@ -29,8 +29,8 @@ def check(
     """Check definition files, or a folder with its functions and webhooks."""
     problems: list[Problem] = []
     workflows = 0
-    for path in paths or [None]:
-        count, found = check_path(chosen_folder(path))
+    for path in [chosen_folder(one) for one in paths or ()] or [chosen_folder(None)]:
+        count, found = check_path(path)
         problems += found
         workflows += count
     errors = sum(problem.severity == "error" for problem in problems)

@@ -129,7 +129,7 @@ def init(
 
 
 def schema() -> None:
-    """Print the JSON Schema of definitions, for editors."""
+    """Print the JSON Schema of definitions, for editors. `init` writes it to workflows/.schema.json."""
     from stepwell.definition.models import json_schema  # noqa: PLC0415 - pydantic: 100 ms
 
     print_json(json_schema())
