@@ -47,6 +47,28 @@ def test_an_import_that_will_fail_is_an_error_at_its_line_also_in_what_is_import
     assert "dependencies" in problem["hint"]
 
 
+def test_a_name_that_a_module_of_the_project_lacks_is_an_error_where_it_is_imported(folder: Path, cli: Cli) -> None:
+    (folder / "shop.py").write_text("from prices import RAET\n\ndef charge(): ...\n")
+    (folder / "prices.py").write_text("RATE = 2\n")
+    (problem,) = found(cli, 1)
+    assert (problem["code"], problem["line"]) == ("unknown_import", 1)
+    assert problem["message"] == "there is no 'RAET' in prices, so this import fails"
+    assert problem["hint"] == "did you mean `RATE`?"
+
+
+def test_names_that_a_package_hands_on_are_there(folder: Path, cli: Cli) -> None:
+    """By a relative import, by `*`, or by making them when they are asked for."""
+    (folder / "bank").mkdir()
+    (folder / "bank" / "__init__.py").write_text("from .cards import charge\n")
+    (folder / "bank" / "cards.py").write_text("def charge(): ...\n")
+    (folder / "order.yaml").write_text(ORDER.replace("shop.charge", "bank.charge"))
+    (folder / "more.yaml").write_text(ORDER.replace("order", "more"))
+    (folder / "shop.py").write_text("from bank import charge, cards\nfrom prices import TAX\nfrom late import RATE\n")
+    (folder / "prices.py").write_text("from bank.cards import *\n")
+    (folder / "late.py").write_text("def __getattr__(name): ...\n")
+    assert found(cli, 0) == []
+
+
 def test_an_import_that_may_fail_or_that_nobody_needs_is_none(folder: Path, cli: Cli) -> None:
     (folder / "prices.py").write_text(
         "from typing import TYPE_CHECKING\ntry:\n    import not_here\nexcept ImportError:\n    not_here = None\n"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 import json
+import os
 import shlex
 import sys
 from collections.abc import Mapping, Sequence
@@ -27,6 +28,9 @@ FLOW = "workflow: refund\ntimeline: [{name: check, run: python:shop.check}]\n"
 URL = "https://abc123.execute-api.eu-west-1.amazonaws.com"
 HERE = Identity("111122223333", "eu-west-1", "arn:aws:iam::111122223333:user/ana", bootstrapped=True)
 BARE = Identity("111122223333", "eu-west-1", "arn:aws:iam::111122223333:user/ana", bootstrapped=False)
+
+
+Builds = list[tuple[Path, Mapping[str, Any], Mapping[str, str]]]
 
 
 class FakeCdk:
@@ -59,6 +63,24 @@ def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
+@pytest.fixture(autouse=True)
+def built(monkeypatch: pytest.MonkeyPatch) -> Builds:
+    """Stands for the CDK app, which takes seconds. Notes where it runs, and what with."""
+    calls: Builds = []
+
+    def synthesise(
+        place: Path, context: Mapping[str, Any], out: Path, variables: Mapping[str, str] | None = None
+    ) -> list[str]:
+        calls.append((place, context, variables or {}))
+        cdk.read_settings(place)
+        out.mkdir(exist_ok=True)
+        (out / "manifest.json").write_text('{"artifacts": {}}')
+        return ["the package has 40 MB"]
+
+    monkeypatch.setattr(deploy, "synthesise", synthesise)
+    return calls
+
+
 def order(project: Path, **more: Any) -> deploy.Order:
     properties = {"folder": str(project / "flows"), **more.pop("properties", {})}
     return deploy.Order(project / "flows", properties, **more)
@@ -69,7 +91,7 @@ def option(call: Sequence[str], name: str) -> str:
 
 
 def test_a_deployment_is_one_call_of_the_cdk_in_the_folders_project(
-    project: Path, capsys: pytest.CaptureFixture[str]
+    project: Path, capsys: pytest.CaptureFixture[str], built: Builds
 ) -> None:
     fake = FakeCdk({"ApiUrl": URL, "DashboardName": "Board"})
     asked: list[tuple[str, str]] = []
@@ -82,12 +104,19 @@ def test_a_deployment_is_one_call_of_the_cdk_in_the_folders_project(
     deploy.carry_out(given, identify=identify, run=fake)
     ((call),) = fake.calls
     assert (call[0], fake.directories, asked) == ("deploy", [project], [("work", "eu-west-1")])
-    assert shlex.split(option(call, "--app")) == [sys.executable, "-m", "stepwell.cdk"]
-    context = {call[at + 1] for at, word in enumerate(call) if word == "-c"}
-    assert context == {f"folder={project / 'flows'}", "auth=iam", "stack_name=Shop"}
+    assert option(call, "--app") == str(project / "cdk.out")
+    context = {"folder": str(project / "flows"), "auth": "iam", "stack_name": "Shop"}
+    account = {"CDK_DEFAULT_ACCOUNT": HERE.account, "CDK_DEFAULT_REGION": HERE.region}
+    assert built == [(project, context, account)]
     assert (option(call, "--profile"), option(call, "--region")) == ("work", "eu-west-1")
     assert option(call, "--require-approval") == "broadening"
     printed = capsys.readouterr().out
+    assert printed.splitlines()[:4] == [
+        f"account {HERE.account}, {HERE.region}, as {HERE.arn}",
+        "building the functions' packages and the template",
+        "the package has 40 MB",
+        "deploying the stack Shop; the first time takes a few minutes",
+    ]
     assert f"API        {URL}\n" in printed
     assert "#dashboards/dashboard/Board\n" in printed
     assert f"  export STEPWELL_URL={URL}\n  stepwell run refund -i '{{}}' --watch\n" in printed
@@ -101,21 +130,15 @@ def test_with_an_api_key_the_next_commands_read_it(project: Path, capsys: pytest
 
 
 def test_a_dry_run_writes_the_template_and_asks_nobody(
-    project: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    project: Path, capsys: pytest.CaptureFixture[str], built: Builds
 ) -> None:
     def identify(profile: str, region: str) -> Identity:
         raise AssertionError("AWS was asked")
 
-    def synthesise(place: Path, context: Mapping[str, Any], out: Path) -> list[str]:
-        asked.append((place, context, out))
-        return ["the package has 40 MB"]
-
-    asked: list[tuple[Path, Mapping[str, Any], Path]] = []
-    monkeypatch.setattr(deploy, "synthesise", synthesise)
     fake = FakeCdk({})
     deploy.carry_out(order(project, dry_run=True), identify=identify, run=fake)
     assert fake.calls == []
-    assert asked == [(project, {"folder": str(project / "flows")}, project / "cdk.out")]
+    assert built == [(project, {"folder": str(project / "flows")}, {})]
     assert capsys.readouterr().out == f"the package has 40 MB\nthe template is in {project / 'cdk.out'}\n"
 
 
@@ -147,6 +170,32 @@ def test_a_cdk_that_fails_ends_it(project: Path, capsys: pytest.CaptureFixture[s
         deploy.carry_out(order(project), identify=lambda *_: HERE, run=FakeCdk({"ApiUrl": URL}, status=3))
     assert told.value.code == "cdk_failed"
     assert URL not in capsys.readouterr().out
+
+
+def test_an_app_that_looks_something_up_is_run_by_the_cdk(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def synthesise(place: Path, context: Mapping[str, Any], out: Path, variables: Mapping[str, str]) -> list[str]:
+        out.mkdir()
+        (out / "manifest.json").write_text('{"missing": [{"key": "vpc-provider"}]}')
+        return []
+
+    monkeypatch.setattr(deploy, "synthesise", synthesise)
+    fake = FakeCdk({"ApiUrl": URL})
+    deploy.carry_out(order(project, properties={"auth": "iam"}), identify=lambda *_: HERE, run=fake)
+    ((call),) = fake.calls
+    assert shlex.split(option(call, "--app")) == [sys.executable, "-m", "stepwell.cdk"]
+    context = {call[at + 1] for at, word in enumerate(call) if word == "-c"}
+    assert context == {f"folder={project / 'flows'}", "auth=iam"}
+
+
+@pytest.mark.parametrize(("status", "told"), [(0, ""), (3, "npm warn old\nthe stack is gone\n")])
+def test_the_cdk_is_quiet_unless_it_fails(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str], status: int, told: str
+) -> None:
+    code = (
+        f"import sys; print('npm warn old', flush=True); sys.stderr.write('the stack is gone\\n'); sys.exit({status})"
+    )
+    assert cdk.run_quietly([sys.executable, "-c", code], tmp_path, os.environ) == status
+    assert "".join(capfd.readouterr()) == told
 
 
 def stuck_run(project: Path, api: FakeApi) -> None:
@@ -258,6 +307,7 @@ def test_what_cannot_be_deployed_is_told(
         (None, [sys.executable, "-m", "stepwell.cdk"]),
         ({"app": "python3 -m stepwell.cdk"}, [sys.executable, "-m", "stepwell.cdk"]),
         ({"app": "uv run --frozen python -m infra.app"}, [sys.executable, "-m", "infra.app"]),
+        ({"app": "python3 'my app.py' --fast"}, [sys.executable, "my app.py", "--fast"]),
         ({"app": "npx ts-node 'my app.ts'"}, ["npx", "ts-node", "my app.ts"]),
     ],
 )

@@ -9,6 +9,7 @@ import shlex
 import subprocess
 import sys
 import tomllib
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -16,7 +17,7 @@ import pytest
 from stepwell.cli.projects import Template
 from stepwell.project import find_project, this_python
 
-from .conftest import Cli
+from .conftest import Cli, FakeApi, problem
 
 TEMPLATES = [template.value for template in Template]
 
@@ -130,3 +131,26 @@ def test_commands_find_the_projects_workflow_folder_from_below(cli: Cli, monkeyp
     Path("shop/workflows").rename("shop/flows")
     monkeypatch.chdir("shop/tests")
     assert cli("check").stdout.splitlines()[-1] == "2 workflows, 0 errors, 0 warnings"
+
+
+def test_dev_starts_a_run_once_it_serves_and_a_refused_one_does_not_end_it(
+    cli: Cli, api: FakeApi, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cli("init", "shop")
+    served: list[Path] = []
+
+    def serve(folder: Path, data: Path, port: int, *, reload: bool, then: Callable[[str], None]) -> int:
+        served.append(folder)
+        then(api.url)
+        return 0
+
+    monkeypatch.setattr("stepwell.local.dev.serve", serve)
+    api.on("POST", "/workflows/order-review/runs", (201, {"run_id": "run_1", "status": "running"}))
+    started = cli("dev", "shop", "--run", "order-review", "-i", '{"amount": 5}')
+    assert (started.exit_code, served) == (0, [Path("shop/workflows")])
+    assert api.calls[-1].body["input"] == {"amount": 5}
+    assert "started run_1; follow it with: stepwell watch run_1" in started.stderr
+    api.on("POST", "/workflows/nope/runs", problem(404, "unknown_workflow", "there is no workflow 'nope'"))
+    refused = cli("dev", "shop", "--run", "nope")
+    assert refused.exit_code == 0
+    assert "[unknown_workflow]" in refused.stderr

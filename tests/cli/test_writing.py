@@ -34,7 +34,9 @@ def test_check_shows_the_line_with_a_caret_and_a_hint_and_exits_with_1(cli: Cli)
     assert line == "    3 |   - {name: a, rnu: python:m.a}"
     assert line[caret.index("^") :].startswith("rnu")
     assert hint.startswith("  hint: ")
-    assert result.stdout.splitlines()[-1].startswith("1 workflow, ")
+    summary, again = result.stdout.splitlines()[-2:]
+    assert summary.startswith("1 workflow, ")
+    assert again == "mend them, then: stepwell check bad.yaml"
 
 
 def test_check_of_good_files_exits_with_0(cli: Cli) -> None:

@@ -23,6 +23,7 @@ from stepwell.definition.shape import UNSUPPORTED_KEYS, UNSUPPORTED_VALUES
 from stepwell.definition.wait_schemas import SCHEMAS
 from stepwell.engine.entries import ENTRY_TYPES
 from stepwell.engine.table import ENDED, LEGAL, RECEPTION, Message, Phase
+from tests.cli.newcomers import troubles
 from tests.definition.test_code import bad_functions
 from tests.docs import reference
 from tests.docs.options import options
@@ -102,7 +103,7 @@ def exits() -> str:
 BLOCKS: dict[str, Callable[[], str]] = {
     made.__name__: made
     for made in (
-        phases, reception, history, waits, unsupported, commands, exits, options, mistakes,
+        phases, reception, history, waits, unsupported, commands, exits, options, mistakes, troubles,
         reference.routes, reference.calls, reference.refusals, reference.failures, reference.findings,
         reference.limits, reference.engine, reference.pool,
     )

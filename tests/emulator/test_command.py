@@ -55,6 +55,8 @@ def test_a_folder_is_served_as_deployed_and_again_when_it_changes(
     line = server.stdout.readline()
     assert line.startswith("ready http://127.0.0.1:"), (tmp_path / "log").read_text()
     with Client(line.removeprefix("ready ").strip()) as client:
+        health = client.health()
+        assert (health["status"], health["dependencies"]) == ("ok", {"store": "reached"})
 
         def said() -> str:
             return str(client.start("greet").result(20))
@@ -69,6 +71,10 @@ def test_a_folder_is_served_as_deployed_and_again_when_it_changes(
     assert server.wait(DEADLINE_SECONDS) == 0
     log = (tmp_path / "log").read_text()
     assert "Traceback" not in log
+    stages = ("starting the AWS emulator", "building the functions' packages", "uploading them and deploying",
+              "deployed to")  # fmt: skip
+    assert [stage for stage in stages if stage not in log] == []
+    assert [*stages] == sorted(stages, key=log.index)
     assert not answers(log.partition("deployed to ")[2].split()[0])
     assert not (tmp_path / "data" / "aws" / "tmp").exists()
 

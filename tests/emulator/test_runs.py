@@ -34,7 +34,10 @@ def test_an_approval_lets_a_run_go_on_and_a_second_one_is_refused(world: World) 
     run_id = world.start("ask")
     assert world.waits(run_id)["waiting_for"] == "approval"
     world.client.handle(run_id).approve(by="ana")
-    assert world.end(run_id)["result"] == f"hello {CALLER}"  # who signed the call, whatever its body says
+    ended = world.end(run_id)
+    assert ended["result"] == f"hello {CALLER}"  # who signed the call, whatever its body says
+    received = next(one for one in world.client.handle(run_id).history() if one["type"] == "approval.received")
+    assert received["data"]["named"] == "ana"
     with pytest.raises(ApiProblem) as refused:
         world.client.handle(run_id).approve(by="ben")
     assert refused.value.status == 409

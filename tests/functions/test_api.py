@@ -50,17 +50,20 @@ def test_who_approves_is_whom_the_gateway_knows(deployed: Deploy, authorizer: An
     assert resumption.by == who
 
 
-@pytest.mark.parametrize(("authorizer", "who"), [({"iam": {"userArn": ARN}}, ARN), ({"lambda": {}}, "eva")])
-def test_a_body_that_names_who_approves_is_believed_where_nobody_is_known(
-    deployed: Deploy, authorizer: Any, who: str
+@pytest.mark.parametrize("answer", ["approve", "reject"])
+@pytest.mark.parametrize(
+    ("authorizer", "who", "named"), [({"iam": {"userArn": ARN}}, ARN, "eva"), ({"lambda": {}}, "eva", None)]
+)
+def test_whom_a_body_names_is_believed_where_nobody_is_known_and_else_kept_beside_the_caller(
+    deployed: Deploy, authorizer: Any, who: str, named: str | None, answer: str
 ) -> None:
     stack = deployed(ASKS, STEPS)
     run_id = stack.start()
     stack.deliver()
-    assert stack.call("POST", f"/runs/{run_id}/approve", {"by": "eva"}, authorizer=authorizer)[0] == 200
+    assert stack.call("POST", f"/runs/{run_id}/{answer}", {"by": "eva"}, authorizer=authorizer)[0] == 200
     resumption = stack.records(run_id)[-1].resumption
     assert resumption is not None
-    assert resumption.by == who
+    assert (resumption.by, resumption.payload.get("named")) == (who, named)
 
 
 def test_who_cancels_is_whom_the_gateway_knows(deployed: Deploy) -> None:
@@ -69,6 +72,14 @@ def test_who_cancels_is_whom_the_gateway_knows(deployed: Deploy) -> None:
     stack.deliver()
     assert stack.call("POST", f"/runs/{run_id}/cancel")[1]["cancelled"] is True
     assert stack.run(run_id)["cancelled_by"] == ARN
+
+
+def test_whom_a_body_names_is_told_with_the_caller_who_cancels(deployed: Deploy) -> None:
+    stack = deployed(ASKS, STEPS)
+    run_id = stack.start()
+    stack.deliver()
+    stack.call("POST", f"/runs/{run_id}/cancel", {"by": "eva"})
+    assert stack.run(run_id)["cancelled_by"] == f"eva ({ARN})"
 
 
 def test_a_body_in_base64_is_the_body(deployed: Deploy) -> None:

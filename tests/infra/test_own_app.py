@@ -7,31 +7,19 @@ from pathlib import Path
 
 import aws_cdk as cdk
 import pytest
-from aws_cdk import aws_dynamodb as dynamodb
-from aws_cdk import aws_lambda as lambda_
 
 import stepwell.cdk
-from stepwell.cdk import EngineProps, Pool, StepwellEngine, app
-from tests.infra.kit import ORDER, ROOT, Made, listed, plain
+from stepwell.cdk import app
+from tests.emulator.shop.app import Shop
+from tests.infra.kit import Made, listed, plain
 
 
 @pytest.fixture(scope="module")
 def shop(tmp_path_factory: pytest.TempPathFactory) -> Made:
-    """The template of a stack with an engine, a function that starts runs, and a table that steps read."""
+    """The template of the app that tests/emulator deploys, without the packages."""
     out = tmp_path_factory.mktemp("own")
     own = cdk.App(outdir=str(out))
-    stack = cdk.Stack(own, "Shop")
-    folder = ROOT / ORDER
-    engine = StepwellEngine(
-        stack, "Stepwell", EngineProps(folder=folder, bundle=False, pools={"default": Pool(memory_mb=2048)})
-    )
-    code = lambda_.Code.from_inline("def handler(event, context): ...")
-    orders = lambda_.Function(stack, "Orders", runtime=lambda_.Runtime.PYTHON_3_13, handler="index.handler", code=code)
-    table = dynamodb.Table(
-        stack, "Table", partition_key=dynamodb.Attribute(name="id", type=dynamodb.AttributeType.STRING)
-    )
-    engine.grant_start(orders)
-    table.grant_read_data(engine.workers["default"])
+    Shop(own, "Shop", bundle=False)
     own.synth()
     file = out / "Shop.template.json"
     template = json.loads(file.read_text())
@@ -47,7 +35,7 @@ def test_a_function_of_their_own_may_start_runs_and_no_more(shop: Made) -> None:
 
 
 def test_steps_may_read_a_table_of_their_own(shop: Made) -> None:
-    (table,) = [id_ for id_ in shop.of("DynamoDB::Table") if id_.startswith("Table")]
+    (table,) = [id_ for id_ in shop.of("DynamoDB::Table") if id_.startswith("Prices")]
     granted = [
         one for one in shop.statements("worker-default") if f"<{table}.Arn>" in map(plain, listed(one["Resource"]))
     ]
@@ -55,7 +43,7 @@ def test_steps_may_read_a_table_of_their_own(shop: Made) -> None:
 
 
 def test_the_construct_has_the_properties_it_was_given(shop: Made) -> None:
-    assert shop.functions()["worker-default"]["MemorySize"] == 2048
+    assert shop.functions()["worker-default"]["MemorySize"] == 512
 
 
 @pytest.mark.parametrize("name", stepwell.cdk.__all__)
@@ -95,4 +83,4 @@ def test_a_property_of_the_project_that_there_is_not_ends_the_app_with_one_line(
     (tmp_path / "pyproject.toml").write_text("[tool.stepwell]\nlog_levle = 'debug'\n")
     monkeypatch.chdir(tmp_path)
     assert app.main() == 1
-    assert capsys.readouterr().err == "context: unknown property log_levle; is it log_level?\n"
+    assert capsys.readouterr().err == "error: context: unknown property log_levle; is it log_level? [bad_property]\n"

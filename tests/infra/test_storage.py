@@ -11,7 +11,7 @@ from stepwell.limits import BLOB_DAYS, BLOB_SPARE_MS, DAY_MS
 from stepwell.runtime.stores.blobs import for_time, of_run
 from tests.infra.kit import GUARDED, KEY_ARN, PLAIN, VARIANTS, Json, listed, made
 
-DATA = ("DynamoDB::Table", "S3::Bucket", "Logs::LogGroup")
+DATA = ("DynamoDB::Table", "S3::Bucket", "Logs::LogGroup", "SQS::Queue", "SecretsManager::Secret")
 
 
 def test_the_table_has_the_shape_that_the_store_is_written_for() -> None:

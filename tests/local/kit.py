@@ -20,8 +20,14 @@ DEADLINE_SECONDS = 120.0
 _SERVE = """
 import sys
 from pathlib import Path
+from stepwell.errors import StepwellError
 from stepwell.local.dev import serve
-sys.exit(serve(Path(sys.argv[1]), Path(sys.argv[2]), int(sys.argv[3])))
+try:
+    status = serve(Path(sys.argv[1]), Path(sys.argv[2]), int(sys.argv[3]))
+except StepwellError as error:  # as the command line does
+    print(error, file=sys.stderr)
+    status = 2
+sys.exit(status)
 """
 
 

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from stepwell.cli.folders import chosen_folder
 from stepwell.errors import UserError
 from stepwell.project import find_project, project_of, this_python
 from stepwell.runtime.starts.folder import load_folder
@@ -255,3 +256,9 @@ def _forget_their_modules(root: Path, monkeypatch: pytest.MonkeyPatch) -> Iterat
     for name in set(sys.modules) - before:
         if name.partition(".")[0] in {"till", "billing", "flows", "bare", "rates", "m", "only"}:
             del sys.modules[name]
+
+
+def test_the_root_of_a_project_stands_for_its_workflow_folder(root: Path) -> None:
+    assert chosen_folder(root) == root / "flows"
+    assert chosen_folder(root / "flows" / "billing") == root / "flows" / "billing"
+    assert chosen_folder(root / "nowhere") == root / "nowhere"

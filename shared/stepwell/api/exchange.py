@@ -36,6 +36,15 @@ class Call:
         """Returns who acts: the authenticated caller if the gateway names one, otherwise the name in the body."""
         return self.identity.name or named
 
+    def also_named(self, named: str) -> str:
+        """Returns the name in the body, if the gateway names the caller otherwise: many people may share one role."""
+        return named if self.identity.name not in {"", named} else ""
+
+    def told(self, named: str) -> str:
+        """Returns who acts, for people to read: with the name in the body before the caller's own."""
+        also = self.also_named(named)
+        return f"{also} ({self.identity.name})" if also else self.who(named)
+
     def asked(self, model: type[M]) -> M:
         """Parses the query string. Raises UserError."""
         return parse_query(self.query, model)

@@ -21,6 +21,7 @@ SCHEDULE_TICK_SECONDS = 1
 def main() -> None:
     """Serves until a signal stops it."""
     scheduler._SCHEDULE_TICK_INTERVAL = SCHEDULE_TICK_SECONDS
+    app._HEALTH_PATHS = tuple(path for path in app._HEALTH_PATHS if path != "/health")  # an API may have that path
     lambda_svc._emit_lambda_logs = told(lambda_svc._emit_lambda_logs)
     threading.Thread(target=end_with_parent, name="stepwell-parent", daemon=True).start()
     app.main()

@@ -76,7 +76,7 @@ def credentials_error(error: Exception | None) -> StepwellError:
     """Translates botocore's error to a hint; None means no credentials."""
     renew = "aws sts get-caller-identity tells whether they work; aws sso login renews a login"
     if error is None or isinstance(error, NoCredentialsError):
-        hint = "run aws sso login, or set AWS_PROFILE, or AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY"
+        hint = "run aws sso login, or set AWS_PROFILE, or an access key; then: stepwell doctor"
         return UserError("there are no AWS credentials", code="no_credentials", hint=hint)
     if isinstance(error, ClientError) and code_of(error) in EXPIRED:
         return UserError("the AWS credentials have expired", code="credentials_expired", hint=renew)

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import sys
 
+from stepwell.cdk.errors import report
 from stepwell.errors import StepwellError
 from stepwell.extras import require
 
 try:
     require("deploy", "a deployment")
 except StepwellError as missing:
-    sys.exit(str(missing))
+    sys.exit(report(missing))
 
 from stepwell.cdk.app import main
 

@@ -11,6 +11,7 @@ from typing import Any
 import aws_cdk as cdk
 
 from stepwell.cdk import context
+from stepwell.cdk.errors import report
 from stepwell.cdk.stack import StepwellStack
 from stepwell.errors import StepwellError
 from stepwell.project import find_project
@@ -31,7 +32,7 @@ def main(make: Callable[[cdk.App], object] = build) -> int:
     try:
         make(app)
     except StepwellError as error:
-        print(error, file=sys.stderr)
+        print(report(error), file=sys.stderr)
         return 1
     app.synth()
     return 0

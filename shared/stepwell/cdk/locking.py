@@ -80,7 +80,8 @@ def run(command: Sequence[str], what: str, target: Target, **options: Any) -> st
         said = "\n".join(text.strip() for text in (done.stdout, done.stderr) if text.strip())
         if _NO_WHEEL.search(" ".join(said.split())):
             message = f"{what}: a package has no wheel for {target.name}\n{said}"
-            hint = "choose a version that has one, or another package; packages are not compiled here"
+            hint = "choose a version that has one, or another package (nothing is compiled here)"
+            hint += "; then: stepwell deploy --dry-run"
             raise BundlingError(message, code="no_wheel", hint=hint)
         raise BundlingError(f"{what}: {Path(command[0]).name} ended with {done.returncode}\n{said}")
     return str(done.stdout)

@@ -73,8 +73,8 @@ class EngineProps:
     pools: the workers by name; `default` is among them.
     auth: who may call the API: `iam` signs with SigV4; `jwt` shows a token of `jwt_issuer` for one of `jwt_audience`;
         `api_key` shows, as `x-api-key`, a key that the stack makes and keeps in Secrets Manager.
-    removal_policy: of the table, the bucket and the logs when the stack is deleted. RETAIN protects the table from
-        deletion too; DESTROY deletes all data.
+    removal_policy: of the table, the bucket, the queues, the secrets and the logs when the stack is deleted. RETAIN
+        protects the table from deletion too; DESTROY deletes all data.
     auto_delete_objects: with DESTROY, empties the bucket first, by a function of the CDK's.
     kms_key: a key for the table, the bucket, the queues, the bus, the logs, the alarms' topic and the API key; they
         are encrypted under keys of AWS without it. A key of the same app is opened to the services that need it.

@@ -33,7 +33,7 @@ class Queues(Construct):
     def __init__(self, scope: Construct, construct_id: str, props: EngineProps, *, sends: bool = False) -> None:
         """`sends`: whether the folder has endpoints for outgoing webhooks."""
         super().__init__(scope, construct_id)
-        self._key, self._pools = props.kms_key, props.pools
+        self._key, self._pools, self._policy = props.kms_key, props.pools, props.removal_policy
         coordinator_timeout = cdk.Duration.seconds(COORDINATOR_SECONDS)
         self.dead = self._make("Dead", DEAD_KEPT)
         self.resume = self._make("Resume", KEPT, coordinator_timeout, _after(DELIVERIES, self.dead))
@@ -70,6 +70,7 @@ class Queues(Construct):
             encryption=sqs.QueueEncryption.KMS if self._key else sqs.QueueEncryption.SQS_MANAGED,
             encryption_master_key=self._key,
             enforce_ssl=True,
+            removal_policy=self._policy,  # as the table's: events and dead letters are data until somebody takes them
         )
 
     def taken_from(self) -> Iterator[tuple[str, sqs.Queue, int]]:

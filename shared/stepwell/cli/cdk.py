@@ -9,6 +9,7 @@ import shlex
 import shutil
 import subprocess
 import sys
+import tempfile
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -22,6 +23,9 @@ from stepwell.settings import environment
 CDK = "aws-cdk@2.1148.1"  # not the latest: 3.0.0 cannot read what aws-cdk-lib 2 writes
 APP = "stepwell.cdk"
 SETTINGS = "cdk.json"
+# npm says nothing but errors, and the CDK neither looks for a newer one nor shows notices and its telemetry's banner.
+_QUIET = {"npm_config_loglevel": "error", "npm_config_update_notifier": "false", "npm_config_fund": "false",
+          "CDK_DISABLE_VERSION_CHECK": "1", "CDK_DISABLE_CLI_TELEMETRY": "1", "CDK_NOTICES": "false"}  # fmt: skip
 
 Run = Callable[[Sequence[str], Path, Mapping[str, str]], int]  # command, directory, variables: exit status
 
@@ -29,6 +33,18 @@ Run = Callable[[Sequence[str], Path, Mapping[str, str]], int]  # command, direct
 def run_command(command: Sequence[str], directory: Path, variables: Mapping[str, str]) -> int:
     """Runs a command in this terminal, where it can ask questions. Returns its exit status."""
     return subprocess.call(command, cwd=directory, env=dict(variables))  # noqa: S603 - our own words
+
+
+def run_quietly(command: Sequence[str], directory: Path, variables: Mapping[str, str]) -> int:
+    """Runs a command, and prints its output on stderr only if it fails. Returns its exit status."""
+    with tempfile.TemporaryFile() as said:
+        status = subprocess.call(  # noqa: S603 - our own words
+            command, cwd=directory, env=dict(variables), stdin=subprocess.DEVNULL, stdout=said, stderr=said
+        )
+        if status:
+            said.seek(0)
+            sys.stderr.write(said.read().decode(errors="replace"))
+    return status
 
 
 def place_of_app(folder: Path, start: Path) -> Path:
@@ -40,10 +56,12 @@ def place_of_app(folder: Path, start: Path) -> Path:
 
 
 def app_words(place: Path) -> list[str]:
-    """Returns the command of the CDK app: that of cdk.json, under the current Python if it is a Python module."""
-    app = str(read_settings(place).get("app") or f"python -m {APP}")
-    module = re.search(r"\bpython[\d.]* -m ([\w.]+)\s*$", app)
-    return [sys.executable, "-m", module[1]] if module else shlex.split(app)
+    """Returns the command of the CDK app: that of cdk.json, under the current Python if it is a program in Python."""
+    words = shlex.split(str(read_settings(place).get("app") or f"python -m {APP}"))
+    for at, word in enumerate(words):
+        if re.fullmatch(r"python[\d.]*", word):
+            return [sys.executable, *words[at + 1 :]]
+    return words
 
 
 def read_settings(place: Path) -> Mapping[str, Any]:
@@ -73,7 +91,7 @@ class Cdk:
         place = [("--profile", self.profile), ("--region", self.region)]
         chosen = [part for option, value in place if value for part in (option, value)]
         words = [*npx, "--yes", CDK, command, *arguments, *chosen]
-        status = self.run(words, self.place, {**environment(), "PATH": path})
+        status = self.run(words, self.place, {**environment(), **_QUIET, "PATH": path})
         if status:
             message = f"cdk {command} ended with status {status}"
             raise StepwellError(message, code="cdk_failed", hint="its output above has the reason")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict
 from pathlib import Path
@@ -10,7 +11,7 @@ from typing import Annotated
 import typer
 
 from stepwell.cli import exits
-from stepwell.cli.folders import default_folder
+from stepwell.cli.folders import chosen_folder
 from stepwell.cli.screen import console, print_json
 from stepwell.cli.words import printable
 from stepwell.errors import NotFound, Problem, UserError
@@ -28,7 +29,7 @@ def check(
     """Check definition files, or a folder with its functions and webhooks."""
     problems: list[Problem] = []
     workflows = 0
-    for path in paths or [default_folder()]:
+    for path in [chosen_folder(one) for one in paths or ()] or [chosen_folder(None)]:
         count, found = check_path(path)
         problems += found
         workflows += count
@@ -40,6 +41,9 @@ def check(
         told = [(workflows, "workflow"), (errors, "error"), (len(problems) - errors, "warning")]
         style = "red" if errors else "yellow" if problems else "green"
         console().print(", ".join(f"{count} {word}{'' if count == 1 else 's'}" for count, word in told), style=style)
+        if errors:
+            again = shlex.join(["stepwell", "check", *(str(path) for path in paths or ())])
+            console().print(f"mend them, then: {again}", style="cyan", soft_wrap=True)
     if errors or (strict and problems):
         raise typer.Exit(exits.FAILED)
 

@@ -15,11 +15,12 @@ import typer
 
 from stepwell.cli import exits
 from stepwell.cli.arguments import read_pairs
-from stepwell.cli.cdk import CDK, Cdk, Run, app_words, place_of_app, read_settings, run_command
+from stepwell.cli.cdk import CDK, Cdk, Run, app_words, place_of_app, read_settings, run_command, run_quietly
 from stepwell.cli.checking import print_problems
-from stepwell.cli.folders import default_folder
+from stepwell.cli.folders import chosen_folder
+from stepwell.cli.samples import sample_of
 from stepwell.cli.screen import console
-from stepwell.cli.synthesis import synthesise
+from stepwell.cli.synthesis import is_complete, synthesise
 from stepwell.errors import StepwellError, UserError
 from stepwell.extras import require
 from stepwell.project import project_of
@@ -27,10 +28,12 @@ from stepwell.settings import environment
 
 if TYPE_CHECKING:
     from stepwell.aws.identity import Identity
+    from stepwell.definition.graph import Graph
 
 Identify = Callable[[str, str], "Identity"]  # profile, region
 Outputs = Callable[[str, str, str], Mapping[str, str]]  # profile, region, stack
 DEFAULT_STACK = "Stepwell"
+OUT = "cdk.out"  # below the project
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,40 +77,62 @@ def deploy(
     ] = True,
 ) -> None:
     """Deploy a workflow folder to AWS, with the CDK."""
-    chosen = (folder or default_folder()).resolve()
+    chosen = chosen_folder(folder).resolve()
     properties = {**read_pairs(context or (), "-c"), "folder": str(chosen)} | ({"stack_name": stack} if stack else {})
     carry_out(Order(chosen, properties, profile, region, bootstrap, yes, dry_run, gate))
 
 
 def carry_out(
-    order: Order, *, identify: Identify | None = None, run: Run = run_command, deployed: Outputs | None = None
+    order: Order, *, identify: Identify | None = None, run: Run | None = None, deployed: Outputs | None = None
 ) -> None:
     """Deploys. Raises StepwellError if a prerequisite is missing, an open run would stick, or the CDK fails."""
     workflows = checked(order.folder)
     require("deploy", "a deployment")
     place = place_of_app(order.folder, Path.cwd())
     if order.dry_run:
-        for told in synthesise(place, order.properties, place / "cdk.out"):
-            console().print(told, style="dim", soft_wrap=True)
-        console().print(f"the template is in {place / 'cdk.out'}", soft_wrap=True)
+        for told in synthesise(place, order.properties, place / OUT):
+            _tell(told)
+        console().print(f"the template is in {place / OUT}", soft_wrap=True)
         return
-    context = [part for key, value in order.properties.items() for part in ("-c", f"{key}={value}")]
-    app = ["--app", shlex.join(app_words(place)), *context]
     who = (identify or _identify)(order.profile, order.region or environment().get("AWS_REGION", ""))
-    console().print(f"account {who.account}, {who.region}, as {who.arn}", style="dim", soft_wrap=True)
+    _tell(f"account {who.account}, {who.region}, as {who.arn}")
     if order.gate:
         before = (deployed or _outputs)(order.profile, who.region, _stack_of(order, place))
         check_open_runs(order, before.get("ApiUrl", ""))
     with tempfile.TemporaryDirectory() as beside:
         if not who.bootstrapped:
             # In a folder without cdk.json; otherwise the CDK would run its app first.
-            _bootstrap(Cdk(Path(beside), order.profile, who.region, run), order, f"aws://{who.account}/{who.region}")
+            cdk = Cdk(Path(beside), order.profile, who.region, run or run_quietly)
+            _bootstrap(cdk, order, f"aws://{who.account}/{who.region}")
+        app = _assembled(order, place, who)
         file = Path(beside) / "outputs.json"
+        asks = not order.yes and sys.stdin.isatty()
+        cdk = Cdk(place, order.profile, who.region, run or (run_command if asks else run_quietly))
+        _tell(f"deploying the stack {_stack_of(order, place)}; the first time takes a few minutes")
         asked = ("--require-approval", "never" if order.yes else "broadening")
-        cdk = Cdk(place, order.profile, who.region, run)
         cdk("deploy", *app, *asked, "--outputs-file", str(file))
         outputs = read_outputs(file)
     print_next(outputs, who.region, workflows[0])
+
+
+def _assembled(order: Order, place: Path, who: Identity) -> list[str]:
+    """Builds the packages and the template. Returns the CDK's options that name them.
+
+    An app that looks something up in the account is run by the CDK, which knows how.
+    """
+    _tell("building the functions' packages and the template")
+    there = {"CDK_DEFAULT_ACCOUNT": who.account, "CDK_DEFAULT_REGION": who.region}
+    out = place / OUT
+    for told in synthesise(place, order.properties, out, there):
+        _tell(told)
+    if is_complete(out):
+        return ["--app", str(out)]
+    context = [part for key, value in order.properties.items() for part in ("-c", f"{key}={value}")]
+    return ["--app", shlex.join(app_words(place)), *context]
+
+
+def _tell(text: str) -> None:
+    console().print(text, style="dim", soft_wrap=True)
 
 
 def check_open_runs(order: Order, url: str) -> None:
@@ -139,8 +164,8 @@ def _ask(why: str, order: Order) -> None:
     typer.confirm(f"{why}. Deploy all the same?", abort=True)
 
 
-def checked(folder: Path) -> Sequence[str]:
-    """Returns the names of the folder's workflows; exits with 1, like `stepwell check`, if they have errors."""
+def checked(folder: Path) -> Sequence[Graph]:
+    """Returns the folder's workflows; exits with 1, like `stepwell check`, if they have errors."""
     from stepwell.runtime.starts.folder import load_folder  # noqa: PLC0415 - with the compiler
 
     loaded = load_folder(folder)
@@ -150,7 +175,7 @@ def checked(folder: Path) -> Sequence[str]:
     if not loaded.graphs:
         hint = "give the folder with your definitions, or create one: stepwell init DIR"
         raise UserError(f"there are no workflows in {folder}", code="no_workflows", hint=hint)
-    return [graph.name for graph in loaded.graphs]
+    return loaded.graphs
 
 
 def read_outputs(file: Path) -> Mapping[str, str]:
@@ -159,7 +184,7 @@ def read_outputs(file: Path) -> Mapping[str, str]:
     return {name: value for outputs in stacks.values() for name, value in outputs.items()}
 
 
-def print_next(outputs: Mapping[str, str], region: str, workflow: str) -> None:
+def print_next(outputs: Mapping[str, str], region: str, workflow: Graph) -> None:
     """Prints the URLs of the deployment and the next commands."""
     out = console()
     url = outputs.get("ApiUrl", "")
@@ -171,7 +196,8 @@ def print_next(outputs: Mapping[str, str], region: str, workflow: str) -> None:
     if secret := outputs.get("ApiKeySecret"):
         read = f"aws secretsmanager get-secret-value --secret-id {secret} --query SecretString --output text"
         commands.append(f'export STEPWELL_API_KEY="$({read} --region {region})"')
-    commands.append(f"stepwell run {workflow} -i '{{}}' --watch")
+    given = json.dumps(sample_of(workflow.document.get("input_schema")))
+    commands.append(f"stepwell run {workflow.name} -i {shlex.quote(given)} --watch")
     out.print("\nnext:")
     for command in commands:
         out.print(f"  {command}", style="bold", soft_wrap=True)
@@ -182,6 +208,7 @@ def _bootstrap(cdk: Cdk, order: Order, place: str) -> None:
         profile = f" --profile {shlex.quote(order.profile)}" if order.profile else ""
         hint = f"once for each account and region: stepwell deploy --bootstrap, or npx {CDK} bootstrap {place}{profile}"
         raise UserError(f"the CDK is not bootstrapped in {place}", code="not_bootstrapped", hint=hint)
+    _tell(f"bootstrapping the CDK in {place}")
     cdk("bootstrap", place)
 
 

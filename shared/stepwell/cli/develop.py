@@ -4,25 +4,30 @@ from __future__ import annotations
 
 import json
 import shlex
+from collections.abc import Callable
 from enum import StrEnum
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, TypeAlias
 
 import typer
 
-from stepwell.cli.arguments import Url
+from stepwell.cli.arguments import Url, read_json
 from stepwell.cli.checking import print_problems, read_definition
 from stepwell.cli.connect import connect
-from stepwell.cli.folders import DEFINITIONS, default_folder
+from stepwell.cli.folders import DEFINITIONS, chosen_folder
 from stepwell.cli.projects import Template, write_project
-from stepwell.cli.screen import console, print_json
+from stepwell.cli.screen import console, print_error, print_json
 from stepwell.client.errors import NotFoundProblem
-from stepwell.errors import NotFound, UserError
+from stepwell.errors import NotFound, StepwellError, UserError
 from stepwell.extras import require
+from stepwell.os_errors import explained
 from stepwell.settings import DEFAULT_PORT, read_settings
 
 if TYPE_CHECKING:
-    from stepwell.definition.graph import Graph
+    from stepwell.definition.graph import Graph, Json
+
+Then: TypeAlias = Callable[[str], None] | None  # what happens once the server serves at a URL
 
 
 class Form(StrEnum):
@@ -44,32 +49,51 @@ def dev(
     port: Annotated[int, typer.Option("--port", min=0, max=65535, help="0: any free port.")] = DEFAULT_PORT,
     reload: Annotated[bool, typer.Option("--reload/--no-reload", help="Reload the folder when it changes.")] = True,
     aws: Annotated[bool, typer.Option("--aws", help="Deploy to an AWS emulator; runs are lost at the end.")] = False,
+    workflow: Annotated[
+        str, typer.Option("--run", metavar="WORKFLOW", show_default=False, help="Start a run once it serves.")
+    ] = "",
+    given: Annotated[
+        str, typer.Option("--input", "-i", metavar="FILE|JSON", show_default=False, help="The input of that run.")
+    ] = "",
 ) -> None:
     """Run everything on this machine: API, coordinator, worker, timers."""
-    chosen = folder or default_folder()
+    chosen = chosen_folder(folder)
     if not chosen.is_dir():
         hint = "create one with: stepwell init DIR"
         raise NotFound(f"there is no folder {str(chosen)!r}", code="no_such_folder", hint=hint)
     kept = data or read_settings().data_dir
+    content = read_json(given, "-i") if given else {}
+    then = partial(_start_run, workflow, content) if workflow else None
     serve = _emulated if aws else _local
-    raise typer.Exit(serve(chosen, kept, port, reload))
+    raise typer.Exit(serve(chosen, kept, port, reload, then))
 
 
-def _local(folder: Path, data: Path, port: int, reload: bool) -> int:
+def _start_run(workflow: str, content: Json, url: str) -> None:
+    """Starts the run of `--run`. A refusal is printed, and the server goes on."""
+    try:
+        with connect(url) as client:
+            run = client.start(workflow, content)
+    except StepwellError as error:
+        print_error(error)
+    else:
+        console(stderr=True).print(f"started {run.id}; follow it with: stepwell watch {run.id}", soft_wrap=True)
+
+
+def _local(folder: Path, data: Path, port: int, reload: bool, then: Then) -> int:
     require("dev", "the local server")
     from stepwell.local.dev import serve  # noqa: PLC0415 - a server, only for this command
 
-    return serve(folder, data, port, reload=reload)
+    return serve(folder, data, port, reload=reload, then=then)
 
 
-def _emulated(folder: Path, data: Path, port: int, reload: bool) -> int:
+def _emulated(folder: Path, data: Path, port: int, reload: bool, then: Then) -> int:
     """Serves on the emulator, with a separate data folder so that both servers can run at once."""
     require("emulator", "the AWS emulator")
     from stepwell.cli.deploy import checked  # noqa: PLC0415
     from stepwell.cli.emulate import serve  # noqa: PLC0415
 
     checked(folder)
-    return serve(folder, data / "aws", port, reload=reload)
+    return serve(folder, data / "aws", port, reload=reload, then=then)
 
 
 def init(
@@ -105,7 +129,7 @@ def init(
 
 
 def schema() -> None:
-    """Print the JSON Schema of definitions, for editors."""
+    """Print the JSON Schema of definitions, for editors. `init` writes it to workflows/.schema.json."""
     from stepwell.definition.models import json_schema  # noqa: PLC0415 - pydantic: 100 ms
 
     print_json(json_schema())
@@ -144,7 +168,8 @@ def graph(
     try:
         output.write_text(text, encoding="utf-8")
     except OSError as error:
-        raise UserError(f"cannot write {output}: {error}", code="unwritable") from error
+        unknown = UserError(f"cannot write {output}: {error}", code="unwritable")
+        raise explained(error, output) or unknown from error
 
 
 def _drawing_of(target: str, url: str, form: Form, as_json: bool) -> str:

@@ -24,7 +24,7 @@ from stepwell.cli.synthesis import synthesise
 from stepwell.definition.graph import Json
 from stepwell.errors import PortError, StepwellError
 from stepwell.limits import WAIT_ANSWER_SECONDS
-from stepwell.local.dev import EXIT_USAGE, Server, listen, log_to_stderr, url_of
+from stepwell.local.dev import Server, listen, log_to_stderr, url_of
 from stepwell.local.folder import claim_folder
 from stepwell.local.gateway import Gateway
 from stepwell.project import project_of
@@ -39,25 +39,31 @@ ANSWER_SECONDS = WAIT_ANSWER_SECONDS + 35.0  # a wait, and functions that start
 DEBOUNCE_MS = 200
 
 
-def serve(folder: Path, data: Path, port: int, *, reload: bool) -> int:
-    """Serves until a signal stops it. Returns the exit status: 0, or 2 if it cannot serve at all."""
+def serve(folder: Path, data: Path, port: int, *, reload: bool, then: Callable[[str], None] | None = None) -> int:
+    """Serves until a signal stops it, and calls `then` with its URL once it serves. Returns the exit status.
+
+    Raises StepwellError if it cannot serve at all.
+    """
     log_to_stderr()
     for noisy in ("botocore", "httpx"):
         logging.getLogger(noisy).setLevel(logging.WARNING)
-    try:
-        place = place_of_app(folder, Path.cwd())
-        with claim_folder(data):
-            listening = listen(port)
-            log.info("starting the AWS emulator")
-            with Emulator(data / "tmp", sys.stderr) as emulator:
-                return _serve(emulator, place, folder, data / "cdk.out", listening, reload=reload)
-    except (StepwellError, OSError) as error:
-        print(f"stepwell dev: {error}", file=sys.stderr)
-        return EXIT_USAGE
+    place = place_of_app(folder, Path.cwd())
+    with claim_folder(data):
+        listening = listen(port)
+        log.info("starting the AWS emulator")
+        with Emulator(data / "tmp", sys.stderr) as emulator:
+            return _serve(emulator, place, folder, data / "cdk.out", listening, reload=reload, then=then)
 
 
 def _serve(
-    emulator: Emulator, place: Path, folder: Path, assembly: Path, listening: socket.socket, *, reload: bool
+    emulator: Emulator,
+    place: Path,
+    folder: Path,
+    assembly: Path,
+    listening: socket.socket,
+    *,
+    reload: bool,
+    then: Callable[[str], None] | None,
 ) -> int:
     stopping = threading.Event()
 
@@ -78,7 +84,7 @@ def _serve(
             threading.Thread(
                 target=_follow, args=(project_of(folder).sources, stand, stopping), name="stepwell-reload", daemon=True
             ).start()
-        server = Server(gateway, stopping)
+        server = Server(gateway, stopping, then)
         try:
             server.run(sockets=[listening])
         finally:

@@ -17,7 +17,7 @@ MEANINGS: Mapping[int, str] = {
     NOT_REACHED: "no Stepwell API answered",
     INTERRUPTED: "interrupted with Ctrl-C",
 }
-_FAILURES = frozenset({"cdk_failed", "emulator_failed", "synth_failed", "update_failed"})
+_FAILURES = frozenset({"cdk_failed", "deploy_failed", "emulator_failed", "synth_failed", "update_failed"})
 
 
 def status_of(error: StepwellError) -> int:

@@ -1,4 +1,4 @@
-"""The workflow folder of a command that names none."""
+"""The workflow folder of a command."""
 
 from __future__ import annotations
 
@@ -7,6 +7,16 @@ from pathlib import Path
 from stepwell.project import WORKFLOWS, find_project
 
 DEFINITIONS = (".yaml", ".yml", ".json")
+
+
+def chosen_folder(given: Path | None) -> Path:
+    """Returns the workflow folder: the given one, or that of the project whose root is given, or the default one."""
+    if given is None:
+        return default_folder()
+    project = find_project(given) if given.is_dir() else None
+    if project and project.root == given.resolve() and project.folder.is_dir():
+        return given / project.folder.relative_to(project.root)
+    return given
 
 
 def default_folder() -> Path:

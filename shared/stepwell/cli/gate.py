@@ -19,7 +19,7 @@ import typer
 from stepwell.cli import exits
 from stepwell.cli.arguments import AsJson
 from stepwell.cli.connect import connect
-from stepwell.cli.folders import default_folder
+from stepwell.cli.folders import chosen_folder
 from stepwell.cli.screen import console, print_json
 from stepwell.errors import StepwellError
 
@@ -61,7 +61,7 @@ def gate(
     as_json: AsJson = False,
 ) -> None:
     """Tell which open runs could not go on with this folder's code. Exit status 1: some. Runs no step."""
-    chosen = (folder or default_folder()).resolve()
+    chosen = chosen_folder(folder).resolve()
     found = list(gate_runs(asked_of(against or [""], most), chosen, jobs))
     if as_json:
         print_json([asdict(one) for one in found])

@@ -28,6 +28,7 @@ from stepwell.cli import (
 from stepwell.cli.exits import INTERRUPTED, WRONG_USAGE, status_of
 from stepwell.cli.screen import print_error
 from stepwell.errors import StepwellError, UserError
+from stepwell.os_errors import explained
 from stepwell.settings import fix_hash_seed
 
 # The base of what typer raises for wrong arguments; its module differs between versions of typer.
@@ -51,6 +52,12 @@ class Commands(TyperGroup):
                 raise
             print_error(UserError(error.format_message(), code="bad_usage"), as_json=True)
             raise typer.Exit(WRONG_USAGE) from error
+        except OSError as error:
+            found = explained(error)
+            if found is None:
+                raise
+            print_error(found, as_json="--json" in given)
+            raise typer.Exit(status_of(found)) from error
         except KeyboardInterrupt:  # for example at the end of a watch: nothing failed
             raise typer.Exit(INTERRUPTED) from None
 

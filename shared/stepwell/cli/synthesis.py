@@ -12,28 +12,42 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from stepwell.cdk.errors import reported
 from stepwell.cli.cdk import app_words, read_settings
 from stepwell.errors import StepwellError
+from stepwell.os_errors import full_disk
 from stepwell.settings import environment
 
 
-def synthesise(place: Path, context: Mapping[str, Any], out: Path) -> list[str]:
+def synthesise(
+    place: Path, context: Mapping[str, Any], out: Path, variables: Mapping[str, str] | None = None
+) -> list[str]:
     """Writes the assembly to `out`, replacing its content. `context` overrides the context of cdk.json.
 
-    Returns what the app says about its stacks. Raises UserError `bad_project`, StepwellError `synth_failed` with its
-    output.
+    `variables` are added to the app's environment.
+
+    Returns what the app says about its stacks. Raises the app's own error, UserError `bad_project` or `disk_full`, or
+    StepwellError `synth_failed` with its output.
     """
-    variables = {
+    given = {
         **environment(),
+        **(variables or {}),
         "CDK_OUTDIR": str(out.resolve()),
         "CDK_CONTEXT_JSON": json.dumps({**read_settings(place).get("context", {}), **context}),
     }
     shutil.rmtree(out, ignore_errors=True)
-    done = subprocess.run(app_words(place), cwd=place, env=variables, capture_output=True, text=True, check=False)  # noqa: S603 - the project's own app
+    done = subprocess.run(app_words(place), cwd=place, env=given, capture_output=True, text=True, check=False)  # noqa: S603 - the project's own app
     if done.returncode:
         said = "\n".join(text.strip() for text in (done.stdout, done.stderr) if text.strip())
+        if known := full_disk(said) or reported(done.stderr):
+            raise known
         raise StepwellError(f"the CDK app failed: {said or done.returncode}", code="synth_failed")
     return _messages(out / "manifest.json")
+
+
+def is_complete(out: Path) -> bool:
+    """Whether the app has found all it looked for: an account's zones or networks are looked up by the CDK."""
+    return not json.loads((out / "manifest.json").read_text(encoding="utf-8")).get("missing")
 
 
 def _messages(manifest: Path) -> list[str]:

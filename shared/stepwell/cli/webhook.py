@@ -14,7 +14,7 @@ import typer
 
 from stepwell.cli.arguments import AsJson, read_pairs
 from stepwell.cli.checking import print_problems
-from stepwell.cli.folders import default_folder
+from stepwell.cli.folders import chosen_folder
 from stepwell.cli.screen import console, print_json
 from stepwell.cli.words import printable
 from stepwell.definition.text import closest
@@ -54,7 +54,7 @@ def send_signed(
     headers = {"content-type": _content_type(content), **given}
     with Client(url) as client:
         signed = sign(
-            _source(folder or default_folder(), source),
+            _source(chosen_folder(folder), source),
             content,
             headers["content-type"],
             host=urlsplit(client.url).netloc,

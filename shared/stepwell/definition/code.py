@@ -32,6 +32,10 @@ class Module:
     names: frozenset[str]
     meanings: Mapping[str, str]
 
+    def has(self, name: str) -> bool:
+        """Whether the module may have this name: one that imports `*`, or makes names when asked, may have any."""
+        return name in self.names or not self.names.isdisjoint({"*", "__getattr__"})
+
     def meaning(self, node: ast.expr) -> str:
         """The full name of what `time.time` or `client.get` is; empty for what is not known."""
         if isinstance(node, ast.Attribute):
@@ -110,6 +114,8 @@ def _defined(tree: ast.Module) -> Iterator[str]:
             yield node.id
         elif isinstance(node, ast.arg):
             yield node.arg
+        elif isinstance(node, ast.ImportFrom):  # a relative one has no meaning, but its names are there
+            yield from (one.asname or one.name for one in node.names)
 
 
 def _mark(node: Def) -> str:

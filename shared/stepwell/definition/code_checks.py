@@ -142,12 +142,12 @@ class _Body:
     def _of_unknown(self, target: ast.expr) -> Iterator[Problem]:
         """A name that stands for nothing, in this module or in another one of the folder."""
         module = self._function.module
-        if isinstance(target, ast.Name) and target.id not in self._locals | module.names:
+        if isinstance(target, ast.Name) and target.id not in self._locals and not module.has(target.id):
             hint = closest(target.id, module.functions)
             yield self._problem("unknown_function", f"there is no function {target.id!r}", hint, target)
         home, _, name = self._meaning(target).rpartition(".")
         other = self._code.modules.get(home)
-        if other is not None and name not in other.names:
+        if other is not None and not other.has(name):
             hint = closest(name, other.functions)
             yield self._problem("unknown_function", f"there is no function {name!r} in {home}", hint, target)
 

@@ -56,7 +56,7 @@ def _problem_of(
             return None
         hint = closest(home, code.modules) or "modules are imported from the workflow folder"
         return Problem("unknown_module", f"there is no module {home!r}", path, hint)
-    if name not in module.names:
+    if not module.has(name):
         return Problem("unknown_function", f"there is no function {name!r} in {home}", path,
                        closest(name, module.functions))  # fmt: skip
     function, given = module.functions.get(name), parent.get("input")

@@ -28,6 +28,7 @@ T = TypeVar("T")
 
 NAMES = ("input", "state", "steps", "result", "error", "branch", "event", "run", "now")
 
+SHAPES = 512  # parsed expressions that are kept
 _OPEN, _CLOSE = "{{", "}}"
 _UNDECLARED = re.compile(r"undeclared reference to '([A-Za-z_]\w*)")
 _SPELLINGS = {"True": "true", "False": "false", "None": "null", "nil": "null", "undefined": "null"}
@@ -217,12 +218,27 @@ def _environment(names: tuple[str, ...]) -> Any:
 
 
 def _parse(source: str, names: tuple[str, ...]) -> Tree:
-    from stepwell.definition.cel_ast import parse_tree  # noqa: PLC0415 - see above
+    from stepwell.definition.cel_shapes import parse_by_shape  # noqa: PLC0415 - see above
 
     try:
-        return parse_tree(_environment(names).compile(source).serialize())
-    except Exception as error:  # the library raises RuntimeError, TypeError and UnicodeError for bad sources
+        return parse_by_shape(source, lambda shape: _tree_of(shape, names))
+    except Exception:  # the library raises RuntimeError, TypeError and UnicodeError for bad sources
+        return _parse_alone(source, names)
+
+
+def _parse_alone(source: str, names: tuple[str, ...]) -> Tree:
+    """Parses the source itself, whose errors have its own words. Raises ExpressionError."""
+    try:
+        return _tree_of(source, names)
+    except Exception as error:  # as above
         raise _compile_error(source, str(error), names) from None
+
+
+@lru_cache(maxsize=SHAPES)
+def _tree_of(source: str, names: tuple[str, ...]) -> Tree:
+    from stepwell.definition.cel_ast import parse_tree  # noqa: PLC0415 - see above
+
+    return parse_tree(_environment(names).compile(source).serialize())
 
 
 def _compile_error(source: str, message: str, names: tuple[str, ...]) -> ExpressionError:

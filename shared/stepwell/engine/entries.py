@@ -27,7 +27,7 @@ ENTRY_TYPES: dict[str, str] = {
     "sleep.started": "the run sleeps until `data.until`",
     "sleep.completed": "the sleep is over",
     "approval.requested": "the run waits for a person; `data.data` is what that person is shown",
-    "approval.received": "the approval was given, by `by`",
+    "approval.received": "the approval was given, by `by`; `data.named` is the name in the request, if it is another",
     "approval.rejected": "the approval was refused, by `by`",
     "event.awaited": "the run waits for one of the events of `data.topics`",
     "event.received": "the event that was waited for came: `data.payload`",

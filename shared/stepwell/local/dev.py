@@ -5,6 +5,7 @@ Everything that matters is on disk before it is acknowledged: after a kill every
 
 from __future__ import annotations
 
+import errno
 import logging
 import signal
 import socket
@@ -23,7 +24,7 @@ from stepwell.api.webhooks.replay import delivery_routes
 from stepwell.api.webhooks.route import webhook_routes
 from stepwell.cors import cors_origins
 from stepwell.definition.graph import Json
-from stepwell.errors import StepwellError
+from stepwell.errors import UserError
 from stepwell.limits import HOUR_MS, MINUTE_MS, SECOND_MS
 from stepwell.local.folder import claim_folder
 from stepwell.local.gateway import Gateway
@@ -42,26 +43,26 @@ log = logging.getLogger("stepwell.dev")
 HOST = "127.0.0.1"
 STOP_SECONDS = 1.0  # for requests under way, then for steps under way half of it
 SWEEP_STILL_MS = MINUTE_MS
-EXIT_USAGE = 2
 
 
-def serve(folder: Path, data: Path, port: int, *, reload: bool = True) -> int:
-    """Serves until it is told to stop. Returns the exit status: 0, or 2 when it cannot serve at all."""
+def serve(
+    folder: Path, data: Path, port: int, *, reload: bool = True, then: Callable[[str], None] | None = None
+) -> int:
+    """Serves until it is told to stop, and calls `then` with its URL once it serves. Returns the exit status.
+
+    Raises StepwellError if it cannot serve at all.
+    """
     log_to_stderr()
-    try:
-        with claim_folder(data):
-            listening = listen(port)
-            loaded = load_folder(folder)
-            tell_problems(loaded.problems)
-            _tell_missing(project_of(folder))
-            local = open_local(data, folder, loaded.graphs, read_settings().http_hosts, url_of(listening))
-            try:
-                return _serve(local, folder, loaded, listening, reload=reload)
-            finally:
-                local.close()
-    except (StepwellError, OSError) as error:
-        print(f"stepwell dev: {error}", file=sys.stderr)
-        return EXIT_USAGE
+    with claim_folder(data):
+        listening = listen(port)
+        loaded = load_folder(folder)
+        tell_problems(loaded.problems)
+        _tell_missing(project_of(folder))
+        local = open_local(data, folder, loaded.graphs, read_settings().http_hosts, url_of(listening))
+        try:
+            return _serve(local, folder, loaded, listening, reload=reload, then=then)
+        finally:
+            local.close()
 
 
 def _tell_missing(project: Project) -> None:
@@ -69,7 +70,15 @@ def _tell_missing(project: Project) -> None:
         log.warning("the project needs %s, which is not installed here; install its dependencies", name)
 
 
-def _serve(local: Local, folder: Path, loaded: Folder, listening: socket.socket, *, reload: bool) -> int:
+def _serve(
+    local: Local,
+    folder: Path,
+    loaded: Folder,
+    listening: socket.socket,
+    *,
+    reload: bool,
+    then: Callable[[str], None] | None,
+) -> int:
     """Starts the parts in the order in which they need each other, and stops them the other way round."""
     webhooks = LocalWebhooks(environment())
 
@@ -98,7 +107,7 @@ def _serve(local: Local, folder: Path, loaded: Folder, listening: socket.socket,
     gateway = Gateway(lambda: create_app(local.parts, more), origins=origins, commits=local.commits)
     if not is_built():
         log.warning(NOT_BUILT)
-    server = Server(gateway, local.stopping)
+    server = Server(gateway, local.stopping, then)
     try:
         server.run(sockets=[listening])
     finally:
@@ -112,7 +121,14 @@ def _serve(local: Local, folder: Path, loaded: Folder, listening: socket.socket,
 class Server(uvicorn.Server):
     """Says on stdout when it serves, and stops on a signal without raising it again."""
 
-    def __init__(self, gateway: Gateway, stopping: threading.Event, path: str = "") -> None:
+    def __init__(
+        self,
+        gateway: Gateway,
+        stopping: threading.Event,
+        then: Callable[[str], None] | None = None,
+        path: str = "",
+    ) -> None:
+        """`then` is called with the address once it serves. `path` goes behind the address that it prints."""
         super().__init__(
             uvicorn.Config(
                 gateway,
@@ -124,12 +140,15 @@ class Server(uvicorn.Server):
                 timeout_graceful_shutdown=int(STOP_SECONDS),
             )
         )
-        self._gateway, self._stopping, self._path = gateway, stopping, path
+        self._gateway, self._stopping, self._then, self._path = gateway, stopping, then, path
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         await super().startup(sockets)
         if self.started and sockets:
-            print(f"ready {url_of(sockets[0])}{self._path}", flush=True)
+            url = url_of(sockets[0])
+            print(f"ready {url}{self._path}", flush=True)
+            if self._then:
+                threading.Thread(target=self._then, args=(url,), name="stepwell-then", daemon=True).start()
 
     @contextmanager
     def capture_signals(self) -> Iterator[None]:
@@ -156,7 +175,7 @@ def url_of(listening: socket.socket) -> str:
 
 
 def listen(port: int) -> socket.socket:
-    """A socket on this machine's own address. Raises OSError with what to do about it."""
+    """A socket on this machine's own address. Raises UserError `port_in_use`, `bad_port`."""
     listening = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
     listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     try:
@@ -164,7 +183,12 @@ def listen(port: int) -> socket.socket:
         listening.listen()
     except (OSError, OverflowError) as error:
         listening.close()
-        raise OSError(f"cannot listen on port {port}: {error}; use --port 0 for any free one") from error
+        if getattr(error, "errno", None) == errno.EADDRINUSE:
+            message = f"cannot listen on port {port}: another program does, perhaps another `stepwell dev`"
+            hint = "end that one, or take a free port: stepwell dev --port 0"
+            raise UserError(message, code="port_in_use", hint=hint) from error
+        message, hint = f"cannot listen on port {port}: {error}", "take a free port: stepwell dev --port 0"
+        raise UserError(message, code="bad_port", hint=hint) from error
     return listening
 
 
@@ -202,5 +226,6 @@ def log_to_stderr() -> None:
     root = logging.getLogger()
     root.handlers[:] = [handler]
     root.setLevel(logging.INFO)
+    logging.getLogger("httpx").setLevel(logging.WARNING)
     logging.getLogger("uvicorn").setLevel(logging.WARNING)
     logging.getLogger("watchfiles").setLevel(logging.WARNING)

@@ -56,7 +56,7 @@ def claim_folder(path: str | Path) -> Claim:
         raise Conflict(
             f"the data folder {folder} is in use by process {owner or 'unknown'}",
             code="folder_in_use",
-            hint="stop that `stepwell dev`, or use another folder",
+            hint="end that `stepwell dev`, or keep other data: stepwell dev --data DIR",
         )
     os.ftruncate(descriptor, 0)
     os.write(descriptor, f"{os.getpid()}\n".encode())

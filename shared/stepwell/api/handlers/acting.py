@@ -27,14 +27,14 @@ from stepwell.definition.graph import Json
 async def cancel_run(call: Call) -> Answer:
     call.asked(NoQuery)
     body = call.body(EndBody)
-    done = await call.parts.service.cancel(call.path["run_id"], body.reason, call.who(body.by))
+    done = await call.parts.service.cancel(call.path["run_id"], body.reason, call.told(body.by))
     return await _ended(call, "cancelled", done)
 
 
 async def terminate_run(call: Call) -> Answer:
     call.asked(NoQuery)
     body = call.body(EndBody)
-    done = await call.parts.service.terminate(call.path["run_id"], body.reason, call.who(body.by))
+    done = await call.parts.service.terminate(call.path["run_id"], body.reason, call.told(body.by))
     return await _ended(call, "terminated", done)
 
 
@@ -55,7 +55,7 @@ async def unpause_run(call: Call) -> Answer:
 async def redrive_run(call: Call) -> Answer:
     call.asked(NoQuery)
     body = call.body(RedriveBody)
-    run_id, who = call.path["run_id"], call.who(body.by)
+    run_id, who = call.path["run_id"], call.told(body.by)
     started = await call.parts.service.redrive(run_id, body.from_, body.version, who)
     return await shown(call, started.header.run_id, 201 if started.created else 200)
 
@@ -69,14 +69,16 @@ async def _ended(call: Call, word: str, done: bool) -> Answer:
 async def approve(call: Call) -> Answer:
     call.asked(NoQuery)
     body = call.body(ApproveBody)
-    await call.parts.service.approve(call.path["run_id"], body.data, call.who(body.by), body.wait)
+    who, named = call.who(body.by), call.also_named(body.by)
+    await call.parts.service.approve(call.path["run_id"], body.data, who, body.wait, named)
     return await shown(call, call.path["run_id"], 200)
 
 
 async def reject(call: Call) -> Answer:
     call.asked(NoQuery)
     body = call.body(RejectBody)
-    await call.parts.service.reject(call.path["run_id"], body.reason, call.who(body.by), body.wait)
+    who, named = call.who(body.by), call.also_named(body.by)
+    await call.parts.service.reject(call.path["run_id"], body.reason, who, body.wait, named)
     return await shown(call, call.path["run_id"], 200)
 
 

@@ -41,7 +41,7 @@ async def start_run(call: Call) -> Answer:
 
 async def start_idle_run(call: Call) -> Answer:
     call.asked(NoQuery)
-    await call.parts.service.start_idle(call.path["run_id"], call.who(call.body(StartIdleBody).by))
+    await call.parts.service.start_idle(call.path["run_id"], call.told(call.body(StartIdleBody).by))
     return await shown(call, call.path["run_id"], 200)
 
 

@@ -6,12 +6,14 @@ import hashlib
 import json
 from collections.abc import Awaitable, Callable
 
+from stepwell.definition.graph import Json
 from stepwell.engine.actions import Refuse
 from stepwell.engine.approvals import not_waiting, open_approval
 from stepwell.engine.forks import branch_id, fork_id, is_branch_id
 from stepwell.engine.inputs import Approved, Delegated, Rejected
 from stepwell.engine.records import ROOT, Resumption
 from stepwell.errors import Conflict, InvalidInput
+from stepwell.runtime.admission import check_json
 from stepwell.runtime.log.logbook import Standing
 from stepwell.runtime.loop.advance import Advance
 
@@ -79,6 +81,13 @@ class Approvals:
         answer = await self._advance.take(at, given, by)
         if isinstance(answer.action, Refuse):
             raise refused(answer.action)
+
+
+def answered(kind: str, payload: dict[str, Json], by: str, named: str) -> Resumption:
+    """A yes or a no. `named`: whom `by` says to act for, which is kept and decides nothing. Raises InvalidInput."""
+    given = {**payload, **({"named": named} if named else {})}
+    check_json([given, by], "approval" if kind == "approved" else "rejection")
+    return Resumption(kind, payload=given, by=by)
 
 
 def refused(refusal: Refuse) -> Conflict:

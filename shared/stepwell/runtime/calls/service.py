@@ -23,7 +23,7 @@ from stepwell.engine.writing import TERMINATED
 from stepwell.errors import Conflict, InvalidInput, NotFound
 from stepwell.limits import LOCK_OWNERS
 from stepwell.runtime.admission import check_event_key, check_event_name, check_json, check_run_id, check_tags
-from stepwell.runtime.calls.approvals import Approvals, refused
+from stepwell.runtime.calls.approvals import Approvals, answered, refused
 from stepwell.runtime.calls.callbacks import Callbacks
 from stepwell.runtime.calls.links import ApprovalLink
 from stepwell.runtime.calls.narration import Narrator
@@ -314,18 +314,16 @@ class Service:
 
     # -- approvals and events
 
-    async def approve(self, run_id: str, data: Json = None, who: str = "", wait: str = "") -> None:
+    async def approve(self, run_id: str, data: Json = None, who: str = "", wait: str = "", named: str = "") -> None:
         """Ends the approval that the run, or its branch, waits for. Raises NotFound, Conflict.
 
         `wait`: the node, to be sure of it; the id of a branch, or the step of a DAG, to answer there.
         """
-        check_json([data, who], "approval")
-        await self._approvals.answer(run_id, Resumption("approved", payload={"data": data}, by=who), wait)
+        await self._approvals.answer(run_id, answered("approved", {"data": data}, who, named), wait)
 
-    async def reject(self, run_id: str, reason: str = "", who: str = "", wait: str = "") -> None:
+    async def reject(self, run_id: str, reason: str = "", who: str = "", wait: str = "", named: str = "") -> None:
         """The same with a no. Raises NotFound, Conflict."""
-        check_json([reason, who], "rejection")
-        came = Resumption("rejected", payload={"data": None, "reason": reason}, by=who)
+        came = answered("rejected", {"data": None, "reason": reason}, who, named)
         await self._approvals.answer(run_id, came, wait)
 
     async def delegate(self, run_id: str, by: str, to: str, wait: str = "") -> None:

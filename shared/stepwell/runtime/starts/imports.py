@@ -6,7 +6,8 @@ import ast
 from collections.abc import Collection, Iterator, Mapping
 from importlib.util import find_spec
 
-from stepwell.definition.code import Code
+from stepwell.definition.code import Code, Module
+from stepwell.definition.text import closest
 from stepwell.errors import Problem
 
 
@@ -27,6 +28,9 @@ def check_imports(code: Code, texts: Mapping[str, tuple[str, str]], targets: Col
             todo += [one for one in (imported, imported.rpartition(".")[0]) if one in texts]
             if not _is_there(imported, texts):
                 found.append(_missing(imported, file, node))
+            elif isinstance(node, ast.ImportFrom) and (module := code.modules.get(imported)):
+                names = (one.name for one in node.names if one.name != "*" and f"{imported}.{one.name}" not in texts)
+                found += [_no_such_name(module, one, file, node) for one in names if not module.has(one)]
     return sorted(found, key=lambda problem: (problem.file, problem.line))
 
 
@@ -49,8 +53,14 @@ def _is_there(module: str, own: Collection[str]) -> bool:
     return any(name == head or name.startswith(f"{head}.") for name in own) or find_spec(head) is not None
 
 
+def _no_such_name(module: Module, name: str, file: str, node: ast.stmt) -> Problem:
+    message = f"there is no {name!r} in {module.name}, so this import fails"
+    hint = closest(name, sorted(module.names))
+    return Problem("unknown_import", message, hint=hint, file=file, line=node.lineno, column=node.col_offset + 1)
+
+
 def _missing(module: str, file: str, node: ast.stmt) -> Problem:
     head = module.partition(".")[0]
-    hint = f"add the package that has it to the project's dependencies and install it; or is {head}.py elsewhere?"
+    hint = f"pip install the package that has it, and add it to the project's dependencies; or is {head}.py elsewhere?"
     message = f"there is no module {head!r}, so this import fails"
     return Problem("unknown_import", message, hint=hint, file=file, line=node.lineno, column=node.col_offset + 1)

@@ -1,0 +1,40 @@
+"""Errors of the operating system that a person can do something about, as errors of Stepwell."""
+
+from __future__ import annotations
+
+import errno
+import re
+from collections.abc import Mapping
+from pathlib import Path
+
+from stepwell.errors import StepwellError, UserError
+
+FULL_HINT = "free some space (df -h shows how much each disk has), then run the same command again"
+_FULL = re.compile(r"No space left on device|ENOSPC|database or disk is full")
+_NO_PERMISSION = "ls -ld shows whose it is; choose a folder of your own, or change its mode"
+_KNOWN: Mapping[int, tuple[str, str]] = {
+    errno.ENOSPC: ("disk_full", FULL_HINT),
+    errno.EDQUOT: ("disk_full", FULL_HINT),
+    errno.EACCES: ("no_permission", _NO_PERMISSION),
+    errno.EPERM: ("no_permission", _NO_PERMISSION),
+    errno.EROFS: ("no_permission", "this disk takes no writes: choose a folder on another one"),
+}
+
+
+def explained(error: OSError, place: Path | None = None) -> StepwellError | None:
+    """Returns the error with its code and what to do; None for one that says nothing to a person.
+
+    `place`: the file, of which a failed write says nothing itself.
+    """
+    if error.errno is None or error.errno not in _KNOWN:
+        return None
+    code, hint = _KNOWN[error.errno]
+    what = "cannot write" if code == "disk_full" else "no access to"
+    where = error.filename or place or "a file"
+    return UserError(f"{what} {where}: {(error.strerror or code).lower()}", code=code, hint=hint)
+
+
+def full_disk(said: str) -> StepwellError | None:
+    """Returns the error for a program that ended because the disk is full; None if its output does not say so."""
+    line = next((line.strip() for line in reversed(said.splitlines()) if _FULL.search(line)), "")
+    return UserError(f"the disk is full: {line}", code="disk_full", hint=FULL_HINT) if line else None
