@@ -40,6 +40,7 @@ CONCURRENCY = 1_000  # runs at once that a limit may allow: `bad_value`
 PERMITS_TOGETHER = 20  # holders of a limit in one item: what a write of it costs does not grow with the limit
 PRIORITY_MS = HOUR_MS  # the age that a point of priority is worth, so that no waiting run is overtaken for ever
 FORK_WIDTH = 10_000  # branches of one fork: `fork_too_wide`
+OUTPUT_PENDING = 100_000  # pieces of live output of one run, in an hour
 TASKS_BEGUN = 1_000  # operations of a durable function's tasks that one record begins
 FORK_CHUNK = 10  # branches that one message wakes
 FORK_SHARED_MS = SECOND_MS // 5  # how long they may share it; those not begun by then get messages of their own

@@ -27,6 +27,27 @@ def test_a_waiting_run_shows_what_it_waits_for_and_until_when(world: World) -> N
     assert run["cost"] == {"steps": 1, "records": 2}
 
 
+def test_the_output_of_a_step_is_read_while_it_runs_and_from_a_cursor_on(world: World) -> None:
+    seen: list[Json] = []
+
+    def charge(call: StepCall) -> Outcome:
+        assert call.emit is not None
+        for word in ("a", "b"):
+            call.emit({"word": word})
+            seen.append(world.get(f"/runs/{call.run_id}/output").json)
+        return Outcome({"charged": 1})
+
+    world.steps.functions["python:shop.charge"] = charge
+    run_id = world.start(input={"amount": 5})
+    before, (first, second) = seen[0], seen[1]["items"]
+    assert before == {"items": [first], "next_cursor": first["cursor"]}
+    assert (first["first"], second["first"], second["data"], second["step"]) == (True, False, {"word": "b"}, "charge")
+    after = world.get(f"/runs/{run_id}/output", after=first["cursor"]).json
+    assert after == {"items": [second], "next_cursor": second["cursor"]}
+    assert world.get(f"/runs/{run_id}/output", after=second["cursor"]).json["items"] == []
+    assert world.get("/runs/none/output").status == 404
+
+
 def test_a_step_that_runs_for_the_first_time_is_shown_while_it_runs(world: World) -> None:
     seen: list[Json] = []
 

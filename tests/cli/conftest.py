@@ -152,6 +152,10 @@ class FakeApi:
         entries = HISTORY if history is None else history
         page = {"items": entries, "next_cursor": None}
         self.on("GET", f"{path}/history", (200, page), (200, {"items": [], "next_cursor": None}))
+        emitted = {"cursor": "c1", "at": "2026-03-01T13:00:00.105Z", "token": "0", "step": "validate", "attempt": 1,
+                   "first": True, "data": {"word": "checking"}}  # fmt: skip
+        self.on("GET", f"{path}/output", (200, {"items": [emitted], "next_cursor": "c1"}),
+                (200, {"items": [], "next_cursor": "c1"}))  # fmt: skip
         self.on(
             "GET",
             f"{path}/result",

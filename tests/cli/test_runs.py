@@ -63,6 +63,7 @@ def test_watch_prints_each_history_entry_once_and_then_the_run(api: FakeApi, cli
     assert '{"confirmation": "A-1 confirmed"}' in result.stdout
     histories = [call for call in api.calls if call.path.endswith("/history")]
     assert histories[-1].query["after"] == ["0-2"]
+    assert result.stdout.count('step.output           validate  {"word": "checking"}') == 1
 
 
 def test_watch_as_json_prints_the_ended_run_and_nothing_else(api: FakeApi, cli: Cli) -> None:
@@ -80,13 +81,13 @@ def test_watch_goes_on_when_the_server_was_away_for_a_moment(
 
     def cut_once(self: Client, request: Any) -> object:
         sent.append(request)
-        if len(sent) == 3:
+        if len(sent) == 4:
             raise Unreachable("no server answers")
         return send(self, request)
 
     monkeypatch.setattr(Client, "send", cut_once)
     assert cli("watch", ID).exit_code == 0
-    assert len(sent) == 5
+    assert len(sent) == 7
 
 
 def test_show_tells_where_a_run_stands_in_words(api: FakeApi, cli: Cli) -> None:

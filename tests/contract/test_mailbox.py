@@ -44,6 +44,14 @@ def test_an_event_of_the_same_id_is_refused_after_it_was_consumed(store: Store) 
     assert pending(store) == []
 
 
+def test_pending_events_can_be_read_from_an_id_on(store: Store) -> None:
+    for number in range(4):
+        run(store.put_event(event(f"e{number}", NOW_MS + number)))
+    consume(store, "e2")
+    assert [found.id for found in run(store.pending_events(ORDER, NOW_MS, "e0"))] == ["e1", "e3"]
+    assert run(store.pending_events(ORDER, NOW_MS, "e3")) == []
+
+
 def test_topics_are_apart_even_where_their_texts_are_equal(store: Store) -> None:
     first, second = Topic("a", "b#c"), Topic("a#b", "c")
     assert str(first) == str(second)

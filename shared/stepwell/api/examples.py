@@ -56,6 +56,13 @@ EXAMPLES: Mapping[str, Json] = {
         ],
         "next_cursor": "0@2.0",
     },
+    "OutputPage": {
+        "items": [
+            {"cursor": "1772370000105-000000-0", "at": "2026-03-01T13:00:00.105Z", "token": "0", "step": "answer",
+             "attempt": 1, "first": True, "data": {"text": "Hello"}}
+        ],
+        "next_cursor": "1772370000105-000000-0",
+    },
     "ProblemView": {
         "type": "urn:stepwell:invalid_input",
         "code": "invalid_input",

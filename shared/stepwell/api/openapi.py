@@ -56,6 +56,21 @@ class HistoryPage(TypedDict):
     next_cursor: str | None
 
 
+class EmittedView(TypedDict):
+    cursor: str
+    at: str
+    token: str
+    step: str
+    attempt: int
+    first: bool
+    data: Json
+
+
+class OutputPage(TypedDict):
+    items: list[EmittedView]
+    next_cursor: str | None
+
+
 class ExportLine(TypedDict, total=False):
     """The first line has `format`, `run` and `definition`; each further one a record of a token."""
 
@@ -159,6 +174,7 @@ _SHAPES: tuple[Any, ...] = (
     RunView,
     RunPage,
     HistoryPage,
+    OutputPage,
     ExportPage,
     BranchPage,
     ResultView,

@@ -120,6 +120,11 @@ def event_key(topic: Topic, event_id: str) -> Item:
     return key(box_partition(topic), f"E#{part(event_id)}")
 
 
+def events_after(event_id: str) -> dict[str, str]:
+    """The bounds of the events of a topic that have greater ids."""
+    return {":after": f"E#{part(event_id)}\x00", ":end": "E$"}
+
+
 def waiter_key(topic: Topic, run_id: str, token: str, slot: int, arm: int) -> Item:
     return key(box_partition(topic), f"W#{part(run_id)}#{part(token)}#{slot}#{arm}")
 

@@ -19,6 +19,7 @@ from stepwell.runtime.stores.blobs import for_time
 from stepwell.runtime.stores.jsontext import encode
 
 _EVENTS = "pk = :pk AND begins_with(sk, :kind)"
+_EVENTS_AFTER = "pk = :pk AND sk BETWEEN :after AND :end"
 _PENDING = "attribute_not_exists(consumed_by) AND expires_ms > :now_ms"
 _TOPICS_REMEMBERED = 1_000
 
@@ -57,10 +58,10 @@ class Mailbox(OnTable):
         item = self._table.get(keys.event_key(topic, event_id))
         return None if item is None else event_of(topic, item, await self._table.unpack("payload", item))
 
-    async def pending_events(self, topic: Topic, now_ms: int) -> Sequence[Event]:
+    async def pending_events(self, topic: Topic, now_ms: int, after: str = "") -> Sequence[Event]:
         items = self._table.query(
-            _EVENTS,
-            {":pk": keys.box_partition(topic), ":kind": "E#"},
+            _EVENTS_AFTER if after else _EVENTS,
+            {":pk": keys.box_partition(topic), **(keys.events_after(after) if after else {":kind": "E#"})},
             FilterExpression=_PENDING,
             numbers=numbers(now_ms=now_ms),
         )

@@ -117,12 +117,13 @@ def _changes(client: Client, run_id: str) -> Iterator[tuple[JsonObject, list[Jso
     Branches write side by side, so an entry may come before one that is known. What follows the root token's last
     entry is therefore read again, and told once.
     """
-    handle, after, lost_at = client.handle(run_id), "", 0.0
+    handle, after, lost_at, emitted = client.handle(run_id), "", 0.0, ""
     seen: set[str] = set()
     while True:
         try:
             run = handle.view()  # before its history, so that no entry is missed at the end
             found = list(handle.history(after=after))
+            output = handle.output(after=emitted)
         except Unreachable:
             lost_at = lost_at or time.monotonic()
             if not after or time.monotonic() - lost_at > LOST_SECONDS:
@@ -130,7 +131,9 @@ def _changes(client: Client, run_id: str) -> Iterator[tuple[JsonObject, list[Jso
             time.sleep(POLL_SECONDS)
             continue
         lost_at = 0.0
+        emitted = output["next_cursor"] or ""
         news = [entry for entry in found if entry["id"] not in seen]
+        news += [{**one, "type": "step.output"} for one in output["items"]]
         after = next((str(entry["id"]) for entry in reversed(found) if entry.get("token") == ROOT), after)
         seen = {str(entry["id"]) for entry in found}
         yield run, news

@@ -176,6 +176,11 @@ def history(run_id: str, *, after: str = "", token: str = "", phases: bool = Fal
     return listed(_run(run_id, "history"), after=after, token=token, phases="true" if phases else "")
 
 
+def output(run_id: str, *, after: str = "") -> Request[JsonObject]:
+    """Reads what the run's steps emitted in the last hour: `items`, and the `next_cursor` to go on `after`."""
+    return get(_run(run_id, "output"), after=after)
+
+
 def export(run_id: str) -> Request[Page]:
     """Lists what a replay reads, line by line."""
     return listed(_run(run_id, "export"))

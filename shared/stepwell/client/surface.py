@@ -113,5 +113,6 @@ class RunCalls(Bound):
     rerun = _run_call(calls.rerun)
     begin = _run_call(calls.begin)
     history = _run_list(calls.history)
+    output = _run_call(calls.output)
     export = _run_list(calls.export)
     branches = _run_list(calls.branches)

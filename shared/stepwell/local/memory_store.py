@@ -270,8 +270,9 @@ class MemoryStore(MemoryItems, MemoryNotes):
         event = self._events.get(topic, {}).get(event_id)
         return None if event is None else opened(event)
 
-    async def pending_events(self, topic: Topic, now_ms: int) -> Sequence[Event]:
-        live = [event for event in self._pending.get(topic, {}).values() if event.expires_ms > now_ms]
+    async def pending_events(self, topic: Topic, now_ms: int, after: str = "") -> Sequence[Event]:
+        found = self._pending.get(topic, {}).values()
+        live = [event for event in found if event.expires_ms > now_ms and event.id > after]
         live.sort(key=lambda event: (event.at_ms, event.id))
         return [opened(event) for event in live]
 

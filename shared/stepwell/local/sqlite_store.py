@@ -93,7 +93,7 @@ EVENT_EXISTS = "SELECT 1 FROM events WHERE name = ? AND key = ? AND id = ?"
 COUNT_PENDING = """SELECT count(*) FROM events INDEXED BY events_pending
     WHERE name = ? AND key = ? AND consumed_by = '' AND expires_ms > ?"""
 SELECT_PENDING = """SELECT id, at_ms, expires_ms, consumed_by, format, payload FROM events
-    WHERE name = ? AND key = ? AND consumed_by = '' AND expires_ms > ? ORDER BY at_ms, id"""
+    WHERE name = ? AND key = ? AND consumed_by = '' AND expires_ms > ? AND id > ? ORDER BY at_ms, id"""
 CONSUME_EVENT = "UPDATE events SET consumed_by = ? WHERE name = ? AND key = ? AND id = ? AND consumed_by = ''"
 PURGE_EVENTS = "DELETE FROM events WHERE expires_ms <= ?"
 
@@ -273,8 +273,8 @@ class SqliteStore(SqliteItems, SqliteNotes):
         rows = self._db.rows(SELECT_EVENT, (topic.name, topic.key, event_id))
         return event_of(topic, rows[0]) if rows else None
 
-    async def pending_events(self, topic: Topic, now_ms: int) -> Sequence[Event]:
-        return [event_of(topic, row) for row in self._db.rows(SELECT_PENDING, (topic.name, topic.key, now_ms))]
+    async def pending_events(self, topic: Topic, now_ms: int, after: str = "") -> Sequence[Event]:
+        return [event_of(topic, row) for row in self._db.rows(SELECT_PENDING, (topic.name, topic.key, now_ms, after))]
 
     async def put_waiter(self, waiter: Waiter) -> None:
         self._db.change(PUT_WAITER, (*_waiter_key(waiter), waiter.since_ms, waiter.match))

@@ -25,6 +25,7 @@ from stepwell.runtime.steps.binding import BadOutputError, binding_of, copy_of, 
 from stepwell.runtime.steps.calls import Calls, is_call
 from stepwell.runtime.steps.context import StepContext
 from stepwell.runtime.steps.failures import CallError, asked_to_wait, failure_of, not_loaded
+from stepwell.runtime.steps.output import emitting
 from stepwell.runtime.steps.port import StepCall, Updated, WriteRecord
 from stepwell.runtime.steps.raised import described
 from stepwell.runtime.steps.registry import Function, Registry, UnknownStepError, defaults_of
@@ -90,7 +91,7 @@ class FunctionSteps:
 
     async def run_in_session(self, call: StepCall, at: Standing, logbook: Logbook) -> Outcome | None:
         return await self._sessions_of(logbook).ran(
-            at, call.node, lambda function: self._attempted(call, lambda over: function())
+            at, call.node, lambda function: self._attempted(call, lambda over: emitting(function(), call.emit))
         )
 
     def _callback_url(self, links: Links, callback: str, timeout_ms: int) -> str:
@@ -181,8 +182,9 @@ def _call(function: Function, call: StepCall, over: _Over, url: Callable[[int], 
         _scope=call.state,
         _beat=over.beat,
         _url=url,
+        _emit=call.emit or (lambda data: None),
     )
-    return function(**binding.bind(call.input, context, call.node))
+    return emitting(function(**binding.bind(call.input, context, call.node)), call.emit)
 
 
 def _outcome(made: object, call: StepCall, started_ms: int) -> Outcome:

@@ -258,8 +258,8 @@ class Mailbox(Protocol):
     async def get_event(self, topic: Topic, event_id: str) -> Event | None:
         """Here and below, an event of newer code raises NewerFormat, one that cannot be read EngineFault."""
 
-    async def pending_events(self, topic: Topic, now_ms: int) -> Sequence[Event]:
-        """Not consumed and not expired, oldest first (at_ms, then id)."""
+    async def pending_events(self, topic: Topic, now_ms: int, after: str = "") -> Sequence[Event]:
+        """Not consumed and not expired, oldest first (at_ms, then id); of those with greater ids than `after`."""
 
     async def put_waiter(self, waiter: Waiter) -> None:
         """Idempotent by (topic, run, token, slot, arm)."""

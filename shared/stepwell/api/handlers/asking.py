@@ -5,6 +5,8 @@ from __future__ import annotations
 import math
 from functools import partial
 
+from pydantic import Field
+
 from stepwell.api import drawing
 from stepwell.api.branches import find_branches, read_branches
 from stepwell.api.children import child_runs, read_statuses
@@ -17,11 +19,13 @@ from stepwell.api.moments import StateQueryString, state_view
 from stepwell.api.problems import problem
 from stepwell.api.ran import counts_of, steps_of, taken_edges
 from stepwell.api.requests import (
+    PRINTABLE,
     BranchesQueryString,
     ExportQueryString,
     GraphQueryString,
     HistoryQueryString,
     NoQuery,
+    Query,
     RunQueryString,
     RunsQueryString,
     WaitQuery,
@@ -33,8 +37,10 @@ from stepwell.api.vocabulary import in_words_of
 from stepwell.api.waiting import shown_to
 from stepwell.definition.graph import Json
 from stepwell.engine.entries import entry_json
+from stepwell.engine.names import iso
 from stepwell.engine.records import Status
 from stepwell.errors import InvalidInput
+from stepwell.limits import PAGE_ITEMS_MAX
 from stepwell.runtime.calls.exporting import read_export
 from stepwell.runtime.calls.moments import as_of
 from stepwell.runtime.ports import RunQuery
@@ -69,6 +75,30 @@ async def get_run(call: Call) -> Answer:
     at = await service.standing(call.path["run_id"])
     view = await view_of(service, at, shown_to(call.identity, call.parts.links))
     return Answer(200, fitted(at.run_id, in_words_of(words, view, at) if words else view))
+
+
+class OutputQueryString(Query):
+    after: str = Field("", description="next_cursor of the call before", json_schema_extra=PRINTABLE)
+    limit: int = Field(PAGE_ITEMS_MAX, ge=1, le=PAGE_ITEMS_MAX)
+
+
+async def get_output(call: Call) -> Answer:
+    """Lists what the run's steps emit as they run. `next_cursor` is that of the last: there may be more at any time."""
+    query = call.asked(OutputQueryString)
+    found = await call.parts.service.output(call.path["run_id"], query.after, query.limit)
+    items = [
+        {
+            "cursor": one.cursor,
+            "at": iso(one.at_ms),
+            "token": one.token,
+            "step": one.step,
+            "attempt": one.attempt,
+            "first": one.is_first,
+            "data": one.data,
+        }
+        for one in found
+    ]
+    return Answer(200, {"items": items, "next_cursor": found[-1].cursor if found else query.after or None})
 
 
 async def get_history(call: Call) -> Answer:
@@ -229,6 +259,15 @@ ASKING_ROUTES = (
         {200: "a page", **_RUN},
         "HistoryPage",
         query=HistoryQueryString,
+    ),
+    Route(
+        "GET",
+        "/runs/{run_id}/output",
+        get_output,
+        "List what a run's steps emitted in the last hour, oldest first",
+        {200: "what follows `after`; `next_cursor` is the `after` of the next call", **_RUN},
+        "OutputPage",
+        query=OutputQueryString,
     ),
     Route(
         "GET",

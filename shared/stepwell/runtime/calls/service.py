@@ -5,7 +5,7 @@ Everything that comes in is checked here, once, for every caller: a refusal is a
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import replace
 from functools import partial
 from itertools import chain, repeat
@@ -39,6 +39,7 @@ from stepwell.runtime.loop.perform import Performer
 from stepwell.runtime.ports import RERUN, Header, PauseUntil, Ports, RunPage, RunQuery
 from stepwell.runtime.starts.keys import fingerprint_of, id_of_key
 from stepwell.runtime.starts.starting import Signal, Start, Started, Starter, check_input
+from stepwell.runtime.steps.output import Emitted, read_output
 from stepwell.runtime.steps.port import Steps
 from stepwell.runtime.waits.sending import Sent
 
@@ -257,6 +258,12 @@ class Service:
             return await self._updates.answer(await self._standing(run_id), update_id)
 
         return await self._poll(look, lambda found: found is not None, limit_ms, self.ports.clock.sleep_ms)
+
+    async def output(self, run_id: str, after: str, limit: int) -> Sequence[Emitted]:
+        """What the run's steps emitted in the last hour, after this cursor. Raises NotFound, InvalidInput."""
+        check_event_key(after)
+        await self.header(run_id)
+        return await read_output(self.ports, run_id, after, limit)
 
     async def wait_for_end(self, run_id: str, limit_ms: int) -> Header:
         """The header once the run has ended, or as it is when the time is up."""

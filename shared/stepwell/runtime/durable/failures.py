@@ -6,7 +6,6 @@ from stepwell.definition.graph import Json
 from stepwell.engine.records import Failure
 from stepwell.engine.transact import INVALID, REFUSED
 from stepwell.engine.turns import Asked
-from stepwell.runtime.steps.raised import as_itself
 
 
 class OperationFailed(Exception):
@@ -72,6 +71,8 @@ def raised(failure: Failure, asked: Asked | None = None) -> OperationFailed:
         return WaitTimedOut(failure)
     if failure.type in _OF_CHILDREN or _is_child(asked):
         return ChildFailed(failure)
+    from stepwell.runtime.steps.raised import as_itself  # noqa: PLC0415 - pydantic, which the client does without
+
     return as_itself(failure, StepFailed)
 
 

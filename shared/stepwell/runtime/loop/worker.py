@@ -34,6 +34,7 @@ from stepwell.runtime.loop.advance import Advance, can_move
 from stepwell.runtime.loop.beside import Beside
 from stepwell.runtime.loop.perform import Performer
 from stepwell.runtime.ports import Lane, Ports
+from stepwell.runtime.steps.output import Output
 from stepwell.runtime.steps.port import StepCall, Steps
 from stepwell.runtime.waits.permits import Turn
 
@@ -224,6 +225,7 @@ class Worker:
             resumed=action.resumed,
             state=state_of(at.token),
             request=action.request,
+            emit=Output(self._ports, at.run_id, at.token.id, action.node, action.attempt).emit,
             late_ms=shared.step_ms() if shared else 0,
             late=shared.beside if shared else None,
         )

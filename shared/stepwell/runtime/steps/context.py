@@ -38,6 +38,8 @@ class StepContext:
     _beat: Callable[[], None] = field(default=lambda: None, repr=False)
     _url: Callable[[int], str] | None = field(default=None, repr=False)  # of its callback, for so many milliseconds
 
+    _emit: Callable[[Any], None] = field(default=lambda data: None, repr=False)
+
     @property
     def state(self) -> Json:
         """The scope as it was when the attempt began; each look is a copy of its own."""
@@ -62,6 +64,14 @@ class StepContext:
             raise UserError("only a step of the workflow waits for a callback", code="no_callback",
                             hint="not what undoes one, nor a time-out's action")  # fmt: skip
         return self._url(timeout_ms)
+
+    def emit(self, data: Any) -> None:
+        """Shows JSON to whoever reads the run's output now, and for an hour. It stands in no record, and costs a write.
+
+        A further attempt begins anew. Output that cannot be written is dropped. Raises BadOutputError for what is no
+        JSON.
+        """
+        self._emit(data)
 
     def heartbeat(self) -> None:
         """Says that the step is alive. Raises StepInterrupted once its time is up, so that a loop ends there."""

@@ -1,0 +1,87 @@
+"""Live output: what steps emit as they run, for whoever reads along. It stands in no record, and is gone in an hour."""
+
+from __future__ import annotations
+
+import inspect
+import logging
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from itertools import count
+from threading import Lock
+
+from stepwell.definition.graph import Json
+from stepwell.engine.records import Topic
+from stepwell.engine.waits import run_topic
+from stepwell.errors import Conflict, PortError
+from stepwell.limits import HOUR_MS, OUTPUT_PENDING
+from stepwell.runtime.loop.driving import run_now
+from stepwell.runtime.ports import Event, Ports
+from stepwell.runtime.steps.binding import to_json
+
+_logger = logging.getLogger("stepwell.worker")
+
+
+@dataclass(frozen=True, slots=True)
+class Emitted:
+    """One piece of output. `is_first`: of a try; what earlier tries of the step emitted is void."""
+
+    cursor: str
+    at_ms: int
+    token: str
+    step: str
+    attempt: int
+    is_first: bool
+    data: Json
+
+
+class Output:
+    """What one try of a step emits. Safe to use from many threads."""
+
+    def __init__(self, ports: Ports, run_id: str, token: str, step: str, attempt: int) -> None:
+        self._ports, self._topic, self._token = ports, topic_of(run_id), token
+        self._step, self._attempt, self._numbers = step, attempt, count()
+        self._lock, self._last_ms = Lock(), 0
+
+    def emit(self, data: object) -> None:
+        """One write. Output that cannot be written is dropped, with a warning: the step goes on without readers.
+
+        Raises BadOutputError for what is no JSON.
+        """
+        made = to_json(data)
+        with self._lock:
+            self._last_ms = max(self._ports.clock.now_ms(), self._last_ms)
+            at_ms, number = self._last_ms, next(self._numbers)
+        told = {"token": self._token, "step": self._step, "attempt": self._attempt, "first": number == 0, "data": made}
+        own = f"{at_ms:013d}-{number:06d}-{self._token}"  # in the order of time: a cursor
+        event = Event(self._topic, own, told, at_ms, at_ms + HOUR_MS)
+        try:
+            run_now(self._ports.mailbox.put_event(event, OUTPUT_PENDING))
+        except (PortError, Conflict) as error:
+            _logger.warning("output of %s is lost: %s", self._step, error)
+
+
+def emitting(made: object, emit: Callable[[object], None] | None) -> object:
+    """What a step returned: of a generator, each value that it yields is emitted, and what it returns is the result."""
+    if not inspect.isgenerator(made) or emit is None:
+        return made
+    while True:
+        try:
+            emit(next(made))
+        except StopIteration as end:
+            return end.value
+
+
+def topic_of(run_id: str) -> Topic:
+    """Where the output of a run is. Nobody else may send events of this name."""
+    return run_topic("stepwell.output", run_id)
+
+
+async def read_output(ports: Ports, run_id: str, after: str, limit: int) -> Sequence[Emitted]:
+    """The output of the last hour that follows this cursor, oldest first."""
+    found = await ports.mailbox.pending_events(topic_of(run_id), ports.clock.now_ms(), after)
+    return [_emitted(event) for event in found[:limit]]
+
+
+def _emitted(event: Event) -> Emitted:
+    told = event.payload
+    return Emitted(event.id, event.at_ms, told["token"], told["step"], told["attempt"], told["first"], told["data"])
