@@ -41,11 +41,18 @@ nodes:
   gather: {fan_in: {policy: all}, max_visits: 9, transitions: [{to: ask}]}
   ask: {wait: {for: approval}, max_visits: 9, transitions: [{to: end, when: "has(input.stop)"}, {to: begin}]}
 """
+FIRST = """
+workflow: first
+nodes:
+  begin: {transitions: [{to: score, foreach: "{{ input.names }}", as: name, max_concurrency: 2}]}
+  score: {run: python:m.score, transitions: [{to: gather}]}
+  gather: {fan_in: {policy: any, first_failure: fail}}
+"""
 
 
 @pytest.fixture
 def world() -> World:
-    made = World(FORKED, LINED, DAG, AGAIN)
+    made = World(FORKED, LINED, DAG, AGAIN, FIRST)
     made.steps.functions["python:m.score"] = lambda call: (
         Outcome(failure=Failure("Broken", "step", "no luck", call.node, 1))
         if call.input.get("name") == "eva"
@@ -171,3 +178,9 @@ def test_running_branches_are_found_before_their_first_step_has_ended(world: Wor
     world.steps.functions["python:m.score"] = score
     world.start("forked", input={"names": ["ana", "leo"]})
     assert seen == [{"total": 2, "running": 2}, ["0/0.0", "0/0.1"]]
+
+
+def test_branches_that_were_cancelled_before_they_had_a_record_are_counted(world: World) -> None:
+    run_id = world.start("first", input={"names": ["eva", "ada", "bob", "cyd"]})
+    assert world.get(f"/runs/{run_id}").json["status"] == "failed"
+    assert steps(world, run_id)["score"]["branches"] == {"total": 4, "failed": 1, "cancelled": 3}

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import argparse
 from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass
 from time import perf_counter
 
@@ -30,6 +31,16 @@ workflow: flow
 nodes:
   begin: {transitions: [{to: ask, foreach: "{{ input }}"}]}
   ask: {wait: {for: approval, timeout: 24h}, transitions: [{to: gather}]}
+  gather: {fan_in: {policy: all}}
+"""
+IN_LINE = WAITS.replace('"{{ input }}"', '"{{ input }}", max_concurrency: 10')
+NESTED = """
+workflow: flow
+nodes:
+  begin: {transitions: [{to: half, foreach: "{{ input }}"}]}
+  half: {transitions: [{to: ask, foreach: "{{ input }}"}]}
+  ask: {wait: {for: approval, timeout: 24h}, transitions: [{to: inner}]}
+  inner: {fan_in: {policy: all}, transitions: [{to: gather}]}
   gather: {fan_in: {policy: all}}
 """
 POLICIES = {"all": "all", "m_of_n": "{m_of_n: WIDTH}, on_branch_failure: collect"}
@@ -96,6 +107,19 @@ def waited(width: int) -> tuple[float, float]:
             run_now(world.service.approve(run_id, wait=f"0/0.{index}"))
             world.deliver()
         return begun / width, world.meter.total / width
+
+
+def waited_whole(text: str, given: object, branches: Sequence[str]) -> float:
+    """Write units of a branch that waits for an approval, from its begin to its arrival, by the run's whole cost."""
+    with aws_world(text) as world:
+        run_id = world.start(given=given)
+        world.deliver()
+        for branch in branches:
+            run_now(world.service.approve(run_id, wait=branch))
+            world.deliver()
+        if world.header(run_id).status != "completed":
+            raise AssertionError(f"the run is {world.header(run_id).status}")
+        return world.meter.total / len(branches)
 
 
 def sizes(world: AwsWorld, run_id: str) -> dict[str, int]:

@@ -12,7 +12,7 @@ from stepwell.engine.join import packed
 from stepwell.engine.records import Tally
 from stepwell.limits import FORK_WIDTH, PAGE_BRANCHES
 from stepwell.runtime.loop.driving import run_now
-from tests.aws.fork_costs import Cost, Counted, counted, per_branch, waited
+from tests.aws.fork_costs import IN_LINE, NESTED, Cost, Counted, counted, per_branch, waited, waited_whole
 from tests.aws.kit import aws_world
 from tests.aws.meter import KILOBYTE
 from tests.contract.emulated import items_of
@@ -58,6 +58,15 @@ def test_that_a_run_is_listed_as_waiting_costs_a_waiting_branch_at_most_six_writ
         begun, ended = waited(width)
         assert begun <= 2.9
         assert ended <= 8.2
+
+
+def test_the_same_where_branches_begin_one_after_the_other_across_pages() -> None:
+    assert waited_whole(IN_LINE, list(range(110)), [f"0/0.{index}" for index in range(110)]) <= 11.1
+
+
+def test_a_wait_in_a_fork_of_a_branch_costs_no_more_its_share_of_that_fork_included() -> None:
+    branches = [f"0/0.{outer}/0.{inner}" for outer in range(5) for inner in range(5)]
+    assert waited_whole(NESTED, list(range(5)), branches) <= 11.1
 
 
 def test_no_item_and_no_partition_grows_with_the_width(forks: list[Counted]) -> None:

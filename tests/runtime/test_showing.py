@@ -6,6 +6,8 @@ from typing import Any
 
 import pytest
 
+from stepwell.api.views import read_run
+from stepwell.engine.marks import is_waiting
 from stepwell.engine.records import Status
 from stepwell.runtime.loop.driving import run_now
 from stepwell.runtime.ports import RunQuery
@@ -33,9 +35,26 @@ workflow: flow
 nodes:
   begin: {transitions: [{to: half, foreach: "{{ input }}"}]}
   half: {transitions: [{to: ask, foreach: "{{ [1, 2] }}"}]}
-  ask: {wait: {for: approval}, transitions: [{to: inner}]}
+  ask: {wait: {for: approval}, transitions: [{to: work}]}
+  work: {run: python:m.work, transitions: [{to: inner}]}
   inner: {fan_in: {policy: all}, transitions: [{to: outer}]}
   outer: {fan_in: {policy: all}}
+"""
+MIXED = """
+workflow: flow
+nodes:
+  begin: {fan_out: all, transitions: [{to: nap}, {to: half}]}
+  nap: {sleep: 30m, transitions: [{to: outer}]}
+  half: {transitions: [{to: ask, foreach: "{{ [1, 2] }}"}]}
+  ask: {wait: {for: approval, timeout: 2h}, transitions: [{to: inner}]}
+  inner: {fan_in: {policy: all}, transitions: [{to: outer}]}
+  outer: {fan_in: {policy: all}}
+"""
+BESIDE = """
+workflow: flow
+steps:
+  - {name: nap, sleep: 1h}
+  - {name: ask, wait: {for: approval}}
 """
 
 
@@ -51,6 +70,11 @@ def started(text: str, given: Any = None) -> tuple[World, str]:
     run_id = world.start(given=given)
     world.deliver()
     return world, run_id
+
+
+def waiting_branches(world: World, run_id: str) -> list[str]:
+    found = run_now(world.service.branches(run_id, "", 0, 10_000))
+    return [one.token.id for one in found if is_waiting(one.token)]
 
 
 def approve(world: World, run_id: str, wait: str) -> None:
@@ -122,9 +146,51 @@ def test_a_watched_run_is_due_when_its_branches_are() -> None:
     assert header.due_ms == header.waiting_until_ms // 60_000 * 60_000
 
 
-def test_a_run_with_forks_in_branches_is_listed_as_running() -> None:
+def test_a_run_with_forks_in_branches_is_listed_as_waiting_once_all_of_them_wait() -> None:
     world, run_id = started(NESTED, [1, 2])
-    assert world.header(run_id).status is Status.RUNNING
+    assert shown(world, run_id)[:3] == (Status.WAITING, "approval", "ask")
+    seen: list[Status] = []
+    world.steps.of["work"] = lambda _: seen.append(world.header(run_id).status)
+    branches = ["0/0.0/0.0", "0/0.0/0.1", "0/0.1/0.0", "0/0.1/0.1"]
+    for number, branch in enumerate(branches, 1):
+        approve(world, run_id, branch)
+        assert seen == [Status.RUNNING] * number
+        assert world.header(run_id).status is (Status.COMPLETED if number == 4 else Status.WAITING)
+
+
+def test_a_branch_that_waits_and_one_whose_branches_wait_are_one_run_that_waits() -> None:
+    world, run_id = started(MIXED)
+    assert shown(world, run_id) == (Status.WAITING, "approval", "ask", 2 * HOUR_MS)
+    view = run_now(read_run(world.service, run_id))
+    assert (view["status"], view["waiting_for"]) == ("waiting", "approval")
+    for branch in ("0/0.1/0.0", "0/0.1/0.1"):
+        approve(world, run_id, branch)
+    assert shown(world, run_id)[:3] == (Status.WAITING, "sleep", "nap")
+
+
+@pytest.mark.parametrize(("width", "bound"), [(150, 3), (150, 60), (250, 100)])
+def test_branches_that_begin_one_after_the_other_across_pages_are_listed_too(width: int, bound: int) -> None:
+    text = ASKS.replace("as: limit}", f"as: limit, max_concurrency: {bound}}}")
+    limits = ["2h"] * width
+    limits[1] = "1h"
+    world, run_id = started(text, limits)
+    assert shown(world, run_id) == (Status.WAITING, "approval", "ask", HOUR_MS)
+    seen: list[Status] = []
+    world.steps.of["work"] = lambda _: seen.append(world.header(run_id).status)
+    while len(waiting := waiting_branches(world, run_id)) > 1:  # the second one waits to the end
+        approve(world, run_id, next(one for one in waiting if one != "0/0.1"))
+        assert shown(world, run_id) == (Status.WAITING, "approval", "ask", HOUR_MS)
+    approve(world, run_id, "0/0.1")
+    while waiting := waiting_branches(world, run_id):  # that it has held back
+        approve(world, run_id, waiting[0])
+    assert world.header(run_id).status is Status.COMPLETED
+    assert seen == [Status.RUNNING] * width
+
+
+def test_of_several_waits_an_approval_is_listed_though_another_is_due_before_it() -> None:
+    world, run_id = started(BESIDE)
+    assert shown(world, run_id) == (Status.WAITING, "approval", "ask", 24 * HOUR_MS)
+    assert run_now(read_run(world.service, run_id))["waiting_for"] == "approval"
 
 
 def test_a_worker_that_dies_before_the_header_is_changed_is_followed_by_one_that_changes_it() -> None:

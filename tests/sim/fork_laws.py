@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import random
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
@@ -80,10 +81,11 @@ def _live_branches(graph: Graph, logs: Logs, opened: Opened) -> Iterator[Token]:
 
 
 def laws_of_shown_branches(world: World, logs: Logs, under_way: set[str]) -> Iterator[str]:
-    """A header says `waiting`, for what is due first, where all live branches of the root's fork wait; else not.
+    """A header says `waiting`, for the wait that comes first, where all live branches of the run wait; else not.
 
-    Forks inside branches are left out, and branches that begin one after the other across pages. So is a run one of
-    whose records may still be shown: the message under which it was written is there, its worker has died.
+    Left out are forks inside the branches of one of several pages, and forks of several pages of which more than a page
+    may be under way, if that is bounded. So is a run one of whose records may still be shown: the message under which
+    it was written is there, its worker has died.
     """
     if any(token.last is not None and token.last.by in under_way for token in logs.tokens.values()):
         return
@@ -93,19 +95,24 @@ def laws_of_shown_branches(world: World, logs: Logs, under_way: set[str]) -> Ite
         yield from _law_of_shown_tasks(root, logs, header)
     if root.ended or root.undoing or root.cleaning or root.parked or opened is None or not opened.fork.width:
         return
-    if len(opened.fork.pages) > 1 and any(group.max_concurrency for group in opened.fork.groups):
+    if any(_is_not_shown(one) for one in all_forks(logs.records) if one.closed_by is None and one.fork.width):
         return
     live = list(live_tokens(world.program.graph, logs))
-    if any(token.id.count("/") > 1 or token.id == ROOT for token in live):
+    if any((token.id.count("/") > 1 and len(opened.fork.pages) > 1) or token.id == ROOT for token in live):
         return
     waiting = [token.parked for token in live if token.parked and token.resumption is None]
     if live and len(waiting) == len(live):
-        until_ms = min((one.until_ms for one in waiting if one.until_ms is not None), default=None)
+        until_ms = min(waiting, key=lambda one: (one.kind != "approval", one.until_ms or math.inf)).until_ms
         if header.status != "waiting" or (header.waiting_until_ms or 0) // 1000 != (until_ms or 0) // 1000:
             said = f"{header.status} until {header.waiting_until_ms}"
             yield f"header: all {len(live)} live branches wait until {until_ms}, and it says {said}"
     elif header.status == "waiting":
         yield f"header: it says waiting, and {len(live) - len(waiting)} of {len(live)} live branches do not wait"
+
+
+def _is_not_shown(opened: Opened) -> bool:
+    bounds = [group.max_concurrency for group in opened.fork.groups]
+    return len(opened.fork.pages) > 1 and any(bounds) and (len(bounds) > 1 or bounds[0] > opened.fork.page)
 
 
 def _law_of_shown_tasks(root: Token, logs: Logs, header: Header) -> Iterator[str]:

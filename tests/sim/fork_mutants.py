@@ -11,7 +11,7 @@ from unittest import mock
 from stepwell.engine import join
 from stepwell.engine.effects import Arrive, Open
 from stepwell.engine.inputs import JoinCompleted
-from stepwell.engine.marks import first_waiting, is_waiting
+from stepwell.engine.marks import is_waiting
 from stepwell.local.memory_store import MemoryStore
 from stepwell.runtime.forks import forking
 from stepwell.runtime.forks.forking import Forking
@@ -173,8 +173,8 @@ def shown_unread() -> Iterator[None]:
         yield
 
 
-async def _show_once(self: Showing, fork: ForkedParent, joined: Joined) -> None:
-    change = await self._change(fork, first_waiting(fork.fork, joined.members, joined.numbers))
+async def _show_once(self: Showing, fork: ForkedParent, first: Standing | None) -> None:
+    change = self._change(fork, first)
     header = await self._runs.get_run(fork.parent.run_id)
     if change is not None and header is not None and header.rev <= change.rev:
         await self._runs.change_status(change)

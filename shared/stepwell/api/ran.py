@@ -170,16 +170,16 @@ def _views(graph: Graph, fork: Surveyed) -> Iterator[tuple[str, StepView]]:
         yield from branch.steps.items()
         name = _stands_at(graph, fork, branch)
         node = graph.nodes.get(name)
-        if branch.ended or name in branch.steps or fork_at(branch) is not None:
+        is_cancelled = branch.end is not None and branch.end.status is Status.CANCELLED
+        if (branch.ended and not is_cancelled) or name in branch.steps or fork_at(branch) is not None:
             continue
         if node is None or node.step is not None or node.wait is not None or node.call is not None:
             has_begun = branch.last is not None or index in fork.may_begin
             status = "waiting" if is_waiting(branch) else "running" if has_begun else "pending"
-            started_ms = branch.last.at_ms if branch.last else 0
-            yield (
-                name,
-                StepView(status if fork.is_open else "cancelled", attempts=branch.attempt, started_ms=started_ms),
-            )
+            if is_cancelled or not fork.is_open:
+                status = "cancelled"
+            started_ms = branch.last.at_ms if branch.last and not is_cancelled else 0
+            yield name, StepView(status, attempts=branch.attempt, started_ms=started_ms)
 
 
 def _stands_at(graph: Graph, fork: Surveyed, branch: Token) -> str:

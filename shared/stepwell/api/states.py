@@ -93,9 +93,10 @@ def wait_of(graph: Graph, token: Token) -> tuple[Parked, str] | None:
 
 
 def is_shown_waiting(at: Standing) -> bool:
-    """Returns whether a run whose branches were not read waits, as its header says."""
+    """Returns whether a run waits, as its header says: its branches were not read, or those of its branches."""
     is_forked = fork_at(at.token) is not None or at.token.has_open_tasks
-    return unpaused(at.header) is Status.WAITING and is_forked and not at.branches
+    is_read = bool(at.branches) and all(fork_at(one) is None for one in at.branches)
+    return unpaused(at.header) is Status.WAITING and is_forked and not is_read
 
 
 def live_tokens(at: Standing) -> list[Token]:

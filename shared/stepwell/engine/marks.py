@@ -2,8 +2,9 @@
 
     branch   the number at its index in its page's join          page   the number at -1 - page in the fork's join
 
-A mark is one number of 63 bits: how far the branch or page is, whether it waits, until which second, and for a page
-which branch is due first. A later mark is greater, so a late writer changes nothing.
+A mark is one number of 63 bits: how far the branch or page is, whether it waits, for a person or until which second,
+and for a page which branch comes first. A later mark is greater, so a late writer changes nothing. Beside the marks of
+the branches, the number at -1 - index in a page's join says that the branches of that branch have waited, all of them.
 """
 
 from __future__ import annotations
@@ -13,29 +14,37 @@ from dataclasses import dataclass, replace
 
 from stepwell.engine.forks import awaited
 from stepwell.engine.join import indexes_of, unpacked
-from stepwell.engine.records import Fork
+from stepwell.engine.records import Fork, Parked
 from stepwell.engine.token import Token
+from stepwell.engine.waits.kind import kind_named
 
 _INDEXES = 1 << 7  # more than the branches of a page
 _SECONDS = 1 << 33
-_NEVER = _SECONDS - 1
+_LATER = 1 << 32  # added to the seconds of a wait that asks no person
+_NEVER = _LATER - 1
 
 
 @dataclass(frozen=True, slots=True)
 class Mark:
-    """`index`: the branch that is due first."""
+    """`index`: the branch whose wait is shown, as it has the lowest rank."""
 
     turns: int
     waits: bool
-    until_seconds: int = _NEVER
+    rank: int = _SECONDS - 1
     index: int = 0
 
 
 def branch_mark(branch: Token) -> int:
     """Returns the number of a branch that began or ended a wait."""
-    waits = is_waiting(branch)
-    until_ms = branch.parked.until_ms if waits and branch.parked else None
-    return _packed(Mark(branch.next_slot, waits, _NEVER if until_ms is None else until_ms // 1000))
+    if branch.parked is None or not is_waiting(branch):
+        return _packed(Mark(branch.next_slot, waits=False))
+    return _packed(Mark(branch.next_slot, True, rank_of(branch.parked)))
+
+
+def rank_of(parked: Parked) -> int:
+    """Returns a lower number for a wait for a person, and for one that is due sooner."""
+    seconds = _NEVER if parked.until_ms is None else min(parked.until_ms // 1000, _NEVER)
+    return seconds if kind_named(parked.kind).asks_people else seconds + _LATER
 
 
 def is_waiting(token: Token) -> bool:
@@ -54,13 +63,35 @@ def page_mark(fork: Fork, page: Iterable[int], members: Collection[str], numbers
     `members` and `numbers` are those of the page's join. A branch whose predecessor is in another page may have begun.
     """
     indexes, ended = set(page), indexes_of(members)
-    marks = {index: _unpacked(value) for index, value in numbers.items() if index >= 0}
-    turns = sum(2 * mark.turns + mark.waits for mark in marks.values()) + len(members)
+    turns = sum(_turns(value) for index, value in numbers.items() if index >= 0) + len(members)
     live = [index for index in indexes - ended if _may_have_begun(fork, index, indexes, ended)]
-    if not live or not all(index in marks and marks[index].waits for index in live):
+    ranks = ranks_of(live, numbers)
+    if not live or len(ranks) < len(live):
         return Mark(turns, waits=False)
-    until_seconds, first = min((marks[index].until_seconds, index) for index in live)
-    return Mark(turns, True, until_seconds, first)
+    rank, first = min((rank, index) for index, rank in ranks.items())
+    return Mark(turns, True, rank, first)
+
+
+def _turns(value: int) -> int:
+    mark = _unpacked(value)
+    return 2 * mark.turns + mark.waits
+
+
+def ranks_of(branches: Iterable[int], numbers: Mapping[int, int]) -> dict[int, int]:
+    """Returns the ranks of those that wait, by index."""
+    marks = {index: _unpacked(numbers[index]) for index in branches if index in numbers}
+    return {index: mark.rank for index, mark in marks.items() if mark.waits}
+
+
+def live_of(fork: Fork, members: Collection[str]) -> list[int]:
+    """Returns the branches that have begun and not ended, of a fork whose branches all arrive in one set."""
+    ended = indexes_of(members)
+    return [index for index in range(fork.width) if index not in ended and awaited(fork, index).is_over(ended)]
+
+
+def place_of_branches(index: int) -> int:
+    """Returns the place in a page's join of the number which says that the branches of this branch waited."""
+    return -1 - index
 
 
 def _may_have_begun(fork: Fork, index: int, page: Collection[int], ended: Collection[int]) -> bool:
@@ -88,14 +119,16 @@ def is_one_set(fork: Fork) -> bool:
     return len(fork.pages) == 1 or bool(fork.needs)
 
 
-def first_waiting(fork: Fork, members: Collection[str], numbers: Mapping[int, int]) -> int | None:
-    """Returns the index of the branch that is due first, if all branches wait or have ended; else None.
+def is_one_line(fork: Fork) -> bool:
+    """Tells whether the branches begin one after the other, across pages, and at most a page of them at once."""
+    return not is_one_set(fork) and len(fork.groups) == 1 and 0 < fork.groups[0].max_concurrency <= fork.page
 
-    `members` and `numbers` are those of the one set, else of the fork's join, which hears from the pages.
+
+def first_waiting(fork: Fork, numbers: Mapping[int, int]) -> int | None:
+    """Returns the index of the branch that is shown, if all branches of all pages wait or have ended; else None.
+
+    `numbers`: of the fork's join, which hears from the pages.
     """
-    if is_one_set(fork):
-        mark = page_mark(fork, range(fork.width), members, numbers)
-        return mark.index if mark.waits else None
     found: list[tuple[int, int]] = []
     for page in fork.pages:
         indexes = fork.page_indexes(page)
@@ -104,15 +137,15 @@ def first_waiting(fork: Fork, members: Collection[str], numbers: Mapping[int, in
         mark = _unpacked(numbers.get(place_of_page(page), 0))
         if not mark.waits:
             return None
-        found.append((mark.until_seconds, indexes.start + mark.index))
+        found.append((mark.rank, indexes.start + mark.index))
     return min(found)[1] if found else None
 
 
 def _packed(mark: Mark) -> int:
-    return ((mark.turns * 2 + mark.waits) * _SECONDS + min(mark.until_seconds, _NEVER)) * _INDEXES + mark.index
+    return ((mark.turns * 2 + mark.waits) * _SECONDS + mark.rank) * _INDEXES + mark.index
 
 
 def _unpacked(value: int) -> Mark:
     rest, index = divmod(value, _INDEXES)
-    turns, until_seconds = divmod(rest, _SECONDS)
-    return Mark(turns // 2, turns % 2 == 1, until_seconds, index)
+    turns, rank = divmod(rest, _SECONDS)
+    return Mark(turns // 2, turns % 2 == 1, rank, index)

@@ -4,8 +4,9 @@
     it goes on     ── its mark ── header: running           it ends ── its arrival brings the marks of the others
 
 Nothing is written for a fork whose branches do not wait. The header is read again after each change, because another
-branch may have changed what it should say. Forks inside branches are not shown, nor is the wait of a fork of several
-pages whose branches begin one after the other (`max_concurrency`) across pages, nor what a function's tasks await.
+branch may have changed what it should say. A fork in a branch is looked at from the fork around it: not where that has
+several pages, or is what a function's tasks began. Of a fork of several pages whose branches begin one after the other
+(`max_concurrency`), the pages that are under way are read; not if more than a page may be under way.
 """
 
 from __future__ import annotations
@@ -13,19 +14,25 @@ from __future__ import annotations
 from dataclasses import replace
 
 from stepwell.engine.effects import ShowStatus
-from stepwell.engine.forks import branch_id, parent_of
+from stepwell.engine.forks import awaited, branch_id, parent_of
+from stepwell.engine.join import indexes_of, unpacked
 from stepwell.engine.marks import (
     Mark,
     branch_mark,
     first_waiting,
     is_mark,
+    is_one_line,
     is_one_set,
     is_waiting,
+    live_of,
     packed_page,
     page_mark,
+    place_of_branches,
     place_of_page,
+    rank_of,
+    ranks_of,
 )
-from stepwell.engine.records import Status
+from stepwell.engine.records import Fork, Status
 from stepwell.runtime.log.due import due_when_shown
 from stepwell.runtime.log.logbook import ForkedParent, Logbook, Standing, whole_minute
 from stepwell.runtime.ports import Header, Joined, Ports, StatusChange
@@ -62,26 +69,28 @@ class Showing:
         """Shows that a branch began or ended a wait."""
         place = parent_of(at.token.id)
         fork = None if place is None else await self._logbook.fork(at.run_id, place[0], place[1])
-        if place is None or fork is None or fork.parent.token.branch is not None or fork.fork.is_of_tasks:
+        if place is None or fork is None or fork.fork.is_of_tasks:
             return
         page = 0 if is_one_set(fork.fork) else fork.fork.page_of(place[2])
         joined = await self._log.report(at.run_id, join_name(fork, page), place[2], branch_mark(at.token))
-        if not is_one_set(fork.fork):
+        is_told = is_one_line(fork.fork) and not is_waiting(at.token)  # that some have waited: nothing else is asked
+        if not is_one_set(fork.fork) and not is_told:
             joined = await self._tell_page(fork, page, self._page_mark(fork, page, joined))
-        await self._show(fork, joined)
+        await self._climb(fork, joined)
 
     async def arrived(self, fork: ForkedParent, page: int, joined: Joined, heard: Joined | None) -> None:
         """Shows that a branch ended, and the fork goes on.
 
         `joined` is what its page's join was right after, `heard` what the fork's was, if the page told it.
         """
-        if fork.parent.token.branch is not None:
+        if is_one_line(fork.fork) and joined.numbers:
+            await self._climb(fork, joined)
             return
         if not is_one_set(fork.fork):
             mark = self._page_mark(fork, page, joined) if joined.numbers else None
             joined = await self._tell_page(fork, page, mark) if mark is not None and mark.waits else heard or Joined()
         if any(is_mark(fork.fork, place) for place in joined.numbers):
-            await self._show(fork, joined)
+            await self._climb(fork, joined)
 
     def _page_mark(self, fork: ForkedParent, page: int, joined: Joined) -> Mark:
         return page_mark(fork.fork, fork.fork.page_indexes(page), joined.members, joined.numbers)
@@ -91,10 +100,90 @@ class Showing:
         value = packed_page(mark, fork.fork.page_indexes(page))
         return await self._log.report(fork.parent.run_id, fork.id, place_of_page(page), value)
 
-    async def _show(self, fork: ForkedParent, joined: Joined) -> None:
+    async def _climb(self, fork: ForkedParent, joined: Joined) -> None:
+        """Shows it at the run's own fork. A fork in a branch is looked at from there once all its branches wait."""
+        first = await self._first(fork, joined)
+        while (place := parent_of(fork.parent.token.id)) is not None:
+            outer = await self._logbook.fork(fork.parent.run_id, place[0], place[1])
+            if outer is None or outer.fork.is_of_tasks:
+                return
+            if first is not None:
+                page = 0 if is_one_set(outer.fork) else outer.fork.page_of(place[2])
+                name, own = join_name(outer, page), place_of_branches(place[2])
+                joined = await self._log.report(fork.parent.run_id, name, own, 1)
+                first = await self._first(outer, joined) if is_one_set(outer.fork) else None
+            fork = outer
+        await self._show(fork, first)
+
+    async def _first(self, fork: ForkedParent, joined: Joined) -> Standing | None:
+        """The branch that is shown, if all wait that have begun and not ended; None if one does not.
+
+        `joined`: the one set, else the fork's join.
+        """
+        run_id = fork.parent.run_id
+        if is_one_line(fork.fork):
+            index = await self._first_in_line(fork)
+        elif not is_one_set(fork.fork):
+            index = first_waiting(fork.fork, joined.numbers)
+        else:
+            return await self._first_of_set(fork, joined)
+        return None if index is None else await self._logbook.load(run_id, branch_id(fork.id, index))
+
+    async def _first_of_set(self, fork: ForkedParent, joined: Joined) -> Standing | None:
+        live = live_of(fork.fork, joined.members)
+        ranks = ranks_of(live, joined.numbers)
+        others = [index for index in live if index not in ranks]
+        if not live or any(place_of_branches(index) not in joined.numbers for index in others):
+            return None
+        found: list[tuple[int, Standing]] = []
+        for branch in await self._logbook.branches_at(fork, others) if others else ():
+            first = await self._first_inside(branch)
+            if first is None or first.token.parked is None:
+                return None
+            found.append((rank_of(first.token.parked), first))
+        if ranks:
+            rank, index = min((rank, index) for index, rank in ranks.items())
+            own = await self._logbook.load(fork.parent.run_id, branch_id(fork.id, index))
+            found += [(rank, own)] if own is not None else []
+        return min(found, key=lambda one: one[0])[1] if found else None
+
+    async def _first_inside(self, branch: Standing) -> Standing | None:
+        """The same for the fork at which a branch stands."""
+        last = branch.token.last
+        if branch.token.ended or last is None or not isinstance(last.next, Fork):
+            return None
+        fork = await self._logbook.fork(branch.run_id, branch.token.id, branch.token.slot)
+        if fork is None:
+            return None
+        name = join_name(fork, 0) if is_one_set(fork.fork) else fork.id
+        return await self._first(fork, await self._log.read_join(branch.run_id, name))
+
+    async def _first_in_line(self, fork: ForkedParent) -> int | None:
+        """Of branches that begin one after the other: reads the pages whose branches have begun and not all ended."""
+        run_id = fork.parent.run_id
+        numbers = (await self._log.read_join(run_id, fork.id)).numbers
+        ended: set[int] = set()
+        found: list[tuple[int, int]] = []
+        for page in fork.fork.pages:
+            indexes = fork.fork.page_indexes(page)
+            if unpacked({page: numbers.get(page, 0)}).arrived >= len(indexes):
+                ended.update(indexes)
+                continue
+            if not any(awaited(fork.fork, index).is_over(ended) for index in indexes):
+                break  # nor have the branches of the next page, which begin after those of this one
+            joined = await self._log.read_join(run_id, join_name(fork, page))
+            ended |= indexes_of(joined.members)
+            live = [one for one in indexes if one not in ended and awaited(fork.fork, one).is_over(ended)]
+            ranks = ranks_of(live, joined.numbers)
+            if len(ranks) < len(live):
+                return None
+            found += [(rank, index) for index, rank in ranks.items()]
+        return min(found)[1] if found else None
+
+    async def _show(self, fork: ForkedParent, first: Standing | None) -> None:
         run_id, name = fork.parent.run_id, join_name(fork, 0) if is_one_set(fork.fork) else fork.id
         while True:
-            change = await self._change(fork, first_waiting(fork.fork, joined.members, joined.numbers))
+            change = self._change(fork, first)
             header = await self._runs.get_run(run_id)
             if change is None or header is None or header.rev > change.rev or _says(header, change):
                 return
@@ -105,7 +194,7 @@ class Showing:
                 change = _running(change)
             await self._runs.change_status(change)
             await self._expect(header, change)
-            joined = await self._log.read_join(run_id, name)
+            first = await self._first(fork, await self._log.read_join(run_id, name))
 
     async def _expect(self, header: Header, change: StatusChange) -> None:
         """A run that the sweeper watches is due no later than what is shown."""
@@ -113,22 +202,21 @@ class Showing:
         if header.watched and until_ms is not None and (header.due_ms is None or until_ms < header.due_ms):
             await self._runs.watch(header.run_id, until_ms, replace(header, rev=change.rev))
 
-    async def _change(self, fork: ForkedParent, first: int | None) -> StatusChange | None:
-        """What the header should say; None if the branch that is due first has gone on: it shows that itself."""
+    def _change(self, fork: ForkedParent, first: Standing | None) -> StatusChange | None:
+        """What the header should say; None if the branch that comes first has gone on: it shows that itself."""
         run_id, rev, now_ms = fork.parent.run_id, 2 * fork.parent.token.slot, self._clock.now_ms()
         if first is None:
             return _running(StatusChange(run_id, rev, Status.RUNNING, now_ms))
-        at = await self._logbook.load(run_id, branch_id(fork.id, first))
-        if at is None or at.token.parked is None or not is_waiting(at.token):
+        parked = first.token.parked
+        if parked is None or not is_waiting(first.token):
             return None
-        parked = at.token.parked
         return StatusChange(
             run_id,
             rev,
             Status.WAITING,
             now_ms,
             waiting_for=parked.kind,
-            waiting_node=at.token.node,
+            waiting_node=first.token.node,
             waiting_since_ms=parked.since_ms,
             waiting_until_ms=parked.until_ms,
             of_branch=True,
