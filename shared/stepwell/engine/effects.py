@@ -5,7 +5,7 @@ They are a function of the record, may be repeated, and happen before the next a
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from typing import TypeAlias
 
@@ -17,13 +17,11 @@ from stepwell.engine.parts import due_ms
 from stepwell.engine.permits import ReturnPermit, returned
 from stepwell.engine.records import (
     ENDED,
-    TASKS,
     UPDATE,
     CleanUp,
     Compensate,
     End,
     Fork,
-    Group,
     Kind,
     Parked,
     Pause,
@@ -199,7 +197,7 @@ def effects(graph: Graph, token: Token) -> tuple[Effect, ...]:
     if token.undoing and token.end is None:  # the run is ending, whatever it does
         found = tuple(replace(one, status=Status.COMPENSATING) if isinstance(one, ShowStatus) else one for one in found)
     if token.dropped:
-        found = (*found, *_closing(token.dropped))
+        found = (*found, *closing(token.dropped))
     if token.released:
         found = (*(one for one in found if not isinstance(one, Open | Arrive)), ReleaseLocks(token.released),
                  *(one for one in found if isinstance(one, Open | Arrive)))  # fmt: skip
@@ -273,38 +271,18 @@ def _of_tasks(token: Token, record: Record) -> tuple[Effect, ...]:
 
 def _shown_tasks(token: Token, record: Record) -> tuple[ShowStatus, ...]:
     """Shows that all tasks wait, each time they do; and the record with which that is over."""
-    wait = wait_shown(token)
-    if wait is not None:
-        return (ShowStatus(2 * record.slot, Status.WAITING, record.at_ms, *wait),)
-    return (ShowStatus(2 * record.slot, Status.RUNNING, record.at_ms),) if token.tasks_waited else ()
+    shown = status_of_tasks(token, record)
+    return (shown,) if shown.status is Status.WAITING or token.tasks_waited else ()
 
 
-def overtaken(token: Token, by: Collection[str], sent_for: int = -1) -> tuple[Effect, ...]:
-    """Returns the effects of records that these actors wrote for the function's tasks, before others wrote the next.
-
-    `sent_for`: the slot of a record that the actor was to push on, whoever wrote it.
-
-    A     WAITING (begins a, b) ── dies
-    B                               RECEIVED (c ended) ── …
-    A, again                                                lets a and b begin: nobody else does
-    """
-    found: list[Effect] = []
-    for slot, begun in token.tasks.items():
-        if not begun.by or slot == token.slot or (begun.by not in by and slot != sent_for):
-            continue
-        if begun.open:
-            group = Group("", "", max(begun.open) + 1, is_apart=True)
-            found.append(Open(Fork((group,), TASKS), slot, begun.open))
-        found += _closing(begun.cancelled)
-    if not found or token.parked is None or not token.parked.of_tasks or token.last is None:
-        return tuple(found)
-    at_ms, wait = due_ms(token), wait_shown(token)
-    status, parked, name = (Status.RUNNING, None, "") if wait is None else (Status.WAITING, *wait)
-    shown = ShowStatus(2 * token.slot, status, token.last.at_ms, parked, name)
-    return (*found, *(() if at_ms is None else (SetTimer(token.slot, at_ms),)), shown)
+def status_of_tasks(token: Token, record: Record) -> ShowStatus:
+    """Returns what the header says of a function's tasks."""
+    status, parked, name = (Status.WAITING, *wait) if (wait := wait_shown(token)) else (Status.RUNNING, None, "")
+    return ShowStatus(2 * record.slot, status, record.at_ms, parked, name)
 
 
-def _closing(dropped: Iterable[Place]) -> list[Effect]:
+def closing(dropped: Iterable[Place]) -> list[Effect]:
+    """Ends operations that a function's tasks have dropped."""
     by_slot: dict[int, list[int]] = {}
     for slot, index in dropped:
         by_slot.setdefault(slot, []).append(index)

@@ -180,6 +180,11 @@ class Token:
         return any(one.open for one in self.tasks.values())
 
     @property
+    def open_tasks(self) -> int:
+        """Counts the operations of its tasks that are under way."""
+        return sum(len(one.open) for one in self.tasks.values())
+
+    @property
     def ended(self) -> bool:
         return self.end is not None
 

@@ -20,7 +20,6 @@ from stepwell.engine.effects import (
     SetTimer,
     ShowStatus,
     effects,
-    overtaken,
 )
 from stepwell.engine.forks import branch_id, first_chunks, fork_id
 from stepwell.engine.inputs import Closed, JoinCompleted, OperationEnded
@@ -38,6 +37,7 @@ from stepwell.engine.join import (
 )
 from stepwell.engine.marks import is_one_set
 from stepwell.engine.needs import ready
+from stepwell.engine.overtaken import overtaken
 from stepwell.engine.records import Status
 from stepwell.engine.token import Token
 from stepwell.errors import EngineFault

@@ -219,11 +219,13 @@ class Logbook:
     async def with_branches(self, at: Standing) -> Standing:
         """The run with its first node's members, once they may begin, or its branches at a fork of one page.
 
-        Of a function whose tasks have begun operations, those that are open, up to a hundred. It costs a query for each
-        hundred, or for each record that began operations. Other runs are returned as they are.
+        Of a function's tasks, the open operations, up to a hundred: a query for each record that began some. Else it
+        costs a query for each hundred. Other runs are returned as they are.
         """
-        if at.token.has_open_tasks and not at.token.ended:
-            return changed(at, branches=tuple(await self._open_tasks(at)))
+        if 0 < at.token.open_tasks <= HISTORY_BRANCHES and not at.token.ended:
+            forks = [(await self._forked(at, slot), one.open) for slot, one in at.token.tasks.items() if one.open]
+            open_ = [await self._folded_branches(fork, indexes) for fork, indexes in forks if fork is not None]
+            return changed(at, branches=tuple(token for tokens in open_ for token in tokens))
         there = at.token.last.next if at.token.last is not None and not at.token.ended else None
         slot = at.token.slot if isinstance(there, Fork) and len(there.pages) == 1 else -1
         if at.graph.first.members:  # the fork follows the start of an idle run, and the wait for the run's locks
@@ -232,15 +234,6 @@ class Logbook:
         if fork is None:
             return at
         return changed(at, branches=tuple(await self._folded_branches(fork, range(fork.fork.width))))
-
-    async def _open_tasks(self, at: Standing) -> list[Token]:
-        found: list[Token] = []
-        if sum(len(begun.open) for begun in at.token.tasks.values()) > HISTORY_BRANCHES:
-            return found
-        for slot, begun in at.token.tasks.items():
-            fork = await self._forked(at, slot) if begun.open else None
-            found += await self._folded_branches(fork, begun.open) if fork is not None else ()
-        return found
 
     async def _turned_back(self, at: Standing, slot: int) -> Standing | None:
         """A function as it began operations of its tasks, which read nothing of its log; None for others."""

@@ -1,0 +1,33 @@
+"""Effects of records of a function's tasks that others have overtaken, by writing the next ones before them."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+
+from stepwell.engine.effects import Effect, Open, SetTimer, closing, status_of_tasks
+from stepwell.engine.parts import due_ms
+from stepwell.engine.records import TASKS, Fork, Group
+from stepwell.engine.token import Token
+
+
+def overtaken(token: Token, by: Collection[str], sent_for: int = -1) -> tuple[Effect, ...]:
+    """Returns the effects of records that these actors wrote for the function's tasks, before others wrote the next.
+
+    `sent_for`: the slot of a record that the actor was to push on, whoever wrote it.
+
+    A     WAITING (begins a, b) ── dies
+    B                               RECEIVED (c ended) ── …
+    A, again                                                lets a and b begin: nobody else does
+    """
+    found: list[Effect] = []
+    for slot, begun in token.tasks.items():
+        if not begun.by or slot == token.slot or (begun.by not in by and slot != sent_for):
+            continue
+        if begun.open:
+            group = Group("", "", max(begun.open) + 1, is_apart=True)
+            found.append(Open(Fork((group,), TASKS), slot, begun.open))
+        found += closing(begun.cancelled)
+    if not found or token.parked is None or not token.parked.of_tasks or token.last is None:
+        return tuple(found)
+    timer = () if (at_ms := due_ms(token)) is None else (SetTimer(token.slot, at_ms),)
+    return (*found, *timer, status_of_tasks(token, token.last))
