@@ -125,6 +125,7 @@ WAIT_ANSWER_SECONDS = 25  # `?wait=`
 EXPORT_BYTES = 3_000_000  # of an export's page, about: Lambda answers with at most 6 MB
 CHILD_STATUSES = 25  # of a run that is shown: children whose own headers are read for their status
 LOCK_OWNERS = 10  # of a run that is shown: branches that wait for a lock, and are shown who has it
+FAILURE_CHARACTERS = 120  # of what a run's header keeps of its error: the fingerprint, the type and the step
 HELD_PAGES = 10  # of a fork that a pause marks before it answers; those of a wider fork are marked by messages
 REDRIVE_RECORDS = 1_000  # that a redriven run keeps of the one that failed: each costs a write
 ROLLBACK_RECORDS = 1_000  # of a run's own log, and

@@ -115,3 +115,14 @@ def test_pause_and_unpause_say_by_whom(api: FakeApi, cli: Cli) -> None:
     assert cli("pause", "r1", "--reason", "the bank is down").stdout == "paused r1\n"
     assert cli("unpause", "r1").stdout == "r1 goes on\n"
     assert [call.body for call in api.calls] == [{"reason": "the bank is down", "by": "ana"}, {"by": "ana"}]
+
+
+def test_the_command_prints_the_groups(api: FakeApi, cli: Cli) -> None:
+    one = {"fingerprint": "9f2c", "workflow": "order", "type": "CarrierDown", "step": "ship", "count": 41,
+           "first_at": "2026-03-01T13:00:00Z", "last_at": "2026-03-01T14:00:00Z", "run_id": "run_1"}  # fmt: skip
+    api.on("GET", "/failures", (200, {"items": [one], "next_cursor": None}))
+    told = cli("failures").stdout
+    assert "CarrierDown" in told
+    assert "41" in told
+    api.on("GET", "/failures", (200, {"items": [], "next_cursor": None}))
+    assert "no run failed" in cli("failures").stderr

@@ -41,6 +41,13 @@ EXAMPLES: Mapping[str, Json] = {
     "ReplayBody": {"source": "stripe", "delivery": "evt_1", "again": False},
     # what is answered
     "RunPage": {"items": [_SUMMARY], "next_cursor": None},
+    "FailurePage": {
+        "items": [
+            {"fingerprint": "9f2c61d07b3a", "workflow": "order", "type": "CarrierDown", "step": "ship", "count": 412,
+             "first_at": "2026-03-01T13:00:00.105Z", "last_at": "2026-03-01T14:10:41.300Z", "run_id": _RUN_ID}
+        ],
+        "next_cursor": None,
+    },
     "ResultView": {"run_id": _RUN_ID, "status": "completed", "result": {"tracking": "PX1"}},
     "UpdateView": {"run_id": _RUN_ID, "name": "add_item", "update_id": "upd-1", "pending": False, "output": 3,
                    "error": None},

@@ -15,6 +15,7 @@ from stepwell.api.deliveries import DeliveryPage, ReplayView
 from stepwell.api.examples import EXAMPLES
 from stepwell.api.exchange import JSON_TYPE, Route
 from stepwell.api.explain import Explanation
+from stepwell.api.failures import FailureView
 from stepwell.api.graphs import GraphView, WorkflowSummary, WorkflowView
 from stepwell.api.moments import StateView
 from stepwell.api.problems import PROBLEM_TYPE
@@ -48,6 +49,13 @@ EntryView = TypedDict(
 
 class RunPage(TypedDict):
     items: list[RunSummary]
+    next_cursor: str | None
+
+
+class FailurePage(TypedDict):
+    """The groups of a page of failed runs: the same fingerprint may be in the next page again."""
+
+    items: list[FailureView]
     next_cursor: str | None
 
 
@@ -173,6 +181,7 @@ class ProblemView(TypedDict):
 _SHAPES: tuple[Any, ...] = (
     RunView,
     RunPage,
+    FailurePage,
     HistoryPage,
     OutputPage,
     ExportPage,

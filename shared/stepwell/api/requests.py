@@ -219,13 +219,11 @@ class RunsQueryString(Query):
     tag: str = Field("", description="name=value", json_schema_extra={"pattern": "^([^=:]+=.*)?$"})
     since: InstantMs = Field(None, description="created at or after this time")
     waiting_for: str = Field("", description="the kind of the wait: approval, event, sleep, …")
+    failure: str = Field("", description="the fingerprint of an error, as GET /failures lists them")
     parent: str = Field("", description="the runs that this run started, also those that it does not wait for")
     overdue: bool = Field(False, description="only runs whose wait should have ended by now")
-    sort: str = Field(
-        "",
-        pattern="^(waiting_until)?$",
-        description="`waiting_until`: runs that wait for a deadline, the soonest first; else the newest run first",
-    )
+    sort: str = Field("", pattern="^(waiting_until)?$",
+                      description="`waiting_until`: runs that wait for a deadline, the soonest first")  # fmt: skip
     limit: int = Field(PAGE_ITEMS, ge=1, le=PAGE_ITEMS_MAX)
     cursor: str = Field("", description="next_cursor of the page before")
 

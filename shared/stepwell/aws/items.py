@@ -22,7 +22,7 @@ _LIST_BYTES = 3  # of a list, beside its elements, each of which has one byte mo
 EXPIRES = "expires"  # the table's TTL attribute, in seconds
 _TEXTS = (
     "workflow", "version", "fingerprint", "parent", "origin", "waiting_for", "waiting_node", "paused_by",
-    "pause_reason", "resumes_as",
+    "pause_reason", "resumes_as", "failure",
 )  # fmt: skip
 _NUMBERS = (
     "rev", "started_ms", "ended_ms", "start_at_ms", "deadline_ms", "priority", "waiting_since_ms", "waiting_until_ms",
@@ -129,6 +129,8 @@ def change_request(change: StatusChange, *, is_held: bool) -> dict[str, Any]:
         EXPIRES: ttl(change.expires_ms) if change.expires_ms else None,
         "state": None if state is None else text(state),
     }
+    if change.failure:  # a run that has ended changes no more
+        values["failure"] = text(change.failure)
     if change.started_ms is not None:
         values["started_ms"] = number(change.started_ms)
     pause = ""

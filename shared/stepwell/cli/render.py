@@ -66,6 +66,15 @@ def runs_table(items: Iterable[Mapping[str, Any]], now: datetime) -> Table:
     return table
 
 
+def failures_table(items: Iterable[Mapping[str, Any]]) -> Table:
+    """A table of failed runs by their error."""
+    names = ("count", "fingerprint", "workflow", "step", "type", "first_at", "last_at", "run_id")
+    table = _table("runs", "fingerprint", "workflow", "step", "error", "first", "last", "such as")
+    for one in items:
+        table.add_row(*(_plain(one.get(name)) for name in names))
+    return table
+
+
 def schedules_table(items: Iterable[Mapping[str, Any]], now: datetime) -> Table:
     """A table of schedules by name, with the next time in the reader's time zone."""
     table = _table("name", "workflow", "schedule", "timezone", "next")

@@ -95,6 +95,10 @@ def runs(
     since: Annotated[
         str, typer.Option("--since", metavar="TIME", show_default=False, help="Created since 2h, 7d, or a time.")
     ] = "",
+    failure: Annotated[
+        str,
+        typer.Option("--failure", metavar="FINGERPRINT", show_default=False, help="One that `failures` lists."),
+    ] = "",
     waiting_for: Annotated[
         str, typer.Option("--waiting-for", metavar="KIND", show_default=False, help="approval, event, sleep, …")
     ] = "",
@@ -122,6 +126,7 @@ def runs(
             tag=tag,
             since=since,
             waiting_for=waiting_for,
+            failure=failure,
             parent=parent,
             overdue=overdue,
             sort=sort.value.replace("-", "_") if sort else "",

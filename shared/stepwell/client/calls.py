@@ -57,6 +57,7 @@ def runs(
     tag: str = "",
     since: str = "",
     waiting_for: str = "",
+    failure: str = "",
     parent: str = "",
     overdue: bool = False,
     sort: str = "",
@@ -73,10 +74,16 @@ def runs(
         tag=tag,
         since=since,
         waiting_for=waiting_for,
+        failure=failure,
         parent=parent,
         overdue="true" if overdue else "",
         sort=sort,
     )
+
+
+def failures(*, workflow: str = "", since: str = "") -> Request[Page]:
+    """Groups failed runs by their error's fingerprint, page by page of failed runs, the newest first."""
+    return listed("/failures", workflow=workflow, since=since)
 
 
 def workflows() -> Request[list[JsonObject]]:

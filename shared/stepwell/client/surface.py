@@ -78,6 +78,7 @@ class ClientCalls(Bound):
     """The calls that concern no single run."""
 
     runs = _list(calls.runs)
+    failures = _list(calls.failures)
     deliveries = _list(calls.deliveries)
     workflows = _call(calls.workflows)
     workflow = _call(calls.workflow)

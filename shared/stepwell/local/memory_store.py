@@ -110,6 +110,7 @@ class MemoryStore(MemoryItems, MemoryNotes):
             status=Status.PAUSED if is_held else change.status,
             resumes_as=change.status.value if is_held else "",
             paused_ms=header.paused_ms if is_held else 0,
+            failure=change.failure,
             changed_ms=change.changed_ms,
             started_ms=header.started_ms if change.started_ms is None else change.started_ms,
             ended_ms=change.ended_ms,

@@ -90,6 +90,8 @@ def _narrowing(query: RunQuery) -> list[_Condition]:
         conditions.append((f"r.status IN ({marks})", tuple(sorted(query.statuses))))
     if query.waiting_for:
         conditions.append(("r.waiting_for <> '' AND r.waiting_for = ?", (query.waiting_for,)))
+    if query.failure:
+        conditions.append(("substr(r.failure, 1, instr(r.failure, ' ') - 1) = ?", (query.failure,)))
     if query.overdue_at_ms is not None:
         conditions.append(("r.status = ? AND r.waiting_until_ms < ?", (Status.WAITING.value, query.overdue_at_ms)))
     return conditions

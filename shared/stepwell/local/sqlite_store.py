@@ -55,7 +55,8 @@ INSERT_TAG = "INSERT INTO tags (name, value, created_ms, run_id) VALUES (?, ?, ?
 SELECT_RUN = f"SELECT {HEADER_COLUMNS} FROM runs r WHERE r.run_id = ?"
 CHANGE_STATUS = """UPDATE runs SET rev = ?1, status = CASE WHEN paused_ms > 0 AND NOT ?13 THEN status ELSE ?2 END,
     resumes_as = CASE WHEN paused_ms > 0 AND NOT ?13 THEN ?2 ELSE '' END,
-    paused_ms = CASE WHEN ?13 THEN 0 ELSE paused_ms END, changed_ms = ?3, started_ms = coalesce(?4, started_ms),
+    paused_ms = CASE WHEN ?13 THEN 0 ELSE paused_ms END, failure = ?16, changed_ms = ?3,
+    started_ms = coalesce(?4, started_ms),
     ended_ms = ?5, waiting_for = ?6, waiting_node = ?7, waiting_since_ms = ?8, waiting_until_ms = ?9, expires_ms = ?10,
     due_ms = CASE WHEN ?11 THEN due_ms ELSE ?12 END WHERE run_id = ?14 AND rev < ?15"""
 HOLD = """UPDATE runs SET status = ?, resumes_as = ?, paused_ms = ?, paused_by = ?, pause_reason = ?, changed_ms = ?,
@@ -144,7 +145,8 @@ class SqliteStore(SqliteItems, SqliteNotes):
             change.due_ms,
             change.ends_pause,
         )
-        return self._db.change(CHANGE_STATUS, (*new_values, change.run_id, change.rev + change.of_branch)) == 1
+        which = (change.run_id, change.rev + change.of_branch)
+        return self._db.change(CHANGE_STATUS, (*new_values, *which, change.failure)) == 1
 
     async def watch(self, run_id: str, due_ms: int | None, seen: Header | None = None) -> bool:
         if seen is None:

@@ -55,6 +55,7 @@ class Header:
     paused_by: str = ""
     pause_reason: str = ""
     resumes_as: str = ""  # of a paused run: the status that it has but for that
+    failure: str = ""  # of a run that failed: the error's fingerprint, its type and its step
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,20 +81,21 @@ class StatusChange:
     due_ms: int | None = None
     of_branch: bool = False
     ends_pause: bool = False
+    failure: str = ""
 
 
 @dataclass(frozen=True, slots=True)
 class RunQuery:
-    """Which runs to list, newest first. Empty fields do not narrow. `cursor` is what the page before returned.
+    """Which runs to list, newest first; `by_deadline`: those whose wait has a deadline, the soonest first.
 
-    `by_deadline`: only runs whose wait has a deadline, the soonest first.
-    """
+    Empty fields do not narrow. `cursor` is what the page before returned."""
 
     workflow: str = ""
     statuses: frozenset[Status] = frozenset()
     tag: tuple[str, str] | None = None
     since_ms: int = 0
     waiting_for: str = ""
+    failure: str = ""  # an error's fingerprint
     overdue_at_ms: int | None = None  # waiting runs whose waiting_until_ms is before it
     by_deadline: bool = False
     limit: int = 50

@@ -12,6 +12,7 @@ from stepwell.api.branches import find_branches, read_branches
 from stepwell.api.children import child_runs, read_statuses
 from stepwell.api.exchange import Answer, Call, Route
 from stepwell.api.explain import explain
+from stepwell.api.failures import FAILED, FailuresQueryString, failures_of
 from stepwell.api.graphs import graph_view, node_states
 from stepwell.api.histories import last_entry, read_history
 from stepwell.api.large import fitted, fitting, result_of
@@ -53,10 +54,11 @@ async def list_runs(call: Call) -> Answer:
     _check_sort(asked)
     query = RunQuery(
         workflow=asked.workflow,
-        statuses=frozenset(asked.status),
+        statuses=frozenset(asked.status) or (FAILED if asked.failure else frozenset()),
         tag=_tag(asked.tag),
         since_ms=asked.since or 0,
         waiting_for=asked.waiting_for,
+        failure=asked.failure,
         overdue_at_ms=call.parts.ports.clock.now_ms() if asked.overdue else None,
         by_deadline=bool(asked.sort),
         limit=asked.limit,
@@ -67,6 +69,13 @@ async def list_runs(call: Call) -> Answer:
     else:
         page = await call.parts.service.runs(query)
     return paged([run_summary(header) for header in page.headers], page.next_cursor)
+
+
+async def list_failures(call: Call) -> Answer:
+    asked = call.asked(FailuresQueryString)
+    query = RunQuery(asked.workflow, FAILED, since_ms=asked.since or 0, limit=asked.limit, cursor=asked.cursor)
+    page = await call.parts.service.runs(query)
+    return paged([*failures_of(page.headers)], page.next_cursor)
 
 
 async def get_run(call: Call) -> Answer:
@@ -241,6 +250,15 @@ ASKING_ROUTES = (
         {200: "a page"},
         "RunPage",
         query=RunsQueryString,
+    ),
+    Route(
+        "GET",
+        "/failures",
+        list_failures,
+        "Group failed runs by their error's fingerprint, those that failed most often first",
+        {200: "the groups of a page of failed runs, the newest"},
+        "FailurePage",
+        query=FailuresQueryString,
     ),
     Route(
         "GET",

@@ -14,6 +14,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from stepwell.engine.effects import ShowStatus
+from stepwell.engine.fingerprints import failure_of
 from stepwell.engine.forks import awaited, branch_id, parent_of
 from stepwell.engine.join import indexes_of, unpacked
 from stepwell.engine.marks import (
@@ -48,6 +49,7 @@ class Showing:
     async def show_root(self, at: Standing, effect: ShowStatus) -> bool:
         """The header says what the log says; an older change never undoes a newer one."""
         parked = effect.parked
+        error = at.token.end.error if effect.status in {Status.FAILED, Status.TIMED_OUT} and at.token.end else None
         change = StatusChange(
             at.run_id,
             effect.rev,
@@ -62,6 +64,7 @@ class Showing:
             expires_ms=effect.expires_ms,
             due_ms=due_when_shown(at, effect),
             ends_pause=effect.status.terminal or effect.status is Status.COMPENSATING or at.token.cleaning is not None,
+            failure="" if error is None else failure_of(error),
         )
         return await self._runs.change_status(change)
 

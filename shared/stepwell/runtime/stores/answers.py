@@ -130,6 +130,8 @@ def fits(header: Header, query: RunQuery) -> bool:
         return False
     if query.waiting_for and header.waiting_for != query.waiting_for:
         return False
+    if query.failure and header.failure.partition(" ")[0] != query.failure:
+        return False
     if query.overdue_at_ms is None and not query.by_deadline:
         return True
     until_ms = header.waiting_until_ms

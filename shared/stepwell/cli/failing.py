@@ -1,0 +1,53 @@
+"""`stepwell failures`: failed runs, grouped by what went wrong."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from itertools import islice
+from typing import Annotated, Any
+
+import typer
+
+from stepwell.cli.arguments import AsJson, Url, read_since
+from stepwell.cli.connect import connect
+from stepwell.cli.screen import console, print_json
+from stepwell.client.errors import JsonObject
+
+GROUPS = 10_000  # that are read at most, over all pages
+
+
+def failures(
+    workflow: Annotated[str, typer.Option("--workflow", "-w", metavar="NAME", show_default=False)] = "",
+    since: Annotated[
+        str, typer.Option("--since", metavar="TIME", show_default=False, help="Created since 2h, 7d, or a time.")
+    ] = "",
+    as_json: AsJson = False,
+    url: Url = "",
+) -> None:
+    """Group failed runs by their error: the step, how often, first and last."""
+    since = read_since(since) if since else ""
+    with connect(url) as client:
+        groups = merged(islice(client.failures(workflow=workflow, since=since), GROUPS))
+    if as_json:
+        print_json({"items": groups})
+    elif groups:
+        from stepwell.cli.render import failures_table  # noqa: PLC0415 - rich
+
+        console().print(failures_table(groups))
+        typer.echo("stepwell runs --failure FINGERPRINT lists a group's runs", err=True)
+    else:
+        typer.echo("no run failed", err=True)
+
+
+def merged(found: Iterable[JsonObject]) -> list[JsonObject]:
+    """Returns the groups of all pages, the largest first."""
+    groups: dict[tuple[Any, Any], JsonObject] = {}
+    for one in found:
+        other = groups.setdefault((one["workflow"], one["fingerprint"]), {**one, "count": 0})
+        last = max(one, other, key=lambda group: str(group["last_at"]))
+        groups[one["workflow"], one["fingerprint"]] = {
+            **last,
+            "count": other["count"] + one["count"],
+            "first_at": min(str(one["first_at"]), str(other["first_at"])),
+        }
+    return sorted(groups.values(), key=lambda group: -int(group["count"]))
