@@ -304,7 +304,7 @@ def test_a_turn_is_kept_by_a_run_that_is_woken_again() -> None:
 def test_one_thousand_runs_under_a_limit_of_ten_are_never_eleven_and_all_end(kept: str, tmp_path: Path) -> None:
     world = World(HOLD.replace("limit: 2", "limit: 10").replace("wait: {for: approval}", "sleep: 1s"))
     if kept == "sqlite":
-        world.store.inner = SqliteStore(Database(tmp_path / "runs.db", "OFF"))
+        world.store.inner = SqliteStore(Database(tmp_path / "runs.db", "NORMAL"))
     for number in range(1_000):
         world.start(priority=number % 3)
     left = 1_000
