@@ -300,6 +300,23 @@ def test_a_turn_is_kept_by_a_run_that_is_woken_again() -> None:
     assert statuses(world, *runs) == ["completed"] * 3
 
 
+def test_a_sweep_finds_a_permit_behind_living_holders_whose_run_has_ended() -> None:
+    """The sweeper wakes who waits, and writes nothing: that run takes the permit over."""
+    world = World(HOLD)
+    gone = started(world, 1)[0]
+    end(world, gone)
+    living = started(world, 1)[0]
+    run_now(world.store.put_note("permits:flow", "h00", f'["{living}","{gone}"]', f'["{living}"]'))
+    waiting = started(world, 1)[0]
+    assert statuses(world, living, waiting) == ["waiting", "pending"]
+    world.pass_time(HOUR_MS)
+    before = notes_of(world, "permits:flow")
+    assert [one.run_id for one in run_now(world.sweeper.sweep(MINUTE_MS))] == [waiting]
+    assert notes_of(world, "permits:flow") == before
+    world.deliver()
+    assert statuses(world, living, waiting) == ["waiting", "waiting"]
+
+
 @pytest.mark.parametrize("kept", ["memory", pytest.param("sqlite", marks=pytest.mark.slow)])
 def test_one_thousand_runs_under_a_limit_of_ten_are_never_eleven_and_all_end(kept: str, tmp_path: Path) -> None:
     world = World(HOLD.replace("limit: 2", "limit: 10").replace("wait: {for: approval}", "sleep: 1s"))

@@ -150,7 +150,7 @@ class Permits:
                     return await self._granted(at, share, board, own)
             elif is_written:
                 return await self._waits(at, share, own)
-            elif not await self._take_out_ended(share, board, all_of_them=share.on_limit != "queue"):
+            elif not await self._take_out_ended(share, board, of_all=share.on_limit != "queue" or own in board.waiting):
                 if share.on_limit == "cancel_newest" and may_refuse:
                     return Reply(Turn.REFUSED, reason=_over(share))
                 await self._ports.notes.put_note(_kind(share.name), own, "", None)
@@ -222,14 +222,16 @@ class Permits:
         first = left[:1] if len(kept) < capacity_of(share, shard) else ()
         await self._write(share.name, shard, board, (*kept, *first))
 
-    async def _take_out_ended(self, share: Share, board: Board, *, all_of_them: bool) -> bool:
+    async def _take_out_ended(self, share: Share, board: Board, *, of_all: bool) -> bool:
         """Whether a holder had ended, and is taken out: of all of them, or the oldest."""
-        looked = board.under_way if all_of_them else board.under_way[:1]
-        ended = {run_id for run_id in looked if not await self._lives(run_id)}
+        ended = await self._ended(board.under_way if of_all else board.under_way[:1])
         for shard, ids in board.holders.items():
             if ended & set(ids):
                 await self._write(share.name, shard, board, [one for one in ids if one not in ended])
         return bool(ended)
+
+    async def _ended(self, runs: Sequence[str]) -> set[str]:
+        return {run_id for run_id in runs if not await self._lives(run_id)}
 
     async def _lives(self, run_id: str) -> bool:
         header = await self._ports.runs.get_run(run_id)
@@ -289,8 +291,8 @@ class Permits:
             return None
         board = await self._read(share)
         is_full = board.shard_of(at.run_id) is None and board.room(share) is None
-        if not is_full or await self._take_out_ended(share, board, all_of_them=True):
-            return None
+        if not is_full or await self._ended(board.under_way):
+            return None  # it takes out who has ended: a sweep changes nothing
         return now_ms + max((now_ms - at.header.created_ms) // _PART_OF_WAIT, CHECK_RUNS_MS)
 
     async def with_reason(self, at: Standing) -> Standing:
