@@ -312,8 +312,7 @@ class Logbook:
 
     async def history(self, run_id: str, token_id: str, after: int, limit: int | None) -> Sequence[Record]:
         """Records as they were written, for people."""
-        saved = await self._log.read_log(run_id, token_id, after, limit)
-        return [decode_record(await self._fetch(one.body)) for one in saved]
+        return await self._decoded(await self._log.read_log(run_id, token_id, after, limit))
 
     async def expose(self, at: Standing, record: Record) -> None:
         """Makes a run that nobody would look at due now, before a record that moves it from outside is appended.
