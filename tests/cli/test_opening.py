@@ -15,7 +15,7 @@ import httpx
 import pytest
 
 from stepwell.api.console import is_built
-from stepwell.cli.forwarding import COOKIE, Forwarder
+from stepwell.cli.forwarding import Forwarder
 from stepwell.local.gateway import http_event
 from tests.cli.conftest import FakeApi
 
@@ -47,7 +47,7 @@ def test_only_who_has_the_key_of_the_address_reaches_the_api(forwarder: Forwarde
         ("/runs", "", ""),
         ("/runs", f"key={KEY}", ""),
         ("/", "key=wrong", ""),
-        ("/", "", f"{COOKIE}=wrong"),
+        ("/", "", f"{forwarder.cookie}=wrong"),
     ):
         assert reply(forwarder, path, query, cookie=cookie)["statusCode"] == 403
     assert sent == []
@@ -56,11 +56,16 @@ def test_only_who_has_the_key_of_the_address_reaches_the_api(forwarder: Forwarde
 def test_the_key_of_the_address_becomes_a_cookie_that_scripts_and_other_sites_cannot_use(forwarder: Forwarder) -> None:
     answer = reply(forwarder, "/", f"key={KEY}")
     assert (answer["statusCode"], answer["headers"]["Location"]) == (303, "/")
-    assert answer["cookies"] == [f"{COOKIE}={KEY}; HttpOnly; SameSite=Strict; Path=/"]
+    assert answer["cookies"] == [f"{forwarder.cookie}={KEY}; HttpOnly; SameSite=Strict; Path=/"]
 
 
 def test_a_call_reaches_the_api_as_it_was_made_without_the_cookie(forwarder: Forwarder, sent: list[Any]) -> None:
-    held = {"cookie": f"{COOKIE}={KEY}", "if-none-match": '"0"', "host": "127.0.0.1:1"}
+    held = {
+        "accept-encoding": "br",
+        "cookie": f"{forwarder.cookie}={KEY}",
+        "if-none-match": '"0"',
+        "host": "127.0.0.1:1",
+    }
     answer = reply(forwarder, "/runs", "status=failed&tag=a%3Db", **held)
     assert sent == [("GET", "/runs?status=failed&tag=a%3Db", {"if-none-match": '"0"'})]
     assert (answer["statusCode"], answer["headers"]["etag"]) == (200, '"1"')
@@ -69,7 +74,7 @@ def test_a_call_reaches_the_api_as_it_was_made_without_the_cookie(forwarder: For
 
 @pytest.mark.skipif(not is_built(), reason="the console is not built")
 def test_the_page_and_its_files_come_from_this_machine(forwarder: Forwarder, sent: list[Any]) -> None:
-    cookie = f"{COOKIE}={KEY}"
+    cookie = f"{forwarder.cookie}={KEY}"
     page = reply(forwarder, "/", cookie=cookie, accept="text/html")
     assert "console/console.js" in page["body"]
     assert "script-src 'self'" in page["headers"]["Content-Security-Policy"]

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import base64
+import hashlib
 import hmac
+import json
 import re
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -16,7 +18,7 @@ from stepwell.api.exchange import Answer
 
 HOP_HEADERS = frozenset({"connection", "content-length", "host", "keep-alive", "transfer-encoding"})
 DROPPED = HOP_HEADERS | {"content-encoding", "set-cookie", "strict-transport-security"}
-COOKIE = "stepwell_console"
+NOT_SENT = HOP_HEADERS | {"accept-encoding", "cookie"}  # httpx asks for what it can decode
 _FILES = "/console/"
 
 Event = Mapping[str, Any]
@@ -33,6 +35,7 @@ class Forwarder:
 
     def __init__(self, send: Send, what: str, key: str = "") -> None:
         self._send, self._what, self._key = send, what, key
+        self.cookie = f"stepwell_console_{hashlib.sha256(key.encode()).hexdigest()[:8]}"  # cookies know no ports
 
     async def resolve_async(self, event: dict[str, Any], context: object) -> Reply:
         """Returns the API's answer, or 502 if it does not answer."""
@@ -44,7 +47,7 @@ class Forwarder:
         return self._forwarded(method, path, event)
 
     def _is_known(self, event: Event) -> bool:
-        shown = [cookie.partition("=")[2] for cookie in event["cookies"] if cookie.startswith(f"{COOKIE}=")]
+        shown = [cookie.partition("=")[2] for cookie in event["cookies"] if cookie.startswith(f"{self.cookie}=")]
         return any(hmac.compare_digest(one.encode(), self._key.encode()) for one in shown)
 
     def _admitted(self, event: Event) -> Reply:
@@ -53,13 +56,13 @@ class Forwarder:
         if event["rawPath"] != "/" or not hmac.compare_digest(given.encode(), self._key.encode()):
             text = '{"title": "Open the address that `stepwell console` printed", "status": 403, "code": "no_key"}'
             return {"statusCode": 403, "headers": {"Content-Type": "application/problem+json"}, "body": text}
-        cookie = f"{COOKIE}={self._key}; HttpOnly; SameSite=Strict; Path=/"
+        cookie = f"{self.cookie}={self._key}; HttpOnly; SameSite=Strict; Path=/"
         headers = {"Location": "/", "Cache-Control": "no-store", "Referrer-Policy": "no-referrer"}
         return {"statusCode": 303, "headers": headers, "cookies": [cookie], "body": ""}
 
     def _forwarded(self, method: str, path: str, event: Event) -> Reply:
         query, body = event["rawQueryString"], event["body"] or ""
-        headers = {name: value for name, value in event["headers"].items() if name not in HOP_HEADERS | {"cookie"}}
+        headers = {name: value for name, value in event["headers"].items() if name not in NOT_SENT}
         content = base64.b64decode(body) if event["isBase64Encoded"] else body.encode()
         try:
             answer = self._send(method, f"{path}{'?' if query else ''}{query}", headers, content)
@@ -67,7 +70,7 @@ class Forwarder:
             return {
                 "statusCode": 502,
                 "headers": {"Content-Type": "application/json"},
-                "body": f'{{"message": "{self._what} does not answer: {type(error).__name__}"}}',
+                "body": json.dumps({"message": f"{self._what} does not answer: {type(error).__name__}"}),
             }
         kept = {name: value for name, value in answer.headers.items() if name not in DROPPED}
         text = base64.b64encode(answer.content).decode()
