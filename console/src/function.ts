@@ -4,6 +4,11 @@ import type { GraphEdge, GraphNode, RunGraph, Step } from "./types";
 
 const MOST = 60; // operations that are drawn: the last ones
 
+/** A durable function is one node: what it does is in its log alone. */
+export function isOfFunction(graph: RunGraph): boolean {
+  return graph.nodes.length === 1 && Object.keys(graph.steps).some((name) => name !== graph.start);
+}
+
 /** One row for each set of operations that began before the first of them ended; an edge from each row to the next. */
 export function functionGraph(graph: RunGraph): RunGraph {
   const all = Object.entries(graph.steps).filter(([name]) => name !== graph.start);

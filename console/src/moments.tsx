@@ -3,7 +3,7 @@
 import type { JSX } from "preact";
 import { useEffect, useState } from "preact/hooks";
 import { get } from "./api";
-import { functionGraph } from "./function";
+import { functionGraph, isOfFunction } from "./function";
 import { GraphView } from "./graph";
 import type { Change, Entry, Moment, RunGraph } from "./types";
 import { Card, Data, Status } from "./ui";
@@ -47,7 +47,6 @@ export function Moments({ id, last, entries, graph }: { id: string; last: number
 
 function Shown({ moment, told, graph }: { moment: Moment; told: Entry[]; graph: RunGraph | null }): JSX.Element {
   const then = graph && { ...graph, states: moment.states, steps: moment.steps, taken: moment.taken };
-  const isFunction = then !== null && then.nodes.length === 1 && Object.keys(then.steps).length > 0;
   return (
     <div class="moment">
       <p>
@@ -60,7 +59,7 @@ function Shown({ moment, told, graph }: { moment: Moment; told: Entry[]; graph: 
           <h3>State after it</h3>
           <Data value={moment.state} open={1} />
         </div>
-        {then && <GraphView graph={isFunction ? functionGraph(then) : then} />}
+        {then && <GraphView graph={isOfFunction(then) ? functionGraph(then) : then} />}
       </div>
     </div>
   );

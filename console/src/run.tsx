@@ -7,7 +7,7 @@ import { actionsOf, type Action } from "./actions";
 import { get, query, useLive } from "./api";
 import { Branches } from "./branches";
 import { GraphView, isWide } from "./graph";
-import { functionGraph } from "./function";
+import { functionGraph, isOfFunction } from "./function";
 import { HistoryList, useHistory } from "./history";
 import { Moments } from "./moments";
 import { Timeline } from "./timeline";
@@ -167,11 +167,6 @@ function Why({ why, isOver }: { why: Explanation; isOver: boolean }): JSX.Elemen
       )}
     </div>
   );
-}
-
-/** A durable function is one node: what it does is in its log alone. */
-function isOfFunction(graph: RunGraph): boolean {
-  return graph.nodes.length === 1 && Object.keys(graph.steps).some((name) => name !== graph.start);
 }
 
 /** The name of the event that the run waits for, if it waits for one. */

@@ -106,7 +106,7 @@ class Logbook:
         self._forks: Lately[tuple[str, str, int], ForkedParent] = Lately(forks_kept, FORKS_KEPT_BYTES, FORKS_KEPT_MS)
         self.pushers: Lately[tuple[str, str, int], str] = Lately(forks_kept, FORKS_KEPT_BYTES, FORKS_KEPT_MS)
         """Who pushed a fork's parent when it was last seen, past that fork."""
-        self.waypoints = Waypoints()
+        self._waypoints = Waypoints()
 
     async def load(
         self, run_id: str, token_id: str = ROOT, known: Forks | None = None, *, fresh: bool = False
@@ -288,9 +288,7 @@ class Logbook:
         return [decode_record(await self._fetch(one.body)) for one in saved]
 
     async def token_before(self, run_id: str, slot: int, token_id: str = ROOT) -> Token | None:
-        """The token from which the records of `slot` and later can be told: one of a reader before, or of the last
-        snapshot, or the very start. None: the run has no such branch.
-        """
+        """The last token known before `slot`: a waypoint, a snapshot, or the start. None: no such branch."""
         begun = Token()
         if (place := parent_of(token_id)) is not None:
             parent_id, fork_slot, index = place
@@ -298,7 +296,7 @@ class Logbook:
             if fork is None or index >= fork.fork.width:
                 return None
             begun = fork.branches.at(index)
-        if (kept := self.waypoints.before(run_id, token_id, slot, self._clock.now_ms())) is not None:
+        if (kept := self._waypoints.before(run_id, token_id, slot, self._clock.now_ms())) is not None:
             return kept
         loaded = await self._log.load(run_id, token_id)
         if loaded.snapshot is None or loaded.snapshot.slot >= slot:
@@ -306,9 +304,8 @@ class Logbook:
         saved = decode_snapshot(await self._fetch(loaded.snapshot.body))
         return begun if saved is None else changed(saved, branch=begun.branch)
 
-    def passed(self, run_id: str, token: Token) -> None:
-        """Remembers a token that a reader came through."""
-        self.waypoints.keep(run_id, token, self._clock.now_ms())
+    def passed(self, run_id: str, token: Token) -> None:  # by a reader
+        self._waypoints.keep(run_id, token, self._clock.now_ms())
 
     async def history(self, run_id: str, token_id: str, after: int, limit: int | None) -> Sequence[Record]:
         """Records as they were written, for people."""
