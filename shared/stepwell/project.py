@@ -119,7 +119,7 @@ def _project(root: Path, document: Mapping[str, Any]) -> Project:
     folder = root / _text(root, table, "workflows", WORKFLOWS)
     packages = table.get("packages")
     if packages is None:
-        found: Sequence[str] = _packages(root, folder)
+        found: Sequence[str] = root_packages(root, folder)
     elif isinstance(packages, list) and all(isinstance(one, str) for one in packages):
         found = packages
     else:
@@ -133,7 +133,7 @@ def _project(root: Path, document: Mapping[str, Any]) -> Project:
     return Project(root, folder, tuple(Path(one) for one in found), properties, document)
 
 
-def _packages(root: Path, folder: Path) -> list[str]:
+def root_packages(root: Path, folder: Path) -> list[str]:
     """Returns the Python packages of the root, but for tests and the workflow folder."""
     found = (path.parent for path in sorted(root.glob("*/__init__.py")))
     return [path.name for path in found if path != folder and path.name not in _NOT_PACKED]

@@ -105,6 +105,10 @@ def test_init_takes_a_folder_or_here_and_not_both(cli: Cli, arguments: list[str]
 def test_an_existing_repository_keeps_its_files_and_gets_the_rest(cli: Cli) -> None:
     Path("pyproject.toml").write_text('[project]\nname = "old"\nversion = "3"\ndependencies = ["fastapi"]\n')
     Path("README.md").write_text("# Ours\n")
+    Path(".gitignore").write_text("*.log\n.venv\n")
+    for name in ("app/__init__.py", "app/main.py", "uv.lock"):
+        Path(name).parent.mkdir(exist_ok=True)
+        Path(name).touch()
     result = cli("init", "--here")
     assert result.exit_code == 0, result.stderr
     assert "kept README.md, which was there" in result.stdout
@@ -112,6 +116,10 @@ def test_an_existing_repository_keeps_its_files_and_gets_the_rest(cli: Cli) -> N
     document = tomllib.loads(Path("pyproject.toml").read_text())
     assert document["project"]["dependencies"] == ["fastapi"]
     assert document["tool"]["stepwell"]["workflows"] == "workflows"
+    assert document["tool"]["stepwell"]["packages"][1:] == ["app"]  # its steps may import what is there
+    assert Path(".gitignore").read_text() == "*.log\n.venv\n.stepwell/\n__pycache__/\ncdk.out/\n"
+    assert not Path(".github").exists()
+    assert "dependencies of this project: uv add stepwell" in result.stdout
     assert "pytest" not in document["tool"]
     assert cli("check", "--strict").exit_code == 0
 

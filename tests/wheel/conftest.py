@@ -93,3 +93,15 @@ def light(place: Path, wheel: Path) -> Installed:
 def full(place: Path, wheel: Path) -> Installed:
     """`pip install "stepwell[dev,deploy]"`."""
     return install(place, wheel, "full", "[deploy,dev]")
+
+
+@pytest.fixture(scope="session")
+def lowest(place: Path, wheel: Path) -> Installed:
+    """All extras in the lowest versions that pyproject.toml allows, on the newest of what these need in turn."""
+    versions = place / "lowest.txt"
+    uv("pip", "compile", "-q", "--resolution", "lowest-direct", "--all-extras", "--no-emit-package", "stepwell",
+       "--python", sys.executable, "pyproject.toml", "-o", str(versions))  # fmt: skip
+    uv("venv", "-q", "--python", sys.executable, str(place / "lowest"))
+    target = str(place / "lowest" / "bin" / "python")
+    uv("pip", "install", "-q", "--python", target, "-r", str(versions), f"stepwell @ {wheel.as_uri()}")
+    return Installed(place / "lowest")

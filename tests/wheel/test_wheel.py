@@ -162,3 +162,14 @@ def test_cdk_json_runs_the_same_app(full: Installed, deployed: tuple[str, Path])
     done = full.run(project, *app.split(), CDK_OUTDIR=str(project / "other.out"), CDK_CONTEXT_JSON=context, PATH=path)
     assert done.returncode == 0, done.stderr
     assert (project / "other.out" / "Other.template.json").is_file()
+
+
+@pytest.mark.slow
+def test_a_project_works_on_the_lowest_versions_that_are_allowed(lowest: Installed, place: Path) -> None:
+    lowest.done(place, "stepwell", "init", "low project")
+    project = place / "low project"
+    assert lowest.done(project, "stepwell", "check", "--strict").startswith("2 workflows, 0 errors")
+    assert "5 passed" in lowest.done(project, "python", "-m", "pytest", "-p", "no:cacheprovider")
+    assert "the template is in" in lowest.done(project, "stepwell", "deploy", "--dry-run")
+    refused = lowest.run(project, "stepwell", "runs", "--json", STEPWELL_URL="http://127.0.0.1:9")
+    assert (refused.returncode, json.loads(refused.stdout)["code"]) == (4, "unreachable")

@@ -16,7 +16,7 @@ from stepwell.cli.arguments import Url, read_json
 from stepwell.cli.checking import print_problems, read_definition
 from stepwell.cli.connect import connect
 from stepwell.cli.folders import DEFINITIONS, chosen_folder
-from stepwell.cli.projects import Template, write_project
+from stepwell.cli.projects import Template, adding, write_project
 from stepwell.cli.screen import console, print_error, print_json
 from stepwell.client.errors import NotFoundProblem
 from stepwell.errors import NotFound, StepwellError, UserError
@@ -122,7 +122,7 @@ def init(
     for path in made.kept:
         out.print(f"kept {path.as_posix()}, which was there", style="yellow", soft_wrap=True)
     if here:
-        out.print("add stepwell to the dependencies of this project")
+        out.print(f"add stepwell to the dependencies of this project: {adding(Path())}")
     out.print("\nnext (the last command in a second terminal):")
     for command in commands:
         out.print(f"  {command}", style="bold", soft_wrap=True)

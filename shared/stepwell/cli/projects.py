@@ -16,10 +16,12 @@ from pathlib import Path
 from string import Template as Text
 
 from stepwell.errors import Conflict, UserError
-from stepwell.project import FILE, this_python
+from stepwell.project import FILE, WORKFLOWS, root_packages, this_python
 
 SCHEMA = "workflows/.schema.json"
 ENDING = ".tmpl"
+IGNORED = ".gitignore"  # without these lines, data and packages would be committed
+CI = ".github"
 
 
 class Template(StrEnum):
@@ -58,19 +60,30 @@ def write_project(folder: Path, template: Template, *, here: bool = False) -> Wr
     values = _values(folder, template)
     texts = dict(_texts(template, values))
     texts[Path(SCHEMA)] = _schema()
-    pyproject = folder / FILE
-    if pyproject.is_file():
+    if here:
+        texts = {name: text for name, text in texts.items() if name.parts[0] != CI}  # a repository has its own
+    joined = {Path(FILE), Path(IGNORED)}
+    if (pyproject := folder / FILE).is_file():
         texts[Path(FILE)] = _with_table(pyproject, texts[Path(FILE)], values)
+    if (ignored := folder / IGNORED).is_file():
+        texts[Path(IGNORED)] = _with_lines(ignored.read_text(encoding="utf-8"), texts[Path(IGNORED)])
     written, kept = [], []
     for name, text in texts.items():
         path = folder / name
-        if path.exists() and name != Path(FILE):
+        if path.exists() and name not in joined:
             kept.append(path)
             continue
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(text, encoding="utf-8")
         written.append(path)
     return Written(tuple(written), tuple(kept), values["run"])
+
+
+def adding(folder: Path) -> str:
+    """Returns how a repository adds a dependency."""
+    if (folder / "uv.lock").is_file():
+        return "uv add stepwell"
+    return "poetry add stepwell" if (folder / "poetry.lock").is_file() else "pip install stepwell, and list it"
 
 
 def _check(folder: Path, here: bool) -> None:
@@ -89,7 +102,7 @@ def _values(folder: Path, template: Template) -> dict[str, str]:
         "project": project,
         "name": re.sub(r"[^a-z0-9]+", "-", project.lower()).strip("-") or "workflows",
         "package": package,
-        "packages": json.dumps(package),
+        "packages": ", ".join(json.dumps(one) for one in (package, *root_packages(folder, folder / WORKFLOWS))),
         "python": this_python(),
         "version": version("stepwell"),
         "run": f"stepwell run {workflow} -i '{json.dumps(given)}' --watch",
@@ -130,6 +143,13 @@ def _with_table(pyproject: Path, made: str, values: Mapping[str, str]) -> str:
         raise Conflict(f"{pyproject} has [tool.stepwell] already", code="already_a_project", hint="run: stepwell dev")
     table = made[made.index("[tool.stepwell]") : made.index("[tool.pytest")]
     return f"{text.rstrip()}\n\n{table.rstrip()}\n"
+
+
+def _with_lines(text: str, wanted: str) -> str:
+    """Returns the text with the wanted lines that it lacks at its end."""
+    lines = text.splitlines()
+    missing = [line for line in wanted.splitlines() if line not in lines and line.rstrip("/") not in lines]
+    return "\n".join((*lines, *missing, ""))
 
 
 def _schema() -> str:
