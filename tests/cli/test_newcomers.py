@@ -32,7 +32,8 @@ PROJECT = {
 # Stands for the app of the project, and stops where its packages are installed.
 APP = """import sys
 from stepwell.cdk.bundling import install, target_of
-from stepwell.cdk.errors import BundlingError, report
+from stepwell.cdk.errors import BundlingError
+from stepwell.reports import report
 from pathlib import Path
 try:
     install(Path("out"), Path("locked.txt"), target_of("lambda", "3.13"))

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import sys
 
-from stepwell.cdk.errors import report
 from stepwell.errors import StepwellError
 from stepwell.extras import require
+from stepwell.reports import report
 
 try:
     require("deploy", "a deployment")

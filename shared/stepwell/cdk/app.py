@@ -11,10 +11,10 @@ from typing import Any
 import aws_cdk as cdk
 
 from stepwell.cdk import context
-from stepwell.cdk.errors import report
 from stepwell.cdk.stack import StepwellStack
 from stepwell.errors import StepwellError
 from stepwell.project import find_project
+from stepwell.reports import report
 from stepwell.settings import environment
 
 

@@ -1,14 +1,8 @@
-"""The errors of a synthesis, and how the app of a project hands them to the command that runs it."""
+"""The errors of a synthesis."""
 
 from __future__ import annotations
 
-import re
-
-from stepwell.errors import StepwellError, UserError
-
-_REPORT = re.compile(
-    r"^error: (?P<message>.*) \[(?P<code>[a-z_]+)\](?:\n  hint: (?P<hint>.*))?\Z", re.DOTALL | re.MULTILINE
-)
+from stepwell.errors import UserError
 
 
 class BadProperty(UserError, ValueError):
@@ -21,15 +15,3 @@ class BundlingError(UserError, RuntimeError):
     """A package could not be built; the message has the reason, or the tool's output."""
 
     code = "not_packed"
-
-
-def report(error: StepwellError) -> str:
-    """Returns what the app prints on stderr: the message with its code, and the hint below it."""
-    hint = f"\n  hint: {error.hint}" if error.hint else ""
-    return f"error: {error.message} [{error.code}]{hint}"
-
-
-def reported(text: str) -> StepwellError | None:
-    """Returns the error that an app's output ends with, if it is one of `report`."""
-    found = _REPORT.search(text.strip())
-    return UserError(found["message"], code=found["code"], hint=found["hint"]) if found else None
