@@ -91,7 +91,7 @@ class FunctionSteps:
 
     async def run_in_session(self, call: StepCall, at: Standing, logbook: Logbook) -> Outcome | None:
         return await self._sessions_of(logbook).ran(
-            at, call.node, lambda function: self._attempted(call, lambda over: emitting(function(), call.emit))
+            at, call.node, lambda function: self._attempted(call, lambda over: emitting(function(), _emit_of(call)))
         )
 
     def _callback_url(self, links: Links, callback: str, timeout_ms: int) -> str:
@@ -182,9 +182,15 @@ def _call(function: Function, call: StepCall, over: _Over, url: Callable[[int], 
         _scope=call.state,
         _beat=over.beat,
         _url=url,
-        _emit=call.emit or (lambda data: None),
+        _emit=_emit_of(call) or (lambda data: None),
     )
-    return emitting(function(**binding.bind(call.input, context, call.node)), call.emit)
+    return emitting(function(**binding.bind(call.input, context, call.node)), _emit_of(call))
+
+
+def _emit_of(call: StepCall) -> Callable[[object], None] | None:
+    """What the step may emit with. It raises BadOutputError for what is no JSON."""
+    emit = call.emit
+    return None if emit is None else lambda data: emit(to_json(data))
 
 
 def _outcome(made: object, call: StepCall, started_ms: int) -> Outcome:

@@ -71,7 +71,7 @@ def raised(failure: Failure, asked: Asked | None = None) -> OperationFailed:
         return WaitTimedOut(failure)
     if failure.type in _OF_CHILDREN or _is_child(asked):
         return ChildFailed(failure)
-    from stepwell.runtime.steps.raised import as_itself  # noqa: PLC0415 - pydantic, which the client does without
+    from stepwell.runtime.durable.raised import as_itself  # noqa: PLC0415 - pydantic, which the client does without
 
     return as_itself(failure, StepFailed)
 

@@ -25,15 +25,16 @@ from stepwell.engine.retry import Policy, resolve_policy
 from stepwell.engine.turns import IN_SESSION, SENDS
 from stepwell.engine.writing import deadline_ms
 from stepwell.errors import EngineFault, PortError
-from stepwell.limits import FORK_SHARED_MS, HOPS
+from stepwell.limits import FORK_SHARED_MS, HOPS, OUTPUT_PENDING
 from stepwell.runtime.log.action_log import log_started
 from stepwell.runtime.log.door import Answer, Budget, Door
 from stepwell.runtime.log.logbook import Forks, Logbook, Standing
 from stepwell.runtime.log.messages import Wake, to_json
 from stepwell.runtime.loop.advance import Advance, can_move
 from stepwell.runtime.loop.beside import Beside
+from stepwell.runtime.loop.driving import run_now
 from stepwell.runtime.loop.perform import Performer
-from stepwell.runtime.ports import Lane, Ports
+from stepwell.runtime.ports import Event, Lane, Ports
 from stepwell.runtime.steps.output import Output
 from stepwell.runtime.steps.port import StepCall, Steps
 from stepwell.runtime.waits.permits import Turn
@@ -225,10 +226,13 @@ class Worker:
             resumed=action.resumed,
             state=state_of(at.token),
             request=action.request,
-            emit=Output(self._ports, at.run_id, at.token.id, action.node, action.attempt).emit,
+            emit=Output(self._put, self._ports.clock, at.run_id, at.token.id, action.node, action.attempt).emit,
             late_ms=shared.step_ms() if shared else 0,
             late=shared.beside if shared else None,
         )
+
+    def _put(self, event: Event) -> None:
+        run_now(self._ports.mailbox.put_event(event, OUTPUT_PENDING))
 
 
 class _Share:

@@ -13,10 +13,8 @@ from stepwell.definition.graph import Json
 from stepwell.engine.records import Topic
 from stepwell.engine.waits import run_topic
 from stepwell.errors import Conflict, PortError
-from stepwell.limits import HOUR_MS, OUTPUT_PENDING
-from stepwell.runtime.loop.driving import run_now
-from stepwell.runtime.ports import Event, Ports
-from stepwell.runtime.steps.binding import to_json
+from stepwell.limits import HOUR_MS
+from stepwell.runtime.ports import Clock, Event, Ports
 
 _logger = logging.getLogger("stepwell.worker")
 
@@ -37,25 +35,24 @@ class Emitted:
 class Output:
     """What one try of a step emits. Safe to use from many threads."""
 
-    def __init__(self, ports: Ports, run_id: str, token: str, step: str, attempt: int) -> None:
-        self._ports, self._topic, self._token = ports, topic_of(run_id), token
+    def __init__(
+        self, put: Callable[[Event], None], clock: Clock, run_id: str, token: str, step: str, attempt: int
+    ) -> None:
+        """`put` writes an event to the mailbox."""
+        self._put, self._clock, self._topic, self._token = put, clock, topic_of(run_id), token
         self._step, self._attempt, self._numbers = step, attempt, count()
         self._lock, self._last_ms = Lock(), 0
 
-    def emit(self, data: object) -> None:
-        """One write. Output that cannot be written is dropped, with a warning: the step goes on without readers.
-
-        Raises BadOutputError for what is no JSON.
-        """
-        made = to_json(data)
+    def emit(self, data: Json) -> None:
+        """One write. Output that cannot be written is dropped, with a warning: the step goes on without readers."""
         with self._lock:
-            self._last_ms = max(self._ports.clock.now_ms(), self._last_ms)
+            self._last_ms = max(self._clock.now_ms(), self._last_ms)
             at_ms, number = self._last_ms, next(self._numbers)
-        told = {"token": self._token, "step": self._step, "attempt": self._attempt, "first": number == 0, "data": made}
+        told = {"token": self._token, "step": self._step, "attempt": self._attempt, "first": number == 0, "data": data}
         own = f"{at_ms:013d}-{number:06d}-{self._token}"  # in the order of time: a cursor
         event = Event(self._topic, own, told, at_ms, at_ms + HOUR_MS)
         try:
-            run_now(self._ports.mailbox.put_event(event, OUTPUT_PENDING))
+            self._put(event)
         except (PortError, Conflict) as error:
             _logger.warning("output of %s is lost: %s", self._step, error)
 

@@ -29,7 +29,7 @@ class StepCall:
     resumed: Json
     state: Json
     request: Json = None  # of an HTTP step
-    emit: Callable[[object], None] | None = None  # to the readers of the run's output
+    emit: Callable[[Json], None] | None = None  # to the readers of the run's output
     late_ms: int = 0  # when `late` is awaited, if the attempt still runs
     late: Callable[[], Awaitable[None]] | None = None  # lets what shares the worker's message run beside this attempt
 

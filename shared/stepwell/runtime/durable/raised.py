@@ -1,0 +1,58 @@
+"""A step's exception made again for its function: as its own class, where that can be imported and built."""
+
+from __future__ import annotations
+
+import typing
+from collections.abc import Mapping
+from functools import lru_cache
+from typing import Any, TypeVar
+
+from stepwell.definition.graph import Json
+from stepwell.engine.records import Failure
+from stepwell.runtime.durable.operations import reader_of
+from stepwell.runtime.steps.raised import class_named
+
+E = TypeVar("E", bound=Exception)
+
+_OF_FAILURES = ("type", "category", "data")  # of a StepFailed; the exception's own fields of these names win
+
+
+def as_itself(failure: Failure, base: type[E]) -> E:
+    """The exception that the failure is of, which is a `base`, too; else a `base` alone."""
+    told: Mapping[str, Any] = failure.raised or {}
+    kind: Any = class_named(told["class"]) if told else None
+    ours: Any = base
+    try:
+        made = _both(kind, ours) if kind is not None else None
+        error: E | None = None if made is None else made.__new__(made, *told.get("args", ()))
+    except Exception:  # of any type: a class may refuse to be made so, or to be derived from
+        error = None
+    if kind is None or error is None:
+        return base(failure)
+    error.args = tuple(told.get("args", ()))
+    vars(error).update(_read(kind, told.get("fields", {})), failure=failure)
+    return error
+
+
+def _read(kind: type[Exception], fields: Mapping[str, Json]) -> Mapping[str, Any]:
+    """The fields by the hints of the class, if it has some."""
+    try:
+        hints = typing.get_type_hints(kind)
+        return {name: reader_of(hints[name])(value) if name in hints else value for name, value in fields.items()}
+    except Exception:  # of any type: a hint may name what only a type checker knows
+        return fields
+
+
+@lru_cache(maxsize=256)
+def _both(kind: Any, base: Any) -> Any:
+    """A class of both: the exception's own, first, and ours."""
+    own: dict[str, Any] = {"__module__": kind.__module__, "__qualname__": kind.__qualname__}
+    own |= {name: _own_first(name, base) for name in _OF_FAILURES if not hasattr(kind, name)}
+    return type(kind.__name__, (kind, base), own)
+
+
+def _own_first(name: str, base: type[Exception]) -> property:
+    def read(self: Any) -> Any:
+        return vars(self)[name] if name in vars(self) else getattr(base, name).fget(self)
+
+    return property(read)
