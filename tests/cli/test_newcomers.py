@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import json
 import logging
 import re
 import shlex
@@ -126,7 +127,7 @@ class Around:
             self._set.setenv(name, text)
         (self._project / "locked.txt").write_text("fastmath==1.0\n")
         (self._project / "app.py").write_text(APP)
-        (self._project / "cdk.json").write_text(f'{{"app": "{sys.executable} app.py"}}')
+        (self._project / "cdk.json").write_text(json.dumps({"app": f"{shlex.quote(sys.executable)} app.py"}))
         return []
 
 

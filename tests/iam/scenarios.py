@@ -22,6 +22,7 @@ def play(stack: Stack) -> None:
         call(stack, pool)
         link(stack, pool)
     ask(stack)
+    queue_up(stack)
     fan_out(stack)
     go_round(stack)
     fire(stack)
@@ -120,8 +121,10 @@ def ask(stack: Stack) -> None:
     for path in ("history", "explain", "graph"):
         assert stack.call("GET", f"/runs/{run_id}/{path}")[0] == 200
     assert stack.call("GET", f"/runs/{runs[3]}/result")[0] == 200
+    assert stack.call("GET", f"/runs/{runs[3]}/state?at=0")[0] == 200
+    assert stack.call("POST", "/check", {"definition": "workflow: w\ntimeline: []\n"})[0] == 200
     lists = ("/runs", "/runs?status=waiting", "/runs?sort=waiting_until")
-    for path in (*lists, "/stats", "/workflows", "/workflows/asks", "/health"):
+    for path in (*lists, "/failures", "/stats", "/workflows", "/workflows/asks", "/health"):
         assert stack.call("GET", path)[0] == 200
     stack.deliver()
     run_id = stack.start({}, "counted")
@@ -132,6 +135,23 @@ def ask(stack: Stack) -> None:
     assert status == 202
     stack.deliver()
     assert stack.call("GET", f"/runs/{run_id}/updates/add/{sent['update_id']}")[1]["output"] == 2
+
+
+def queue_up(stack: Stack) -> None:
+    """Runs of which one at a time may be under way; it is paused meanwhile, and started again with an event."""
+    first, second = stack.start({}, "limited"), stack.start({}, "limited")
+    stack.deliver()
+    assert stack.call("GET", f"/runs/{first}/output")[1]["items"][0]["data"] == "half way"
+    for action in ("pause", "unpause"):
+        assert stack.call("POST", f"/runs/{first}/{action}", {})[0] == 200
+        stack.deliver()
+    assert stack.run(second)["status"] == "pending"
+    assert stack.call("POST", f"/runs/{first}/approve", {})[0] == 200
+    stack.deliver()
+    assert stack.run(second)["status"] == "waiting"
+    named = {"run_id": "signalled", "input": {"key": "none"}, "event": {"name": "hello", "payload": 1}}
+    assert [stack.call("POST", "/workflows/asks/runs", named)[0] for _ in range(2)] == [201, 200]
+    stack.deliver()
 
 
 def fan_out(stack: Stack) -> None:

@@ -118,5 +118,5 @@ def test_a_bad_context_ends_the_app_with_one_line(
     monkeypatch.setenv("CDK_CONTEXT_JSON", json.dumps({"folder": FOLDER, "auth": "open"}))
     monkeypatch.setenv("CDK_OUTDIR", str(tmp_path))
     assert app.main() == 1
-    assert capsys.readouterr().err == "auth: 'open' is not one of iam, jwt, api_key\n"
+    assert capsys.readouterr().err == "error: auth: 'open' is not one of iam, jwt, api_key [bad_property]\n"
     assert not list(tmp_path.glob("*.template.json"))

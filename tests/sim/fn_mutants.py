@@ -76,7 +76,7 @@ def lives_share_slots() -> Iterator[None]:
         mine = await _journal(self, at)
         rest = [record for record in records if record.kind is not Kind.RETURNED]
         moved = [replace(record, slot=began + 1 + number) for number, record in enumerate(rest)]
-        return (*mine[:-1], moved[: at.token.slot - began])
+        return replace(mine, records=moved[: at.token.slot - began])
 
     with mock.patch.object(Sessions, "_journal", journal):
         yield

@@ -19,7 +19,7 @@ _decide = door.decide
 
 _M, _P = Message, Phase
 NO_PROGRAM = frozenset({_M.HEARTBEAT, _M.DELEGATE, _M.UPDATE})  # no program has callers that send one
-_REDRIVES = frozenset({_M.REDRIVE})  # tests/lifecycle has schedules of them
+_ELSEWHERE = frozenset({_M.REDRIVE, _M.PAUSE, _M.UNPAUSE})  # tests/lifecycle has schedules of them
 _PASSING = frozenset({_P.EVALUATING_DIVERGE, _P.EVALUATING_BRANCH})  # no token rests there
 _RARE = {  # a schedule meets these once in thousands, or never
     _M.CHILD: set(_P) - {_P.WAITING_FOR_CHILDREN, _P.EXECUTING_STEP},  # nobody tells a parent that has moved on
@@ -58,7 +58,7 @@ def expected() -> set[tuple[Phase, Message]]:
     return {
         (phase, message)
         for phase, message in RECEPTION
-        if message not in NO_PROGRAM | _REDRIVES
+        if message not in NO_PROGRAM | _ELSEWHERE
         and phase not in _PASSING | {_P.WAITING_TO_COMPENSATE}
         and phase not in _RARE.get(message, set())
     }

@@ -94,7 +94,8 @@ EVENT_EXISTS = "SELECT 1 FROM events WHERE name = ? AND key = ? AND id = ?"
 COUNT_PENDING = """SELECT count(*) FROM events INDEXED BY events_pending
     WHERE name = ? AND key = ? AND consumed_by = '' AND expires_ms > ?"""
 SELECT_PENDING = """SELECT id, at_ms, expires_ms, consumed_by, format, payload FROM events
-    WHERE name = ? AND key = ? AND consumed_by = '' AND expires_ms > ? AND id > ? ORDER BY at_ms, id"""
+    WHERE name = ? AND key = ? AND consumed_by = '' AND expires_ms > ? ORDER BY at_ms, id"""
+SELECT_PENDING_AFTER = SELECT_PENDING.replace("ORDER BY", "AND id > ? ORDER BY")
 CONSUME_EVENT = "UPDATE events SET consumed_by = ? WHERE name = ? AND key = ? AND id = ? AND consumed_by = ''"
 PURGE_EVENTS = "DELETE FROM events WHERE expires_ms <= ?"
 
@@ -276,7 +277,9 @@ class SqliteStore(SqliteItems, SqliteNotes):
         return event_of(topic, rows[0]) if rows else None
 
     async def pending_events(self, topic: Topic, now_ms: int, after: str = "") -> Sequence[Event]:
-        return [event_of(topic, row) for row in self._db.rows(SELECT_PENDING, (topic.name, topic.key, now_ms, after))]
+        place = (topic.name, topic.key, now_ms)
+        rows = self._db.rows(SELECT_PENDING_AFTER, (*place, after)) if after else self._db.rows(SELECT_PENDING, place)
+        return [event_of(topic, row) for row in rows]
 
     async def put_waiter(self, waiter: Waiter) -> None:
         self._db.change(PUT_WAITER, (*_waiter_key(waiter), waiter.since_ms, waiter.match))

@@ -25,6 +25,10 @@ def recover(ctx: Any) -> int:
     return int(ctx.attempt)
 
 
+def emit(ctx: Any) -> None:
+    ctx.emit("half way")
+
+
 def send_url(ctx: Any) -> bool:
     return "/callbacks/" in ctx.callback_url("1h")
 
