@@ -14,7 +14,7 @@ from typing import Any
 from stepwell.definition.graph import Call, Graph
 from stepwell.engine.codec import failure_to_json
 from stepwell.engine.fold import fold
-from stepwell.engine.records import ROOT, Called, End, Failure, Kind, Parked, Record, Resumption, Status
+from stepwell.engine.records import ROOT, Called, CleanUp, End, Failure, Kind, Parked, Record, Resumption, Status
 from stepwell.engine.token import Token
 from stepwell.runtime.ports import Header
 from stepwell.runtime.starts.starting import Caller
@@ -38,6 +38,11 @@ class Child:
     def end(self) -> End | None:
         last = self.log[-1].next if self.log else None
         return last if isinstance(last, End) else None
+
+    @property
+    def cleans_up(self) -> bool:
+        """Whether it has been told that it ends, and has time left for that."""
+        return self.end is None and any(isinstance(one.next, CleanUp) for one in self.log)
 
     @property
     def succeeded(self) -> bool:
@@ -151,9 +156,9 @@ def _not_told(wait: ChildrenWait) -> Iterator[str]:
 
 
 def _left_alive(wait: ChildrenWait) -> Iterator[str]:
-    """Children of a wait that is over have ended, unless they are to be left alone."""
+    """Children of a wait that is over have ended, or clean up, unless they are to be left alone."""
     for index, child in wait.children.items():
-        if child.end is None and wait.call.parent_close != "abandon":
+        if child.end is None and not child.cleans_up and wait.call.parent_close != "abandon":
             after = wait.after and (wait.after.kind, wait.came and wait.came.kind)
             yield f"children: {wait.where} is over, by {after}, and its child {index} lives"
 
