@@ -225,7 +225,7 @@ class Worker:
             resumed=action.resumed,
             state=state_of(at.token),
             request=action.request,
-            emit=Output(self._ports, at.run_id, at.token.id, action.node, action.attempt).emit,
+            emit=Output(self._ports, at.run_id, at.token.id, at.token.slot, action.node, action.attempt).emit,
             late_ms=shared.step_ms() if shared else 0,
             late=shared.beside if shared else None,
         )

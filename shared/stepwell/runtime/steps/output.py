@@ -37,8 +37,9 @@ class Emitted:
 class Output:
     """What one try of a step emits. Safe to use from many threads."""
 
-    def __init__(self, ports: Ports, run_id: str, token: str, step: str, attempt: int) -> None:
-        self._ports, self._topic, self._token = ports, topic_of(run_id), token
+    def __init__(self, ports: Ports, run_id: str, token: str, slot: int, step: str, attempt: int) -> None:
+        """`slot`: the token's next record, which no other step of the token has."""
+        self._ports, self._topic, self._token, self._slot = ports, topic_of(run_id), token, slot
         self._step, self._attempt, self._numbers = step, attempt, count()
         self._lock, self._last_ms = Lock(), 0
 
@@ -52,7 +53,7 @@ class Output:
             self._last_ms = max(self._ports.clock.now_ms(), self._last_ms)
             at_ms, number = self._last_ms, next(self._numbers)
         told = {"token": self._token, "step": self._step, "attempt": self._attempt, "first": number == 0, "data": made}
-        own = f"{at_ms:013d}-{number:06d}-{self._token}"  # in the order of time: a cursor
+        own = f"{at_ms:013d}-{self._slot:06d}-{number:06d}-{self._token}"  # in the order of time: a cursor
         event = Event(self._topic, own, told, at_ms, at_ms + HOUR_MS)
         try:
             run_now(self._ports.mailbox.put_event(event, OUTPUT_PENDING))
