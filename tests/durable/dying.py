@@ -4,11 +4,18 @@ from __future__ import annotations
 
 import contextlib
 import inspect
+import os
 from collections.abc import Callable, Iterator
 from dataclasses import fields
+from itertools import count
+from pathlib import Path
 from typing import Any
 
+import pytest
+
 from stepwell.errors import Conflict, PortError
+from stepwell.limits import MINUTE_MS
+from stepwell.runtime.loop.driving import run_now
 from stepwell.testing.kit import Stepwell
 
 _WRITES = {  # of stores, queues and timers: to die at a read is to die after the write before it
@@ -44,13 +51,14 @@ class Dying:
         return call
 
 
-def deaths(make: Callable[[], Stepwell], play: Callable[[Stepwell], None]) -> Iterator[Stepwell]:
+def deaths(make: Callable[[], Stepwell], play: Callable[[Stepwell], None], each: int = 1) -> Iterator[Stepwell]:
     """A world for each write that `play` makes, where whoever made it died before or after it, and all came again.
 
-    `play` is called twice in each: what a person asks for, who asks again when no answer came.
+    `play` is called twice in each: what a person asks for, who asks again when no answer came. `each`: at every so
+    many writes only, at others before than after.
     """
     for is_done in (False, True):
-        at, is_killed = 1, True
+        at, is_killed = 1 + (each > 1 and is_done), True
         while is_killed:
             kit = make()
             dying = Dying(kit, at, is_done=is_done)
@@ -60,9 +68,28 @@ def deaths(make: Callable[[], Stepwell], play: Callable[[Stepwell], None]) -> It
             is_killed = dying.has_killed
             if is_killed:
                 yield kit
-            at += 1
+            at += each
         assert at > 4, "nothing was written"
 
 
 def _go_on(kit: Stepwell) -> None:
+    """What a queue delivers again is handled, and what a caller left undone the sweeper finds."""
     kit.advance("3m")
+    run_now(kit._parts.sweeper.sweep(MINUTE_MS))
+    kit.settle()
+
+
+def deaths_of(
+    program: Path, world: Path, variable: str, play: Callable[[Stepwell], None], each: int = 2
+) -> Iterator[tuple[Stepwell, Path]]:
+    """The same for a program whose outside world is a folder that this variable names: an empty one in each world."""
+    folders = map(str, count(1))
+    with pytest.MonkeyPatch.context() as patch:
+
+        def make() -> Stepwell:
+            patch.setenv(variable, str(world / next(folders)))
+            return Stepwell(program, sessions=0)
+
+        for kit in deaths(make, play, each):
+            yield kit, Path(os.environ[variable])
+            kit.close()

@@ -55,6 +55,8 @@ async def flow(ctx, name: str, words: list = ["a", "b"]):
             return await ctx.step(says, words)
         case "later":
             return await ctx.step(says_later, "a")
+        case "twice":
+            return [await ctx.step(says, words), await ctx.step(says_later, "c")]
         case "yields":
             return await ctx.step(yields, words)
         case "run":
@@ -89,6 +91,11 @@ def test_readers_get_what_a_step_emits_or_yields(kit: Stepwell, name: str, data:
     assert [one.data for one in output(kit, run)] == data
     assert run.result == result
     assert "emit" not in str(run.history)
+
+
+def test_so_they_do_of_steps_that_follow_each_other_at_once(kit: Stepwell) -> None:
+    run = kit.start("flow", {"name": "twice"})
+    assert [one.data for one in output(kit, run)] == [{"word": "a"}, {"word": "b"}, "c"]
 
 
 def test_so_they_do_of_what_the_function_itself_runs(kit: Stepwell) -> None:

@@ -9,7 +9,7 @@ import pytest
 from stepwell.api.explain import explain
 from stepwell.api.views import read_run
 from stepwell.engine.names import iso
-from stepwell.errors import Conflict
+from stepwell.errors import Conflict, PortError
 from stepwell.limits import HOUR_MS, MINUTE_MS
 from stepwell.local.inbox import ALL_LANES
 from stepwell.runtime.loop.driving import run_now
@@ -218,3 +218,35 @@ def test_the_sweeper_finds_an_operation_whose_timer_was_lost(flows: Flows) -> No
         lost += 1
     assert (lost, [found.why for found in run_now(sweeper.sweep(MINUTE_MS))]) == (1, ["overdue"])
     assert run.view["steps"]["paid"]["status"] == "failed"
+
+
+DECIDES = """
+@workflow
+async def decides(ctx):
+    decision = ctx.start(ctx.approval("release"))
+    await asyncio.wait({decision}, timeout=86_400)
+    return (await decision)["by"]
+"""
+
+
+def test_an_answer_that_is_given_again_wakes_the_task_that_its_first_caller_did_not(
+    flows: Flows, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The first caller dies between the record and the wake."""
+    kit = flows(ASKS + DECIDES)
+    run = kit.start("decides")
+    assert run.waiting_for == "approval"
+
+    async def away(*given: object) -> None:
+        raise PortError("away")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(kit.service.ports.queue, "send", away)
+        with pytest.raises(PortError):
+            run.approve(by="kim")
+    for answer in (lambda: run.approve(by="leo"), lambda: run.reject(by="kim")):
+        with pytest.raises(Conflict):
+            answer()
+    assert run.result is None
+    run.approve(by="kim")
+    assert run.result == "kim"

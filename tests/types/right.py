@@ -110,3 +110,25 @@ async def together_again(ctx: WorkflowContext, order: Order) -> bool:
     if order.id:
         return ctx.continue_as(fraud, order, 4)
     return ctx.continue_as(fraud, order)
+
+
+async def handles(ctx: WorkflowContext) -> None:
+    items: list[str] = []
+
+    @ctx.query("items")
+    def shown() -> list[str]:
+        return items
+
+    @ctx.update("add")
+    async def add(item: str, times: int = 1) -> int:
+        items.extend([item] * times)
+        return len(items)
+
+    @add.validator
+    def named(item: str, times: int = 1) -> None:
+        assert item
+
+    assert_type(await add("cup", times=2), int)
+    assert_type(shown(), list[str])
+    ctx.query("count", lambda: len(items))
+    ctx.update("clear", items.clear)

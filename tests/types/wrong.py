@@ -51,3 +51,21 @@ async def together(ctx: WorkflowContext, order: Order) -> None:
     ctx.start(ctx.step(ship, order)).send("stop")  # wrong
     await ctx.send("paid", order.id, to="A-1")  # wrong
     print(numbers, total)
+
+
+async def handles(ctx: WorkflowContext) -> None:
+    @ctx.query("items")  # wrong
+    def shown(item: str) -> str:
+        return item
+
+    @ctx.update("add")
+    async def add(item: str) -> int:
+        return len(item)
+
+    @add.validator  # wrong
+    def named(count: int) -> None:
+        assert count
+
+    print(await add(5))  # wrong
+    ctx.update("clear", "items")  # wrong
+    print(shown)

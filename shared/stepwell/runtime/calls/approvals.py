@@ -12,6 +12,7 @@ from stepwell.engine.approvals import not_waiting, open_approval
 from stepwell.engine.forks import branch_id, fork_id, is_branch_id
 from stepwell.engine.inputs import Approved, Delegated, Rejected
 from stepwell.engine.records import ROOT, Resumption
+from stepwell.engine.token import Token
 from stepwell.errors import Conflict, InvalidInput
 from stepwell.runtime.admission import check_json
 from stepwell.runtime.log.logbook import Standing
@@ -32,24 +33,29 @@ class Approvals:
         """`standing`: a token as its log has it; raises NotFound. `forked`: with its branches, where it forked."""
         self._advance, self._standing, self._forked = advance, standing, forked
 
-    async def find(self, run_id: str, wait: str) -> Standing:
-        """The token that `wait` means: the root, the id of a branch, or a step of a DAG. Raises NotFound, Conflict."""
+    async def find(self, run_id: str, wait: str, came: Resumption | None = None) -> Standing:
+        """The token that `wait` means: the root, the id of a branch, or a step of a DAG. Raises NotFound, Conflict.
+
+        `came`: the answer, which its caller may give again.
+        """
         at = await self._standing(run_id, wait if is_branch_id(wait) else ROOT)
         members = list(at.graph.first.members) if at.token.fork is not None else []
         if wait in members:
             return await self._standing(run_id, branch_id(fork_id(ROOT, at.token.slot), members.index(wait)))
         is_of_tasks = at.token.has_open_tasks and wait != at.token.id
         if is_of_tasks or (at.token.fork is not None and not wait):
-            return await self._only(at, wait if is_of_tasks else "")
+            return await self._only(at, wait if is_of_tasks else "", came)
         return at
 
-    async def _only(self, at: Standing, name: str) -> Standing:
+    async def _only(self, at: Standing, name: str, came: Resumption | None) -> Standing:
         """The branch that waits for an approval, of this name if one is given, where no other does; else the root.
 
+        Where none waits, the branch that has had this very answer: who gave it died before the branch was woken.
         Raises Conflict for several.
         """
-        there = await self._forked(at)
-        waiting = [one for one in there.branches if open_approval(one) is not None and name in {"", one.node}]
+        there = [one for one in (await self._forked(at)).branches if name in {"", one.node}]
+        waiting = [one for one in there if open_approval(one) is not None]
+        waiting = waiting or [one for one in there if came is not None and _has_had(one, came)][:1]
         if len(waiting) > 1:
             names = ", ".join(one.id for one in waiting[:SHOWN])
             raise Conflict(f"{len(waiting)} branches wait for an approval", code="several_waits",
@@ -59,20 +65,20 @@ class Approvals:
     async def answer(self, run_id: str, came: Resumption, wait: str = "", slot: int | None = None) -> None:
         """Takes a yes or a no. `slot`: of the very wait that is meant. Raises NotFound, Conflict."""
         given = Approved(came, slot) if came.kind == "approved" else Rejected(came, slot)
-        at = await self._named(run_id, wait)
+        at = await self._named(run_id, wait, came)
         await self._take(at, given, _answer_id(came, at.token.waiting_slot))
 
     async def delegate(self, run_id: str, by: str, to: str, wait: str = "") -> None:
         """From now on `to` is asked, and `by` no more. Raises NotFound, InvalidInput, Conflict."""
         if not to or to == by:
             raise InvalidInput("`to` names who is asked instead", code="bad_delegate", hint="another approver's name")
-        at = await self._named(run_id, wait)
         came = Resumption("delegated", payload={"to": to}, by=by)
+        at = await self._named(run_id, wait, came)
         await self._take(at, Delegated(by, to), _answer_id(came, at.token.waiting_slot))
 
-    async def _named(self, run_id: str, wait: str) -> Standing:
+    async def _named(self, run_id: str, wait: str, came: Resumption) -> Standing:
         """The token that is meant. Raises Conflict where it stands at another node than the caller thinks."""
-        at = await self.find(run_id, wait)
+        at = await self.find(run_id, wait, came)
         if wait not in {"", at.token.node, at.token.id}:
             raise refused(not_waiting(at.token, f"the approval {wait!r}"))
         return at
@@ -93,6 +99,10 @@ def answered(kind: str, payload: dict[str, Json], by: str, named: str) -> Resump
 def refused(refusal: Refuse) -> Conflict:
     """What the engine refuses, as its caller hears it."""
     return Conflict(refusal.message, code=refusal.code, hint=refusal.hint or None)
+
+
+def _has_had(token: Token, came: Resumption) -> bool:
+    return token.last is not None and token.last.by == _answer_id(came, token.waiting_slot)
 
 
 def _answer_id(came: Resumption, slot: int) -> str:

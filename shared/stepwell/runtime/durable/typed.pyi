@@ -56,6 +56,11 @@ class ChildHandle(Task[T]):
     def send(self, name: str, payload: Any = None) -> Operation[str]:
         """Sends an event to the child run alone."""
 
+class Handler(Generic[P, T]):
+    def __call__(self, *args: P.args, **named: P.kwargs) -> T: ...
+    def validator(self, function: Callable[P, object]) -> Callable[P, object]:
+        """Has the function look at each update before: what it raises refuses that. It changes nothing."""
+
 class First(tuple[*Ts], Generic[*Ts]):
     winner: int
     value: Any
@@ -336,6 +341,16 @@ class WorkflowContext(Context):
         return_exceptions: Literal[True],
         **options: Unpack[MapOptions],
     ) -> Operation[list[T | BaseException]]: ...
+    @overload
+    def query(self, name: str) -> Callable[[Callable[[], T]], Callable[[], T]]:
+        """Says what answers a query of this name, over a function without parameters."""
+    @overload
+    def query(self, name: str, function: Callable[[], T]) -> Callable[[], T]: ...
+    @overload
+    def update(self, name: str) -> Callable[[Callable[P, T]], Handler[P, T]]:
+        """Says what an update of this name does, over a function, plain or `async`."""
+    @overload
+    def update(self, name: str, function: Callable[P, T]) -> Handler[P, T]: ...
     @overload
     def continue_as(
         self,

@@ -226,7 +226,7 @@ class Worker:
             resumed=action.resumed,
             state=state_of(at.token),
             request=action.request,
-            emit=Output(self._put, self._ports.clock, at.run_id, at.token.id, action.node, action.attempt).emit,
+            emit=Output(self._put, self._ports.clock, at, action).emit,
             late_ms=shared.step_ms() if shared else 0,
             late=shared.beside if shared else None,
         )

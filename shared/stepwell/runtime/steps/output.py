@@ -10,10 +10,12 @@ from itertools import count
 from threading import Lock
 
 from stepwell.definition.graph import Json
+from stepwell.engine.actions import RunStep
 from stepwell.engine.records import Topic
 from stepwell.engine.waits import run_topic
 from stepwell.errors import Conflict, PortError
 from stepwell.limits import HOUR_MS
+from stepwell.runtime.log.logbook import Standing
 from stepwell.runtime.ports import Clock, Event, Ports
 
 _logger = logging.getLogger("stepwell.worker")
@@ -35,12 +37,11 @@ class Emitted:
 class Output:
     """What one try of a step emits. Safe to use from many threads."""
 
-    def __init__(
-        self, put: Callable[[Event], None], clock: Clock, run_id: str, token: str, step: str, attempt: int
-    ) -> None:
+    def __init__(self, put: Callable[[Event], None], clock: Clock, at: Standing, action: RunStep) -> None:
         """`put` writes an event to the mailbox."""
-        self._put, self._clock, self._topic, self._token = put, clock, topic_of(run_id), token
-        self._step, self._attempt, self._numbers = step, attempt, count()
+        self._put, self._clock, self._topic, self._token = put, clock, topic_of(at.run_id), at.token.id
+        self._slot = at.token.slot  # no other step of the token begins after it
+        self._step, self._attempt, self._numbers = action.node, action.attempt, count()
         self._lock, self._last_ms = Lock(), 0
 
     def emit(self, data: Json) -> None:
@@ -49,7 +50,7 @@ class Output:
             self._last_ms = max(self._clock.now_ms(), self._last_ms)
             at_ms, number = self._last_ms, next(self._numbers)
         told = {"token": self._token, "step": self._step, "attempt": self._attempt, "first": number == 0, "data": data}
-        own = f"{at_ms:013d}-{number:06d}-{self._token}"  # in the order of time: a cursor
+        own = f"{at_ms:013d}-{self._slot:06d}-{number:06d}-{self._token}"  # in the order of time: a cursor
         event = Event(self._topic, own, told, at_ms, at_ms + HOUR_MS)
         try:
             self._put(event)
