@@ -25,6 +25,7 @@ workflow: waits
 timeline:
   - {name: hold, wait: {for: event, name: go, key: "{{ input.n }}", timeout: 7d}}
 """
+APPROVED = FLOW.replace("run: python:shop.tell", "wait: {for: approval}")
 
 
 def failed_world(count: int, world: World | None = None) -> tuple[World, Luck, list[str]]:

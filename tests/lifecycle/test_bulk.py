@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -10,12 +11,13 @@ from stepwell.engine.actions import Outcome
 from stepwell.engine.records import Status
 from stepwell.errors import Conflict, InvalidInput
 from stepwell.runtime.calls.batching import Batch
+from stepwell.runtime.log.messages import Wake, to_json
 from stepwell.runtime.loop.driving import run_now
-from stepwell.runtime.ports import RunQuery
+from stepwell.runtime.ports import Lane, RunQuery
 from stepwell.runtime.starts.starting import Start
 from stepwell.runtime.steps.port import StepCall
 from tests.contract.kit import STORES
-from tests.lifecycle.bulk import FLOW, WAITS, Mortal, batch, done, failed_world, pass_time, ran, report
+from tests.lifecycle.bulk import APPROVED, FLOW, WAITS, Mortal, batch, done, failed_world, pass_time, ran, report
 from tests.runtime.kit import World, fails
 
 
@@ -50,6 +52,47 @@ def test_a_fix_that_is_wrong_for_some_stops_after_at_most_eleven_runs() -> None:
 
 def _broken(call: StepCall) -> Outcome:
     return fails(category="transient")
+
+
+def test_a_canary_goes_on_when_a_run_waits_at_a_later_step() -> None:
+    """It has passed the step that failed, so it is not waited for."""
+    world, luck, _ = failed_world(3, World(APPROVED))
+    luck.broken.clear()
+    job = batch(world, canary=True)
+    world.pass_time(60_000)
+    assert world.header(job).status == "completed"
+    assert report(world, job)["done"] == 3
+
+
+def test_a_canary_that_nobody_can_judge_stops_after_an_hour() -> None:
+    """The run goes on at the wait that timed out, and waits there for days."""
+    world = World(WAITS)
+    for number in range(3):
+        world.start("waits", {"n": number})
+    world.pass_time(8 * 24 * 3_600_000)
+    job = batch(world, workflow="waits", canary=True)
+    world.pass_time(3_500_000)
+    assert world.header(job).status == "waiting"
+    world.pass_time(300_000)
+    assert world.header(job).status == "completed"
+    assert (report(world, job)["done"], report(world, job)["stopped"]["reason"]) == (1, "canary_open")
+
+
+def test_a_batch_can_be_cancelled_and_paused_like_any_run() -> None:
+    world, luck, _ = failed_world(30)
+    luck.broken.clear()
+    job = batch(world, rate=1)
+    world.pass_time(5_500)
+    run_now(world.service.pause(job))
+    world.pass_time(60_000)
+    before = len(_all(world))
+    assert 30 < before < 45
+    run_now(world.service.unpause(job))
+    world.pass_time(5_500)
+    assert len(_all(world)) > before
+    assert run_now(world.service.cancel(job))
+    world.pass_time(60_000)
+    assert len(_all(world)) < 60
 
 
 def test_after_a_wrong_fix_the_right_one_redrives_the_rest_and_the_runs_that_failed_again() -> None:
@@ -182,3 +225,13 @@ def test_a_repeated_key_finds_the_first_batch() -> None:
     first, second = (run_now(world.service.batch(Batch("redrive", "flow"), key="once")) for _ in range(2))
     assert (first.created, second.created) == (True, False)
     assert first.header.run_id == second.header.run_id
+
+
+def test_a_run_of_that_workflow_that_no_batch_call_made_fails() -> None:
+    """A durable function may start any workflow as a child."""
+    world = World(FLOW)
+    header = replace(world.header(batch(world)), run_id="odd", input={"action": "explode"})
+    run_now(world.store.create_run(header))
+    run_now(world.parts.ports.queue.send(Lane.WORK, to_json(Wake("odd", -1))))
+    world.pass_time(1_000)
+    assert world.header("odd").failure.split(" ")[1] == "bad_batch"

@@ -16,7 +16,7 @@ from stepwell import limits
 from stepwell.definition.built_in import BUILT_IN
 from stepwell.definition.graph import Json
 from stepwell.engine.actions import Outcome
-from stepwell.engine.records import TERMINAL, Pause, Status
+from stepwell.engine.records import TERMINAL, Failure, Pause, Status
 from stepwell.errors import EngineFault, InvalidInput, PortError, UserError
 from stepwell.runtime.ports import BROKEN_BLOB, REDRIVE, Clock, Header, RunPage, RunQuery
 from stepwell.runtime.starts.starting import Started
@@ -120,7 +120,11 @@ class Batches:
 
     async def run(self, call: StepCall) -> Outcome:
         """One page, or one look at what the canary redrove. Raises PortError: the step is then to come again."""
-        batch = Batch(**call.input)
+        try:
+            batch = Batch(**call.input)
+            batch.query  # noqa: B018 - raises for a status or an action that there is not
+        except (TypeError, ValueError, LookupError) as error:  # of a run that no batch call started
+            return Outcome(failure=Failure("bad_batch", "validation", f"this is no batch: {error}", call.node))
         report = Report(**(call.state.get("report") or {"action": batch.action, "dry_run": batch.dry_run}))
         job = await self._acts.header(call.run_id)
         began_ms = self._clock.now_ms()
