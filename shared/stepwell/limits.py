@@ -128,6 +128,11 @@ LOCK_OWNERS = 10  # of a run that is shown: branches that wait for a lock, and a
 FAILURE_CHARACTERS = 120  # of what a run's header keeps of its error: the fingerprint, the type and the step
 HELD_PAGES = 10  # of a fork that a pause marks before it answers; those of a wider fork are marked by messages
 REDRIVE_RECORDS = 1_000  # that a redriven run keeps of the one that failed: each costs a write
+BATCH_RUNS = 100  # that a step of a batch acts on, and
+BATCH_MS = 20 * SECOND_MS  # for how long: it begins no other run after that
+BATCH_RATE = 1_000  # runs a second that a batch may ask for: `less_than_equal`
+BATCH_SHOWN = 10  # ids of runs that a batch's report has, of each sort
+CANARY_MS = HOUR_MS  # that a batch waits for what its canary redrove, before it stops
 ROLLBACK_RECORDS = 1_000  # of a run's own log, and
 ROLLBACK_PAGES = 10  # pages of its branches, that are read to show what was undone and what was not
 

@@ -24,6 +24,7 @@ def play(stack: Stack) -> None:
     ask(stack)
     queue_up(stack)
     fan_out(stack)
+    act_together(stack)
     go_round(stack)
     fire(stack)
     for pool in POOLS:
@@ -164,6 +165,26 @@ def fan_out(stack: Stack) -> None:
     stack.deliver()
     _, page = stack.call("GET", f"/runs/{run_id}/branches?fork=0%2F0&cursor=105")
     assert [branch["status"] for branch in page["items"]] == ["cancelled"] * 5
+
+
+def act_together(stack: Stack) -> None:
+    """Batches: what is done to many runs, and a rate that lets a batch sleep."""
+    for _ in range(2):
+        stack.start({"key": "none"}, "asks")
+    stack.deliver()
+    for action in ("pause", "unpause", "cancel", "redrive"):
+        chosen = {"workflow": "asks", **({"status": ["cancelled"]} if action == "redrive" else {})}
+        status, job = stack.call("POST", "/runs:batch", {"filter": chosen, "action": action, "rate": 1})
+        assert status == 202, job
+        for _ in range(20):
+            stack.deliver()
+            stack.pass_time(10)
+        assert stack.run(job["run_id"])["status"] == "completed", action
+        assert stack.run(job["run_id"])["state"]["report"]["done"] >= 2, action
+    chosen = {"workflow": "asks", "status": ["completed"]}
+    _, job = stack.call("POST", "/runs:batch", {"filter": chosen, "action": "cancel", "dry_run": True})
+    stack.deliver()
+    assert stack.run(job["run_id"])["state"]["report"]["matched"] == 1
 
 
 def go_round(stack: Stack) -> None:

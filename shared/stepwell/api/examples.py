@@ -32,6 +32,7 @@ EXAMPLES: Mapping[str, Json] = {
     "EndBody": {"reason": "the customer changed their mind", "by": "ana"},
     "ApproveBody": {"data": {"limit": 500}, "by": "ana"},
     "RejectBody": {"reason": "no budget", "by": "ana"},
+    "BatchBody": {"action": "redrive", "filter": {"workflow": "order", "failure": "9f2c61d07b3a"}, "canary": True},
     "DelegateBody": {"to": "ben", "by": "ana"},
     "RunEventBody": {"name": "parcel.sent", "payload": {"tracking": "PX1"}, "id": "evt-1"},
     "EventBody": {"name": "parcel.sent", "key": "A-1", "payload": {"tracking": "PX1"}, "id": "evt-1"},

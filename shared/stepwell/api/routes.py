@@ -21,6 +21,7 @@ from stepwell.api.conditional import etag_of, is_known
 from stepwell.api.exchange import Answer, Call, Route
 from stepwell.api.handlers.acting import ACTING_ROUTES
 from stepwell.api.handlers.asking import ASKING_ROUTES
+from stepwell.api.handlers.batching import BATCHING_ROUTES
 from stepwell.api.handlers.linked import LINKED_ROUTES
 from stepwell.api.handlers.looking import LOOKING_ROUTES
 from stepwell.api.handlers.scheduling import SCHEDULING_ROUTES
@@ -36,6 +37,7 @@ ROUTES: tuple[Route, ...] = (
     *STARTING_ROUTES,
     *ASKING_ROUTES,
     *ACTING_ROUTES,
+    *BATCHING_ROUTES,
     *LINKED_ROUTES,
     *LOOKING_ROUTES,
     *SCHEDULING_ROUTES,

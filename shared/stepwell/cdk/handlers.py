@@ -180,6 +180,8 @@ class Handlers(Construct):
         )
         queue = self._queues.work[name]
         own = {"own_work": [queue.queue_arn], **arns_of(self._calls.get(name, {}), cdk.Stack.of(self))}
+        if name != DEFAULT_POOL:
+            own |= {"batched": [], "batched_indexes": []}  # batches are runs of the default pool
         handler = Handler(
             self, f"worker-{name}", "worker", self._place, self._code.worker, shape, own, pool.permissions
         )

@@ -54,6 +54,8 @@ PERMISSIONS: Mapping[str, Sequence[Row]] = {
         (("lambda:InvokeFunction",), "lambdas"),
         (("secretsmanager:GetSecretValue",), "step_secrets"),
         (("ssm:GetParameter",), "step_parameters"),
+        (_LIST, "batched"),
+        (("dynamodb:Query",), "batched_indexes"),
     ),
     "stream": (
         (_READ, "table"),

@@ -38,6 +38,16 @@ class StartOptions(TypedDict, total=False):
     event: EventOptions  # with an id: the run that is started gets it, or the one that runs already
 
 
+class BatchOptions(TypedDict, total=False):
+    """How a batch acts."""
+
+    rate: float  # runs a second; 0: as fast as they go
+    canary: bool  # redrives 1, then 10, then the rest; stops if one fails as before
+    dry_run: bool  # counts the runs, and does nothing
+    reason: str
+    by: str
+
+
 def start(workflow: str, given: Any = None, **options: Unpack[StartOptions]) -> Request[tuple[JsonObject, bool]]:
     """Starts a run. False: the key or id was used before, and this is the earlier run."""
     run_id = options.pop("id", "")
@@ -84,6 +94,27 @@ def runs(
 def failures(*, workflow: str = "", since: str = "") -> Request[Page]:
     """Groups failed runs by their error's fingerprint, page by page of failed runs, the newest first."""
     return listed("/failures", workflow=workflow, since=since)
+
+
+def batch(
+    action: str,
+    *,
+    workflow: str = "",
+    status: str | Sequence[str] = (),
+    tag: str = "",
+    since: str = "",
+    failure: str = "",
+    key: str = "",
+    **options: Unpack[BatchOptions],
+) -> Request[JsonObject]:
+    """Acts on all runs of a filter: cancel, terminate, pause, unpause or redrive. Returns the run that does it.
+
+    `key`: the Idempotency-Key; without one, each call has one.
+    """
+    several = [status] if isinstance(status, str) and status else list(status)
+    chosen = filled({"workflow": workflow, "status": several, "tag": tag, "since": since, "failure": failure})
+    headers = {"Idempotency-Key": key or str(uuid4())}
+    return post("/runs:batch", {"filter": chosen, "action": action, **options}, repeatable=True, headers=headers)
 
 
 def workflows() -> Request[list[JsonObject]]:

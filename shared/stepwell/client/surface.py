@@ -79,6 +79,7 @@ class ClientCalls(Bound):
 
     runs = _list(calls.runs)
     failures = _list(calls.failures)
+    batch = _call(calls.batch)
     deliveries = _list(calls.deliveries)
     workflows = _call(calls.workflows)
     workflow = _call(calls.workflow)

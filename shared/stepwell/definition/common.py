@@ -38,7 +38,8 @@ E = TypeVar("E", bound=Expression)
 class Context:
     """One compilation: collects problems, and the names that expressions read."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, trusted: bool = False) -> None:
+        self.trusted = trusted  # whether names and kinds of steps were checked before
         self.problems: list[Problem] = []
         self.steps_read: list[tuple[str, str]] = []  # a node's name, and the place that reads it
         self.branch_read: list[str] = []  # the places that read `branch`
@@ -132,7 +133,8 @@ def step_of(context: Context, data: Mapping[str, Json], path: str) -> Step | Non
     """Compiles the step of a node or a timeout action; None if there is none or it has errors."""
     if "run" not in data:
         return None
-    _check_run(context, data["run"], f"{path}/run")
+    if not context.trusted:
+        _check_run(context, data["run"], f"{path}/run")
     if "pool" in data:
         check_name(context, data["pool"], f"{path}/pool", "pool")
     is_http = data["run"].startswith("http:")

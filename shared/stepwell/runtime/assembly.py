@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from stepwell.definition.built_in import BATCH
 from stepwell.definition.graph import Expression
 from stepwell.limits import FORKS_KEPT, RUN_STEPS, SNAPSHOT_RECORDS
+from stepwell.runtime.calls.batching import Batches
 from stepwell.runtime.calls.links import Links
 from stepwell.runtime.calls.service import Service
 from stepwell.runtime.calls.updates import Updates
@@ -24,6 +26,7 @@ from stepwell.runtime.ports import PauseUntil, Ports, Schedules
 from stepwell.runtime.starts.schedules import Scheduling
 from stepwell.runtime.starts.starting import Starter
 from stepwell.runtime.starts.triggers import Triggers
+from stepwell.runtime.steps.own import OwnSteps
 from stepwell.runtime.steps.port import Steps
 from stepwell.runtime.waits.mailbox import Mailbox
 
@@ -79,11 +82,12 @@ def assemble(
     service = Service(
         ports, logbook, performer, coordinator, door, advance, starter, new_id, steps, updates, pausing, pause_until
     )
+    own = OwnSteps(steps, {BATCH: Batches(service, ports.clock).run})
     scheduling = Scheduling(ports, catalog, schedules)
     return Assembly(
         ports,
         catalog,
-        Worker(ports, logbook, door, advance, performer, steps, pool, sharing),
+        Worker(ports, logbook, door, advance, performer, own, pool, sharing),
         coordinator,
         service,
         Sweeper(ports, logbook, pausing),

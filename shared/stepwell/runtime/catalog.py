@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterable, Mapping
 
+from stepwell.definition.built_in import BUILT_IN
 from stepwell.definition.graph import EventSettings, Graph, Json
 from stepwell.engine.waits.code import DEPLOYED
 from stepwell.errors import EngineFault, NotFound
@@ -21,6 +22,7 @@ class Catalog:
         self._compile = compile_document
         self._current: dict[str, Graph] = {}
         self._versions: dict[str, Graph] = {}
+        self._own: dict[str, Graph] = {}
         self._kept: set[str] = set()
         self.replace(graphs)
 
@@ -36,11 +38,18 @@ class Catalog:
 
     def named(self, name: str) -> Graph:
         """The version deployed now. Raises NotFound."""
-        graph = self._current.get(name)
+        graph = self._current.get(name) or self._built_in(name)
         if graph is None:
             known = ", ".join(sorted(self._current)) or "none"
             raise NotFound(f"there is no workflow {name!r}", code="unknown_workflow", hint=f"deployed: {known}")
         return graph
+
+    def _built_in(self, name: str) -> Graph | None:
+        """One of Stepwell's own workflows, compiled when it is first asked for."""
+        if name in BUILT_IN and name not in self._own:
+            self._own[name] = graph = self._compile(BUILT_IN[name])
+            self._versions[graph.version] = graph
+        return self._own.get(name)
 
     def event_settings(self, name: str) -> EventSettings:
         """What becomes of the events of this name, as the definitions deployed now say."""

@@ -55,7 +55,7 @@ async def list_runs(call: Call) -> Answer:
     query = RunQuery(
         workflow=asked.workflow,
         statuses=frozenset(asked.status) or (FAILED if asked.failure else frozenset()),
-        tag=_tag(asked.tag),
+        tag=tag_of(asked.tag),
         since_ms=asked.since or 0,
         waiting_for=asked.waiting_for,
         failure=asked.failure,
@@ -228,7 +228,8 @@ def _check_sort(asked: RunsQueryString) -> None:
         )
 
 
-def _tag(text: str) -> tuple[str, str] | None:
+def tag_of(text: str) -> tuple[str, str] | None:
+    """Parses a filter by tag, `name=value`. Raises InvalidInput."""
     if not text:
         return None
     name, found, value = text.partition("=")

@@ -25,7 +25,7 @@ async def start_run(call: Call) -> Answer:
         workflow=call.path["name"],
         input=body.input,
         run_id=body.run_id or "",
-        key=_key(call),
+        key=key_of(call),
         tags=body.tags or {},
         priority=body.priority,
         start_at_ms=body.start_at or 0,
@@ -49,7 +49,7 @@ async def rerun_run(call: Call) -> Answer:
     """Starts a run anew, or finds the run that an earlier call of the same key started."""
     call.asked(NoQuery)
     call.body(Body)
-    started = await call.parts.service.rerun(call.path["run_id"], _key(call))
+    started = await call.parts.service.rerun(call.path["run_id"], key_of(call))
     return await shown(call, started.header.run_id, 201 if started.created else 200)
 
 
@@ -67,7 +67,8 @@ def _check(body: StartBody, now_ms: int) -> None:
         raise InvalidInput("start_at is more than a year ahead", code="too_far_ahead")
 
 
-def _key(call: Call) -> str:
+def key_of(call: Call) -> str:
+    """Returns the call's Idempotency-Key. Raises InvalidInput."""
     key = call.headers.get(KEY_HEADER, "").strip()
     if len(key) > KEY_CHARACTERS:
         raise InvalidInput(f"the Idempotency-Key has more than {KEY_CHARACTERS} characters", code="bad_key")

@@ -6,11 +6,12 @@ Everything that comes in is checked here, once, for every caller: a refusal is a
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import replace
+from dataclasses import asdict, replace
 from functools import partial
 from itertools import chain, repeat
 from typing import TypeVar
 
+from stepwell.definition.built_in import BATCH
 from stepwell.definition.graph import Graph, Json
 from stepwell.engine.actions import Refuse
 from stepwell.engine.forks import awaited, split_fork_id
@@ -24,6 +25,7 @@ from stepwell.errors import Conflict, InvalidInput, NotFound
 from stepwell.limits import LOCK_OWNERS
 from stepwell.runtime.admission import check_event_key, check_event_name, check_json, check_run_id, check_tags
 from stepwell.runtime.calls.approvals import Approvals, answered, refused
+from stepwell.runtime.calls.batching import Batch, check_batch
 from stepwell.runtime.calls.callbacks import Callbacks
 from stepwell.runtime.calls.links import ApprovalLink
 from stepwell.runtime.calls.narration import Narrator
@@ -81,10 +83,18 @@ class Service:
     async def start(self, request: Start) -> Started:
         """Creates a run and wakes it. Raises NotFound, InvalidInput, Conflict (the key or id with another body)."""
         graph = self._starter.named(request.workflow)
-        self._check_request(request)
         if graph.internal:
             raise Conflict(f"{graph.name} is internal: only another run can start it", code="internal_workflow",
                            hint=f"start a workflow that has `run: workflow:{graph.name}`")  # fmt: skip
+        return await self._begun(graph, request)
+
+    async def batch(self, batch: Batch, key: str = "") -> Started:
+        """Starts a run that acts on all runs of a filter. Raises InvalidInput, Conflict (the key with another body)."""
+        check_batch(batch)
+        return await self._begun(self._starter.named(BATCH), Start(BATCH, asdict(batch), key=key))
+
+    async def _begun(self, graph: Graph, request: Start) -> Started:
+        self._check_request(request)
         header = self._header(graph, request)
         there = await self.ports.runs.get_run(header.run_id) if request.key or request.run_id else None
         if there is None:  # else the first run answers, whatever today's schema says of its input

@@ -1,0 +1,128 @@
+"""`stepwell batch`: one action on many runs, and its report."""
+
+from __future__ import annotations
+
+import time
+from enum import StrEnum
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from stepwell.cli import exits
+from stepwell.cli.arguments import AsJson, By, Reason, Url, read_pairs, read_since
+from stepwell.cli.completing import complete_status, complete_workflow
+from stepwell.cli.connect import connect, person
+from stepwell.cli.screen import console, print_json
+from stepwell.cli.watch import POLL_SECONDS, has_ended
+from stepwell.cli.words import printable
+from stepwell.client.errors import JsonObject
+
+if TYPE_CHECKING:
+    from stepwell.client import Client
+
+
+class Action(StrEnum):
+    """What can be done to many runs."""
+
+    CANCEL = "cancel"
+    TERMINATE = "terminate"
+    PAUSE = "pause"
+    UNPAUSE = "unpause"
+    REDRIVE = "redrive"
+
+
+def batch(
+    action: Annotated[Action, typer.Argument(metavar="ACTION", help="cancel, terminate, pause, unpause or redrive.")],
+    workflow: Annotated[
+        str, typer.Option("--workflow", metavar="NAME", show_default=False, autocompletion=complete_workflow)
+    ] = "",
+    status: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--status",
+            metavar="STATUS",
+            show_default=False,
+            help="Default: those that the action is for.",
+            autocompletion=complete_status,
+        ),
+    ] = None,
+    tag: Annotated[str, typer.Option("--tag", metavar="NAME=VALUE", show_default=False)] = "",
+    since: Annotated[
+        str, typer.Option("--since", metavar="TIME", show_default=False, help="Created since 2h, 7d, or a time.")
+    ] = "",
+    failure: Annotated[
+        str, typer.Option("--failure", metavar="FINGERPRINT", show_default=False, help="One that `failures` lists.")
+    ] = "",
+    rate: Annotated[
+        float, typer.Option("--rate", min=0, show_default=False, help="At most so many runs a second.")
+    ] = 0,
+    canary: Annotated[
+        bool, typer.Option("--canary", help="Redrive 1, then 10, then the rest; stop if one fails as before.")
+    ] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Count the runs, and do nothing.")] = False,
+    watch: Annotated[bool, typer.Option("--watch", help="Wait for the end, and print the report.")] = False,
+    reason: Reason = "",
+    by: By = "",
+    as_json: AsJson = False,
+    url: Url = "",
+) -> None:
+    """Cancel, terminate, pause, unpause or redrive many runs."""
+    if tag:
+        read_pairs([tag], "--tag")
+    since = read_since(since) if since else ""
+    with connect(url) as client:
+        job = client.batch(
+            action.value, workflow=workflow, status=status or (), tag=tag, since=since, failure=failure,
+            rate=rate, canary=canary, dry_run=dry_run, reason=reason, by=person(by),
+        )  # fmt: skip
+        if watch or dry_run:
+            job = _ended(client, str(job["run_id"]))
+    _show(job, as_json)
+    if has_ended(job) and (job["status"] != "completed" or _report(job).get("stopped")):
+        raise typer.Exit(exits.FAILED)
+
+
+def _ended(client: Client, run_id: str) -> JsonObject:
+    """Waits for the end of a batch, and says on stderr how far it is."""
+    told, handle = "", client.handle(run_id)
+    while not has_ended(job := handle.view()):
+        if (counted := _counts(_report(job))) != told:
+            typer.echo(counted, err=True)
+            told = counted
+        time.sleep(POLL_SECONDS)
+    return job
+
+
+def _show(job: JsonObject, as_json: bool) -> None:
+    if as_json:
+        print_json(job)
+    elif has_ended(job):
+        for line in _lines(job):
+            console().print(printable(line))
+    else:
+        console().print(printable(f"{job['run_id']} is under way"))
+        console().print(printable(f"its report: stepwell show {job['run_id']}"), style="dim")
+
+
+def _lines(job: JsonObject) -> list[str]:
+    """What a batch that has ended did."""
+    report = _report(job)
+    lines = [f"{job['run_id']} {job['status']}: {_counts(report)}"]
+    lines += [f"  {count} refused: {code}" for code, count in sorted(report.get("refused", {}).items())]
+    if report.get("dry_run") and report.get("first"):
+        lines.append(f"  the newest: {', '.join(report['first'])}")
+    if stopped := report.get("stopped"):
+        why = "failed as before" if stopped["reason"] == "relapse" else "has not ended in an hour"
+        lines.append(f"  stopped: {stopped['run_id']} went on as {stopped['redriven_as']}, which {why}")
+    return lines
+
+
+def _counts(report: JsonObject) -> str:
+    if report.get("dry_run"):
+        return f"{report.get('matched', 0)} runs match; nothing was done"
+    return f"{report.get('done', 0)} of {report.get('matched', 0)} runs done, {report.get('unchanged', 0)} unchanged"
+
+
+def _report(job: JsonObject) -> JsonObject:
+    found: JsonObject = (job.get("state") or {}).get("report") or {}
+    return found

@@ -1,0 +1,276 @@
+"""Batches: one action on all runs of a filter. A batch is a run of the workflow `stepwell:batch`, a page to a step.
+
+    act ── a page of runs ── its report is the step's result: where the next page begins, and counts ── act ── … ── done
+
+Each action may be done twice, so a worker that dies amid a page leaves nothing to undo. Runs that came into being after
+the batch are left out, those that it redrove among them, so a page is the same when it is read again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import asdict, dataclass, field, replace
+from typing import Protocol
+
+from stepwell import limits
+from stepwell.definition.built_in import BUILT_IN
+from stepwell.definition.graph import Json
+from stepwell.engine.actions import Outcome
+from stepwell.engine.records import TERMINAL, Failure, Pause, Status
+from stepwell.errors import EngineFault, InvalidInput, PortError, UserError
+from stepwell.runtime.ports import BROKEN_BLOB, REDRIVE, Clock, Header, RunPage, RunQuery
+from stepwell.runtime.starts.starting import Started
+from stepwell.runtime.steps.port import StepCall
+from stepwell.runtime.stores.answers import encode_cursor
+
+STAGES = (1, 10)  # runs of a canary, one after the other; then the rest
+_BEGUN = frozenset({Status.PENDING, Status.RUNNING, Status.WAITING})
+STATUSES: Mapping[str, frozenset[Status]] = {  # that an action is for, where the filter names none
+    "cancel": frozenset(Status) - TERMINAL - {Status.COMPENSATING},
+    "terminate": frozenset(Status) - TERMINAL,
+    "pause": _BEGUN,
+    "unpause": frozenset({Status.PAUSED}),
+    "redrive": frozenset({Status.FAILED, Status.TIMED_OUT}),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Batch:
+    """What a caller asks for. `rate`: runs a second; 0: as fast as they go."""
+
+    action: str
+    workflow: str = ""
+    statuses: list[str] = field(default_factory=list)
+    tag: list[str] | None = None  # a name and a value
+    since_ms: int = 0
+    failure: str = ""
+    rate: float = 0
+    canary: bool = False
+    dry_run: bool = False
+    reason: str = ""
+    by: str = ""
+
+    @property
+    def query(self) -> RunQuery:
+        statuses = frozenset(map(Status, self.statuses)) or STATUSES[self.action]
+        tag = None if self.tag is None else (self.tag[0], self.tag[1])
+        return RunQuery(self.workflow, statuses, tag, self.since_ms, failure=self.failure)
+
+
+@dataclass
+class Report:
+    """What a batch has done so far; between its steps it is kept as the state of its run.
+
+    `first` and `first_refused`: ids of runs. `watched`: what the canary redrove and waits for, as [the run, its error,
+    the run that goes on]. `due_ms`: when the rate permits the next page.
+    """
+
+    action: str
+    dry_run: bool
+    matched: int = 0
+    done: int = 0
+    unchanged: int = 0
+    refused: dict[str, int] = field(default_factory=dict)
+    first: list[str] = field(default_factory=list)
+    first_refused: list[str] = field(default_factory=list)
+    stopped: Json = None
+    stage: int = 0
+    watched: list[list[str]] = field(default_factory=list)
+    watched_since_ms: int = 0
+    due_ms: int = 0
+    cursor: str = ""
+    is_listed: bool = False
+    is_over: bool = False
+
+
+class Acts(Protocol):
+    """The calls on runs that a batch makes: those of the service."""
+
+    async def header(self, run_id: str) -> Header: ...
+    async def runs(self, query: RunQuery) -> RunPage: ...
+    async def cancel(self, run_id: str, reason: str = "", who: str = "") -> bool: ...
+    async def terminate(self, run_id: str, reason: str = "", who: str = "") -> bool: ...
+    async def pause(self, run_id: str, reason: str = "", who: str = "") -> None: ...
+    async def unpause(self, run_id: str) -> None: ...
+    async def redrive(self, run_id: str, since: str = "", version: str = "", who: str = "") -> Started: ...
+
+
+def check_batch(batch: Batch) -> None:
+    """Raises InvalidInput for one that names no runs, or a canary of what nobody can see fail."""
+    if not (batch.workflow or batch.statuses or batch.tag or batch.since_ms or batch.failure):
+        raise InvalidInput("the filter names no runs", code="empty_filter",
+                           hint="name a workflow, a status, a tag, a failure, or since when")  # fmt: skip
+    if batch.canary and batch.action != "redrive":
+        raise InvalidInput(f"a canary is for redrive, not for {batch.action}", code="no_canary",
+                           hint="leave `canary` out; `rate` slows any action down")  # fmt: skip
+
+
+class Batches:
+    """Runs the steps of batches."""
+
+    def __init__(self, acts: Acts, clock: Clock) -> None:
+        self._acts, self._clock = acts, clock
+        self._by_action: Mapping[str, Callable[[Batch, Header, Header], Awaitable[str]]] = {
+            "cancel": self._cancel,
+            "terminate": self._terminate,
+            "pause": self._pause,
+            "unpause": self._unpause,
+            "redrive": self._redrive,
+        }
+
+    async def run(self, call: StepCall) -> Outcome:
+        """One page, or one look at what the canary redrove. Raises PortError: the step is then to come again."""
+        try:
+            batch = Batch(**call.input)
+            batch.query  # noqa: B018 - raises for a status or an action that there is not
+        except (TypeError, ValueError, LookupError) as error:  # of a run that no batch call started
+            return Outcome(failure=Failure("bad_batch", "validation", f"this is no batch: {error}", call.node))
+        report = Report(**(call.state.get("report") or {"action": batch.action, "dry_run": batch.dry_run}))
+        job = await self._acts.header(call.run_id)
+        began_ms = self._clock.now_ms()
+        if report.watched and (report.is_listed or len(report.watched) == STAGES[report.stage]):
+            wait_ms = await self._look(report)
+        else:
+            wait_ms = await self._page(batch, report, job)
+        if report.is_listed and not report.watched:
+            report.is_over = True
+        result = asdict(report)
+        if wait_ms > 0 and not report.is_over:
+            return Outcome(pause=Pause("sleep", timeout_ms=wait_ms, result=result), started_ms=began_ms)
+        return Outcome(result, started_ms=began_ms)
+
+    # -- pages
+
+    async def _page(self, batch: Batch, report: Report, job: Header) -> int:
+        """Acts on a page of runs. Returns for how long the rate asks to wait."""
+        began_ms, acted = self._clock.now_ms(), 0
+        most = _most(batch, report)
+        while acted < most and not report.is_listed and self._clock.now_ms() < began_ms + limits.BATCH_MS:
+            limit = max(most - acted, limits.BATCH_SHOWN)  # more than needed, where some were redriven before
+            page = await self._acts.runs(replace(batch.query, limit=limit, cursor=report.cursor))
+            for header in page.headers:
+                if acted == most or self._clock.now_ms() >= began_ms + limits.BATCH_MS:
+                    return self._wait_ms(batch, report, began_ms, acted)
+                if _is_of(header, job):
+                    acted += await self._act(batch, report, job, header)
+                report.cursor = encode_cursor(header.created_ms, header.run_id)
+            report.is_listed = not page.next_cursor
+        return self._wait_ms(batch, report, began_ms, acted)
+
+    async def _act(self, batch: Batch, report: Report, job: Header, header: Header) -> int:
+        """Acts on a run, and counts it. Returns 0 for one that takes none of the rate and of the canary."""
+        report.matched += 1
+        _note(report.first, header.run_id)
+        if batch.dry_run:
+            return 1
+        try:
+            made = await self._by_action[batch.action](batch, header, job)
+        except (UserError, EngineFault, PortError) as error:
+            if isinstance(error, PortError) and error.code != BROKEN_BLOB:
+                raise
+            report.refused[error.code] = report.refused.get(error.code, 0) + 1
+            _note(report.first_refused, header.run_id)
+            return 0 if _is_canary(batch, report) else 1
+        if not made:
+            report.unchanged += 1
+            return 0
+        report.done += 1
+        if _is_canary(batch, report):
+            report.watched.append([header.run_id, header.failure, made])
+            report.watched_since_ms = self._clock.now_ms()
+        return 1
+
+    def _wait_ms(self, batch: Batch, report: Report, began_ms: int, acted: int) -> int:
+        if not batch.rate or not acted:
+            return 0
+        # A page that came late makes up for a second at most.
+        from_ms = max(report.due_ms, began_ms - limits.SECOND_MS) if report.due_ms else began_ms
+        report.due_ms = from_ms + round(acted * limits.SECOND_MS / batch.rate)
+        return report.due_ms - self._clock.now_ms()
+
+    # -- the canary
+
+    async def _look(self, report: Report) -> int:
+        """Looks at what was redriven. Returns how long to wait until the next look, or 0 if the stage is over."""
+        is_open = False
+        for run_id, failure, made in report.watched:
+            header = await self._acts.header(made)
+            if header.status in TERMINAL and failure and _mark(header.failure) == _mark(failure):
+                self._stop(report, "relapse", run_id, made, header.failure)
+                return 0
+            is_open = is_open or not _has_moved_on(header, failure)
+        passed_ms = self._clock.now_ms() - report.watched_since_ms
+        if not is_open:
+            report.stage, report.watched = report.stage + 1, []
+            return 0
+        if passed_ms >= limits.CANARY_MS:
+            self._stop(report, "canary_open", report.watched[0][0], report.watched[0][2], "")
+            return 0
+        return min(max(passed_ms, limits.SECOND_MS), limits.MINUTE_MS)
+
+    def _stop(self, report: Report, why: str, run_id: str, made: str, failure: str) -> None:
+        report.is_over, report.watched = True, []
+        report.stopped = {"reason": why, "run_id": run_id, "redriven_as": made, "failure": failure}
+
+    # -- the actions: each returns the run that it changed or made, "" where there was nothing to do
+
+    async def _cancel(self, batch: Batch, header: Header, job: Header) -> str:
+        return header.run_id if await self._acts.cancel(header.run_id, batch.reason, batch.by) else ""
+
+    async def _terminate(self, batch: Batch, header: Header, job: Header) -> str:
+        return header.run_id if await self._acts.terminate(header.run_id, batch.reason, batch.by) else ""
+
+    async def _pause(self, batch: Batch, header: Header, job: Header) -> str:
+        if header.status is Status.PAUSED:
+            return ""
+        await self._acts.pause(header.run_id, batch.reason, batch.by)
+        return header.run_id
+
+    async def _unpause(self, batch: Batch, header: Header, job: Header) -> str:
+        if header.status is not Status.PAUSED:
+            return ""
+        await self._acts.unpause(header.run_id)
+        return header.run_id
+
+    async def _redrive(self, batch: Batch, header: Header, job: Header) -> str:
+        """Nothing to do for one that was redriven before this batch, however that ended."""
+        started = await self._acts.redrive(header.run_id, who=batch.by)
+        is_ours = started.created or started.header.created_ms >= job.created_ms
+        return started.header.run_id if is_ours else ""
+
+
+def _is_of(header: Header, job: Header) -> bool:
+    """Whether the run was there before the batch, and is none."""
+    is_new = header.created_ms > job.created_ms
+    was_redriven_now = header.created_ms == job.created_ms and header.origin.startswith(REDRIVE)
+    return header.workflow not in BUILT_IN and not is_new and not was_redriven_now
+
+
+def _most(batch: Batch, report: Report) -> int:
+    if batch.dry_run:
+        return limits.PAGE_ITEMS_MAX
+    most = max(int(batch.rate), 1) if batch.rate else limits.BATCH_RUNS
+    if _is_canary(batch, report):
+        most = min(most, STAGES[report.stage] - len(report.watched))
+    return min(most, limits.BATCH_RUNS)
+
+
+def _is_canary(batch: Batch, report: Report) -> bool:
+    return batch.canary and report.stage < len(STAGES)
+
+
+def _has_moved_on(header: Header, failure: str) -> bool:
+    """Whether the run has ended, or waits at another step than the one that failed."""
+    step = failure.partition(" ")[2].partition(" ")[2]
+    waits_elsewhere = header.status is Status.WAITING and header.waiting_node not in ("", step)
+    return header.status in TERMINAL or waits_elsewhere
+
+
+def _mark(failure: str) -> str:
+    """The fingerprint in what a header keeps of an error."""
+    return failure.partition(" ")[0]
+
+
+def _note(ids: list[str], run_id: str) -> None:
+    if len(ids) < limits.BATCH_SHOWN:
+        ids.append(run_id)

@@ -1,0 +1,49 @@
+"""`stepwell batch`: one action on many runs."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from .conftest import Cli, FakeApi
+
+REPORT = {"action": "redrive", "dry_run": False, "matched": 12, "done": 10, "unchanged": 1, "refused": {}, "first": []}
+
+
+def job(status: str = "completed", **report: Any) -> dict[str, Any]:
+    return {"run_id": "run_b", "workflow": "stepwell:batch", "status": status, "state": {"report": REPORT | report}}
+
+
+def test_a_batch_is_started_with_its_filter_and_named(api: FakeApi, cli: Cli) -> None:
+    api.on("POST", "/runs:batch", (202, job("pending")))
+    told = cli("batch", "redrive", "--workflow", "order", "--failure", "9f2c", "--canary", "--rate", "20")
+    assert told.exit_code == 0
+    assert "run_b is under way" in told.stdout
+    body = api.calls[0].body
+    assert body["filter"] == {"workflow": "order", "failure": "9f2c"}
+    assert (body["action"], body["canary"], body["rate"], body["by"]) == ("redrive", True, 20, "ana")
+
+
+def test_a_watched_batch_reports_what_it_did(api: FakeApi, cli: Cli) -> None:
+    api.on("POST", "/runs:batch", (202, job("pending")))
+    api.on("GET", "/runs/run_b", (200, job(refused={"not_ended": 1})))
+    told = cli("batch", "redrive", "--workflow", "order", "--watch")
+    assert told.exit_code == 0
+    assert "run_b completed: 10 of 12 runs done, 1 unchanged" in told.stdout
+    assert "1 refused: not_ended" in told.stdout
+
+
+def test_a_canary_that_stopped_the_batch_is_named_and_is_a_failure(api: FakeApi, cli: Cli) -> None:
+    stopped = {"reason": "relapse", "run_id": "run_1", "redriven_as": "run_2", "failure": "9f2c E ship"}
+    api.on("POST", "/runs:batch", (202, job("pending")))
+    api.on("GET", "/runs/run_b", (200, job(stopped=stopped)))
+    told = cli("batch", "redrive", "--workflow", "order", "--canary", "--watch")
+    assert told.exit_code == 1
+    assert "stopped: run_1 went on as run_2, which failed as before" in told.stdout
+
+
+def test_a_dry_run_waits_for_the_count(api: FakeApi, cli: Cli) -> None:
+    api.on("POST", "/runs:batch", (202, job("pending")))
+    api.on("GET", "/runs/run_b", (200, job(dry_run=True, first=["run_9", "run_8"])))
+    told = cli("batch", "cancel", "--tag", "customer=c1", "--dry-run")
+    assert "12 runs match; nothing was done" in told.stdout
+    assert "the newest: run_9, run_8" in told.stdout
