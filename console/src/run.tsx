@@ -52,7 +52,7 @@ export function RunPage({ id, asked }: { id: string; asked: Record<string, strin
           <Card title="Timeline" aside={<Took run={run} />} class="o-timeline">
             <Timeline run={run} entries={whole.entries} chosen={step} choose={choose} />
           </Card>
-          {run.cost["records"] ? <Moments id={id} last={run.cost["records"] - 1} entries={whole.entries} graph={plan} /> : null}
+          {run.cost?.records ? <Moments id={id} last={run.cost.records - 1} entries={whole.entries} graph={plan} /> : null}
           <Branches run={run} entries={whole.entries} moved={live.at} chosen={token} choose={(one) => go({ token: one })} />
           {token ? <OfToken id={id} token={token} moved={live.at} step={step} go={go} /> : <HistoryList history={whole} step={step} token="" clear={() => go({ step: "" })} follow={(one) => go({ token: one })} />}
         </div>
@@ -194,7 +194,7 @@ function Facts({ run }: { run: Run }): JSX.Element {
         {fact("Cancelled by", run.cancelled_by)}
         {fact("Reason", run.cancel_reason)}
         {fact("Tags", Object.keys(run.tags).length ? <>{Object.entries(run.tags).map(([name, value]) => <a class="tag" key={name} href={"#/runs" + query({ tag: `${name}=${value}` })}>{name}={value}</a>)}</> : null)}
-        {fact("Cost", `${counted(run.cost["steps"], "step call")}, ${counted(run.cost["records"], "record")}`)}
+        {fact("Cost", run.cost && <span title={`On AWS, at the prices of ${run.cost.prices_as_of}: ${counted(run.cost.write_units, "write unit")}, ${counted(run.cost.invocations, "message")}, ${counted(run.cost.schedules, "schedule")}`}>{run.cost.usd.toFixed(7)} USD, {counted(run.cost.steps, "step call")}, {counted(run.cost.records, "record")}</span>)}
         {fact("Child runs", run.children.length ? <>{run.children.map((child) => <div key={child.run_id}><a href={`#/runs/${encodeURIComponent(child.run_id)}`}>{child.name || shortId(child.run_id)}</a> {child.status && <Status value={child.status} />}</div>)}</> : null)}
       </dl>
       {run.children.length > 0 && <p class="foot"><a href={"#/runs" + query({ parent: run.run_id })}>All runs that it started</a></p>}

@@ -72,7 +72,17 @@ export interface Run extends RunSummary {
   children: Child[];
   origin: { kind: string; run_id: string } | null;
   priority: number;
-  cost: Record<string, number>;
+  cost: Cost | null;
+}
+
+export interface Cost {
+  steps: number;
+  records: number;
+  write_units: number;
+  invocations: number;
+  schedules: number;
+  usd: number;
+  prices_as_of: string;
 }
 
 export interface Waker {

@@ -41,7 +41,7 @@ def ran(tmp_path: Path, api: FakeApi) -> None:
     run.approve()
     assert run.status == "completed"
     api.on("GET", "/runs", (200, {"items": [{"run_id": "r1"}], "next_cursor": None}))
-    api.on("GET", "/runs/r1/export", (200, {"items": kit.export("r1"), "next_cursor": None}))
+    api.on("GET", "/runs/r1", (200, json.loads(json.dumps(run.view))))
 
 
 def estimated(cli: Cli, *options: str) -> dict[str, Any]:

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
 
-from stepwell.aws.dynamodb_store import DynamoStore
 from stepwell.local.blobs import FolderBlobs
 from stepwell.local.clocks import VirtualClock
 from stepwell.local.database import Database
@@ -16,7 +15,7 @@ from stepwell.local.sqlite_queue import SqliteQueue
 from stepwell.local.sqlite_store import SqliteStore
 from stepwell.runtime.ports import Ports
 from stepwell.testing.kit import START_MS, Backend, Stepwell
-from tests.contract.emulated import Cloud, aws_queue, s3_blobs, table_of
+from tests.aws.ledger_kit import metered
 
 
 @contextmanager
@@ -30,21 +29,27 @@ def on_sqlite(folder: Path) -> Iterator[Backend]:
     database.close()
 
 
-@contextmanager
-def on_aws(_: Path) -> Iterator[Backend]:
-    """DynamoDB, SQS, EventBridge Scheduler and S3, emulated in this process."""
-    with table_of(Cloud()) as table, aws_queue(now_ms=START_MS) as queue, s3_blobs() as blobs:
-        store = DynamoStore(table)
-        yield Backend(
-            Ports(store, store, store, store, store, queue, queue.timers, blobs, queue.clock), queue, queue.clock
-        )
+_TOLERATED = 0.06  # of the write units; of a small run, these units: events that no run took, and what is done twice
+_TOLERATED_UNITS = 5
+_REPEATS = "test_all_that_github_tells_of_one_release_is_one_run"  # asks for the same start four times
 
 
-BACKENDS: dict[str, Callable[[Path], AbstractContextManager[Backend]]] = {"sqlite": on_sqlite, "aws": on_aws}
-
-
-@pytest.fixture(params=BACKENDS)
+@pytest.fixture(params=["sqlite", "aws"])
 def stepwell(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stepwell]:
-    """Over the workflow folder that the test's module names as FOLDER."""
-    with BACKENDS[request.param](tmp_path_factory.mktemp("data")) as backend:
-        yield Stepwell(getattr(request.module, "FOLDER", Path(__file__).parent), backend)
+    """Over the workflow folder that the test's module names as FOLDER.
+
+    On AWS, the ledgers of the test's runs are compared with what AWS was called for.
+    """
+    folder = getattr(request.module, "FOLDER", Path(__file__).parent)
+    if request.param == "sqlite":
+        with on_sqlite(tmp_path_factory.mktemp("data")) as backend:
+            yield Stepwell(folder, backend)
+        return
+    with metered() as world:
+        kit = Stepwell(folder, world.backend)
+        yield kit
+        kit.settle()
+        ledger, counted = world.ledger(kit), world.counted()
+        tolerated = max(_TOLERATED_UNITS, _TOLERATED * counted["write_units"])
+        is_near = abs(ledger["write_units"] - counted["write_units"]) <= tolerated
+        assert is_near or request.node.originalname == _REPEATS, f"ledger {ledger}, counted {counted}"

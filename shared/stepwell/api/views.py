@@ -6,6 +6,7 @@ The TypedDicts are the named schemas of the OpenAPI document.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import asdict
 from itertools import islice
 
 from typing_extensions import TypedDict
@@ -34,6 +35,8 @@ from stepwell.engine.names import iso, state_of
 from stepwell.engine.records import Status
 from stepwell.engine.token import Token
 from stepwell.limits import TOKENS_SHOWN
+from stepwell.prices import Prices, usd_here
+from stepwell.runtime.calls.ledger import Cost
 from stepwell.runtime.calls.service import Service
 from stepwell.runtime.calls.survey import Surveyed
 from stepwell.runtime.log.logbook import Standing
@@ -54,6 +57,29 @@ class OriginView(TypedDict):
 
     kind: str
     run_id: str
+
+
+class CostView(TypedDict):
+    """What a run has used until now on AWS, without its child runs, and what that costs by the dated list prices.
+
+    `estimated`: the counts that its records do not say exactly; `step_seconds` are charged for 512 MB.
+    """
+
+    steps: int
+    records: int
+    waits: int
+    forks: int
+    write_units: int
+    read_units: int
+    queue_requests: int
+    invocations: int
+    schedules: int
+    objects: int
+    step_seconds: float
+    output_bytes: int
+    usd: float
+    prices_as_of: str
+    estimated: list[str]
 
 
 class RunView(TypedDict):
@@ -88,7 +114,7 @@ class RunView(TypedDict):
     rollback: RollbackView | None
     tags: dict[str, str]
     priority: int
-    cost: dict[str, int]
+    cost: CostView | None
     created_at: str
     started_at: str | None
     ended_at: str | None
@@ -121,9 +147,9 @@ async def read_run(service: Service, run_id: str, shown: Shown | None = None) ->
 
 
 async def view_of(service: Service, at: Standing, shown: Shown | None = None) -> RunView:
-    """Reads what a view shows beside the run's own log: its branches, and its children's status."""
-    statuses, forks = await read_statuses(service, at), await service.survey(at)
-    return run_view(at, service.ports.clock.now_ms(), statuses, forks, shown)
+    """Reads what a view shows beside the run's own log: its branches, its children's status, and its cost."""
+    statuses, (forks, cost) = await read_statuses(service, at), await service.surveyed_with_cost(at)
+    return run_view(at, service.ports.clock.now_ms(), statuses, forks, shown, cost)
 
 
 def run_view(
@@ -132,6 +158,7 @@ def run_view(
     statuses: Statuses | None = None,
     forks: Sequence[Surveyed] = (),
     shown: Shown | None = None,
+    cost: Cost | None = None,
 ) -> RunView:
     """Builds the view from the root token's log; `statuses` are those of child runs that were read."""
     header, token, status = at.header, at.token, status_of(at)
@@ -171,11 +198,37 @@ def run_view(
         rollback=rollback_view(at),
         tags=dict(header.tags),
         priority=header.priority,
-        cost={"steps": token.calls, "records": token.slot + 1},
+        cost=None if cost is None else cost_view(cost, token),
         created_at=iso(header.created_ms),
         started_at=time_of(header.started_ms),
         ended_at=iso(token.last.at_ms) if token.ended and token.last else None,
         links=links(header.run_id, parent),
+    )
+
+
+_ESTIMATED = ["read_units", "queue_requests", "invocations"]
+
+
+def cost_view(cost: Cost, token: Token) -> CostView:
+    """Returns the run's ledger with USD. Attempts and records are those that its own log counts."""
+    prices, counts = Prices(), asdict(cost)
+    names = [name for name in counts if name != "is_whole"]
+    return CostView(
+        steps=token.calls,
+        records=token.slot + 1,
+        waits=cost.waits,
+        forks=cost.forks,
+        write_units=cost.write_units,
+        read_units=cost.read_units,
+        queue_requests=cost.queue_requests,
+        invocations=cost.invocations,
+        schedules=cost.schedules,
+        objects=cost.objects,
+        step_seconds=cost.step_seconds,
+        output_bytes=cost.output_bytes,
+        usd=round(usd_here(counts, prices), 9),
+        prices_as_of=prices.as_of,
+        estimated=_ESTIMATED if cost.is_whole else names,
     )
 
 

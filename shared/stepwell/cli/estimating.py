@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -10,9 +11,9 @@ import typer
 
 from stepwell.cli.arguments import AsJson, Url
 from stepwell.cli.connect import connect
-from stepwell.cli.prices import read_prices
 from stepwell.cli.screen import console, print_json
 from stepwell.errors import NotFound
+from stepwell.prices import read_prices, usd_here, usd_on_durable_functions, usd_on_step_functions
 
 RUNS = 1_000  # that the figures are for
 _SAMPLE = 10
@@ -34,7 +35,6 @@ def estimate(
     url: Url = "",
 ) -> None:
     """Estimate what 1,000 runs of a workflow cost on AWS, from its last runs that ended."""
-    from stepwell.cli.usage import mean, usage_of  # noqa: PLC0415 - the engine
     from stepwell.client import calls  # noqa: PLC0415 - httpx
 
     table = read_prices(prices)
@@ -44,21 +44,27 @@ def estimate(
         if not ids:
             raise NotFound(f"no run of {workflow!r} has ended, so there is nothing to go by", code="no_ended_run",
                            hint=f"run it once: stepwell run {workflow} --watch")  # fmt: skip
-        used = mean([usage_of(list(client.handle(one).export())) for one in ids])
+        used = _mean([client.handle(one).view()["cost"] for one in ids])
     if seconds is not None:
-        used = replace(used, step_seconds=used.steps * seconds)
+        used["step_seconds"] = used["steps"] * seconds
     memory_gb = memory / _MEGABYTES
     usd = {
-        "stepwell": used.here(table, memory_gb) * RUNS,
-        "step_functions_standard": used.on_step_functions(table, memory_gb) * RUNS,
-        "lambda_durable_functions": used.on_durable_functions(table, memory_gb) * RUNS,
+        "stepwell": usd_here(used, table, memory_gb) * RUNS,
+        "step_functions_standard": usd_on_step_functions(used, table, memory_gb) * RUNS,
+        "lambda_durable_functions": usd_on_durable_functions(used, table, memory_gb) * RUNS,
     }
-    found = {"workflow": workflow, "runs": len(ids), "usd_per_1000_runs": usd, "per_run": asdict(used),
+    found = {"workflow": workflow, "runs": len(ids), "usd_per_1000_runs": usd, "per_run": used,
              "prices": asdict(table)}  # fmt: skip
     if as_json:
         print_json(found)
     else:
         _show(found)
+
+
+def _mean(costs: Sequence[Mapping[str, Any]]) -> dict[str, float]:
+    """Returns the mean of several ledgers, without what is no count."""
+    names = [name for name, value in costs[0].items() if isinstance(value, int | float) and name != "usd"]
+    return {name: sum(cost[name] for cost in costs) / len(costs) for name in names}
 
 
 _SYSTEMS = {
@@ -73,8 +79,9 @@ def _show(found: dict[str, Any]) -> None:
     out.print(f"1,000 runs of {found['workflow']}, by its last {found['runs']}:")
     for name, title in _SYSTEMS.items():
         out.print(f"  {title:<26}{found['usd_per_1000_runs'][name]:>10.4f} USD")
-    parts = {"write_units": "write units", "read_units": "read units", "messages": "messages", "schedules": "schedules",
-             "steps": "attempts", "waits": "waits", "step_seconds": "seconds in steps"}  # fmt: skip
+    parts = {"write_units": "write units", "read_units": "read units", "invocations": "messages",
+             "schedules": "schedules", "steps": "attempts", "waits": "waits",
+             "step_seconds": "seconds in steps"}  # fmt: skip
     told = ", ".join(f"{used[name]:.4g} {title}" for name, title in parts.items() if used[name])
     out.print(f"A run here: {told}.", soft_wrap=True)
     out.print(f"Prices as of {found['prices']['as_of']}: {found['prices']['source']}.", soft_wrap=True)

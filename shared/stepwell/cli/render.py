@@ -264,6 +264,16 @@ def facts_view(facts: Iterable[tuple[str, RenderableType]]) -> Table:
     return grid
 
 
+def _cost_words(cost: Mapping[str, Any]) -> str:
+    """Returns what the run has cost on AWS; "" from a server that does not say."""
+    if "usd" not in cost:
+        return ""
+    return (
+        f"{cost['usd']:.7f} USD on AWS: {cost['write_units']} write units, {cost['read_units']} read units, "
+        f"{cost['invocations']} messages, {cost['schedules']} schedules"
+    )
+
+
 def _facts(run: Mapping[str, Any], now: datetime) -> Iterator[tuple[str, RenderableType]]:
     yield "run", Text(printable(str(run.get("run_id"))), style="bold")
     yield "workflow", Text(f"{printable(str(run.get('workflow')))}  {_version(run.get('version'))}")
@@ -295,6 +305,7 @@ def _facts(run: Mapping[str, Any], now: datetime) -> Iterator[tuple[str, Rendera
     yield from _told("reason", run.get("cancel_reason"))
     yield from _told("tags", ", ".join(f"{name}={value}" for name, value in (run.get("tags") or {}).items()))
     yield from _told("parent", run.get("parent"))
+    yield from _told("cost", _cost_words(run.get("cost") or {}))
     origin = run.get("origin") or {}
     yield from _told(
         {"redrive": "goes on from", "rerun": "rerun of"}.get(origin.get("kind", ""), ""), origin.get("run_id")

@@ -27,6 +27,7 @@ from stepwell.runtime.admission import check_event_key, check_event_name, check_
 from stepwell.runtime.calls.approvals import Approvals, answered, refused
 from stepwell.runtime.calls.batching import Batch, check_batch
 from stepwell.runtime.calls.callbacks import Callbacks
+from stepwell.runtime.calls.ledger import Cost, Ledger, Logs
 from stepwell.runtime.calls.links import ApprovalLink
 from stepwell.runtime.calls.narration import Narrator
 from stepwell.runtime.calls.redriving import Redriver
@@ -205,6 +206,11 @@ class Service:
     async def survey(self, at: Standing) -> tuple[Surveyed, ...]:
         """The run's forks with their branches, to show what ran in them."""
         return await Surveyor(self.ports.log, self._logbook).survey(at)
+
+    async def surveyed_with_cost(self, at: Standing) -> tuple[tuple[Surveyed, ...], Cost]:
+        """The same, and what the run has cost. Each log is read once for both."""
+        logs = Logs(self._logbook)
+        return await Surveyor(self.ports.log, logs).survey(at), await Ledger(logs).cost(at)
 
     async def branches(self, run_id: str, fork: str, first: int, limit: int) -> list[Standing]:
         """The branches of a fork, by index from `first` on; a query for each hundred. Raises NotFound.

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Protocol
 
 from stepwell.definition.graph import Graph
 from stepwell.engine.fold import fold
@@ -19,7 +20,7 @@ from stepwell.engine.records import Fork, Kind, Record
 from stepwell.engine.tasks import names_of
 from stepwell.engine.token import Branch, Token
 from stepwell.limits import HISTORY_BRANCHES, SURVEY_BRANCHES, SURVEY_RECORDS
-from stepwell.runtime.log.logbook import Logbook, Standing
+from stepwell.runtime.log.logbook import Standing
 from stepwell.runtime.ports import Joined, Log
 
 
@@ -48,18 +49,26 @@ def _is_over(rules: Iterable[object]) -> bool:
     return any(getattr(rule, "foreach", None) is not None for rule in rules)
 
 
+class Records(Protocol):
+    """Where the records of a run are read."""
+
+    async def history(self, run_id: str, token_id: str, after: int, limit: int | None) -> Sequence[Record]: ...
+
+    async def logs_of(self, run_id: str, branches: Sequence[str]) -> Mapping[str, Sequence[Record]]: ...
+
+
 class Surveyor:
     """Reads the forks of runs."""
 
-    def __init__(self, log: Log, logbook: Logbook) -> None:
-        self._log, self._logbook = log, logbook
+    def __init__(self, log: Log, records: Records) -> None:
+        self._log, self._records = log, records
 
     async def survey(self, at: Standing) -> tuple[Surveyed, ...]:
         """Returns the forks of the run's root token, oldest first."""
         if not may_fork(at.graph):
             return ()
         after = max(at.token.slot - SURVEY_RECORDS, -1)
-        records = await self._logbook.history(at.run_id, at.token.id, after, None)
+        records = await self._records.history(at.run_id, at.token.id, after, None)
         found: list[Surveyed] = []
         left = SURVEY_BRANCHES
         for index, record in reversed(_forks(records)):
@@ -85,10 +94,10 @@ class Surveyor:
         inner: list[Surveyed] = []
         for page in fork.pages:
             ids = {branch_id(name, index): index for index in fork.page_indexes(page)}
-            logs = await self._logbook.logs_of(at.run_id, list(ids))
+            logs = await self._records.logs_of(at.run_id, list(ids))
             for token_id, index in ids.items():
                 records = logs.get(token_id, [])
-                branches.append(fold(records, _begun(token_id, index, fork)))
+                branches.append(fold(records, begun_branch(token_id, index, fork)))
                 for later, one in _forks(records):
                     is_inner_open = is_open and later == len(records) - 1
                     inner.append(await self._fork(at, token_id, one, is_open=is_inner_open))
@@ -145,7 +154,7 @@ def _forks(records: Sequence[Record]) -> list[tuple[int, Record]]:
     return [(index, record) for index, record, fork in found if fork.is_awaited or last[record.node] == index]
 
 
-def _begun(token_id: str, index: int, fork: Fork) -> Token:
+def begun_branch(token_id: str, index: int, fork: Fork) -> Token:
     """Returns a branch before its first record, without what it has of its parent."""
     start, node = 0, ""
     for group in fork.groups:

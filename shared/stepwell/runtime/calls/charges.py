@@ -1,0 +1,295 @@
+"""What the records of a run were written for: write units, messages, schedules and objects, as AWS counts them.
+
+Nothing is stored for it. Effects are a function of a record, so folding a log again tells every call that it led to:
+
+    record ── its own item, twice in a transaction ── effects ── items, header, messages, schedules
+    `by` of the records ── the messages that moved the token
+
+tests/aws/test_ledger.py holds the counts to the calls that emulated AWS gets.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from operator import itemgetter
+from typing import TypeAlias
+
+from stepwell.definition.graph import Graph
+from stepwell.engine.codec import encode_record, encode_token
+from stepwell.engine.effects import (
+    Announce,
+    Arrive,
+    Close,
+    Effect,
+    EndChildren,
+    Forget,
+    Open,
+    Register,
+    ReleaseLocks,
+    SetDeadline,
+    SetTimer,
+    ShowStatus,
+    StartChildren,
+    TakeLocks,
+    TakePending,
+    effects,
+)
+from stepwell.engine.fold import apply
+from stepwell.engine.forks import awaited, branch_id, first_chunks
+from stepwell.engine.join import fan_in_of, must_tell
+from stepwell.engine.marks import is_one_set
+from stepwell.engine.permits import ReturnPermit
+from stepwell.engine.records import (
+    TASKS,
+    UPDATE,
+    CleanUp,
+    Compensate,
+    End,
+    Fork,
+    Kind,
+    Parked,
+    Record,
+    RetryAt,
+    Status,
+    Tally,
+)
+from stepwell.engine.token import Token
+from stepwell.engine.waits.topics import run_of
+from stepwell.limits import ITEM_BYTES, SNAPSHOT_RECORDS
+from stepwell.runtime.log.alarms import QUEUE_HORIZON_MS
+from stepwell.runtime.ports import Header
+from stepwell.runtime.stores.jsontext import encode
+
+Counts: TypeAlias = Counter[str]
+Charge: TypeAlias = tuple[str, float]
+
+_KILOBYTE = 1_024
+_KEY_BYTES = 60  # of a record's item, beside its body, the run's id and the token's: names, and when it expires
+_EVENT_BYTES = 250  # of an event's item, beside its payload
+_HEADER_BYTES = 900  # of a header with its input; a larger input is an item of its own
+_CREATED, _PICKED_UP, _COMPLETED, _ENDED_ELSE = 3, 1, 2, 3  # write units, with the indexes: see the table in the docs
+_MET = 1  # the sweeper has put the run under its watch
+_BATCH = 10  # messages that one request sends
+_ATTEMPTS = frozenset({Kind.STEP, Kind.ACTED, Kind.UNDONE})
+
+
+def of_start(graph: Graph, header: Header) -> Iterator[Charge]:
+    """The header's items, the run's permit, its first message and the timer of its time-out."""
+    given = len(encode(header.input).encode())
+    apart = given + _KEY_BYTES * 4 > _HEADER_BYTES
+    yield "write_units", _CREATED + (_PICKED_UP if header.started_ms else 0) + (_MET if header.watched else 0)
+    yield from _item(given + _KEY_BYTES + len(header.run_id)) if apart else ()
+    if header.started_ms:
+        yield "write_units", (graph.concurrency is not None) + (graph.rate_limit is not None)
+    if not header.idle:
+        yield from _message_at(header.start_at_ms - header.created_ms)
+        if graph.timeout_ms is not None:
+            yield from _message_at(graph.timeout_ms)
+
+
+def of_tokens(graph: Graph, run_id: str, logs: Iterable[tuple[Token, Sequence[Record]]]) -> Counts:
+    """Counts what the records of these tokens were written for. Each token is as it was before its first one."""
+    counts: Counts = Counter()
+    actors: set[str] = set()
+    for token, records in logs:
+        for name, amount in _of_token(graph, run_id, token, records, actors):
+            counts[name] += amount  # type: ignore[assignment]  # a Counter adds fractions as well
+    messages = len(actors)
+    counts["messages"] += messages
+    counts["sends"] += messages
+    return counts
+
+
+def _of_token(graph: Graph, run_id: str, token: Token, records: Sequence[Record], actors: set[str]) -> Iterator[Charge]:
+    saved, timers = -1, dict[int, int]()
+    kept = next((record.slot for record in reversed(records) if record.kind is Kind.REDRIVEN), -1)
+    for record in records:
+        token = apply(token, record)
+        yield from _of_record(run_id, token, record)
+        if record.slot < kept:  # of the failed run, whose effects they had
+            continue
+        actors |= _messages_before(record)
+        if record.kind is Kind.RESUMED and _is_far(timers.get(_slot_of_timer(record.by), 0)):
+            yield from _messages(1)  # the schedule fires early
+        # whoever ended the run performs the effects, and so does the worker who undoes it
+        is_twice = record.kind is Kind.ENDED and isinstance(record.next, Compensate | CleanUp)
+        for effect in effects(graph, token):
+            if isinstance(effect, SetTimer):
+                if effect.slot in timers:
+                    continue
+                timers[effect.slot] = effect.at_ms - record.at_ms
+            for name, amount in _of_effect(token, record, effect):
+                yield name, 2 * amount if is_twice and name == "write_units" else amount
+        following = record.next
+        is_wide = isinstance(following, Fork) and following.width > following.chunk
+        if record.slot - saved >= (2 if is_wide else SNAPSHOT_RECORDS):
+            saved = record.slot
+            yield from _item(len(encode_token(token).encode()) + _KEY_BYTES + len(run_id))
+
+
+def _of_record(run_id: str, token: Token, record: Record) -> Iterator[Charge]:
+    """The record's item; an event that it consumes is in one transaction with it."""
+    came = record.resumption
+    is_event = came is not None and came.kind in {"event", UPDATE}
+    consumes = is_event and came is not None and not came.seen
+    size = len(encode_record(record).encode()) + _KEY_BYTES + len(run_id) + 2 * len(token.id)
+    yield "records", 1
+    yield from _item(size, times=2 if consumes else 1)
+    if came is not None and is_event:
+        yield from _item(len(json.dumps(came.payload).encode()) + _EVENT_BYTES, times=3 if consumes else 1)
+    if record.kind in _ATTEMPTS:
+        yield "steps", 1
+        yield "step_seconds", max(record.at_ms - record.started_ms, 0) / 1_000 if record.started_ms else 0
+        yield "output_bytes", len(json.dumps(record.output))
+    if record.kind is Kind.WAITING:
+        yield "waits", 1
+    if isinstance(record.next, Fork):
+        yield "forks", 1
+    if isinstance(record.next, RetryAt) and _is_far(record.next.at_ms - record.at_ms):
+        yield "schedules", 1
+
+
+def _messages_before(record: Record) -> set[str]:
+    """The messages without which there would be no such record: its own, and its event's.
+
+    A run's first wake, and those of branches, are counted where they are sent; and so are timers.
+    """
+    found = set()
+    came = record.resumption
+    if came is not None and came.kind in {"event", UPDATE}:
+        found.add(f"event:{came.event_id}")
+    if record.by.startswith(("dead:", "shut:", "parent:", "go_on:")):
+        found.add(record.by)
+    if record.by.startswith("wake:") and not record.by.endswith(":-1"):
+        found.add(record.by)
+    return found
+
+
+def _of_effect(token: Token, record: Record, effect: Effect) -> Iterator[Charge]:
+    match effect:
+        case SetTimer(_, at_ms) | SetDeadline(at_ms):
+            yield from _message_at(at_ms - record.at_ms)
+        case EndChildren(parked):  # each is made, if it is not there, and told
+            yield "write_units", 2 * len(parked.children)
+            yield from _messages(len(parked.children))
+        case Announce():
+            yield "write_units", 1
+            yield from _messages(1)
+        case Open(fork, _, only):
+            yield from _messages(len(only) or sum(1 for _ in first_chunks(fork)))
+        case Close() if token.fork is not None and len(token.fork.pages) > 1:
+            yield from _messages(len(token.fork.pages))
+        case TakePending(parked):
+            yield "read_units", sum(len(arm.topics) for arm in parked.arms)
+        case _:
+            yield from _writes_of(token, effect)
+
+
+def _writes_of(token: Token, effect: Effect) -> Iterator[Charge]:
+    """Those of an effect that only writes to the table."""
+    match effect:
+        case ShowStatus():
+            yield from _of_status(token, effect)
+        case Register(parked) | Forget(parked):
+            yield "write_units", _registrations(token, parked)
+        case StartChildren(parked):
+            yield "write_units", len(parked.children) if len(parked.children) > 1 else 0
+        case TakeLocks(names):
+            yield "write_units", len(names)
+        case ReleaseLocks(locks):
+            yield "write_units", sum(len(one.names) for one in locks)
+        case ReturnPermit():
+            yield "write_units", 1
+        case Arrive() if not _is_of_tasks(token):
+            yield "write_units", 1
+
+
+def _of_status(token: Token, shown: ShowStatus) -> Iterator[Charge]:
+    """The header; of a branch, its mark in its page's join, and in the end what the header says of the others."""
+    if token.branch is not None:
+        yield "write_units", 0 if _is_of_tasks(token) else 1
+    elif not shown.status.terminal:
+        yield "write_units", 1
+    else:
+        yield "write_units", _COMPLETED if shown.status is Status.COMPLETED else _ENDED_ELSE
+
+
+def header_changes(fork: Fork, name: str, logs: Mapping[str, Sequence[Record]]) -> int:
+    """Counts how often the header changed because all branches waited, or no longer did."""
+    indexes = {branch_id(name, index): index for index in range(fork.width)}
+    lived = sorted((record.at_ms, record.slot, indexes[token]) for token, records in logs.items() for record in records)
+    waiting, ended, shows_wait, changes = set[int](), set[int](), False, 0
+    for _, slot, index in lived:
+        record = logs[branch_id(name, index)][slot]
+        waiting.discard(index)
+        if isinstance(record.next, End):
+            ended.add(index)
+        elif record.kind in {Kind.WAITING, Kind.RECEIVED}:
+            waiting.add(index)
+        live = {one for one in range(fork.width) if one not in ended and awaited(fork, one).is_over(ended)}
+        if live and (live <= waiting) is not shows_wait:
+            shows_wait, changes = not shows_wait, changes + 1
+    return changes
+
+
+def _is_of_tasks(token: Token) -> bool:
+    """Tells of an operation of a durable function's tasks, which hear of its end in their own log."""
+    return token.branch is not None and token.branch.join == TASKS
+
+
+def reports(graph: Graph, fork: Fork, width: int, logs: Iterable[Sequence[Record]]) -> int:
+    """Counts what a page of a wide fork tells its join: that it is full, or each arrival where a part may be enough."""
+    if is_one_set(fork) or fork.is_of_tasks:
+        return 0
+    ends = sorted(((one.at_ms, one.next.status is not Status.COMPLETED) for records in logs for one in records[-1:]
+                  if isinstance(one.next, End)), key=itemgetter(0))  # fmt: skip
+    fan_in, tally, told = fan_in_of(graph, fork), Tally(), 0
+    for _, is_failed in ends:
+        tally = replace(tally, arrived=tally.arrived + 1, failed=tally.failed + is_failed)
+        told += must_tell(fan_in, width, tally)
+    return told
+
+
+def begun_apart(fork: Fork, name: str, logs: Mapping[str, Sequence[Record]]) -> int:
+    """Counts the branches that began later than the others, by messages of their own."""
+    first = {branch_id(name, index + more) for _, index, count in first_chunks(fork) for more in range(count)}
+    return sum(records[0].by == f"wake:{token}:-1" for token, records in logs.items() if token not in first)
+
+
+def _registrations(token: Token, parked: Parked) -> int:
+    """Whoever publishes to the run itself looks into its root's log instead."""
+    is_branch = token.branch is not None
+    return sum(is_branch or run_of(topic) is None for arm in parked.arms for topic in arm.topics)
+
+
+def _message_at(after_ms: int) -> Iterator[Charge]:
+    """A message after so long: beyond the queue's horizon a schedule sends it."""
+    if _is_far(after_ms):
+        yield "schedules", 1
+    yield from _messages(1)
+
+
+def _is_far(after_ms: int) -> bool:
+    return after_ms > QUEUE_HORIZON_MS
+
+
+def _slot_of_timer(by: str) -> int:
+    """Returns the slot of the timer that wrote a record; -1 for another writer."""
+    kind, _, place = by.partition(":")
+    return int(place.rpartition(":")[2]) if kind == "timer" else -1
+
+
+def _messages(count: int) -> Iterator[Charge]:
+    yield "messages", count
+    yield "sends", -(-count // _BATCH)
+
+
+def _item(size_bytes: int, times: int = 1) -> Iterator[Charge]:
+    """A write of an item of this size, or of one with a claim check of an object."""
+    if size_bytes > ITEM_BYTES:
+        yield "objects", 1
+        size_bytes = _KILOBYTE
+    yield "write_units", times * -(-size_bytes // _KILOBYTE)

@@ -1,0 +1,148 @@
+"""The ledger of a run: what it has cost so far, worked out from its records when it is asked for.
+
+Of a long run the first LEDGER_RECORDS records stand for the others; of a fork of more than HISTORY_BRANCHES, its first
+page. At most SURVEY_BRANCHES branches are read. What was not read is scaled from what was.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from stepwell.engine.forks import branch_id, fork_id
+from stepwell.engine.marks import is_one_set
+from stepwell.engine.records import ROOT, Fork, Kind, Record
+from stepwell.engine.token import Token
+from stepwell.limits import HISTORY_BRANCHES, LEDGER_RECORDS, SURVEY_BRANCHES, SURVEY_RECORDS
+from stepwell.runtime.calls.charges import Counts, begun_apart, header_changes, of_start, of_tokens, reports
+from stepwell.runtime.calls.survey import begun_branch, may_fork
+from stepwell.runtime.log.logbook import Logbook, Standing
+
+_REQUESTS = 2  # of a message, beside the one that sends it: it is received and deleted
+_READ_UNITS = 3  # of a message: the header, the snapshot and the records
+
+
+@dataclass(frozen=True, slots=True)
+class Cost:
+    """What a run used. `is_whole`: no part of it is scaled from another part."""
+
+    records: int
+    steps: int  # attempts
+    waits: int
+    forks: int
+    write_units: int
+    read_units: int
+    queue_requests: int
+    invocations: int
+    schedules: int
+    objects: int
+    step_seconds: float
+    output_bytes: int
+    is_whole: bool = True
+
+
+class Logs:
+    """A run's logs, each read once for all who look at it."""
+
+    def __init__(self, logbook: Logbook) -> None:
+        self._logbook = logbook
+        self._histories: dict[tuple[str, int, int | None], Sequence[Record]] = {}
+        self._pages: dict[tuple[str, ...], Mapping[str, Sequence[Record]]] = {}
+
+    async def history(self, run_id: str, token_id: str, after: int, limit: int | None) -> Sequence[Record]:
+        """A token's records with greater slots: so many of them, or all."""
+        place = (token_id, after, limit)
+        if place not in self._histories:
+            self._histories[place] = await self._logbook.history(run_id, token_id, after, limit)
+        return self._histories[place]
+
+    async def logs_of(self, run_id: str, branches: Sequence[str]) -> Mapping[str, Sequence[Record]]:
+        """The records of these branches of one fork; one query for each page."""
+        place = tuple(branches)
+        if place not in self._pages:
+            self._pages[place] = await self._logbook.logs_of(run_id, branches)
+        return self._pages[place]
+
+
+class Ledger:
+    """Adds up one run. For one use."""
+
+    def __init__(self, logs: Logs) -> None:
+        self._logs, self._left, self._is_whole = logs, SURVEY_BRANCHES, True
+
+    async def cost(self, at: Standing) -> Cost:
+        """Returns what the run has used until now, without its child runs."""
+        length = at.token.slot + 1
+        most = SURVEY_RECORDS if may_fork(at.graph) else LEDGER_RECORDS
+        records = await self._logs.history(at.run_id, ROOT, -1, None if length <= most else LEDGER_RECORDS)
+        counts = of_tokens(at.graph, at.run_id, [(Token(), records)])
+        counts += await self._forks(at, ROOT, records)
+        counts = self._scaled(counts, length, len(records))
+        for name, amount in of_start(at.graph, at.header):
+            counts[name] += amount  # type: ignore[assignment]  # as in `of_tokens`
+        return _cost(counts, is_whole=self._is_whole)
+
+    def _scaled(self, counts: Counts, whole: int, part: int) -> Counts:
+        if not part or whole <= part:
+            return counts
+        self._is_whole = False
+        return Counter({name: amount * whole / part for name, amount in counts.items()})
+
+    async def _forks(self, at: Standing, parent: str, records: Sequence[Record]) -> Counts:
+        counts: Counts = Counter()
+        for record in records:
+            if isinstance(record.next, Fork):
+                counts += await self._fork(at, fork_id(parent, record.slot), record.next)
+        return counts
+
+    async def _fork(self, at: Standing, name: str, fork: Fork) -> Counts:
+        """Counts the branches; those of the first page for all of a wide fork."""
+        counts: Counts = Counter()
+        pages = fork.pages if fork.width <= HISTORY_BRANCHES or fork.needs else fork.pages[:1]
+        read = 0
+        for page in pages:
+            indexes = fork.page_indexes(page)
+            if self._left < len(indexes):
+                break
+            self._left -= len(indexes)
+            read += len(indexes)
+            counts += await self._page(at, name, fork, indexes)
+        self._is_whole &= read == fork.width
+        return self._scaled(counts, fork.width, read)
+
+    async def _page(self, at: Standing, name: str, fork: Fork, indexes: range) -> Counts:
+        begun = {token_id: index for index in indexes if (token_id := branch_id(name, index))}
+        logs = await self._logs.logs_of(at.run_id, list(begun))
+        counts = of_tokens(
+            at.graph,
+            at.run_id,
+            ((begun_branch(token_id, begun[token_id], fork), records) for token_id, records in logs.items()),
+        )
+        apart = begun_apart(fork, name, logs)
+        told = reports(at.graph, fork, len(indexes), logs.values())
+        counts.update(messages=apart, sends=apart, write_units=told)
+        if any(record.kind is Kind.WAITING for records in logs.values() for record in records) and is_one_set(fork):
+            counts["write_units"] += header_changes(fork, name, logs)
+        for token_id, records in logs.items():
+            counts += await self._forks(at, token_id, records)
+        return counts
+
+
+def _cost(counts: Counts, *, is_whole: bool) -> Cost:
+    messages = counts["messages"]
+    return Cost(
+        records=round(counts["records"]),
+        steps=round(counts["steps"]),
+        waits=round(counts["waits"]),
+        forks=round(counts["forks"]),
+        write_units=round(counts["write_units"]),
+        read_units=round(counts["read_units"] + messages * _READ_UNITS),
+        queue_requests=round(counts["sends"] + messages * _REQUESTS),
+        invocations=round(messages),
+        schedules=round(counts["schedules"]),
+        objects=round(counts["objects"]),
+        step_seconds=round(counts["step_seconds"], 3),
+        output_bytes=round(counts["output_bytes"]),
+        is_whole=is_whole,
+    )

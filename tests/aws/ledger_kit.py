@@ -1,0 +1,67 @@
+"""The kit's backend on emulated AWS, every call of which is counted, to be compared with the ledgers of its runs."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+from stepwell.aws.dynamodb_store import DynamoStore
+from stepwell.aws.table import Table
+from stepwell.local.inbox import ALL_LANES
+from stepwell.runtime.loop.driving import run_now
+from stepwell.runtime.ports import Ports, RunQuery
+from stepwell.testing.kit import START_MS, Backend, Stepwell
+from tests.aws.meter import Meter
+from tests.contract.emulated import NO_WAIT, AwsQueue, Cloud, aws_queue, item_of, s3_blobs, table_of
+
+COMPARED = ("write_units", "schedules", "queue_requests", "invocations")
+_OF_NO_RUN = frozenset({"DEF", "WORKFLOWS"})  # once for each version of a definition, and each workflow's name
+
+
+@dataclass(frozen=True)
+class Metered:
+    """A backend and its counters."""
+
+    backend: Backend
+    meter: Meter
+    queue: AwsQueue
+
+    def counted(self) -> Counter[str]:
+        """What AWS was called for, the messages and schedules included that are still under way."""
+        calls, under_way = self.calls, 0
+        while (due_ms := self.queue.next_due_ms()) is not None:
+            self.queue.clock.set(max(due_ms, self.queue.clock.now_ms()))
+            while (one := self.queue.receive(ALL_LANES, self.queue.clock.now_ms(), 60_000)) is not None:
+                self.queue.delete(one)
+                under_way += 1
+        messages = calls["DeleteMessage"] + under_way
+        sends = calls["SendMessage"] + calls["SendMessageBatch"] + calls["CreateSchedule"]
+        units = sum(units for kind, units in self.meter.units.items() if kind not in _OF_NO_RUN)
+        return Counter(write_units=units, schedules=calls["CreateSchedule"], queue_requests=sends + 2 * messages,
+                       invocations=messages)  # fmt: skip
+
+    def ledger(self, stepwell: Stepwell) -> Counter[str]:
+        """The sum of the ledgers of all runs there are."""
+        service = stepwell.service
+        total: Counter[str] = Counter()
+        for header in run_now(service.ports.runs.list_runs(RunQuery(limit=500))).headers:
+            _, cost = run_now(service.surveyed_with_cost(run_now(service.standing(header.run_id))))
+            total += Counter({name: getattr(cost, name) for name in COMPARED})
+        return total
+
+    @property
+    def calls(self) -> Counter[str]:
+        """Requests to the queues and to the scheduler."""
+        return Counter(self.queue.cloud.calls)
+
+
+@contextmanager
+def metered() -> Iterator[Metered]:
+    cloud = Cloud()
+    with table_of(cloud) as table, aws_queue(now_ms=START_MS) as queue, s3_blobs() as blobs:
+        meter = Meter(cloud.connect("dynamodb"), item_of)
+        store = DynamoStore(Table(table.name, lambda: meter, blobs, retry=NO_WAIT))
+        ports = Ports(store, store, store, store, store, queue, queue.timers, blobs, queue.clock)
+        yield Metered(Backend(ports, queue, queue.clock), meter, queue)

@@ -1,0 +1,98 @@
+"""The ledger of a run: worked out from its records, it is what emulated AWS is called for.
+
+tests/scenarios compares it in each test of each example.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import pytest
+
+from stepwell.limits import DAY_MS
+from stepwell.prices import Prices, usd_on_durable_functions, usd_on_step_functions
+from stepwell.runtime.calls.ledger import Cost
+from stepwell.runtime.loop.driving import run_now
+from tests.aws.kit import AwsWorld, aws_world
+from tests.aws.test_costs import APPROVAL, CHAIN, EVENT, LOCKED, LOOP, NAP
+
+FORK = """
+workflow: flow
+nodes:
+  split: {transitions: [{to: each, foreach: "{{ input.items }}"}]}
+  each: {run: python:m.each, transitions: [{to: join}]}
+  join: {fan_in: {policy: all}}
+"""
+LIMITED = CHAIN.replace("timeline", "concurrency: {limit: 5}\nrate_limit: {limit: 9, per: 1s}\ntimeline")
+
+
+def lived(world: AwsWorld, given: object) -> str:
+    run_id = world.start(given=given)
+    world.deliver()
+    match world.header(run_id).waiting_for:
+        case "approval":
+            run_now(world.service.approve(run_id))
+        case "event":
+            run_now(world.service.send_event("paid", {}, key="k"))
+    world.pass_time(20 * DAY_MS)
+    assert world.header(run_id).status == "completed"
+    return run_id
+
+
+def ledger(world: AwsWorld, run_id: str) -> Cost:
+    _, cost = run_now(world.service.surveyed_with_cost(run_now(world.service.standing(run_id))))
+    return cost
+
+
+@pytest.mark.parametrize("definition", [CHAIN, APPROVAL, NAP, EVENT, LOCKED, FORK, LIMITED],
+                         ids=["chain", "approval", "sleep", "event", "lock", "fork", "limits"])  # fmt: skip
+@pytest.mark.parametrize("items", [10, 100, 250])
+def test_the_ledger_is_what_was_counted(definition: str, items: int) -> None:
+    given = {"thread": 1, "items": list(range(items))}
+    with aws_world(definition) as world:
+        lived(world, given)
+        world.pass_time(60_000)
+        world.meter.clear()
+        world.sent.clear()
+        run_id = lived(world, given)
+        units, calls = world.meter.units.total(), Counter(world.sent)
+        cost = ledger(world, run_id)
+    assert abs(cost.write_units - units) <= (0 if cost.is_whole else 0.005 * units)
+    assert cost.schedules == calls["CreateSchedule"]
+    assert cost.invocations == calls["DeleteMessage"]
+    sends = calls["SendMessage"] + calls["SendMessageBatch"] + calls["CreateSchedule"]
+    assert abs(cost.queue_requests - sends - 2 * calls["DeleteMessage"]) <= 3  # a batch where only some are sent
+
+
+def test_the_cost_of_a_long_run_is_scaled_from_its_first_records() -> None:
+    with aws_world(LOOP) as world:
+        world.steps.of["work"] = lambda _: len(world.steps.calls)
+        world.start()
+        world.deliver()
+        cost = ledger(world, "run_" + f"{1:026d}")
+        assert not cost.is_whole
+        assert cost.records == 1_200
+        assert abs(cost.write_units - world.meter.total) <= 0.01 * world.meter.total
+
+
+@pytest.mark.parametrize(("definition", "more"), [(FORK, 0), (CHAIN, 1)], ids=["fork", "chain"])
+def test_a_ledger_takes_no_write_and_at_most_one_read_more_than_the_view(definition: str, more: int) -> None:
+    with aws_world(definition) as world:
+        run_id = lived(world, {"items": list(range(100))})
+        at = run_now(world.service.standing(run_id))
+        world.meter.clear()
+        run_now(world.service.survey(at))
+        before = world.meter.requests.total()
+        run_now(world.service.surveyed_with_cost(at))
+        assert world.meter.total == 0
+        assert world.meter.requests.total() - before == before + more
+
+
+@pytest.mark.parametrize(("steps", "functions", "durable"), [(10, 302, 91), (100, 2_570, 831)])
+def test_a_chain_elsewhere_costs_what_was_worked_out_from_its_price_page(
+    steps: int, functions: float, durable: float
+) -> None:
+    """USD for a million runs of steps that take no time."""
+    used, prices = Counter(steps=steps, output_bytes=100 * steps), Prices()
+    assert usd_on_step_functions(used, prices) * 1e6 == pytest.approx(functions, rel=0.01)
+    assert usd_on_durable_functions(used, prices) * 1e6 == pytest.approx(durable, rel=0.04)
