@@ -33,6 +33,14 @@ def clock(moment: datetime, now: datetime) -> str:
     return f"{local:%Y-%m-%d %H:%M}"
 
 
+def exactly(moment: datetime | None, now: datetime) -> str:
+    """Formats a time to the second."""
+    if moment is None:
+        return ""
+    local = moment.astimezone()
+    return f"{local:%H:%M:%S}" if local.date() == now.astimezone().date() else f"{local:%Y-%m-%d %H:%M:%S}"
+
+
 def span(seconds: float) -> str:
     """Formats a duration, with two units if the first is small: 85 ms, 1.2 s, 42 s, 3 min 5 s, 23 h, 6 d 4 h."""
     if seconds < 1:
