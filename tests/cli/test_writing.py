@@ -148,7 +148,8 @@ def test_schema_prints_a_json_schema(cli: Cli) -> None:
 def test_dev_serves_the_folder_and_exits_as_the_server_says(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
     served: list[object] = []
 
-    def serve(folder: Path, data: Path, port: int, *, reload: bool) -> int:
+    def serve(folder: Path, data: Path, port: int, *, reload: bool, then: object) -> int:
+        assert then is None  # no run is to start
         served.extend([folder, data, port, reload])
         return 0
 

@@ -12,7 +12,6 @@ from stepwell.cli.arguments import AsJson, Url
 from stepwell.cli.connect import connect
 from stepwell.cli.prices import read_prices
 from stepwell.cli.screen import console, print_json
-from stepwell.client import calls
 from stepwell.errors import NotFound
 
 RUNS = 1_000  # that the figures are for
@@ -36,6 +35,7 @@ def estimate(
 ) -> None:
     """Estimate what 1,000 runs of a workflow cost on AWS, from its last runs that ended."""
     from stepwell.cli.usage import mean, usage_of  # noqa: PLC0415 - the engine
+    from stepwell.client import calls  # noqa: PLC0415 - httpx
 
     table = read_prices(prices)
     with connect(url) as client:
