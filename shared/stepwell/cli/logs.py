@@ -48,10 +48,7 @@ def logs(
     as_json: Annotated[bool, typer.Option("--json", help="Print each line as JSON.")] = False,
     url: Url = "",
 ) -> None:
-    """Show what a run's steps logged and printed.
-
-    Example: stepwell logs last --follow
-    """
+    """Show what a run's steps logged and printed."""
     with connect(url) as client:
         run = client.handle(run_id).view()
         read = _reader(run["run_id"], url or read_settings().url, data, stack, profile, region)

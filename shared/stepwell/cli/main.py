@@ -27,6 +27,7 @@ from stepwell.cli import (
     runs,
     webhook,
 )
+from stepwell.cli.examples import epilog
 from stepwell.cli.exits import INTERRUPTED, WRONG_USAGE, status_of
 from stepwell.cli.screen import print_error
 from stepwell.errors import StepwellError, UserError
@@ -83,9 +84,9 @@ GROUPS: dict[str, dict[str, Callable[..., None]]] = {
 }
 _webhooks = typer.Typer(name="webhook", no_args_is_help=True, rich_markup_mode=None)
 for command in COMMANDS:
-    app.command()(command)
+    app.command(epilog=epilog(command.__name__))(command)
 for name, command in GROUPS["webhook"].items():
-    _webhooks.command(name)(command)
+    _webhooks.command(name, epilog=epilog(f"webhook {name}"))(command)
 app.add_typer(_webhooks, help="Test a source of webhooks.yaml, and replay its deliveries.")
 
 
