@@ -12,7 +12,19 @@ from rich.table import Table
 from rich.text import Text
 
 from stepwell.cli.telling import history_line
-from stepwell.cli.words import ago, between, brief, clock, error_words, parse_time, phrase, printable, span, until
+from stepwell.cli.words import (
+    ago,
+    between,
+    brief,
+    clock,
+    error_words,
+    local_times,
+    parse_time,
+    phrase,
+    printable,
+    span,
+    until,
+)
 
 STYLES = {
     "completed": "green",
@@ -334,7 +346,7 @@ def _fork_words(fork: Mapping[str, Any]) -> str:
 def _explained(explanation: Mapping[str, Any], now: datetime) -> Iterator[tuple[str, RenderableType]]:
     yield "run", Text(printable(str(explanation.get("run_id"))), style="bold")
     yield "status", status_text(explanation.get("status"))
-    yield from _told("why", explanation.get("why"))
+    yield from _told("why", local_times(str(explanation.get("why") or ""), now))
     since = parse_time(explanation.get("waiting_since"))
     if since:
         yield "since", _plain(f"{clock(since, now)} ({ago(since, now)})")
