@@ -11,7 +11,7 @@ import pytest
 from rich.console import Console
 
 from stepwell.cli import watch
-from stepwell.cli.render import run_view, runs_table
+from stepwell.cli.render import failures_table, run_view, runs_table
 from stepwell.cli.screen import console
 from stepwell.cli.telling import history_line
 from stepwell.cli.words import ago, brief, clock, local_times, printable, span, until
@@ -144,3 +144,13 @@ def shown(run: dict[str, Any]) -> list[str]:
     out = Console(file=io.StringIO(), width=100, force_terminal=False)
     out.print(run_view(run, NOW))
     return [line.rstrip() for line in out.file.getvalue().splitlines()]  # type: ignore[attr-defined]
+
+
+@pytest.mark.usefixtures("cli")
+def test_failures_are_dated_by_how_long_ago_they_were() -> None:
+    group = {"count": 2, "fingerprint": "9ee9", "workflow": "refund", "step": "check", "type": "Broken",
+             "first_at": "2026-03-01T13:02:00.000Z", "last_at": "2026-03-01T15:01:00.000Z", "run_id": "r2"}  # fmt: skip
+    screen = Console(file=io.StringIO(), width=120)
+    screen.print(failures_table([group], NOW))
+    shown = screen.file.getvalue().splitlines()[-1].split()  # type: ignore[attr-defined]
+    assert shown == ["2", "9ee9", "refund", "check", "Broken", "2", "h", "ago", "1", "min", "ago", "r2"]

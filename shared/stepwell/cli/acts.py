@@ -156,7 +156,7 @@ def redrive(
     """Go on from where a run failed, as a new run; completed steps are kept."""
     with connect(url) as client:
         answer = client.handle(run_id).redrive(since, version=version, by=person(by))
-    _report(answer, as_json, f"{run_id} goes on as {answer['run_id']}")
+    _report(answer, as_json, f"{_origin_of(answer, run_id)} goes on as {answer['run_id']}")
 
 
 def rerun(
@@ -170,7 +170,7 @@ def rerun(
     """Start a run anew, with the same input and tags."""
     with connect(url) as client:
         answer = client.handle(run_id).rerun(key=key)
-    _report(answer, as_json, f"{run_id} is started anew as {answer['run_id']}")
+    _report(answer, as_json, f"{_origin_of(answer, run_id)} is started anew as {answer['run_id']}")
 
 
 _GOES_ON = {  # what a run does that was cancelled and has not ended, by its status
@@ -189,6 +189,10 @@ def _report_end(run_id: str, answer: JsonObject, as_json: bool, told: str) -> No
 def _id_of(answer: JsonObject, given: str) -> str:
     """The run's whole id, where a part of it was given."""
     return str(answer.get("run_id") or given)
+
+
+def _origin_of(answer: JsonObject, given: str) -> str:
+    return _id_of(answer.get("origin") or {}, given)
 
 
 def _report(answer: JsonObject, as_json: bool, told: str) -> None:

@@ -78,12 +78,14 @@ def runs_table(items: Iterable[Mapping[str, Any]], now: datetime) -> Table:
     return table
 
 
-def failures_table(items: Iterable[Mapping[str, Any]]) -> Table:
+def failures_table(items: Iterable[Mapping[str, Any]], now: datetime) -> Table:
     """A table of failed runs by their error."""
-    names = ("count", "fingerprint", "workflow", "step", "type", "first_at", "last_at", "run_id")
+    names = ("count", "fingerprint", "workflow", "step", "type")
     table = _table("runs", "fingerprint", "workflow", "step", "error", "first", "last", "such as")
     for one in items:
-        table.add_row(*(_plain(one.get(name)) for name in names))
+        times = (parse_time(one.get(name)) for name in ("first_at", "last_at"))
+        told = (ago(moment, now) if moment else "" for moment in times)
+        table.add_row(*(_plain(one.get(name)) for name in names), *map(_plain, told), _plain(one.get("run_id")))
     return table
 
 
