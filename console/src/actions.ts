@@ -52,6 +52,8 @@ export function actionsOf(run: Run, event: string, isFunction: boolean): Record<
     actions["Query"] = asking(run);
     actions["Update"] = updating(run);
   }
+  if (run.status === "paused") actions["Unpause"] = unpausing(run);
+  else if (run.status !== "idle" && run.status !== "compensating") actions["Pause"] = pausing(run);
   actions["Cancel"] = cancellation(run);
   actions["Terminate"] = termination(run);
   actions["Run again"] = { ...rerunning(run), isMore: true };
@@ -91,6 +93,30 @@ function ending(run: Run, name: "cancel" | "terminate", words: Pick<Action, "tit
     body: ({ by, reason }) => ({ by: by ?? "", reason: reason ?? "" }),
     command: ({ by = "", reason = "" }) => commandLine(name, run.run_id, ["--reason", reason], ["--by", by]),
     isDanger: true,
+  };
+}
+
+function pausing(run: Run): Action {
+  return {
+    title: "Pause this run",
+    verb: "Pause",
+    about: "It stops before its next step. A step that runs now ends, and its result counts. Deadlines go on.",
+    fields: [{ name: "reason", label: "Reason" }, by()],
+    path: `${base(run)}/pause`,
+    body: ({ by, reason }) => ({ by: by ?? "", reason: reason ?? "" }),
+    command: ({ by = "", reason = "" }) => commandLine("pause", run.run_id, ["--reason", reason], ["--by", by]),
+  };
+}
+
+function unpausing(run: Run): Action {
+  return {
+    title: "Unpause this run",
+    verb: "Unpause",
+    about: "It goes on from where it is. Answers and events that came meanwhile count.",
+    fields: [by()],
+    path: `${base(run)}/unpause`,
+    body: ({ by }) => ({ by: by ?? "" }),
+    command: ({ by = "" }) => commandLine("unpause", run.run_id, ["--by", by]),
   };
 }
 

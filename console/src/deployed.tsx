@@ -1,18 +1,18 @@
-// What stands beside a workflow: its open runs by version, why runs failed lately, its schedules; and webhook deliveries.
+// What stands beside a workflow: its open runs by version, why runs failed, its schedules; and webhook deliveries.
 
 import type { JSX } from "preact";
 import { useState } from "preact/hooks";
 import { Act } from "./act";
 import type { Action } from "./actions";
-import { get, query, useLive } from "./api";
-import type { Delivery, Page, Run, RunSummary, Schedule } from "./types";
+import { query, useLive } from "./api";
+import type { Delivery, FailureGroup, Page, Run, RunSummary, Schedule } from "./types";
 import { Card, Empty, Time } from "./ui";
 import { commandLine, counted, shortId } from "./words";
 
 const SELDOM_MS = 15000;
 const OPEN = "pending,running,waiting,paused,compensating,idle";
 const LISTED = 500; // open runs that are counted by version
-const GROUPED = 20; // failed runs that are read to group them
+const GROUPS = 10; // groups of failed runs that are shown
 
 export function OpenRuns({ name, version }: { name: string; version: string }): JSX.Element {
   const page = useLive<Page<RunSummary>>("/runs" + query({ workflow: name, status: OPEN, limit: String(LISTED) }), { soonestMs: SELDOM_MS }).value;
@@ -39,60 +39,34 @@ export function OpenRuns({ name, version }: { name: string; version: string }): 
   );
 }
 
+/** Runs that failed alike, those that failed most often first. */
 export function Failures({ name }: { name: string }): JSX.Element {
-  const [groups, set] = useState<[string, Run[]][] | null>(null);
-  const [isBusy, setBusy] = useState(false);
-  const [failed, setFailed] = useState("");
-  const group = async (): Promise<void> => {
-    setBusy(true);
-    try {
-      set(grouped(await failedRuns(name)));
-      setFailed("");
-    } catch (error) {
-      setFailed((error as Error).message);
-    } finally {
-      setBusy(false);
-    }
-  };
-  const again = (
-    <button type="button" class="quiet" disabled={isBusy} onClick={() => void group()}>
-      {groups ? "again" : `group the last ${GROUPED}`}
-    </button>
-  );
+  const page = useLive<Page<FailureGroup>>("/failures" + query({ workflow: name }), { soonestMs: SELDOM_MS }).value;
+  const groups = page?.items ?? [];
   return (
-    <Card title="Failures" aside={again}>
-      {failed && <Empty title="They cannot be read">{failed}</Empty>}
-      {groups && !groups.length && <Empty title="None of its runs failed" />}
+    <Card title="Failures" aside={page?.next_cursor ? `the newest ${counted(groups.reduce((sum, one) => sum + one.count, 0), "run")}` : ""}>
+      {page && !groups.length && <Empty title="None of its runs failed" />}
       <ul class="groups">
-        {groups?.map(([key, runs]) => (
-          <li key={key}>
-            <b>{runs.length}</b> {key}
-            <p class="muted">{runs[0]?.error?.message}</p>
-            {runs.slice(0, 5).map((run) => (
-              <a key={run.run_id} href={`#/runs/${encodeURIComponent(run.run_id)}`}>
-                {shortId(run.run_id)}
-              </a>
-            ))}
+        {groups.slice(0, GROUPS).map((one) => (
+          <li key={one.fingerprint}>
+            <a href={"#/runs" + query({ workflow: name, failure: one.fingerprint })}>{counted(one.count, "run")}</a> {one.type} {one.step && `at ${one.step}`}
+            <Message run={one.run_id} />
+            <span class="muted">
+              last <a href={`#/runs/${encodeURIComponent(one.run_id)}`}><Time at={one.last_at} /></a>
+              {one.count > 1 && <>, first <Time at={one.first_at} /></>}
+            </span>
           </li>
         ))}
       </ul>
+      {groups.length > GROUPS && <p class="foot">and {groups.length - GROUPS} rarer ones: <code>{commandLine("failures", ["--workflow", name])}</code></p>}
     </Card>
   );
 }
 
-async function failedRuns(workflow: string): Promise<Run[]> {
-  const page = await get<Page<RunSummary>>("/runs" + query({ workflow, status: "failed,timed_out,compensated", limit: String(GROUPED) }));
-  return Promise.all(page.items.map((one) => get<Run>(`/runs/${encodeURIComponent(one.run_id)}`)));
-}
-
-/** The runs by what failed where, the most frequent first. */
-function grouped(runs: Run[]): [string, Run[]][] {
-  const found = new Map<string, Run[]>();
-  for (const run of runs) {
-    const key = `${run.error?.type ?? run.status} at ${run.error?.step || "the run"}`;
-    found.set(key, [...(found.get(key) ?? []), run]);
-  }
-  return [...found].sort(([, one], [, other]) => other.length - one.length);
+/** What the last run of a group said; a run that has ended is read once. */
+function Message({ run }: { run: string }): JSX.Element {
+  const { value } = useLive<Run>(`/runs/${encodeURIComponent(run)}`, { isOver: true });
+  return <p class="muted">{value?.error?.message ?? ""}</p>;
 }
 
 export function Schedules({ name }: { name: string }): JSX.Element | null {

@@ -16,6 +16,8 @@ import { Card, Copy, Data, Empty, Failure, Status, Time, useKeys } from "./ui";
 import { counted, full, localized, shortId, span, TERMINAL, withoutLinks } from "./words";
 import { Took } from "./runs";
 
+const PRIMARY = new Set(["Approve", "Redrive", "Unpause"]);
+
 export function RunPage({ id, asked }: { id: string; asked: Record<string, string> }): JSX.Element {
   const path = `/runs/${encodeURIComponent(id)}`;
   const [isOver, setOver] = useState(false);
@@ -122,7 +124,7 @@ function Head({ run, why, isFunction, again }: { run: Run; why: Explanation | nu
         <Status value={run.status} />
         <span class="actions">
           {Object.entries(actions).map(([name, one]) => !one.isMore && (
-            <button type="button" key={name} class={name === "Approve" || name === "Redrive" ? "primary" : one.isDanger ? "danger" : ""} onClick={() => setAction(one)}>
+            <button type="button" key={name} class={PRIMARY.has(name) ? "primary" : one.isDanger ? "danger" : ""} onClick={() => setAction(one)}>
               {name}
             </button>
           ))}

@@ -13,8 +13,8 @@ type Asked = Record<string, string>;
 const SELDOM_MS = 20000; // between two looks at the names of workflows
 
 export function RunsPage({ asked, stats }: { asked: Asked; stats: Stats | null }): JSX.Element {
-  const { status = "", workflow = "", waiting_for = "", tag = "", since = "", overdue = "", cursor = "", parent = "" } = asked;
-  const filters = { status, workflow, waiting_for, tag, since, overdue, parent };
+  const { status = "", workflow = "", waiting_for = "", tag = "", since = "", overdue = "", failure = "", cursor = "", parent = "" } = asked;
+  const filters = { status, workflow, waiting_for, tag, since, overdue, failure, parent };
   const live = useLive<Page<RunSummary>>("/runs" + query({ ...filters, cursor, limit: "50" }), { isHeld: true });
   const [starting, setStarting] = useState(false);
   const go = (more: Asked): void => void (location.hash = "/runs" + query({ ...filters, ...more }));
@@ -119,6 +119,11 @@ function Filters({ stats, filters, go }: { stats: Stats | null; filters: Asked; 
         <input type="checkbox" checked={Boolean(filters["overdue"])} onChange={(event) => go({ overdue: event.currentTarget.checked ? "true" : "" })} />
         overdue{stats?.overdue ? ` (${stats.overdue})` : ""}
       </label>
+      {filters["failure"] && (
+        <button type="button" class="quiet" onClick={() => go({ failure: "" })}>
+          failed alike: {filters["failure"]} ✕
+        </button>
+      )}
       {filters["parent"] && (
         <button type="button" class="quiet" onClick={() => go({ parent: "" })}>
           started by {shortId(filters["parent"])} ✕

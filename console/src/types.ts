@@ -211,6 +211,17 @@ export interface Problem {
   errors: { path: string; message: string }[];
 }
 
+export interface FailureGroup {
+  fingerprint: string;
+  workflow: string;
+  type: string;
+  step: string;
+  count: number;
+  first_at: string;
+  last_at: string;
+  run_id: string;
+}
+
 export interface Schedule {
   name: string;
   workflow: string;

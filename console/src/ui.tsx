@@ -1,7 +1,7 @@
 // Small parts that every page uses.
 
 import type { ComponentChildren, JSX } from "preact";
-import { useEffect, useRef, useState } from "preact/hooks";
+import { useEffect, useLayoutEffect, useRef, useState } from "preact/hooks";
 import type { ErrorView, Json } from "./types";
 import { ago, counted, full, plain } from "./words";
 
@@ -168,7 +168,7 @@ function Text({ value }: { value: string }): JSX.Element {
 
 export function Dialog({ title, onClose, children }: { title: string; onClose: () => void; children: ComponentChildren }): JSX.Element {
   const place = useRef<HTMLDialogElement>(null);
-  useEffect(() => {
+  useLayoutEffect(() => {
     const dialog = place.current;
     dialog?.showModal();
     return () => dialog?.close();
@@ -186,11 +186,11 @@ export function Dialog({ title, onClose, children }: { title: string; onClose: (
   );
 }
 
-/** Runs an action for a key, unless the reader is typing. */
+/** Runs an action for a key, unless the reader is typing. A layout effect: what is drawn hears the very next key. */
 export function useKeys(keys: Record<string, () => void>): void {
   const latest = useRef(keys);
   latest.current = keys;
-  useEffect(() => {
+  useLayoutEffect(() => {
     const press = (event: KeyboardEvent): void => {
       const target = event.target as HTMLElement;
       if (event.ctrlKey || event.metaKey || event.altKey || document.querySelector("dialog[open]")) return;

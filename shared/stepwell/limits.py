@@ -137,6 +137,9 @@ CANARY_MS = HOUR_MS  # that a batch waits for what its canary redrove, before it
 ROLLBACK_RECORDS = 1_000  # of a run's own log, and
 ROLLBACK_PAGES = 10  # pages of its branches, that are read to show what was undone and what was not
 
+LOG_FILE_BYTES = 5_000_000  # of each of the two files in which `stepwell dev` keeps what steps log
+LOG_LINE_CHARACTERS = 20_000  # of one such line
+
 # Storage
 SNAPSHOT_RECORDS = 200  # a fold is saved each time so many records follow the last one saved
 BLOB_DAYS = (14, 60, 400)  # how long blobs of events and deliveries are kept: the first that is long enough

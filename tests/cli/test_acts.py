@@ -28,6 +28,13 @@ def test_an_event_for_one_run_with_a_key_is_wrong_usage(cli: Cli) -> None:
     assert "an event for one run has no key" in result.stderr
 
 
+def test_a_part_of_an_id_is_answered_with_the_whole(api: FakeApi, cli: Cli) -> None:
+    api.on("POST", "/runs/r1/approve", (200, {"run_id": "run_r1"}))
+    api.on("POST", "/runs/r1/rerun", (201, {"run_id": "run_r2", "origin": {"kind": "rerun", "run_id": "run_r1"}}))
+    assert cli("approve", "r1").stdout == "approved run_r1\n"
+    assert cli("rerun", "r1").stdout == "run_r1 is started anew as run_r2\n"
+
+
 def test_an_approval_is_by_who_is_logged_in_unless_named(api: FakeApi, cli: Cli) -> None:
     api.on("POST", "/runs/r1/approve", (200, {}))
     assert cli("approve", "r1", "--data", '{"limit": 5}').stdout == "approved r1\n"

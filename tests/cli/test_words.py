@@ -11,10 +11,10 @@ import pytest
 from rich.console import Console
 
 from stepwell.cli import watch
-from stepwell.cli.render import run_view, runs_table
+from stepwell.cli.render import failures_table, run_view, runs_table
 from stepwell.cli.screen import console
 from stepwell.cli.telling import history_line
-from stepwell.cli.words import ago, brief, clock, printable, span, until
+from stepwell.cli.words import ago, brief, clock, local_times, printable, span, until
 from stepwell.errors import UserError
 from stepwell.settings import Settings, read_settings
 
@@ -45,6 +45,13 @@ def test_a_span_has_two_units_where_the_first_is_small(seconds: float, told: str
 )
 def test_a_deadline_is_told_by_the_clock_and_by_how_far_it_is(away: timedelta, told: str) -> None:
     assert until(NOW + away, NOW) == told
+
+
+@pytest.mark.usefixtures("cli")  # UTC
+def test_the_times_of_a_sentence_are_the_readers_own() -> None:
+    """A time of another day has its date."""
+    text = "It waits since 2026-03-01T13:00:00.123Z, until 2026-03-02T13:00:00Z."
+    assert local_times(text, NOW) == "It waits since 13:00:00, until 2026-03-02 13:00:00."
 
 
 def test_what_was_is_told_in_its_largest_unit() -> None:
@@ -137,3 +144,13 @@ def shown(run: dict[str, Any]) -> list[str]:
     out = Console(file=io.StringIO(), width=100, force_terminal=False)
     out.print(run_view(run, NOW))
     return [line.rstrip() for line in out.file.getvalue().splitlines()]  # type: ignore[attr-defined]
+
+
+@pytest.mark.usefixtures("cli")
+def test_failures_are_dated_by_how_long_ago_they_were() -> None:
+    group = {"count": 2, "fingerprint": "9ee9", "workflow": "refund", "step": "check", "type": "Broken",
+             "first_at": "2026-03-01T13:02:00.000Z", "last_at": "2026-03-01T15:01:00.000Z", "run_id": "r2"}  # fmt: skip
+    screen = Console(file=io.StringIO(), width=120)
+    screen.print(failures_table([group], NOW))
+    shown = screen.file.getvalue().splitlines()[-1].split()  # type: ignore[attr-defined]
+    assert shown == ["2", "9ee9", "refund", "check", "Broken", "2", "h", "ago", "1", "min", "ago", "r2"]

@@ -149,7 +149,7 @@ def test_dev_serves_the_folder_and_exits_as_the_server_says(cli: Cli, monkeypatc
     served: list[object] = []
 
     def serve(folder: Path, data: Path, port: int, *, reload: bool, then: object) -> int:
-        assert then is None
+        assert then is None  # no run is to start
         served.extend([folder, data, port, reload])
         return 0
 

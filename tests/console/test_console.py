@@ -118,6 +118,26 @@ def test_a_cancelled_run_says_who_cancelled_it_and_why(served: Served, page: Pag
     expect(page.locator(".card", has_text="Cancelled by")).to_contain_text("ben")
 
 
+def test_a_run_is_paused_and_goes_on_from_its_own_page(served: Served, page: Page) -> None:
+    """The page says who paused it and why; what is answered meanwhile counts when it goes on."""
+    run_id = start(served.dev, "order", {"order_id": "A-5", "amount": 1})
+    until(lambda: served.dev.status(run_id) == "waiting", "it waits")
+    page.goto(f"{served.dev.url}/#/runs/{run_id}")
+    page.get_by_role("button", name="Pause", exact=True).click()
+    page.get_by_label("Reason").fill("stocktaking")
+    page.get_by_label("Your name").fill("ana")
+    expect(page.locator("dialog .command code")).to_have_text(f"stepwell pause {run_id} --reason stocktaking --by ana")
+    page.locator("dialog button[type=submit]").click()
+    page.get_by_role("button", name="Close", exact=True).last.click()
+    expect(page.locator(".title .status")).to_have_text("paused")
+    expect(page.locator(".why")).to_contain_text(re.compile("paused by ana since .*: stocktaking"))
+    expect(page.get_by_role("button", name="Pause", exact=True)).to_have_count(0)
+    page.get_by_role("button", name="Unpause", exact=True).click()
+    page.locator("dialog button[type=submit]").click()
+    expect(page.locator(".told.is-done")).to_be_visible()
+    expect(page.locator(".title .status")).to_have_text("waiting")
+
+
 def test_the_inbox_answers_by_the_keyboard(served: Served, page: Page) -> None:
     """A rejection takes three keys and a reason; the next one moves up."""
     run_id = start(served.dev, "survey", {"letters": 2})
@@ -283,8 +303,12 @@ def test_workflows_show_their_graph_their_version_and_how_their_runs_are(served:
 def test_a_workflow_shows_its_open_runs_by_version_and_why_runs_failed(served: Served, page: Page) -> None:
     page.goto(f"{served.dev.url}/#/workflows/order")
     expect(page.locator(".card", has_text="Open runs by version")).to_contain_text("deployed")
-    page.get_by_role("button", name="group the last 20").click()
-    expect(page.locator(".groups", has_text="ConnectionError at ship")).to_contain_text("the carrier does not answer")
+    failures = page.locator(".card", has_text="Failures").locator(".groups li", has_text="ConnectionError at ship")
+    expect(failures).to_contain_text("the carrier does not answer")
+    failures.get_by_role("link", name="1 run").click()
+    expect(page.locator(".c-run a")).to_have_attribute("title", served.runs["failed"])
+    page.get_by_role("button", name="failed alike").click()
+    expect(page.locator(".c-run a").nth(1)).to_be_visible()
 
 
 def test_a_pasted_definition_is_checked_and_drawn(served: Served, page: Page) -> None:

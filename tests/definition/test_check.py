@@ -325,6 +325,8 @@ def test_one_check_reports_every_mistake_in_the_order_of_lines() -> None:
         (TIMELINE + "  - {name: a, run: x}", "step_without_timeout", 3),
         (TIMELINE + "".join(f"  - {{name: s{i}, run: x, timeout: 1s}}\n" for i in range(11)), "many_steps", 1),
         (NODES + "  a: {transitions: [{to: b, when: 'true'}]}\n  b: {}", "no_default_transition", 3),
+        (TIMELINE + "  - {name: a, run: x, timeout: 1s, input: {id: '${input.id}'}}", "not_a_template", 3),
+        (TIMELINE + "  - {name: a, run: x, timeout: 1s, input: ['a ${{ steps.a.output }}']}", "not_a_template", 3),
         (TIMELINE + "  - name: a\n    branch:\n      - {skip_to: end}\n      - {fail: x}", "rule_never_taken", 6),
     ],
 )
@@ -334,6 +336,14 @@ def test_lint_warns_and_never_stops(text: str, code: str, line: int) -> None:
     assert [(problem.code, problem.line, problem.severity) for problem in compiled.problems] == [
         (code, line, "warning")
     ]
+
+
+def test_a_placeholder_of_another_language_is_shown_as_it_should_be_written() -> None:
+    """What is no name of a template may be meant as it stands: a variable of a shell, a pattern of a schema."""
+    text = TIMELINE + "  - {name: a, run: x, timeout: 1s, input: {id: 'for ${input.id}', home: '${HOME} ${inputs}'}}"
+    (found,) = compile_definition("input_schema: {pattern: '${input}'}\n" + text).problems
+    assert found.message == "`${input.id}` is plain text, because it is no template"
+    assert found.hint == "write {{ input.id }}"
 
 
 VALUES = ["5", "[]", "{}", "null", "'{{'", "[[]]", "{a: {}}", "true", "'x'"]

@@ -36,6 +36,7 @@ class Dev:
 
     def __init__(self, folder: Path, data: Path, port: int = 0) -> None:
         shared = Path(__file__).resolve().parents[2] / "shared"
+        self.data = data
         self._errors = data.parent / f"stderr-{time.monotonic_ns()}"
         with self._errors.open("wb") as errors:
             self.process = subprocess.Popen(  # noqa: S603 - this Python, these paths

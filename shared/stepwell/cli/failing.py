@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from datetime import UTC, datetime
 from itertools import islice
 from typing import Annotated, Any
 
@@ -33,7 +34,7 @@ def failures(
     elif groups:
         from stepwell.cli.render import failures_table  # noqa: PLC0415 - rich
 
-        console().print(failures_table(groups))
+        console().print(failures_table(groups, datetime.now(UTC)))
         typer.echo("stepwell runs --failure FINGERPRINT lists a group's runs", err=True)
     else:
         typer.echo("no run failed", err=True)

@@ -22,11 +22,13 @@ from stepwell.cli import (
     estimating,
     failing,
     gate,
+    logs,
     opening,
     replays,
     runs,
     webhook,
 )
+from stepwell.cli.examples import epilog
 from stepwell.cli.exits import INTERRUPTED, WRONG_USAGE, status_of
 from stepwell.cli.screen import print_error
 from stepwell.errors import StepwellError, UserError
@@ -71,6 +73,7 @@ COMMANDS: tuple[Callable[..., None], ...] = (  # in the order of the help
     *(develop.init, develop.dev, checking.check, develop.graph, develop.schema, deploy.deploy, doctor.doctor),
     opening.console,
     *(runs.run, runs.runs, runs.show, runs.history, runs.watch, runs.explain, runs.query, runs.stats, runs.schedules),
+    logs.logs,
     failing.failures,
     estimating.estimate,
     *(comparing.diff, replays.export, replays.replay, gate.gate),
@@ -82,9 +85,9 @@ GROUPS: dict[str, dict[str, Callable[..., None]]] = {
 }
 _webhooks = typer.Typer(name="webhook", no_args_is_help=True, rich_markup_mode=None)
 for command in COMMANDS:
-    app.command()(command)
+    app.command(epilog=epilog(command.__name__))(command)
 for name, command in GROUPS["webhook"].items():
-    _webhooks.command(name)(command)
+    _webhooks.command(name, epilog=epilog(f"webhook {name}"))(command)
 app.add_typer(_webhooks, help="Test a source of webhooks.yaml, and replay its deliveries.")
 
 

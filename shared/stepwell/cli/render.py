@@ -12,7 +12,19 @@ from rich.table import Table
 from rich.text import Text
 
 from stepwell.cli.telling import history_line
-from stepwell.cli.words import ago, between, brief, clock, error_words, parse_time, phrase, printable, span, until
+from stepwell.cli.words import (
+    ago,
+    between,
+    brief,
+    clock,
+    error_words,
+    local_times,
+    parse_time,
+    phrase,
+    printable,
+    span,
+    until,
+)
 
 STYLES = {
     "completed": "green",
@@ -66,12 +78,14 @@ def runs_table(items: Iterable[Mapping[str, Any]], now: datetime) -> Table:
     return table
 
 
-def failures_table(items: Iterable[Mapping[str, Any]]) -> Table:
+def failures_table(items: Iterable[Mapping[str, Any]], now: datetime) -> Table:
     """A table of failed runs by their error."""
-    names = ("count", "fingerprint", "workflow", "step", "type", "first_at", "last_at", "run_id")
+    names = ("count", "fingerprint", "workflow", "step", "type")
     table = _table("runs", "fingerprint", "workflow", "step", "error", "first", "last", "such as")
     for one in items:
-        table.add_row(*(_plain(one.get(name)) for name in names))
+        times = (parse_time(one.get(name)) for name in ("first_at", "last_at"))
+        told = (ago(moment, now) if moment else "" for moment in times)
+        table.add_row(*(_plain(one.get(name)) for name in names), *map(_plain, told), _plain(one.get("run_id")))
     return table
 
 
@@ -345,7 +359,7 @@ def _fork_words(fork: Mapping[str, Any]) -> str:
 def _explained(explanation: Mapping[str, Any], now: datetime) -> Iterator[tuple[str, RenderableType]]:
     yield "run", Text(printable(str(explanation.get("run_id"))), style="bold")
     yield "status", status_text(explanation.get("status"))
-    yield from _told("why", explanation.get("why"))
+    yield from _told("why", local_times(str(explanation.get("why") or ""), now))
     since = parse_time(explanation.get("waiting_since"))
     if since:
         yield "since", _plain(f"{clock(since, now)} ({ago(since, now)})")

@@ -8,7 +8,7 @@ from typing import Any
 
 from rich.text import Text
 
-from stepwell.cli.words import brief, error_words, parse_time, phrase, printable
+from stepwell.cli.words import brief, error_words, exactly, parse_time, phrase, printable
 from stepwell.engine.records import ROOT
 
 # Prefixes of `by` that name a message of the engine, which people need not see; any other `by` is a person.
@@ -40,7 +40,7 @@ def history_line(entry: Mapping[str, Any], now: datetime) -> Text:
     kind = printable(str(entry.get("type") or ""))
     tone = next((colour for ends, colour in _TONES if kind.endswith(ends)), "")
     moment = parse_time(entry.get("at"))
-    line = Text(f"{_exactly(moment, now):<8}", style="dim")
+    line = Text(f"{exactly(moment, now):<8}", style="dim")
     line.append(f"  {kind:<20}", style=tone or "dim")
     if (token := str(entry.get("token") or ROOT)) != ROOT:
         line.append(f"  {printable(token)}", style="dim")
@@ -78,11 +78,3 @@ def _data_of(kind: str, data: Any) -> Any:
     if kind == "compensation.retry_scheduled":
         return f"at {data.get('at')}"
     return data
-
-
-def _exactly(moment: datetime | None, now: datetime) -> str:
-    """Formats a time to the second."""
-    if moment is None:
-        return ""
-    local = moment.astimezone()
-    return f"{local:%H:%M:%S}" if local.date() == now.astimezone().date() else f"{local:%Y-%m-%d %H:%M:%S}"

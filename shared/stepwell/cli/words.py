@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
+_TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d+)?Z")
 _MINUTE, _HOUR, _DAY = 60, 3_600, 86_400
 
 
@@ -31,6 +33,19 @@ def clock(moment: datetime, now: datetime) -> str:
     if abs(moment - now) < timedelta(days=1):
         return f"{local:%a %H:%M}"
     return f"{local:%Y-%m-%d %H:%M}"
+
+
+def exactly(moment: datetime | None, now: datetime) -> str:
+    """Formats a time to the second."""
+    if moment is None:
+        return ""
+    local = moment.astimezone()
+    return f"{local:%H:%M:%S}" if local.date() == now.astimezone().date() else f"{local:%Y-%m-%d %H:%M:%S}"
+
+
+def local_times(text: str, now: datetime) -> str:
+    """Replaces the times of the API in a text with the reader's own."""
+    return _TIME.sub(lambda found: exactly(parse_time(found[0]), now), text)
 
 
 def span(seconds: float) -> str:

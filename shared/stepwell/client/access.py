@@ -73,6 +73,12 @@ def access_to(url: str, *, token: Token = "", api_key: str = "", region: str = "
     return Access(Kind.SIGNED, _signature(chosen))
 
 
+def region_of(url: str) -> str:
+    """The region in the URL of an API Gateway; empty for another URL."""
+    found = _GATEWAY.fullmatch(urlsplit(url).hostname or "")
+    return (found[1] or "") if found else ""
+
+
 def gateway_refusal(status: int, answer: Mapping[str, Any], kind: Kind) -> StepwellError:
     """The error for API Gateway's own answer, `{"message": …}`, which reached no Stepwell function."""
     said = str(answer.get("message") or status)

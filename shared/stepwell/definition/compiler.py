@@ -10,7 +10,7 @@ from pathlib import PurePath
 
 from stepwell.definition.agent import compile_actions
 from stepwell.definition.called import Called
-from stepwell.definition.checks import check_graph, check_steps_read, lint
+from stepwell.definition.checks import check_graph, check_steps_read, lint, lint_placeholders
 from stepwell.definition.common import MODES, Context, check_name, retry_of
 from stepwell.definition.compensation import check_listed, compensate_on, lint_compensation
 from stepwell.definition.dag import check_dag, compile_steps, dag_of, start_node
@@ -124,6 +124,9 @@ def _compile_written(data: Json, default_name: str | None) -> Compiled:
     if "workflow" not in shape.document and (name := opened.name or default_name) is not None:
         shape.document = {"workflow": name, **shape.document}
     graph = _compile(context, shape.document, flawed=bool(shape.problems or opening.problems))
+
+    if graph is not None:
+        lint_placeholders(context, shape.document)
 
     def placed(problem: Problem) -> Problem:
         return replace(problem, path=as_written(problem.path, shape.written))

@@ -30,6 +30,7 @@ from stepwell.local.folder import claim_folder
 from stepwell.local.gateway import Gateway
 from stepwell.local.pump import Pump
 from stepwell.local.reloading import Reloader, tell_problems
+from stepwell.local.run_logs import Lines, logging_runs
 from stepwell.local.ticker import Ticker
 from stepwell.local.webhooks import LocalWebhooks
 from stepwell.local.wiring import Local, open_local
@@ -53,7 +54,7 @@ def serve(
     Raises StepwellError if it cannot serve at all.
     """
     log_to_stderr()
-    with claim_folder(data):
+    with claim_folder(data), logging_runs(data):
         listening = listen(port)
         loaded = load_folder(folder)
         tell_problems(loaded.problems)
@@ -220,9 +221,9 @@ def _guarded(task: Callable[[], None]) -> None:
 
 
 def log_to_stderr() -> None:
-    """Short lines for a person; what a step logs is among them."""
+    """Short lines for a person; what a step logs is among them, with its run."""
     handler = logging.StreamHandler(sys.stderr)
-    handler.setFormatter(logging.Formatter("%(asctime)s %(levelname).1s %(message)s", datefmt="%H:%M:%S"))
+    handler.setFormatter(Lines())
     root = logging.getLogger()
     root.handlers[:] = [handler]
     root.setLevel(logging.INFO)

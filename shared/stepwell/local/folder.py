@@ -20,9 +20,10 @@ log = logging.getLogger("stepwell.dev")
 
 LOCK_FILE = "owner.lock"
 KEY_FILE = "links.key"
+LOGS_FILE = "logs.jsonl"
 PRIVATE_FOLDER, PRIVATE_FILE = 0o700, 0o600
 # The files and folders of Stepwell in a data folder; other files in it are left alone.
-OURS = (LOCK_FILE, KEY_FILE, "stepwell.db*", "letters.db*", "blobs", "blobs/**/*", "runs", "runs/**/*")
+OURS = (LOCK_FILE, KEY_FILE, f"{LOGS_FILE}*", "stepwell.db*", "letters.db*", "blobs", "blobs/**/*", "runs", "runs/**/*")
 
 
 @dataclass(frozen=True, slots=True)

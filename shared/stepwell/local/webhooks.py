@@ -21,11 +21,17 @@ class LocalWebhooks:
         self.sources: Mapping[str, Source] = {}
 
     def replace(self, document: Mapping[str, Json] | None) -> None:
-        """Serves these sources from now on, and warns about missing secrets."""
+        """Serves these sources from now on, and warns about those without a secret that can be read here."""
         self.sources = sources_of(document, self._secrets)
         for name, source in self.sources.items():
-            for reference in source.references:
-                try:
-                    self._secrets.get(reference)
-                except PortError as error:
+            missing = [error for one in source.references if (error := self._missing(one)) is not None]
+            if len(missing) == len(source.references):  # one that can be read will do
+                for error in missing:
                     log.warning("webhook %s: %s", name, error)
+
+    def _missing(self, reference: str) -> PortError | None:
+        try:
+            self._secrets.get(reference)
+        except PortError as error:
+            return error
+        return None

@@ -26,6 +26,7 @@ from stepwell.local.folder import PRIVATE_FOLDER, link_key
 from stepwell.local.inbox import Inbox
 from stepwell.local.lines import RunLines
 from stepwell.local.outgoing import Outgoing, TellingStore
+from stepwell.local.run_logs import LoggedSteps
 from stepwell.local.snapshotting import FolderFiles
 from stepwell.local.sqlite_queue import SqliteQueue
 from stepwell.local.sweeping import LocalSweeper
@@ -116,7 +117,7 @@ def open_local(
     parts = assemble(
         Ports(store, store, store, store, store, queue, queue, blobs, clock),
         catalog,
-        steps,
+        LoggedSteps(steps),
         compile_expression=compile_expression,
         new_id=new_id,
         jitter=random.random,

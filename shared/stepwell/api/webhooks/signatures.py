@@ -32,7 +32,7 @@ def verify(
         try:
             key = key_of(secrets.get(reference), reference, claim.signing)
         except PortError as error:
-            log.log(logging.INFO if error.code == MISSING else logging.WARNING, "a webhook's secret: %s", error)
+            log.log(logging.DEBUG if error.code == MISSING else logging.WARNING, "a webhook's secret: %s", error)
             failures.append(error)
             continue
         if _matches(claim, key):

@@ -1,0 +1,204 @@
+"""What steps log and print on this machine: on the screen with its run, and in a bounded file of the data folder."""
+
+from __future__ import annotations
+
+import io
+import json
+import logging
+import os
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, redirect_stdout
+from contextvars import ContextVar
+from dataclasses import dataclass, field
+from logging.handlers import RotatingFileHandler
+from pathlib import Path
+from typing import Any, TextIO
+
+from stepwell.definition.graph import Json, Step
+from stepwell.engine.actions import Outcome
+from stepwell.engine.records import Record
+from stepwell.engine.retry import Policy
+from stepwell.limits import LOG_FILE_BYTES, LOG_LINE_CHARACTERS
+from stepwell.local.folder import LOGS_FILE, PRIVATE_FILE
+from stepwell.local.lines import short
+from stepwell.runtime.log.logbook import Logbook, Standing
+from stepwell.runtime.log_lines import LogLine
+from stepwell.runtime.steps.port import StepCall, Steps, Updated, WriteRecord
+
+PRINTED = "stepwell.print"
+OF_USERS = frozenset({"stepwell.step", "stepwell.workflow", PRINTED})  # other loggers of that name are the engine's
+_printed = logging.getLogger(PRINTED)
+
+
+@dataclass(slots=True)
+class About:
+    """The run and the attempt whose code runs here."""
+
+    run_id: str
+    step: str = ""
+    attempt: int = 0
+    begun: list[str] = field(default_factory=list)  # of a printed line, until it ends
+
+
+_ABOUT: ContextVar[About | None] = ContextVar("about", default=None)
+
+
+class LoggedSteps:
+    """The Steps port, which knows for each line whose code logs or prints it."""
+
+    def __init__(self, steps: Steps) -> None:
+        self._steps = steps
+
+    def policy(self, step: Step) -> Policy:
+        return self._steps.policy(step)
+
+    async def run(self, call: StepCall) -> Outcome:
+        with _about(About(call.run_id, call.node, call.attempt)):
+            return await self._steps.run(call)
+
+    async def run_in_session(self, call: StepCall, at: Standing, logbook: Logbook) -> Outcome | None:
+        with _about(About(call.run_id, call.node, call.attempt)):
+            return await self._steps.run_in_session(call, at, logbook)
+
+    async def asked(self, at: Standing, logbook: Logbook) -> Standing:
+        with _about(About(at.run_id)):
+            return await self._steps.asked(at, logbook)
+
+    async def answered(self, at: Standing, logbook: Logbook, query: str) -> Json:
+        with _about(About(at.run_id)):
+            return await self._steps.answered(at, logbook, query)
+
+    async def updated(self, at: Standing, logbook: Logbook, asked: Record, write: WriteRecord) -> Updated:
+        with _about(About(at.run_id)):
+            return await self._steps.updated(at, logbook, asked, write)
+
+
+@contextmanager
+def _about(about: About) -> Iterator[None]:
+    """No token of the variable is kept: the rest of a long attempt moves to another thread and context."""
+    before = _ABOUT.get()
+    _ABOUT.set(about)
+    try:
+        yield
+    finally:
+        _ABOUT.set(before)
+        if about.begun:
+            _say("".join(about.begun), about)
+
+
+def _say(text: str, about: About) -> None:
+    ids = {"run_id": about.run_id, "step": about.step, "attempt": about.attempt}
+    _printed.info("%s", text, extra=ids)
+
+
+class Printed(io.TextIOBase):
+    """Standard output whose lines are log lines where a run's code prints them, and go through elsewhere."""
+
+    def __init__(self, stream: TextIO) -> None:
+        self._stream = stream
+
+    def write(self, text: str) -> int:
+        about = _ABOUT.get()
+        if about is None:
+            return self._stream.write(text)
+        *lines, rest = text.split("\n")
+        for line in lines:
+            _say("".join([*about.begun, line]), about)
+            about.begun.clear()
+        if rest:
+            about.begun.append(rest)
+        return len(text)
+
+    def flush(self) -> None:
+        self._stream.flush()
+
+    def writable(self) -> bool:
+        return True
+
+    def isatty(self) -> bool:
+        return self._stream.isatty()
+
+    def fileno(self) -> int:
+        return self._stream.fileno()
+
+
+def about_of(record: logging.LogRecord) -> About:
+    """What the record says itself, else what runs here. Its run is empty if it is about none."""
+    about = _ABOUT.get() or About("")
+    given: dict[str, Any] = {name: getattr(record, name, None) or None for name in ("run_id", "step", "attempt")}
+    attempt = given["attempt"] if isinstance(given["attempt"], int) else about.attempt
+    return About(str(given["run_id"] or about.run_id), str(given["step"] or about.step), attempt)
+
+
+class Lines(logging.Formatter):
+    """Short lines for a person: `14:02:11 I 4t385k charge: booked`."""
+
+    def __init__(self) -> None:
+        super().__init__("%(asctime)s %(levelname).1s %(message)s", datefmt="%H:%M:%S")
+
+    def formatMessage(self, record: logging.LogRecord) -> str:  # noqa: N802 - the standard library's name
+        about, is_users = about_of(record), record.name in OF_USERS or not record.name.startswith("stepwell.")
+        if about.run_id and is_users:
+            record.message = f"{short(about.run_id)}{f' {about.step}' if about.step else ''}: {record.message}"
+        return super().formatMessage(record)
+
+
+@contextmanager
+def logging_runs(data: Path) -> Iterator[None]:
+    """Keeps the lines of runs in the data folder, and takes what their code prints as such lines."""
+    file, root = LogFile(data), logging.getLogger()
+    root.addHandler(file)
+    try:
+        with redirect_stdout(Printed(sys.stdout)):
+            yield
+    finally:
+        root.removeHandler(file)
+        file.close()
+
+
+class LogFile(RotatingFileHandler):
+    """Keeps the newest lines of runs in two files of JSON, of LOG_FILE_BYTES each at most."""
+
+    def __init__(self, data: Path) -> None:
+        super().__init__(data / LOGS_FILE, maxBytes=LOG_FILE_BYTES, backupCount=1, encoding="utf-8", delay=True)
+        self._last = 0
+
+    def filter(self, record: logging.LogRecord) -> Any:
+        """Takes what is about a run, and nothing else."""
+        return bool(about_of(record).run_id) and super().filter(record)
+
+    def format(self, record: logging.LogRecord) -> str:
+        about = about_of(record)
+        self._last = max(time.time_ns(), self._last + 1)  # the lock of `handle` is held
+        line = {"id": self._last, "level": record.levelname.lower(), "run_id": about.run_id, "step": about.step,
+                "attempt": about.attempt, "message": super().format(record)[:LOG_LINE_CHARACTERS]}  # fmt: skip
+        return json.dumps(line)
+
+    def _open(self) -> Any:
+        def private(path: str, flags: int) -> int:
+            return os.open(path, flags, PRIVATE_FILE)
+
+        return open(self.baseFilename, self.mode, encoding=self.encoding, opener=private)
+
+
+def lines_of(data: Path, run_id: str) -> Callable[[int], list[LogLine]]:
+    """Returns a reader of the lines about the run in the data folder."""
+
+    def read(since_ms: int) -> list[LogLine]:
+        texts = [text for path in _files(data) for text in path.read_text(encoding="utf-8").splitlines()]
+        lines = [_line(found) for text in texts if run_id in text and (found := json.loads(text))["run_id"] == run_id]
+        return [line for line in lines if line.at_ms >= since_ms]
+
+    return read
+
+
+def _files(data: Path) -> list[Path]:
+    """The older file first."""
+    return [path for path in (data / f"{LOGS_FILE}.1", data / LOGS_FILE) if path.is_file()]
+
+
+def _line(found: dict[str, Any]) -> LogLine:
+    at_ms = found["id"] // 1_000_000
+    return LogLine(str(found["id"]), at_ms, found["level"], found["step"], found["attempt"], found["message"])

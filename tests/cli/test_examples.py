@@ -1,0 +1,28 @@
+"""The examples at the end of the help pages."""
+
+from __future__ import annotations
+
+import shlex
+
+import pytest
+
+from stepwell.cli.examples import EXAMPLES
+from stepwell.cli.main import COMMANDS, GROUPS
+from tests.cli.conftest import Cli
+from tests.docs.commands import wrong
+
+
+def test_each_command_has_an_example() -> None:
+    groups = {f"{group} {name}" for group, commands in GROUPS.items() for name in commands}
+    assert EXAMPLES.keys() == {command.__name__ for command in COMMANDS} | groups
+
+
+@pytest.mark.parametrize("command", EXAMPLES)
+def test_an_example_is_of_its_command_and_can_be_typed(command: str) -> None:
+    words = shlex.split(EXAMPLES[command].partition(" > ")[0])
+    assert " ".join(words[1:]).startswith(command)
+    assert wrong(words) == ""
+
+
+def test_a_help_page_ends_with_its_example(cli: Cli) -> None:
+    assert cli("redrive", "--help").stdout.rstrip().endswith(f"Example: {EXAMPLES['redrive']}")

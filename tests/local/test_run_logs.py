@@ -1,0 +1,161 @@
+"""What the code of a run logs and prints: on the server's screen, in the data folder, and by `stepwell logs`."""
+
+from __future__ import annotations
+
+import json
+import logging
+import stat
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from stepwell.cli.main import app
+from stepwell.limits import LOG_LINE_CHARACTERS
+from stepwell.local import run_logs
+from stepwell.local.lines import short
+from stepwell.local.run_logs import LogFile, lines_of
+from tests.local.kit import Dev, until
+
+STEPS = """
+import logging
+import time
+
+log = logging.getLogger(__name__)
+
+
+def speak(name, ctx):
+    print("hello", name)
+    log.info("from a module's logger")
+    ctx.logger.warning("from the step's %s", "logger")
+    print("without an end", end="")
+    return {}
+
+
+async def fail():
+    print("soon")
+    raise RuntimeError("oh no")
+"""
+FUNCTION = """
+from stepwell import workflow
+
+
+def double(n):
+    print("doubling", n)
+    return 2 * n
+
+
+@workflow
+async def counter(ctx, n: int):
+    ctx.log.info("begins")
+    return await ctx.step(double, n)
+"""
+TALK = """
+workflow: talk
+timeline:
+  - {name: speak, run: python:talk.speak, timeout: 10s}
+  - {name: fail, run: python:talk.fail, timeout: 10s}
+"""
+
+
+@pytest.fixture(scope="module")
+def dev(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Dev]:
+    folder = tmp_path_factory.mktemp("logs")
+    for name, text in (("talk.py", STEPS), ("talk.yaml", TALK), ("counter.py", FUNCTION)):
+        (folder / name).write_text(text)
+    dev = Dev(folder, folder / ".data")
+    yield dev
+    dev.end()
+
+
+def _ran(dev: Dev, workflow: str, given: object) -> str:
+    _, run = dev.call("POST", f"/workflows/{workflow}/runs", {"input": given})
+    until(lambda: dev.status(run["run_id"]) in {"completed", "failed"}, "it ends")
+    return str(run["run_id"])
+
+
+def _logs(dev: Dev, *words: str) -> str:
+    data = str(dev.data)
+    done = CliRunner().invoke(app, ["logs", *words, "--data", data, "--url", dev.url], catch_exceptions=False)
+    assert done.exit_code == 0
+    return done.output
+
+
+def test_what_a_step_prints_and_logs_is_shown_with_its_run_and_step(dev: Dev) -> None:
+    """A line of the engine names the run itself."""
+    run_id = _ran(dev, "talk", {"name": "ana"})
+    lines = dev.errors.splitlines()
+    mark = short(run_id)
+    for text in ("hello ana", "from a module's logger", "from the step's logger", "without an end"):
+        assert any(line.endswith(f" {mark} speak: {text}") for line in lines), text
+    assert any(line.endswith(f" W {run_id} fail failed: RuntimeError: oh no") for line in lines)
+
+
+def test_logs_shows_the_lines_of_one_run_in_order(dev: Dev) -> None:
+    """The error of the step is among them, with its traceback."""
+    _ran(dev, "talk", {"name": "cleo"})
+    run_id = _ran(dev, "talk", {"name": "ben"})
+    lines = [json.loads(line) for line in _logs(dev, run_id, "--json").splitlines()]
+    assert [(line["step"], line["level"], line["message"]) for line in lines[:5]] == [
+        ("speak", "info", "hello ben"),
+        ("speak", "info", "from a module's logger"),
+        ("speak", "warning", "from the step's logger"),
+        ("speak", "info", "without an end"),
+        ("fail", "info", "soon"),
+    ]
+    assert "Traceback" in lines[5]["message"]
+    assert len(lines) == 6
+    assert "speak  hello ben" in _logs(dev, "last")
+
+
+def test_logs_are_followed_until_the_run_ends(dev: Dev) -> None:
+    """The lines of a durable function and of its steps are among them, each once."""
+    run_id = _ran(dev, "counter", {"n": 3})
+    told = [json.loads(line) for line in _logs(dev, run_id, "--follow", "--json").splitlines()]
+    assert [(line["step"], line["message"]) for line in told] == [("", "begins"), ("double", "doubling 3")]
+
+
+def test_lines_are_kept_out_of_records(dev: Dev) -> None:
+    run_id = _ran(dev, "talk", {"name": "dora"})
+    history = json.dumps(dev.call("GET", f"/runs/{run_id}/history")[1])
+    assert "from a module's logger" not in history
+
+
+def test_a_run_that_logged_nothing_says_so(dev: Dev, tmp_path: Path) -> None:
+    """As does a data folder of another server."""
+    run_id = _ran(dev, "talk", {"name": "eve"})
+    done = CliRunner().invoke(app, ["logs", run_id, "--data", str(tmp_path), "--url", dev.url])
+    assert (done.exit_code, done.stdout) == (0, "")
+    assert "logged nothing" in done.stderr
+
+
+def test_the_file_is_bounded_and_the_owners_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The oldest lines go first, and a huge line is cut."""
+    monkeypatch.setattr(run_logs, "LOG_FILE_BYTES", 30_000)
+    file = LogFile(tmp_path)
+    for number in range(1000):
+        file.handle(_record(f"line {number}"))
+    file.handle(_record("x" * 2 * LOG_LINE_CHARACTERS))
+    file.close()
+    kept = list(tmp_path.iterdir())
+    assert len(kept) == 2
+    assert all(path.stat().st_size <= 30_000 for path in kept)
+    assert {stat.S_IMODE(path.stat().st_mode) for path in kept} == {0o600}
+    lines = lines_of(tmp_path, "run_1")(0)
+    assert len(lines[-1].message) == LOG_LINE_CHARACTERS
+    assert lines[-2].message == "line 999"
+    assert lines_of(tmp_path, "run_2")(0) == []
+
+
+def test_a_line_about_no_run_is_not_kept(tmp_path: Path) -> None:
+    file = LogFile(tmp_path)
+    file.handle(logging.LogRecord("shop", logging.INFO, "", 0, "starting", None, None))
+    file.close()
+    assert list(tmp_path.iterdir()) == []
+
+
+def _record(message: str) -> logging.LogRecord:
+    record = logging.LogRecord("shop", logging.INFO, "", 0, message, None, None)
+    record.run_id = "run_1"
+    return record
