@@ -81,7 +81,7 @@ def test_whoever_dies_each_purchase_counts_once_and_each_voucher_is_ordered_once
         run_now(kit.service.update("kim", "spend", {"amount": 120}, "order-1"))
         kit.settle()
 
-    for kit, vouchers in deaths_of(Path(__file__).parent, tmp_path, "LEDGER_DATA", play, each=4):
+    for kit, vouchers in deaths_of(Path(__file__).parent, tmp_path, "LEDGER_DATA", play, each=5):
         run = Run(kit, "kim")
         assert run.query("points") == 30
         run.event("closed")
