@@ -9,6 +9,11 @@ from typing import Any
 import pytest
 
 from stepwell.cli.gate import _FEW, asked_of, gate_runs
+from stepwell.local.gating import Verdict
+from stepwell.local.gating import gated as verdict_of
+from stepwell.local.replaying import exported
+from stepwell.runtime.calls.batching import Batch
+from stepwell.runtime.loop.driving import run_now
 from stepwell.testing.kit import Run, Stepwell
 
 from .conftest import Cli, FakeApi, problem
@@ -144,3 +149,15 @@ def test_no_more_runs_are_read_than_asked_for(cli: Cli, api: FakeApi, runs: list
     result = cli("gate", str(folder), "--most", "1")
     assert result.stdout == "1 open runs: 1 compatible\n"
     assert "the newest 1 open runs are checked" in result.stderr
+
+
+def test_a_batch_under_way_is_in_no_deployments_way(folder: Path) -> None:
+    """Its code is Stepwell's own, and not the folder's."""
+    kit = Stepwell(folder)
+    kit.define("workflow: fails\ntimeline: [{name: work, run: python:gone.away}]")
+    kit.mock("work", raises=ValueError("no luck"))
+    assert {kit.start("fails").status for _ in range(3)} == {"failed"}
+    started = run_now(kit.service.batch(Batch("redrive", "fails", rate=0.01)))
+    job = Run(kit, started.header.run_id)
+    assert job.status == "waiting"
+    assert verdict_of(exported(job.export(), job.id), folder).verdict is Verdict.PINNED

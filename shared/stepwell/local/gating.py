@@ -21,7 +21,7 @@ from stepwell.local.replaying import Difference, Export, is_function, replay
 from stepwell.project import project_of
 from stepwell.runtime.steps.registry import Registry
 
-_ELSEWHERE = ("http:", "lambda:", "workflow:")  # steps whose code is not the folder's
+_ELSEWHERE = ("http:", "lambda:", "workflow:", "stepwell:")  # steps whose code is not the folder's
 
 
 class Verdict(StrEnum):
