@@ -28,6 +28,13 @@ def test_an_event_for_one_run_with_a_key_is_wrong_usage(cli: Cli) -> None:
     assert "an event for one run has no key" in result.stderr
 
 
+def test_a_single_mistake_is_told_once(api: FakeApi, cli: Cli) -> None:
+    detail = "the input violates input_schema: / lacks order_id"
+    problem = {"code": "invalid_input", "detail": detail, "errors": [{"path": "/input", "message": "lacks order_id"}]}
+    api.on("POST", "/runs/r1/approve", (422, problem))
+    assert cli("approve", "r1").stderr == f"error: {detail} [invalid_input]\n"
+
+
 def test_a_part_of_an_id_is_answered_with_the_whole(api: FakeApi, cli: Cli) -> None:
     api.on("POST", "/runs/r1/approve", (200, {"run_id": "run_r1"}))
     api.on("POST", "/runs/r1/rerun", (201, {"run_id": "run_r2", "origin": {"kind": "rerun", "run_id": "run_r1"}}))

@@ -104,7 +104,9 @@ def test_logs_shows_the_lines_of_one_run_in_order(dev: Dev) -> None:
         ("speak", "info", "without an end"),
         ("fail", "info", "soon"),
     ]
-    assert "Traceback" in lines[5]["message"]
+    first, *frames = lines[5]["message"].splitlines()[1:]
+    assert first == "Traceback (most recent call last):"
+    assert frames[0].endswith("in fail")  # the user's own code
     assert len(lines) == 6
     assert "speak  hello ben" in _logs(dev, "last")
 

@@ -47,9 +47,11 @@ def print_error(error: StepwellError, *, as_json: bool = False) -> None:
     if as_json:
         print_json(_document(error))
         return
-    typer.echo(f"error: {printable(_headline(error))} [{printable(error.code)}]", err=True)
+    headline = _headline(error)
+    typer.echo(f"error: {printable(headline)} [{printable(error.code)}]", err=True)
     for path, message in _details(error):
-        typer.echo(f"  {printable(path)}{': ' if path else ''}{printable(message)}", err=True)
+        if message not in headline:  # a single mistake is in both
+            typer.echo(f"  {printable(path)}{': ' if path else ''}{printable(message)}", err=True)
     if error.hint:
         typer.echo(f"  hint: {printable(str(error.hint))}", err=True)
 

@@ -29,6 +29,7 @@ from stepwell.runtime.steps.port import StepCall, Steps, Updated, WriteRecord
 
 PRINTED = "stepwell.print"
 OF_USERS = frozenset({"stepwell.step", "stepwell.workflow", PRINTED})  # other loggers of that name are the engine's
+_PACKAGE = str(Path(__file__).parents[1]) + os.sep
 _printed = logging.getLogger(PRINTED)
 
 
@@ -132,7 +133,18 @@ def about_of(record: logging.LogRecord) -> About:
     return About(str(given["run_id"] or about.run_id), str(given["step"] or about.step), attempt)
 
 
-class Lines(logging.Formatter):
+class _OwnFrames(logging.Formatter):
+    """Shows a traceback from the user's code on, without the frames of Stepwell that lead to it."""
+
+    def formatException(self, ei: Any) -> str:  # noqa: N802 - the standard library's name
+        kind, error, trace = ei
+        own = trace
+        while own is not None and own.tb_frame.f_code.co_filename.startswith(_PACKAGE):
+            own = own.tb_next
+        return super().formatException((kind, error, own or trace))
+
+
+class Lines(_OwnFrames):
     """Short lines for a person: `14:02:11 I 4t385k charge: booked`."""
 
     def __init__(self) -> None:
@@ -163,6 +175,7 @@ class LogFile(RotatingFileHandler):
 
     def __init__(self, data: Path) -> None:
         super().__init__(data / LOGS_FILE, maxBytes=LOG_FILE_BYTES, backupCount=1, encoding="utf-8", delay=True)
+        self.setFormatter(_OwnFrames())
         self._last = 0
 
     def filter(self, record: logging.LogRecord) -> Any:
