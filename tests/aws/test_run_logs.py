@@ -11,7 +11,7 @@ from botocore.stub import Stubber
 
 from stepwell.aws.run_logs import reader
 from stepwell.errors import NotFound, UserError
-from stepwell.runtime.log_lines import LogLine
+from stepwell.runtime.stores.log_lines import LogLine
 
 RUN = "run_01JABC"
 

@@ -12,7 +12,7 @@ from botocore.exceptions import BotoCoreError, ClientError
 from stepwell.aws.calls import code_of
 from stepwell.aws.identity import credentials_error
 from stepwell.errors import NotFound, StepwellError, UserError
-from stepwell.runtime.log_lines import LogLine
+from stepwell.runtime.stores.log_lines import LogLine
 
 _WORKER = re.compile(r"worker\w*Logs[0-9A-F]{8}$")  # the logical id of a worker's log group
 _DENIED = frozenset({"AccessDenied", "AccessDeniedException"})

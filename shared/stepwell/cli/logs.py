@@ -19,7 +19,7 @@ from stepwell.cli.watch import has_ended
 from stepwell.cli.words import exactly, parse_time, printable
 from stepwell.engine.names import iso
 from stepwell.limits import SECOND_MS
-from stepwell.runtime.log_lines import LogLine, ReadLines
+from stepwell.runtime.stores.log_lines import LogLine, ReadLines
 from stepwell.settings import read_settings
 
 if TYPE_CHECKING:

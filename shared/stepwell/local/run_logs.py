@@ -24,8 +24,8 @@ from stepwell.limits import LOG_FILE_BYTES, LOG_LINE_CHARACTERS
 from stepwell.local.folder import LOGS_FILE, PRIVATE_FILE
 from stepwell.local.lines import short
 from stepwell.runtime.log.logbook import Logbook, Standing
-from stepwell.runtime.log_lines import LogLine
 from stepwell.runtime.steps.port import StepCall, Steps, Updated, WriteRecord
+from stepwell.runtime.stores.log_lines import LogLine
 
 PRINTED = "stepwell.print"
 OF_USERS = frozenset({"stepwell.step", "stepwell.workflow", PRINTED})  # other loggers of that name are the engine's
