@@ -137,3 +137,17 @@ def shown(run: dict[str, Any]) -> list[str]:
     out = Console(file=io.StringIO(), width=100, force_terminal=False)
     out.print(run_view(run, NOW))
     return [line.rstrip() for line in out.file.getvalue().splitlines()]  # type: ignore[attr-defined]
+
+
+@pytest.mark.usefixtures("cli")
+def test_a_run_says_what_it_has_cost_where_the_server_knows() -> None:
+    cost = {"usd": 0.0000162, "write_units": 13, "read_units": 12, "invocations": 4, "schedules": 1}
+    for said, told in (
+        (cost, "0.0000162 USD on AWS: 13 write units, 12 read units, 4 messages, 1 schedules"),
+        ({}, ""),
+    ):
+        out = Console(file=io.StringIO(), width=120, force_terminal=False)
+        out.print(run_view({**FAILED, "cost": said}, NOW))
+        assert isinstance(out.file, io.StringIO)
+        assert told in out.file.getvalue()
+        assert ("USD" in out.file.getvalue()) is bool(told)
