@@ -178,7 +178,7 @@ def test_a_page_of_a_wide_fork_takes_as_many_reads_as_one_of_a_narrow_fork() -> 
     assert branches.total() <= 5
     assert [run.pop("read_join"), narrow.pop("read_join")] == [1 + 6, 1 + 2]  # a set for each page under way
     assert run == narrow
-    assert run.total() <= 4
+    assert run.total() <= 5  # one of them is the page from which the run's cost is scaled
 
 
 def test_where_one_branch_waits_for_an_approval_nobody_need_name_it(forked: World) -> None:

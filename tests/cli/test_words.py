@@ -154,3 +154,17 @@ def test_failures_are_dated_by_how_long_ago_they_were() -> None:
     screen.print(failures_table([group], NOW))
     shown = screen.file.getvalue().splitlines()[-1].split()  # type: ignore[attr-defined]
     assert shown == ["2", "9ee9", "refund", "check", "Broken", "2", "h", "ago", "1", "min", "ago", "r2"]
+
+
+@pytest.mark.usefixtures("cli")
+def test_a_run_says_what_it_has_cost_where_the_server_knows() -> None:
+    cost = {"usd": 0.0000162, "write_units": 13, "read_units": 12, "invocations": 4, "schedules": 1}
+    for said, told in (
+        (cost, "0.0000162 USD on AWS: 13 write units, 12 read units, 4 messages, 1 schedules"),
+        ({}, ""),
+    ):
+        out = Console(file=io.StringIO(), width=120, force_terminal=False)
+        out.print(run_view({**FAILED, "cost": said}, NOW))
+        assert isinstance(out.file, io.StringIO)
+        assert told in out.file.getvalue()
+        assert ("USD" in out.file.getvalue()) is bool(told)
