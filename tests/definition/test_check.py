@@ -338,14 +338,6 @@ def test_lint_warns_and_never_stops(text: str, code: str, line: int) -> None:
     ]
 
 
-def test_a_placeholder_of_another_language_is_shown_as_it_should_be_written() -> None:
-    """What is no name of a template may be meant as it stands: a variable of a shell, a pattern of a schema."""
-    text = TIMELINE + "  - {name: a, run: x, timeout: 1s, input: {id: 'for ${input.id}', home: '${HOME} ${inputs}'}}"
-    (found,) = compile_definition("input_schema: {pattern: '${input}'}\n" + text).problems
-    assert found.message == "`${input.id}` is plain text, because it is no template"
-    assert found.hint == "write {{ input.id }}"
-
-
 VALUES = ["5", "[]", "{}", "null", "'{{'", "[[]]", "{a: {}}", "true", "'x'"]
 KEYS = [
     "workflow", "description", "input_schema", "timeout", "retention", "priority", "start", "timeline", "nodes",
