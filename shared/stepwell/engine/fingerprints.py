@@ -12,7 +12,8 @@ import re
 from stepwell.engine.records import Failure
 from stepwell.limits import FAILURE_CHARACTERS
 
-_VARYING = re.compile(r"'[^']*'|\"[^\"]*\"|\S*\d\S*")  # what is quoted, and every word with a digit
+# What is quoted, and every word with a digit. A word is looked at from its start alone, so that long ones cost no more.
+_VARYING = re.compile(r"'[^']*'|\"[^\"]*\"|(?<![^\s'\"])[^\s\d'\"]*\d\S*")
 _MESSAGE = 200  # characters of it that count
 
 
