@@ -15,6 +15,7 @@ from tests.emulator.conftest import serving
 from tests.emulator.kit import DEADLINE_SECONDS, HERE, World
 
 
+@pytest.mark.slow  # its template is checked in tests/infra each time
 def test_a_function_of_the_app_starts_a_run_on_the_engine_beside_it(
     world: World, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -82,6 +82,7 @@ NEAR = {  # where a rare one was caught last: looked at first, then all the othe
     "session_of_another_life": 876,
     "permit_granted_untold": 30,
     "permit_taken_blindly": 25,
+    "shown_as_it_begins": 113,
     "shown_unread": 420,
     "started_after_end": 259,
     "status_overwritten": 294,
