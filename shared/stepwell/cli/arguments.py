@@ -11,7 +11,7 @@ from typing import Annotated, Any
 
 import typer
 
-from stepwell.cli.completing import complete_run
+from stepwell.cli.completing import complete_run, complete_workflow
 from stepwell.definition.durations import parse_duration
 from stepwell.errors import UserError
 
@@ -33,6 +33,16 @@ By = Annotated[
 ]
 Reason = Annotated[
     str, typer.Option("--reason", metavar="TEXT", show_default=False, help="The reason, for the history.")
+]
+OfWorkflow = Annotated[
+    str, typer.Option("--workflow", metavar="NAME", show_default=False, autocompletion=complete_workflow)
+]
+OfTag = Annotated[str, typer.Option("--tag", metavar="NAME=VALUE", show_default=False)]
+Since = Annotated[
+    str, typer.Option("--since", metavar="TIME", show_default=False, help="Created since 2h, 7d, or a time.")
+]
+OfFailure = Annotated[
+    str, typer.Option("--failure", metavar="FINGERPRINT", show_default=False, help="One that `failures` lists.")
 ]
 
 

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from stepwell.cli import exits
-from stepwell.cli.arguments import AsJson, By, Reason, Url, read_pairs, read_since
-from stepwell.cli.completing import complete_status, complete_workflow
+from stepwell.cli.arguments import AsJson, By, OfFailure, OfTag, OfWorkflow, Reason, Since, Url, read_pairs, read_since
+from stepwell.cli.completing import complete_status
 from stepwell.cli.connect import connect, person
 from stepwell.cli.screen import console, print_json
 from stepwell.cli.watch import POLL_SECONDS, has_ended
@@ -33,9 +33,7 @@ class Action(StrEnum):
 
 def batch(
     action: Annotated[Action, typer.Argument(metavar="ACTION", help="cancel, terminate, pause, unpause or redrive.")],
-    workflow: Annotated[
-        str, typer.Option("--workflow", metavar="NAME", show_default=False, autocompletion=complete_workflow)
-    ] = "",
+    workflow: OfWorkflow = "",
     status: Annotated[
         list[str] | None,
         typer.Option(
@@ -46,13 +44,9 @@ def batch(
             autocompletion=complete_status,
         ),
     ] = None,
-    tag: Annotated[str, typer.Option("--tag", metavar="NAME=VALUE", show_default=False)] = "",
-    since: Annotated[
-        str, typer.Option("--since", metavar="TIME", show_default=False, help="Created since 2h, 7d, or a time.")
-    ] = "",
-    failure: Annotated[
-        str, typer.Option("--failure", metavar="FINGERPRINT", show_default=False, help="One that `failures` lists.")
-    ] = "",
+    tag: OfTag = "",
+    since: Since = "",
+    failure: OfFailure = "",
     rate: Annotated[
         float, typer.Option("--rate", min=0, show_default=False, help="At most so many runs a second.")
     ] = 0,
@@ -119,7 +113,8 @@ def _lines(job: JsonObject) -> list[str]:
 
 def _counts(report: JsonObject) -> str:
     if report.get("dry_run"):
-        return f"{report.get('matched', 0)} runs match; nothing was done"
+        matched = report.get("matched", 0)
+        return f"{matched} {'run matches' if matched == 1 else 'runs match'}; nothing was done"
     return f"{report.get('done', 0)} of {report.get('matched', 0)} runs done, {report.get('unchanged', 0)} unchanged"
 
 

@@ -9,7 +9,7 @@ from typing import Annotated, Any
 
 import typer
 
-from stepwell.cli.arguments import AsJson, Url, read_since
+from stepwell.cli.arguments import AsJson, Since, Url, read_since
 from stepwell.cli.connect import connect
 from stepwell.cli.screen import console, print_json
 from stepwell.client.errors import JsonObject
@@ -19,9 +19,7 @@ GROUPS = 10_000  # that are read at most, over all pages
 
 def failures(
     workflow: Annotated[str, typer.Option("--workflow", "-w", metavar="NAME", show_default=False)] = "",
-    since: Annotated[
-        str, typer.Option("--since", metavar="TIME", show_default=False, help="Created since 2h, 7d, or a time.")
-    ] = "",
+    since: Since = "",
     as_json: AsJson = False,
     url: Url = "",
 ) -> None:

@@ -9,7 +9,18 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from stepwell.cli import exits
-from stepwell.cli.arguments import AsJson, RunId, Url, read_json, read_pairs, read_since
+from stepwell.cli.arguments import (
+    AsJson,
+    OfFailure,
+    OfTag,
+    OfWorkflow,
+    RunId,
+    Since,
+    Url,
+    read_json,
+    read_pairs,
+    read_since,
+)
 from stepwell.cli.completing import complete_status, complete_workflow
 from stepwell.cli.connect import connect
 from stepwell.cli.screen import console, print_json
@@ -78,9 +89,7 @@ def run(
 
 
 def runs(
-    workflow: Annotated[
-        str, typer.Option("--workflow", metavar="NAME", show_default=False, autocompletion=complete_workflow)
-    ] = "",
+    workflow: OfWorkflow = "",
     status: Annotated[
         list[str] | None,
         typer.Option(
@@ -91,14 +100,9 @@ def runs(
             autocompletion=complete_status,
         ),
     ] = None,
-    tag: Annotated[str, typer.Option("--tag", metavar="NAME=VALUE", show_default=False)] = "",
-    since: Annotated[
-        str, typer.Option("--since", metavar="TIME", show_default=False, help="Created since 2h, 7d, or a time.")
-    ] = "",
-    failure: Annotated[
-        str,
-        typer.Option("--failure", metavar="FINGERPRINT", show_default=False, help="One that `failures` lists."),
-    ] = "",
+    tag: OfTag = "",
+    since: Since = "",
+    failure: OfFailure = "",
     waiting_for: Annotated[
         str, typer.Option("--waiting-for", metavar="KIND", show_default=False, help="approval, event, sleep, …")
     ] = "",
