@@ -100,9 +100,9 @@ def test_a_read_is_held_for_as_long_as_it_prefers_and_at_most_25_seconds(headers
 
 def test_each_commit_of_the_store_is_told(tmp_path: Path) -> None:
     database = Database(tmp_path / "a.db")
-    for write in (database.change, database.change_lazily):
+    for lazily in (False, True):
         told = database.commits.next()
-        write("INSERT INTO definitions (version, body) VALUES (?, ?)", (write.__name__, "{}"))
+        database.change("INSERT INTO definitions (version, body) VALUES (?, ?)", (f"{lazily}", "{}"), lazily=lazily)
         assert told.done()
     told = database.commits.next()
     with database.transaction() as execute:

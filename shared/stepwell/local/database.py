@@ -2,8 +2,10 @@
 
     thread A  ──lock──BEGIN … COMMIT──unlock──
     thread B  ──waits──────────────────lock────BEGIN …      another process: waits on SQLite's own lock (busy_ms)
+    thread C  ────waits─────────────────── its change was in B's commit
 
-SQLite's own lock is polled with sleeps of up to 100 ms, so threads of one process queue on a plain lock first.
+SQLite's own lock is polled with sleeps of up to 100 ms, so threads of one process queue on a plain lock first. Whoever
+gets it commits the single changes of all who wait, because the disk takes as long for ten as for one.
 """
 
 from __future__ import annotations
@@ -14,6 +16,7 @@ import sqlite3
 import threading
 import time
 import weakref
+from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, Literal, TypeAlias
@@ -49,6 +52,23 @@ class _Connection:
         self.raw.close()
 
 
+class _Change:
+    """A statement to be executed, and what came of it."""
+
+    __slots__ = ("_sql", "_values", "count", "error", "is_done")
+
+    def __init__(self, sql: str, values: Sequence[object]) -> None:
+        self._sql, self._values = sql, values
+        self.count, self.is_done = 0, False  # done: committed, or its error is known
+        self.error: Exception | None = None
+
+    def make(self, execute: Execute) -> None:
+        try:
+            self.count, self.error = execute(self._sql, self._values).rowcount, None
+        except (sqlite3.Error, ValueError, OverflowError) as error:
+            self.error = error
+
+
 class _Here(threading.local):
     """Returns this thread's connection, opened on first use."""
 
@@ -68,6 +88,7 @@ class Database:
         self.commits = Commits()
         self._busy_ms = busy_ms
         self._writing = threading.Lock()
+        self._asked: deque[_Change] = deque()
         self._opening = threading.Lock()
         self._open: weakref.WeakSet[_Connection] = weakref.WeakSet()
         self._lazy = _Here(lambda: self._connect("NORMAL"))
@@ -80,42 +101,68 @@ class Database:
         except (sqlite3.Error, ValueError, OverflowError) as error:
             raise self._problem(error) from error
 
-    def change(self, sql: str, values: Sequence[object]) -> int:
-        """Executes one statement in one durable commit. Returns the number of changed rows."""
-        try:
-            with self._writing:
-                count = self._here.execute(sql, values).rowcount
-            self.commits.tell()
-            return count
-        except (sqlite3.Error, ValueError, OverflowError) as error:
-            raise self._problem(error) from error
+    def change(self, sql: str, values: Sequence[object], *, lazily: bool = False) -> int:
+        """Executes one statement in one commit. Returns the number of changed rows.
 
-    def change_lazily(self, sql: str, values: Sequence[object]) -> int:
-        """Like `change`, but a power cut may undo it unless a durable commit follows; for repeatable writes."""
-        try:
+        `lazily`: a power cut may undo it unless a durable commit follows, which brings all before it; for repeatable
+        writes.
+        """
+        change = _Change(sql, values)
+        if lazily:
             with self._writing:
-                count = self._lazy.execute(sql, values).rowcount
+                change.make(self._lazy.execute)
+        else:
+            self._asked.append(change)
+            with self._writing:
+                if not change.is_done:  # in another's commit
+                    self._commit(change)
+        if change.error is not None:
+            raise self._problem(change.error) from change.error
+        self.commits.tell()
+        return change.count
+
+    def _commit(self, own: _Change) -> None:
+        """Makes this change and all that wait in one durable commit. A value that one cannot hold fails that one."""
+        others = [self._asked.popleft() for _ in range(len(self._asked))]
+        changes = [own, *(one for one in others if one is not own)]  # who took it before may have been interrupted
+        try:
+            if len(changes) > 1:
+                self._make_together(changes)
+            else:
+                own.make(self._here.execute)
+        except (sqlite3.Error, ValueError, OverflowError) as error:
+            for change in changes:
+                change.error = error
+        for change in changes:
+            change.is_done = True
+
+    def _make_together(self, changes: Sequence[_Change]) -> None:
+        with self._exclusively(self._here) as execute:
+            for change in changes:
+                change.make(execute)
+                if change.error is not None and not self._here.connection.raw.in_transaction:
+                    raise change.error  # such as a full disk: SQLite has undone all of them
+
+    @contextlib.contextmanager
+    def transaction(self, *, lazily: bool = False) -> Iterator[Execute]:
+        """Runs several statements in one exclusive commit. An exception rolls back. `lazily` as in `change`."""
+        try:
+            with self._writing, self._exclusively(self._lazy if lazily else self._here) as execute:
+                yield execute
             self.commits.tell()
-            return count
         except (sqlite3.Error, ValueError, OverflowError) as error:
             raise self._problem(error) from error
 
     @contextlib.contextmanager
-    def transaction(self) -> Iterator[Execute]:
-        """Runs several statements in one exclusive durable commit. An exception rolls back."""
+    def _exclusively(self, here: _Here) -> Iterator[Execute]:
+        """Commits what is executed, or rolls back."""
         try:
-            with self._writing:
-                here = self._here
-                try:
-                    here.execute("BEGIN IMMEDIATE", ())
-                    yield here.execute
-                    here.execute("COMMIT", ())
-                finally:
-                    if here.connection.raw.in_transaction:
-                        here.connection.raw.rollback()
-            self.commits.tell()
-        except (sqlite3.Error, ValueError, OverflowError) as error:
-            raise self._problem(error) from error
+            here.execute("BEGIN IMMEDIATE", ())
+            yield here.execute
+            here.execute("COMMIT", ())
+        finally:
+            if here.connection.raw.in_transaction:
+                here.connection.raw.rollback()
 
     def close(self) -> None:
         """Closes every thread's connection. Later calls raise PortError."""

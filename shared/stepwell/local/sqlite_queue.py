@@ -71,18 +71,18 @@ class SqliteQueue:
     def _lease(self, found: Row, now_ms: int, lease_ms: int) -> Delivery | None:
         _, seq, text, deliveries, lane = found
         receipt = f"{seq}.{deliveries + 1}"
-        if not self._db.change_lazily(LEASE, (now_ms + lease_ms, receipt, seq, deliveries, now_ms)):
+        if not self._db.change(LEASE, (now_ms + lease_ms, receipt, seq, deliveries, now_ms), lazily=True):
             return None
         return Delivery(str(seq), lane, decode(text), deliveries + 1, receipt)
 
     def delete(self, delivery: Delivery) -> None:
-        self._db.change_lazily(DELETE, (int(delivery.id), delivery.receipt))
+        self._db.change(DELETE, (int(delivery.id), delivery.receipt), lazily=True)
 
     def extend(self, delivery: Delivery, now_ms: int, lease_ms: int) -> bool:
-        return self._db.change_lazily(EXTEND, (now_ms + lease_ms, int(delivery.id), delivery.receipt)) == 1
+        return self._db.change(EXTEND, (now_ms + lease_ms, int(delivery.id), delivery.receipt), lazily=True) == 1
 
     def release(self, delivery: Delivery, at_ms: int) -> None:
-        self._db.change_lazily(RELEASE, (at_ms, int(delivery.id), delivery.receipt))
+        self._db.change(RELEASE, (at_ms, int(delivery.id), delivery.receipt), lazily=True)
 
     def next_due_ms(self, lanes: Collection[Lane] = ALL_LANES) -> int | None:
         times = [self._db.rows(NEXT_DUE, (lane.value,))[0][0] for lane in lanes]

@@ -240,16 +240,17 @@ class SqliteStore(SqliteItems, SqliteNotes):
         return _records(rows)
 
     async def save_snapshot(self, run_id: str, token: str, slot: int, body: str) -> None:
-        self._db.change(SAVE_SNAPSHOT, (run_id, token, slot, body))
+        self._db.change(SAVE_SNAPSHOT, (run_id, token, slot, body), lazily=True)  # a cache
 
     async def arrive(self, run_id: str, join: str, member: str, *, in_order: bool = False) -> Joined:
-        # In one transaction, so that the sets that two arrivals get are never both the first complete one.
-        with self._db.transaction() as execute:
+        # In one transaction, so that the sets that two arrivals get are never both the first complete one. Lazily: a
+        # power cut undoes it only with all that came of it, and with the end of the message, which then comes again.
+        with self._db.transaction(lazily=True) as execute:
             execute(INSERT_MEMBER, (run_id, join, member, in_order))
             return _joined(execute, run_id, join)
 
     async def report(self, run_id: str, join: str, place: int, value: int) -> Joined:
-        with self._db.transaction() as execute:
+        with self._db.transaction(lazily=True) as execute:
             execute(REPORT, (run_id, join, place, value))
             return _joined(execute, run_id, join)
 
