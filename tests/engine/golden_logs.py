@@ -210,6 +210,14 @@ def _redriven(kit: Stepwell) -> Run:
     return kit.start("timeline", {"order": 10}).redrive(by="kim")
 
 
+def _reopened(kit: Stepwell) -> Run:
+    kit.mock("d", raises=ValueError("no luck"), times=1)
+    kit.define(STEPS.replace(", on_failure: skip", ""))
+    run = kit.start("steps", {"x": 2})
+    run.approve("yes", wait="0/0.2")
+    return run.redrive(by="kim")
+
+
 _EVENT = Event(Topic("paid", "k"), "e1", {"amount": 12.5, "naïve": "ünïcode"}, 1_700_000_000_000, 1_700_000_900_000)
 _SCHEDULE = Schedule(
     "nightly", "flow", "cron(0 3 * * ? *)", "Europe/Berlin", {"n": 1}, "skip", 60_000, 1_700_000_000_000
@@ -237,6 +245,7 @@ SCENARIOS = {
     "empty": Scenario("nodes", "a fork without branches", _empty),
     "terminated": Scenario("timeline", "a run that a person ends while it waits", _terminated),
     "redriven": Scenario("timeline", "a run that goes on from where another failed", _redriven),
+    "reopened": Scenario("steps", "a DAG that goes on from where another failed", _reopened),
     "steps": Scenario("steps", "a DAG with an approval and a failure that is passed over", _steps),
     "actions": Scenario("actions", "a conversation with one answer", _actions),
     "durable": Scenario("durable", "a new life, lock, update, transaction, votes, child, branches", _durable),

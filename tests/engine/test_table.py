@@ -79,6 +79,8 @@ WAYS: list[tuple[Phase, Record]] = [
     (Phase.INITIALIZING, Record(0, Kind.STARTED, "s", NOW_MS)),
     (Phase.INITIALIZING, REDRIVEN),
     (Phase.EXECUTING_STEP, REDRIVEN),
+    (Phase.WAITING_AT_FAN_IN, REDRIVEN),
+    (Phase.EXECUTING_STEP, Record(0, Kind.REOPENED, "w", NOW_MS, "n", next=FORK)),
     (Phase.INITIALIZING, CANCELLED),
     (Phase.INITIALIZING, TIMED_OUT),
     (Phase.INITIALIZING, Record(0, Kind.BEGAN, "w", NOW_MS, "n")),

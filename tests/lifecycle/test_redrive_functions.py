@@ -113,10 +113,30 @@ def test_from_an_operation_it_is_run_again(folder: Folder) -> None:
     assert (again.status, len(book.calls)) == ("completed", 2)
 
 
-def test_operations_that_failed_together_are_refused(folder: Folder) -> None:
+ALL = TRIP.replace(
+    "flight = await ctx.step(fly, city)", "flight = await ctx.all(ctx.step(fly, city), ctx.step(tell, city))"
+)
+
+
+def test_of_operations_that_were_awaited_together_only_those_that_failed_run_again(folder: Folder) -> None:
+    kit = folder(ALL)
+    book, fly = kit.mock("book", returns="hotel"), kit.mock("fly", raises=ValueError("no seat"), times=2)
+    tell = kit.mock("tell", returns="told")
+    second = ended(kit).redrive()
+    assert second.status == "failed"
+    third = second.redrive()
+    assert (third.status, third.result[0]) == ("completed", "hotel")
+    assert (len(book.calls), len(fly.calls)) == (1, 2)
+    assert third.result[1][1] == "told"
+    assert len(tell.calls) == 3  # twice in the `except` of those that failed, and once for good
+
+
+def test_tasks_that_were_under_way_together_are_refused(folder: Folder) -> None:
     kit = folder(
-        TRIP.replace(
-            "flight = await ctx.step(fly, city)", "flight = await ctx.all(ctx.step(fly, city), ctx.step(tell, city))"
+        "import asyncio\n"
+        + TRIP.replace(
+            "flight = await ctx.step(fly, city)",
+            "flight = await asyncio.gather(ctx.step(fly, city), ctx.step(tell, city))",
         )
     )
     kit.mock("fly", raises=ValueError("no seat"), times=1)

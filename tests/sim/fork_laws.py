@@ -70,10 +70,13 @@ def _live_branches(graph: Graph, logs: Logs, opened: Opened) -> Iterator[Token]:
         token = logs.tokens.get(branch)
         if (token is None or not token.ended) and after is not None and not left_alone:
             raise BrokenLawError(f"law 5: the fork of {branch} is closed by {after.kind}, and it has not ended")
-        if token is not None:
+        is_redriven = token is not None and token.last is not None and token.last.kind is Kind.REDRIVEN
+        if token is not None and not (is_redriven and is_held(graph, opened, logs, index)):
             yield from live_tokens(graph, logs, branch)
             ended += [token] if token.ended else []
-        elif after is None and not is_held(graph, opened, logs, index):  # one left alone by its join may never begin
+        elif (
+            token is None and after is None and not is_held(graph, opened, logs, index)
+        ):  # one left alone by its join may never begin
             raise BrokenLawError(f"law 5: {branch} was never begun")
     if after is None and ended and may_fire(fan_in, opened.fork.width, ended):
         message = f"{len(ended)} of {opened.fork.width} branches have ended, and the join does not fire"

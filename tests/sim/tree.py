@@ -38,19 +38,19 @@ class Opened:
         raise IndexError(index)
 
     def before_in_line(self, index: int) -> tuple[list[str], int]:
-        """The branches of which so many end before this one begins; none for one that begins at once.
+        """The branches of which so many end before this one begins; none for one that begins at once, or was kept.
 
         Branch i - k of a page is the one whose place the arrivals have to come to, whoever they are.
         """
         group, first = self.group_of(index)
-        before, size = index - group.max_concurrency, self.fork.page
-        if not group.max_concurrency or before < first:
+        line = [one for one in range(first, first + group.count) if one not in self.fork.kept]
+        if not group.max_concurrency or index not in line or line.index(index) < group.max_concurrency:
             return [], 0
+        before, size = line[line.index(index) - group.max_concurrency], self.fork.page
         if not self.fork.by_arrival:
             return [self.branches[before]], 1
-        begin = max(first, before // size * size)
-        end = min(first + group.count, (before // size + 1) * size)
-        return list(self.branches[begin:end]), before - begin + 1
+        beside = [one for one in line if one // size == before // size]
+        return [self.branches[one] for one in beside], beside.index(before) + 1
 
 
 def forks_of(token: str, records: list[Record]) -> Iterator[Opened]:
@@ -58,6 +58,8 @@ def forks_of(token: str, records: list[Record]) -> Iterator[Opened]:
     for place, record in enumerate(records):
         if isinstance(record.next, Fork):
             following = records[place + 1] if place + 1 < len(records) else None
+            if following is not None and following.kind is Kind.REDRIVEN:
+                continue  # its branches are those of the record that reopens it
             if record.next.is_of_tasks:
                 following = _over(record.next, records[place:])
             yield Opened(token, record.slot, record.next, following)

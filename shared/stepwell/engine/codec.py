@@ -201,7 +201,9 @@ def told_failure(failure: Failure | None) -> dict[str, Json] | None:
 
 
 def _record_to_json(record: Record) -> dict[str, Json]:
-    out = _plain(record, skip=("error", "next", "parked", "resumption", "tally", "evaluator")) | _said(record)
+    out = _plain(record, skip=("error", "next", "parked", "resumption", "tally", "evaluator", "reopens")) | _said(
+        record
+    )
     if record.error:
         out["error"] = _plain(record.error)
     if record.next:
@@ -212,6 +214,8 @@ def _record_to_json(record: Record) -> dict[str, Json]:
         out["resumption"] = _plain(record.resumption)
     if record.tally:
         out["tally"] = _plain(record.tally)
+    if record.reopens:
+        out["reopens"] = _next_to_json(record.reopens)
     return out
 
 
@@ -228,6 +232,7 @@ def _record_from_json(raw: Mapping[str, Json]) -> Record:
         parked=_parked_from_json(raw["parked"]) if raw.get("parked") else None,
         resumption=_part(Resumption, raw.get("resumption")),
         tally=_part(Tally, raw.get("tally")),
+        reopens=_fork_from_json(raw["reopens"]) if raw.get("reopens") else None,
     )
 
 
@@ -249,7 +254,7 @@ def _next_to_json(following: Next) -> dict[str, Json]:
             return {"pause": _plain(following)}
         case Fork(groups, join, needs):
             forked: dict[str, Json] = {"fork": [_plain(group) for group in groups], "join": join, **_said(following)}
-            forked |= {"by_arrival": True} if following.by_arrival else {}
+            forked |= {name: part for name in ("by_arrival", "kept", "since_ms") if (part := getattr(following, name))}
             return {**forked, "needs": needs} if needs else forked
         case CleanUp(status, until_ms):
             return {"clean_up": status, "until_ms": until_ms}
@@ -269,15 +274,20 @@ def _next_from_json(raw: Mapping[str, Json]) -> Next:
     if "pause" in raw:
         return _build(Pause, raw["pause"])
     if "fork" in raw:
-        groups = tuple(_build(Group, group) for group in raw["fork"])
-        needs = tuple(tuple(one) for one in raw.get("needs", ()))
-        page, chunk = (raw.get(name, _UNSAID[name]) for name in ("page", "chunk"))
-        return Fork(groups, raw["join"], needs, page, chunk, raw.get("by_arrival", False))
+        return _fork_from_json(raw)
     if "clean_up" in raw:
         return CleanUp(Status(raw["clean_up"]), raw["until_ms"])
     if "undo" in raw:
         return Compensate(Status(raw["undo"]), _part(Failure, raw.get("error")))
     return End(Status(raw["end"]), _part(Failure, raw.get("error")), raw.get("at_join", False))
+
+
+def _fork_from_json(raw: Mapping[str, Json]) -> Fork:
+    groups = tuple(_build(Group, group) for group in raw["fork"])
+    needs = tuple(tuple(one) for one in raw.get("needs", ()))
+    page, chunk = (raw.get(name, _UNSAID[name]) for name in ("page", "chunk"))
+    kept, since_ms = tuple(raw.get("kept", ())), raw.get("since_ms", 0)
+    return Fork(groups, raw["join"], needs, page, chunk, raw.get("by_arrival", False), kept, since_ms)
 
 
 def _parked_to_json(parked: Parked) -> dict[str, Json]:

@@ -141,7 +141,7 @@ def _of_run(moment: Moment, token: Token, given: _OfRun) -> Action:
             at_ms = max(moment.now_ms, moment.run.created_ms)
             return Write(Record(token.next_slot, Kind.STARTED, moment.by, at_ms, who=who))
         case Redriven():
-            return Write(_redriven(moment, token, given))
+            return _redriven(moment, token, given)
         case Cancelled() if token.cleaning is not None:
             return _refusal(token, given)  # a function is told once
         case Cancelled(reason, who):
@@ -157,8 +157,10 @@ def _of_run(moment: Moment, token: Token, given: _OfRun) -> Action:
             return Drop() if limit_ms is None else _overdue(moment, token) or Rest(limit_ms)
 
 
-def _redriven(moment: Moment, token: Token, given: Redriven) -> Record:
-    return record(
+def _redriven(moment: Moment, token: Token, given: Redriven) -> Action:
+    if token.phase is Phase.WAITING_AT_FAN_IN and given.reopens is None:
+        return _refusal(token, given)
+    made = record(
         moment,
         token,
         Kind.REDRIVEN,
@@ -169,7 +171,10 @@ def _redriven(moment: Moment, token: Token, given: Redriven) -> Record:
         error=given.error,
         keyed_by=given.keyed_by,
         who=given.who,
+        reopens=given.reopens,
+        evaluator=given.evaluator,
     )
+    return Write(made)
 
 
 def _overdue(moment: Moment, token: Token) -> Write | None:
@@ -234,6 +239,9 @@ def _next(moment: Moment, token: Token) -> Action:
         return Rest() if _is_waiting(token) else undo_next(moment, token)
     if (overdue := _overdue(moment, token)) is not None:
         return overdue
+    if token.last is not None and token.last.reopens is not None:
+        last = token.last
+        return Write(record(moment, token, Kind.REOPENED, token.node, next=last.reopens, evaluator=last.evaluator))
     if token.last is None or token.last.kind is Kind.STARTED or (token.last.kind is Kind.REDRIVEN and not token.node):
         return _first(moment, token)
     return _go_on(moment, token, token.last)

@@ -226,7 +226,7 @@ def _effects(graph: Graph, token: Token) -> tuple[Effect, ...]:
             return (*closed, Open(with_needs(graph, fork), record.slot)) if width else closed
         case Kind.JOINED, _:
             return _of_join(graph, token, record)
-        case Kind.STARTED | Kind.REDRIVEN, _:
+        case Kind.STARTED | Kind.REDRIVEN, _ if token.branch is None:
             return _of_start(graph, token, record)
         case Kind.STEP, Pause() if record.error is not None:
             payload = {"node": record.node, "reason": record.error.message, "data": record.error.data}

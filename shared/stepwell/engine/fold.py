@@ -14,6 +14,7 @@ from stepwell.engine.copying import changed
 from stepwell.engine.journal import brought
 from stepwell.engine.records import (
     ENDED,
+    ROOT,
     UPDATE,
     CleanUp,
     Compensate,
@@ -41,6 +42,7 @@ _SIGNALS = {
     Kind.RECEIVED: Signal.RECEIVED,
     Kind.RESUMED: Signal.RESUMED,
     Kind.REDRIVEN: Signal.REDRIVEN,
+    Kind.REOPENED: Signal.REOPENED,
 }
 Changes: TypeAlias = dict[str, Any]  # fields of a Token by name
 
@@ -160,9 +162,13 @@ def _started(token: Token, record: Record) -> Changes:
 
 def _redriven(token: Token, record: Record) -> Changes:
     """Goes on in a run of its own: with its own time and cost, and the idempotency key that the visit had."""
-    started_ms = record.at_ms if token.started_ms else 0
+    started_ms = record.at_ms if token.started_ms and token.id == ROOT else token.started_ms
     own: Changes = {"origin": record.origin, "keyed_by": record.keyed_by, "calls": 0, "started_ms": started_ms}
     return {**own, "entered_slot": record.slot, "first_run": record.first_run, "first_ms": record.started_ms}
+
+
+def _reopened(token: Token, record: Record) -> Changes:
+    return _leave(token, record, 0)
 
 
 def _began(token: Token, record: Record) -> Changes:
@@ -366,6 +372,7 @@ def _undone(token: Token, record: Record) -> Changes:
 _CHANGES: Mapping[Kind, Callable[[Token, Record], Changes]] = {
     Kind.STARTED: _started,
     Kind.REDRIVEN: _redriven,
+    Kind.REOPENED: _reopened,
     Kind.BEGAN: _began,
     Kind.STEP: _step,
     Kind.MOVED: _moved,

@@ -9,6 +9,7 @@ A branch's id contains its parent, its fork and its index, so the fork's record 
 from __future__ import annotations
 
 import re
+from bisect import bisect_left
 from collections.abc import Collection as Ended
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -17,7 +18,7 @@ from stepwell.definition.graph import END, Collection, Graph, Json, Node, Rule
 from stepwell.engine.copying import changed
 from stepwell.engine.formats import check_evaluator
 from stepwell.engine.names import Moment, Names, state_of
-from stepwell.engine.records import ROOT, End, Failure, Fork, Group, Next, Status
+from stepwell.engine.records import ROOT, End, Failure, Fork, Group, Kind, Next, Status
 from stepwell.engine.token import NEW, Branch, Token
 from stepwell.errors import EngineFault, ExpressionError, NotFound
 from stepwell.limits import FORK_WIDTH
@@ -129,20 +130,32 @@ def first_chunks(fork: Fork) -> Iterator[tuple[str, int, int]]:
         start += group.count
 
 
+def first_left(fork: Fork) -> list[int]:
+    """Returns the branches of a reopened fork that begin at once: they were not kept, and nothing holds them back."""
+    kept = frozenset(fork.kept)
+    return [index for index in range(fork.width) if index not in kept and awaited(fork, index).is_over(kept)]
+
+
+def is_to_begin(branch: Token) -> bool:
+    """Tells whether nothing has moved a branch, since the run began or was redriven."""
+    return branch.last is None or branch.last.kind is Kind.REDRIVEN
+
+
 def next_in_line(fork: Fork, index: int, arrived: Sequence[int]) -> list[int]:
     """Returns the branch that begins when this one arrives, if the concurrency is limited.
 
     `arrived`: the branches of its page in order of arrival, this one included.
     """
     group, span = _span(fork, index)
-    if not group.max_concurrency:
+    if not group.max_concurrency or index in fork.kept:
         return []
-    following = index + group.max_concurrency
+    line = _line(fork, span)
+    place = line.index(index) + group.max_concurrency
     if fork.by_arrival:
-        beside = _beside(fork, span, index)
+        beside = _beside(fork, line, index)
         before = arrived[: arrived.index(index)]
-        following = beside.start + group.max_concurrency + sum(one in beside for one in before)
-    return [following] if following in span else []
+        place = line.index(beside[0]) + group.max_concurrency + sum(one in beside for one in before)
+    return [line[place]] if place < len(line) else []
 
 
 @dataclass(frozen=True, slots=True)
@@ -162,13 +175,16 @@ def awaited(fork: Fork, index: int) -> Awaited:
     if fork.needs:
         return Awaited(fork.needs[index], len(fork.needs[index]))
     group, span = _span(fork, index)
-    before = index - group.max_concurrency
-    if not group.max_concurrency or before not in span:
+    if not group.max_concurrency or index in fork.kept:
+        return Awaited((), 0)
+    line = _line(fork, span)
+    place = line.index(index) - group.max_concurrency
+    if place < 0:
         return Awaited((), 0)
     if not fork.by_arrival:
-        return Awaited((before,), 1)
-    beside = _beside(fork, span, before)
-    return Awaited(beside, before - beside.start + 1)
+        return Awaited((line[place],), 1)
+    beside = _beside(fork, line, line[place])
+    return Awaited(beside, beside.index(line[place]) + 1)
 
 
 def _span(fork: Fork, index: int) -> tuple[Group, range]:
@@ -181,10 +197,18 @@ def _span(fork: Fork, index: int) -> tuple[Group, range]:
     raise EngineFault(f"a fork of {start} has no branch {index}", code="broken_log")
 
 
-def _beside(fork: Fork, span: range, index: int) -> range:
-    """Returns the branches of a group in the page of this one."""
+def _line(fork: Fork, span: range) -> Sequence[int]:
+    """Returns the branches of a group in the order in which they begin. Those that were kept do not begin."""
+    if not fork.kept:
+        return span
+    kept = frozenset(fork.kept)
+    return [index for index in span if index not in kept]
+
+
+def _beside(fork: Fork, line: Sequence[int], index: int) -> Sequence[int]:
+    """Returns the branches of a line in the page of this one."""
     page = fork.page_indexes(fork.page_of(index))
-    return range(max(page.start, span.start), min(page.stop, span.stop))
+    return line[bisect_left(line, page.start) : bisect_left(line, page.stop)]
 
 
 class Branches:
@@ -201,7 +225,7 @@ class Branches:
             raise EngineFault(f"{parent.id} stands at no fork", code="broken_log")
         check_evaluator(last.evaluator)
         self.fork, self._parent, self._graph = with_needs(moment.graph, fork), parent, moment.graph
-        self._names = Names(replace(moment, now_ms=last.at_ms), parent)
+        self._names = Names(replace(moment, now_ms=fork.since_ms or last.at_ms), parent)
         self._state = state_of(parent)
         self._steps = {**(parent.branch.steps if parent.branch else {}), **parent.steps}
         self._found: dict[str, Sequence[Json]] = {}

@@ -146,7 +146,12 @@ def _started(tell: _Teller, record: Record, before: Token, after: Token) -> None
 
 def _redriven(tell: _Teller, record: Record, before: Token, after: Token) -> None:
     data = {"run_id": record.origin, "error": failure_to_json(record.error)}
-    tell.add("run.redriven", step=record.node, trigger="call", data=data)
+    kind = "run.redriven" if after.id == ROOT else "branch.redriven"
+    tell.add(kind, step=record.node, trigger="call", data=data)
+
+
+def _reopened(tell: _Teller, record: Record, before: Token, after: Token) -> None:
+    """The fork is told, as for every record that forks."""
 
 
 def _began(tell: _Teller, record: Record, before: Token, after: Token) -> None:
@@ -192,6 +197,10 @@ def _node_ended(tell: _Teller, record: Record, after: Token) -> None:
 
 
 def _forked(tell: _Teller, record: Record, fork: Fork) -> None:
+    if fork.is_reopened:
+        kept = {"width": fork.width, "kept": len(fork.kept), "join": fork.join or None}
+        tell.add("fork.reopened", step=record.node, data=kept)
+        return
     groups = [{"node": group.node, "count": group.count} for group in fork.groups]
     data = {"width": fork.width, "groups": groups, "join": fork.join or None}
     tell.add("fork.opened", step=record.node, data=data)
@@ -338,6 +347,7 @@ def _tell_branch_end(tell: _Teller, record: Record, after: Token, trigger: str) 
 _TELL = {
     Kind.STARTED: _started,
     Kind.REDRIVEN: _redriven,
+    Kind.REOPENED: _reopened,
     Kind.BEGAN: _began,
     Kind.STEP: _step,
     Kind.MOVED: _moved,

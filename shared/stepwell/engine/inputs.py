@@ -10,8 +10,9 @@ from dataclasses import dataclass
 from typing import ClassVar, TypeAlias
 
 from stepwell.engine.actions import Outcome, RunStep
+from stepwell.engine.formats import EVALUATOR
 from stepwell.engine.join import Arrival
-from stepwell.engine.records import Failure, Record, Resumption, Topic
+from stepwell.engine.records import Failure, Fork, Record, Resumption, Topic
 from stepwell.engine.retry import Policy
 from stepwell.engine.table import Message
 from stepwell.engine.transact import Refusal, TableWrite
@@ -211,6 +212,8 @@ class Redriven:
     error: Failure | None = None  # what had failed
     keyed_by: str = ""
     who: str = ""
+    reopens: Fork | None = None  # the fork in which it failed
+    evaluator: int = EVALUATOR  # of that fork's record
 
 
 @dataclass(frozen=True, slots=True)

@@ -201,7 +201,8 @@ def joined_record(moment: Moment, parent: Token, branches: Iterable[Arrival]) ->
             result, writes = outputs(members), written(members)
         outcome = with_writes(moment, parent, replace(outcome, result=result), None, writes)
     without = sum(one.without_output for one in ended)
-    tally = Tally(len(ended), len(failed), without, sum(one.calls for one in ended))
+    calls = sum(one.calls for one in ended if one.index not in fork.kept)
+    tally = Tally(len(ended), len(failed), without, calls)
     record = joined(moment, parent, fork, outcome, tally)
     return replace(record, at_ms=max([record.at_ms, *(one.at_ms for one in ended)]))
 

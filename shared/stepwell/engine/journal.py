@@ -86,6 +86,8 @@ class Journal:
             case Kind.MOVED if isinstance(record.next, Fork):
                 began = self._began(record, record.next.join, record.next.width)
                 return replace(began, may_be_coroutines=not record.next.groups[0].of_operations)
+            case Kind.REOPENED if self._open is not None:  # its branches are those of this record
+                self._open = replace(self._open, slot=record.slot)
             case Kind.MOVED | Kind.JOINED:
                 return self._ended(record, record.output, record.error)
         return None

@@ -89,7 +89,8 @@ class Names(Mapping[str, Json]):
 def visit_key(run: RunInfo, token: Token, slot: int) -> str:
     """Returns the idempotency key of a visit that began in this slot. One that was redriven keeps its first key."""
     if token.keyed_by:
-        return f"{token.keyed_by}:{token.id}:{token.entered_slot}"
+        place = token.keyed_by if ":" in token.keyed_by else f"{token.keyed_by}:{token.id}"
+        return f"{place}:{token.entered_slot}"
     return f"{run.run_id}:{token.id}:{slot}"
 
 

@@ -63,6 +63,7 @@ class Kind(StrEnum):
     UNDONE = "undone"  # an attempt of a compensation ended
     RETURNED = "returned"  # a durable function ended, or continues as new
     REDRIVEN = "redriven"  # the run goes on from where another failed, whose records it has until here
+    REOPENED = "reopened"  # after REDRIVEN in a fork: the branches go on that had not completed
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,6 +152,9 @@ class Fork:
     begins; then the branches are a node's members, one in each group. Empty for all other forks. `page` and `chunk`
     stay as they were recorded, when the limits of the code change. `by_arrival`: with `max_concurrency: k`, the m-th
     branch to arrive in a page begins its branch k + m; in forks of earlier releases, branch i begins branch i + k.
+
+    Of a fork that was reopened: `kept` are the branches that had completed in the run that failed, and `since_ms` is
+    when that run forked, for which the collections are evaluated.
     """
 
     groups: tuple[Group, ...]
@@ -159,6 +163,13 @@ class Fork:
     page: int = field(default_factory=lambda: limits.PAGE_BRANCHES)  # branches that share a join set
     chunk: int = field(default_factory=lambda: limits.FORK_CHUNK)  # branches that one message wakes
     by_arrival: bool = False
+    kept: tuple[int, ...] = ()
+    since_ms: int = 0
+
+    @property
+    def is_reopened(self) -> bool:
+        """Tells whether a redriven run opened it for the branches that had not completed."""
+        return self.since_ms > 0
 
     @property
     def is_awaited(self) -> bool:
@@ -319,7 +330,10 @@ class Record:
     who: str = ""  # ENDED, STARTED, REDRIVEN: who asked
     origin: str = ""  # REDRIVEN: the run that failed
     first_run: str = ""  # REDRIVEN: the run in which this log began
-    keyed_by: str = ""  # REDRIVEN: the run whose idempotency key this visit of the node keeps; "": it gets a new one
+    keyed_by: str = (
+        ""  # REDRIVEN: the run, or run:branch, whose key this visit of the node keeps; "": it gets a new one
+    )
+    reopens: Fork | None = None  # REDRIVEN: the fork in which the run failed, whose branches go on
     evaluator: int = EVALUATOR  # of its node's expressions: a fork's collection, a step's input are evaluated again
 
 

@@ -4,19 +4,25 @@
     new run      0 charge ── 1 pack ── 2 REDRIVEN, at ship ── 3 ship …
 
 The visit of the node that failed begins anew, with its waits and its retries; what came before it is kept.
+
+    failed run   0 charge, which forks ── 1 joined (failed): the end     0/0.0 completed   0/0.1 failed
+    new run      0 charge, which forks ── 1 REDRIVEN ── 2 REOPENED ──    0/2.0 as it was   0/2.1 REDRIVEN, at its step
+
+In a fork, the branches that completed are kept; each of the others goes on like a run that failed.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from stepwell.engine.fold import apply, fold
+from stepwell.engine.formats import EVALUATOR
 from stepwell.engine.journal import Entry, Journal
 from stepwell.engine.records import Failure, Fork, Goto, Kind, Record, Status
 from stepwell.engine.table import Phase
 from stepwell.engine.token import Token
-from stepwell.errors import Conflict, InvalidInput
+from stepwell.errors import Conflict, EngineFault, InvalidInput
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,6 +35,9 @@ class Kept:
     keyed_by: str  # the run whose idempotency key the visit keeps; "": it gets a new one
     first_run: str  # in which this log began, and
     first_ms: int  # when; 0: in this run, when that did
+    reopens: Fork | None = None  # the fork in which it failed, and
+    fork_slot: int = -1  # where that is in the failed run
+    evaluator: int = EVALUATOR  # of that fork's record
 
 
 def kept_of(run_id: str, records: Sequence[Record], since: str = "") -> Kept:
@@ -37,10 +46,26 @@ def kept_of(run_id: str, records: Sequence[Record], since: str = "") -> Kept:
     Raises Conflict for a run that cannot be redriven, InvalidInput for a `since` that it did not come to.
     """
     before = fold(records[:-1], Token())
+    _check(before, apply(before, records[-1]))
+    return _kept(run_id, before, records, since)
+
+
+def kept_of_branch(place: str, records: Sequence[Record], begun: Token) -> Kept:
+    """Returns what a redrive keeps of a branch that ended and did not complete. `place`: where it was, run:branch.
+
+    `begun`: the branch in the new run, before its first record. Raises Conflict.
+    """
+    return _kept(place, fold(records[:-1], begun), records)
+
+
+def _kept(place: str, before: Token, records: Sequence[Record], since: str = "") -> Kept:
     last = records[-1]
-    _check(before, apply(before, last))
     starts = _starts(records)
     operation = _failed_operation(records) if last.kind is Kind.RETURNED else None
+    begun = Token(before.id)
+    fork_slot = -1 if since else _slot_of_fork(before, operation, records)
+    if fork_slot >= 0:
+        return _kept_at_fork(place, before, records, fork_slot)
     node, failed_slot = _failed(before, last, operation, starts)
     slot = failed_slot
     if since:
@@ -49,12 +74,42 @@ def kept_of(run_id: str, records: Sequence[Record], since: str = "") -> Kept:
                                hint="GET /runs/{id}/history lists the steps that it came to")  # fmt: skip
         node, slot = since, starts[since]
     else:
-        _check_place(before, last, operation, records)
+        _check_place(before, last, operation)
     slot, is_again = _with_mark(records, slot, node), slot == failed_slot
-    token = fold(records[:slot], Token())
+    token = fold(records[:slot], begun)
     _check_start(token)
-    keyed_by = (_keyed_by(records[slot]) or run_id) if is_again else ""
-    return Kept(tuple(records[:slot]), token, node, keyed_by, before.first_run or run_id, before.first_ms)
+    keyed_by = (_keyed_by(records[slot]) or place) if is_again else ""
+    return Kept(tuple(records[:slot]), token, node, keyed_by, before.first_run or _run_of(place), before.first_ms)
+
+
+def _kept_at_fork(place: str, before: Token, records: Sequence[Record], fork_slot: int) -> Kept:
+    """Keeps the record that forked. One that was reopened before is reopened anew, in the same slot."""
+    forked = records[fork_slot]
+    slot = fork_slot - 1 if forked.kind is Kind.REOPENED else fork_slot + 1
+    token = fold(records[:slot], Token(before.id))
+    _check_locks(token)
+    if not isinstance(forked.next, Fork):
+        raise EngineFault(f"slot {fork_slot} has no fork", code="broken_log")
+    fork = replace(
+        forked.next,
+        kept=(),
+        since_ms=forked.next.since_ms or forked.at_ms,
+        by_arrival=any(group.max_concurrency for group in forked.next.groups),
+    )
+    first = before.first_run or _run_of(place), before.first_ms
+    return Kept(tuple(records[:slot]), token, "", "", *first, fork, fork_slot, forked.evaluator)
+
+
+def _slot_of_fork(before: Token, operation: Entry | None, records: Sequence[Record]) -> int:
+    """Returns the slot of the fork in which the token failed; -1 if it did not fail in one."""
+    at_fan_in = before.slot if before.phase is Phase.WAITING_AT_FAN_IN else -1
+    slot = at_fan_in if operation is None else operation.slot
+    there = records[slot].next if slot >= 0 else None
+    return slot if isinstance(there, Fork) and not there.is_of_tasks and not before.has_open_tasks else -1
+
+
+def _run_of(place: str) -> str:
+    return place.partition(":")[0]
 
 
 def _with_mark(records: Sequence[Record], slot: int, node: str) -> int:
@@ -82,14 +137,12 @@ def _check(before: Token, ended: Token) -> None:
                        hint="rerun starts it anew")  # fmt: skip
 
 
-def _check_place(before: Token, last: Record, operation: Entry | None, records: Sequence[Record]) -> None:
+def _check_place(before: Token, last: Record, operation: Entry | None) -> None:
     """Raises Conflict for a failure that no visit of a node can repeat."""
-    is_of_several = operation is not None and (
-        operation.place is not None or isinstance(records[operation.slot].next, Fork)
-    )
-    if before.phase is Phase.WAITING_AT_FAN_IN or before.has_open_tasks or is_of_several:
-        raise Conflict("the run failed in a fork, whose branches cannot be redriven", code="failed_in_fork",
-                       hint="redrive it `from` a step before the fork, or rerun it")  # fmt: skip
+    is_of_tasks = operation is not None and operation.place is not None
+    if before.phase is Phase.WAITING_AT_FAN_IN or before.has_open_tasks or is_of_tasks:
+        raise Conflict("tasks of the function were under way together, which cannot be redriven", code="failed_in_fork",
+                       hint="redrive it `from` an operation before they began, or rerun it")  # fmt: skip
     if last.kind in {Kind.STEP, Kind.MOVED} and last.error is None:
         raise Conflict(f"{last.node} succeeded, and the run failed on the way to the next node",
                        code="failed_between", hint="redrive it `from` a step, or rerun it")  # fmt: skip
@@ -97,13 +150,17 @@ def _check_place(before: Token, last: Record, operation: Entry | None, records: 
 
 def _check_start(token: Token) -> None:
     """Raises Conflict if what the log needs there cannot be had again."""
+    _check_locks(token)
+    if token.phase not in {Phase.INITIALIZING, Phase.EXECUTING_STEP} or token.has_open_tasks:
+        raise Conflict("other operations were under way there", code="failed_in_fork",
+                       hint="redrive it `from` a step before the fork, or rerun it")  # fmt: skip
+
+
+def _check_locks(token: Token) -> None:
     if token.locks is not None:
         names = ", ".join(token.locks.names)
         raise Conflict(f"the run held the lock {names} there, and has let it go", code="held_lock",
                        hint="redrive it `from` a step before the lock, or rerun it")  # fmt: skip
-    if token.phase not in {Phase.INITIALIZING, Phase.EXECUTING_STEP} or token.has_open_tasks:
-        raise Conflict("other operations were under way there", code="failed_in_fork",
-                       hint="redrive it `from` a step before the fork, or rerun it")  # fmt: skip
 
 
 def _starts(records: Sequence[Record]) -> dict[str, int]:

@@ -68,6 +68,7 @@ class Signal(StrEnum):
     BROKEN = "broken off"  # the run has failed, and is to be undone
     UNDONE = "undone"
     REDRIVEN = "redriven"  # the log of a failed run goes on in this one
+    REOPENED = "reopened"  # and the fork in which it failed
     COMPLETED = "completed"
     FAILED = "failed"
     CANCELLED = "cancelled"
@@ -82,6 +83,7 @@ LEGAL: dict[tuple[Phase, Signal], Phase] = {
     (P.INITIALIZING, S.CANCELLED): P.CANCELLED,
     (P.INITIALIZING, S.FAILED): P.FAILED,
     (P.EXECUTING_STEP, S.REDRIVEN): P.EXECUTING_STEP,
+    (P.EXECUTING_STEP, S.REOPENED): P.WAITING_AT_FAN_IN,
     (P.EXECUTING_STEP, S.BEGAN): P.EXECUTING_STEP,
     (P.EXECUTING_STEP, S.ACTED): P.EXECUTING_STEP,
     (P.EXECUTING_STEP, S.ASKED): P.EXECUTING_STEP,
@@ -126,6 +128,7 @@ LEGAL: dict[tuple[Phase, Signal], Phase] = {
     (P.WAITING_AT_FAN_IN, S.RECEIVED): P.WAITING_AT_FAN_IN,  # of a function's tasks: an end, a timer, an update
     (P.WAITING_AT_FAN_IN, S.RESUMED): P.EXECUTING_STEP,
     (P.WAITING_AT_FAN_IN, S.LOOKED): P.EXECUTING_STEP,
+    (P.WAITING_AT_FAN_IN, S.REDRIVEN): P.EXECUTING_STEP,
     (P.WAITING_AT_FAN_IN, S.CANCELLED): P.CANCELLED,
     (P.WAITING_AT_FAN_IN, S.FAILED): P.FAILED,
 }
@@ -211,7 +214,7 @@ reject     r    r     r     t        r     r        r       r     r       r     
 delegate   r    r     r     t        r     r        r       r     r       r         r      r
 heartbeat  r    r     r     t        t     r        r       r     r       r         r      r
 start      t    r     r     r        r     r        r       r     r       r         r      r
-redrive    t    t     r     r        r     r        r       r     r       r         r      r
+redrive    t    t     r     r        r     r        t       r     r       r         r      r
 limit      t    d     d     d        d     d        d       d     d       d         d      d
 pause      t    t     t     t        t     t        t       r     r       r         r      r
 unpause    t    t     t     t        t     t        t       r     r       r         r      r

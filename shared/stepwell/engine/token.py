@@ -132,7 +132,7 @@ class Token:
     origin: str = ""  # the run that this one goes on from
     first_run: str = ""  # the run in which its log began, and
     first_ms: int = 0  # when: of a durable function, whose replay has the clock and the chance of then
-    keyed_by: str = ""  # the run in which this visit began, whose idempotency key it keeps; "": this run
+    keyed_by: str = ""  # the run, or run:branch, in which this visit began, whose key it keeps; "": this run
     scope: Mapping[str, Json] = field(default_factory=dict)
     steps: Mapping[str, StepView] = field(default_factory=dict)
     result: Json = None

@@ -1,6 +1,6 @@
 """Redriving: a new run goes on from where an ended one failed.
 
-    header ── the records that it keeps ── REDRIVEN: from here on it is a run like any other ── a wake
+    header ── the records that it keeps, and where branches arrived ── REDRIVEN: from here on it is a run like any other
 
 Each call is safe to repeat. The new run's id is computed from the old one's, so a run is redriven once, by whoever
 asks first; the record REDRIVEN is written last, and nobody moves or shows the run before it.
@@ -10,31 +10,35 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Sequence
 from dataclasses import replace
 
-from stepwell.definition.graph import Graph
+from stepwell.definition.graph import Graph, Json
 from stepwell.engine.codec import encode_record
-from stepwell.engine.forks import branch_id, fork_id
+from stepwell.engine.forks import fork_id
 from stepwell.engine.inputs import Redriven
+from stepwell.engine.join import fan_in_of, must_tell, packed, tally_of
+from stepwell.engine.marks import is_one_set
 from stepwell.engine.records import ROOT, End, Failure, Fork, Kind, Record, Status
-from stepwell.engine.redriving import kept_of
+from stepwell.engine.redriving import Kept, kept_of
 from stepwell.errors import Conflict, EngineFault, NotFound
-from stepwell.limits import REDRIVE_RECORDS
+from stepwell.runtime.calls.keeping import Keeper, Plan
+from stepwell.runtime.forks.forking import Forking
 from stepwell.runtime.log.claims import stow
 from stepwell.runtime.log.door import Door
 from stepwell.runtime.log.logbook import Logbook, Standing, run_info
 from stepwell.runtime.loop.advance import Advance
-from stepwell.runtime.ports import REDRIVE, Header, Ports
+from stepwell.runtime.ports import REDRIVE, Header, Joined, Ports
 from stepwell.runtime.starts.starting import Started, Starter
 
 
 class Redriver:
     """Redrives runs."""
 
-    def __init__(self, ports: Ports, logbook: Logbook, starter: Starter, door: Door, advance: Advance) -> None:
+    def __init__(
+        self, ports: Ports, logbook: Logbook, starter: Starter, door: Door, advance: Advance, forking: Forking
+    ) -> None:
         self._ports, self._logbook, self._starter = ports, logbook, starter
-        self._door, self._advance = door, advance
+        self._door, self._advance, self._forking = door, advance, forking
 
     async def redrive(self, old: Header, since: str, version: str, who: str) -> Started:
         """Makes the run that goes on, or finds the one that an earlier call made.
@@ -58,25 +62,43 @@ class Redriver:
         records = await self._logbook.history(old.run_id, ROOT, -1, None)
         if not old.status.terminal or not records:
             raise Conflict("the run has not ended", code="not_ended", hint="cancel or terminate it first")
-        kept = kept_of(old.run_id, records, since)
-        log = await self._with_branches(old.run_id, kept.records)
-        graph = await self._graph(old, there, version)
-        _check_fits(await self._starter.pinned(old), graph, kept.node)
-        header = there or await self._created(graph, old, records[-1], asked)
-        for token, record in log:
+        plan = await Keeper(self._logbook, self._forking, old.run_id).plan(kept_of(old.run_id, records, since))
+        was, graph = await self._starter.pinned(old), await self._graph(old, there, version)
+        for kept in (plan.root, *plan.branches):
+            _check_fits(was, graph, kept)
+        header = there or await self._created(graph, old, max(records[-1].at_ms, plan.last_ms), asked)
+        for token, record in plan.logs:
             await self._write(header.run_id, token, record)
-        at = Standing(header, run_info(header), await self._starter.pinned(header), kept.token, -1)
+        for kept in plan.branches:
+            await self._go_on(header, graph, kept, records[-1], old, who)
+        await self._arrive(header.run_id, graph, plan)
+        return await self._go_on(header, await self._starter.pinned(header), plan.root, records[-1], old, who)
+
+    async def _go_on(self, header: Header, graph: Graph, kept: Kept, last: Record, old: Header, who: str) -> Standing:
+        """Writes REDRIVEN, into the log of the run or of a branch."""
+        at = Standing(header, run_info(header), graph, kept.token, -1)
         first_ms = kept.first_ms or max(old.created_ms, old.start_at_ms, kept.token.started_ms)
+        error = _error_of(last)
         given = Redriven(
-            old.run_id,
-            kept.first_run,
-            first_ms,
-            kept.node,
-            _error_of(records[-1]),
-            kept.keyed_by,
-            who,
+            old.run_id, kept.first_run, first_ms, kept.node, error, kept.keyed_by, who, kept.reopens, kept.evaluator
         )
         return (await self._door.put(at, given, f"{REDRIVE}:{old.run_id}")).at
+
+    async def _arrive(self, run_id: str, graph: Graph, plan: Plan) -> None:
+        """Has the branches that are kept arrive at the joins of the new run."""
+        forks = {
+            fork_id(kept.token.id, len(kept.records) + 1): kept.reopens
+            for kept in (plan.root, *plan.branches)
+            if kept.reopens is not None
+        }
+        for one in plan.arrivals:
+            fork, joined = forks[one.fork_id], Joined()
+            page = 0 if is_one_set(fork) else one.page
+            for member in one.members:
+                joined = await self._ports.log.arrive(run_id, f"{one.fork_id}@{page}", member, in_order=fork.by_arrival)
+            tally = tally_of(joined.members)
+            if not is_one_set(fork) and must_tell(fan_in_of(graph, fork), len(fork.page_indexes(page)), tally):
+                await self._ports.log.report(run_id, one.fork_id, page, packed(tally))
 
     async def _graph(self, old: Header, there: Header | None, version: str) -> Graph:
         """The version that was asked for, else the one deployed now. Raises NotFound."""
@@ -92,8 +114,8 @@ class Redriver:
             raise NotFound(f"{version!r} is a version of {graph.name}", code="unknown_version")
         return graph
 
-    async def _created(self, graph: Graph, old: Header, last: Record, asked: str) -> Header:
-        now_ms = max(self._ports.clock.now_ms(), last.at_ms + 1)  # what it keeps is older than the run
+    async def _created(self, graph: Graph, old: Header, last_ms: int, asked: str) -> Header:
+        now_ms = max(self._ports.clock.now_ms(), last_ms + 1)  # what it keeps is older than the run
         header = Header(
             run_id=redriven_id(old.run_id),
             workflow=graph.name,
@@ -110,21 +132,6 @@ class Redriver:
         there = await self._starter.create(graph, header)
         _check_same(there, asked, old)
         return there or header
-
-    async def _with_branches(self, run_id: str, records: Sequence[Record]) -> list[tuple[str, Record]]:
-        """These records of the root, and all of the branches that they lead to. Raises Conflict if they are many."""
-        found = [(ROOT, record) for record in records]
-        for token, record in found:  # grows as it is read
-            if len(found) > REDRIVE_RECORDS:
-                raise Conflict(f"a redrive keeps at most {REDRIVE_RECORDS} records of the run and its branches",
-                               code="log_too_long", hint="redrive it `from` an earlier step, or rerun it")  # fmt: skip
-            if not isinstance(record.next, Fork):
-                continue
-            for page in record.next.pages:
-                names = [branch_id(fork_id(token, record.slot), index) for index in record.next.page_indexes(page)]
-                logs = await self._logbook.logs_of(run_id, names)
-                found += [(name, one) for name, log in logs.items() for one in log]
-        return found
 
     async def _write(self, run_id: str, token: str, record: Record) -> None:
         body = await stow(encode_record(record), self._ports.blobs, run_id)
@@ -146,12 +153,27 @@ def _check_same(there: Header | None, asked: str, old: Header) -> None:
                        hint="redrive that run, if it failed in its turn")  # fmt: skip
 
 
-def _check_fits(old: Graph, graph: Graph, node: str) -> None:
+def _check_fits(old: Graph, graph: Graph, kept: Kept) -> None:
     """Raises Conflict for a version that cannot go on from there."""
     has_code, had_code = graph.first.durable is not None, old.first.durable is not None
-    if has_code != had_code or not (has_code or not node or node in graph.nodes):
-        raise Conflict(f"version {graph.version} of {graph.name} has no step {node!r} to go on from", code="step_gone",
-                       hint="name a `version` that has it, or a step to go on `from`")  # fmt: skip
+    if has_code != had_code or not (has_code or not kept.node or kept.node in graph.nodes):
+        raise Conflict(f"version {graph.version} of {graph.name} has no step {kept.node!r} to go on from",
+                       code="step_gone", hint="name a `version` that has it, or a step to go on `from`")  # fmt: skip
+    fork = kept.reopens
+    if fork is None or has_code or _branching(old, kept.token.node, fork) == _branching(graph, kept.token.node, fork):
+        return
+    raise Conflict(f"version {graph.version} of {graph.name} forks otherwise, where the run failed in a fork",
+                   code="step_gone", hint="name a `version` that forks alike, or a step to go on `from`")  # fmt: skip
+
+
+def _branching(graph: Graph, node: str, fork: Fork) -> Json:
+    """Returns what the branches of a fork depend on: where they begin and meet, and what they get."""
+    if fork.needs:
+        return list(graph.first.members)
+    there = graph.nodes.get(node)
+    rules = {rule.id: [rule.to, rule.foreach and rule.foreach.text] for rule in there.rules} if there else {}
+    groups = [[group.node in graph.nodes, rules.get(group.rule)] for group in fork.groups]
+    return [groups, fork.join in graph.nodes]
 
 
 def _error_of(last: Record) -> Failure | None:

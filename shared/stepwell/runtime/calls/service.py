@@ -77,7 +77,7 @@ class Service:
         self._pausing = pausing
         self._approvals = Approvals(advance, self._standing, logbook.with_branches)
         self.callbacks = Callbacks(ports, logbook, coordinator, advance)
-        self._redriver = Redriver(ports, logbook, starter, door, advance)
+        self._redriver = Redriver(ports, logbook, starter, door, advance, performer.forking)
 
     # -- starting
 

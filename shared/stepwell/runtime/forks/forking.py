@@ -21,7 +21,7 @@ from stepwell.engine.effects import (
     ShowStatus,
     effects,
 )
-from stepwell.engine.forks import branch_id, first_chunks, fork_id
+from stepwell.engine.forks import branch_id, first_chunks, first_left, fork_id, is_to_begin
 from stepwell.engine.inputs import Closed, JoinCompleted, OperationEnded
 from stepwell.engine.join import (
     Arrival,
@@ -65,6 +65,8 @@ class Forking:
     ) -> list[Found]:
         """What a branch's arrival has led to."""
         match effect:
+            case Open() if effect.fork.is_reopened:
+                return await self._reopen(at, effect)
             case Open():
                 await self.open(at, effect)
             case Arrive():
@@ -80,6 +82,19 @@ class Forking:
         await self._send(Lane.WORK, (
             Wake(at.run_id, -1, branch_id(fork, first), pool_at(at.graph, node), count=count)
             for node, first, count in chunks))  # fmt: skip
+
+    async def _reopen(self, at: Standing, effect: Open) -> list[Found]:
+        """Wakes the branches of a redriven run that begin at once, or joins: it may have all that it needs."""
+        fork = await self._logbook.fork(at.run_id, at.token.id, effect.slot)
+        if fork is None:
+            raise EngineFault(f"{at.token.id} has no fork in slot {effect.slot}", code="broken_log")
+        name = join_name(fork, 0) if is_one_set(fork.fork) else fork.id
+        joined = await self._ports.log.read_join(at.run_id, name)
+        tally = tally_of(joined.members) if is_one_set(fork.fork) else unpacked(joined.numbers)
+        if fires(fan_in_of(at.graph, fork.fork), fork.fork.width, tally):
+            return [Found(at, await self._joining(at, fork))]
+        await self._wake(fork, first_left(fork.fork))
+        return []
 
     # -- arriving
 
@@ -114,7 +129,7 @@ class Forking:
         if is_complete:
             return [] if parent is None else [Found(parent, await self._joining(parent, fork))]
         await self._wake(fork, following[1:])
-        return [Found(first, None)] if first is not None and first.token.last is None else []
+        return [Found(first, None)] if first is not None and is_to_begin(first.token) else []
 
     async def _tell_tasks(self, at: Standing, effect: Arrive, fork: ForkedParent, by: str) -> list[Found]:
         """The end of an operation is for its parent, unless it was cancelled. Or the parent is ours to push on."""
@@ -171,6 +186,10 @@ class Forking:
 
     async def _wake(self, fork: ForkedParent, indexes: list[int]) -> None:
         """The first of the branches that can begin goes on without a message; the others have one each."""
+        if fork.fork.is_reopened and indexes:
+            found = await self._logbook.branches_at(fork, indexes)
+            await self._send(Lane.WORK, (branch.wake() for branch in found if is_to_begin(branch.token)))
+            return
         wakes = []
         for index in indexes:
             branch = fork.branches.at(index)

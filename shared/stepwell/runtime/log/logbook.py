@@ -229,11 +229,19 @@ class Logbook:
         there = at.token.last.next if at.token.last is not None and not at.token.ended else None
         slot = at.token.slot if isinstance(there, Fork) and len(there.pages) == 1 else -1
         if at.graph.first.members:  # the fork follows the start of an idle run, and the wait for the run's locks
-            slot = int(at.run.idle) + (2 if at.graph.lock else 0)
+            slot = await self._slot_of_members(at)
         fork = await self._forked(at, slot) if slot >= 0 else None
         if fork is None:
             return at
         return changed(at, branches=tuple(await self._folded_branches(fork, range(fork.fork.width))))
+
+    async def _slot_of_members(self, at: Standing) -> int:
+        """Where a DAG forked; of a redriven run, where it did so last."""
+        slot = int(at.run.idle) + (2 if at.graph.lock else 0)
+        if not at.token.origin:
+            return slot
+        records = await self._decoded(await self._log.read_log(at.run_id, ROOT, -1, slot + 4))
+        return max((record.slot for record in records if isinstance(record.next, Fork)), default=-1)
 
     async def _turned_back(self, at: Standing, slot: int) -> Standing | None:
         """A function as it began operations of its tasks, which read nothing of its log; None for others."""

@@ -15,7 +15,7 @@ from collections.abc import Mapping
 
 from stepwell import limits
 from stepwell.engine.actions import Drop, Refuse
-from stepwell.engine.forks import awaited, live_forks
+from stepwell.engine.forks import awaited, is_to_begin, live_forks
 from stepwell.engine.inputs import Paused, Unpaused
 from stepwell.engine.records import ROOT
 from stepwell.runtime.log.door import Door
@@ -110,7 +110,7 @@ class Pausing:
                 continue
             if not goes_on:
                 await self.hold(known[index])
-            elif known[index].token.last is not None or begins_ms(fork, known, index) is not None:
+            elif not is_to_begin(known[index].token) or begins_ms(fork, known, index) is not None:
                 await self._push(known[index])
 
 

@@ -1,0 +1,141 @@
+"""Keeping: everything that a redriven run holds before it goes on, gathered from the logs of the run that failed.
+
+    0/3.0 completed   its records, and those below it   0/5.0          and its arrival at 0/5
+    0/3.1 failed      its records before the failure    0/5.1          and REDRIVEN, after which it goes on
+    0/3.2 not begun   nothing
+
+The fork of a failed run is closed first: from then on no branch of it moves, so a repeated call gathers the same.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field, replace
+
+from stepwell.engine.fold import fold
+from stepwell.engine.forks import awaited, branch_id, fork_id
+from stepwell.engine.join import member_of
+from stepwell.engine.records import ROOT, Fork, Record, Status
+from stepwell.engine.redriving import Kept, kept_of_branch
+from stepwell.engine.token import Token
+from stepwell.errors import Conflict, EngineFault
+from stepwell.limits import REDRIVE_RECORDS
+from stepwell.runtime.forks.forking import Forking
+from stepwell.runtime.log.logbook import ForkedParent, Logbook
+from stepwell.runtime.ports import REDRIVE
+
+
+@dataclass(frozen=True, slots=True)
+class Arrivals:
+    """The members that a fork's join has from the beginning, of one page."""
+
+    fork_id: str
+    page: int
+    members: tuple[str, ...]
+
+
+@dataclass(slots=True)
+class Plan:
+    """What is written, in this order: records, branches that go on, arrivals; and then that the run goes on."""
+
+    root: Kept
+    logs: list[tuple[str, Record]] = field(default_factory=list)  # by token
+    branches: list[Kept] = field(default_factory=list)
+    arrivals: list[Arrivals] = field(default_factory=list)
+
+    @property
+    def last_ms(self) -> int:
+        """When the newest record was written."""
+        return max((record.at_ms for _, record in self.logs), default=0)
+
+    def add(self, token: str, record: Record) -> None:
+        """Raises Conflict if they are many."""
+        self.logs.append((token, record))
+        self._check()
+
+    def go_on(self, branch: Kept) -> None:
+        """The same for a branch that did not complete."""
+        self.branches.append(branch)
+        self._check()
+
+    def _check(self) -> None:
+        if len(self.logs) + len(self.branches) > REDRIVE_RECORDS:
+            raise Conflict(f"a redrive keeps at most {REDRIVE_RECORDS} records of the run and its branches",
+                           code="log_too_long", hint="redrive it `from` an earlier step, or rerun it")  # fmt: skip
+
+
+class Keeper:
+    """Gathers what a redrive keeps of one run."""
+
+    def __init__(self, logbook: Logbook, forking: Forking, run_id: str) -> None:
+        self._logbook, self._forking, self._run_id = logbook, forking, run_id
+
+    async def plan(self, kept: Kept) -> Plan:
+        """Raises Conflict for a branch that cannot go on, or for too many records."""
+        plan = Plan(kept)
+        plan.root = await self._token(ROOT, ROOT, kept, plan)
+        return plan
+
+    async def _token(self, was: str, now: str, kept: Kept, plan: Plan) -> Kept:
+        """Adds a token that goes on. `was`: its id in the failed run; `now`: in the new one."""
+        if kept.reopens is None:
+            await self._copy(was, now, kept.records, plan)
+            return kept
+        await self._copy(was, now, kept.records[:-1], plan)
+        plan.add(now, kept.records[-1])  # it forked, and its branches are not where they were
+        return replace(kept, reopens=await self._fork(was, now, kept, plan))
+
+    async def _copy(self, was: str, now: str, records: Sequence[Record], plan: Plan) -> None:
+        """Adds records, and all of the branches that they lead to."""
+        for record in records:
+            plan.add(now, record)
+            if not isinstance(record.next, Fork):
+                continue
+            for page in record.next.pages:
+                indexes = record.next.page_indexes(page)
+                names = {index: branch_id(fork_id(was, record.slot), index) for index in indexes}
+                logs = await self._logbook.logs_of(self._run_id, list(names.values()))
+                for index, name in names.items():
+                    below = branch_id(fork_id(now, record.slot), index)
+                    await self._copy(name, below, logs.get(name, ()), plan)
+
+    async def _fork(self, was: str, now: str, kept: Kept, plan: Plan) -> Fork:
+        """Adds the branches of the fork in which a token failed. The fork with those that it keeps."""
+        found = await self._logbook.fork(self._run_id, was, kept.fork_slot)
+        if found is None or kept.reopens is None:
+            raise EngineFault(f"{was} forked in no slot {kept.fork_slot}", code="broken_log")
+        below = fork_id(now, len(kept.records) + 1)
+        ended, completed = set[int](), set[int]()
+        pages = found.fork.pages
+        for part in [pages] if found.fork.needs else [pages[page : page + 1] for page in pages]:
+            logs = await self._closed(found, part)
+            tokens = {index: fold(log, Token(branch_id(below, index))) for index, log in logs.items()}
+            ended |= {index for index, token in tokens.items() if not _is(token, Status.CANCELLED)}
+            completed |= {index for index, token in tokens.items() if _is(token, Status.COMPLETED)}
+            before = completed if found.fork.needs else ended
+            for index, log in logs.items():
+                name, token = branch_id(found.id, index), tokens[index]
+                if index in completed:
+                    await self._copy(name, token.id, log, plan)
+                elif len(log) > 1 or awaited(found.fork, index).is_over(before):  # else nothing of it can have begun
+                    going = kept_of_branch(f"{self._run_id}:{name}", log, Token(token.id))
+                    plan.go_on(await self._token(name, token.id, going, plan))
+            for page in part:
+                there = [index for index in found.fork.page_indexes(page) if index in completed]
+                if there:
+                    plan.arrivals.append(Arrivals(below, page, tuple(member_of(one, tokens[one]) for one in there)))
+        return replace(kept.reopens, needs=found.fork.needs, kept=tuple(sorted(completed)))
+
+    async def _closed(self, fork: ForkedParent, pages: Iterable[int]) -> dict[int, list[Record]]:
+        """The logs of these branches, by index, once none of them moves any more."""
+        found: dict[int, list[Record]] = {}
+        for page in pages:
+            await self._forking.end_page(fork, page, f"{REDRIVE}:{self._run_id}")
+            indexes = {branch_id(fork.id, index): index for index in fork.fork.page_indexes(page)}
+            logs = await self._logbook.logs_of(self._run_id, list(indexes))
+            found |= {indexes[name]: log for name, log in logs.items()}
+        return found
+
+
+def _is(token: Token, status: Status) -> bool:
+    return token.end is not None and token.end.status is status
