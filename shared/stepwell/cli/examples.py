@@ -22,6 +22,7 @@ EXAMPLES = {
     "schedules": "stepwell schedules",
     "logs": "stepwell logs last --follow",
     "failures": "stepwell failures --workflow order --since 7d",
+    "verify": "stepwell verify order -i order.json --approve",
     "estimate": "stepwell estimate order",
     "diff": "stepwell diff run_01J9 run_01JA",
     "export": "stepwell export run_01J9 > run.jsonl",
