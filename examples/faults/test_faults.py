@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from stepwell.runtime.starts.folder import load_folder
+from stepwell.simulation import parse_assumptions, simulate
 from stepwell.testing.verify import Verdict, verify
 
 FOLDER = Path(__file__).parent
@@ -25,3 +27,13 @@ def test_the_mended_invoice_is_charged_once_whatever_happens() -> None:
     report = verify(FOLDER, "invoice-mended", ADA, shuffles=4)
     assert report.holds, report
     assert {one.verdict for one in report.steps} == {Verdict.IDEMPOTENT}
+
+
+def test_simulate_finds_the_signature_that_is_never_too_late() -> None:
+    graph = next(one for one in load_folder(FOLDER).graphs if one.name == "contract")
+    given = parse_assumptions({"waits": {"sign": {"after": {"p50": "1d", "p95": "6d"}, "never": "10%"}}})
+    found = simulate(graph, given, runs=300)
+    (only,) = found.contradictions
+    assert (only.code, only.node) == ("wait_outlives_run", "sign")
+    assert {(one.status, one.error) for one in found.outcomes} == {("completed", ""), ("timed_out", "workflow_timeout")}
+    assert (found.never_reached, found.never_taken) == (("remind",), ("sign.diverge[0]",))
