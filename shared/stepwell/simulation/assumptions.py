@@ -19,7 +19,7 @@ from typing import Any, TypeAlias
 
 from stepwell.definition.durations import parse_duration
 from stepwell.definition.graph import Json
-from stepwell.errors import UserError
+from stepwell.errors import InvalidInput, UserError
 
 UNKNOWN: Json = {"simulated": "unknown"}  # the result of a step of which none is given
 _Z95 = 1.6449  # of the normal distribution: 95 % are below
@@ -104,7 +104,7 @@ Given: TypeAlias = Mapping[str, Any]
 
 
 def parse_assumptions(given: Json, source: str = "assumptions") -> Assumptions:
-    """Parses them from plain data, as in the docstring of this module. Raises UserError with the place."""
+    """Parses them from plain data, as in the docstring of this module. Raises InvalidInput with the place."""
     top = _mapping({} if given is None else given, source, _TOP)
     default = _step(top.get("default", {}), f"{source}.default")
     return Assumptions(
@@ -142,10 +142,10 @@ def _wait(given: Json, place: str) -> WaitGuess:
 
 
 def time_of(given: Json, place: str) -> Time:
-    """Parses a duration or a distribution of durations. Raises UserError."""
+    """Parses a duration or a distribution of durations. Raises InvalidInput."""
     if not isinstance(given, dict):
-        return Time(fixed_ms=parse_duration(given))
-    made = {name: float(parse_duration(one)) for name, one in _mapping(given, place, _OF_TIME).items()}
+        return Time(fixed_ms=_duration_ms(given, place))
+    made = {name: _duration_ms(one, f"{place}.{name}") for name, one in _mapping(given, place, _OF_TIME).items()}
     match sorted(made):
         case ["p50"]:
             return Time(fixed_ms=made["p50"])
@@ -158,8 +158,15 @@ def time_of(given: Json, place: str) -> Time:
     raise _bad(place, "a duration is 2s, {p50: 1s, p95: 4s}, {min: 1s, max: 3s} or {mean: 2s}")
 
 
+def _duration_ms(given: Json, place: str) -> float:
+    try:
+        return float(parse_duration(given))
+    except UserError as error:
+        raise _bad(place, error.message) from error
+
+
 def chance(given: Json, place: str) -> float:
-    """Parses a chance: 5% or 0.05. Raises UserError."""
+    """Parses a chance: 5% or 0.05. Raises InvalidInput."""
     try:
         made = float(given.removesuffix("%")) / 100 if isinstance(given, str) and given.endswith("%") else float(given)
     except (TypeError, ValueError):
@@ -185,5 +192,5 @@ def _mapping(given: Json, place: str, names: frozenset[str] = frozenset()) -> Gi
     return given
 
 
-def _bad(place: str, why: str) -> UserError:
-    return UserError(f"{place}: {why}", code="bad_assumptions")
+def _bad(place: str, why: str) -> InvalidInput:
+    return InvalidInput(f"{place}: {why}", code="bad_assumptions")

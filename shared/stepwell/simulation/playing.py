@@ -55,6 +55,7 @@ class Played:
     rules: Counter[str] = field(default_factory=Counter)
     timeouts: Counter[str] = field(default_factory=Counter)
     cost: Cost | None = None
+    is_cut: bool = False  # the time for the simulation was up
 
 
 class SimulatedSteps:
@@ -150,18 +151,21 @@ class Play:
         self._node = ""  # where the root is
         self.played = Played()
 
-    def play(self, workflow: str, given: Json, *, with_cost: bool) -> Played:
-        """Starts the run, and handles what is due until it has ended, or waits for ever."""
+    def play(self, workflow: str, given: Json, *, with_cost: bool, is_late: Callable[[], bool]) -> Played:
+        """Starts the run, and handles what is due until it has ended, or waits for ever. `is_late`: the time is up."""
         run_now(self._parts.service.start(Start(workflow, given, run_id=self._run_id)))
         try:
             for _ in range(MOST_MOVES):
                 if self._store.ended_ms >= 0 or not self._move():
                     break
+                if is_late():
+                    self.played.is_cut = True
+                    break
         except StepwellError as error:  # of a function's own code, say: the run stays where it is
             self.played.error = Failure(error.code, "simulation", error.message)
         if self._store.ended_ms >= 0:
             self.played.duration_ms = self._store.ended_ms - START_MS
-        if with_cost:
+        if with_cost and not self.played.is_cut:
             service = self._parts.service
             _, self.played.cost = run_now(service.surveyed_with_cost(run_now(service.standing(self._run_id))))
         for _, _, work, _ in self._under_way:

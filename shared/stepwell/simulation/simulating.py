@@ -42,21 +42,23 @@ def simulate(
     runs durable functions, for one run. `defaults`: what `@step` says of a function. `seconds`: of real time; later
     runs are left out.
     """
-    luck, until = Luck(), None if seconds is None else time.monotonic() + seconds
+    luck, until = Luck(), float("inf") if seconds is None else time.monotonic() + seconds
     all_of_them: Mapping[str, Graph] = {one.name: one for one in (*others, graph)}
     known = frozenset(all_of_them)
     catalog = Catalog(partial(compile_document, trusted=True),
                       [guessed(one, given, luck, known) for one in all_of_them.values()])  # fmt: skip
     tally = Tally(graph, given, memory_gb)
     for number in range(runs):
-        if until is not None and number and time.monotonic() > until:
-            break
         if progress is not None and number % 50 == 0:
             progress(number, runs)
         seeded(luck, seed, number)
         steps = SimulatedSteps(given, luck, functions() if functions and graph.function else None, defaults)
         play = Play(catalog, steps, given, luck, compile_expression, f"simulated-{number}")
-        tally.add(play.play(graph.name, {} if given.input is None else given.input, with_cost=number < COSTED))
+        played = play.play(graph.name, {} if given.input is None else given.input, with_cost=number < COSTED,
+                           is_late=lambda: time.monotonic() > until)  # fmt: skip
+        if played.is_cut:
+            break
+        tally.add(played)
     if progress is not None:
         progress(runs, runs)
     return tally.summed(seed, luck.assumed, contradictions(graph, all_of_them, defaults))
