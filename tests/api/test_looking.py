@@ -10,6 +10,7 @@ import re
 import fastjsonschema
 import pytest
 
+from stepwell.api import checked
 from stepwell.api.examples import EXAMPLES
 from stepwell.api.routes import ROUTES
 from stepwell.engine import formats
@@ -43,6 +44,36 @@ def test_a_definition_is_checked_and_drawn_without_being_deployed(world: World) 
     assert [one["severity"] for one in world.post("/check", {"definition": calls}).json["problems"]] == ["warning"]
     assert world.stored() == before
     assert world.get("/workflows/other").status == 404
+
+
+def test_a_checked_graph_is_simulated_and_no_code_is_run(world: World) -> None:
+    """Nothing is written either: the simulation is in memory."""
+    before = world.stored()
+    given = {"steps": {"charge": {"takes": "2s"}}, "waits": {"approve": {"after": "1h"}}}
+    found = world.post("/check", {"definition": ORDER.replace("order", "other"), "assumptions": given}).json
+    simulation = found["simulation"]
+    assert 0 < simulation["runs"] <= 100
+    assert [(one["status"], one["count"]) for one in simulation["outcomes"]] == [("completed", simulation["runs"])]
+    assert simulation["p50_seconds"] > 3_600
+    assert 0 < simulation["usd_per_1000_runs"]["stepwell"] < simulation["usd_per_1000_runs"]["step_functions_standard"]
+    assert simulation["contradictions"] == []
+    late = "workflow: late\ntimeout: 1h\ntimeline:\n  - {name: ask, wait: {for: approval, timeout: 2h}}\n"
+    (only,) = world.post("/check", {"definition": late}).json["simulation"]["contradictions"]
+    assert (only["code"], only["node"]) == ("wait_outlives_run", "ask")
+    assert world.stored() == before
+
+
+def test_a_check_without_a_simulation_has_none_and_bad_assumptions_are_refused(world: World) -> None:
+    assert world.post("/check", {"definition": ORDER, "simulate": False}).json["simulation"] is None
+    refused = world.post("/check", {"definition": ORDER, "assumptions": {"steps": {"a": {"fails": 7}}}})
+    assert (refused.status, refused.json["code"]) == (422, "bad_assumptions")
+
+
+def test_a_check_takes_no_longer_than_it_may(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Runs that do not fit are left out."""
+    monkeypatch.setattr(checked, "SIMULATED_SECONDS", 0.0)
+    simulation = world.post("/check", {"definition": ORDER}).json["simulation"]
+    assert (simulation["runs"], simulation["usd_per_1000_runs"]) == (0, None)
 
 
 def test_a_wrong_definition_has_its_problems_by_line(world: World) -> None:

@@ -93,11 +93,17 @@ def test_what_is_hidden_in_a_folder_stays_there(bundles: Bundles) -> None:
 
 @pytest.mark.parametrize(
     "name",
-    ["boto3", "botocore", "bazel-project", "bin", "__pycache__", "cdk", "cli", "local", "testing", "typer", "httpx"],
+    ["boto3", "botocore", "bazel-project", "bin", "__pycache__", "cdk", "cli", "testing", "typer", "httpx"],
 )
 def test_what_no_function_reads_is_left_out(bundles: Bundles, name: str) -> None:
     ours = [bundles.engine, bundles.engine / "stepwell", bundles.engine / "stepwell" / "functions"]
     assert not [place for place in ours if (place / name).exists()]
+
+
+def test_of_the_local_adapters_those_in_memory_are_packed_for_simulations(bundles: Bundles) -> None:
+    packed = {path.stem for path in (bundles.engine / "stepwell" / "local").iterdir()}
+    assert {"memory_store", "memory_queue"} <= packed
+    assert not packed & {"dev", "gateway", "sqlite_store", "wiring"}
 
 
 def test_every_import_of_ours_finds_its_module_in_the_package(bundles: Bundles) -> None:

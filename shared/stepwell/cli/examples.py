@@ -22,6 +22,8 @@ EXAMPLES = {
     "schedules": "stepwell schedules",
     "logs": "stepwell logs last --follow",
     "failures": "stepwell failures --workflow order --since 7d",
+    "verify": "stepwell verify order -i order.json --approve",
+    "simulate": "stepwell simulate order --step charge=800ms,5% --wait approve=2h,10%",
     "estimate": "stepwell estimate order",
     "diff": "stepwell diff run_01J9 run_01JA",
     "export": "stepwell export run_01J9 > run.jsonl",

@@ -26,6 +26,8 @@ from stepwell.cli import (
     opening,
     replays,
     runs,
+    simulating,
+    verifying,
     webhook,
 )
 from stepwell.cli.examples import epilog
@@ -37,7 +39,7 @@ from stepwell.settings import fix_hash_seed
 
 # The base of what typer raises for wrong arguments; its module differs between versions of typer.
 USAGE_ERROR: type[Any] = typer.BadParameter.__mro__[1]
-REPLAYING = frozenset({"deploy", "dev", "gate", "replay"})  # commands that run durable functions
+REPLAYING = frozenset({"deploy", "dev", "gate", "replay", "simulate", "verify"})  # commands that run durable functions
 
 
 class Commands(TyperGroup):
@@ -75,7 +77,7 @@ COMMANDS: tuple[Callable[..., None], ...] = (  # in the order of the help
     *(runs.run, runs.runs, runs.show, runs.history, runs.watch, runs.explain, runs.query, runs.stats, runs.schedules),
     logs.logs,
     failing.failures,
-    estimating.estimate,
+    *(verifying.verify, simulating.simulate, estimating.estimate),
     *(comparing.diff, replays.export, replays.replay, gate.gate),
     *(acts.event, acts.update, acts.approve, acts.reject, acts.delegate, acts.cancel, acts.terminate),
     *(acts.pause, acts.unpause, acts.redrive, acts.rerun, batching.batch),

@@ -24,7 +24,7 @@ from stepwell.definition.expressions import compile_expression
 from stepwell.definition.graph import Graph, Json
 from stepwell.engine.entries import entry_json
 from stepwell.errors import Conflict, DefinitionError, Problem
-from stepwell.limits import FORK_WIDTH, PAGE_ITEMS_MAX, SESSIONS_KEPT
+from stepwell.limits import FORK_WIDTH, FORKS_KEPT, PAGE_ITEMS_MAX, SESSIONS_KEPT
 from stepwell.local.clocks import VirtualClock
 from stepwell.local.inbox import Inbox
 from stepwell.local.memory import MemoryBlobs, MemoryQueue, MemoryStore
@@ -232,12 +232,12 @@ class Stepwell:
     """A whole Stepwell in memory: the production engine and API operations, on a clock that the test moves."""
 
     def __init__(self, folder: Path, backend: Backend | None = None, *, sessions: int = SESSIONS_KEPT) -> None:
-        """`sessions`: how many durable functions stay in memory between operations; with 0, each operation replays."""
+        """`sessions`: how many durable functions stay in memory between operations; with 0, nothing stays in memory."""
         backend = backend or in_memory()
         self._folder, self._clock = folder, backend.clock
         self._items: Any = backend.ports.log  # a local one holds users' items too
         self._links = Links(URL, lambda: [b"the key of the testing kit, for no other use"])
-        self._steps = MockedSteps(folder, self._clock, self._links, sessions)
+        self._steps = self._new_steps(sessions)
         self._graphs: dict[str, Graph] = {}
         self._numbers = count(1)
         self._parts = assemble(
@@ -248,11 +248,18 @@ class Stepwell:
             new_id=lambda: f"{next(self._numbers):06d}",
             jitter=lambda: 0.5,
             links=self._links,
+            forks_kept=FORKS_KEPT if sessions else 0,
             sharing=Sharing(step_ms=0),
         )
         self.service = self._parts.service
-        self._driver = Driver(self._parts, backend.inbox, self._clock)
+        self._driver = self._new_driver(backend.inbox)
         self._sources = self._load()
+
+    def _new_steps(self, sessions: int) -> MockedSteps:
+        return MockedSteps(self._folder, self._clock, self._links, sessions)
+
+    def _new_driver(self, inbox: Inbox) -> Driver:
+        return Driver(self._parts, inbox, self._clock)
 
     def reload(self) -> None:
         """Deploys the folder's current code; runs in progress continue with it."""

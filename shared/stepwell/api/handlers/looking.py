@@ -29,10 +29,9 @@ async def get_workflow(call: Call) -> Answer:
 
 
 async def check_definition(call: Call) -> Answer:
-    """Checks a definition without deploying it."""
+    """Checks a definition without deploying it, and simulates runs of it."""
     call.asked(NoQuery)
-    text = call.body(CheckBody).definition
-    return Answer(200, check_view(text, list(call.parts.catalog.current)))
+    return Answer(200, check_view(call.body(CheckBody), call.parts.catalog.current))
 
 
 async def get_stats(call: Call) -> Answer:
@@ -89,8 +88,8 @@ LOOKING_ROUTES = (
         "POST",
         "/check",
         check_definition,
-        "Check a definition without deploying it",
-        {200: "its problems, and its graph if it has no errors"},
+        "Check a definition without deploying it, and simulate runs of it",
+        {200: "its problems, and if it has no errors its graph and a simulation"},
         "CheckView",
         CheckBody,
     ),

@@ -1,0 +1,203 @@
+"""The command that simulates many runs of a workflow: outcomes, times, cost, and deadlines that contradict."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from stepwell.cli import exits
+from stepwell.cli.arguments import AsJson, Url, read_json, read_pairs
+from stepwell.cli.connect import connect
+from stepwell.cli.folders import chosen_folder
+from stepwell.cli.screen import console, print_json
+from stepwell.cli.words import printable
+from stepwell.errors import DefinitionError, NotFound, UserError
+
+if TYPE_CHECKING:
+    from stepwell.definition.graph import Graph
+    from stepwell.simulation import Assumptions, Simulation
+
+RUNS = 1_000
+_MEGABYTES = 1_024
+
+
+def simulate(
+    workflow: Annotated[str, typer.Argument(metavar="WORKFLOW", help="The workflow's name.", show_default=False)],
+    folder: Annotated[
+        Path | None,
+        typer.Argument(metavar="FOLDER", show_default=False, help="Workflow folder; default `workflows/`, else `.`."),
+    ] = None,
+    runs: Annotated[int, typer.Option("--runs", min=1, max=100_000, help="How many.")] = RUNS,
+    seed: Annotated[int, typer.Option("--seed", help="The same seed gives the same runs.")] = 0,
+    assume: Annotated[
+        Path | None,
+        typer.Option("--assume", metavar="FILE", show_default=False, help="Durations, failures and answers, as YAML."),
+    ] = None,
+    step: Annotated[
+        list[str] | None,
+        typer.Option("--step", metavar="NAME=TIME[,FAILS]", show_default=False, help="As in charge=800ms,5%."),
+    ] = None,
+    wait: Annotated[
+        list[str] | None,
+        typer.Option("--wait", metavar="NAME=TIME[,NEVER]", show_default=False, help="As in approve=2h,10%."),
+    ] = None,
+    given: Annotated[
+        str, typer.Option("--input", "-i", metavar="FILE|JSON", show_default=False, help="The input of all runs.")
+    ] = "",
+    from_history: Annotated[
+        int, typer.Option("--from-history", metavar="N", min=0, show_default=False,
+                          help="Take times and failures from the last N ended runs of the API."),
+    ] = 0,
+    memory: Annotated[int, typer.Option("--memory", min=128, help="The Lambda function's memory, in MB.")] = 512,
+    as_json: AsJson = False,
+    url: Url = "",
+) -> None:  # fmt: skip
+    """Simulate many runs in virtual time: how they end, when, for how much. Exit status 1: deadlines contradict.
+
+    Calls no step. Imports the modules of the folder, for what `@step` says; a durable function's own code runs.
+    """
+    from stepwell.simulation import simulate as simulated  # noqa: PLC0415 - with the compiler
+
+    assumptions = _assumptions(assume, step or [], wait or [], read_json(given, "-i") if given else None)
+    if from_history:
+        assumptions = _with_history(assumptions, workflow, from_history, url)
+    place = chosen_folder(folder)
+    graph, others = _graphs(place, workflow)
+    functions, defaults = _code(place)
+    found = simulated(graph, assumptions, runs=runs, seed=seed, others=others, functions=functions,
+                      defaults=defaults, memory_gb=memory / _MEGABYTES, progress=_progress())  # fmt: skip
+    if as_json:
+        print_json({**found.to_json(), "source": assumptions.source})
+    else:
+        _show(found, assumptions.source)
+    if found.contradictions:
+        raise typer.Exit(exits.FAILED)
+
+
+def _assumptions(path: Path | None, steps: Sequence[str], waits: Sequence[str], given: Any) -> Assumptions:
+    from stepwell.simulation import parse_assumptions  # noqa: PLC0415 - with the compiler
+
+    made: dict[str, Any] = dict(_read(path) if path is not None else {})
+    made["steps"] = {**made.get("steps", {}), **{name: _pair(text, "takes", "fails")
+                                                 for name, text in read_pairs(steps, "--step").items()}}  # fmt: skip
+    made["waits"] = {**made.get("waits", {}), **{name: _pair(text, "after", "never")
+                                                 for name, text in read_pairs(waits, "--wait").items()}}  # fmt: skip
+    if given is not None:
+        made["input"] = given
+    return parse_assumptions(made, str(path) if path else "assumptions")
+
+
+def _pair(text: str, first: str, second: str) -> dict[str, str]:
+    """Parses `800ms,5%`."""
+    one, comma, other = text.partition(",")
+    return {first: one, second: other} if comma else {first: one}
+
+
+def _read(path: Path) -> dict[str, Any]:
+    from stepwell.definition.loader import load_document  # noqa: PLC0415 - YAML takes 50 ms
+
+    try:
+        loaded = load_document(path.read_text(encoding="utf-8"))
+    except (OSError, UnicodeDecodeError) as error:
+        raise UserError(f"cannot read {path}: {error}", code="unreadable") from error
+    if not isinstance(loaded.data, dict):
+        raise UserError(f"{path} holds no assumptions", code="bad_assumptions",
+                        hint="steps: {charge: {takes: 800ms, fails: 5%}}")  # fmt: skip
+    return loaded.data
+
+
+def _graphs(folder: Path, workflow: str) -> tuple[Graph, list[Graph]]:
+    """Returns the workflow and the others of the folder. Raises NotFound, DefinitionError."""
+    from stepwell.runtime.starts.folder import load_folder  # noqa: PLC0415 - with the compiler
+
+    loaded = load_folder(folder)
+    if loaded.errors:
+        raise DefinitionError("\n".join(str(problem) for problem in loaded.errors), problems=loaded.errors)
+    graphs = {graph.name: graph for graph in loaded.graphs}
+    if workflow not in graphs:
+        raise NotFound(f"{folder} has no workflow {workflow!r}", code="unknown_workflow",
+                       hint=f"it has {', '.join(sorted(graphs)) or 'none'}")  # fmt: skip
+    return graphs.pop(workflow), list(graphs.values())
+
+
+def _code(folder: Path) -> tuple[Callable[[], Any], Callable[[str], Any]]:
+    """Returns what runs durable functions, and what tells the defaults of a step's function."""
+    from stepwell.definition.authoring import StepDefaults  # noqa: PLC0415 - with the compiler
+    from stepwell.local.clocks import VirtualClock  # noqa: PLC0415
+    from stepwell.project import project_of  # noqa: PLC0415
+    from stepwell.runtime.executor import FunctionSteps  # noqa: PLC0415
+    from stepwell.runtime.steps.registry import Registry, defaults_of  # noqa: PLC0415
+
+    paths = project_of(folder).paths
+    registry, known = Registry(folder, paths), dict[str, StepDefaults]()
+
+    def defaults(run: str) -> StepDefaults:
+        if run not in known:
+            try:
+                known[run] = defaults_of(registry.function(run))
+            except Exception:  # of any type: an import runs users' code, and `check` tells what is wrong with it
+                known[run] = StepDefaults()
+        return known[run]
+
+    return lambda: FunctionSteps(folder, VirtualClock(), paths=paths), defaults
+
+
+def _with_history(given: Assumptions, workflow: str, runs: int, url: str) -> Assumptions:
+    from stepwell.client import calls  # noqa: PLC0415 - httpx
+    from stepwell.simulation.history import assumed_from  # noqa: PLC0415 - with the compiler
+
+    with connect(url) as client:
+        ended = calls.runs(workflow=workflow, status=["completed", "compensated", "failed", "timed_out"])
+        ids = [str(one["run_id"]) for one in client.send(calls.at(ended, min(runs, 500), "")).items]
+        if not ids:
+            raise NotFound(f"no run of {workflow!r} has ended, so there is nothing to go by", code="no_ended_run",
+                           hint=f"run it once: stepwell run {workflow} --watch")  # fmt: skip
+        return assumed_from([client.handle(one).view() for one in ids], given)
+
+
+def _progress() -> Callable[[int, int], None]:
+    is_shown = sys.stderr.isatty()
+
+    def show(done: int, of: int) -> None:
+        if is_shown:
+            typer.echo(f"\r{done} of {of} runs", err=True, nl=done == of)
+
+    return show
+
+
+_SYSTEMS = {"stepwell": "Stepwell", "step_functions_standard": "Step Functions Standard",
+            "lambda_durable_functions": "Lambda durable functions"}  # fmt: skip
+
+
+def _show(found: Simulation, source: str) -> None:
+    out = console()
+    out.print(f"{found.runs:,} simulated runs of {found.workflow}, seed {found.seed}, {source}:", soft_wrap=True)
+    for outcome in found.outcomes:
+        why = f": {outcome.error} in {outcome.step}" if outcome.error else ""
+        out.print(printable(f"  {outcome.count / found.runs:>6.1%}  {outcome.status}{why}"), soft_wrap=True)
+    if found.p50_seconds is not None:
+        told = (("p50", found.p50_seconds), ("p95", found.p95_seconds), ("longest", found.max_seconds))
+        out.print("time: " + ", ".join(f"{name} {_duration(seconds or 0)}" for name, seconds in told))
+    if found.usd_per_1000_runs:
+        costs = ", ".join(f"{title} {found.usd_per_1000_runs[name]:.4f}" for name, title in _SYSTEMS.items())
+        out.print(f"USD for 1,000 runs: {costs}", soft_wrap=True)
+    for title, names in (("never reached", found.never_reached), ("never taken", found.never_taken)):
+        if names:
+            out.print(printable(f"{title}: {', '.join(names)}"), style="yellow", soft_wrap=True)
+    for one in found.contradictions:
+        out.print(printable(f"contradiction: {one.message} [{one.code}]"), style="red", soft_wrap=True)
+        out.print(printable(f"  hint: {one.hint}"), style="cyan", soft_wrap=True)
+    for what, how in found.assumed.items():
+        out.print(printable(f"assumed: {what} {how}"), style="dim", soft_wrap=True)
+
+
+def _duration(seconds: float) -> str:
+    """Returns a duration in two units at most."""
+    for size, unit, smaller, small in ((86_400, "d", 3_600, "h"), (3_600, "h", 60, "m"), (60, "m", 1, "s")):
+        if seconds >= size:
+            return f"{int(seconds // size)}{unit} {int(seconds % size // smaller)}{small}"
+    return f"{seconds:.3g}s"

@@ -1,0 +1,173 @@
+"""The command that verifies a workflow of the user's own: crashed at every write, with every message doubled."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from stepwell.cli import exits
+from stepwell.cli.arguments import AsJson, read_json, read_pairs
+from stepwell.cli.folders import chosen_folder
+from stepwell.cli.screen import console, print_json
+from stepwell.cli.words import printable
+from stepwell.errors import UserError
+
+if TYPE_CHECKING:
+    from types import ModuleType
+
+    from stepwell.testing.verify import Report
+    from stepwell.testing.verify.answers import Answer
+
+_SECONDS, _SHUFFLES = 60.0, 20
+
+
+def verify(
+    workflow: Annotated[str, typer.Argument(metavar="WORKFLOW", help="The workflow's name.", show_default=False)],
+    folder: Annotated[
+        Path | None,
+        typer.Argument(metavar="FOLDER", show_default=False, help="Workflow folder; default `workflows/`, else `.`."),
+    ] = None,
+    given: Annotated[
+        str, typer.Option("--input", "-i", metavar="FILE|JSON", show_default=False, help="The run's input.")
+    ] = "",
+    answers: Annotated[
+        Path | None,
+        typer.Option("--answers", metavar="FILE", show_default=False,
+                     help="Approvals and events: a YAML list, or the export of a run, with its input."),
+    ] = None,
+    approve: Annotated[bool, typer.Option("--approve", help="Approve whatever waits for an approval.")] = False,
+    mock: Annotated[
+        list[str] | None,
+        typer.Option("--mock", metavar="STEP=JSON", show_default=False, help="What a step returns, without its code."),
+    ] = None,
+    fail: Annotated[
+        list[str] | None,
+        typer.Option("--fail", metavar="STEP", show_default=False, help="A step that fails, for compensations."),
+    ] = None,
+    world: Annotated[
+        Path | None,
+        typer.Option(
+            "--world", metavar="FILE", show_default=False,
+            help="A Python file with `reset()`, `snapshot()`, and `steps`: replacements by name.",
+        ),
+    ] = None,
+    ignore: Annotated[
+        list[str] | None,
+        typer.Option("--ignore", metavar="PLACE", show_default=False, help="Of the outside, as in files.*.tries."),
+    ] = None,
+    allow_outside: Annotated[
+        bool, typer.Option("--allow-outside", help="Let steps reach the network, start processes and write files.")
+    ] = False,
+    shuffles: Annotated[int, typer.Option("--shuffles", min=0, help="Schedules of doubled messages.")] = _SHUFFLES,
+    seconds: Annotated[float, typer.Option("--seconds", min=1, help="For all of it.")] = _SECONDS,
+    as_json: AsJson = False,
+) -> None:  # fmt: skip
+    """Crash a workflow at each durable write, double its messages, and tell what does not hold. Exit status 1: some.
+
+    Runs the steps of Python for real, many times, in an empty folder, and keeps them from the network, from processes
+    and from other files. Calls of HTTP and Lambda steps are left out.
+    """
+    from stepwell.testing.verify import verify as verified  # noqa: PLC0415 - with the compiler
+
+    module = None if world is None else _module(world)
+    steps = {name: read_json(text, "--mock") for name, text in read_pairs(mock or [], "--mock").items()}
+    found, run_input = _answers(answers)
+    report = verified(
+        chosen_folder(folder),
+        workflow,
+        read_json(given, "-i") if given else run_input,
+        world=getattr(module, "snapshot", None),
+        reset=getattr(module, "reset", None),
+        steps={**getattr(module, "steps", {}), **steps},
+        fails=fail or [],
+        answers=found,
+        approve_all=approve,
+        allow_outside=allow_outside,
+        ignore=ignore or [],
+        shuffles=shuffles,
+        seconds=seconds,
+        progress=_progress(),
+    )
+    if as_json:
+        print_json(report.to_json())
+    else:
+        _show(report)
+    if not report.holds:
+        raise typer.Exit(exits.FAILED)
+
+
+def _answers(path: Path | None) -> tuple[tuple[Answer, ...], Any]:
+    """Returns what the file says that the outside does, and the input of the run that it is of."""
+    from stepwell.local.replaying import ENDING, read_exports  # noqa: PLC0415 - with the compiler
+    from stepwell.testing.verify.answers import answers_of, read_answers  # noqa: PLC0415
+
+    if path is None or path.suffix != ENDING:
+        return (read_answers(path) if path else ()), {}
+    (export,) = read_exports(path)
+    return answers_of(export), export.run["input"]
+
+
+def _module(path: Path) -> ModuleType:
+    """Imports the file. Raises UserError."""
+    from importlib.util import module_from_spec, spec_from_file_location  # noqa: PLC0415 - only for this option
+
+    spec = spec_from_file_location(f"stepwell_world_{path.stem}", path)
+    if spec is None or spec.loader is None or not path.is_file():
+        raise UserError(f"{path} is no Python file", code="bad_world", hint="it has `reset()` and `snapshot()`")
+    module = module_from_spec(spec)
+    try:
+        spec.loader.exec_module(module)
+    except Exception as error:
+        raise UserError(f"{path} cannot be imported: {type(error).__name__}: {error}", code="bad_world") from error
+    return module
+
+
+def _progress() -> Callable[[int, int], None]:
+    is_shown = sys.stderr.isatty()
+
+    def show(done: int, of: int) -> None:
+        if is_shown and (done % 5 == 0 or done == of):
+            typer.echo(f"\r{done} of {of} schedules", err=True, nl=done == of)
+
+    return show
+
+
+_STYLES: Mapping[str, str] = {"idempotent": "green", "not idempotent": "red", "another result": "red",
+                              "may be lost": "yellow"}  # fmt: skip
+
+
+def _show(report: Report) -> None:
+    from rich.table import Table  # noqa: PLC0415 - with the console
+
+    out = console()
+    called = ", ".join(report.called) or "no step"
+    out.print(printable(f"Ran for real, in an empty folder: {called}."), soft_wrap=True)
+    if report.left_out:
+        out.print(printable(f"Not called, null instead: {', '.join(report.left_out)}."), soft_wrap=True)
+    table = Table("step", "code ran", "again", "verdict", "evidence", box=None, pad_edge=False)
+    for one in report.steps:
+        style = _STYLES.get(one.verdict.value, "")
+        table.add_row(printable(one.step), str(one.runs), str(one.repeats), one.verdict.value,
+                      printable(one.evidence), style=style)  # fmt: skip
+    out.print(table)
+    for broken in report.broken:
+        out.print(printable(f"{broken.what}: {broken.detail}"), style="red", soft_wrap=True)
+        out.print(printable(f"  in: {broken.schedule}"), style="dim", soft_wrap=True)
+    _show_notes(report.notes)
+    told = f"{report.crashes} crashes around {report.writes} writes, {report.shuffles} schedules of doubled messages"
+    if report.holds:
+        out.print(f"{report.workflow} holds: {told}", style="green", soft_wrap=True)
+    else:
+        out.print(f"{report.workflow} does not hold: {told}", style="red", soft_wrap=True)
+        if any(one.verdict.is_bad for one in report.steps):
+            out.print("pass ctx.idempotency_key on to whom the step calls, or look there first for what it made",
+                      style="cyan", soft_wrap=True)  # fmt: skip
+
+
+def _show_notes(notes: Sequence[Any]) -> None:
+    for note in notes:
+        console().print(printable(f"note: {note}"), style="yellow", soft_wrap=True)

@@ -1,0 +1,223 @@
+"""A workflow of which only the shape is known: expressions over unknown results are decided by chance.
+
+What can be evaluated is: a condition over `error`, over the input that is given, over results that are given.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from stepwell.definition.graph import Call, Collection, Expression, Graph, Json, Node, Rule, Step, Wait
+from stepwell.errors import ExpressionError
+from stepwell.simulation.assumptions import UNKNOWN, Assumptions
+
+ITEMS = 3  # of a collection that is not known
+_FROM_OUTSIDE = frozenset({"response", "document", "signature", "test", "callback"})  # waits that an event ends
+
+
+class Luck:
+    """The chance of one simulation, and what it decided without being told: `assumed` rules and collections."""
+
+    def __init__(self) -> None:
+        self.rng = random.Random()  # noqa: S311  seeded for each run
+        self.assumed: dict[str, str] = {}
+
+    def coin(self, name: str, given: float | None, otherwise: float) -> bool:
+        """Decides a condition that cannot be evaluated."""
+        if given is None:
+            self.assumed.setdefault(f"rule {name}", f"applies with {otherwise:.0%}, because what it reads is not given")
+        return self.rng.random() < (otherwise if given is None else given)
+
+
+@dataclass(frozen=True, slots=True)
+class Chance:
+    """A condition that chance decides where it reads what is unknown."""
+
+    inner: Expression
+    rule: str
+    given: float | None
+    otherwise: float
+    luck: Luck
+
+    @property
+    def text(self) -> str:
+        """The source, as the user wrote it."""
+        return self.inner.text
+
+    @property
+    def names(self) -> frozenset[str]:
+        """The top-level names it reads."""
+        return self.inner.names
+
+    @property
+    def reads_error(self) -> bool:
+        """Whether it looks at an error."""
+        return self.inner.reads_error
+
+    def evaluate(self, names: Mapping[str, Json]) -> Json:
+        """The value, or what chance decides. What asks for an error where there is none never applies."""
+        is_failed = names.get("error") is not None
+        if ("error" in self.names and not is_failed) or ("result" in self.names and is_failed and not self.reads_error):
+            return False
+        if self.given is None and not _reads_unknown(self.inner, names):
+            try:
+                return self.inner.evaluate(names)
+            except ExpressionError:
+                pass  # it asks more of the values than is known of them
+        return self.luck.coin(self.rule, self.given, self.otherwise)
+
+
+@dataclass(frozen=True, slots=True)
+class Lenient:
+    """A template whose value is unknown where it cannot be evaluated."""
+
+    inner: Expression
+
+    @property
+    def text(self) -> str:
+        """The source, as the user wrote it."""
+        return self.inner.text
+
+    @property
+    def names(self) -> frozenset[str]:
+        """The top-level names it reads."""
+        return self.inner.names
+
+    @property
+    def reads_error(self) -> bool:
+        """Whether it looks at an error."""
+        return self.inner.reads_error
+
+    def evaluate(self, names: Mapping[str, Json]) -> Json:
+        """The value; an empty object where it cannot be had, because an output is one."""
+        try:
+            return self.inner.evaluate(names)
+        except ExpressionError:
+            return {}
+
+
+@dataclass(frozen=True, slots=True)
+class Many:
+    """A collection of so many unknown items, where it cannot be evaluated."""
+
+    inner: Collection
+    node: str
+    given: int | None
+    luck: Luck
+
+    @property
+    def text(self) -> str:
+        """The source, as the user wrote it."""
+        return self.inner.text
+
+    @property
+    def names(self) -> frozenset[str]:
+        """The top-level names it reads."""
+        return self.inner.names
+
+    @property
+    def reads_error(self) -> bool:
+        """Whether it looks at an error."""
+        return self.inner.reads_error
+
+    def evaluate(self, names: Mapping[str, Json]) -> Json:
+        """The items as a list."""
+        return list(self.items(names))
+
+    def items(self, names: Mapping[str, Json]) -> Sequence[Json]:
+        """The items."""
+        if self.given is None and not _reads_unknown(self.inner, names):
+            try:
+                return self.inner.items(names)
+            except ExpressionError:
+                pass  # as above
+        if self.given is None:
+            self.luck.assumed.setdefault(f"items {self.node}", f"{ITEMS}, because the collection is not given")
+        return [UNKNOWN] * (ITEMS if self.given is None else self.given)
+
+
+def _reads_unknown(expression: Expression, names: Mapping[str, Json]) -> bool:
+    """Whether it reads a result that is not given, or a part of the scope that has one."""
+    for name in expression.names & names.keys():
+        members = getattr(expression, name, None) if name in {"steps", "state"} else None
+        value = names[name]
+        if isinstance(members, frozenset | set | tuple) and members and isinstance(value, Mapping):
+            if any(_is_unknown(value.get(one)) for one in members):
+                return True
+        elif _is_unknown(value):
+            return True
+    return False
+
+
+def _is_unknown(value: Any) -> bool:
+    if value == UNKNOWN:
+        return True
+    if isinstance(value, Mapping):
+        return any(_is_unknown(one) for one in value.values())
+    return isinstance(value, list) and any(_is_unknown(one) for one in value[:10])
+
+
+def guessed(graph: Graph, given: Assumptions, luck: Luck, known: frozenset[str]) -> Graph:
+    """Returns the graph with chance in place of what is not known. `known`: the workflows that it may call."""
+    nodes = {name: _node(node, given, luck, known) for name, node in graph.nodes.items()}
+    return replace(graph, nodes=nodes, input_schema=None, output_schema=None, state_schema=None, schedules=(),
+                   event_triggers=(), lock=None, concurrency=None, rate_limit=None, internal=False)  # fmt: skip
+
+
+def _node(node: Node, given: Assumptions, luck: Luck, known: frozenset[str]) -> Node:
+    call = node.call
+    step = _step(node.step)
+    if call is not None and not all(child.workflow in known for child in call.children):
+        step, call = Step(f"python:simulated.{node.name}", timeout_ms=call.timeout_ms, on_failure=call.on_failure), None
+    return replace(
+        node,
+        step=step,
+        call=None if call is None else _call(call),
+        wait=None if node.wait is None else _wait(node.wait, node.name),
+        compensate=_step(node.compensate),
+        rules=tuple(_rules(node, given, luck)),
+        lock=None,
+    )
+
+
+def _step(step: Step | None) -> Step | None:
+    if step is None:
+        return None
+    run = f"python:simulated.{step.run.partition(':')[0]}" if step.run.startswith(("http:", "lambda:")) else step.run
+    return replace(step, run=run, input=None, action=None, http=None, output=_lenient(step.output), pool=None)
+
+
+def _call(call: Call) -> Call:
+    children = tuple(replace(child, input=None) for child in call.children)
+    return replace(call, children=children, output=_lenient(call.output))
+
+
+def _wait(wait: Wait, node: str) -> Wait:
+    """A wait that chance answers: for anything from outside it is one for an event of its own."""
+    plain = replace(wait, data=None, match=None, sender=None, approvers=None, heartbeat_ms=None, documents=None,
+                    output=_lenient(wait.output), arms=tuple(_wait(arm, node) for arm in wait.arms),
+                    timeout_actions=tuple(one for step in wait.timeout_actions if (one := _step(step))))  # fmt: skip
+    if wait.kind in _FROM_OUTSIDE or wait.kind == "event":
+        return replace(plain, kind="event", event=f"simulated.{wait.event or wait.kind}", key=None)
+    return plain
+
+
+def _rules(node: Node, given: Assumptions, luck: Luck) -> Sequence[Rule]:
+    """Its rules, of which at most one of several alternatives applies, and all of a fork's do."""
+    made: list[Rule] = []
+    for index, rule in enumerate(node.rules):
+        others = [one for one in node.rules[index:] if one.stage in {rule.stage, "next"}]
+        otherwise = 1.0 if node.fan_out == "all" else 1 / max(len(others), 1)
+        when = rule.when
+        if when is not None:
+            when = Chance(when, rule.id, given.rules.get(rule.id), otherwise, luck)
+        foreach = rule.foreach and Many(rule.foreach, node.name, given.items.get(node.name), luck)
+        made.append(replace(rule, when=when, foreach=foreach))
+    return made
+
+
+def _lenient(expression: Expression | None) -> Expression | None:
+    return None if expression is None else Lenient(expression)

@@ -1,0 +1,80 @@
+"""Assumptions from runs that have ended: how long their steps took, how often they failed, when waits were answered."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import datetime
+from typing import Any
+
+from stepwell.simulation.assumptions import Assumptions, StepGuess, Time, WaitGuess
+
+_DONE, _FAILED = frozenset({"completed", "compensated"}), frozenset({"failed", "timed_out"})
+_TIMEOUT = "_timeout"  # the end of the error types of waits that nobody answered
+
+
+@dataclass
+class _Node:
+    """What the runs show of one node."""
+
+    times_ms: list[float] = field(default_factory=list)
+    attempts: int = 0
+    failed: int = 0
+    unanswered: int = 0
+    rejected: int = 0
+    visits: int = 0
+    error: str = ""
+    output: Any = None
+
+
+def assumed_from(views: Sequence[Mapping[str, Any]], given: Assumptions) -> Assumptions:
+    """Returns the assumptions with those of the runs, as GET /runs/{id} shows them. What is given stays.
+
+    A step's time is that of visits of one attempt. Its chance to fail is that of an attempt: those before a success
+    failed. A node counts as a wait or as a step for the simulation by what it is in the definition.
+    """
+    nodes: dict[str, _Node] = defaultdict(_Node)
+    for view in views:
+        for name, step in view["steps"].items():
+            _add(nodes[name], step)
+    steps = {name: _step(node) for name, node in nodes.items() if node.attempts}
+    waits = {name: _wait(node) for name, node in nodes.items() if node.visits}
+    source = f"times and failures of {len(views)} runs"
+    first = views[0]["input"] if views and given.input is None else given.input
+    return replace(given, steps={**steps, **given.steps}, waits={**waits, **given.waits}, input=first, source=source)
+
+
+def _add(node: _Node, step: Mapping[str, Any]) -> None:
+    status, error = step["status"], step.get("error") or {}
+    if status not in _DONE | _FAILED:
+        return
+    node.visits += 1
+    attempts = max(step["attempts"], 1)
+    node.attempts += attempts
+    node.failed += attempts - (status in _DONE)
+    kind = str(error.get("type", ""))
+    node.error = kind or node.error
+    node.unanswered += kind.endswith(_TIMEOUT)
+    node.rejected += kind == "rejected"
+    if status in _DONE:
+        node.output = step["output"]
+        if attempts == 1 and step["started_at"] and step["ended_at"]:
+            node.times_ms.append(_ms(step["ended_at"]) - _ms(step["started_at"]))
+
+
+def _step(node: _Node) -> StepGuess:
+    guess = StepGuess(fails=node.failed / node.attempts, returns=node.output, is_given=True)
+    if node.error:
+        guess = replace(guess, error=node.error)
+    return replace(guess, takes=Time(samples_ms=node.times_ms)) if node.times_ms else guess
+
+
+def _wait(node: _Node) -> WaitGuess:
+    after = Time(samples_ms=node.times_ms) if node.times_ms else WaitGuess().after
+    answered = max(node.visits - node.unanswered, 1)
+    return WaitGuess(after, node.unanswered / node.visits, node.rejected / answered, node.output, is_given=True)
+
+
+def _ms(text: str) -> float:
+    return datetime.fromisoformat(text).timestamp() * 1_000

@@ -1,0 +1,64 @@
+"""Many simulated runs of one workflow, and their sum."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable, Mapping
+from functools import partial
+
+from stepwell.definition.authoring import StepDefaults
+from stepwell.definition.compiler import compile_document
+from stepwell.definition.expressions import compile_expression
+from stepwell.definition.graph import Graph
+from stepwell.runtime.catalog import Catalog
+from stepwell.runtime.steps.port import Steps
+from stepwell.simulation.assumptions import Assumptions
+from stepwell.simulation.deadlines import contradictions
+from stepwell.simulation.guessing import Luck, guessed
+from stepwell.simulation.playing import Play, SimulatedSteps, seeded
+from stepwell.simulation.summary import Simulation, Tally
+
+RUNS, COSTED = 1_000, 50  # of whose runs the ledger is read
+
+Progress = Callable[[int, int], None]
+
+
+def simulate(
+    graph: Graph,
+    given: Assumptions,
+    *,
+    runs: int = RUNS,
+    seed: int = 0,
+    others: Iterable[Graph] = (),
+    functions: Callable[[], Steps] | None = None,
+    defaults: Callable[[str], StepDefaults] = lambda run: StepDefaults(),
+    seconds: float | None = None,
+    memory_gb: float = 0.5,
+    progress: Progress | None = None,
+) -> Simulation:
+    """Simulates so many runs. The same seed gives the same runs. Calls no step; a durable function's own code runs.
+
+    `others`: the workflows that it may call; the call of another one is simulated as a step. `functions`: makes what
+    runs durable functions, for one run. `defaults`: what `@step` says of a function. `seconds`: of real time; later
+    runs are left out.
+    """
+    luck, until = Luck(), float("inf") if seconds is None else time.monotonic() + seconds
+    all_of_them: Mapping[str, Graph] = {one.name: one for one in (*others, graph)}
+    known = frozenset(all_of_them)
+    catalog = Catalog(partial(compile_document, trusted=True),
+                      [guessed(one, given, luck, known) for one in all_of_them.values()])  # fmt: skip
+    tally = Tally(graph, given, memory_gb)
+    for number in range(runs):
+        if progress is not None and number % 50 == 0:
+            progress(number, runs)
+        seeded(luck, seed, number)
+        steps = SimulatedSteps(given, luck, functions() if functions and graph.function else None, defaults)
+        play = Play(catalog, steps, given, luck, compile_expression, f"simulated-{number}")
+        played = play.play(graph.name, {} if given.input is None else given.input, with_cost=number < COSTED,
+                           is_late=lambda: time.monotonic() > until)  # fmt: skip
+        if played.is_cut:
+            break
+        tally.add(played)
+    if progress is not None:
+        progress(runs, runs)
+    return tally.summed(seed, luck.assumed, contradictions(graph, all_of_them, defaults))

@@ -1,0 +1,138 @@
+"""Verifies a user's workflow: crashed at every durable write, with every message doubled and reordered.
+
+    report = verify("workflows", "order", {"order_id": "A-1"}, world=lambda: bank.charges, reset=bank.clear)
+    assert report.holds, report
+
+In memory and in virtual time. The result, the effects and the compensations must be those of an undisturbed run, and
+each step must leave the outside as it was when its code runs again for the same commit.
+"""
+
+from __future__ import annotations
+
+import random
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from pathlib import Path
+
+from stepwell.definition.graph import Json
+from stepwell.errors import DefinitionError, NotFound, UserError
+from stepwell.runtime.starts.folder import load_folder
+from stepwell.testing.verify.answers import Answer, parse_answers
+from stepwell.testing.verify.chaos import Plan, Written
+from stepwell.testing.verify.findings import Findings
+from stepwell.testing.verify.guard import Guard
+from stepwell.testing.verify.report import Report, StepReport, Verdict
+from stepwell.testing.verify.seen import Replaced
+from stepwell.testing.verify.trial import Case, Ended, run_trial, stripped
+
+__all__ = ["Report", "StepReport", "Verdict", "verify"]
+
+SHUFFLES, MOST_CRASHES, SECONDS = 20, 400, 60.0
+_REORDERED = 4  # undisturbed trials in another order, which show what differs by itself
+_CRASHES_FIRST = 100  # where there are more, the shuffled schedules come in between
+_CHANCE = 0.02  # of a death at a stop, in every other shuffled schedule
+
+Progress = Callable[[int, int], None]
+
+
+def verify(
+    folder: Path | str,
+    workflow: str,
+    input: Json = None,  # noqa: A002  the API's own word
+    *,
+    world: Callable[[], object] | None = None,
+    reset: Callable[[], object] | None = None,
+    steps: Mapping[str, object] | None = None,
+    fails: Iterable[str] = (),
+    answers: Sequence[Json | Answer] = (),
+    approve_all: bool = False,
+    allow_outside: bool = False,
+    ignore: Sequence[str] = (),
+    shuffles: int = SHUFFLES,
+    most_crashes: int = MOST_CRASHES,
+    seconds: float = SECONDS,
+    progress: Progress | None = None,
+) -> Report:
+    """Runs the workflow undisturbed, and then under every schedule. Raises UserError if it cannot be run at all.
+
+    `world`: returns what steps change outside, for example the rows of a fake bank; it is compared as JSON. `reset`:
+    empties it before each run. Without `reset`, each run has an empty folder as the current one, whose files are
+    compared, and the workflow's modules are imported anew. `steps`: what stands in for steps, by the name of the
+    node or the function: a function of the input, or a result. `fails`: steps that always fail, for compensations.
+    `answers`: approvals and events, as in `stepwell verify --answers`. `allow_outside`: lets steps reach the network,
+    start processes and write files. `ignore`: places of the outside that may differ, such as `world.*.tries`.
+    `seconds`: of real time; what does not fit is left out, and the report says so.
+    """
+    if world is not None and reset is None:
+        raise UserError("a world needs `reset`, so that each run begins with the same one", code="no_reset")
+    case = _case(Path(folder), workflow, input, world, reset, Replaced(dict(steps or {}), frozenset(fails)),
+                 parse_answers(answers, "answers"), approve_all, not allow_outside)  # fmt: skip
+    return _verified(case, ignore, shuffles, most_crashes, seconds, progress or (lambda done, of: None))
+
+
+def _case(
+    folder: Path, workflow: str, given: Json, world: Callable[[], object] | None, reset: Callable[[], object] | None,
+    replaced: Replaced, answers: Sequence[Answer], approves_all: bool, is_guarded: bool,
+) -> Case:  # fmt: skip
+    loaded = load_folder(folder.resolve())
+    if loaded.errors:
+        raise DefinitionError("\n".join(str(problem) for problem in loaded.errors), problems=loaded.errors)
+    names = sorted(graph.name for graph in loaded.graphs)
+    if workflow not in names:
+        raise NotFound(f"{folder} has no workflow {workflow!r}", code="unknown_workflow",
+                       hint=f"it has {', '.join(names) or 'none'}")  # fmt: skip
+    graphs = tuple(stripped(graph) for graph in loaded.graphs)
+    return Case(folder.resolve(), graphs, workflow, given, answers, approves_all, replaced, world, reset, is_guarded)
+
+
+def _verified(
+    case: Case, ignored: Sequence[str], shuffles: int, most_crashes: int, seconds: float, progress: Progress
+) -> Report:
+    until = time.monotonic() + seconds
+    guard = Guard()
+    first = _undisturbed(case, guard)
+    even = [first, run_trial(case, Plan(), guard)]
+    even += [run_trial(case, Plan(f"reordered, seed {seed}", seed=seed), guard) for seed in range(_REORDERED)]
+    findings = Findings(even, ignored)
+    crashing = _crashes(first.written, most_crashes)
+    plans = [*crashing[:_CRASHES_FIRST], *_shuffled(shuffles), *crashing[_CRASHES_FIRST:]]
+    done: list[Plan] = []
+    for plan in plans:
+        if time.monotonic() > until:
+            break
+        progress(len(done), len(plans))
+        findings.add(run_trial(case, plan, guard))
+        done.append(plan)
+    progress(len(done), len(plans))
+    crashes = sum(plan.dies_at >= 0 for plan in done)
+    return findings.report(case.workflow, crashes, len(done) - crashes, len(plans) - len(done))
+
+
+def _undisturbed(case: Case, guard: Guard) -> Ended:
+    """The first trial. Raises UserError where the workflow reaches outside, or does not run."""
+    first = run_trial(case, Plan(), guard)
+    if guard.refused:
+        told = "; ".join(f"{step}: {', '.join(sorted(what))}" for step, what in sorted(guard.refused.items()))
+        raise UserError(f"steps reach outside, and were not let: {told}", code="reaches_outside",
+                        hint="replace them (--mock STEP=JSON, --world FILE), or let them: --allow-outside")  # fmt: skip
+    if first.fault:
+        raise UserError(f"the undisturbed run of {case.workflow!r} does not go: {first.fault}", code="cannot_verify")
+    return first
+
+
+def _shuffled(count: int) -> list[Plan]:
+    return [Plan(f"doubled and reordered, seed {seed}{', with crashes' if seed % 2 else ''}", seed=seed, doubled=True,
+                 deaths=_CHANCE if seed % 2 else 0.0) for seed in range(count)]  # fmt: skip
+
+
+def _crashes(written: Sequence[Written], most: int) -> list[Plan]:
+    """A death after each write, and before those for which a step has run; where there are too many, any of them."""
+    plans = []
+    for number, one in enumerate(written):
+        place = f"write {number + 1} ({one.call}{f' of {one.after_step}' if one.after_step else ''})"
+        plans.append(Plan(f"a worker dies after {place}", dies_at=number, dies_after=True))
+        if one.after_step:
+            plans.append(Plan(f"a worker dies before {place}", dies_at=number))
+    if len(plans) > _CRASHES_FIRST:
+        random.Random(0).shuffle(plans)  # noqa: S311  an order, so that a part is fair
+    return plans[:most]

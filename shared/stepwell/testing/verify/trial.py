@@ -1,0 +1,234 @@
+"""One trial: a run from its start to its end under one plan, and what came of it."""
+
+from __future__ import annotations
+
+import contextlib
+import tempfile
+from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from stepwell.definition.graph import Graph, Json
+from stepwell.errors import Conflict, StepwellError, UserError
+from stepwell.limits import FORK_WIDTH
+from stepwell.local.clocks import VirtualClock
+from stepwell.local.inbox import Inbox
+from stepwell.local.memory import MemoryBlobs, MemoryStore
+from stepwell.runtime.loop.driving import run_now
+from stepwell.runtime.ports import Header, Ports, RunQuery
+from stepwell.runtime.starts.starting import Start
+from stepwell.testing.kit import START_MS, Backend, Stepwell
+from stepwell.testing.mocks import MockedSteps
+from stepwell.testing.verify.answers import Answer
+from stepwell.testing.verify.chaos import Chaos, ChaosDriver, Plan, ShuffledQueue, Written
+from stepwell.testing.verify.guard import Guard, guarding
+from stepwell.testing.verify.seen import Outside, Replaced, SeenSteps, Tried
+
+RUN_ID = "verified"
+MOST_MOVES = 2_000  # of the clock, in one trial: a workflow that goes on for years is compared as far as it got
+
+
+@dataclass(frozen=True, slots=True)
+class Case:
+    """What is verified. `reset` begins the outside anew; None: modules are imported anew, in a scratch folder."""
+
+    folder: Path
+    graphs: tuple[Graph, ...]
+    workflow: str
+    input: Json
+    answers: Sequence[Answer]
+    approves_all: bool
+    replaced: Replaced
+    snapshot: Callable[[], object] | None
+    reset: Callable[[], object] | None
+    is_guarded: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Ended:
+    """What came of a trial: the end of the run as JSON, with the outside, and what its steps did."""
+
+    plan: Plan
+    outcome: dict[str, Json]
+    outside: dict[str, Json]
+    tried: tuple[Tried, ...]
+    written: tuple[Written, ...]
+    real: frozenset[str] = frozenset()
+    left_out: frozenset[str] = frozenset()
+    once: frozenset[str] = frozenset()
+    fault: str = ""  # of the engine, or a workflow without an end
+
+
+class Trial(Stepwell):
+    """The testing kit over ports that a plan disturbs. For one run."""
+
+    def __init__(self, case: Case, plan: Plan, guard: Guard, outside: Outside) -> None:
+        self._case, self.chaos, self._guard, self._outside = case, Chaos(plan), guard, outside
+        clock, self.store = VirtualClock(START_MS), MemoryStore()
+        queue = ShuffledQueue(clock, plan)
+        store = self.store
+        ports = Ports(store, store, store, store, store, queue, queue, MemoryBlobs(), clock)
+        outside.tables = self._all_tables
+        super().__init__(case.folder, Backend(self.chaos.ports(ports), queue, clock), sessions=0)
+
+    def _new_steps(self, sessions: int) -> MockedSteps:
+        case = self._case
+        self.seen = SeenSteps(case.folder, self._clock, self._links, case.replaced, self.chaos, self._guard,
+                              self._outside)  # fmt: skip
+        return self.seen
+
+    def _new_driver(self, inbox: Inbox) -> ChaosDriver:
+        self.driver = ChaosDriver(self._parts, inbox, self._clock, self.chaos, self._die)
+        return self.driver
+
+    def _load(self) -> Mapping[str, Json] | None:
+        self._deploy(self._case.graphs)
+        return None
+
+    def _die(self) -> None:
+        """A worker's process is gone, with what its modules held in memory."""
+        if self._case.reset is None:
+            self.seen.reload()
+        else:
+            self.seen.close()
+
+    def _all_tables(self) -> Json:
+        return {f"{table} {place}": item for (table, place), item in sorted(self.store._items.items())}
+
+    def play(self) -> None:
+        """Starts the run, and answers it until it ends or waits for something that nobody does."""
+        case, left = self._case, [*self._case.answers]
+        refusal = self._call(lambda: self.service.start(Start(case.workflow, case.input, run_id=RUN_ID)))
+        if refusal is not None:
+            raise refusal
+        for _ in range(MOST_MOVES):
+            if self._header(RUN_ID).status.terminal:
+                return
+            if self._answered(left) or (case.approves_all and self._approved_all()):
+                continue
+            times = [START_MS + one.after_ms for one in left if one.after_ms is not None]
+            due_ms = self.driver.next_due_ms()
+            if due_ms is not None:
+                times.append(due_ms)
+            if not times:
+                return
+            self.driver.jump(min(times))
+            self.settle()
+
+    def _answered(self, left: list[Answer]) -> bool:
+        """Gives the answers whose time has come, and else the first one for a wait. Returns whether one was taken."""
+        elapsed_ms = self._clock.now_ms() - START_MS
+        due = [one for one in left if one.after_ms is not None and one.after_ms <= elapsed_ms]
+        first = next((one for one in left if one.after_ms is None), None)
+        for answer in (*due, *([first] if first is not None else [])):
+            refusal = self._give(answer, len(left))
+            if refusal is None or answer.after_ms is not None:
+                left.remove(answer)
+            if refusal is None:
+                return True
+        return False
+
+    def _give(self, answer: Answer, number: int) -> UserError | None:
+        get, service = answer.get, self.service
+        match answer.kind:
+            case "approve":
+                return self._call(lambda: service.approve(RUN_ID, get("data"), get("by"), get("wait")))
+            case "reject":
+                return self._call(lambda: service.reject(RUN_ID, get("reason"), get("by"), get("wait")))
+            case "event":
+                to = {"run_id": RUN_ID} if get("to_run") else {"key": get("key")}
+                send = partial(service.send_event, get("name"), get("payload"), event_id=f"answer-{number}", **to)
+                return self._call(send)
+        return self._call_back(answer)
+
+    def _call_back(self, answer: Answer) -> UserError | None:
+        url = (self.view(RUN_ID)["waiting_data"] or {}).get("callback_url", "")
+        if not url:
+            return Conflict("no callback is waited for", code="not_waiting")
+        link = self._links.callback(url.rpartition("/")[2], self._clock.now_ms())
+        callbacks, get = self.service.callbacks, answer.get
+        if get("error"):
+            error = {"type": get("error"), "message": get("message"), "data": get("result")}
+            return self._call(lambda: callbacks.fail(link, error))
+        return self._call(lambda: callbacks.complete(link, get("result")))
+
+    def _approved_all(self) -> bool:
+        """Approves whatever waits for it, in the run, its branches and its child runs. True: something did."""
+        waits = [(one.run_id, place) for one in self._open_runs() for place in self._approvals(one)]
+        service = self.service
+        refusals = [self._call(partial(service.approve, run_id, None, "", place)) for run_id, place in waits]
+        return None in refusals
+
+    def _approvals(self, header: Header) -> Iterator[str]:
+        """Yields the branches that wait for an approval, or an empty name for the run itself."""
+        branches = run_now(self.service.branches(header.run_id, "", 0, FORK_WIDTH))
+        waiting = [at.token.id for at in branches if at.token.phase.value == "waiting_for_approval"]
+        yield from waiting or ([""] if header.waiting_for == "approval" else [])
+
+    def _call(self, make: Callable[[], Coroutine[Any, Any, Any]]) -> UserError | None:
+        return self.driver.call(make)
+
+    def _open_runs(self) -> list[Header]:
+        page = run_now(self.store.list_runs(RunQuery(limit=1_000)))
+        return [one for one in page.headers if not one.status.terminal]
+
+    def _header(self, run_id: str) -> Header:
+        found = run_now(self.store.get_run(run_id))
+        if found is None:
+            raise LookupError(run_id)
+        return found
+
+    def outcome(self) -> dict[str, Json]:
+        """The run as it stands: what must be the same however it was disturbed."""
+        view = self.view(RUN_ID)
+        error = view["error"]
+        children = {child["name"]: self._header(child["run_id"]).status.value for child in view["children"]}
+        return {
+            "status": view["status"],
+            "result": view["result"],
+            "error": {"type": error["type"], "step": error["step"]} if error else None,
+            "steps": {name: step["status"] for name, step in view["steps"].items()},
+            "compensations": view["rollback"],
+            "children": children,
+            **({"waiting_for": view["waiting_for"]} if view["waiting_for"] else {}),
+        }
+
+
+def run_trial(case: Case, plan: Plan, guard: Guard) -> Ended:
+    """Plays a workflow once, from a fresh outside. Raises UserError if the run cannot be started."""
+    with _fresh(case) as outside, guarding(guard) if case.is_guarded else contextlib.nullcontext():
+        trial = Trial(case, plan, guard, outside)
+        fault = ""
+        try:
+            trial.play()
+        except UserError:
+            raise
+        except (StepwellError, AssertionError, RuntimeError) as error:
+            fault = f"{type(error).__name__}: {error}"
+        try:
+            outcome = {} if fault else trial.outcome()
+            seen = trial.seen
+            return Ended(plan, outcome, outside.look(whole=True), tuple(seen.tried), tuple(trial.chaos.written),
+                         frozenset(seen.real), frozenset(seen.left_out), frozenset(seen.once), fault)  # fmt: skip
+        finally:
+            if case.reset is None:
+                trial.seen.reload()
+            trial.close()
+
+
+@contextlib.contextmanager
+def _fresh(case: Case) -> Iterator[Outside]:
+    """Begins the outside anew: by the user's function, else in an empty folder, which is the current one."""
+    if case.reset is not None:
+        case.reset()
+        yield Outside(None, case.snapshot)
+        return
+    with tempfile.TemporaryDirectory(prefix="stepwell-verify-") as folder, contextlib.chdir(folder):
+        yield Outside(Path.cwd(), case.snapshot)
+
+
+def stripped(graph: Graph) -> Graph:
+    """Returns the graph without what starts runs by itself."""
+    return replace(graph, schedules=(), event_triggers=())

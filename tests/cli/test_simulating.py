@@ -1,0 +1,91 @@
+"""`stepwell simulate` in front of `stepwell.simulation`."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+from typer.testing import CliRunner, Result
+
+from stepwell.cli.main import app
+from stepwell.simulation import parse_assumptions
+from stepwell.simulation.history import assumed_from
+from stepwell.testing.kit import Stepwell
+
+from .conftest import Cli, FakeApi
+
+FAULTS = Path(__file__).parents[2] / "examples" / "faults"
+
+
+def simulate(*args: str) -> Result:
+    return CliRunner().invoke(app, ["simulate", *args, "--runs", "20"])
+
+
+def test_a_contradiction_of_deadlines_is_told_and_is_the_exit_status() -> None:
+    told = simulate("contract", str(FAULTS), "--wait", "sign=2d,50%")
+    assert told.exit_code == 1, told.output
+    assert "its time-out never comes [wait_outlives_run]" in told.stdout
+    assert "never reached: remind" in told.stdout
+    assert "p50" in told.stdout
+
+
+def test_deadlines_that_fit_end_well_and_are_told_as_json() -> None:
+    told = simulate("invoice", str(FAULTS), "--step", "charge=2s,10%", "--json")
+    assert told.exit_code == 0, told.output
+    found = json.loads(told.stdout)
+    assert (found["runs"], found["contradictions"], found["source"]) == (20, [], "given")
+    assert found["p50_seconds"] == 4
+
+
+def test_a_file_of_assumptions_and_the_options_go_together(tmp_path: Path) -> None:
+    assume = tmp_path / "assumptions.yaml"
+    assume.write_text("default: {takes: 5s}\nsteps: {charge: {takes: 1h}}\n")
+    told = simulate("invoice", str(FAULTS), "--assume", str(assume), "--step", "charge=1s", "--json")
+    assert json.loads(told.stdout)["p50_seconds"] == 11
+
+
+def test_assumptions_that_cannot_be_read_are_wrong_usage(tmp_path: Path) -> None:
+    assume = tmp_path / "assumptions.yaml"
+    assume.write_text("steps: {charge: {takes: soon}}")
+    assert simulate("invoice", str(FAULTS), "--assume", str(assume)).exit_code == 2
+    assert simulate("invoice", str(FAULTS), "--assume", str(tmp_path / "none.yaml")).exit_code == 2
+    assert simulate("invoices", str(FAULTS)).exit_code == 2
+
+
+def test_times_failures_and_answers_come_from_runs_that_ended(tmp_path: Path, cli: Cli, api: FakeApi) -> None:
+    (tmp_path / "w.yaml").write_text("""
+workflow: w
+timeline:
+  - {name: a, run: python:x.a, timeout: 5m, retry_policy: {max_retries: 3, initial_delay: 1s}}
+  - {name: ask, wait: {for: approval, timeout: 1d}}
+""")
+    kit, runs = Stepwell(tmp_path), []
+    kit.mock("a", returns=5, takes="30s")
+    for number in range(3):
+        run = kit.start("w", {"n": number})
+        kit.advance("1h")
+        if number:
+            run.approve()
+        else:
+            kit.advance("1d")
+        runs.append(run.view)
+    assert [run["status"] for run in runs] == ["timed_out", "completed", "completed"]
+    found = assumed_from(runs, parse_assumptions({}))
+    assert set(found.steps["a"].takes.samples_ms) == {30_000}
+    assert (found.steps["a"].fails, found.steps["a"].returns) == (0, 5)
+    assert found.waits["ask"].never == 1 / 3
+    assert set(found.waits["ask"].after.samples_ms) == {3_600_000}
+    api.on("GET", "/runs", (200, {"items": [{"run_id": run["run_id"]} for run in runs], "next_cursor": None}))
+    for run in runs:
+        api.on("GET", f"/runs/{run['run_id']}", (200, run))
+    told = cli("simulate", "w", str(tmp_path), "--from-history", "3", "--runs", "50", "--json")
+    assert told.exit_code == 0, told.output
+    made = json.loads(told.stdout)
+    assert made["source"] == "times and failures of 3 runs"
+    assert {one["status"] for one in made["outcomes"]} == {"completed", "timed_out"}
+
+
+def test_a_step_that_was_tried_again_failed_once() -> None:
+    step = {"status": "completed", "output": 1, "error": None, "attempts": 2, "started_at": None, "ended_at": None}
+    found = assumed_from([{"steps": {"a": step}, "input": {}}], parse_assumptions({"steps": {"b": {"fails": 1}}}))
+    assert (found.steps["a"].fails, found.steps["b"].fails) == (0.5, 1)

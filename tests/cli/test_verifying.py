@@ -1,0 +1,100 @@
+"""`stepwell verify` in front of `stepwell.testing.verify`."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner, Result
+
+from stepwell.cli.main import app
+from stepwell.testing.kit import Stepwell
+
+FAULTS = Path(__file__).parents[2] / "examples" / "faults"
+ADA = '{"customer": "Ada", "amount": 80}'
+
+
+def verify(*args: str) -> Result:
+    return CliRunner().invoke(app, ["verify", *args, "--shuffles", "2"])
+
+
+def test_a_fault_is_told_and_is_the_exit_status() -> None:
+    told = verify("invoice", str(FAULTS), "-i", ADA)
+    assert told.exit_code == 1, told.output
+    assert "not idempotent" in told.stdout
+    assert "a worker dies before write 7" in told.stdout
+    assert "ctx.idempotency_key" in told.stdout
+
+
+def test_a_workflow_that_holds_is_told_as_json() -> None:
+    told = verify("invoice-mended", str(FAULTS), "-i", ADA, "--json")
+    assert told.exit_code == 0, told.output
+    found = json.loads(told.stdout)
+    assert (found["holds"], found["called"]) == (True, ["charge", "receipt", "write"])
+    assert {one["verdict"] for one in found["steps"]} == {"idempotent"}
+
+
+def test_a_mocked_step_is_not_called() -> None:
+    told = verify("invoice", str(FAULTS), "-i", ADA, "--mock", 'charge="payment-1"', "--json")
+    assert told.exit_code == 0, told.output
+    assert json.loads(told.stdout)["called"] == ["receipt", "write"]
+
+
+def test_a_file_of_the_users_is_the_world(tmp_path: Path) -> None:
+    world = tmp_path / "world.py"
+    world.write_text("""
+PAID = []
+reset = PAID.clear
+def snapshot(): return PAID
+steps = {"charge": lambda input: PAID.append(input), "receipt": None, "write": {"amount": 1}}
+""")
+    told = verify("invoice", str(FAULTS), "-i", ADA, "--world", str(world), "--json")
+    assert told.exit_code == 1, told.output
+    bad = [one for one in json.loads(told.stdout)["steps"] if one["verdict"] == "not idempotent"]
+    assert [one["step"] for one in bad] == ["charge"]
+
+
+@pytest.mark.parametrize("text", ["raise ValueError", None])
+def test_a_world_that_cannot_be_imported_is_wrong_usage(tmp_path: Path, text: str | None) -> None:
+    world = tmp_path / "world.py"
+    if text is not None:
+        world.write_text(text)
+    told = verify("invoice", str(FAULTS), "--world", str(world))
+    assert told.exit_code == 2
+    assert "bad_world" in told.stderr
+
+
+def test_an_unknown_workflow_is_told_with_those_that_are_there() -> None:
+    told = verify("invoices", str(FAULTS))
+    assert told.exit_code == 2
+    assert "invoice-mended" in told.stderr
+
+
+def test_the_export_of_a_run_gives_input_and_answers(tmp_path: Path) -> None:
+    (tmp_path / "w.yaml").write_text("""
+workflow: w
+timeline:
+  - {name: ask, wait: {for: approval, timeout: 1d}}
+  - {name: paid, wait: {for: event, name: paid, key: "{{ input.id }}", timeout: 1d}}
+""")
+    kit = Stepwell(tmp_path)
+    run = kit.start("w", {"id": "A-1"})
+    run.approve(by="ana")
+    kit.event("paid", {"amount": 80}, key="A-1")
+    assert run.status == "completed"
+    export = tmp_path / "run.jsonl"
+    export.write_text("".join(f"{json.dumps(line)}\n" for line in run.export()))
+    told = verify("w", str(tmp_path), "--answers", str(export), "--json")
+    assert told.exit_code == 0, told.output
+    assert json.loads(told.stdout)["undisturbed"]["result"] == {"amount": 80}
+
+
+def test_a_file_of_answers_gives_them_in_order(tmp_path: Path) -> None:
+    folder = tmp_path / "flows"
+    folder.mkdir()
+    (folder / "w.yaml").write_text("workflow: w\ntimeline:\n  - {name: ask, wait: {for: approval, timeout: 1d}}\n")
+    answers = tmp_path / "answers.yaml"
+    answers.write_text("- reject: {reason: no}\n  after: 1h\n")
+    told = verify("w", str(folder), "--answers", str(answers), "--json")
+    assert json.loads(told.stdout)["undisturbed"]["error"] == {"type": "rejected", "step": "ask"}

@@ -1,0 +1,219 @@
+"""Simulated runs: the real engine in virtual time, with steps that only let time pass."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from stepwell.definition.compiler import compile_definition
+from stepwell.definition.graph import Graph, Json
+from stepwell.errors import UserError
+from stepwell.local.clocks import VirtualClock
+from stepwell.runtime.executor import FunctionSteps
+from stepwell.runtime.starts.folder import load_folder
+from stepwell.simulation import Simulation, parse_assumptions, simulate
+
+
+def graph(text: str) -> Graph:
+    made = compile_definition(text)
+    assert made.graph is not None, made.problems
+    return made.graph
+
+
+def simulated(text: str, given: Json = None, **more: Any) -> Simulation:
+    return simulate(graph(f"workflow: w\n{text}"), parse_assumptions(given or {}), **{"runs": 200, **more})
+
+
+def counts(found: Simulation) -> dict[str, int]:
+    return {one.status: one.count for one in found.outcomes}
+
+
+CHAIN = """
+timeline:
+  - {name: a, run: python:x.a, timeout: 1m}
+  - {name: b, run: python:x.b, timeout: 1m, retry_policy: {max_retries: 1, initial_delay: 10s}}
+"""
+
+
+def test_times_add_up_and_no_code_is_looked_for() -> None:
+    found = simulated(CHAIN, {"steps": {"a": {"takes": "2s"}, "b": {"takes": "3s"}}})
+    assert counts(found) == {"completed": 200}
+    assert (found.p50_seconds, found.p95_seconds, found.max_seconds) == (5, 5, 5)
+
+
+def test_a_step_that_fails_is_retried_as_the_definition_says() -> None:
+    found = simulated(CHAIN, {"steps": {"b": {"takes": 0, "fails": "50%"}, "a": {"takes": 0}}}, runs=1_000)
+    assert 200 < counts(found)["failed"] < 300  # a quarter: both tries fail
+    assert next(one for one in found.outcomes if one.error).step == "b"
+    assert found.p95_seconds == 10  # the pause before the second try
+
+
+def test_a_step_beyond_its_time_limit_times_out() -> None:
+    found = simulated(CHAIN, {"steps": {"a": {"takes": "5m"}}})
+    (only,) = found.outcomes
+    assert (only.status, only.error, only.step) == ("failed", "step_timeout", "a")
+    assert found.p50_seconds == 60
+
+
+def test_the_same_seed_gives_the_same_runs_and_another_one_others() -> None:
+    given = {"default": {"takes": {"p50": "1s", "p95": "9s"}, "fails": 0.1}}
+    first, again, other = (simulated(CHAIN, given, seed=seed) for seed in (1, 1, 2))
+    assert first == again
+    assert first.outcomes != other.outcomes or first.p95_seconds != other.p95_seconds
+
+
+def test_a_run_does_not_depend_on_how_many_are_simulated() -> None:
+    given = {"default": {"takes": {"p50": "1s", "p95": "9s"}}}
+    assert simulated(CHAIN, given, runs=1).max_seconds in {
+        simulated(CHAIN, given, runs=2).max_seconds, simulated(CHAIN, given, runs=2).p50_seconds
+    }  # fmt: skip
+
+
+def test_percentiles_are_those_that_were_given() -> None:
+    text = "timeline:\n  - {name: a, run: python:x.a, timeout: 10h}\n"
+    found = simulated(text, {"steps": {"a": {"takes": {"p50": "10s", "p95": "40s"}}}}, runs=2_000)
+    assert found.p50_seconds == pytest.approx(10, rel=0.1)
+    assert found.p95_seconds == pytest.approx(40, rel=0.15)
+
+
+WAITS = """
+timeout: 10d
+timeline:
+  - {name: ask, wait: {for: approval, timeout: 2d, on_reject: fail}}
+  - {name: paid, wait: {for: event, name: paid, key: "{{ input.id }}", match: "event.amount > 5", timeout: 1d}}
+  - {name: both, wait: {all: [{for: response}, {for: event, name: x}], timeout: 1d}}
+"""
+
+
+def test_waits_are_answered_after_their_time_or_never() -> None:
+    given = {"waits": {"ask": {"after": "1h", "rejects": "20%"}, "paid": {"after": "2h", "never": "30%"}}}
+    found = simulated(WAITS, given, runs=500)
+    told = {(one.status, one.error) for one in found.outcomes}
+    assert told == {("completed", ""), ("failed", "rejected"), ("timed_out", "event_timeout")}
+    assert counts(found)["completed"] == pytest.approx(500 * 0.8 * 0.7, abs=45)
+    assert found.assumed["wait both"] == "answered after 1 minute, always"
+    assert found.p50_seconds == pytest.approx(3 * 3_600 + 60)
+
+
+def test_a_condition_over_what_is_given_is_evaluated() -> None:
+    text = """
+timeline:
+  - {name: a, run: python:x.a, timeout: 1m, branch: [{when: "result.amount > 100", skip_to: end}]}
+  - {name: b, run: python:x.b, timeout: 1m}
+"""
+    small = simulated(text, {"steps": {"a": {"returns": {"amount": 5}}}})
+    assert (small.never_reached, small.never_taken) == ((), ("a.branch[0]",))
+    assert not any(name.startswith("rule") for name in small.assumed)
+    large = simulated(text, {"steps": {"a": {"returns": {"amount": 500}}}})
+    assert (large.never_reached, large.never_taken) == (("b",), ())
+
+
+def test_a_condition_over_what_is_not_given_is_a_matter_of_chance_and_that_is_said() -> None:
+    text = """
+start: a
+nodes:
+  a: {run: "python:x.a", transitions: [{when: "result.ok", to: b}, {when: "result.bad", to: c}]}
+  b: {}
+  c: {}
+"""
+    found = simulated(text)
+    assert counts(found) == {"completed": 200}  # never neither
+    assert (found.never_reached, found.never_taken) == ((), ())
+    assert "50%" in found.assumed["rule a.transitions[0]"]
+    given = simulated(text, {"rules": {"a.transitions[0]": "100%"}})
+    assert (given.never_reached, given.never_taken) == (("c",), ("a.transitions[1]",))
+
+
+def test_a_fork_takes_as_long_as_its_slowest_branch() -> None:
+    text = """
+start: a
+nodes:
+  a: {transitions: [{foreach: "{{ input.orders }}", to: work}]}
+  work: {run: "python:x.work", transitions: [{to: all}]}
+  all: {fan_in: {policy: all}}
+"""
+    found = simulated(text, {"items": {"a": 20}, "steps": {"work": {"takes": "7s"}}}, runs=20)
+    assert counts(found) == {"completed": 20}, found
+    assert found.p50_seconds == 7
+    assert found.per_run["steps"] == 20
+    assert simulated(text, runs=20).assumed["items a"].startswith("3,")
+
+
+def test_a_dag_takes_its_longest_path_and_is_undone_when_a_step_fails() -> None:
+    text = """
+steps:
+  - {name: a, run: python:x.a, on_failure: compensate}
+  - {name: b, run: python:x.b, depends_on: [a]}
+  - {name: c, run: python:x.c, depends_on: [a], on_failure: compensate, retry_policy: {max_retries: 0}}
+compensation:
+  - {step: a, run: python:x.undo}
+"""
+    steps = {"a": {"takes": "1s"}, "b": {"takes": "2s"}, "c": {"takes": "9s"}}
+    assert simulated(text, {"steps": steps}).p50_seconds == 10
+    failing = {**steps, "c": {"takes": "1s", "fails": 1, "error": "Full"}}
+    assert counts(simulated(text, {"steps": failing})) == {"compensated": 200}
+
+
+def test_child_runs_are_simulated_where_their_workflow_is_known_and_else_as_a_step() -> None:
+    text = "timeline:\n  - {name: call, run: 'workflow:child', timeout: 1h}\n"
+    child = graph("workflow: child\ntimeline:\n  - {name: s, run: python:x.s, timeout: 1h}\n")
+    known = simulated(text, {"steps": {"s": {"takes": "5m"}}}, others=[child])
+    assert known.p50_seconds == 300
+    assert simulated(text, {"steps": {"call": {"takes": "7m"}}}).p50_seconds == 420
+
+
+def test_a_durable_function_runs_its_own_code_and_none_of_its_steps(tmp_path: Path) -> None:
+    (tmp_path / "flow.py").write_text("""
+from stepwell import step, workflow
+
+@step(timeout="1m")
+def call(n: int) -> int:
+    raise AssertionError("the step's code ran")
+
+@workflow
+async def durable(ctx):
+    total = sum([await ctx.step(call, n) for n in range(3)])
+    await ctx.sleep("1h")
+    return total
+""")
+    (made,) = load_folder(tmp_path).graphs
+    given = parse_assumptions({"steps": {"call": {"takes": "20s", "returns": 2}}})
+    found = simulate(made, given, runs=5, functions=lambda: FunctionSteps(tmp_path, VirtualClock()))
+    assert counts(found) == {"completed": 5}, found
+    assert found.p50_seconds == 3_660
+
+
+def test_the_cost_is_that_of_the_ledger_and_grows_with_the_steps() -> None:
+    one = simulated("timeline:\n  - {name: a, run: python:x.a, timeout: 1m}\n", runs=5)
+    ten = "".join(f"  - {{name: s{n}, run: python:x.s, timeout: 1m}}\n" for n in range(10))
+    many = simulated(f"timeline:\n{ten}", runs=5)
+    assert (one.per_run["steps"], many.per_run["steps"]) == (1, 10)
+    assert many.per_run["write_units"] - one.per_run["write_units"] == 9
+    assert 0 < one.usd_per_1000_runs["stepwell"] < many.usd_per_1000_runs["stepwell"]
+    assert many.usd_per_1000_runs["stepwell"] < many.usd_per_1000_runs["step_functions_standard"]
+
+
+def test_the_time_for_it_is_bounded() -> None:
+    found = simulated(CHAIN, runs=1_000, seconds=0)
+    assert (found.runs, found.outcomes, found.p50_seconds) == (0, (), None)
+
+
+@pytest.mark.parametrize(
+    ("given", "place"),
+    [
+        ({"steps": {"a": {"fails": 2}}}, "steps.a.fails"),
+        ({"steps": {"a": {"takes": {"p50": "2s", "p95": "1s"}}}}, "steps.a.takes"),
+        ({"steps": {"a": {"take": 1}}}, "steps.a"),
+        ({"steps": {"a": {"takes": "soon"}}}, "steps.a.takes"),
+        ({"waits": {"a": {"never": "x%"}}}, "waits.a.never"),
+        ({"rules": {"a": True}}, "rules.a"),
+        ({"items": {"a": 1.5}}, "items.a"),
+        ({"stepz": {}}, "assumptions"),
+        ([], "assumptions"),
+    ],
+)
+def test_bad_assumptions_are_refused_with_their_place(given: Json, place: str) -> None:
+    with pytest.raises(UserError, match=place):
+        parse_assumptions(given)

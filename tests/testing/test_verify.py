@@ -1,0 +1,233 @@
+"""`stepwell.testing.verify`: a user's workflow under crashes at every write, and doubled messages in any order."""
+
+from __future__ import annotations
+
+import tempfile
+from pathlib import Path
+from typing import Any
+from unittest import mock
+
+import pytest
+
+from stepwell.errors import UserError
+from stepwell.local.inbox import Delivery
+from stepwell.testing.verify import Report, Verdict, verify
+from stepwell.testing.verify.chaos import ShuffledQueue
+
+STEPS = """
+import json, os, random, socket, subprocess
+from pathlib import Path
+from stepwell import step, workflow, StepContext
+
+PAID = []
+
+def once(ctx: StepContext):
+    seen = json.loads(Path("seen.json").read_text()) if Path("seen.json").exists() else []
+    if ctx.idempotency_key + ctx.step not in seen:
+        Path("seen.json").write_text(json.dumps([*seen, ctx.idempotency_key + ctx.step]))
+    return "done"
+
+def pay():
+    with open("paid.txt", "a") as out: out.write("paid ")
+
+def count():
+    PAID.append(1)
+    return len(PAID)
+
+def token(): return random.random()
+
+def connect(): socket.create_connection(("127.0.0.1", 9))
+def spawn(): subprocess.run(["true"])
+def write(): Path.home().joinpath("written").write_text("")
+def undo(): Path("undone.txt").write_text("yes")
+def fails(): raise ValueError("no")
+
+@workflow
+async def durable(ctx):
+    await ctx.step(pay)
+    await ctx.approval()
+    return [await ctx.run(lambda: 1, name="one"), await ctx.event("paid", timeout="1h")]
+"""
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    place = tmp_path / "flows"
+    place.mkdir()
+    (place / "acts.py").write_text(STEPS)
+    return place
+
+
+def verified(folder: Path, text: str, **more: Any) -> Report:
+    """The report of a timeline with this text, called `w`."""
+    (folder / "w.yaml").write_text(f"workflow: w\n{text}")
+    return verify(folder, "w", {}, **{"shuffles": 4, **more})
+
+
+def verdict(report: Report, step: str) -> Verdict:
+    return next(one.verdict for one in report.steps if one.step == step)
+
+
+def chain(*runs: str) -> str:
+    lines = "".join(f"  - {{name: s{index}, run: python:acts.{run}}}\n" for index, run in enumerate(runs))
+    return f"timeline:\n{lines}"
+
+
+def test_a_step_that_looks_for_what_it_made_is_idempotent(folder: Path) -> None:
+    report = verified(folder, chain("once", "once"))
+    assert report.holds, report
+    assert {verdict(report, "s0"), verdict(report, "s1")} == {Verdict.IDEMPOTENT}
+    assert report.crashes > report.writes > 4
+
+
+def test_a_step_that_changes_the_outside_again_is_named_with_the_schedule(folder: Path) -> None:
+    report = verified(folder, chain("once", "pay"), shuffles=0)
+    assert not report.holds
+    (bad,) = [one for one in report.steps if one.verdict.is_bad]
+    assert (bad.step, bad.verdict) == ("s1", Verdict.EFFECT_TWICE)
+    assert "paid.txt" in bad.evidence
+    assert "dies before" in bad.schedule
+    assert {one.what for one in report.broken} == {"effects"}
+
+
+def test_a_result_that_depends_on_how_often_it_ran_is_told_from_one_of_chance(folder: Path) -> None:
+    report = verified(folder, chain("token"))
+    assert verdict(report, "s0") is Verdict.VARIES
+    assert any("s0 returns something else" in note for note in report.notes)
+    assert report.holds, report
+    kept: list[int] = []
+    counted = verified(
+        folder, chain("once"), steps={"s0": lambda _: len(kept) or kept.append(1) or 0}, reset=kept.clear
+    )
+    assert verdict(counted, "s0") is Verdict.OTHER_RESULT
+
+
+def test_a_crash_forgets_what_a_module_held_in_memory(folder: Path) -> None:
+    """`count` remembers in its module; in a new process it begins anew, and so it does in each fresh run."""
+    report = verified(folder, chain("count"), shuffles=0)
+    assert report.undisturbed["result"] == 1
+    assert report.holds, report
+
+
+def test_a_world_of_the_users_own_is_looked_at(folder: Path) -> None:
+    bank: list[int] = []
+    report = verified(folder, chain("once"), steps={"once": bank.append}, world=lambda: bank, reset=bank.clear)
+    assert verdict(report, "s0") is Verdict.EFFECT_TWICE
+    ignoring = verified(folder, chain("once"), steps={"once": bank.append}, world=lambda: bank, reset=bank.clear,
+                        ignore=["world*"])  # fmt: skip
+    assert ignoring.holds, ignoring
+
+
+def test_a_world_needs_a_beginning(folder: Path) -> None:
+    with pytest.raises(UserError, match="reset"):
+        verified(folder, chain("once"), world=list)
+
+
+@pytest.mark.parametrize(("run", "what"), [("connect", "network"), ("spawn", "process"), ("write", "file")])
+def test_a_step_that_reaches_outside_is_not_let_and_nothing_is_verified(
+    folder: Path, run: str, what: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    home = folder.parent / "home"
+    home.mkdir()
+    monkeypatch.setenv("HOME", str(home))
+    monkeypatch.setattr(tempfile, "tempdir", str(folder.parent / "temporary"))
+    (folder.parent / "temporary").mkdir()
+    with pytest.raises(UserError) as refused:
+        verified(folder, chain(run))
+    assert refused.value.code == "reaches_outside"
+    assert what in refused.value.message
+    assert not (home / "written").exists()
+
+
+def test_what_was_replaced_or_cannot_be_called_is_said(folder: Path) -> None:
+    report = verified(
+        folder,
+        "timeline:\n  - {name: a, run: python:acts.connect}\n  - {name: b, run: 'http:GET https://example.com/x'}\n",
+        steps={"a": {"ok": True}},
+    )
+    assert (report.called, report.left_out) == ((), ("b",))
+    assert verdict(report, "a") is verdict(report, "b") is Verdict.REPLACED
+    assert report.holds, report
+
+
+def test_compensations_are_compared_and_must_be_idempotent_too(folder: Path) -> None:
+    text = """
+steps:
+  - {name: a, run: python:acts.once, on_failure: compensate}
+  - {name: b, run: python:acts.once, depends_on: [a], on_failure: compensate}
+compensation:
+  - {step: a, run: python:acts.%s}
+"""
+    good = verified(folder, text % "undo", fails=["b"])
+    assert good.holds, good
+    assert good.undisturbed["status"] == "compensated"
+    assert verdict(good, "a.compensate") is Verdict.IDEMPOTENT
+    bad = verified(folder, text % "pay", fails=["b"])
+    assert verdict(bad, "a.compensate") is Verdict.EFFECT_TWICE
+
+
+def test_a_step_that_may_run_at_most_once_may_be_lost_and_that_is_no_fault(folder: Path) -> None:
+    report = verified(folder, "timeline:\n  - {name: a, run: python:acts.pay, at_most_once: true, timeout: 1m}\n")
+    assert verdict(report, "a") is Verdict.LOST
+    assert report.holds, report
+
+
+def test_waits_are_answered_in_the_order_of_the_script(folder: Path) -> None:
+    text = """
+timeline:
+  - {name: ask, wait: {for: approval, timeout: 1d}}
+  - {name: paid, wait: {for: event, name: paid, timeout: 1d}}
+"""
+    answers = [{"approve": {"by": "ana", "data": 1}}, {"event": {"name": "paid", "payload": 80}, "after": "3h"}]
+    report = verified(folder, text, answers=answers)
+    assert report.undisturbed["status"] == "completed", report
+    assert report.undisturbed["result"] == 80
+    assert report.holds, report
+    refused = verified(folder, text, answers=[{"reject": {"reason": "no"}}])
+    assert refused.undisturbed["error"] == {"type": "rejected", "step": "ask"}
+    silent = verified(folder, text)
+    assert silent.undisturbed["error"]["type"] == "approval_timeout"
+
+
+def test_approve_all_finds_the_approvals_of_branches(folder: Path) -> None:
+    text = """
+steps:
+  - {name: a, wait: {for: approval, timeout: 1d}}
+  - {name: b, wait: {for: approval, timeout: 1d}}
+  - {name: c, run: python:acts.once, depends_on: [a, b]}
+"""
+    report = verified(folder, text, approve_all=True)
+    assert report.undisturbed["status"] == "completed"
+    assert report.holds, report
+
+
+def test_a_durable_function_is_verified_like_a_graph(folder: Path) -> None:
+    report = verify(
+        folder, "durable", {}, approve_all=True, answers=[{"event": {"name": "paid", "payload": 5}}], shuffles=6
+    )
+    assert report.undisturbed["result"] == [1, 5]
+    assert verdict(report, "pay") is Verdict.EFFECT_TWICE
+    assert {one.what for one in report.broken} == {"effects"}
+
+
+@pytest.mark.parametrize("answers", [[{"approve": {}, "reject": {}}], [{"event": {}}], [{"wait": 1}], ["x"]])
+def test_a_bad_answer_is_refused_with_its_place(folder: Path, answers: list[Any]) -> None:
+    with pytest.raises(UserError, match=r"answers\[0\]"):
+        verified(folder, chain("once"), answers=answers)
+
+
+def _forget(self: ShuffledQueue, delivery: Delivery, at_ms: int) -> None:
+    self.delete(delivery)
+
+
+def test_an_engine_that_loses_a_message_when_a_worker_dies_does_not_hold(folder: Path) -> None:
+    """The check can fail: here the queue forgets what a dead worker held."""
+    with mock.patch.object(ShuffledQueue, "release", _forget):
+        report = verified(folder, chain("once", "once"), shuffles=0)
+    assert {one.what for one in report.broken} == {"status", "effects"}
+
+
+def test_the_time_is_bounded_and_the_rest_is_said(folder: Path) -> None:
+    report = verified(folder, chain("once"), seconds=0)
+    assert report.left > 0
+    assert any("too short" in note for note in report.notes)
