@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 
+from stepwell.definition.graph import Limit, RateLimit
 from stepwell.limits import SECOND_MS
 from stepwell.runtime.loop.driving import run_now
 from tests.aws.kit import AwsWorld, aws_world
@@ -108,3 +109,41 @@ def test_a_turn_under_a_rate_limit_costs_one_write_unit_and_two_more_for_a_run_t
         world.deliver()
         world.pass_time(11 * SECOND_MS)
         assert world.meter.units["NOTE"] == 1 + 1 + 2
+
+
+THROTTLED = PLAIN.replace("run: python:m.one", "run: python:m.one, throttle: stripe")
+
+
+def throttled(limit: Limit) -> tuple[Counter[str], Counter[str], Counter[str], int]:
+    """What a throttled run costs beside the same without: of the first, and of one that waits for its turn."""
+    with aws_world(PLAIN) as world:
+        costs(world)
+        world.start()
+        world.deliver()
+        plain, requests, messages = costs(world)
+    with aws_world(THROTTLED) as world:
+        world.catalog.limits = {"stripe": limit}
+        world.start()
+        world.deliver()
+        units, more, as_many = costs(world)
+        assert as_many == messages
+        assert plain - units == Counter()
+        world.start()
+        world.deliver()
+        world.pass_time(11 * SECOND_MS)
+        later, _, more_messages = costs(world)
+    return units - plain, more - requests, later - plain, more_messages - messages
+
+
+def test_a_throttled_step_costs_five_write_units_when_its_permit_is_free() -> None:
+    """Two records, the header, and its permit taken and given back; and four reads."""
+    units, requests, later, messages = throttled(Limit(100))
+    assert units == Counter(LOG=2, NOTE=2, RUN=1)
+    assert requests == Counter(put_item=3, delete_item=1, query=4, update_item=1)
+    assert (later, messages) == (units, 0)
+
+
+def test_a_turn_under_a_named_rate_costs_one_write_unit_and_two_more_for_a_step_that_waits_for_it() -> None:
+    units, _, later, messages = throttled(Limit(None, RateLimit(1, 10 * SECOND_MS)))
+    assert units == Counter(LOG=2, NOTE=1, RUN=1)
+    assert (later, messages) == (Counter(LOG=2, NOTE=3, RUN=2), 1)

@@ -217,6 +217,7 @@ def test_a_message_is_taken_only_where_the_table_of_transitions_lets_it_act() ->
         Message.LOST: Signal.FAILED,
         Message.TIMER: Signal.RESUMED,
         Message.LOCKS: Signal.RESUMED,
+        Message.PERMIT: Signal.RESUMED,
         Message.JOIN: Signal.JOINED,
         Message.OPERATION: Signal.RECEIVED,
         Message.UPDATE: Signal.RECEIVED,

@@ -70,7 +70,7 @@ def test_the_count_finds_each_form_of_comparison(tmp_path: Path) -> None:
 
 
 def test_each_kind_that_a_definition_may_name_has_its_file_and_its_schema() -> None:
-    assert {*SCHEMAS, *SEVERAL} - ONLY_A_LIMIT == set(KINDS) - {"lock", "code", "tasks"}
+    assert {*SCHEMAS, *SEVERAL} - ONLY_A_LIMIT == set(KINDS) - {"lock", "limit", "code", "tasks"}
 
 
 @pytest.mark.parametrize("name", KINDS)

@@ -15,7 +15,7 @@ from stepwell.local.inbox import ALL_LANES
 from stepwell.runtime.dispatch import dispatch
 from stepwell.runtime.log.door import Unlimited
 from stepwell.runtime.loop.driving import run_now
-from stepwell.runtime.waits.permits import Permits
+from stepwell.runtime.waits.lines import Lines
 from tests.runtime.kit import World
 
 QUEUED = """
@@ -50,14 +50,14 @@ class Watched:
                 raise PortError("away")
             made = await method(*args, **named)
             if name == "append" and made is None:
-                self._see(args[0], args[3])
+                self.see(args[0], args[3])
             if self.calls == self._at:
                 raise PortError("no answer")
             return made
 
         return call
 
-    def _see(self, run_id: str, body: str) -> None:
+    def see(self, run_id: str, body: str) -> None:
         if isinstance(decode_record(body).next, End):
             self.under_way.discard(run_id)
         else:
@@ -91,12 +91,12 @@ def lived(definition: str, at: int, done: bool) -> tuple[World, Watched, list[st
     for step, cancelled in enumerate((runs[2], runs[0], "")):
         deliver(world, now_ms + 5_000 * (step + 1))
         if cancelled:
-            _ask(lambda one=cancelled: world.service.cancel(one))  # type: ignore[misc]
+            ask(lambda one=cancelled: world.service.cancel(one))  # type: ignore[misc]
     deliver(world, now_ms + 10 * MINUTE_MS)
     return world, watched, runs
 
 
-def _ask(call: Callable[[], Any]) -> None:
+def ask(call: Callable[[], Any]) -> None:
     """A caller who is not answered asks again."""
     try:
         run_now(call())
@@ -125,9 +125,9 @@ def test_a_worker_that_dies_at_any_call_leaves_no_run_behind_and_no_permit_taken
 def test_a_permit_that_is_granted_without_a_word_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
     """A mutant: whoever reads that another was granted its permit, but may not know, leaves it."""
 
-    async def unseen(self: Permits, share: Any, but: str) -> Any:
-        return await self._read(share)
+    async def unseen(self: Lines, share: Any, but: str, granted: str = "") -> Any:
+        return await self.read(share)
 
-    monkeypatch.setattr(Permits, "_seen_to", unseen)
+    monkeypatch.setattr(Lines, "seen_to", unseen)
     with pytest.raises(AssertionError):
         test_a_worker_that_dies_at_any_call_leaves_no_run_behind_and_no_permit_taken(QUEUED, done=True)

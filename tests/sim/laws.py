@@ -36,6 +36,7 @@ from tests.sim.overlap_laws import law_13_overlap
 from tests.sim.part_laws import is_still_wanted, laws_of_parts, matches, stays
 from tests.sim.race_programs import laws_of_races
 from tests.sim.task_laws import laws_of_tasks
+from tests.sim.throttle_laws import laws_of_quiet_throttles, laws_of_throttles
 from tests.sim.turn_laws import law_11_turns
 from tests.sim.undo_laws import laws_of_undoing
 from tests.sim.world import World
@@ -54,7 +55,7 @@ def check_end(world: World) -> None:
     """All laws, once the last message is gone. Raises BrokenLawError."""
     for of_run in world.runs():
         _check_end_of(of_run)
-    for broken in (*laws_of_children(world), *laws_of_locks(world), *laws_of_limits(world)):
+    for broken in (*laws_of_children(world), *laws_of_locks(world), *laws_of_limits(world), *laws_of_throttles(world)):
         raise BrokenLawError(broken)
 
 
@@ -91,7 +92,8 @@ def check_quiet(world: World) -> None:
     for of_run in world.runs():
         _check_quiet_of(of_run)
     under_way = _under_way(world)
-    of_others = (*laws_of_quiet_locks(world, under_way), *laws_of_quiet_limits(world, under_way))
+    of_others = (*laws_of_quiet_locks(world, under_way), *laws_of_quiet_limits(world, under_way),
+                 *laws_of_quiet_throttles(world, under_way))  # fmt: skip
     for broken in (*laws_of_quiet_children(world), *of_others):
         raise BrokenLawError(broken)
 

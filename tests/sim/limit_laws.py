@@ -39,7 +39,8 @@ def _moves(view: World) -> Iterator[tuple[int, int, str]]:
 
 def _left(world: World) -> Iterator[str]:
     for kind, notes in world.memory._notes.items():
-        if notes and kind.startswith(("permits:", "pace:")) and set(notes) != {"due"}:
+        is_of_runs = kind.startswith(("permits:", "pace:")) and "@" not in kind
+        if notes and is_of_runs and set(notes) != {"due"}:
             yield f"concurrency: everything has ended, and {kind} has {sorted(notes)}"
 
 

@@ -9,8 +9,9 @@ from unittest import mock
 from stepwell.engine.actions import Share
 from stepwell.engine.records import Status
 from stepwell.runtime.log.logbook import Standing
-from stepwell.runtime.waits import permits
-from stepwell.runtime.waits.permits import Board, Permits
+from stepwell.runtime.waits import lines
+from stepwell.runtime.waits.lines import Board, Lines
+from stepwell.runtime.waits.permits import Permits
 
 _give_back = Permits.give_back
 
@@ -19,16 +20,16 @@ _give_back = Permits.give_back
 def permit_taken_blindly() -> Iterator[None]:
     """A note of holders is written over whatever another wrote meanwhile."""
 
-    async def write(self: Permits, name: str, shard: str, board: Board, ids: Sequence[str]) -> bool:
-        kind = permits._kind(name)
-        body = permits.json.dumps(list(ids))
-        while not await self._ports.notes.put_note(kind, shard, body, await self._ports.notes.get_note(kind, shard)):
+    async def write(self: Lines, name: str, shard: str, board: Board, ids: Sequence[str]) -> bool:
+        kind = lines._kind(name)
+        body = lines.json.dumps(list(ids))
+        while not await self._notes.put_note(kind, shard, body, await self._notes.get_note(kind, shard)):
             continue
         if not ids:
-            await self._ports.notes.drop_note(kind, shard, body)
+            await self._notes.drop_note(kind, shard, body)
         return True
 
-    with mock.patch.object(Permits, "_write", write):
+    with mock.patch.object(Lines, "_write", write):
         yield
 
 
@@ -36,10 +37,10 @@ def permit_taken_blindly() -> Iterator[None]:
 def permit_granted_untold() -> Iterator[None]:
     """Who lets the next run begin does not wake it."""
 
-    async def seen_to(self: Permits, share: Share, but: str) -> Board:
-        return await self._read(share)
+    async def seen_to(self: Lines, share: Share, but: str, granted: str = "") -> Board:
+        return await self.read(share)
 
-    with mock.patch.object(Permits, "_seen_to", seen_to):
+    with mock.patch.object(Lines, "seen_to", seen_to):
         yield
 
 

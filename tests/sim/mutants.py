@@ -35,6 +35,7 @@ from tests.sim.lock_mutants import OF_LOCKS
 from tests.sim.overlap_mutants import OF_OVERLAP
 from tests.sim.part_mutants import OF_PARTS
 from tests.sim.task_mutants import OF_TASKS
+from tests.sim.throttle_mutants import OF_THROTTLES
 from tests.sim.turn_mutants import OF_TURNS
 from tests.sim.undo_mutants import OF_UNDOING
 from tests.sim.version_mutants import OF_DEPLOYS
@@ -238,6 +239,7 @@ MUTANTS: dict[str, Callable[[], AbstractContextManager[None]]] = {
         *OF_CHILDREN,
         *OF_LOCKS,
         *OF_LIMITS,
+        *OF_THROTTLES,
         *OF_PARTS,
         *OF_TURNS,
         *OF_UNDOING,

@@ -9,7 +9,7 @@ from typing import Any
 
 from stepwell.definition.authoring import StepDefaults
 from stepwell.definition.cel_values import Items
-from stepwell.definition.graph import END, Graph, Node, Retry, Rule, Step, Wait
+from stepwell.definition.graph import END, Graph, Limit, Node, Retry, Rule, Step, Wait
 from stepwell.engine.actions import Outcome
 from stepwell.engine.records import Failure, Pause
 from stepwell.engine.retry import Policy, resolve_policy
@@ -92,6 +92,7 @@ class Program:
     undoing: Undoing | None = None  # None: no step has a compensation
     deploys: tuple[tuple[str, int], ...] = ()  # (patch | reload | break | mend, after so many calls)
     takes_ms: tuple[int, ...] = ()  # how long steps take, one of these each; none: no time at all
+    limits: Mapping[str, Limit] = field(default_factory=dict)  # the named ones
     race: str = ""  # when the one event is sent that its one wait is for
 
     @property

@@ -24,6 +24,7 @@ _PASSING = frozenset({_P.EVALUATING_DIVERGE, _P.EVALUATING_BRANCH})  # no token 
 _RARE = {  # a schedule meets these once in thousands, or never
     _M.CHILD: set(_P) - {_P.WAITING_FOR_CHILDREN, _P.EXECUTING_STEP},  # nobody tells a parent that has moved on
     _M.LOCKS: set(_P) - {_P.WAITING_FOR_EVENT},
+    _M.PERMIT: set(_P) - {_P.WAITING_FOR_EVENT},
     _M.LIMIT: set(_P) - {_P.INITIALIZING},  # only a late worker is refused where another was not
     _M.JOIN: set(_P) - {_P.WAITING_AT_FAN_IN},  # who arrives reads the parent first
     _M.OPERATION: set(_P) - {_P.WAITING_AT_FAN_IN},  # who ends one reads its function first

@@ -33,6 +33,7 @@ from tests.sim.programs import Program
 from tests.sim.race_programs import make_race
 from tests.sim.shown_programs import make_shown
 from tests.sim.task_programs import make_tasks
+from tests.sim.throttle_programs import make_throttled
 from tests.sim.tree import RUN
 from tests.sim.undo_programs import with_compensations
 from tests.sim.versions import Deploy, as_old, two_versions
@@ -52,6 +53,7 @@ SHOWN_FROM = 5_500_000_000  # seeds from here on are of one fork whose branches 
 RACES_FROM = 5_000_000_000  # seeds from here on are of one event against one wait
 TASKS_FROM = 4_500_000_000  # seeds from here on are of durable functions with tasks
 DURABLE_FROM = 4_000_000_000  # seeds from here on are of durable functions
+THROTTLED_FROM = 3_750_000_000  # seeds from here on are of programs whose steps are throttled
 LIMITED_FROM = 3_500_000_000  # seeds from here on are of programs under limits
 LOCKED_FROM = 3_000_000_000  # seeds from here on are of programs that want the same locks
 PARTS_FROM = 2_000_000_000  # seeds from here on are of programs that wait for several things
@@ -77,6 +79,7 @@ _MAKERS = (  # by the first of their seeds
     (RACES_FROM, make_race),
     (TASKS_FROM, make_tasks),
     (DURABLE_FROM, make_durable),
+    (THROTTLED_FROM, make_throttled),
     (LIMITED_FROM, make_limited),
     (LOCKED_FROM, make_locked),
     (PARTS_FROM, make_parts),

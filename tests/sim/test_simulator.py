@@ -30,6 +30,7 @@ from tests.sim import (
     overlap_mutants,
     part_mutants,
     task_mutants,
+    throttle_mutants,
     undo_mutants,
     version_mutants,
     zombies,
@@ -47,6 +48,7 @@ from tests.sim.schedule import (
     RACES_FROM,
     SHOWN_FROM,
     TASKS_FROM,
+    THROTTLED_FROM,
     ZOMBIES_FROM,
     program_of,
     run_schedule,
@@ -112,6 +114,7 @@ OF_FORKS_SHOWN = 60  # schedules of one fork whose branches wait
 OF_OVERLAPS = 60  # schedules of steps that take time
 OF_TASKS = 60  # schedules of durable functions with tasks
 OF_RUNS_LIMITED = 60  # schedules of runs under limits
+OF_RUNS_THROTTLED = 60  # schedules of runs whose steps are throttled
 OF_RUNS_LOCKED = 20  # schedules of runs that want the same locks
 OF_VERSIONS = 40  # schedules of old and new code
 OF_WAITS = 120  # schedules of waits for several things
@@ -126,6 +129,7 @@ OF_CODE = {mutant.__name__ for mutant in code_mutants.OF_CODE}
 OF_CHILDREN = {mutant.__name__ for mutant in child_mutants.OF_CHILDREN}
 OF_SESSIONS = {mutant.__name__ for mutant in fn_mutants.OF_FUNCTIONS}
 OF_LIMITS = {mutant.__name__ for mutant in limit_mutants.OF_LIMITS}
+OF_THROTTLES = {mutant.__name__ for mutant in throttle_mutants.OF_THROTTLES}
 OF_LOCKS = {mutant.__name__ for mutant in lock_mutants.OF_LOCKS}
 OF_OVERLAP = {mutant.__name__ for mutant in overlap_mutants.OF_OVERLAP}
 OF_PARTS = {mutant.__name__ for mutant in part_mutants.OF_PARTS}
@@ -243,6 +247,11 @@ def test_every_law_holds_for_runs_under_limits() -> None:
     assert lawful(range(LIMITED_FROM, LIMITED_FROM + OF_RUNS_LIMITED)) is None
 
 
+def test_every_law_holds_for_throttled_steps() -> None:
+    """Never one step too many, none is left behind, and no permit is lost."""
+    assert lawful(range(THROTTLED_FROM, THROTTLED_FROM + OF_RUNS_THROTTLED)) is None
+
+
 def test_every_durable_function_does_what_its_program_does_when_it_is_run_plainly() -> None:
     """Steps, waits, combinators, children, clean-ups, new lives; on workers that keep sessions or not, and deploys."""
     assert lawful(range(DURABLE_FROM, DURABLE_FROM + OF_FUNCTIONS)) is None
@@ -270,6 +279,7 @@ def test_an_engine_without_one_of_its_laws_is_caught(name: str) -> None:
             (OF_PARTS, PARTS_FROM),
             (OF_SHOWN, SHOWN_FROM),
             (OF_LIMITS, LIMITED_FROM),
+            (OF_THROTTLES, THROTTLED_FROM),
             (OF_LOCKS, LOCKED_FROM),
             (OF_SESSIONS, DURABLE_FROM),
             (OF_TASK_MUTANTS, TASKS_FROM),
@@ -286,7 +296,7 @@ def test_an_engine_without_one_of_its_laws_is_caught(name: str) -> None:
     seed, why = found
     assert re.match(
         r"law \d|children|header|locks|causal times|timers|at_most_once|concurrency|dependencies|skips|the engine met"
-        r"|compensation|functions|tasks|replay|\w+ attempt",
+        r"|throttle|compensation|functions|tasks|replay|\w+ attempt",
         why,
     ), why
     assert run_schedule(seed) is None  # it is the mutant that was caught, and it left nothing behind

@@ -34,7 +34,7 @@ from stepwell.runtime.log.logbook import Logbook, Standing
 from stepwell.runtime.loop.worker import Sharing
 from stepwell.runtime.ports import Clock, Ports
 from stepwell.runtime.starts.ids import new_id
-from stepwell.runtime.starts.pack import unpack
+from stepwell.runtime.starts.pack import unpack, unpack_limits
 from stepwell.runtime.steps.port import StepCall, Steps, Updated, WriteRecord
 from stepwell.runtime.stores.clocks import RealClock
 from stepwell.settings import Deployment
@@ -99,9 +99,10 @@ def open_aws(
     queue = SqsQueue(queues, clients.sqs, clock)
     schedules = Schedules(deployment.schedule_group, deployment.schedule_role, queues)
     timers = SchedulerTimers(schedules, clients.scheduler, queue, clock)
+    packed = read_packed(root)
     parts = assemble(
         Ports(store, store, store, store, store, queue, timers, blobs, clock),
-        Catalog(partial(compile_document, trusted=True), unpack(read_packed(root))),
+        Catalog(partial(compile_document, trusted=True), unpack(packed), unpack_limits(packed)),
         steps or NoSteps(_asking(deployment, clients)),
         compile_expression=compile_expression,
         new_id=new_id,

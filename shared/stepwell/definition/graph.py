@@ -64,6 +64,14 @@ class Retry:
 
 
 @dataclass(frozen=True, slots=True)
+class Throttle:
+    """The named limit whose permit a step needs for each attempt."""
+
+    limit: str
+    key: Expression | None = None  # the limit is for each value by itself
+
+
+@dataclass(frozen=True, slots=True)
 class Step:
     """User code that a node runs. None means: the definition is silent, the function's own defaults apply."""
 
@@ -80,6 +88,7 @@ class Step:
     http: Expression | None = None  # the request of an HTTP step: {method, url, headers, body}
     writes: str = "result"  # by default: result (by the node's name) | keys (an object's too) | run_id (as one too)
     window: int | None = None  # the most messages of the conversation that its message joins; None: none
+    throttle: Throttle | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -260,6 +269,14 @@ class RateLimit:
     per_ms: int
     burst: int = 1
     key: Expression | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Limit:
+    """A named limit of the folder: how many steps hold its permits at once, and how fast they get them."""
+
+    concurrency: int | None = None
+    rate: RateLimit | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -44,6 +44,13 @@ def _policy(value: object, inner: ValidatorFunctionWrapHandler) -> object:
         raise PydanticCustomError("bad_policy", "Input should be a policy") from None
 
 
+def _throttle(value: object, inner: ValidatorFunctionWrapHandler) -> object:
+    try:
+        return inner(value)
+    except ValidationError:
+        raise PydanticCustomError("throttle_type", "Input should be a limit's name, or its name and a key") from None
+
+
 class StepDef(CallDef):
     """A call of user code, with its output and its reaction to a failure."""
 
@@ -112,6 +119,13 @@ class ChildDef(Written):
     input: Json = Field(default=None, description="any JSON with templates; default: the run's input and state")
 
 
+class ThrottleDef(Written):
+    """The named limit that a step waits for before each attempt."""
+
+    limit: str = Field(description="a name of limits.yaml")
+    key: KeyDef | None = Field(default=None, description="the limit is for each value by itself")
+
+
 class PlaceDef(StepDef):
     """A node's action: run a step, start child runs, wait, sleep, or nothing."""
 
@@ -128,6 +142,9 @@ class PlaceDef(StepDef):
         default=None, description="the effect on running children when the parent's wait ends"
     )
     lock: LockDef | None = None
+    throttle: Annotated[str | ThrottleDef, WrapValidator(_throttle)] | None = Field(
+        default=None, description="a limit of limits.yaml, which the step waits for before each attempt"
+    )
     detached: bool | None = Field(default=None, description="true: an independent run; the result is its id")
     inherit_artifacts: bool | None = None
 

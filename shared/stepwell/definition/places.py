@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 
 from stepwell.definition.calls import call_of, check_step_failure, detached_of, runs_workflow
 from stepwell.definition.common import Context, step_of
 from stepwell.definition.compensation import compensate_of
 from stepwell.definition.graph import Call, Json, Node, Rule, Step
+from stepwell.definition.throttles import throttle_of
 from stepwell.definition.waits import wait_of
 from stepwell.limits import MAX_VISITS
 
@@ -18,7 +20,7 @@ _CHILD = (*_BOTH, "inherit_artifacts")
 _HELD = ("lock",)
 # The keys that each action of a node takes, besides the key of the action itself.
 _KEYS: dict[str, tuple[str, ...]] = {
-    "step": ("input", "timeout", "at_most_once", "pool", "http", *_BOTH, *_HELD),
+    "step": ("input", "timeout", "at_most_once", "pool", "http", "throttle", *_BOTH, *_HELD),
     "child run": ("input", "timeout", "parent_close", "detached", *_CHILD, *_HELD),
     "detached run": ("input", "detached", *_CHILD),
     "list of children": ("timeout", "siblings", "parent_close", *_CHILD, *_HELD),
@@ -29,6 +31,7 @@ _KEYS: dict[str, tuple[str, ...]] = {
 _ALL_KEYS = tuple(dict.fromkeys(key for keys in _KEYS.values() for key in keys))
 _HINTS = {
     ("list of children", "input"): "put it inside each child",
+    ("child run", "throttle"): "limit the workflow that it runs: `concurrency` in its own definition",
     ("child run", "siblings"): "it is for several `children`; remove it",
     ("child run", "at_most_once"): "a child run always starts once; remove it",
     ("detached run", "timeout"): "an independent run has the `timeout` of its own definition",
@@ -68,7 +71,8 @@ def _act(context: Context, name: str, data: Mapping[str, Json], path: str) -> tu
     if runs_workflow(data) or "children" in data:
         return None, call_of(context, name, data, path)
     check_step_failure(context, data, path)
-    return step_of(context, data, path), None
+    step = step_of(context, data, path)
+    return (step and replace(step, throttle=throttle_of(context, data, path))), None
 
 
 def _check_keys(context: Context, name: str, data: Mapping[str, Json], path: str) -> None:

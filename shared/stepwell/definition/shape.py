@@ -238,6 +238,7 @@ _KINDS = {
     "id_type": "an id: text, or a whole number",
     "names_type": "a list of names, or a template",
     "lock_type": "a name, or a list of names",
+    "throttle_type": "the name of a limit, or {limit: NAME, key: KEY}",
 }
 
 

@@ -8,7 +8,7 @@ from typing import TypeAlias
 from stepwell.definition.graph import Json, Step
 from stepwell.engine.names import Undo
 from stepwell.engine.records import Failure, Pause, Record, Topic
-from stepwell.engine.token import Locks
+from stepwell.engine.token import Locks, Permit
 from stepwell.engine.transact import TableWrite
 
 
@@ -96,7 +96,7 @@ class Drop:
     """Write nothing: the input is late or a duplicate."""
 
     is_over: bool = False  # the wait that it is for has ended
-    lets_go: Locks | None = None  # locks that the token was granted and no longer wants
+    lets_go: Locks | Permit | None = None  # what the token was granted and no longer wants
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,7 +12,8 @@ from stepwell.engine.records import Failure, Kind, Record, RetryAt, Status
 from stepwell.engine.retry import Policy, resolve_policy, retry_delay_ms
 from stepwell.engine.routing import Ended, validation_failure
 from stepwell.engine.token import Token
-from stepwell.engine.waits.code import back, wait_for_code
+from stepwell.engine.waits.aside import back
+from stepwell.engine.waits.code import wait_for_code
 from stepwell.engine.writing import (
     deadline_ms,
     ended_node,

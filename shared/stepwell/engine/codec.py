@@ -33,7 +33,7 @@ from stepwell.engine.records import (
     Topic,
 )
 from stepwell.engine.table import Phase
-from stepwell.engine.token import Aside, Begun, Cleaning, Locks, Outlook, StepView, Token, Undoing
+from stepwell.engine.token import Aside, Begun, Cleaning, Locks, Outlook, Permit, StepView, Token, Undoing
 
 T = TypeVar("T")
 
@@ -80,6 +80,8 @@ def encode_token(token: Token) -> str:
             "cleaning",
             "locks",
             "released",
+            "permit",
+            "returned",
             "aside",
             "tasks",
         ),
@@ -89,10 +91,10 @@ def encode_token(token: Token) -> str:
     for name in ("end", "fork"):
         if (following := getattr(token, name)) is not None:
             out[name] = _next_to_json(following)
-    for name in ("error", "resumption", "cleaning", "locks"):
+    for name in ("error", "resumption", "cleaning", "locks", "permit"):
         if (part := getattr(token, name)) is not None:
             out[name] = _plain(part)
-    for name in ("received", "released"):
+    for name in ("received", "released", "returned"):
         if parts := getattr(token, name):
             out[name] = [_plain(one) for one in parts]
     for name, part_to_json in _PARTS.items():
@@ -139,6 +141,8 @@ def _token_from_json(raw: Mapping[str, Json]) -> Token:
         undoing=_undoing_from_json(raw["undoing"]) if raw.get("undoing") else None,
         locks=_locks_from_json(raw["locks"]) if raw.get("locks") else None,
         released=tuple(_locks_from_json(one) for one in raw.get("released", ())),
+        permit=_part(Permit, raw.get("permit")),
+        returned=tuple(_build(Permit, one) for one in raw.get("returned", ())),
         aside=_aside_from_json(raw["aside"]) if raw.get("aside") else None,
         tasks={int(slot): _begun_from_json(one) for slot, one in raw.get("tasks", {}).items()},
         dropped=_places(raw.get("dropped", ())),

@@ -22,6 +22,7 @@ from stepwell.engine.inputs import (
     LocksAnswered,
     OverLimit,
     Paused,
+    PermitAnswered,
     Redriven,
     Started,
     StepBegins,
@@ -39,11 +40,12 @@ from stepwell.engine.names import Moment
 from stepwell.engine.needs import is_passed_over, may_begin
 from stepwell.engine.records import CleanUp, End, Failure, Fork, Goto, Kind, Pause, Record, RetryAt, RunInfo, Status
 from stepwell.engine.retry import resolve_policy
-from stepwell.engine.routing import Ended
+from stepwell.engine.routing import Ended, validation_failure
 from stepwell.engine.settle import settle
 from stepwell.engine.table import Message, Phase, Verdict, receive
+from stepwell.engine.throttle_records import needed, permit_record, refused
 from stepwell.engine.token import Branch, Token
-from stepwell.engine.waits.code import back
+from stepwell.engine.waits.aside import back
 from stepwell.engine.writing import (
     began_record,
     deadline_ms,
@@ -54,7 +56,7 @@ from stepwell.engine.writing import (
     timeout_failure,
     waiting_record,
 )
-from stepwell.errors import EngineFault
+from stepwell.errors import EngineFault, ExpressionError
 from stepwell.limits import DELIVERIES
 
 
@@ -64,7 +66,7 @@ def decide(moment: Moment, token: Token, given: Input = Woken()) -> Action:  # n
     if verdict is Verdict.REFUSE:
         return _refusal(token, given)
     if verdict is Verdict.DROP:
-        return receiving.no_locks(token, given) if isinstance(given, LocksAnswered) else Drop(is_over=True)
+        return _too_late(token, given)
     match given:
         case Woken():
             return _woken(moment, token, given)
@@ -78,6 +80,17 @@ def decide(moment: Moment, token: Token, given: Input = Woken()) -> Action:  # n
             return _of_run(moment, token, given)
         case _:
             return receiving.receive(moment, token, given)
+
+
+def _too_late(token: Token, given: Input) -> Drop:
+    """Drops an input that is late, or a duplicate; what it grants is given back."""
+    match given:
+        case LocksAnswered():
+            return receiving.no_locks(token, given)
+        case PermitAnswered():
+            return receiving.no_permit(token, given)
+        case _:
+            return Drop(is_over=True)
 
 
 def is_stale(token: Token, slot: int, by: str) -> bool:
@@ -224,11 +237,30 @@ def _woken(moment: Moment, token: Token, given: Woken) -> Action:
     if given.slot is not None and is_held(moment.run, token):
         return Rest()
     action = _next(moment, token)
-    if given.slot is None or token.branch is not None or isinstance(action, Rest):
+    if given.slot is None or isinstance(action, Rest):
+        return action
+    if isinstance(action, RunStep):
+        action = _throttled(moment, token, action)
+    if token.branch is not None:
         return action
     if (asked := permits.ask(moment, token)) is not None:
         return asked
     return PickUp() if token.phase is Phase.INITIALIZING and not moment.run.started_ms else action
+
+
+def _throttled(moment: Moment, token: Token, action: RunStep) -> Action:
+    """Parks the token until its step has its permit; fails the step that never gets one."""
+    throttle = needed(token, action)
+    if throttle is None:
+        return action
+    failure = refused(token, action.node)
+    try:
+        if failure is None:
+            return Write(permit_record(moment, token, action, throttle))
+    except ExpressionError as error:
+        failure = validation_failure(error, action.node, action.attempt)
+    failed = commit(moment, token, action, Outcome(failure=failure, started_ms=moment.now_ms), None)
+    return Write(functions.of_operation(moment, failed))
 
 
 def _next(moment: Moment, token: Token) -> Action:

@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 from typing import TypeAlias
 
 from stepwell.definition.graph import Graph, Json
+from stepwell.engine import throttles
 from stepwell.engine.children import call_of, is_over, startable
 from stepwell.engine.forks import parent_of, with_needs
 from stepwell.engine.join import fan_in_of
@@ -31,7 +32,7 @@ from stepwell.engine.records import (
     Status,
 )
 from stepwell.engine.tasks import wait_shown
-from stepwell.engine.token import Locks, Token
+from stepwell.engine.token import Locks, Permit, Token
 from stepwell.engine.waits.kind import coming_of
 
 
@@ -128,6 +129,21 @@ class ReleaseLocks:
 
 
 @dataclass(frozen=True, slots=True)
+class TakePermit:
+    """Ask for a permit of a named limit, which ends the wait; else `shown` is shown."""
+
+    permit: Permit
+    shown: ShowStatus
+
+
+@dataclass(frozen=True, slots=True)
+class GiveBackPermits:
+    """Give back permits of named limits; the next step in each line goes on."""
+
+    permits: tuple[Permit, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class Announce:
     """Send an event of Stepwell's own to whoever listens."""
 
@@ -175,6 +191,8 @@ Effect: TypeAlias = (
     | LeaveChildren
     | TakeLocks
     | ReleaseLocks
+    | TakePermit
+    | GiveBackPermits
     | ReturnPermit
     | Announce
     | Open
@@ -198,8 +216,10 @@ def effects(graph: Graph, token: Token) -> tuple[Effect, ...]:
         found = tuple(replace(one, status=Status.COMPENSATING) if isinstance(one, ShowStatus) else one for one in found)
     if token.dropped:
         found = (*found, *closing(token.dropped))
-    if token.released:
-        found = (*(one for one in found if not isinstance(one, Open | Arrive)), ReleaseLocks(token.released),
+    given_back: tuple[Effect, ...] = (ReleaseLocks(token.released),) if token.released else ()
+    given_back += (GiveBackPermits(token.returned),) if token.returned else ()
+    if given_back:
+        found = (*(one for one in found if not isinstance(one, Open | Arrive)), *given_back,
                  *(one for one in found if isinstance(one, Open | Arrive)))  # fmt: skip
     is_of_wait = token.last is not None and token.last.kind in _OF_WAITS and not token.ended
     if token.branch is None or is_of_wait:
@@ -252,11 +272,21 @@ def _of_waiting(graph: Graph, token: Token, record: Record) -> tuple[Effect, ...
         return (running,)
     if parked.of_tasks:
         return _of_tasks(token, record)
+    if token.permit is not None:
+        return _of_permit(token, record, token.permit)
     if record.kind is Kind.WAITING:
         return _of_wait(token, record, parked)
     if record.kind is Kind.RECEIVED:
         return _of_part(token, record, parked, record.resumption)
     return (running, *_of_wait_over(graph, token, record, parked))
+
+
+def _of_permit(token: Token, record: Record, permit: Permit) -> tuple[Effect, ...]:
+    """Yields the effects of a wait for a named limit. Another delivery may have shown it: its end is shown always."""
+    if throttles.waits(token):
+        shown = ShowStatus(2 * record.slot, Status.WAITING, record.at_ms, token.parked, record.node)
+        return (TakePermit(permit, shown),)
+    return (ShowStatus(2 * record.slot, Status.RUNNING, record.at_ms),)
 
 
 def _of_tasks(token: Token, record: Record) -> tuple[Effect, ...]:

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from typing import Any, TypeAlias
 
-from stepwell.engine import locks, tasks
+from stepwell.engine import locks, tasks, throttles
 from stepwell.engine.copying import changed
 from stepwell.engine.journal import brought
 from stepwell.engine.records import (
@@ -31,7 +31,7 @@ from stepwell.engine.records import (
 )
 from stepwell.engine.table import Phase, Signal, walk
 from stepwell.engine.token import Cleaning, StepView, Token, Undoing
-from stepwell.engine.waits.code import back, is_for_code
+from stepwell.engine.waits.aside import back, is_aside
 from stepwell.engine.waits.kind import coming_of, kind_named
 from stepwell.errors import EngineFault
 from stepwell.limits import SEEN_EVENTS
@@ -117,14 +117,16 @@ def apply(token: Token, record: Record) -> Token:
     changes = _CHANGES[record.kind](entered, record)  # one copy of the token for all of them: this is the hot path
     if token.locks is not None or token.released:
         changes = {**changes, **locks.after(token, record)}
+    if token.permit is not None or token.returned:
+        changes = {**changes, **throttles.after(token, record)}
     if token.tasks or token.dropped or (record.parked is not None and record.parked.of_tasks):
         changes = {**changes, **tasks.after(token, record)}
     return changed(entered, slot=record.slot, last=record, phase=phase, **changes)
 
 
 def _back(token: Token, record: Record) -> Token:
-    """Returns a token that waited for code to its earlier place, unless the record is about that wait."""
-    if token.aside is None or record.kind in {Kind.RECEIVED, Kind.RESUMED} or is_for_code(record):
+    """Returns a token that stepped aside to its earlier place, unless the record is about that wait."""
+    if token.aside is None or record.kind in {Kind.RECEIVED, Kind.RESUMED} or is_aside(record):
         return token
     return changed(token if record.kind is Kind.ENDED else back(token), aside=None)
 
@@ -136,7 +138,7 @@ def _entered(token: Token, record: Record) -> Token:
     """
     if record.kind not in _ENTERING or not record.node or (token.node == record.node and not _has_awaited(token)):
         return token
-    if is_for_code(record) and (token.node or token.undoing is not None):
+    if is_aside(record) and (token.node or token.undoing is not None):
         return token  # the step that it waits to make is not its first
     visits = {**token.visits, record.node: token.visits.get(record.node, 0) + 1}
     entered = {**_NEW_VISIT, "node": record.node, "entered_slot": record.slot, "visits": visits}

@@ -15,6 +15,7 @@ from stepwell.engine.join import Arrival
 from stepwell.engine.records import Failure, Fork, Record, Resumption, Topic
 from stepwell.engine.retry import Policy
 from stepwell.engine.table import Message
+from stepwell.engine.token import Permit
 from stepwell.engine.transact import Refusal, TableWrite
 
 # -- from the worker that advances the token
@@ -155,6 +156,15 @@ class LocksAnswered:
 
 
 @dataclass(frozen=True, slots=True)
+class PermitAnswered:
+    """The token got the permit that the wait in its slot asked for, or there is no such limit."""
+
+    message: ClassVar = Message.PERMIT
+    permit: Permit
+    came: Resumption
+
+
+@dataclass(frozen=True, slots=True)
 class UpdateAsked:
     """A caller asks a durable function for an update."""
 
@@ -285,6 +295,7 @@ Input: TypeAlias = (
     | HeartBeat
     | ChildrenEnded
     | LocksAnswered
+    | PermitAnswered
     | UpdateAsked
     | UpdateMade
     | JoinCompleted

@@ -21,7 +21,7 @@ from stepwell.engine.records import (
     Resumption,
 )
 from stepwell.engine.tasks import place_of
-from stepwell.engine.waits.code import is_for_code
+from stepwell.engine.waits.aside import is_aside
 from stepwell.engine.waits.outcome import arm_value, failure_of
 from stepwell.engine.waits.several import operation_of
 
@@ -105,7 +105,7 @@ class Journal:
         if record.resumption is not None and record.resumption.kind == ENDED:
             return self._operation_ended(record, record.resumption)
         if record.parked is not None:  # WAITING
-            self._is_aside = is_for_code(record)
+            self._is_aside = is_aside(record)
             if self._is_aside:
                 return None
             if record.parked.of_tasks:

@@ -12,7 +12,7 @@ import json
 from dataclasses import dataclass
 from typing import TypeAlias
 
-from stepwell.definition.graph import Expression, Graph
+from stepwell.definition.graph import Expression, Graph, Json
 from stepwell.engine.actions import AskPermit, Pace, Share, Write
 from stepwell.engine.names import Moment, Names
 from stepwell.engine.records import Kind, RunInfo, Status
@@ -94,19 +94,28 @@ def _named(graph: Graph, run: RunInfo, key: Expression | None, limit: str) -> st
     if key is None:
         return graph.name
     value = key.evaluate(Names(Moment(graph, run, run.created_ms, ""), Token()))
+    return f"{graph.name}/{text_of_key(value, limit)}"
+
+
+def text_of_key(value: Json, limit: str) -> str:
+    """Returns the value of a limit's key as text. Raises ExpressionError for what is no key."""
     if isinstance(value, bool) or not isinstance(value, str | int):
         raise ExpressionError(f"the key of `{limit}` is {value!r:.80}", hint="a key is text or a whole number")
     if len(str(value)) > KEY_CHARACTERS:
         raise ExpressionError(
             f"the key of `{limit}` has {len(str(value))} characters", hint=f"at most {KEY_CHARACTERS}"
         )
-    return f"{graph.name}/{value}"
+    return str(value)
 
 
 def place_in_order(run: RunInfo, priority: int) -> str:
     """Returns a run's place among those that wait, as text that sorts: by its age, an hour more for each priority."""
-    since_ms = max(run.created_ms, run.start_at_ms)
-    return f"{since_ms - priority * PRIORITY_MS + _EPOCH_MS:016d}#{run.run_id}"
+    return order_of(max(run.created_ms, run.start_at_ms), priority, run.run_id)
+
+
+def order_of(since_ms: int, priority: int, who: str) -> str:
+    """Returns a place in a line as text that sorts, and who is there."""
+    return f"{since_ms - priority * PRIORITY_MS + _EPOCH_MS:016d}#{who}"
 
 
 @dataclass(frozen=True, slots=True)

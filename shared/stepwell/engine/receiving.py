@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TypeAlias
 
-from stepwell.engine import approvals, task_records
+from stepwell.engine import approvals, task_records, throttles
 from stepwell.engine.actions import Action, Drop, Look, Refuse, Rest, Write
 from stepwell.engine.inputs import (
     Approved,
@@ -16,6 +16,7 @@ from stepwell.engine.inputs import (
     JoinCompleted,
     LocksAnswered,
     OperationEnded,
+    PermitAnswered,
     Rejected,
     TimerFired,
     UpdateAsked,
@@ -32,7 +33,7 @@ from stepwell.limits import SEEN_EVENTS
 
 ForWait: TypeAlias = (
     TimerFired | EventOffered | Approved | Rejected | Delegated | HeartBeat | ChildrenEnded | LocksAnswered
-    | UpdateAsked | UpdateMade | JoinCompleted | OperationEnded
+    | PermitAnswered     | UpdateAsked | UpdateMade | JoinCompleted | OperationEnded
 )  # fmt: skip
 
 
@@ -49,8 +50,8 @@ def receive(moment: Moment, token: Token, given: ForWait) -> Action:
             return _heartbeat(moment, token, given)
         case ChildrenEnded():
             return _children(moment, token, given)
-        case LocksAnswered():
-            return _locks(moment, token, given)
+        case LocksAnswered() | PermitAnswered():
+            return _granted(moment, token, given)
         case UpdateAsked() | UpdateMade():
             return _update(moment, token, given)
         case JoinCompleted():
@@ -119,14 +120,22 @@ def _children(moment: Moment, token: Token, given: ChildrenEnded) -> Action:
     return _resumed(moment, token, given.came, since_ms=given.since_ms)
 
 
-def _locks(moment: Moment, token: Token, given: LocksAnswered) -> Action:
-    """Handles granted or refused locks."""
-    return _resumed(moment, token, given.came) if token.waiting_slot == given.slot else no_locks(token, given)
+def _granted(moment: Moment, token: Token, given: LocksAnswered | PermitAnswered) -> Action:
+    """Handles granted or refused locks, or a permit of a named limit."""
+    if isinstance(given, LocksAnswered):
+        return _resumed(moment, token, given.came) if token.waiting_slot == given.slot else no_locks(token, given)
+    is_awaited = throttles.waits(token) and throttles.wants(token, given.permit.slot)
+    return _resumed(moment, token, given.came) if is_awaited else no_permit(token, given)
 
 
 def no_locks(token: Token, given: LocksAnswered) -> Drop:
     """Releases locks that arrive too late, unless the token already has them."""
     return Drop(lets_go=None if asks(token, given.slot) else Locks(given.names, given.slot))
+
+
+def no_permit(token: Token, given: PermitAnswered) -> Drop:
+    """Gives back a permit that arrives too late, unless the token already has it."""
+    return Drop(lets_go=None if throttles.wants(token, given.permit.slot) else given.permit)
 
 
 def _join(moment: Moment, token: Token, given: JoinCompleted) -> Action:

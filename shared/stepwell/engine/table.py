@@ -165,6 +165,7 @@ class Message(StrEnum):
     EVENT = "event"
     CHILD = "child"  # child runs have ended
     LOCKS = "locks"  # they are granted, or refused
+    PERMIT = "permit"  # of a named limit: it is granted, or refused
     JOIN = "join"  # the join is complete
     OPERATION = "operation"  # of a durable function's tasks: it has ended
     UPDATE = "update"  # of a durable function
@@ -206,6 +207,7 @@ timer      d    d     t     t        t     t        t       d     t       d     
 event      d    d     d     t        t     d        d       d     t       d         d      d
 child      d    d     d     d        d     t        d       d     d       d         d      d
 locks      d    d     d     d        t     d        d       d     d       d         d      d
+permit     d    d     d     d        t     d        d       d     t       d         d      d
 join       d    d     d     d        d     d        t       d     d       d         d      d
 operation  d    t     d     d        t     d        t       d     d       d         d      d
 update     d    d     t     t        t     t        t       d     d       d         d      d

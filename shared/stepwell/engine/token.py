@@ -87,8 +87,23 @@ class Locks:
 
 
 @dataclass(frozen=True, slots=True)
+class Permit:
+    """A permit of a named limit that a token waits for, or holds for an attempt of its step."""
+
+    limit: str
+    key: str  # the limit is for each value by itself; "" without one
+    slot: int  # of the wait that asked for it
+    since_ms: int = 0
+    state: str = ""  # "" while it waits; then what came of it: permitted | limit_refused
+
+    @property
+    def name(self) -> str:
+        return f"{self.limit}/{self.key}" if self.key else self.limit
+
+
+@dataclass(frozen=True, slots=True)
 class Aside:
-    """The place of a token before it began to wait for code."""
+    """The place of a token before it began to wait for code or for a limit."""
 
     last: Record
     parked: Parked | None = None
@@ -154,6 +169,8 @@ class Token:
     early_slot: int = -1  # of the last join that did not need all its branches
     locks: Locks | None = None  # that it holds, or waits for
     released: tuple[Locks, ...] = ()  # that the last record let go
+    permit: Permit | None = None  # of a named limit, that it waits for, or holds
+    returned: tuple[Permit, ...] = ()  # that the last record gave back
     tasks: Mapping[int, Begun] = field(default_factory=dict)  # of a durable function: by the record's slot
     dropped: tuple[Place, ...] = ()  # operations of its tasks that the last record ended
     tasks_waited: bool = False  # before the last record, all of its tasks waited: so the header says

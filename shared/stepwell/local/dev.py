@@ -59,7 +59,9 @@ def serve(
         loaded = load_folder(folder)
         tell_problems(loaded.problems)
         _tell_missing(project_of(folder))
-        local = open_local(data, folder, loaded.graphs, read_settings().http_hosts, url_of(listening))
+        local = open_local(
+            data, folder, loaded.graphs, read_settings().http_hosts, url_of(listening), limits=loaded.limits
+        )
         try:
             return _serve(local, folder, loaded, listening, reload=reload, then=then)
         finally:

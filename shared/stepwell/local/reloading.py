@@ -10,6 +10,7 @@ from pathlib import Path
 from watchfiles import Change, DefaultFilter, watch
 
 from stepwell.definition.graph import Graph, Json
+from stepwell.definition.throttles import FILES as LIMIT_FILES
 from stepwell.definition.webhooks import FILES
 from stepwell.errors import Problem, StepwellError
 from stepwell.local.wiring import Local
@@ -60,7 +61,8 @@ class Reloader:
         tell_problems(loaded.problems)
         broken = {problem.file for problem in loaded.errors}
         graphs = loaded.graphs if not broken else with_the_last_good(before, loaded.graphs)
-        self._local.deploy(graphs)
+        are_limits_broken = broken & {str(self._folder / name) for name in LIMIT_FILES}
+        self._local.deploy(graphs, None if are_limits_broken else loaded.limits)
         if loaded.webhooks is not None or not broken & {str(self._folder / name) for name in FILES}:
             self._serve_webhooks(loaded.webhooks)
         for line in differences(before, self._local.parts.catalog.current):
@@ -84,7 +86,7 @@ class _Sources(DefaultFilter):
 
 
 def _is_read(path: Path) -> bool:
-    return is_definition(path) or path.name in FILES
+    return is_definition(path) or path.name in {*FILES, *LIMIT_FILES}
 
 
 def with_the_last_good(before: Mapping[str, Graph], loaded: Iterable[Graph]) -> tuple[Graph, ...]:

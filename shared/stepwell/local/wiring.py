@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from concurrent.futures import Future
 from dataclasses import dataclass
 from functools import partial
@@ -13,7 +13,7 @@ from pathlib import Path
 from stepwell.api.views import view_of
 from stepwell.definition.compiler import compile_document
 from stepwell.definition.expressions import compile_expression
-from stepwell.definition.graph import Graph
+from stepwell.definition.graph import Graph, Limit
 from stepwell.definition.targets import parse_hosts
 from stepwell.errors import PortError
 from stepwell.limits import SECOND_MS
@@ -68,9 +68,9 @@ class Local:
     purge: Callable[[int], int]  # deletes runs whose retention is over at this time; returns their number
     close: Callable[[], None]
 
-    def deploy(self, graphs: tuple[Graph, ...]) -> None:
-        """Deploys these workflows; runs in progress keep their versions."""
-        self.parts.catalog.replace(graphs)
+    def deploy(self, graphs: tuple[Graph, ...], limits: Mapping[str, Limit] | None = None) -> None:
+        """Deploys these workflows and named limits; runs in progress keep their versions. None: the same limits."""
+        self.parts.catalog.replace(graphs, limits)
         run_now(self.parts.catalog.save(self.parts.ports.notes))
 
 
@@ -94,7 +94,13 @@ class StoppableClock:
 
 
 def open_local(
-    data: Path, folder: Path, graphs: tuple[Graph, ...] = (), http_hosts: tuple[str, ...] = (), url: str = DEFAULT_URL
+    data: Path,
+    folder: Path,
+    graphs: tuple[Graph, ...] = (),
+    http_hosts: tuple[str, ...] = (),
+    url: str = DEFAULT_URL,
+    *,
+    limits: Mapping[str, Limit] | None = None,
 ) -> Local:
     """Opens the data folder (which the caller has claimed) for these workflows. Raises PortError, UserError.
 
@@ -141,5 +147,5 @@ def open_local(
         database.close()
 
     local = Local(parts, inbox, bell, steps, sweeper, outgoing, stopping, database.commits, purge, close)
-    local.deploy(graphs)
+    local.deploy(graphs, limits)
     return local

@@ -6,7 +6,7 @@ import json
 from collections.abc import Callable, Iterable, Mapping
 
 from stepwell.definition.built_in import BUILT_IN
-from stepwell.definition.graph import EventSettings, Graph, Json
+from stepwell.definition.graph import EventSettings, Graph, Json, Limit
 from stepwell.engine.waits.code import DEPLOYED
 from stepwell.errors import EngineFault, NotFound
 from stepwell.runtime.ports import Notes
@@ -18,16 +18,24 @@ _OWN = {DEPLOYED: EventSettings(consume_on_read=False, delivery="broadcast")}
 class Catalog:
     """Graphs by name (the version deployed now) and by version (any that a run was started with)."""
 
-    def __init__(self, compile_document: Callable[[Mapping[str, Json]], Graph], graphs: Iterable[Graph] = ()) -> None:
+    def __init__(
+        self,
+        compile_document: Callable[[Mapping[str, Json]], Graph],
+        graphs: Iterable[Graph] = (),
+        limits: Mapping[str, Limit] | None = None,
+    ) -> None:
         self._compile = compile_document
+        self.limits: Mapping[str, Limit] = limits or {}
+        """The named limits deployed now, which runs of all versions keep to."""
         self._current: dict[str, Graph] = {}
         self._versions: dict[str, Graph] = {}
         self._own: dict[str, Graph] = {}
         self._kept: set[str] = set()
         self.replace(graphs)
 
-    def replace(self, graphs: Iterable[Graph]) -> None:
-        """Another set of workflows is deployed; runs under way keep their versions."""
+    def replace(self, graphs: Iterable[Graph], limits: Mapping[str, Limit] | None = None) -> None:
+        """Another set of workflows is deployed; runs under way keep their versions. `limits`: None for the same."""
+        self.limits = self.limits if limits is None else limits
         self._current = {graph.name: graph for graph in graphs}
         self._events = _OWN | {name: one for graph in self._current.values() for name, one in graph.events.items()}
         self._versions = {**self._versions, **{graph.version: graph for graph in self._current.values()}}

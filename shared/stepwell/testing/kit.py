@@ -21,7 +21,7 @@ from stepwell.client.errors import UpdateFailed
 from stepwell.definition.compiler import compile_definition, compile_document
 from stepwell.definition.durations import parse_duration
 from stepwell.definition.expressions import compile_expression
-from stepwell.definition.graph import Graph, Json
+from stepwell.definition.graph import Graph, Json, Limit
 from stepwell.engine.entries import entry_json
 from stepwell.errors import Conflict, DefinitionError, Problem
 from stepwell.limits import FORK_WIDTH, FORKS_KEPT, PAGE_ITEMS_MAX, SESSIONS_KEPT
@@ -275,7 +275,7 @@ class Stepwell:
     def _load(self) -> Mapping[str, Json] | None:
         loaded = load_folder(self._folder)
         _refuse_errors(loaded.errors)
-        self._deploy(loaded.graphs)
+        self._deploy(loaded.graphs, loaded.limits)
         return loaded.webhooks
 
     def webhooks(self, secrets: Mapping[str, str]) -> Webhooks:
@@ -399,9 +399,9 @@ class Stepwell:
         exports = [exported(what.export(), what.id)] if isinstance(what, Run) else read_exports(Path(what))
         return assert_all_replay(self._folder, exports)
 
-    def _deploy(self, graphs: tuple[Graph, ...]) -> None:
+    def _deploy(self, graphs: tuple[Graph, ...], limits: Mapping[str, Limit] | None = None) -> None:
         self._graphs.update({graph.name: graph for graph in graphs})
-        self._parts.catalog.replace(self._graphs.values())
+        self._parts.catalog.replace(self._graphs.values(), limits)
         self._driver.ticker.tick()  # new schedules count from now
 
 

@@ -33,6 +33,7 @@ from stepwell.engine.waits.delay import DELAY, SLEEP
 from stepwell.engine.waits.document import DOCUMENT
 from stepwell.engine.waits.event import EVENT
 from stepwell.engine.waits.kind import register
+from stepwell.engine.waits.limit import LIMIT_WAIT
 from stepwell.engine.waits.lock import LOCK_WAIT
 from stepwell.engine.waits.response import RESPONSE
 from stepwell.engine.waits.several import ALL, ANY
@@ -41,7 +42,7 @@ from stepwell.engine.waits.tasks import TASKS_WAIT
 from stepwell.engine.waits.topics import callback_topic, event_topic, run_of, run_topic
 
 _KINDS = (APPROVAL, RESPONSE, EVENT, DOCUMENT, SIGNATURE, TEST, CALLBACK, DELAY, SLEEP, CHILDREN, AGENT, ANY, ALL,
-          LOCK_WAIT, CODE_WAIT, TASKS_WAIT)  # fmt: skip
+          LOCK_WAIT, LIMIT_WAIT, CODE_WAIT, TASKS_WAIT)  # fmt: skip
 for _kind in _KINDS:
     register(_kind)
 

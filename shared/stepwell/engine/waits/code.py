@@ -1,10 +1,4 @@
-"""The wait for code: a token parks while its code cannot be imported, found or compiled.
-
-    GOTO ── WAITING for code ── RESUMED ── WAITING for code ── RESUMED ── STEP
-      └─────────────── the step follows this record, as if there had been no wait ───┘
-
-Nothing has failed and no attempt is counted: the token retries the same attempt of the same visit.
-"""
+"""The wait for code: a token steps aside while its code cannot be imported, found or compiled."""
 
 from __future__ import annotations
 
@@ -12,15 +6,14 @@ from dataclasses import replace
 from typing import Any
 
 from stepwell.engine.names import Moment, iso
-from stepwell.engine.records import Arm, Failure, Kind, Parked, Record, RetryAt
+from stepwell.engine.records import Arm, Failure, Kind, Parked, Record
 from stepwell.engine.table import Signal
-from stepwell.engine.token import Aside, Token
+from stepwell.engine.token import Token
+from stepwell.engine.waits.aside import CODE, UNBEGUN, step_aside
 from stepwell.engine.waits.kind import Began, Reason, WaitKind, Waker
 from stepwell.engine.waits.topics import event_topic, run_topic
 from stepwell.limits import HOUR_MS, MINUTE_MS
 
-CODE = "code"  # the kind of the wait
-UNBEGUN = "unbegun"  # among its record's rules: the step was recorded as begun, and its code could not be loaded
 DEPLOYED = "stepwell.deployed"  # the event that ends all waits for code; only Stepwell publishes it
 DEPLOYED_TOPIC = event_topic(DEPLOYED, "")
 _OWN_EVENT = "code.deployed"  # ends the wait of the run that it is sent to
@@ -32,10 +25,8 @@ class CodeWait(WaitKind):
 
     def parked(self, token: Token, record: Record, parked: Parked) -> dict[str, Any]:
         """What the token stood at is kept."""
-        aside = token.aside or Aside(_stood_at(token, record), token.parked, token.resumption, token.received,
-                                     token.received_slot)  # fmt: skip
-        return {"aside": replace(aside, looks=record.attempt + 1), "parked": parked, "resumption": None,
-                "received": (), "received_slot": -1, "fork": None}  # fmt: skip
+        aside = replace(step_aside(token, record), looks=record.attempt + 1)
+        return {"aside": aside, "parked": parked, "resumption": None, "received": (), "received_slot": -1, "fork": None}
 
     def resumed(self, token: Token, record: Record, parked: Parked) -> dict[str, Any]:
         """With other code deployed, the looks by itself begin anew."""
@@ -86,24 +77,3 @@ def wait_for_code(moment: Moment, token: Token, failure: Failure, node: str, *, 
 def is_for_code(record: Record) -> bool:
     """Tells whether the record parks its token for code."""
     return record.parked is not None and record.parked.kind == CODE
-
-
-def _stood_at(token: Token, record: Record) -> Record:
-    """Returns the record to continue from; a step that did not begin counts as not recorded."""
-    if token.last is None:
-        return Record(-1, Kind.STARTED, "", 0)
-    if UNBEGUN not in record.rules:
-        return token.last
-    if token.resumption is not None:
-        return replace(token.last, kind=Kind.RESUMED, next=None)
-    return replace(token.last, kind=Kind.STEP, next=RetryAt(0))
-
-
-def back(token: Token) -> Token:
-    """Returns the token to its place before the wait for code, once that wait is over."""
-    aside, last = token.aside, token.last
-    if aside is None or last is None or token.resumption is None:
-        return token
-    stood_at = replace(aside.last, slot=last.slot, at_ms=last.at_ms)
-    return replace(token, last=stood_at, parked=aside.parked, resumption=aside.resumption, received=aside.received,
-                   received_slot=aside.received_slot)  # fmt: skip

@@ -26,6 +26,7 @@ from stepwell.engine.effects import (
     Effect,
     EndChildren,
     Forget,
+    GiveBackPermits,
     Open,
     Register,
     ReleaseLocks,
@@ -35,6 +36,7 @@ from stepwell.engine.effects import (
     StartChildren,
     TakeLocks,
     TakePending,
+    TakePermit,
     effects,
 )
 from stepwell.engine.fold import apply
@@ -201,8 +203,10 @@ def _writes_of(token: Token, effect: Effect) -> Iterator[Charge]:
             yield "write_units", len(names)
         case ReleaseLocks(locks):
             yield "write_units", sum(len(one.names) for one in locks)
-        case ReturnPermit():
+        case ReturnPermit() | TakePermit():
             yield "write_units", 1
+        case GiveBackPermits(permits):
+            yield "write_units", len(permits)
         case Arrive() if not _is_of_tasks(token):
             yield "write_units", 1
 

@@ -196,11 +196,12 @@ class Service:
     async def standing(self, run_id: str) -> Standing:
         """The run's root token as its log has it now, with what it takes to show it. Raises NotFound.
 
-        That is the steps of a DAG, the branches of a fork of one page, who has the locks that they wait for, and what
-        is undone of a run that is.
+        That is the steps of a DAG, the branches of a fork of one page, who has the locks and permits that they wait
+        for, and what is undone of a run that is.
         """
         at = await self._logbook.with_branches(await self._standing(run_id))
         at = await self._performer.permits.with_reason(await self._performer.locks.with_owners(at, LOCK_OWNERS))
+        at = await self._performer.throttling.with_holders(at, LOCK_OWNERS)
         return replace(at, rollback=await self._performer.rollback.plan(at))
 
     async def survey(self, at: Standing) -> tuple[Surveyed, ...]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from datetime import timedelta
 from functools import lru_cache
 from typing import Any, TypedDict
@@ -12,8 +12,9 @@ from stepwell.definition.authoring import WORKFLOW_MARK, Duration
 from stepwell.definition.durations import parse_duration, show_duration
 from stepwell.definition.event_names import OWN_PREFIX
 from stepwell.definition.expressions import compile_expression
-from stepwell.definition.graph import Json
+from stepwell.definition.graph import Json, Throttle
 from stepwell.definition.text import NAME, NAME_HINT
+from stepwell.engine.turns import Given
 from stepwell.errors import ExpressionError, InvalidInput
 from stepwell.limits import FORK_WIDTH, NAME_CHARACTERS, YEAR_MS
 from stepwell.runtime.durable.operations import input_of, reader_of, result_reader, stored
@@ -116,3 +117,14 @@ def checked_name(name: str) -> str:
     if not isinstance(name, str) or not NAME.fullmatch(name) or len(name) > NAME_CHARACTERS:
         raise InvalidInput(f"{name!r} cannot be a name", code="bad_name", hint=NAME_HINT)
     return name
+
+
+def throttle_of(given: str | Mapping[str, Json]) -> Throttle:
+    """The limit that a step is throttled by. Raises InvalidInput."""
+    parts = given if isinstance(given, Mapping) else {"limit": given}
+    key = parts.get("key")
+    is_key = key is None or (isinstance(key, str | int) and not isinstance(key, bool))
+    if not is_key or "limit" not in parts or parts.keys() - {"limit", "key"}:
+        raise InvalidInput(f"{given!r:.80} cannot be a throttle", code="bad_throttle",
+                           hint='write "stripe", or {"limit": "stripe", "key": customer}')  # fmt: skip
+    return Throttle(checked_name(parts["limit"]), None if key is None else Given(key))

@@ -24,6 +24,7 @@ from stepwell.runtime.durable.arguments import (
     event_name,
     limit_ms_of,
     reference,
+    throttle_of,
     timeout_ms_of,
 )
 from stepwell.runtime.durable.calling import RunOptions, called_here
@@ -65,11 +66,13 @@ class Context(Combining):
         timeout: Duration | None = None,
         at_most_once: bool | None = None,
         pool: str | None = None,
+        throttle: str | Mapping[str, Json] | None = None,
         **named: Any,
     ) -> Operation[Any]:
         """Runs a function of a module with these arguments, once or, where it fails, as often as its policy says.
 
-        Its result is recorded; a failure is raised as StepFailed. Raises InvalidInput for arguments that do not fit.
+        Its result is recorded; a failure is raised as StepFailed. `throttle`: the name of a limit of limits.yaml, or
+        {"limit": NAME, "key": KEY}. Raises InvalidInput for arguments that do not fit.
         """
         step = Step(
             run=reference(function),
@@ -78,6 +81,7 @@ class Context(Combining):
             retry=None if retry is None else retry.policy(),
             at_most_once=at_most_once,
             pool=pool,
+            throttle=None if throttle is None else throttle_of(throttle),
         )
         own = getattr(getattr(function, "__stepwell__", None), "name", None)
         asked = Asked("step", checked_name(name or own or function.__name__), step=step)

@@ -4,7 +4,7 @@ A call with options has its other arguments by position: no type can tell a keyw
 """
 
 from asyncio import Task
-from collections.abc import Awaitable, Callable, Coroutine, Iterable
+from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping
 from datetime import timedelta
 from types import UnionType
 from typing import Any, Concatenate, Generic, Literal, ParamSpec, TypedDict, TypeVar, TypeVarTuple, Unpack, overload
@@ -31,6 +31,7 @@ class RunOptions(TypedDict, total=False):
 
 class StepOptions(RunOptions, total=False):
     pool: str | None
+    throttle: str | Mapping[str, Any] | None
 
 class Tolerate(TypedDict, total=False):
     count: int

@@ -14,6 +14,7 @@ from stepwell.engine.effects import (
     Arrive,
     Close,
     EndChildren,
+    GiveBackPermits,
     LeaveChildren,
     Open,
     ReleaseLocks,
@@ -50,13 +51,17 @@ from stepwell.runtime.log.logbook import ForkedParent, Forks, Logbook, Standing,
 from stepwell.runtime.log.messages import Message, Shut, Timer, Wake, to_json
 from stepwell.runtime.ports import Joined, Lane, Ports
 from stepwell.runtime.waits.locks import Locks
+from stepwell.runtime.waits.throttling import Throttling
 
 
 class Forking:
     """Effects of forks. Each may be performed twice."""
 
-    def __init__(self, ports: Ports, logbook: Logbook, children: Children, locks: Locks, door: Door) -> None:
-        self._ports, self._logbook, self._children, self._locks, self._door = ports, logbook, children, locks, door
+    def __init__(
+        self, ports: Ports, logbook: Logbook, children: Children, locks: Locks, throttling: Throttling, door: Door
+    ) -> None:
+        self._ports, self._logbook, self._children, self._door = ports, logbook, children, door
+        self._locks, self._throttling = locks, throttling
         self.showing = Showing(ports, logbook)
         self._alarms = Alarms(ports)
 
@@ -261,6 +266,8 @@ class Forking:
                     await self._children.perform(at, effect)
                 elif isinstance(effect, ReleaseLocks):
                     await self._locks.release(at, effect)
+                elif isinstance(effect, GiveBackPermits):
+                    await self._throttling.give_back_all(at, effect)
 
     async def _send(self, lane: Lane, messages: Iterable[Message]) -> None:
         """So many at once: a wide fork makes a thousand."""

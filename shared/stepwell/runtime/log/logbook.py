@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import marshal
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import groupby
 from typing import TypeAlias
 
-from stepwell.definition.graph import DEFAULT_POOL, Graph
+from stepwell.definition.graph import DEFAULT_POOL, Graph, Limit
 from stepwell.engine.actions import Write
 from stepwell.engine.codec import decode_record, decode_snapshot, encode_record, encode_token
 from stepwell.engine.copying import changed
@@ -107,6 +107,11 @@ class Logbook:
         self.pushers: Lately[tuple[str, str, int], str] = Lately(forks_kept, FORKS_KEPT_BYTES, FORKS_KEPT_MS)
         """Who pushed a fork's parent when it was last seen, past that fork."""
         self._waypoints = Waypoints()
+
+    @property
+    def limits(self) -> Mapping[str, Limit]:
+        """The named limits deployed now."""
+        return self._catalog.limits
 
     async def load(
         self, run_id: str, token_id: str = ROOT, known: Forks | None = None, *, fresh: bool = False

@@ -9,7 +9,6 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from stepwell.engine.actions import Drop, Look
-from stepwell.engine.effects import ReleaseLocks
 from stepwell.engine.inputs import Input, TimerFired
 from stepwell.engine.records import Kind
 from stepwell.engine.table import ENDED, PARKED, Phase
@@ -73,7 +72,7 @@ class Advance:
             if found.given is not None:
                 answer = await self._door.put(here, found.given, found.by or by, budget)
             if isinstance(answer.action, Drop) and answer.action.lets_go is not None:
-                await self._performer.locks.release(answer.at, ReleaseLocks((answer.action.lets_go,)))
+                await self._performer.let_go(answer.at, answer.action.lets_go)
             if _is_same(at, answer.at):
                 at = answer.at
             if answer.is_mine and answer.at.run_id != at.run_id:

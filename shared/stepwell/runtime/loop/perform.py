@@ -11,6 +11,7 @@ from stepwell.engine.effects import (
     Effect,
     EndChildren,
     Forget,
+    GiveBackPermits,
     LeaveChildren,
     Open,
     Register,
@@ -21,9 +22,12 @@ from stepwell.engine.effects import (
     StartChildren,
     TakeLocks,
     TakePending,
+    TakePermit,
     effects,
 )
 from stepwell.engine.permits import ReturnPermit
+from stepwell.engine.token import Locks as HeldLocks
+from stepwell.engine.token import Permit
 from stepwell.engine.waits import event_topic
 from stepwell.limits import EVENT_KEPT_MS
 from stepwell.runtime.forks.children import Children
@@ -39,6 +43,7 @@ from stepwell.runtime.waits.locks import Locks
 from stepwell.runtime.waits.mailbox import Mailbox
 from stepwell.runtime.waits.permits import Permits
 from stepwell.runtime.waits.sending import Sending
+from stepwell.runtime.waits.throttling import Throttling
 
 
 class Performer:
@@ -49,8 +54,9 @@ class Performer:
         self.alarms = Alarms(ports)
         self.children = Children(ports, logbook, starter)
         self.locks, self.permits = Locks(ports, logbook), Permits(ports, logbook)
+        self.throttling = Throttling(ports, logbook)
         self.sending = Sending(ports, logbook, starter)
-        self.forking = Forking(ports, logbook, self.children, self.locks, door)
+        self.forking = Forking(ports, logbook, self.children, self.locks, self.throttling, door)
         self.rollback = Rollback(logbook, self.forking)
 
     async def perform(self, at: Standing, by: str, known: Forks | None = None) -> Sequence[Found]:
@@ -61,8 +67,8 @@ class Performer:
                 found += await self.forking.perform(at, effect, by, known)
             elif isinstance(effect, StartChildren | EndChildren | LeaveChildren):
                 found += await self.children.perform(at, effect)
-            elif isinstance(effect, TakeLocks):
-                found += await self._take_locks(at, effect)
+            elif isinstance(effect, TakeLocks | TakePermit):
+                found += await self._take(at, effect)
             elif isinstance(effect, TakePending):
                 found += await self.mailbox.pending(at)
             else:
@@ -81,6 +87,8 @@ class Performer:
                 await self.alarms.arm(Lane.RESUME, Deadline(at.run_id), at_ms, at.run_id)
             case ReleaseLocks():
                 await self.locks.release(at, effect)
+            case GiveBackPermits():
+                await self.throttling.give_back_all(at, effect)
             case ReturnPermit():
                 await self.permits.give_back(at)
             case Forget(parked, slot):
@@ -88,9 +96,19 @@ class Performer:
             case Announce():
                 await self._announce(at, effect)
 
-    async def _take_locks(self, at: Standing, effect: TakeLocks) -> list[Found]:
+    async def let_go(self, at: Standing, granted: HeldLocks | Permit) -> None:
+        """Gives back what the token was granted and no longer wants."""
+        if isinstance(granted, Permit):
+            await self.throttling.give_back(at, granted)
+        else:
+            await self.locks.release(at, ReleaseLocks((granted,)))
+
+    async def _take(self, at: Standing, effect: TakeLocks | TakePermit) -> list[Found]:
         """A wait that is over at once is shown nowhere."""
-        found = await self.locks.take(at, effect)
+        if isinstance(effect, TakeLocks):
+            found = await self.locks.take(at, effect)
+        else:
+            found = await self.throttling.take(at, effect)
         if not found:
             await self._show(at, effect.shown)
         return found

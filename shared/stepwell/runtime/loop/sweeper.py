@@ -13,7 +13,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 from stepwell.definition.authoring import StepDefaults
-from stepwell.engine import permits
+from stepwell.engine import permits, throttles
 from stepwell.engine.children import call_of, child_id, is_decided, member_of
 from stepwell.engine.decide import is_held
 from stepwell.engine.locks import waits
@@ -32,6 +32,7 @@ from stepwell.runtime.loop.rounds import NOTE, Rounds
 from stepwell.runtime.ports import BROKEN_BLOB, Lane, Ports, RunQuery
 from stepwell.runtime.waits.locks import Locks
 from stepwell.runtime.waits.permits import Permits
+from stepwell.runtime.waits.throttling import Throttling
 
 LIVE = frozenset(
     {Status.IDLE, Status.PENDING, Status.RUNNING, Status.WAITING, Status.PAUSED, Status.COMPENSATING}
@@ -61,6 +62,7 @@ class Sweeper:
         """`sees_queue`: the queue port sends only what is not there, so that no step needs the benefit of the doubt."""
         self._ports, self._logbook, self._pausing, self._sees_queue = ports, logbook, pausing, sees_queue
         self._locks, self._permits = Locks(ports, logbook), Permits(ports, logbook)
+        self._throttling = Throttling(ports, logbook)
 
     async def sweep(self, still_ms: int, left_ms: Callable[[], int] = lambda: 1) -> tuple[Found, ...]:
         """Wakes live runs whose last record is older than `still_ms` and that wait for nothing, or too long.
@@ -157,14 +159,18 @@ class Sweeper:
             return Look(due_ms=None if at.run.idle else at.run.start_at_ms)
         if (held_ms := await self._held_ms(at)) is not None:
             return Look(due_ms=held_ms)
-        is_lock = waits(at.token)
+        in_line = waits(at.token) or throttles.waits(at.token)
         expected_ms = self._due_ms(at, last, begins_ms)
-        if expected_ms + still_ms >= now_ms and not (waiting and shown and not is_lock):
+        if expected_ms + still_ms >= now_ms and not (waiting and shown and not in_line):
             return Look(due_ms=expected_ms)
-        if waiting and shown and not (is_lock and await self._locks.is_stuck(at)):
+        if waiting and shown and not (in_line and await self._is_stuck(at)):
             return Look(due_ms=due_of_wait(at, now_ms))
         await self._ports.queue.send(Lane.WORK, to_json(at.wake()))
         return Look("no_progress", now_ms)
+
+    async def _is_stuck(self, at: Standing) -> bool:
+        """Whether a token that waits for locks or for a permit could go on, and nobody has told it."""
+        return await (self._throttling if throttles.waits(at.token) else self._locks).is_stuck(at)
 
     async def _held_ms(self, at: Standing) -> int | None:
         """When to look again at a run that waits for its workflow's limit; None for others."""

@@ -37,7 +37,7 @@ from stepwell.runtime.loop.perform import Performer
 from stepwell.runtime.ports import Event, Lane, Ports
 from stepwell.runtime.steps.output import Output
 from stepwell.runtime.steps.port import StepCall, Steps
-from stepwell.runtime.waits.permits import Turn
+from stepwell.runtime.waits.lines import Turn
 
 _logger = logging.getLogger("stepwell.worker")
 

@@ -6,8 +6,8 @@ look like one, because sample events and settings may lie beside them.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from itertools import chain
 from pathlib import Path
 
@@ -15,7 +15,9 @@ from stepwell.definition.called import Called, unknown_workflows
 from stepwell.definition.compiler import COMPILERS, Compiled, compile_definition, compile_found
 from stepwell.definition.durable import Found, functions_in
 from stepwell.definition.events import Setting, differing_settings
-from stepwell.definition.graph import Graph, Json
+from stepwell.definition.graph import Graph, Json, Limit
+from stepwell.definition.throttles import FILES as LIMIT_FILES
+from stepwell.definition.throttles import Limits, check_limits, limits_of, unknown_limits
 from stepwell.definition.webhooks import FILES, Webhooks, check_webhooks
 from stepwell.errors import NotFound, Problem
 from stepwell.limits import DEFINITION_BYTES
@@ -23,7 +25,7 @@ from stepwell.runtime.notify.telling import TOLD
 from stepwell.scan import module_name, modules, walk
 
 _ENDINGS = frozenset({".yaml", ".yml", ".json"})
-_OTHERS = frozenset({*FILES, "package.json", "package-lock.json", "cdk.json", "tsconfig.json"})
+_OTHERS = frozenset({*FILES, *LIMIT_FILES, "package.json", "package-lock.json", "cdk.json", "tsconfig.json"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,13 +33,14 @@ class Folder:
     """What a folder holds: the graphs without errors, and everything there is to say about the files.
 
     `webhooks`: what `definition.webhooks` made of its file; None where there is none, or one with errors.
-    `count`: of the workflows, those with errors among them.
+    `count`: of the workflows, those with errors among them. `limits`: the named ones of `limits.yaml`.
     """
 
     graphs: tuple[Graph, ...]
     problems: tuple[Problem, ...]
     webhooks: Mapping[str, Json] | None = None
     count: int = 0
+    limits: Mapping[str, Limit] = field(default_factory=dict)
 
     @property
     def errors(self) -> tuple[Problem, ...]:
@@ -72,12 +75,36 @@ def load_folder(path: Path) -> Folder:
     unknown = {} if broken else {name: unknown_workflows(called[name], graphs) for name in graphs}
     wrong = {name: (*unknown.get(name, ()), *found) for name, found in differing_settings(settings).items()}
     webhooks = load_webhooks(path, None if broken else graphs.keys())
+    limits = load_limits(path)
+    unlimited = [] if limits.problems else _unlimited(graphs, files, limits)
     return Folder(
         tuple(graph for name, graph in graphs.items() if not wrong[name]),
-        (*problems, *chain.from_iterable(wrong.values()), *webhooks.problems),
+        (*problems, *chain.from_iterable(wrong.values()), *webhooks.problems, *limits.problems, *unlimited),
         webhooks.document,
         len(written) + sum(loaded.graph is not None for _, loaded in functions),
+        limits_of(limits.document),
     )
+
+
+def _unlimited(graphs: Mapping[str, Graph], files: Mapping[str, Path], limits: Limits) -> list[Problem]:
+    """Reports steps that are throttled by a limit that there is not."""
+    return [one for name, graph in graphs.items() for one in unknown_limits(graph, limits.document, str(files[name]))]
+
+
+def load_limits(path: Path) -> Limits:
+    """The folder's named limits."""
+    files = [file for name in LIMIT_FILES if (file := path / name).is_file()]
+    if not files:
+        return Limits({})
+    if len(files) > 1:
+        return Limits({}, (_both(files),))
+    text, problems = read_text(files[0])
+    return Limits({}, problems) if text is None else check_limits(text, str(files[0]))
+
+
+def _both(files: Sequence[Path]) -> Problem:
+    message = f"{' and '.join(file.name for file in files)} are both there"
+    return Problem("duplicate_file", message, hint="keep one of them", file=str(files[1]))
 
 
 def _is_same_function(graph: Graph, other: Graph) -> bool:
@@ -118,8 +145,7 @@ def load_webhooks(path: Path, workflows: Collection[str] | None = None) -> Webho
     if not files:
         return Webhooks(None, ())
     if len(files) > 1:
-        message = f"{' and '.join(file.name for file in files)} are both there"
-        return Webhooks(None, (Problem("duplicate_file", message, hint="keep one of them", file=str(files[1])),))
+        return Webhooks(None, (_both(files),))
     text, problems = read_text(files[0])
     return Webhooks(None, problems) if text is None else check_webhooks(text, str(files[0]), workflows, TOLD)
 

@@ -9,14 +9,15 @@ from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 
 from stepwell.definition.compiler import compile_document
-from stepwell.definition.graph import DEFAULT_POOL, Graph, Json, ScheduleTrigger, Step
+from stepwell.definition.graph import DEFAULT_POOL, Graph, Json, Limit, ScheduleTrigger, Step
 from stepwell.definition.http_steps import calls_of
 from stepwell.definition.targets import Hosts, parse_url
+from stepwell.definition.throttles import limits_of
 from stepwell.definition.timetable import parse_schedule
 from stepwell.errors import DefinitionError, Problem
 from stepwell.runtime.log.messages import Scheduled, to_json
 from stepwell.runtime.notify.endpoints import endpoints_of
-from stepwell.runtime.starts.folder import Folder, load_folder
+from stepwell.runtime.starts.folder import Folder, load_folder, load_limits
 
 FORMAT = 1
 
@@ -38,6 +39,7 @@ def pack_folder(folder: Path, hosts: Hosts | None = None) -> Mapping[str, Json]:
         "calls": _calls(loaded.graphs),
         "definitions": [graph.document for graph in loaded.graphs],
         "webhooks": loaded.webhooks,
+        "limits": load_limits(folder).document,
         "schedules": [_schedule(one) for graph in loaded.graphs for one in graph.schedules],
     }
 
@@ -45,6 +47,11 @@ def pack_folder(folder: Path, hosts: Hosts | None = None) -> Mapping[str, Json]:
 def unpack(packed: Mapping[str, Json]) -> tuple[Graph, ...]:
     """The graphs of what `pack_folder` made."""
     return tuple(compile_document(document, trusted=True) for document in packed["definitions"])
+
+
+def unpack_limits(packed: Mapping[str, Json]) -> Mapping[str, Limit]:
+    """The named limits of what `pack_folder` made."""
+    return limits_of(packed.get("limits", {}))
 
 
 def _schedule(trigger: ScheduleTrigger) -> Mapping[str, Json]:

@@ -1,0 +1,115 @@
+"""Named limits: compiles the `throttle` of a step, and checks the folder's `limits.yaml`."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import dataclass
+
+from stepwell.definition.common import Context, check_name
+from stepwell.definition.graph import Expression, Graph, Json, Limit, RateLimit, Throttle
+from stepwell.definition.text import closest, pointer_part
+from stepwell.errors import Problem
+from stepwell.limits import CONCURRENCY
+
+FILES = ("limits.yaml", "limits.yml")
+_KEYS = ("concurrency", "rate_limit")
+_RATE_KEYS = ("limit", "per", "burst")
+_EXAMPLE = "limits: {stripe: {concurrency: 5, rate_limit: {limit: 100, per: 1m}}}"
+
+
+def throttle_of(context: Context, data: Mapping[str, Json], path: str) -> Throttle | None:
+    """Compiles `throttle`: a limit's name, or `{limit, key}`; None if there is none or it has errors."""
+    given = data.get("throttle")
+    if given is None:
+        return None
+    place = f"{path}/throttle"
+    name: str | None = given.get("limit") if isinstance(given, dict) else given
+    key: Expression | None = context.template(given, "key", place) if isinstance(given, dict) else None
+    if name is None or not check_name(context, name, place, "limit"):
+        return None
+    return Throttle(name, key)
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """A file's problems and, without errors, its limits by name."""
+
+    document: Mapping[str, Json]
+    problems: tuple[Problem, ...] = ()
+
+
+def check_limits(text: str, file: str = "") -> Limits:
+    """Checks a `limits.yaml`; never raises."""
+    from stepwell.definition.loader import load_document  # noqa: PLC0415 - YAML takes 50 ms
+
+    loaded = load_document(text, file)
+    if loaded.problems:
+        return Limits({}, tuple(loaded.problems))
+    context = Context()
+    given = loaded.data.get("limits") if isinstance(loaded.data, dict) and set(loaded.data) == {"limits"} else None
+    if not isinstance(given, dict):
+        context.add("wrong_type", "the file must be a mapping with `limits`, and nothing else", "", _EXAMPLE)
+        given = {}
+    for name, limit in given.items():
+        _check(context, str(name), limit, f"/limits/{pointer_part(str(name))}")
+    problems = tuple(loaded.placed(problem, file) for problem in context.problems)
+    return Limits({} if context.failed else given, problems)
+
+
+def _check(context: Context, name: str, given: Json, path: str) -> None:
+    check_name(context, name, path, "limit")
+    if not isinstance(given, dict) or not given:
+        context.add("wrong_type", f"the limit `{name}` must be a mapping with {' or '.join(_KEYS)}", path, _EXAMPLE)
+        return
+    _check_keys(context, given, _KEYS, path)
+    if "concurrency" in given and not _is_count(given["concurrency"], CONCURRENCY):
+        message = f"`concurrency` must be a whole number from 1 to {CONCURRENCY}"
+        context.add("bad_value", message, f"{path}/concurrency", "how many steps may hold a permit at once")
+    if "rate_limit" in given:
+        _check_rate(context, given["rate_limit"], f"{path}/rate_limit")
+
+
+def _check_rate(context: Context, given: Json, path: str) -> None:
+    if not isinstance(given, dict) or not {"limit", "per"} <= given.keys():
+        context.add("wrong_type", "`rate_limit` must have `limit` and `per`", path, _EXAMPLE)
+        return
+    _check_keys(context, given, _RATE_KEYS, path)
+    for key in ("limit", "burst"):
+        if key in given and not _is_count(given[key]):
+            context.add("bad_value", f"`{key}` must be a whole number of 1 or more", f"{path}/{key}")
+    if context.duration_ms(given, "per", path) == 0:
+        context.add("bad_value", "`per` is no time", f"{path}/per", "write a duration, such as 1m")
+
+
+def _check_keys(context: Context, given: Mapping[str, Json], known: Collection[str], path: str) -> None:
+    for key in given:
+        if key not in known:
+            place = f"{path}/{pointer_part(str(key))}"
+            context.add("unknown_key", f"unknown key `{key}`", place, closest(str(key), known))
+
+
+def _is_count(value: Json, most: int | None = None) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool) and value >= 1 and (most is None or value <= most)
+
+
+def limits_of(document: Mapping[str, Json]) -> Mapping[str, Limit]:
+    """Returns the limits of a file that was checked, by name."""
+    return {
+        name: Limit(given.get("concurrency"), _rate_of(given.get("rate_limit"))) for name, given in document.items()
+    }
+
+
+def _rate_of(given: Mapping[str, Json] | None) -> RateLimit | None:
+    if given is None:
+        return None
+    return RateLimit(given["limit"], Context().duration_ms(given, "per", "") or 1, given.get("burst", 1))
+
+
+def unknown_limits(graph: Graph, known: Collection[str], file: str = "") -> Iterator[Problem]:
+    """Reports steps whose limit is not in `limits.yaml`."""
+    for node in graph.nodes.values():
+        throttle = node.step.throttle if node.step is not None else None
+        if throttle is not None and throttle.limit not in known:
+            message = f"`{node.name}` is throttled by {throttle.limit!r}, which limits.yaml does not have"
+            hint = closest(throttle.limit, known) or f"add it: {_EXAMPLE}"
+            yield Problem("unknown_limit", message, hint=hint, file=file)

@@ -1,0 +1,39 @@
+"""Permit requests: the record that parks a throttled step's token, and the failure of a step that gets none."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from stepwell.definition.graph import Throttle
+from stepwell.engine.actions import RunStep
+from stepwell.engine.names import Moment, Names
+from stepwell.engine.permits import text_of_key
+from stepwell.engine.records import Arm, Failure, Kind, Parked, Record
+from stepwell.engine.throttles import PERMITTED, REFUSED
+from stepwell.engine.token import Token
+from stepwell.engine.waits.aside import LIMIT
+
+
+def needed(token: Token, action: RunStep) -> Throttle | None:
+    """Returns what throttles the step, unless its token has the permit."""
+    is_permitted = token.permit is not None and token.permit.state == PERMITTED
+    return None if is_permitted else action.step.throttle
+
+
+def refused(token: Token, node: str) -> Failure | None:
+    """Returns why the step gets no permit; None while it may get one."""
+    if token.permit is None or token.permit.state != REFUSED:
+        return None
+    message = f"there is no limit {token.permit.limit!r} in the limits.yaml that is deployed"
+    return Failure("unknown_limit", "validation", message, node)
+
+
+def permit_record(moment: Moment, token: Token, action: RunStep, throttle: Throttle) -> Record:
+    """Returns the record that parks the token until it has its permit. Raises ExpressionError for an invalid key."""
+    data: dict[str, Any] = {"limit": throttle.limit, "step": action.node}
+    if throttle.key is not None:
+        data["key"] = text_of_key(throttle.key.evaluate(Names(moment, token)), "throttle")
+    parked = Parked(LIMIT, (Arm(LIMIT),), data=data, since_ms=moment.now_ms)
+    at_ms = max(moment.now_ms, moment.run.created_ms, token.last.at_ms if token.last else 0)
+    node = moment.graph.start if moment.turn else action.node
+    return Record(token.next_slot, Kind.WAITING, moment.by, at_ms, node, parked=parked)

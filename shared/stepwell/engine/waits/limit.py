@@ -1,0 +1,49 @@
+"""The wait for a permit of a named limit, beside the step that needs it. `stepwell.engine.throttles` has the permit."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from stepwell.engine import throttles
+from stepwell.engine.names import iso
+from stepwell.engine.records import Parked, Record
+from stepwell.engine.table import Signal
+from stepwell.engine.token import Token
+from stepwell.engine.waits.aside import LIMIT, step_aside
+from stepwell.engine.waits.kind import Began, Coming, Reason, WaitKind, Waker
+
+
+class LimitWait(WaitKind):
+    """A permit ends it, and the token goes on with its step."""
+
+    def parked(self, token: Token, record: Record, parked: Parked) -> dict[str, Any]:
+        return {"aside": step_aside(token, record), "parked": parked, "resumption": None, "received": (),
+                "received_slot": -1, "fork": None, "permit": throttles.asked(record, parked)}  # fmt: skip
+
+    def resumed(self, token: Token, record: Record, parked: Parked) -> dict[str, Any]:
+        return {"resumption": record.resumption, "permit": throttles.answered(token, record.resumption)}
+
+    def began(self, record: Record, parked: Parked, run_id: str, token: str) -> Began:
+        return Began(self.entry, parked.data)
+
+    def reason(self, parked: Parked, node: str, run_id: str) -> Reason:
+        """Names the limit, the steps that have its permits, and how many come before."""
+        data = parked.data
+        name = f"{data['limit']}/{data['key']}" if "key" in data else data["limit"]
+        text = f"{data['step']} waits since {iso(parked.since_ms)} for the limit {name}"
+        if "turn_ms" in data:
+            return Reason(f"{text}: its turn comes at {iso(data['turn_ms'])}.",
+                          (Waker("timer", "its turn under the limit", data["turn_ms"]),))  # fmt: skip
+        if "under_way" not in data:
+            return Reason(f"{text}, whose permit it is about to get.")
+        holders = ", ".join(data["under_way"])
+        waker = Waker("limit", f"the end of a step of {holders}")
+        return Reason(f"{text}: {data['most']} at once, {data['before']} before it.", (waker,))
+
+
+LIMIT_WAIT = LimitWait(
+    LIMIT,
+    Signal.STUCK,
+    entry="limit.requested",
+    comings={throttles.PERMITTED: Coming("limit.granted"), throttles.REFUSED: Coming("limit.refused")},
+)

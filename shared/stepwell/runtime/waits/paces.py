@@ -1,0 +1,47 @@
+"""Turns under a rate limit: when each may go on. One keeps its turn until it ends, so that it takes no other."""
+
+from __future__ import annotations
+
+from stepwell.engine.actions import Pace
+from stepwell.engine.permits import reserved
+from stepwell.errors import PortError
+from stepwell.limits import LOCK_TRIES
+from stepwell.runtime.ports import Notes
+
+_DUE, _TURN = "due", "t#"
+
+
+class Paces:
+    """The turns of all rate limits. Everything here may be done twice."""
+
+    def __init__(self, notes: Notes) -> None:
+        self._notes = notes
+
+    async def turn(self, pace: Pace, who: str, now_ms: int) -> int:
+        """When it may go on. A turn that is later than now is kept."""
+        kept = await self.kept(pace, who)
+        if kept is not None:
+            return kept
+        for _ in range(LOCK_TRIES):
+            body = await self._notes.get_note(_kind(pace), _DUE)
+            turn = reserved(pace, body, who, now_ms)
+            if await self._notes.put_note(_kind(pace), _DUE, turn.body, body):
+                break
+        else:
+            raise PortError(f"the limit of {pace.name!r} was changed by others {LOCK_TRIES} times")
+        if turn.at_ms > now_ms:
+            await self._notes.put_note(_kind(pace), _TURN + who, str(turn.at_ms), None)
+        return turn.at_ms
+
+    async def kept(self, pace: Pace, who: str) -> int | None:
+        kept = await self._notes.get_note(_kind(pace), _TURN + who)
+        return None if kept is None else int(kept)
+
+    async def drop(self, pace: Pace, who: str) -> None:
+        """Forgets its turn, if it has kept one."""
+        if await self.kept(pace, who) is not None:
+            await self._notes.drop_note(_kind(pace), _TURN + who)
+
+
+def _kind(pace: Pace) -> str:
+    return f"pace:{pace.name}"

@@ -1,0 +1,187 @@
+"""Named limits in the world: permits of steps, in the lines and at the pace that `limits.yaml` says.
+
+    take       WAITING is in the log ── in line ── a permit ── its turn ── RESUMED
+    give back  the log has moved on ── out of the line ── whoever is first then is woken
+
+A claim is good as long as the log that it names wants the permit, which after a no never becomes a yes. So one that a
+late worker leaves behind harms nobody: whoever finds it reads that log, and takes it out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+from stepwell.definition.graph import Json, Limit
+from stepwell.engine import throttles
+from stepwell.engine.actions import Pace, Share
+from stepwell.engine.effects import GiveBackPermits, TakePermit
+from stepwell.engine.inputs import PermitAnswered
+from stepwell.engine.permits import order_of
+from stepwell.engine.records import Resumption
+from stepwell.engine.token import Permit, Token
+from stepwell.limits import PENDING_SHOWN
+from stepwell.runtime.log.alarms import Alarms
+from stepwell.runtime.log.door import Found
+from stepwell.runtime.log.logbook import Logbook, Standing
+from stepwell.runtime.log.messages import to_json
+from stepwell.runtime.ports import Lane, Ports
+from stepwell.runtime.waits.lines import LOOKED_AT, Lines, Turn, place_of
+from stepwell.runtime.waits.paces import Paces
+
+_BETWEEN = "|"  # of a claim: its run, its token, its slot
+
+
+class Claims:
+    """Steps that stand in lines: the slot of a token's log whose wait asked for the permit."""
+
+    def __init__(self, ports: Ports, logbook: Logbook) -> None:
+        self._ports, self._logbook = ports, logbook
+
+    async def lives(self, who: str) -> bool:
+        return await self._wanting(who) is not None
+
+    async def tell(self, who: str) -> bool:
+        at = await self._wanting(who)
+        if at is not None and throttles.waits(at.token):
+            await self._ports.queue.send(Lane.WORK, to_json(at.wake()))
+        return at is not None
+
+    async def _wanting(self, who: str) -> Standing | None:
+        """The token, if it still wants the permit."""
+        run_id, token, slot = who.split(_BETWEEN)
+        at = await self._logbook.load(run_id, token)
+        return at if at is not None and throttles.wants(at.token, int(slot)) else None
+
+
+class Throttling:
+    """Permits of named limits. Everything here may be done twice."""
+
+    def __init__(self, ports: Ports, logbook: Logbook) -> None:
+        self._ports, self._logbook, self._alarms = ports, logbook, Alarms(ports)
+        self._claims = Claims(ports, logbook)
+        self.lines, self._paces = Lines(ports.notes, self._claims), Paces(ports.notes)
+
+    # -- the effects
+
+    async def take(self, at: Standing, effect: TakePermit) -> list[Found]:
+        """What ends the wait, where the permit is the token's, or there is no such limit."""
+        permit = effect.permit
+        limit = self._logbook.limits.get(permit.limit)
+        if limit is None:
+            return [Found(at, PermitAnswered(permit, Resumption(throttles.REFUSED)))]
+        may_go = await self._may_go(at, permit, limit)
+        if await self._is_late(at, permit):  # who gave it back may have looked before we asked for it again
+            await self.give_back(at, permit)
+            return []
+        return [Found(at, PermitAnswered(permit, Resumption(throttles.PERMITTED)))] if may_go else []
+
+    async def _is_late(self, at: Standing, permit: Permit) -> bool:
+        """Whether the token has moved on since, and no longer wants the permit."""
+        if not await self._ports.log.read_log(at.run_id, at.token.id, at.token.slot, 1):
+            return False
+        return not await self._claims.lives(_claim(at, permit))
+
+    async def _may_go(self, at: Standing, permit: Permit, limit: Limit) -> bool:
+        """Whether it has its place among the holders, and its turn has come. For its turn it is woken."""
+        claim, share, pace = _claim(at, permit), share_of(permit.name, limit), pace_of(permit.name, limit)
+        if share is not None and await self.lines.enter(share, claim, _place(at, permit)) is not Turn.GRANTED:
+            return False
+        now_ms = self._ports.clock.now_ms()
+        at_ms = now_ms if pace is None else await self._paces.turn(pace, claim, now_ms)
+        if at_ms > now_ms:
+            await self._alarms.arm(Lane.WORK, at.wake(), at_ms, at.run_id)
+        return at_ms <= now_ms
+
+    async def give_back_all(self, at: Standing, effect: GiveBackPermits) -> None:
+        for permit in effect.permits:
+            await self.give_back(at, permit)
+
+    async def give_back(self, at: Standing, permit: Permit) -> None:
+        """The step's attempt has ended, or its token: the next one goes on."""
+        limit = self._logbook.limits.get(permit.limit)
+        if limit is None or permit.state == throttles.REFUSED:
+            return
+        claim, share, pace = _claim(at, permit), share_of(permit.name, limit), pace_of(permit.name, limit)
+        if pace is not None:
+            await self._paces.drop(pace, claim)
+        if share is not None:
+            await self.lines.leave(share, claim, "" if permit.state else _place(at, permit))
+
+    # -- for those who look
+
+    async def is_stuck(self, at: Standing) -> bool:
+        """Whether a token that waits for a permit could go on, or is in no line, and nobody has told it."""
+        permit = at.token.permit
+        limit = None if permit is None else self._logbook.limits.get(permit.limit)
+        if permit is None or limit is None:
+            return permit is not None
+        claim, share, pace = _claim(at, permit), share_of(permit.name, limit), pace_of(permit.name, limit)
+        kept_ms = None if pace is None else await self._paces.kept(pace, claim)
+        if kept_ms is not None:
+            return kept_ms <= self._ports.clock.now_ms()
+        if share is None:
+            return True
+        board = await self.lines.read(share)
+        if board.shard_of(claim) is not None or board.room(share) is not None:
+            return True
+        return not await self.lines.waits_at(share, _place(at, permit)) or bool(await self.lines.ended(board.under_way))
+
+    async def with_holders(self, at: Standing, most: int) -> Standing:
+        """Its tokens that wait for a permit, with who has them: for who shows them. Of many, the first few."""
+        left = [most]
+
+        async def told(token: Token) -> Token:
+            if not throttles.waits(token) or token.parked is None or token.permit is None or left[0] < 1:
+                return token
+            left[0] -= 1
+            data = {**token.parked.data, **await self._seen(at, token, token.permit)}
+            return replace(token, parked=replace(token.parked, data=data))
+
+        return replace(at, token=await told(at.token), branches=tuple([await told(one) for one in at.branches]))
+
+    async def _seen(self, at: Standing, token: Token, permit: Permit) -> Mapping[str, Json]:
+        """Who has the permits, and how many come before; or when its turn comes."""
+        limit = self._logbook.limits.get(permit.limit)
+        if limit is None:
+            return {}
+        claim = _claim_of(at.run_id, token.id, permit)
+        share, pace = share_of(permit.name, limit), pace_of(permit.name, limit)
+        kept_ms = None if pace is None else await self._paces.kept(pace, claim)
+        if kept_ms is not None:
+            return {"turn_ms": kept_ms}
+        board = None if share is None else await self.lines.read(share, PENDING_SHOWN)
+        if board is None or share is None or claim in board.under_way or claim not in board.left.values():
+            return {}
+        runs = dict.fromkeys(run_of(one) for one in board.under_way)
+        before = list(board.left.values()).index(claim)
+        return {"most": share.most, "before": before, "under_way": list(runs)[:LOOKED_AT]}
+
+
+def share_of(name: str, limit: Limit) -> Share | None:
+    """What a step needs of a limit's permits. No workflow's own limit has such a name."""
+    return None if limit.concurrency is None else Share(f"@{name}", limit.concurrency, "queue")
+
+
+def pace_of(name: str, limit: Limit) -> Pace | None:
+    """What a step needs of a limit's rate."""
+    rate = limit.rate
+    return None if rate is None else Pace(f"@{name}", rate.per_ms / rate.limit, rate.burst)
+
+
+def run_of(claim: str) -> str:
+    """The run of a claim."""
+    return claim.partition(_BETWEEN)[0]
+
+
+def _claim(at: Standing, permit: Permit) -> str:
+    return _claim_of(at.run_id, at.token.id, permit)
+
+
+def _claim_of(run_id: str, token_id: str, permit: Permit) -> str:
+    return _BETWEEN.join((run_id, token_id, str(permit.slot)))
+
+
+def _place(at: Standing, permit: Permit) -> str:
+    """Its place in line: by the time when it asked, an hour earlier for each priority of its run."""
+    return place_of(order_of(permit.since_ms, at.header.priority, _claim(at, permit)))

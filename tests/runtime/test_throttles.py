@@ -1,0 +1,272 @@
+"""Named limits: how many steps of all workflows hold a permit at once, how fast they get one, and who waits."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+from typing import Any
+
+import pytest
+
+from stepwell.api.explain import explain
+from stepwell.api.views import run_view
+from stepwell.definition.graph import Limit, RateLimit
+from stepwell.engine.names import iso
+from stepwell.limits import HOUR_MS, MINUTE_MS, SECOND_MS
+from stepwell.local.inbox import ALL_LANES
+from stepwell.runtime.dispatch import dispatch
+from stepwell.runtime.log.door import Unlimited
+from stepwell.runtime.loop.driving import run_now
+from stepwell.runtime.steps.port import StepCall
+from tests.runtime.kit import NOW_MS, World, fails
+
+FLOW = """
+workflow: flow
+timeline:
+  - {name: charge, run: python:m.charge, throttle: stripe}
+  - {name: last, run: python:m.last}
+"""
+OTHER = FLOW.replace("workflow: flow", "workflow: other").replace("charge", "refund")
+BY_KEY = FLOW.replace("throttle: stripe", 'throttle: {limit: stripe, key: "{{ input.customer }}"}')
+RETRIED = FLOW.replace("throttle: stripe", "throttle: stripe, retry: {max_retries: 1, initial_delay: 10s, on: [step]}")
+EACH = """
+workflow: each
+nodes:
+  spread: {fan_out: all, transitions: [{to: charge, foreach: "{{ input }}"}]}
+  charge: {run: python:m.charge, throttle: stripe, transitions: [{to: meet}]}
+  meet: {fan_in: {policy: all}}
+"""
+
+
+class Dies(Exception):
+    """The worker is gone, in the middle of its step."""
+
+
+def world_with(*definitions: str, most: int | None = 1, rate: RateLimit | None = None) -> World:
+    world = World(*definitions)
+    world.catalog.limits = {"stripe": Limit(most, rate)}
+    return world
+
+
+def notes_of(world: World, kind: str = "permits:@stripe") -> dict[str, str]:
+    return dict(run_now(world.store.notes(kind)))
+
+
+def dying(call: StepCall) -> Any:
+    raise Dies
+
+
+def under_way(world: World, run_id: str) -> None:
+    """The run's step is under way: its worker is at it, and is not heard of again until its message comes back."""
+    before = dict(world.steps.of)
+    world.steps.of |= {"charge": dying, "refund": dying}
+    one = world.queue.receive(ALL_LANES, world.clock.now_ms(), 5 * MINUTE_MS)
+    assert one is not None
+    assert one.message["run_id"] == run_id
+    with pytest.raises(Dies):
+        run_now(dispatch(world.parts, one.lane, one.message, Unlimited()))
+    world.steps.of = before
+
+
+def shown(world: World, run_id: str) -> dict[str, Any]:
+    return dict(run_view(run_now(world.service.standing(run_id)), world.clock.now_ms()))
+
+
+def why(world: World, run_id: str) -> dict[str, Any]:
+    return dict(explain(run_now(world.service.standing(run_id)), world.clock.now_ms(), None, {}))
+
+
+def test_a_throttled_step_has_a_permit_while_it_runs_and_gives_it_back() -> None:
+    world = world_with(FLOW)
+    held: list[dict[str, str]] = []
+    world.steps.of["charge"] = lambda call: held.append(notes_of(world)) or {}
+    run_id = world.start()
+    world.deliver()
+    assert world.header(run_id).status == "completed"
+    assert held == [{"h00": f'["{run_id}|0|0"]'}]
+    assert notes_of(world) == {}
+    assert [one.attempts for one in world.token(run_id).steps.values()] == [1, 1]
+
+
+def test_steps_of_all_workflows_share_a_limit_and_say_what_they_wait_for() -> None:
+    world = world_with(FLOW, OTHER)
+    holder = world.start()
+    under_way(world, holder)
+    first = world.start("other")
+    world.pass_time(SECOND_MS)
+    second = world.start("other")
+    world.deliver()
+    for run_id in (first, second):
+        view = shown(world, run_id)
+        assert (view["status"], view["waiting_for"], view["current_steps"]) == ("waiting", "limit", ["refund"])
+    told = why(world, second)
+    assert told["why"].endswith("for the limit stripe: 1 at once, 1 before it.")
+    assert told["wakers"] == [{"what": "limit", "at": None, "detail": f"the end of a step of {holder}"}]
+    assert not told["nothing_can_wake_it"]
+    assert "refund" not in {call.node for call in world.steps.calls}
+    world.pass_time(10 * MINUTE_MS)  # another worker gets the message of the one that died
+    assert [world.header(one).status for one in (holder, first, second)] == ["completed"] * 3
+    assert notes_of(world) == {}
+
+
+def test_a_limit_is_for_each_value_of_a_key() -> None:
+    world = world_with(BY_KEY)
+    holder = world.start(given={"customer": "ana"})
+    under_way(world, holder)
+    same, other = world.start(given={"customer": "ana"}), world.start(given={"customer": "leo"})
+    world.deliver()
+    assert [world.header(one).status for one in (same, other)] == ["waiting", "completed"]
+
+
+def test_a_key_that_cannot_be_computed_fails_the_step() -> None:
+    world = world_with(BY_KEY)
+    run_id = world.start(given={"customer": None})
+    world.deliver()
+    error = world.token(run_id).error
+    assert error is not None
+    assert (world.header(run_id).status, error.category) == ("failed", "validation")
+
+
+def test_a_limit_that_is_not_deployed_fails_the_step() -> None:
+    world = World(FLOW)
+    run_id = world.start()
+    world.deliver()
+    error = world.token(run_id).error
+    assert error is not None
+    assert (error.type, error.step) == ("unknown_limit", "charge")
+
+
+def test_a_retry_holds_no_permit_while_it_waits_and_asks_for_another() -> None:
+    world = world_with(RETRIED)
+    results = iter([fails("Busy"), {"ok": True}])
+    world.steps.of["charge"] = lambda call: next(results)
+    run_id = world.start()
+    world.deliver()
+    assert world.token(run_id).attempt == 1
+    assert notes_of(world) == {}
+    world.pass_time(11 * SECOND_MS)
+    assert world.header(run_id).status == "completed"
+    assert world.token(run_id).steps["charge"].attempts == 2
+    keys = {call.key for call in world.steps.calls if call.node == "charge"}
+    assert len(keys) == 1
+
+
+@pytest.mark.parametrize("end", ["cancel", "terminate"])
+def test_a_run_that_ends_in_line_leaves_it_and_one_that_holds_a_permit_gives_it_back(end: str) -> None:
+    world = world_with(FLOW)
+    holder = world.start()
+    under_way(world, holder)
+    in_line, last = world.start(), world.start()
+    world.deliver()
+    run_now(getattr(world.service, end)(in_line))
+    world.deliver()
+    assert len(notes_of(world)) == 2
+    run_now(getattr(world.service, end)(holder))
+    world.deliver()
+    assert world.header(last).status == "completed"
+    assert notes_of(world) == {}
+
+
+def test_branches_of_a_fork_take_turns() -> None:
+    world = world_with(EACH, most=2)
+    most = [0]
+
+    def count(call: StepCall) -> dict[str, int]:
+        most[0] = max(most[0], sum(len(body.split(",")) for name, body in notes_of(world).items() if name[0] == "h"))
+        return {"n": 1}
+
+    world.steps.of["charge"] = count
+    run_id = world.start("each", list(range(12)))
+    world.pass_time(MINUTE_MS)
+    assert world.header(run_id).status == "completed"
+    assert most == [1]  # the short steps of one message run one after the other
+    assert notes_of(world) == {}
+
+
+def test_steps_keep_to_the_rate_of_a_limit() -> None:
+    """20 a second, within 5 % over a minute, however many wait."""
+    world = world_with(FLOW, most=None, rate=RateLimit(20, SECOND_MS))
+    ran: list[int] = []
+    world.steps.of["charge"] = lambda call: ran.append(world.clock.now_ms()) or {}
+    for _ in range(1_300):
+        world.start()
+    world.pass_time(MINUTE_MS - 1)
+    assert 1_140 <= len(ran) <= 1_260
+    assert all(later - earlier >= 45 for earlier, later in pairwise(ran))
+    world.pass_time(MINUTE_MS)
+    assert len(ran) == 1_300
+    assert set(notes_of(world, "pace:@stripe")) == {"due"}
+
+
+def test_a_step_whose_turn_comes_later_holds_its_permit_and_says_when() -> None:
+    world = world_with(FLOW, most=5, rate=RateLimit(1, MINUTE_MS))
+    first, second = world.start(), world.start()
+    world.deliver()
+    assert [world.header(one).status for one in (first, second)] == ["completed", "waiting"]
+    told = why(world, second)
+    assert told["wakers"] == [{"what": "timer", "at": iso(NOW_MS + MINUTE_MS), "detail": "its turn under the limit"}]
+    world.pass_time(MINUTE_MS)
+    assert world.header(second).status == "completed"
+    assert notes_of(world) == {}
+
+
+def test_a_greater_priority_goes_first_and_keys_do_not_wait_for_each_other() -> None:
+    world = world_with(FLOW)
+    holder = world.start()
+    under_way(world, holder)
+    order: list[str] = []
+    world.steps.of["charge"] = lambda call: order.append(call.run_id) or {}
+    low = world.start()
+    world.deliver()
+    world.pass_time(SECOND_MS)
+    high = world.start(priority=5)
+    world.deliver()
+    world.pass_time(10 * MINUTE_MS)
+    assert order == [holder, high, low]
+
+
+def test_a_lowered_limit_holds_for_runs_under_way() -> None:
+    world = world_with(FLOW, most=3)
+    runs = [world.start() for _ in range(3)]
+    under_way(world, runs[0])
+    world.catalog.limits = {"stripe": Limit(1)}
+    world.deliver()
+    assert [world.header(one).status for one in runs[1:]] == ["waiting", "waiting"]
+    world.pass_time(10 * MINUTE_MS)
+    assert [world.header(one).status for one in runs] == ["completed"] * 3
+
+
+def test_a_lost_message_to_the_next_in_line_is_found_by_the_sweeper() -> None:
+    world = world_with(FLOW)
+    holder = world.start()
+    under_way(world, holder)
+    waiting = world.start()
+    world.deliver()
+    run_now(world.service.cancel(holder))
+    world.lose_messages()
+    assert world.header(waiting).status == "waiting"
+    world.clock.set(world.clock.now_ms() + HOUR_MS)
+    run_now(world.sweeper.sweep(MINUTE_MS))
+    world.deliver()
+    assert world.header(waiting).status == "completed"
+
+
+def test_a_thousand_runs_under_a_limit_of_ten_are_never_eleven() -> None:
+    """And all of them end; what one costs does not grow with those that wait."""
+    world = world_with(FLOW, most=10)
+    seen = [0]
+
+    def count(call: StepCall) -> dict[str, Any]:
+        seen[0] = max(seen[0], sum(len(body.split(",")) for name, body in notes_of(world).items() if name[0] == "h"))
+        return {}
+
+    world.steps.of["charge"] = count
+    runs = [world.start() for _ in range(1_000)]
+    for run_id in runs[:10]:
+        under_way(world, run_id)
+    world.deliver()
+    waiting = [one for one in runs if world.header(one).status == "waiting"]
+    assert len(waiting) == 990
+    world.pass_time(10 * MINUTE_MS)
+    assert seen == [10]
+    assert all(world.header(one).status == "completed" for one in runs)
+    assert notes_of(world) == {}

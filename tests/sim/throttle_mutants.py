@@ -1,0 +1,54 @@
+"""Mutants of named limits: each takes one law of their permits away, and the simulator must notice."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
+from unittest import mock
+
+from stepwell.engine.token import Permit
+from stepwell.runtime.log.logbook import Standing
+from stepwell.runtime.waits.throttling import Claims, Throttling
+
+_give_back = Throttling.give_back
+
+
+@contextmanager
+def claim_taken_for_dead() -> Iterator[None]:
+    """Whoever finds the limit taken takes out a holder that still has its step under way."""
+
+    async def lives(self: Claims, who: str) -> bool:
+        return False
+
+    with mock.patch.object(Claims, "lives", lives):
+        yield
+
+
+@contextmanager
+def claim_granted_untold() -> Iterator[None]:
+    """A step that is given its permit by another is not woken."""
+
+    async def tell(self: Claims, who: str) -> bool:
+        return await self.lives(who)
+
+    with mock.patch.object(Claims, "tell", tell):
+        yield
+
+
+@contextmanager
+def claim_kept_by_failure() -> Iterator[None]:
+    """Only an attempt that succeeds gives its permit back."""
+
+    async def give_back(self: Throttling, at: Standing, permit: Permit) -> None:
+        if at.token.last is not None and at.token.last.error is None:
+            await _give_back(self, at, permit)
+
+    with mock.patch.object(Throttling, "give_back", give_back):
+        yield
+
+
+OF_THROTTLES: tuple[Callable[[], AbstractContextManager[None]], ...] = (
+    claim_taken_for_dead,
+    claim_granted_untold,
+    claim_kept_by_failure,
+)
