@@ -69,7 +69,8 @@ def test_every_pattern_of_a_resource_is_one_of_those_that_have_a_reason(variant:
             if resource == "*":
                 assert actions in (TRACES, NETWORK), role
             elif "*" in resource:
-                wide = resource in {f"{bucket}/blobs/*", f"{bucket}/blobs/run-*", f"{bucket}/runs/*"}
+                prefixes = ("blobs/*", "blobs/run-*", "blobs/days-*", "runs/*")
+                wide = resource in {f"{bucket}/{prefix}" for prefix in prefixes}
                 assert wide or actions <= {"scheduler:CreateSchedule", "scheduler:DeleteSchedule"}, (role, resource)
 
 

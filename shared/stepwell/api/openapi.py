@@ -132,6 +132,42 @@ class EndedView(TypedDict, total=False):
     terminated: bool
 
 
+class LetterEvent(TypedDict):
+    name: str
+    key: str
+    id: str
+
+
+class LetterView(TypedDict, total=False):
+    id: str
+    queue: str
+    type: str
+    run_id: str | None
+    token: str | None
+    event: LetterEvent | None
+    why: str
+    sent_at: str | None
+    deliveries: int
+    sent_again: int
+    message: dict[str, Json]
+
+
+class LetterPage(TypedDict):
+    items: list[LetterView]
+    next_cursor: str | None
+
+
+class SentBackView(TypedDict):
+    sent: list[str]
+    left: list[str]
+
+
+class ErasedView(TypedDict):
+    run_id: str
+    deleted_runs: int
+    deleted_items: int
+
+
 class SentView(TypedDict):
     event_id: str
 
@@ -190,6 +226,10 @@ _SHAPES: tuple[Any, ...] = (
     AnswerView,
     UpdateView,
     EndedView,
+    ErasedView,
+    LetterPage,
+    LetterView,
+    SentBackView,
     SentView,
     TakenView,
     DeliveryPage,

@@ -200,6 +200,19 @@ class Permits:
             await notes.drop_note(_kind(share.name), _place_of(at.header))
         await self._leave(share, at.run_id)
 
+    async def forget(self, at: Standing) -> None:
+        """Deletes the note of a rate limit that is the run's by its key, once it bounds nobody any more."""
+        limit = at.graph.rate_limit
+        if limit is None or limit.key is None:
+            return
+        try:
+            pace = permits.pace_of(at.graph, at.run)
+        except ExpressionError:
+            return
+        body = None if pace is None else await self._ports.notes.get_note(_pace_kind(pace.name), _DUE)
+        if pace is not None and body is not None and permits.is_spent(body, self._ports.clock.now_ms()):
+            await self._ports.notes.drop_note(_pace_kind(pace.name), _DUE, body)
+
     async def _leave(self, share: Share, run_id: str) -> None:
         """Takes the run out, and lets begin who waits as far as there is room."""
         for _ in range(LOCK_TRIES):
