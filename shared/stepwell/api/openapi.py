@@ -162,6 +162,19 @@ class SentBackView(TypedDict):
     left: list[str]
 
 
+class RecoveredView(TypedDict):
+    run_id: str
+    why: str
+
+
+class RecoveryView(TypedDict):
+    looked: int
+    woken: dict[str, int]
+    first: list[RecoveredView]
+    rearmed: int
+    next_cursor: str | None
+
+
 class ErasedView(TypedDict):
     run_id: str
     deleted_runs: int
@@ -227,6 +240,7 @@ _SHAPES: tuple[Any, ...] = (
     UpdateView,
     EndedView,
     ErasedView,
+    RecoveryView,
     LetterPage,
     LetterView,
     SentBackView,

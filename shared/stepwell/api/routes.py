@@ -26,6 +26,7 @@ from stepwell.api.handlers.dead import DEAD_ROUTES
 from stepwell.api.handlers.erasing import ERASING_ROUTES
 from stepwell.api.handlers.linked import LINKED_ROUTES
 from stepwell.api.handlers.looking import LOOKING_ROUTES
+from stepwell.api.handlers.recovering import RECOVERING_ROUTES
 from stepwell.api.handlers.scheduling import SCHEDULING_ROUTES
 from stepwell.api.handlers.starting import STARTING_ROUTES
 from stepwell.api.large import sendable
@@ -42,6 +43,7 @@ ROUTES: tuple[Route, ...] = (
     *BATCHING_ROUTES,
     *ERASING_ROUTES,
     *DEAD_ROUTES,
+    *RECOVERING_ROUTES,
     *LINKED_ROUTES,
     *LOOKING_ROUTES,
     *SCHEDULING_ROUTES,

@@ -26,6 +26,7 @@ from stepwell.cli import (
     logs,
     opening,
     purging,
+    recovering,
     replays,
     runs,
     webhook,
@@ -82,6 +83,7 @@ COMMANDS: tuple[Callable[..., None], ...] = (  # in the order of the help
     *(acts.event, acts.update, acts.approve, acts.reject, acts.delegate, acts.cancel, acts.terminate),
     *(acts.pause, acts.unpause, acts.redrive, acts.rerun, batching.batch),
     *(purging.delete, purging.purge),
+    recovering.recover,
 )
 GROUPS: dict[str, dict[str, Callable[..., None]]] = {
     "webhook": {"test": webhook.send_signed, "deliveries": deliveries.deliveries, "replay": deliveries.replay},

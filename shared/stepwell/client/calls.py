@@ -121,6 +121,11 @@ def batch(
     return post("/runs:batch", {"filter": chosen, "action": action, **options}, repeatable=True, headers=headers)
 
 
+def recover(*, all: bool = False, cursor: str = "") -> Request[JsonObject]:  # noqa: A002 - the API's word
+    """Wakes runs that stand still; `all`: arms every open run again. Call again with `next_cursor` until it is None."""
+    return post("/recover", {**filled({"cursor": cursor}), **({"all": True} if all else {})}, repeatable=True)
+
+
 def dead_letters() -> Request[list[JsonObject]]:
     """Lists messages that nobody could take, and why."""
     return listed("/dlq").then(attrgetter("items"))

@@ -81,6 +81,7 @@ class ClientCalls(Bound):
     failures = _list(calls.failures)
     batch = _call(calls.batch)
     deliveries = _list(calls.deliveries)
+    recover = _call(calls.recover)
     dead_letters = _call(calls.dead_letters)
     dead_letter = _call(calls.dead_letter)
     redrive_dead_letters = _call(calls.redrive_dead_letters)

@@ -12,6 +12,7 @@ from stepwell.runtime.calls.batching import Batches
 from stepwell.runtime.calls.dead import DeadQueue, NoDeadQueue
 from stepwell.runtime.calls.erasing import Eraser, Files
 from stepwell.runtime.calls.links import Links
+from stepwell.runtime.calls.recovery import Recovery
 from stepwell.runtime.calls.service import Service
 from stepwell.runtime.calls.updates import Updates
 from stepwell.runtime.catalog import Catalog
@@ -49,6 +50,7 @@ class Assembly:
     pausing: Pausing
     eraser: Eraser
     dead: DeadQueue
+    recovery: Recovery
     links: Links | None = None  # of who serves calls
 
 
@@ -91,19 +93,20 @@ def assemble(
     )
     eraser = Eraser(ports, logbook, service.terminate, files)
     own = OwnSteps(steps, {BATCH: Batches(service, eraser, ports.clock).run})
-    scheduling = Scheduling(ports, catalog, schedules)
+    scheduling, sweeper = Scheduling(ports, catalog, schedules), Sweeper(ports, logbook, pausing)
     return Assembly(
         ports,
         catalog,
         Worker(ports, logbook, door, advance, performer, own, pool, sharing),
         coordinator,
         service,
-        Sweeper(ports, logbook, pausing),
+        sweeper,
         scheduling,
         Triggers(ports, catalog, scheduling, service.start),
         updates,
         pausing,
         eraser,
         dead or NoDeadQueue(),
+        Recovery(ports, logbook, sweeper, starter, scheduling),
         links,
     )
