@@ -19,7 +19,12 @@ from stepwell.runtime.loop.driving import run_now
 
 STILL_MS = 5 * MINUTE_MS
 A_PAGE_MS = MINUTE_MS // 2  # the most time for one page of runs
-METRICS = {"overdue": "Overdue", "no_progress": "NoProgress", "unreadable": "Unreadable"}
+METRICS = {
+    "overdue": "Overdue",
+    "no_progress": "NoProgress",
+    "nothing_wakes": "NothingWakes",
+    "unreadable": "Unreadable",
+}
 log = logging.getLogger("stepwell.sweeper")
 
 entry = open_entry(package_root())

@@ -147,6 +147,9 @@ class World:
         text = None if body is None else json.dumps(body)
         return self.send(event("POST", path, text, headers=headers, query=urlencode(query)))
 
+    def delete(self, path: str, **query: Any) -> Reply:
+        return self.send(event("DELETE", path, query=urlencode(query)))
+
     def start(self, workflow: str = "order", **body: Any) -> str:
         """A run that stands where it can go no further without time or a caller."""
         reply = self.post(f"/workflows/{workflow}/runs", body)

@@ -188,7 +188,7 @@ def api() -> Iterator[FakeApi]:
             self.end_headers()
             self.wfile.write(text.encode())
 
-        do_GET = do_POST = serve  # noqa: N815 - the names that http.server looks for
+        do_GET = do_POST = do_DELETE = serve  # noqa: N815 - the names that http.server looks for
 
         def log_message(self, format: str, *args: Any) -> None:  # noqa: A002 - the base class names it so
             """Says nothing."""

@@ -44,9 +44,9 @@ def test_a_healthy_system_counts_nothing_and_says_so(deployed: Deploy, capsys: p
     stack.start()
     stack.deliver()
     capsys.readouterr()
-    assert sweep(stack) == {"Overdue": 0, "NoProgress": 0, "Unreadable": 0, "Republished": 0}
+    assert sweep(stack) == dict.fromkeys(("Overdue", "NoProgress", "NothingWakes", "Unreadable", "Republished"), 0)
     told = metrics(capsys.readouterr().out)
-    assert [told[name] for name in ("Overdue", "NoProgress", "Unreadable", "Republished")] == [[0], [0], [0], [0]]
+    assert [told[name] for name in ("Overdue", "NoProgress", "NothingWakes", "Unreadable", "Republished")] == [[0]] * 5
     assert told["_aws"]["CloudWatchMetrics"][0]["Namespace"] == "Stepwell"
     assert told["_aws"]["CloudWatchMetrics"][0]["Dimensions"] == [["service"]]
 

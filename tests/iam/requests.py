@@ -66,6 +66,9 @@ def _s3(operation: str, params: Params) -> Iterator[Need]:
     if operation == "DeleteObjects":
         yield from (Need("s3:DeleteObject", f"{bucket}/{one['Key']}") for one in params["Delete"]["Objects"])
         return
+    if operation == "DeleteObject":
+        yield Need("s3:DeleteObject", f"{bucket}/{params['Key']}")
+        return
     if operation not in _S3:
         raise ValueError(f"not known: s3:{operation}")
     yield Need(_S3[operation], f"{bucket}/{params['Key']}")

@@ -25,6 +25,7 @@ def play(stack: Stack) -> None:
     queue_up(stack)
     fan_out(stack)
     act_together(stack)
+    forget(stack)
     go_round(stack)
     fire(stack)
     for pool in POOLS:
@@ -187,6 +188,27 @@ def act_together(stack: Stack) -> None:
     assert stack.run(job["run_id"])["state"]["report"]["matched"] == 1
 
 
+def forget(stack: Stack) -> None:
+    """A run that is deleted, a purge of two more; each of their places: a fork, large values, an event, a snapshot."""
+    ids = [stack.start({"items": [1, 2], "large": LARGE}, "fans") for _ in range(3)]
+    stack.deliver()
+    for run_id in ids:
+        event = {"name": "hello", "payload": {"large": LARGE}}
+        assert stack.call("POST", f"/runs/{run_id}/events", event)[0] == 202
+        assert stack.call("POST", f"/runs/{run_id}/cancel", {})[0] == 200
+    stack.deliver()
+    status, deleted = stack.call("DELETE", f"/runs/{ids[0]}")
+    assert (status, deleted.get("deleted_runs")) == (200, 1), deleted
+    since = "2020-01-01T00:00:00Z"
+    body = {"filter": {"workflow": "fans", "since": since, "before": "2100-01-01T00:00:00Z"}, "action": "purge"}
+    _, job = stack.call("POST", "/runs:batch", body)
+    for _ in range(3):
+        stack.deliver()
+        stack.pass_time(15 * 60)
+    assert stack.run(job["run_id"])["state"]["report"]["done"] >= 2
+    assert stack.call("GET", f"/runs/{ids[2]}")[0] == 404
+
+
 def go_round(stack: Stack) -> None:
     """More records than one snapshot covers; what an hour without an answer does; a deadline of ten days."""
     laps, slow = stack.start({}, "laps"), stack.start({"key": "none"}, "asks")
@@ -240,6 +262,13 @@ def lose(stack: Stack) -> None:
             stack.sqs.delete_message(QueueUrl=stack.urls[pool], ReceiptHandle=record["receiptHandle"])
     stack.pass_time(2 * HOUR_SECONDS)
     stack.send("dead", json.dumps({"type": "deadline", "run_id": "nobody"}))
+    stack.send("dead", json.dumps({"type": "deadline", "run_id": "a second", "v": 2}))
+    _, page = stack.call("GET", "/dlq")
+    letter = next(one["id"] for one in page["items"] if one["run_id"] == "a second")
+    assert stack.call("GET", f"/dlq/{letter}")[1]["type"] == "deadline"
+    assert stack.call("POST", "/dlq:redrive", {"ids": [letter]})[1]["sent"] == [letter]
+    for everything in (False, True):
+        assert stack.call("POST", "/recover", {"all": everything})[0] == 200
     found = stack.sweep()
     assert (found["Overdue"], found["NoProgress"], found["Republished"]) == (1, 2, 1)
     stack.deliver()

@@ -37,7 +37,7 @@ def test_a_webhook_that_no_endpoint_took_is_told_and_so_are_notifications_that_n
     assert stack.queue("Letters") in {about(alarm) for alarm in alarms(stack, "ApproximateAgeOfOldestMessage")}
 
 
-@pytest.mark.parametrize("metric", ["Overdue", "NoProgress", "Unreadable"])
+@pytest.mark.parametrize("metric", ["Overdue", "NoProgress", "NothingWakes", "Unreadable"])
 def test_whatever_the_sweeper_finds_is_told(metric: str) -> None:
     (alarm,) = alarms(made(PLAIN), metric)
     assert (alarm["Namespace"], alarm["Threshold"], about(alarm)) == ("Stepwell", 0, "Stepwell")

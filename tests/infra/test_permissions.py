@@ -69,7 +69,8 @@ def test_every_pattern_of_a_resource_is_one_of_those_that_have_a_reason(variant:
             if resource == "*":
                 assert actions in (TRACES, NETWORK), role
             elif "*" in resource:
-                wide = resource in {f"{bucket}/blobs/*", f"{bucket}/blobs/run-*", f"{bucket}/runs/*"}
+                prefixes = ("blobs/*", "blobs/run-*", "blobs/days-*", "runs/*")
+                wide = resource in {f"{bucket}/{prefix}" for prefix in prefixes}
                 assert wide or actions <= {"scheduler:CreateSchedule", "scheduler:DeleteSchedule"}, (role, resource)
 
 
@@ -118,11 +119,11 @@ def test_a_function_may_take_from_its_sources_and_tell_of_what_it_cannot_take(va
                 assert allowed(stack, name)[told] == {"sqs:SendMessage"}
 
 
-def test_only_the_workers_keep_messages_invisible() -> None:
+def test_only_the_workers_keep_messages_invisible_and_the_api_shows_dead_letters_again() -> None:
     stack = made(KEYED)
     keeps = {name for name in stack.functions()
              if any("sqs:ChangeMessageVisibility" in actions for actions in allowed(stack, name).values())}  # fmt: skip
-    assert keeps == {"worker-default", "worker-big"}
+    assert keeps == {"api", "worker-default", "worker-big"}
 
 
 def test_nobody_scans_the_table() -> None:

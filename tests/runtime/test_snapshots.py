@@ -17,8 +17,9 @@ from stepwell.engine.codec import encode_record
 from stepwell.engine.entries import entry_json
 from stepwell.engine.records import Goto, Kind, Record, Status
 from stepwell.errors import PortError
-from stepwell.runtime.calls.snapshots import Snapshots, is_due, name_of
+from stepwell.runtime.calls.snapshots import Snapshots, is_due
 from stepwell.runtime.loop.driving import run_now
+from stepwell.runtime.stores.files import name_of
 from tests.runtime.kit import World, fails, graph_of
 
 WAITS = "workflow: flow\nsnapshot: {}\ntimeline: [{{name: a, run: python:m.a}}, {{name: ok, wait: {{for: approval}}}}]"

@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
+from stepwell.api.explain import explain
+from stepwell.engine.codec import decode_record, encode_record
 from stepwell.errors import PortError
 from stepwell.runtime.loop.driving import run_now
 from stepwell.runtime.loop.sweeper import Found
+from stepwell.runtime.ports import Saved
 from tests.runtime.kit import NOW_MS, World, fails
 
 STILL_MS = 600_000
@@ -178,3 +183,24 @@ def test_more_runs_than_fit_a_page_are_all_looked_at() -> None:
     assert len(sweep(world)) == len(runs)
     world.deliver()
     assert {world.header(run_id).status for run_id in runs} == {"timed_out"}
+
+
+def test_a_run_that_waits_for_nothing_is_driven_again_and_told_apart() -> None:
+    """The law that `explain` shows: every open run has something durable that wakes it."""
+    world = World("workflow: flow\ntimeline: [{name: hear, wait: {for: event, name: e, key: k}}]")
+    run_id = started(world)
+    world.pass_time(STILL_MS)
+    assert sweep(world) == []
+    inner = world.store.inner
+    (place,) = inner._logs
+    log = inner._logs[place]
+    for slot, saved in log.records.items():
+        record = decode_record(saved.body)
+        if record.parked is not None:  # a defect has lost what it waits for
+            bare = replace(record.parked, arms=(), until_ms=None)
+            log.records[slot] = Saved(slot, encode_record(replace(record, parked=bare)))
+    run_now(world.store.watch(run_id, world.clock.now_ms()))
+    world.pass_time(2 * STILL_MS)
+    assert sweep(world) == ["nothing_wakes"]
+    standing = run_now(world.service.standing(run_id))
+    assert explain(standing, world.clock.now_ms(), None, {})["nothing_can_wake_it"]

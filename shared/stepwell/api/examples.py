@@ -54,6 +54,7 @@ EXAMPLES: Mapping[str, Json] = {
                    "error": None},
     "AnswerView": {"run_id": _RUN_ID, "name": "progress", "value": {"done": 2, "of": 3}},
     "EndedView": {"run_id": _RUN_ID, "cancelled": True, "status": "cancelled"},
+    "ErasedView": {"run_id": _RUN_ID, "deleted_runs": 2, "deleted_items": 14},
     "SentView": {"event_id": "evt-1"},
     "HealthView": {"status": "ok", "version": "0.1.0", "dependencies": {"store": "reached"}},
     "HistoryPage": {

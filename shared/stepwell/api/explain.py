@@ -29,10 +29,11 @@ from stepwell.engine.entries import Entry, entry_json
 from stepwell.engine.marks import is_waiting
 from stepwell.engine.names import iso
 from stepwell.engine.permits import Held
-from stepwell.engine.records import TERMINAL, Arm, Fork, Parked, RetryAt, Status
+from stepwell.engine.records import TERMINAL, Fork, Parked, RetryAt, Status
 from stepwell.engine.table import Phase
 from stepwell.engine.token import Token
 from stepwell.engine.waits import kind as waits
+from stepwell.engine.waits.wakers import can_wake, wakers_of
 from stepwell.engine.writing import deadline_ms
 from stepwell.runtime.log.logbook import Standing
 
@@ -240,19 +241,17 @@ _QUEUE = Waker(what="queue", at=None, detail="its wake is in the queue or with a
 
 
 def _parked(at: Standing, parked: Parked, now_ms: int, statuses: Statuses) -> _Why:
+    found = wakers_of(parked, at.token.node, at.run_id, _branch_of(at))
     reason = waits.kind_named(parked.kind).reason(parked, at.token.node, at.run_id)
     if reason is not None:
-        wakers = [_waker(one) for one in reason.wakers] or [_QUEUE]
-        return _Why(reason.text, tuple(wakers), parked.since_ms, parked.kind)
+        return _Why(reason.text, tuple(map(_waker, found)) or (_QUEUE,), parked.since_ms, parked.kind)
     children = waited_for(at, at.token, statuses)
-    wakers = [*(waker for arm in parked.arms for waker in _of_arm(at, arm)), *_of_children(children)]
+    wakers = [*map(_waker, found), *_of_children(children)]
     text = f"It waits at {at.token.node} for {_what(parked, children)} since {iso(parked.since_ms)}"
     if parked.until_ms is not None:
-        ends = "the wait times out" if parked.timer_arm is None else "the time it waits for is over"
-        wakers.append(Waker(what="timer", at=iso(parked.until_ms), detail=ends + " then"))
         late = " (overdue: the sweeper wakes it)" if parked.until_ms < now_ms else ""
         text += f", until {iso(parked.until_ms)}{late}"
-    if not wakers:
+    if not can_wake(parked, found):
         text += "; nothing can wake it, which is a defect of Stepwell"
     return _Why(text + ".", tuple(wakers), parked.since_ms, parked.kind)
 
@@ -283,10 +282,11 @@ def _has_ended(child: ChildView) -> bool:
     return child["status"] in TERMINAL
 
 
-def _of_arm(at: Standing, arm: Arm) -> list[Waker]:
-    name = at.token.node if at.graph.dag else at.token.id
-    branch = name if at.token.branch is not None else ""
-    return [_waker(one) for one in waits.kind_named(arm.kind).wakers(arm, at.run_id, branch)]
+def _branch_of(at: Standing) -> str:
+    """The name by which a caller answers a branch; "" for the root."""
+    if at.token.branch is None:
+        return ""
+    return at.token.node if at.graph.dag else at.token.id
 
 
 def _waker(one: waits.Waker) -> Waker:

@@ -132,6 +132,55 @@ class EndedView(TypedDict, total=False):
     terminated: bool
 
 
+class LetterEvent(TypedDict):
+    name: str
+    key: str
+    id: str
+
+
+class LetterView(TypedDict, total=False):
+    id: str
+    queue: str
+    type: str
+    run_id: str | None
+    token: str | None
+    event: LetterEvent | None
+    why: str
+    sent_at: str | None
+    deliveries: int
+    sent_again: int
+    message: dict[str, Json]
+
+
+class LetterPage(TypedDict):
+    items: list[LetterView]
+    next_cursor: str | None
+
+
+class SentBackView(TypedDict):
+    sent: list[str]
+    left: list[str]
+
+
+class RecoveredView(TypedDict):
+    run_id: str
+    why: str
+
+
+class RecoveryView(TypedDict):
+    looked: int
+    woken: dict[str, int]
+    first: list[RecoveredView]
+    rearmed: int
+    next_cursor: str | None
+
+
+class ErasedView(TypedDict):
+    run_id: str
+    deleted_runs: int
+    deleted_items: int
+
+
 class SentView(TypedDict):
     event_id: str
 
@@ -190,6 +239,11 @@ _SHAPES: tuple[Any, ...] = (
     AnswerView,
     UpdateView,
     EndedView,
+    ErasedView,
+    RecoveryView,
+    LetterPage,
+    LetterView,
+    SentBackView,
     SentView,
     TakenView,
     DeliveryPage,

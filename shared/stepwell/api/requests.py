@@ -207,6 +207,14 @@ class UpdateWaitQuery(WaitQuery):
     """The same, for the answer of an update."""
 
 
+class LettersQuery(Query):
+    limit: int = Field(PAGE_ITEMS, ge=1, le=PAGE_ITEMS_MAX)
+
+
+class EraseQuery(Query):
+    force: bool = Field(False, description="terminate the run, and its child runs, if they have not ended")
+
+
 class RunQueryString(Query):
     as_: str = Field(
         "", alias="as", description="the words of a format", json_schema_extra={"enum": ["", *VOCABULARIES]}

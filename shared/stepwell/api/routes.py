@@ -22,8 +22,11 @@ from stepwell.api.exchange import Answer, Call, Route
 from stepwell.api.handlers.acting import ACTING_ROUTES
 from stepwell.api.handlers.asking import ASKING_ROUTES
 from stepwell.api.handlers.batching import BATCHING_ROUTES
+from stepwell.api.handlers.dead import DEAD_ROUTES
+from stepwell.api.handlers.erasing import ERASING_ROUTES
 from stepwell.api.handlers.linked import LINKED_ROUTES
 from stepwell.api.handlers.looking import LOOKING_ROUTES
+from stepwell.api.handlers.recovering import RECOVERING_ROUTES
 from stepwell.api.handlers.scheduling import SCHEDULING_ROUTES
 from stepwell.api.handlers.starting import STARTING_ROUTES
 from stepwell.api.large import sendable
@@ -38,6 +41,9 @@ ROUTES: tuple[Route, ...] = (
     *ASKING_ROUTES,
     *ACTING_ROUTES,
     *BATCHING_ROUTES,
+    *ERASING_ROUTES,
+    *DEAD_ROUTES,
+    *RECOVERING_ROUTES,
     *LINKED_ROUTES,
     *LOOKING_ROUTES,
     *SCHEDULING_ROUTES,

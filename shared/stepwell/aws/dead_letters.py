@@ -1,20 +1,28 @@
-"""The dead-letter queue, of which the sweeper publishes the resume queue's messages again.
+"""The dead-letter queue: the sweeper publishes the resume queue's messages again, a person sends back what remains.
 
 resume ──5 tries──▶ dead ──sweeper──▶ resume, later each time, a bounded number of times; what remains is for a person
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
+from typing import TYPE_CHECKING, Any
 
 from stepwell.aws.batches import Batch, Delivery
 from stepwell.aws.calls import Retry
 from stepwell.aws.protocols import SqsClient
 from stepwell.aws.sqs_queue import BATCH_ENTRIES
-from stepwell.aws.wiring import Deployed
-from stepwell.errors import UserError
+from stepwell.definition.graph import Json
+from stepwell.errors import EngineFault, NewerFormat, UserError
+from stepwell.runtime.calls.dead import Letter, sent_back
+from stepwell.runtime.ports import Queue
+from stepwell.runtime.stores.jsontext import decode
 
+if TYPE_CHECKING:
+    from stepwell.aws.wiring import Deployed  # which imports this module
+
+LOOK_SECONDS = 30  # while a person looks; they are visible again at once after that
 HIDDEN_SECONDS = 60  # while a batch is worked on; what stays in the queue is visible again before the next sweep
 
 
@@ -47,6 +55,74 @@ class DeadLetters:
             VisibilityTimeout=HIDDEN_SECONDS, WaitTimeSeconds=0))  # fmt: skip
         found = answer.get("Messages", ())
         return Batch(tuple(Delivery(one["MessageId"], one["ReceiptHandle"], 1, "", one["Body"]) for one in found))
+
+
+class AwsDeadQueue:
+    """The DeadQueue port on SQS, which shows a message only to who receives it."""
+
+    def __init__(self, url: str, client: Callable[[], SqsClient], queue: Queue, retry: Retry | None = None) -> None:
+        """`queue`: where messages are sent back to."""
+        self._url, self._client, self._queue, self._retry = url, client, queue, retry or Retry()
+
+    async def letters(self, limit: int) -> Sequence[Letter]:
+        found = self._receive(limit)
+        self._show_again(found.values())
+        return [_letter(one) for one in list(found.values())[:limit]]
+
+    async def send_back(self, ids: frozenset[str] | None) -> Sequence[str]:
+        found = self._receive(None)
+        sent: list[str] = []
+        try:
+            for name in [name for name in found if ids is None or name in ids]:
+                if await self._send_back(found[name]):
+                    del found[name]
+                    sent.append(name)
+        finally:
+            self._show_again(found.values())
+        return sent
+
+    async def _send_back(self, message: Mapping[str, Any]) -> bool:
+        try:
+            lane, body = sent_back(_letter(message).body or {})
+        except (EngineFault, NewerFormat):
+            return False
+        await self._queue.send(lane, body)
+        place = {"QueueUrl": self._url, "ReceiptHandle": message["ReceiptHandle"]}
+        self._retry.call("DeleteMessage", lambda: self._client().delete_message(**place))
+        return True
+
+    def _receive(self, limit: int | None) -> dict[str, Any]:
+        """Messages by id, hidden from others for a while."""
+        found: dict[str, Any] = {}
+        while limit is None or len(found) < limit:
+            answer = self._retry.call("ReceiveMessage", lambda: self._client().receive_message(
+                QueueUrl=self._url, MaxNumberOfMessages=BATCH_ENTRIES, VisibilityTimeout=LOOK_SECONDS,
+                WaitTimeSeconds=0, MessageSystemAttributeNames=["All"]))  # fmt: skip
+            page = {one["MessageId"]: one for one in answer.get("Messages", ())}
+            if not page.keys() - found.keys():
+                return found
+            found |= page
+        return found
+
+    def _show_again(self, messages: Iterable[Mapping[str, Any]]) -> None:
+        for message in messages:
+            place = {"QueueUrl": self._url, "ReceiptHandle": message["ReceiptHandle"], "VisibilityTimeout": 0}
+            self._retry.call("ChangeMessageVisibility", partial(self._client().change_message_visibility, **place))
+
+
+def _letter(message: Mapping[str, Any]) -> Letter:
+    told = message.get("Attributes", {})
+    source = str(told.get("DeadLetterQueueSourceArn", "")).rpartition(":")[2]
+    sent_ms, count = int(told.get("SentTimestamp", 0)), int(told.get("ApproximateReceiveCount", 1))
+    return Letter(message["MessageId"], source, _body(message["Body"]), sent_ms, count)
+
+
+def _body(text: str) -> Mapping[str, Json] | None:
+    try:
+        found = decode(text)
+    except ValueError:
+        return None
+    return found if isinstance(found, dict) else None
 
 
 def open_dead_letters(aws: Deployed) -> DeadLetters:

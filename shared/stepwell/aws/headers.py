@@ -130,6 +130,18 @@ class Headers(OnTable):
             return refused.unsure and is_watched(refused.item, run_id, due_ms)
         return True
 
+    async def drop_run(self, run_id: str) -> bool:
+        where = keys.header_key(run_id)
+        item = self._table.get(where, keys.PARTITION, "input_at")
+        if item is None:
+            return False
+        if "input_at" not in item:
+            self._table.delete(where)
+            return True
+        apart = {keys.PARTITION: where[keys.PARTITION], keys.SORT: item["input_at"]}
+        self._table.transact({"Delete": {"Key": where}}, {"Delete": {"Key": apart}})  # one without the other is broken
+        return True
+
     def _know(self, workflow: str) -> None:
         """Keeps the names of workflows that have runs, for lists over all of them: one write per name, ever."""
         if workflow in self._known_workflows:

@@ -4,6 +4,7 @@ RUN#<run>                  RUN                          the header
 RUN#<run>                  RUN#INPUT#<hash>             an input too large to be rewritten with the header
 RUN#<run>[#<fork>@<page>]  LOG#<token>#<slot>           a record
 RUN#<run>[#<fork>@<page>]  SNAP#<token>                 the last snapshot
+RUN#<run>                  SENT#<name>                  events of this name were sent to the run alone
 RUN#<run>#<join>           JOIN                         the members that have arrived
 BOX#<name>#<key>           E#<id>                       an event
 BOX#<name>#<key>           W#<run>#<token>#<slot>#<arm> a wait
@@ -29,6 +30,7 @@ BY_WORKFLOW, BY_STATE, BY_DUE = "by_workflow", "by_state", "by_due"
 PART_BYTES = 900  # of one part of a key; a longer one is hashed. Partition keys hold 2,048 bytes, sort keys 1,024
 STATE_SHARDS = 4  # partitions of each state, and of due runs: each takes about 1,000 writes a second
 LIVE, DUE = "live", "due"
+LOGS, SNAPSHOTS, SENT = "LOG#", "SNAP#", "SENT#"  # of sort keys
 
 
 def part(text: str) -> str:
@@ -84,7 +86,7 @@ def page_partition(run_id: str, fork: str, page: int) -> str:
 
 
 def log_prefix(token: str) -> str:
-    return f"LOG#{part(token)}#"
+    return f"{LOGS}{part(token)}#"
 
 
 def log_sort(token: str, slot: int) -> str:
@@ -93,7 +95,7 @@ def log_sort(token: str, slot: int) -> str:
 
 def token_of(sort: str) -> str:
     """Returns the token of a record's sort key, escaped by `part`."""
-    return sort.removeprefix("LOG#").rpartition("#")[0]
+    return sort.removeprefix(LOGS).rpartition("#")[0]
 
 
 def slot_of(sort: str) -> int:
@@ -105,7 +107,7 @@ def record_key(run_id: str, token: str, slot: int) -> Item:
 
 
 def snapshot_key(run_id: str, token: str) -> Item:
-    return key(token_partition(run_id, token), f"SNAP#{part(token)}")
+    return key(token_partition(run_id, token), f"{SNAPSHOTS}{part(token)}")
 
 
 def join_key(run_id: str, join: str) -> Item:
@@ -118,6 +120,10 @@ def box_partition(topic: Topic) -> str:
 
 def event_key(topic: Topic, event_id: str) -> Item:
     return key(box_partition(topic), f"E#{part(event_id)}")
+
+
+def sent_sort(name: str) -> str:
+    return f"{SENT}{part(name)}"
 
 
 def events_after(event_id: str) -> dict[str, str]:

@@ -17,7 +17,7 @@ from stepwell.engine.records import Topic
 from stepwell.engine.transact import Refusal
 from stepwell.errors import EngineFault, InvalidInput, PortError
 from stepwell.runtime.log.claims import claim_of
-from stepwell.runtime.ports import Appended, EventRef, EventTaken, Joined, Loaded, Marked, Saved, Writes
+from stepwell.runtime.ports import Appended, EventRef, EventTaken, Forks, Joined, Loaded, Marked, Saved, Writes
 from stepwell.runtime.stores.blobs import of_run
 
 _PAGE_RECORDS = 1_000  # read at once if a limit is given
@@ -203,7 +203,7 @@ class Logs(OnTable):
         wanted = {keys.part(token): token for token in tokens}
         found: dict[str, list[Saved]] = {}
         for partition in dict.fromkeys(keys.token_partition(run_id, token) for token in tokens):
-            for item in self._table.query("pk = :pk AND begins_with(sk, :log)", {":pk": partition, ":log": "LOG#"}):
+            for item in self._table.query("pk = :pk AND begins_with(sk, :log)", {":pk": partition, ":log": keys.LOGS}):
                 sort, token = item["sk"]["S"], wanted.get(keys.token_of(item["sk"]["S"]))
                 if token is not None and _MARK not in item:
                     saved = Saved(keys.slot_of(sort), await self._table.unpack("body", item))
@@ -224,11 +224,24 @@ class Logs(OnTable):
         numbers = range(max(keys.partitions_of(width), pages))
         return sum(self._erase(keys.page_partition(run_id, fork, number), claims) for number in numbers)
 
-    def _erase(self, partition: str, claims: list[str] | None) -> int:
+    async def erase_logs(self, run_id: str, forks: Forks) -> int:
+        count = sum(self.erase_fork(run_id, *fork) for fork in forks)
+        partition = keys.run_partition(run_id)
+        return count + sum(self._erase(partition, None, kind) for kind in (keys.LOGS, keys.SNAPSHOTS, keys.SENT))
+
+    async def scrub(self) -> None:
+        """DynamoDB has no files to clean; its backups and its stream are the account's own."""
+
+    def _erase(self, partition: str, claims: list[str] | None, kind: str = "") -> int:
+        """`kind`: the beginning of the sort keys; "" for all items of the partition."""
         attributes = (keys.PARTITION, keys.SORT, *CLAIMS)
         names = {f"#{name}": name for name in attributes}
+        condition = "pk = :pk AND begins_with(sk, :kind)" if kind else "pk = :pk"
         left = self._table.query(
-            "pk = :pk", {":pk": partition}, ProjectionExpression=", ".join(names), ExpressionAttributeNames=names
+            condition,
+            {":pk": partition, **({":kind": kind} if kind else {})},
+            ProjectionExpression=", ".join(names),
+            ExpressionAttributeNames=names,
         )
         return self._table.delete_many(_places(left, [] if claims is None else claims))
 

@@ -6,11 +6,13 @@ pending events. A consumed event stays, marked, until it expires, so the query r
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Sequence
 
 from stepwell import limits
 from stepwell.aws import keys
-from stepwell.aws.items import event_item, event_of, waiter_item, waiter_key, waiter_of
+from stepwell.aws.items import EXPIRES, event_item, event_of, text, ttl, waiter_item, waiter_key, waiter_of
+from stepwell.aws.protocols import Item
 from stepwell.aws.table import OnTable, Table, numbers
 from stepwell.engine.records import Topic
 from stepwell.runtime.ports import Event, Waiter
@@ -19,9 +21,12 @@ from stepwell.runtime.stores.blobs import for_time
 from stepwell.runtime.stores.jsontext import encode
 
 _EVENTS = "pk = :pk AND begins_with(sk, :kind)"
+_NEW = "attribute_not_exists(pk)"
 _EVENTS_AFTER = "pk = :pk AND sk BETWEEN :after AND :end"
 _PENDING = "attribute_not_exists(consumed_by) AND expires_ms > :now_ms"
 _TOPICS_REMEMBERED = 1_000
+_TAKER, _BLOB = "consumed_by", "payload_blob"
+_SALT_BYTES, _BLANKS = 16, " \t\r\n"
 
 
 class Mailbox(OnTable):
@@ -34,7 +39,8 @@ class Mailbox(OnTable):
     async def put_event(self, event: Event, most: int = limits.EVENT_PENDING) -> bool:
         """Stores an event. It counts pending events again only after using up the last counted room."""
         owner = for_time(event.expires_ms - event.at_ms)
-        item = {**event_item(event), **await self._table.pack("payload", encode(event.payload), owner)}
+        packed = await self._table.pack("payload", encode(event.payload), owner, salt=_salt_of(event))
+        item = {**event_item(event), **packed}
         room = self._room.pop(event.topic, 0) or most - self._count_pending(event.topic, event.at_ms)
         if room <= 0:
             if self._table.get(keys.event_key(event.topic, event.id), keys.PARTITION) is not None:
@@ -78,3 +84,33 @@ class Mailbox(OnTable):
 
     async def forget_waiter(self, waiter: Waiter) -> None:
         self._table.delete(waiter_key(waiter))
+
+    async def note_name(self, event: Event, run_id: str) -> None:
+        item = keys.key(keys.run_partition(run_id), keys.sent_sort(event.topic.name))
+        self._table.put_new({**item, EXPIRES: ttl(event.expires_ms)}, f"{_NEW} OR {EXPIRES} < :expires",
+                            ExpressionAttributeValues={":expires": ttl(event.expires_ms)})  # fmt: skip
+
+    async def names_to(self, run_id: str) -> Sequence[str]:
+        found = self._table.query(_EVENTS, {":pk": keys.run_partition(run_id), ":kind": keys.SENT})
+        return [keys.unpart(item[keys.SORT]["S"].removeprefix(keys.SENT)) for item in found]
+
+    async def erase_topic(self, topic: Topic) -> None:
+        for item in list(self._table.query("pk = :pk", {":pk": keys.box_partition(topic)})):
+            await self._drop(item)
+
+    async def erase_event(self, topic: Topic, event_id: str, run_id: str = "") -> None:
+        item = self._table.get(keys.event_key(topic, event_id), keys.PARTITION, keys.SORT, _TAKER, _BLOB)
+        if item is not None and (not run_id or item.get(_TAKER, text(""))["S"].startswith(f"{run_id}|")):
+            await self._drop(item)
+
+    async def _drop(self, item: Item) -> None:
+        """Deletes an event or a wait; first its blob, which no other event has (see `_salt_of`)."""
+        if _BLOB in item:
+            await self._table.drop_blob(item[_BLOB]["S"])
+        self._table.delete({name: item[name] for name in (keys.PARTITION, keys.SORT)})
+
+
+def _salt_of(event: Event) -> str:
+    """Blanks after the payload, which JSON ignores: as a blob, no other event shares it, so it goes with its event."""
+    digest = hashlib.sha256(f"{event.topic}|{event.id}".encode(errors="surrogatepass")).digest()[:_SALT_BYTES]
+    return "".join(_BLANKS[byte >> shift & 3] for byte in digest for shift in (0, 2, 4, 6))

@@ -49,6 +49,10 @@ class S3Blobs:
         while self._drop_page(prefix):
             pass
 
+    async def remove(self, reference: str) -> None:
+        key = self._key(reference)
+        self._retry.call("DeleteObject", lambda: self._client().delete_object(Bucket=self._bucket, Key=key))
+
     def _drop_page(self, prefix: str) -> bool:
         """Deletes one page of blobs. Returns True if there are more."""
         place = {"Bucket": self._bucket}

@@ -40,6 +40,10 @@ class S3Snapshots:
                 upload.abandon()
             raise
 
+    async def drop(self, name: str) -> None:
+        """Deletes a file, if there is one."""
+        self._retry.call("DeleteObject", lambda: self._client().delete_object(Bucket=self._bucket, Key=name))
+
     def _put(self, name: str, data: bytes) -> None:
         self._retry.call("PutObject", lambda: self._client().put_object(
             Bucket=self._bucket, Key=name, Body=data, ContentType=_TYPE))  # fmt: skip

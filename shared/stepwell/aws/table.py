@@ -86,12 +86,12 @@ class Table:
 
     # -- large texts
 
-    async def pack(self, name: str, value: str, owner: str = "") -> Item:
-        """Stores the text as an attribute, or as a claim check of a blob of this owner."""
+    async def pack(self, name: str, value: str, owner: str = "", salt: str = "") -> Item:
+        """Stores the text as an attribute, or as a claim check of a blob of this owner, which ends with the salt."""
         if len(value) * 4 > self._claim_bytes:  # else no encoding of it is longer
             data = value.encode(errors="surrogatepass")
             if len(data) > self._claim_bytes:
-                return {f"{name}_blob": text(await self._blobs.put(data, owner))}
+                return {f"{name}_blob": text(await self._blobs.put(data + salt.encode(), owner))}
         return {name: text(value)}
 
     async def unpack(self, name: str, item: Item) -> str:
@@ -103,6 +103,10 @@ class Table:
     def until(self) -> Item:
         """The TTL of what is written once and belongs to a run."""
         return {EXPIRES: ttl(self._now_ms() + self._records_kept_ms)}
+
+    async def drop_blob(self, reference: str) -> None:
+        """Deletes the blob of a claim check."""
+        await self._blobs.remove(reference)
 
     # -- items
 

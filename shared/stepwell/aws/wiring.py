@@ -12,10 +12,12 @@ from functools import partial
 from pathlib import Path
 
 from stepwell.aws.clients import Clients
+from stepwell.aws.dead_letters import AwsDeadQueue
 from stepwell.aws.dynamodb_store import DynamoStore
 from stepwell.aws.packed import read_packed
 from stepwell.aws.queues import Queues
 from stepwell.aws.s3_blobs import S3Blobs
+from stepwell.aws.s3_snapshots import S3Snapshots
 from stepwell.aws.scheduler_schedules import SchedulerSchedules
 from stepwell.aws.scheduler_timers import SchedulerTimers, Schedules
 from stepwell.aws.secrets import links_of
@@ -112,6 +114,8 @@ def open_aws(
         sharing=Sharing(steps=deployment.steps_per_invocation),
         schedules=SchedulerSchedules(schedules, clients.scheduler),
         links=links_of(deployment, clients, clock),
+        files=S3Snapshots(deployment.bucket, clients.s3),
+        dead=AwsDeadQueue(deployment.dead_queue, clients.sqs, queue) if deployment.dead_queue else None,
     )
     return Deployed(parts, store, clients, deployment)
 

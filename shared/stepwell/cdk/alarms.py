@@ -24,6 +24,7 @@ UNTAKEN = "Webhooks that their endpoints did not take in a day, or refused. The 
 SWEPT = {
     metrics.OVERDUE: "Runs waited longer than they should, and nothing had woken them. The sweeper has.",
     metrics.NO_PROGRESS: "Runs stood still, and nothing had woken them. The sweeper has.",
+    metrics.NOTHING_WAKES: "Runs wait for nothing, by a defect. The sweeper drives them again; its log names them.",
     metrics.UNREADABLE: "Runs whose log cannot be read stand still. The sweeper's log names them.",
 }
 AGE = "The oldest message of {} is not taken: too few workers at once, or all of them fail."

@@ -158,6 +158,7 @@ def _arns(storage: Storage, queues: Queues) -> dict[str, list[str]]:
         "bucket": [bucket.bucket_arn],
         "blobs": [bucket.arn_for_objects("blobs/*")],
         "run_blobs": [bucket.arn_for_objects("blobs/run-*")],
+        "event_blobs": [bucket.arn_for_objects("blobs/days-*")],
         "snapshots": [bucket.arn_for_objects("runs/*")],
         "bus": [storage.bus.event_bus_arn],
         "resume": [queues.resume.queue_arn],

@@ -17,7 +17,7 @@ from constructs import Construct
 from stepwell.cdk import bundling, metrics
 from stepwell.cdk.called import arns_of
 from stepwell.cdk.functions import COORDINATOR_BATCH, LEAST_CONCURRENCY, SWEEP_MINUTES, Handler, Place, Shape
-from stepwell.cdk.permissions import Resources
+from stepwell.cdk.permissions import OF_BATCHES, Resources
 from stepwell.cdk.props import DEFAULT_POOL, EngineProps, Pool
 from stepwell.cdk.queues import COORDINATOR_SECONDS, SENDER_SECONDS, Queues
 from stepwell.cdk.storage import Storage
@@ -119,7 +119,11 @@ class Handlers(Construct):
     def _make_api(self) -> Handler:
         """Lets the API call the default pool's worker for queries, which need user code."""
         worker = self.workers[DEFAULT_POOL].function
-        told = {**self._linking, "STEPWELL_WORKER": worker.function_name}
+        told = {
+            **self._linking,
+            "STEPWELL_WORKER": worker.function_name,
+            "STEPWELL_DEAD_QUEUE": self._queues.dead.queue_url,
+        }
         return self._handler("api", replace(_API, environment=told), {"worker": [worker.function_arn]})
 
     def _make_webhooks(self, webhooks: Webhooks) -> Handler:
@@ -181,7 +185,7 @@ class Handlers(Construct):
         queue = self._queues.work[name]
         own = {"own_work": [queue.queue_arn], **arns_of(self._calls.get(name, {}), cdk.Stack.of(self))}
         if name != DEFAULT_POOL:
-            own |= {"batched": [], "batched_indexes": []}  # batches are runs of the default pool
+            own |= {row: [] for row in OF_BATCHES}  # batches are runs of the default pool
         handler = Handler(
             self, f"worker-{name}", "worker", self._place, self._code.worker, shape, own, pool.permissions
         )

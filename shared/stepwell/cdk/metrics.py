@@ -9,6 +9,7 @@ from constructs import Construct
 
 NAMESPACE = "Stepwell"
 OVERDUE, NO_PROGRESS, UNREADABLE = "Overdue", "NoProgress", "Unreadable"  # found by the sweeper
+NOTHING_WAKES = "NothingWakes"  # too
 RUNS_STARTED, RUNS_ENDED, RUNS_FAILED = "RunsStarted", "RunsEnded", "RunsFailed"
 PASSED_OVER = "PassedOver"  # by the stream
 PERIOD = cdk.Duration.minutes(5)

@@ -24,6 +24,7 @@ BUCKET = {
 PREFIXES = {
     "blobs": "A blob is named by the hash of its content: its key is not known before.",
     "run_blobs": "Which runs will expire, and with them their blobs, is not known before.",
+    "event_blobs": "Which events will be deleted, and with them their blobs, is not known before.",
     "snapshots": "A snapshot is named by its run: its key is not known before.",
     "schedules": "A timer is named by what it wakes: its name is not known before. The group is the engine's own.",
 }
@@ -62,6 +63,7 @@ def about_role(handler: str, bucket: s3.IBucket, group: str) -> Mapping[str, str
     found = {
         "blobs": f"{bucket_arn}/blobs/*",
         "run_blobs": f"{bucket_arn}/blobs/run-*",
+        "event_blobs": f"{bucket_arn}/blobs/days-*",
         "snapshots": f"{bucket_arn}/runs/*",
         "schedules": f"arn:<AWS::Partition>:scheduler:<AWS::Region>:<AWS::AccountId>:schedule/{_flat(bucket, group)}/*",
     }

@@ -17,6 +17,7 @@ _LIST = ("dynamodb:BatchGetItem",)
 _TAKE = ("sqs:ReceiveMessage", "sqs:DeleteMessage", "sqs:GetQueueAttributes")
 _FOLLOW = ("dynamodb:DescribeStream", "dynamodb:GetRecords", "dynamodb:GetShardIterator", "dynamodb:ListStreams")
 _REPUBLISH = ("sqs:ReceiveMessage", "sqs:DeleteMessage")
+_LOOK = (*_REPUBLISH, "sqs:ChangeMessageVisibility")
 _SEND = ("sqs:SendMessage",)
 _KEY = ("kms:Decrypt", "kms:GenerateDataKey")
 _TABLE_KEY = (*_KEY, "kms:Encrypt", "kms:DescribeKey", "kms:ReEncryptFrom", "kms:ReEncryptTo")
@@ -37,12 +38,22 @@ _ARM: tuple[Row, ...] = (
 )
 # Functions that advance runs: append, register waits, send wakes.
 _MOVE: tuple[Row, ...] = ((_ADVANCE, "table"), *_REACH)
+# Functions that delete runs with all their data.
+_ERASE: tuple[Row, ...] = (
+    (("dynamodb:BatchWriteItem",), "batched"),
+    (("s3:ListBucket",), "bucket"),
+    (("s3:DeleteObject",), "run_blobs"),
+    (("s3:DeleteObject",), "event_blobs"),
+    (("s3:DeleteObject",), "snapshots"),
+)
+# The resources of batches, which list and delete runs.
+OF_BATCHES = ("batched", "batched_indexes", "bucket", "run_blobs", "event_blobs", "snapshots")
 # Functions that sign or verify links.
 _LINK: tuple[Row, ...] = ((("secretsmanager:GetSecretValue",), "link_key"),)
 
 PERMISSIONS: Mapping[str, Sequence[Row]] = {
     "api": (*_MOVE, *_ARM, (("scheduler:DeleteSchedule",), "schedules"), (_LIST, "table"),
-            (("dynamodb:Query",), "indexes"), *_LINK, (("lambda:InvokeFunction",), "worker")),
+            (("dynamodb:Query",), "indexes"), *_LINK, *_ERASE, (_LOOK, "dead"), (("lambda:InvokeFunction",), "worker")),
     "webhooks": ((_START, "table"), *_REACH, *_ARM, (("secretsmanager:GetSecretValue",), "webhook_secrets"),
                  (("ssm:GetParameter",), "webhook_parameters")),
     "coordinator": (*_MOVE, *_ARM, (_TAKE, "resume"), (_TAKE, "work_dead")),
@@ -50,6 +61,7 @@ PERMISSIONS: Mapping[str, Sequence[Row]] = {
         *_MOVE,
         *_ARM,
         *_LINK,
+        *_ERASE,
         ((*_TAKE, "sqs:ChangeMessageVisibility"), "own_work"),
         (("lambda:InvokeFunction",), "lambdas"),
         (("secretsmanager:GetSecretValue",), "step_secrets"),

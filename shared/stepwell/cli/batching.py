@@ -70,17 +70,17 @@ def batch(
             rate=rate, canary=canary, dry_run=dry_run, reason=reason, by=person(by),
         )  # fmt: skip
         if watch or dry_run:
-            job = _ended(client, str(job["run_id"]))
+            job = wait_for_end(client, str(job["run_id"]))
     _show(job, as_json)
-    if has_ended(job) and (job["status"] != "completed" or _report(job).get("stopped")):
+    if has_ended(job) and (job["status"] != "completed" or report_of(job).get("stopped")):
         raise typer.Exit(exits.FAILED)
 
 
-def _ended(client: Client, run_id: str) -> JsonObject:
+def wait_for_end(client: Client, run_id: str) -> JsonObject:
     """Waits for the end of a batch, and says on stderr how far it is."""
     told, handle = "", client.handle(run_id)
     while not has_ended(job := handle.view()):
-        if (counted := _counts(_report(job))) != told:
+        if (counted := _counts(report_of(job))) != told:
             typer.echo(counted, err=True)
             told = counted
         time.sleep(POLL_SECONDS)
@@ -91,16 +91,16 @@ def _show(job: JsonObject, as_json: bool) -> None:
     if as_json:
         print_json(job)
     elif has_ended(job):
-        for line in _lines(job):
+        for line in lines_of(job):
             console().print(printable(line))
     else:
         console().print(printable(f"{job['run_id']} is under way"))
         console().print(printable(f"its report: stepwell show {job['run_id']}"), style="dim")
 
 
-def _lines(job: JsonObject) -> list[str]:
+def lines_of(job: JsonObject) -> list[str]:
     """What a batch that has ended did."""
-    report = _report(job)
+    report = report_of(job)
     lines = [f"{job['run_id']} {job['status']}: {_counts(report)}"]
     lines += [f"  {count} refused: {code}" for code, count in sorted(report.get("refused", {}).items())]
     if report.get("dry_run") and report.get("first"):
@@ -118,6 +118,6 @@ def _counts(report: JsonObject) -> str:
     return f"{report.get('done', 0)} of {report.get('matched', 0)} runs done, {report.get('unchanged', 0)} unchanged"
 
 
-def _report(job: JsonObject) -> JsonObject:
+def report_of(job: JsonObject) -> JsonObject:
     found: JsonObject = (job.get("state") or {}).get("report") or {}
     return found

@@ -15,6 +15,7 @@ from stepwell.cli import (
     batching,
     checking,
     comparing,
+    dead,
     deliveries,
     deploy,
     develop,
@@ -24,6 +25,8 @@ from stepwell.cli import (
     gate,
     logs,
     opening,
+    purging,
+    recovering,
     replays,
     runs,
     simulating,
@@ -81,16 +84,24 @@ COMMANDS: tuple[Callable[..., None], ...] = (  # in the order of the help
     *(comparing.diff, replays.export, replays.replay, gate.gate),
     *(acts.event, acts.update, acts.approve, acts.reject, acts.delegate, acts.cancel, acts.terminate),
     *(acts.pause, acts.unpause, acts.redrive, acts.rerun, batching.batch),
+    *(purging.delete, purging.purge),
+    recovering.recover,
 )
 GROUPS: dict[str, dict[str, Callable[..., None]]] = {
     "webhook": {"test": webhook.send_signed, "deliveries": deliveries.deliveries, "replay": deliveries.replay},
+    "dlq": {"list": dead.list_letters, "show": dead.show_letter, "redrive": dead.redrive_letters},
 }
-_webhooks = typer.Typer(name="webhook", no_args_is_help=True, rich_markup_mode=None)
+_HELP = {
+    "webhook": "Test a source of webhooks.yaml, and replay its deliveries.",
+    "dlq": "Look at messages that nobody could take, and send them back.",
+}
 for command in COMMANDS:
     app.command(epilog=epilog(command.__name__))(command)
-for name, command in GROUPS["webhook"].items():
-    _webhooks.command(name, epilog=epilog(f"webhook {name}"))(command)
-app.add_typer(_webhooks, help="Test a source of webhooks.yaml, and replay its deliveries.")
+for group, commands in GROUPS.items():
+    _group = typer.Typer(name=group, no_args_is_help=True, rich_markup_mode=None)
+    for name, command in commands.items():
+        _group.command(name, epilog=epilog(f"{group} {name}"))(command)
+    app.add_typer(_group, help=_HELP[group])
 
 
 def print_version(wanted: bool) -> None:

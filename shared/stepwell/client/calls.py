@@ -44,6 +44,7 @@ class BatchOptions(TypedDict, total=False):
     rate: float  # runs a second; 0: as fast as they go
     canary: bool  # redrives 1, then 10, then the rest; stops if one fails as before
     dry_run: bool  # counts the runs, and does nothing
+    force: bool  # purge: terminates runs that have not ended, which are refused else
     reason: str
     by: str
 
@@ -103,18 +104,41 @@ def batch(
     status: str | Sequence[str] = (),
     tag: str = "",
     since: str = "",
+    before: str = "",
     failure: str = "",
     key: str = "",
     **options: Unpack[BatchOptions],
 ) -> Request[JsonObject]:
-    """Acts on all runs of a filter: cancel, terminate, pause, unpause or redrive. Returns the run that does it.
+    """Acts on all runs of a filter: cancel, terminate, pause, unpause, redrive or purge. Returns the run that does it.
 
     `key`: the Idempotency-Key; without one, each call has one.
     """
     several = [status] if isinstance(status, str) and status else list(status)
-    chosen = filled({"workflow": workflow, "status": several, "tag": tag, "since": since, "failure": failure})
+    chosen = filled(
+        {"workflow": workflow, "status": several, "tag": tag, "since": since, "before": before, "failure": failure}
+    )
     headers = {"Idempotency-Key": key or str(uuid4())}
     return post("/runs:batch", {"filter": chosen, "action": action, **options}, repeatable=True, headers=headers)
+
+
+def recover(*, all: bool = False, cursor: str = "") -> Request[JsonObject]:  # noqa: A002 - the API's word
+    """Wakes runs that stand still; `all`: arms every open run again. Call again with `next_cursor` until it is None."""
+    return post("/recover", {**filled({"cursor": cursor}), **({"all": True} if all else {})}, repeatable=True)
+
+
+def dead_letters() -> Request[list[JsonObject]]:
+    """Lists messages that nobody could take, and why."""
+    return listed("/dlq").then(attrgetter("items"))
+
+
+def dead_letter(letter_id: str) -> Request[JsonObject]:
+    """Shows one of them."""
+    return get(f"/dlq/{part(letter_id)}")
+
+
+def redrive_dead_letters(ids: Sequence[str] = ()) -> Request[JsonObject]:
+    """Sends dead letters back to their queues; without ids, all of them."""
+    return post("/dlq:redrive", {"ids": list(ids)} if ids else {"all": True}, repeatable=True)
 
 
 def workflows() -> Request[list[JsonObject]]:
@@ -292,6 +316,11 @@ def cancel(run_id: str, reason: str = "", *, by: str = "") -> Request[JsonObject
 def terminate(run_id: str, reason: str = "", *, by: str = "") -> Request[JsonObject]:
     """Ends the run now, without compensation. `terminated` is false if it had ended."""
     return post(_run(run_id, "terminate"), {"reason": reason, **filled({"by": by})}, repeatable=True)
+
+
+def delete(run_id: str, *, force: bool = False) -> Request[JsonObject]:
+    """Deletes the run, its child runs and all their data. `force`: terminates those that have not ended."""
+    return Request("DELETE", _run(run_id), object_of, {"force": "true"} if force else {})
 
 
 def pause(run_id: str, reason: str = "", *, by: str = "") -> Request[JsonObject]:

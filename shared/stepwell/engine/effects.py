@@ -35,6 +35,8 @@ from stepwell.engine.tasks import wait_shown
 from stepwell.engine.token import Locks, Permit, Token
 from stepwell.engine.waits.kind import coming_of
 
+GOVERNANCE = "governance.blocked"  # the event
+
 
 @dataclass(frozen=True, slots=True)
 class ShowStatus:
@@ -250,7 +252,7 @@ def _effects(graph: Graph, token: Token) -> tuple[Effect, ...]:
             return _of_start(graph, token, record)
         case Kind.STEP, Pause() if record.error is not None:
             payload = {"node": record.node, "reason": record.error.message, "data": record.error.data}
-            return (Announce("governance.blocked", payload, f"{token.id}@{record.slot}"),)
+            return (Announce(GOVERNANCE, payload, f"{token.id}@{record.slot}"),)
         case _:
             return ()
 

@@ -126,6 +126,11 @@ class Reserved:
     body: str
 
 
+def is_spent(body: str, now_ms: int) -> bool:
+    """Tells whether a rate limit's note says nothing any more: without it, the next run begins at once as well."""
+    return bool(json.loads(body)["due_ms"] <= now_ms)
+
+
 def reserved(pace: Pace, body: str | None, run_id: str, now_ms: int) -> Reserved:
     """Takes the next free time of a rate limit. The note holds when the one after it is due, were all evenly spread.
 

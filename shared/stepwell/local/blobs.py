@@ -56,6 +56,12 @@ class FolderBlobs:
         except OSError as error:
             raise PortError(f"the blobs of {owner} could not be deleted: {error}") from error
 
+    async def remove(self, reference: str) -> None:
+        try:
+            (self._folder / place_of(reference)).unlink(missing_ok=True)
+        except OSError as error:
+            raise PortError(f"the blob {reference} could not be deleted: {error}") from error
+
     def expire(self, now_ms: int) -> None:
         """Deletes files older than their owner's days. Raises PortError."""
         try:
@@ -100,6 +106,9 @@ class MemoryBlobs:
     async def drop(self, owner: str) -> None:
         gone = f"{checked_owner(owner)}/"
         self._blobs = {place: data for place, data in self._blobs.items() if not place.startswith(gone)}
+
+    async def remove(self, reference: str) -> None:
+        self._blobs.pop(place_of(reference), None)
 
 
 def _write_whole(path: Path, data: bytes) -> None:

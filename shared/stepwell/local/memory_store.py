@@ -17,6 +17,7 @@ from stepwell.definition.graph import Json
 from stepwell.engine.copying import changed
 from stepwell.engine.records import Status, Topic
 from stepwell.engine.transact import Refusal
+from stepwell.engine.waits import run_of
 from stepwell.local.notes import MemoryNotes
 from stepwell.local.user_items import MemoryItems, changes_of
 from stepwell.runtime.ports import (
@@ -24,6 +25,7 @@ from stepwell.runtime.ports import (
     Event,
     EventRef,
     EventTaken,
+    Forks,
     Header,
     Joined,
     Loaded,
@@ -286,6 +288,39 @@ class MemoryStore(MemoryItems, MemoryNotes):
 
     async def forget_waiter(self, waiter: Waiter) -> None:
         self._waiters[waiter.topic].pop(_waiter_key(waiter), None)
+
+    async def erase_logs(self, run_id: str, forks: Forks) -> int:
+        gone = [place for place in self._logs if place[0] == run_id]
+        count = sum(len(self._logs.pop(place).records) for place in gone)
+        for joins in (self._joins, self._reports):
+            for join in [place for place in joins if place[0] == run_id]:
+                del joins[join]
+        return count
+
+    async def scrub(self) -> None:
+        """There are no files."""
+
+    async def note_name(self, event: Event, run_id: str) -> None:
+        """The events tell."""
+
+    async def names_to(self, run_id: str) -> Sequence[str]:
+        return [topic.name for topic, events in self._events.items() if events and run_of(topic) == run_id]
+
+    async def erase_topic(self, topic: Topic) -> None:
+        for places in (self._events, self._pending, self._waiters):
+            places.pop(topic, None)
+
+    async def erase_event(self, topic: Topic, event_id: str, run_id: str = "") -> None:
+        event = self._events.get(topic, {}).get(event_id)
+        if event is not None and (not run_id or event.consumed_by.startswith(f"{run_id}|")):
+            del self._events[topic][event_id]
+            self._pending[topic].pop(event_id, None)
+
+    async def drop_run(self, run_id: str) -> bool:
+        header = self._runs.pop(run_id, None)
+        if header is not None:
+            self._by_time.remove((header.created_ms, run_id))
+        return header is not None
 
     def purge(self, now_ms: int) -> int:
         """Drops ended runs whose retention is over, with their logs, and expired events. Returns how many runs."""

@@ -10,6 +10,7 @@ from __future__ import annotations
 import logging
 import threading
 
+from stepwell.definition.graph import Json
 from stepwell.errors import PortError
 from stepwell.limits import DELIVERIES, MINUTE_MS, SECOND_MS
 from stepwell.local.inbox import ALL_LANES, Delivery
@@ -96,7 +97,7 @@ class Pump:
         parts = self._local.parts
         try:
             if is_exhausted(delivery.deliveries) and run_now(give_up(parts, delivery.lane, delivery.message)):
-                log.error("gave up on %s after %d deliveries", dict(delivery.message), delivery.deliveries - 1)
+                log.error("gave up on %s after %d deliveries", _about(delivery), delivery.deliveries - 1)
             else:
                 run_apart(dispatch(parts, delivery.lane, delivery.message, held))
         except Exception as error:
@@ -105,7 +106,7 @@ class Pump:
                 return
             delay_ms = min(FIRST_DELAY_MS * 4 ** min(delivery.deliveries - 1, 8), LONGEST_DELAY_MS)
             log.exception("delivery %d of %s failed; it comes again in %.1f s", delivery.deliveries,
-                          dict(delivery.message), delay_ms / SECOND_MS)  # fmt: skip
+                          _about(delivery), delay_ms / SECOND_MS)  # fmt: skip
             self._local.inbox.release(delivery, self._clock.now_ms() + delay_ms)
         else:
             self._local.inbox.delete(delivery)
@@ -128,4 +129,11 @@ class Pump:
                     if self._local.inbox.extend(delivery, now_ms, LEASE_MS):
                         held.until_ms = now_ms + LEASE_MS
                 except Exception:
-                    log.exception("the lease of %s could not be extended", dict(delivery.message))
+                    log.exception("the lease of %s could not be extended", _about(delivery))
+
+
+def _about(delivery: Delivery) -> dict[str, Json]:
+    """The ids of a message, without an event's payload: it may be a person's."""
+    return {
+        name: delivery.message[name] for name in ("type", "run_id", "token", "slot", "id") if name in delivery.message
+    }

@@ -42,6 +42,12 @@ class FolderFiles:
         except OSError as error:
             raise PortError(f"the snapshot {name} could not be written: {error}") from error
 
+    async def drop(self, name: str) -> None:
+        try:
+            (self._folder / name).unlink(missing_ok=True)
+        except OSError as error:
+            raise PortError(f"the snapshot {name} could not be deleted: {error}") from error
+
 
 class SnapshottingStore(SqliteStore):
     """The store, which saves a run's snapshot after a change of its status. A failed snapshot fails no run."""

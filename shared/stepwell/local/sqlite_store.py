@@ -14,6 +14,7 @@ from stepwell.engine.records import Status, Topic
 from stepwell.engine.transact import Refusal
 from stepwell.errors import PortError
 from stepwell.local.database import Row
+from stepwell.local.erasing import SqliteErasure
 from stepwell.local.notes import SqliteNotes
 from stepwell.local.rows import ENDED, HEADER_COLUMNS, HEADER_FIELDS, event_of, header_of, header_row, list_sql
 from stepwell.local.user_items import SqliteItems, changes_of, statement_of
@@ -114,7 +115,7 @@ PURGE_RUN = tuple(
 )
 
 
-class SqliteStore(SqliteItems, SqliteNotes):
+class SqliteStore(SqliteItems, SqliteNotes, SqliteErasure):
     """Log, mailbox, runs and notes on a Database, for any number of threads and processes."""
 
     async def create_run(self, header: Header) -> Header | None:

@@ -21,6 +21,7 @@ from stepwell.local.bell import Bell, RingingQueue
 from stepwell.local.blobs import FolderBlobs
 from stepwell.local.commits import Commits
 from stepwell.local.database import Database
+from stepwell.local.dead import SqliteDeadQueue
 from stepwell.local.ends import Ends
 from stepwell.local.folder import PRIVATE_FOLDER, link_key
 from stepwell.local.inbox import Inbox
@@ -119,7 +120,7 @@ def open_local(
     links = Links(url, lambda: keys)
     paths = project_of(folder).paths
     steps = FunctionSteps(folder, clock, Calls(HttpSteps(hosts, secrets)), links, paths=paths)
-    catalog = Catalog(partial(compile_document, trusted=True))
+    catalog, files = Catalog(partial(compile_document, trusted=True)), FolderFiles(data)
     parts = assemble(
         Ports(store, store, store, store, store, queue, queue, blobs, clock),
         catalog,
@@ -130,8 +131,10 @@ def open_local(
         links=links,
         sharing=SHARING,
         pause_until=ends.pause_until,
+        files=files,
+        dead=SqliteDeadQueue(database, clock),
     )
-    store.keep = Snapshots(parts.service, FolderFiles(data), view_of).write_if_due
+    store.keep = Snapshots(parts.service, files, view_of).write_if_due
     store.seen = RunLines(parts.service)
     store.outgoing = outgoing = Outgoing(data / NOTIFICATIONS_FILE, Sender({}, secrets, hosts, clock), clock, stopping)
 

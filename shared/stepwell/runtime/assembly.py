@@ -9,7 +9,10 @@ from stepwell.definition.built_in import BATCH
 from stepwell.definition.graph import Expression
 from stepwell.limits import FORKS_KEPT, RUN_STEPS, SNAPSHOT_RECORDS
 from stepwell.runtime.calls.batching import Batches
+from stepwell.runtime.calls.dead import DeadQueue, NoDeadQueue
+from stepwell.runtime.calls.erasing import Eraser, Files
 from stepwell.runtime.calls.links import Links
+from stepwell.runtime.calls.recovery import Recovery
 from stepwell.runtime.calls.service import Service
 from stepwell.runtime.calls.updates import Updates
 from stepwell.runtime.catalog import Catalog
@@ -45,6 +48,9 @@ class Assembly:
     triggers: Triggers
     updates: Updates
     pausing: Pausing
+    eraser: Eraser
+    dead: DeadQueue
+    recovery: Recovery
     links: Links | None = None  # of who serves calls
 
 
@@ -64,12 +70,15 @@ def assemble(
     schedules: Schedules | None = None,
     links: Links | None = None,
     pause_until: PauseUntil | None = None,
+    files: Files | None = None,
+    dead: DeadQueue | None = None,
 ) -> Assembly:
     """`new_id` and `jitter` are the only randomness there is; both are passed in.
 
     `pool`: whose steps this worker runs; None: everybody's. `forks_kept`: 0 for a process that is always cold.
     `schedules`: what fires callers' schedules; None: a ticker of this process does.
     `sharing`: how long branches share a message. `pause_until`: shortens the pauses of calls that wait for a run.
+    `files`: where snapshots of runs are. `dead`: where messages are that nobody could take.
     """
     logbook = Logbook(ports, catalog, snapshot_records, max_steps, forks_kept)
     starter = Starter(ports, catalog, Alarms(ports))
@@ -82,18 +91,22 @@ def assemble(
     service = Service(
         ports, logbook, performer, coordinator, door, advance, starter, new_id, steps, updates, pausing, pause_until
     )
-    own = OwnSteps(steps, {BATCH: Batches(service, ports.clock).run})
-    scheduling = Scheduling(ports, catalog, schedules)
+    eraser = Eraser(ports, logbook, service.terminate, files)
+    own = OwnSteps(steps, {BATCH: Batches(service, eraser, ports.clock).run})
+    scheduling, sweeper = Scheduling(ports, catalog, schedules), Sweeper(ports, logbook, pausing)
     return Assembly(
         ports,
         catalog,
         Worker(ports, logbook, door, advance, performer, own, pool, sharing),
         coordinator,
         service,
-        Sweeper(ports, logbook, pausing),
+        sweeper,
         scheduling,
         Triggers(ports, catalog, scheduling, service.start),
         updates,
         pausing,
+        eraser,
+        dead or NoDeadQueue(),
+        Recovery(ports, logbook, sweeper, starter, scheduling),
         links,
     )

@@ -9,10 +9,12 @@ from stepwell.definition.graph import Json
 from stepwell.errors import EngineFault, NewerFormat
 from stepwell.limits import DELIVERIES, MINUTE_MS, NEWER_FORMAT_MS, PUT_OFFS, REPUBLISHED
 from stepwell.runtime.assembly import Assembly
+from stepwell.runtime.log import retries
 from stepwell.runtime.log.alarms import QUEUE_HORIZON_MS
 from stepwell.runtime.log.door import Budget, Unlimited
 from stepwell.runtime.log.messages import (
     DeadLetter,
+    Erase,
     GoOn,
     HoldPage,
     Message,
@@ -26,8 +28,6 @@ from stepwell.runtime.log.messages import (
 from stepwell.runtime.ports import Lane
 
 log = logging.getLogger("stepwell.queues")
-
-_PUT_OFF, _REPUBLISHED = "put_off", "republished"  # of a message's body: how often
 
 
 async def dispatch(parts: Assembly, lane: Lane, body: Mapping[str, Json], budget: Budget) -> None:
@@ -52,6 +52,8 @@ async def _handle(parts: Assembly, lane: Lane, message: Message, budget: Budget)
         await parts.worker.handle(message, budget)
     elif lane is Lane.WORK and isinstance(message, Update):
         await parts.updates.handle(message)
+    elif lane is Lane.WORK and isinstance(message, Erase):
+        await parts.eraser.again(message)
     else:
         await coordinate(parts, message)
 
@@ -75,7 +77,7 @@ async def put_off(parts: Assembly, lane: Lane, body: Mapping[str, Json]) -> bool
 
     So an outage of an hour loses no message and fails no step. False: it was put off too often already.
     """
-    return await _send_later(parts, lane, body, _PUT_OFF, PUT_OFFS)
+    return await _send_later(parts, lane, body, retries.PUT_OFF, PUT_OFFS)
 
 
 async def republish(parts: Assembly, body: Mapping[str, Json]) -> bool:
@@ -90,12 +92,12 @@ async def republish(parts: Assembly, body: Mapping[str, Json]) -> bool:
         is_other = False
     except EngineFault:
         return False
-    return not is_other and await _send_later(parts, Lane.RESUME, body, _REPUBLISHED, REPUBLISHED)
+    return not is_other and await _send_later(parts, Lane.RESUME, body, retries.REPUBLISHED, REPUBLISHED)
 
 
 async def _send_later(parts: Assembly, lane: Lane, body: Mapping[str, Json], counter: str, most: int) -> bool:
     """Sends a copy with a growing delay. False: it was sent so often already."""
-    times = int(body.get(counter, 0))
+    times = retries.times(body, counter)
     if times >= most:
         return False
     delay_ms = min(MINUTE_MS * 2**times, QUEUE_HORIZON_MS)

@@ -169,6 +169,7 @@ class EventTaken:
 
 
 EventRef: TypeAlias = tuple[Topic, str]  # an event's topic and id
+Forks: TypeAlias = Sequence[tuple[str, int, int]]  # (id, width, pages), the innermost first
 
 
 @dataclass(frozen=True, slots=True)
@@ -232,6 +233,15 @@ class Log(Protocol):
 
     async def read_join(self, run_id: str, join: str) -> Joined: ...
 
+    async def erase_logs(self, run_id: str, forks: Forks) -> int:
+        """Deletes the records, snapshots and joins of these forks in their order, then those of the root. Idempotent.
+
+        Returns the number of items. One that is killed leaves the logs that tell of what is left.
+        """
+
+    async def scrub(self) -> None:
+        """Overwrites what deleted data has left in the store's files, where it has any."""
+
 
 class Marks(Protocol):
     """Marks in the slots of a log: what holds up a record, and is none itself."""
@@ -271,6 +281,18 @@ class Mailbox(Protocol):
 
     async def forget_waiter(self, waiter: Waiter) -> None: ...
 
+    async def note_name(self, event: Event, run_id: str) -> None:
+        """Keeps the name of an event for this run alone, for which it does not wait: else nobody would find it."""
+
+    async def names_to(self, run_id: str) -> Sequence[str]:
+        """The names that `note_name` kept for this run, maybe more."""
+
+    async def erase_topic(self, topic: Topic) -> None:
+        """Deletes all events and waits of a topic. Idempotent."""
+
+    async def erase_event(self, topic: Topic, event_id: str, run_id: str = "") -> None:
+        """Deletes the event; with `run_id`, only if this run has consumed it. Idempotent."""
+
 
 class Runs(Protocol):
     """The headers of runs. `create_run` and `get_run` are strongly consistent; the lists and `stats` are not."""
@@ -300,6 +322,9 @@ class Runs(Protocol):
 
         Raises InvalidInput for a cursor that a list in this order did not make.
         """
+
+    async def drop_run(self, run_id: str) -> bool:
+        """Deletes the header with its input and tags: last of all that there is of a run. False if there was none."""
 
     async def stats(self) -> Json:
         """Counts: a list of {workflow, status, count, sum_created_ms, oldest_created_ms, waiting_for} rows,
@@ -375,6 +400,9 @@ class Blobs(Protocol):
 
     async def drop(self, owner: str) -> None:
         """Deletes all blobs of the owner. Idempotent."""
+
+    async def remove(self, reference: str) -> None:
+        """Deletes one blob. Idempotent."""
 
 
 class Clock(Protocol):

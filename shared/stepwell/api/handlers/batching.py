@@ -22,15 +22,17 @@ class BatchFilter(Body):
     )
     tag: str = Field("", description="name=value", json_schema_extra={"pattern": "^([^=:]+=.*)?$"})
     since: InstantMs = Field(None, description="created at or after this time")
+    before: InstantMs = Field(None, description="created before this time")
     failure: str = Field("", description="the fingerprint of an error, as GET /failures lists them")
 
 
 class BatchBody(Body):
     filter: BatchFilter = Field(description="names at least one of its fields")
-    action: Literal["cancel", "terminate", "pause", "unpause", "redrive"]
+    action: Literal["cancel", "terminate", "pause", "unpause", "redrive", "purge"]
     rate: float = Field(0, ge=0, le=BATCH_RATE, allow_inf_nan=False, description="runs a second; 0: as fast as they go")
     canary: bool = Field(False, description="redrive 1, then 10, then the rest; stop if one fails as before")
     dry_run: bool = Field(False, description="count the runs, and do nothing")
+    force: bool = Field(False, description="purge: terminate runs that have not ended, else they are refused")
     reason: Reason = ""
     by: By = ""
 
@@ -46,10 +48,12 @@ async def start_batch(call: Call) -> Answer:
         statuses=[status.value for status in body.filter.status],
         tag=None if tag is None else [*tag],
         since_ms=body.filter.since or 0,
+        before_ms=body.filter.before or 0,
         failure=body.filter.failure,
         rate=body.rate,
         canary=body.canary,
         dry_run=body.dry_run,
+        force=body.force,
         reason=body.reason,
         by=call.told(body.by),
     )
@@ -62,7 +66,7 @@ BATCHING_ROUTES = (
         "POST",
         "/runs:batch",
         start_batch,
-        "Cancel, terminate, pause, unpause or redrive many runs",
+        "Cancel, terminate, pause, unpause, redrive or purge many runs",
         {
             202: "the run that does it: `state.report` has its progress, and at the end its report",
             409: "the key was used with another body",

@@ -23,6 +23,11 @@ def callback_topic(callback: str) -> Topic:
     return Topic(CALLBACK_EVENT, f"!{callback}")
 
 
+def is_callback(topic: Topic) -> bool:
+    """Tells whether this is the topic of a callback."""
+    return topic.name == CALLBACK_EVENT and topic.key.startswith("!")
+
+
 def topics(name: str, key: str, run_id: str) -> tuple[Topic, ...]:
     """Where a wait for an event of this name and key looks: among events for anybody, and for its run alone."""
     return event_topic(name, key), run_topic(name, run_id)

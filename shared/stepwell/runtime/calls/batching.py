@@ -13,11 +13,12 @@ from dataclasses import asdict, dataclass, field, replace
 from typing import Protocol
 
 from stepwell import limits
-from stepwell.definition.built_in import BUILT_IN
+from stepwell.definition.built_in import BATCH, BUILT_IN
 from stepwell.definition.graph import Json
 from stepwell.engine.actions import Outcome
 from stepwell.engine.records import TERMINAL, Failure, Pause, Status
-from stepwell.errors import EngineFault, InvalidInput, PortError, UserError
+from stepwell.errors import EngineFault, InvalidInput, NotFound, PortError, UserError
+from stepwell.runtime.calls.erasing import Eraser
 from stepwell.runtime.ports import BROKEN_BLOB, REDRIVE, Clock, Header, RunPage, RunQuery
 from stepwell.runtime.starts.starting import Started
 from stepwell.runtime.steps.port import StepCall
@@ -31,22 +32,25 @@ STATUSES: Mapping[str, frozenset[Status]] = {  # that an action is for, where th
     "pause": _BEGUN,
     "unpause": frozenset({Status.PAUSED}),
     "redrive": frozenset({Status.FAILED, Status.TIMED_OUT}),
+    "purge": frozenset(),  # all
 }
 
 
 @dataclass(frozen=True, slots=True)
 class Batch:
-    """What a caller asks for. `rate`: runs a second; 0: as fast as they go."""
+    """What a caller asks for. `rate`: runs a second; 0: as fast as they go. `force`: also purge runs under way."""
 
     action: str
     workflow: str = ""
     statuses: list[str] = field(default_factory=list)
     tag: list[str] | None = None  # a name and a value
     since_ms: int = 0
+    before_ms: int = 0
     failure: str = ""
     rate: float = 0
     canary: bool = False
     dry_run: bool = False
+    force: bool = False
     reason: str = ""
     by: str = ""
 
@@ -97,9 +101,12 @@ class Acts(Protocol):
 
 def check_batch(batch: Batch) -> None:
     """Raises InvalidInput for one that names no runs, or a canary of what nobody can see fail."""
-    if not (batch.workflow or batch.statuses or batch.tag or batch.since_ms or batch.failure):
+    if not (batch.workflow or batch.statuses or batch.tag or batch.since_ms or batch.before_ms or batch.failure):
         raise InvalidInput("the filter names no runs", code="empty_filter",
-                           hint="name a workflow, a status, a tag, a failure, or since when")  # fmt: skip
+                           hint="name a workflow, a status, a tag, a failure, since or before when")  # fmt: skip
+    if batch.force and batch.action != "purge":
+        raise InvalidInput(f"force is for purge, not for {batch.action}", code="no_force",
+                           hint="leave `force` out")  # fmt: skip
     if batch.canary and batch.action != "redrive":
         raise InvalidInput(f"a canary is for redrive, not for {batch.action}", code="no_canary",
                            hint="leave `canary` out; `rate` slows any action down")  # fmt: skip
@@ -108,14 +115,15 @@ def check_batch(batch: Batch) -> None:
 class Batches:
     """Runs the steps of batches."""
 
-    def __init__(self, acts: Acts, clock: Clock) -> None:
-        self._acts, self._clock = acts, clock
+    def __init__(self, acts: Acts, eraser: Eraser, clock: Clock) -> None:
+        self._acts, self._eraser, self._clock = acts, eraser, clock
         self._by_action: Mapping[str, Callable[[Batch, Header, Header], Awaitable[str]]] = {
             "cancel": self._cancel,
             "terminate": self._terminate,
             "pause": self._pause,
             "unpause": self._unpause,
             "redrive": self._redrive,
+            "purge": self._purge,
         }
 
     async def run(self, call: StepCall) -> Outcome:
@@ -125,7 +133,7 @@ class Batches:
             batch.query  # noqa: B018 - raises for a status or an action that there is not
         except (TypeError, ValueError, LookupError) as error:  # of a run that no batch call started
             return Outcome(failure=Failure("bad_batch", "validation", f"this is no batch: {error}", call.node))
-        report = Report(**(call.state.get("report") or {"action": batch.action, "dry_run": batch.dry_run}))
+        report = Report(**(call.state.get("report") or _begun(batch)))
         job = await self._acts.header(call.run_id)
         began_ms = self._clock.now_ms()
         if report.watched and (report.is_listed or len(report.watched) == STAGES[report.stage]):
@@ -133,6 +141,8 @@ class Batches:
         else:
             wait_ms = await self._page(batch, report, job)
         if report.is_listed and not report.watched:
+            if batch.action == "purge" and not batch.dry_run:
+                await self._clean_up(batch, job)
             report.is_over = True
         result = asdict(report)
         if wait_ms > 0 and not report.is_over:
@@ -237,6 +247,30 @@ class Batches:
         started = await self._acts.redrive(header.run_id, who=batch.by)
         is_ours = started.created or started.header.created_ms >= job.created_ms
         return started.header.run_id if is_ours else ""
+
+    async def _purge(self, batch: Batch, header: Header, job: Header) -> str:
+        try:
+            await self._eraser.delete(header.run_id, force=batch.force, who=batch.by)
+        except NotFound:  # as the child of another one
+            return ""
+        return header.run_id
+
+    async def _clean_up(self, batch: Batch, job: Header) -> None:
+        """Deletes earlier batches that name the tag in their filters, and what is left in the store's files."""
+        cursor, is_listed = "", batch.tag is None
+        while not is_listed:
+            page = await self._acts.runs(RunQuery(BATCH, TERMINAL, limit=limits.PAGE_ITEMS_MAX, cursor=cursor))
+            for header in page.headers:
+                if header.run_id != job.run_id and header.input.get("tag") == batch.tag:
+                    await self._eraser.delete(header.run_id)
+            cursor, is_listed = page.next_cursor, not page.next_cursor
+        await self._eraser.scrub()
+
+
+def _begun(batch: Batch) -> dict[str, Json]:
+    """A report before the first page, which begins at `before_ms`: the newest runs come first."""
+    cursor = encode_cursor(batch.before_ms, "") if batch.before_ms else ""
+    return {"action": batch.action, "dry_run": batch.dry_run, "cursor": cursor}
 
 
 def _is_of(header: Header, job: Header) -> bool:

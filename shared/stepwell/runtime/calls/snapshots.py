@@ -17,6 +17,7 @@ from stepwell.errors import NotFound
 from stepwell.runtime.calls.service import Service
 from stepwell.runtime.log.logbook import Standing
 from stepwell.runtime.ports import Header
+from stepwell.runtime.stores.files import name_of
 from stepwell.runtime.stores.jsontext import encode
 
 View = Callable[[Service, Standing], Awaitable[Mapping[str, Json]]]  # the run as the API shows it
@@ -70,11 +71,6 @@ def is_due(graph: Graph, status: Status) -> bool:
             return may_be_due(status)
         case _:
             return False
-
-
-def name_of(header: Header) -> str:
-    """One file for each run, whose newest state is in it."""
-    return f"runs/{header.workflow}/{header.run_id}.jsonl"
 
 
 def _line(value: Json) -> str:

@@ -31,6 +31,7 @@ from stepwell.runtime.loop.advance import Advance
 from stepwell.runtime.ports import Event, Lane, Ports
 from stepwell.runtime.steps.port import Steps
 
+EVENTS = ("stepwell.update", "stepwell.refused")
 _READ = 100  # records at a time, when an answer is looked for
 KEPT_MS = 7 * 24 * 60 * MINUTE_MS  # how long an update is tried for, and its answer is there
 
@@ -147,11 +148,11 @@ class Updates:
 
 def topic_of(run_id: str) -> Topic:
     """Where a run's updates are. Nobody else may send events of this name."""
-    return run_topic("stepwell.update", run_id)
+    return run_topic(EVENTS[0], run_id)
 
 
 def _refused(run_id: str) -> Topic:
-    return run_topic("stepwell.refused", run_id)
+    return run_topic(EVENTS[1], run_id)
 
 
 def _run_ended() -> Conflict:

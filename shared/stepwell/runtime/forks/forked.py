@@ -1,39 +1,90 @@
-"""Which forks a run's logs tell of, the innermost first: for who deletes what they left.
+"""What a run's logs tell of that it has left elsewhere: for who deletes it.
 
 A wait for child runs leaves the set of those that ended, as a fork of one page does.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
 from typing import TypeAlias
 
+from stepwell.definition.event_names import AGENT_ENDED
+from stepwell.engine.children import child_id
 from stepwell.engine.codec import decode_record
+from stepwell.engine.effects import GOVERNANCE
 from stepwell.engine.forks import branch_id, fork_id
-from stepwell.engine.records import ROOT, Fork, Record
+from stepwell.engine.records import ROOT, End, Fork, Kind, Parked, Pause, Record, Topic
+from stepwell.engine.waits import event_topic
+from stepwell.engine.waits.kind import coming_of
 from stepwell.runtime.log.claims import fetch
-from stepwell.runtime.ports import Blobs, Log, Saved
+from stepwell.runtime.ports import Blobs, EventRef, Log, Saved, Waiter
 
 Found: TypeAlias = list[tuple[str, int, int]]
 
 
+@dataclass(slots=True)
+class Left:
+    """`forks`: (id, width, pages), the innermost first. `children`: ids of runs, some of which may never have begun.
+
+    `offered`: events that the run may have consumed. `sent`: events that it sent of itself.
+    """
+
+    forks: Found = field(default_factory=list)
+    children: list[str] = field(default_factory=list)
+    waits: list[Waiter] = field(default_factory=list)
+    offered: list[EventRef] = field(default_factory=list)
+    sent: list[EventRef] = field(default_factory=list)
+
+
 async def forks_of(log: Log, blobs: Blobs, run_id: str) -> Found:
     """(id, width, pages) of each fork. One query for each page."""
-    found: Found = []
-    for saved in await log.read_log(run_id, ROOT):
-        await _add(log, blobs, run_id, ROOT, saved, found)
-    return found
+    return (await left_by(log, blobs, run_id)).forks
 
 
-async def _add(log: Log, blobs: Blobs, run_id: str, token: str, saved: Saved, found: Found) -> None:
-    record: Record = decode_record(await fetch(saved.body, blobs))
-    if record.parked is not None and len(record.parked.children) > 1:
-        found.append((fork_id(token, record.slot), len(record.parked.children), 1))
-    if not isinstance(record.next, Fork):
-        return
-    fork = fork_id(token, record.slot)
-    for page in record.next.pages:
-        logs = await log.read_logs(run_id, [branch_id(fork, index) for index in record.next.page_indexes(page)])
+async def left_by(log: Log, blobs: Blobs, run_id: str) -> Left:
+    """Reads all logs of the run: one query for each page of a fork."""
+    left = Left()
+    await _add_log(log, blobs, run_id, ROOT, await log.read_log(run_id, ROOT), left)
+    return left
+
+
+async def _add_log(log: Log, blobs: Blobs, run_id: str, token: str, saved: Iterable[Saved], left: Left) -> None:
+    topics: list[Topic] = []  # of the wait at which the token stands
+    for one in saved:
+        record: Record = decode_record(await fetch(one.body, blobs))
+        if record.parked is not None:
+            topics = [topic for arm in record.parked.arms for topic in arm.topics]
+            _add_wait(run_id, token, record.slot, record.parked, left)
+        if record.resumption is not None and record.resumption.event_id:
+            left.offered += [(topic, record.resumption.event_id) for topic in topics]
+        left.sent += _sent(run_id, token, record)
+        if isinstance(record.next, Fork):
+            await _add_fork(log, blobs, run_id, fork_id(token, record.slot), record.next, left)
+
+
+async def _add_fork(log: Log, blobs: Blobs, run_id: str, fork: str, opened: Fork, left: Left) -> None:
+    for page in opened.pages:
+        logs = await log.read_logs(run_id, [branch_id(fork, index) for index in opened.page_indexes(page)])
         for branch, records in logs.items():
-            for one in records:
-                await _add(log, blobs, run_id, branch, one, found)
-    found.append((fork, record.next.width, len(record.next.pages)))
+            await _add_log(log, blobs, run_id, branch, records, left)
+    left.forks.append((fork, opened.width, len(opened.pages)))
+
+
+def _add_wait(run_id: str, token: str, slot: int, parked: Parked, left: Left) -> None:
+    left.children += [child_id(run_id, token, slot, index) for index in range(len(parked.children))]
+    if len(parked.children) > 1:
+        left.forks.append((fork_id(token, slot), len(parked.children), 1))
+    for index, arm in enumerate(parked.arms):
+        left.waits += [Waiter(topic, run_id, token, slot, parked.since_ms, index, arm.match) for topic in arm.topics]
+
+
+def _sent(run_id: str, token: str, record: Record) -> Iterator[EventRef]:
+    """Events of Stepwell's own that this record's effects may have sent: see `engine.effects`."""
+    event_id = f"{run_id}:{token}@{record.slot}"
+    if record.kind is Kind.STEP and record.error is not None and isinstance(record.next, Pause):
+        yield event_topic(GOVERNANCE, ""), event_id
+    if record.resumption is not None and (name := coming_of(record.resumption).announces):
+        yield event_topic(name, ""), event_id
+    if token == ROOT and isinstance(record.next, End):
+        yield event_topic(AGENT_ENDED, run_id), event_id

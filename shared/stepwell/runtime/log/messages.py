@@ -197,8 +197,33 @@ class Deployed:
         return f"deployed:{self.deploy_id}"
 
 
+@dataclass(frozen=True, slots=True)
+class Erase:
+    """The run was deleted: what a late worker has written to it since is to go too. `forks` are those it had."""
+
+    run_id: str
+    snapshot: str = ""
+    forks: tuple[tuple[str, int, int], ...] = ()
+
+    @property
+    def id(self) -> str:
+        return f"erase:{self.run_id}"
+
+
 Message: TypeAlias = (
-    Wake | Timer | Deadline | Publish | Deployed | DeadLetter | Shut | HoldPage | GoOn | EndRun | Scheduled | Update
+    Wake
+    | Timer
+    | Deadline
+    | Publish
+    | Deployed
+    | DeadLetter
+    | Shut
+    | HoldPage
+    | GoOn
+    | EndRun
+    | Scheduled
+    | Update
+    | Erase
 )
 
 
@@ -216,7 +241,7 @@ def _body(message: Message) -> dict[str, Json]:
             return {"type": "wake", "run_id": run_id, "token": token, "slot": slot, **more}
         case Timer(run_id, slot, token):
             return {"type": "timer", "run_id": run_id, "token": token, "slot": slot}
-        case Deadline() | Deployed() | GoOn():
+        case Deadline() | Deployed() | GoOn() | Erase():
             return _brief(message)
         case Shut() | HoldPage():
             return _of_page(message)
@@ -251,7 +276,7 @@ def from_json(raw: Mapping[str, Json]) -> Message:
                 return _wake_of(raw)
             case "timer":
                 return Timer(raw["run_id"], raw["slot"], raw["token"])
-            case "deadline" | "deployed" | "update" | "go_on":
+            case "deadline" | "deployed" | "update" | "go_on" | "erase":
                 return _of_brief(raw)
             case "shut" | "hold_page":
                 return _page_of(raw)
@@ -287,7 +312,10 @@ def _page_of(raw: Mapping[str, Json]) -> Shut | HoldPage:
     return Shut(*place) if raw["type"] == "shut" else HoldPage(*place, goes_on=raw.get("goes_on", False))
 
 
-def _brief(message: Deadline | Deployed | GoOn) -> dict[str, Json]:
+def _brief(message: Deadline | Deployed | GoOn | Erase) -> dict[str, Json]:
+    if isinstance(message, Erase):
+        forks = [[*fork] for fork in message.forks]
+        return {"type": "erase", "run_id": message.run_id, "snapshot": message.snapshot, "forks": forks}
     if isinstance(message, GoOn):
         return {"type": "go_on", "run_id": message.run_id, "paused_ms": message.paused_ms}
     if isinstance(message, Deployed):
@@ -295,7 +323,9 @@ def _brief(message: Deadline | Deployed | GoOn) -> dict[str, Json]:
     return {"type": "deadline", "run_id": message.run_id}
 
 
-def _of_brief(raw: Mapping[str, Json]) -> Deadline | Deployed | Update | GoOn:
+def _of_brief(raw: Mapping[str, Json]) -> Deadline | Deployed | Update | GoOn | Erase:
+    if raw["type"] == "erase":
+        return Erase(raw["run_id"], raw["snapshot"], tuple((one[0], one[1], one[2]) for one in raw["forks"]))
     if raw["type"] == "go_on":
         return GoOn(raw["run_id"], raw["paused_ms"])
     if raw["type"] == "deployed":

@@ -21,6 +21,7 @@ from stepwell.runtime.log.messages import (
     Deadline,
     Deployed,
     EndRun,
+    Erase,
     Message,
     Publish,
     Shut,
@@ -65,7 +66,7 @@ class Coordinator:
                 if message.slot < 0:
                     reason = f"a newer run, {message.parent}, takes its place under their limit"
                 await self.end(run_id, Cancelled(reason), message.id)
-            case Wake():
+            case Wake() | Erase():
                 await self._ports.queue.send(Lane.WORK, to_json(message))
 
     def _deployed(self, deploy_id: str) -> Event:
@@ -99,7 +100,10 @@ class Coordinator:
             return
         if kept.consumed_by:
             await self._push_consumer(kept, by)
-        elif run_id is None or not await self._offer_to_run(kept, run_id, by):
+        elif run_id is None:
+            await self._offer(kept, by)
+        elif not await self._offer_to_run(kept, run_id, by):
+            await mailbox.note_name(kept, run_id)
             await self._offer(kept, by)
 
     async def _offer(self, event: Event, by: str) -> None:

@@ -21,6 +21,7 @@ from stepwell.engine.names import node_of
 from stepwell.engine.parts import due_ms
 from stepwell.engine.records import UPDATE, Fork, Parked, Record, RetryAt, Status
 from stepwell.engine.retry import resolve_policy
+from stepwell.engine.waits.wakers import can_wake, wakers_of
 from stepwell.engine.writing import deadline_ms
 from stepwell.errors import EngineFault, ExpressionError, NewerFormat, PortError
 from stepwell.limits import PAGE_ITEMS_MAX, STEP_TIMEOUT_MS
@@ -44,7 +45,7 @@ class Found:
     """A run that stood still, and what was sent to move it."""
 
     run_id: str
-    why: str  # overdue | no_progress | unreadable
+    why: str  # overdue | no_progress | nothing_wakes | unreadable
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,7 +82,7 @@ class Sweeper:
         while True:
             page = await self._ports.runs.list_due(before_ms, PAGE_ITEMS_MAX, cursor)
             for header in page.headers:
-                looked[header.run_id] = await self._look_safely(header.run_id, still_ms)
+                looked[header.run_id] = await self.look(header.run_id, still_ms)
             cursor = page.next_cursor
             if not cursor or left_ms() <= 0:
                 return not cursor
@@ -97,14 +98,14 @@ class Sweeper:
             page = await runs.list_runs(query)
             for header in page.headers:
                 if header.run_id not in looked and (part.all or not header.watched):
-                    looked[header.run_id] = await self._look_safely(header.run_id, still_ms)
+                    looked[header.run_id] = await self.look(header.run_id, still_ms)
             listed += len(page.headers)
             rounds, before = rounds.after(page.next_cursor), note
             note = rounds.note()
             if not await self._ports.notes.put_note(*NOTE, note, before):
                 return  # another sweep is at it
 
-    async def _look_safely(self, run_id: str, still_ms: int) -> tuple[Found, ...]:
+    async def look(self, run_id: str, still_ms: int) -> tuple[Found, ...]:
         """One run whose log cannot be read does not keep the others from being looked at; it is reported."""
         try:
             return await self._look(run_id, still_ms)
@@ -163,10 +164,11 @@ class Sweeper:
         expected_ms = self._due_ms(at, last, begins_ms)
         if expected_ms + still_ms >= now_ms and not (waiting and shown and not in_line):
             return Look(due_ms=expected_ms)
-        if waiting and shown and not (in_line and await self._is_stuck(at)):
+        has_waker = parked is None or not waiting or can_wake(parked, wakers_of(parked, at.token.node, at.run_id))
+        if waiting and shown and has_waker and not (in_line and await self._is_stuck(at)):
             return Look(due_ms=due_of_wait(at, now_ms))
         await self._ports.queue.send(Lane.WORK, to_json(at.wake()))
-        return Look("no_progress", now_ms)
+        return Look("no_progress" if has_waker else "nothing_wakes", now_ms)
 
     async def _is_stuck(self, at: Standing) -> bool:
         """Whether a token that waits for locks or for a permit could go on, and nobody has told it."""

@@ -87,6 +87,13 @@ class Scheduling:
             await self._schedules.set(made, to_json(Scheduled(made.name, made=made)))
         return Known(made, _firing(await notes.get_note(FIRING, made.name)), False), there is None
 
+    async def rearm(self) -> None:
+        """Has every schedule that a caller made fire again: whatever fires it may have lost it."""
+        for body in (await self._ports.notes.notes(SCHEDULE)).values():
+            made = _read(body)
+            if self._schedules is not None:
+                await self._schedules.set(made, to_json(Scheduled(made.name, made=made)))
+
     async def remove(self, name: str) -> None:
         """Raises NotFound, Conflict for a definition's."""
         if self.named(name) is not None:

@@ -18,6 +18,7 @@ from stepwell.limits import HOUR_MS
 from stepwell.runtime.log.logbook import Standing
 from stepwell.runtime.ports import Clock, Event, Ports
 
+EVENTS = ("stepwell.output",)
 _logger = logging.getLogger("stepwell.worker")
 
 
@@ -71,7 +72,7 @@ def emitting(made: object, emit: Callable[[object], None] | None) -> object:
 
 def topic_of(run_id: str) -> Topic:
     """Where the output of a run is. Nobody else may send events of this name."""
-    return run_topic("stepwell.output", run_id)
+    return run_topic(*EVENTS, run_id)
 
 
 async def read_output(ports: Ports, run_id: str, after: str, limit: int) -> Sequence[Emitted]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from stepwell.engine.actions import Pace
-from stepwell.engine.permits import reserved
+from stepwell.engine.permits import is_spent, reserved
 from stepwell.errors import PortError
 from stepwell.limits import LOCK_TRIES
 from stepwell.runtime.ports import Notes
@@ -41,6 +41,12 @@ class Paces:
         """Forgets its turn, if it has kept one."""
         if await self.kept(pace, who) is not None:
             await self._notes.drop_note(_kind(pace), _TURN + who)
+
+    async def forget(self, pace: Pace, now_ms: int) -> None:
+        """Deletes what is known of the limit, once it bounds nobody any more."""
+        body = await self._notes.get_note(_kind(pace), _DUE)
+        if body is not None and is_spent(body, now_ms):
+            await self._notes.drop_note(_kind(pace), _DUE, body)
 
 
 def _kind(pace: Pace) -> str:

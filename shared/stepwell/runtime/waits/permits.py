@@ -117,6 +117,18 @@ class Permits:
         if share is not None:
             await self._lines.leave(share, at.run_id, "" if at.run.started_ms else _place_of(at.header))
 
+    async def forget(self, at: Standing) -> None:
+        """Deletes the note of a rate limit that is the run's by its key, once it bounds nobody any more."""
+        limit = at.graph.rate_limit
+        if limit is None or limit.key is None:
+            return
+        try:
+            pace = permits.pace_of(at.graph, at.run)
+        except ExpressionError:
+            return
+        if pace is not None:
+            await self._paces.forget(pace, self._ports.clock.now_ms())
+
     async def _is_under_holder(self, header: Header, share: Share) -> bool:
         """Whether a run above this one is under the same limit: it waits for this run, so it would wait for ever."""
         caller = Caller.of(header)

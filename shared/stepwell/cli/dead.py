@@ -1,0 +1,65 @@
+"""`stepwell dlq`: messages that nobody could take, and sending them back."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from stepwell.cli import exits
+from stepwell.cli.arguments import AsJson, Url
+from stepwell.cli.connect import connect
+from stepwell.cli.screen import console, print_json
+from stepwell.cli.words import printable
+from stepwell.client.errors import JsonObject
+
+LetterId = Annotated[str, typer.Argument(metavar="ID", help="One that `dlq list` shows.", show_default=False)]
+
+
+def list_letters(as_json: AsJson = False, url: Url = "") -> None:
+    """List messages that nobody could take, and why."""
+    with connect(url) as client:
+        found = client.dead_letters()
+    if as_json:
+        print_json({"items": found})
+        return
+    for one in found:
+        console().print(printable(_line(one)))
+        console().print(printable(f"  {one['why']}"), style="dim")
+    if not found:
+        console().print("no dead letters")
+
+
+def show_letter(letter_id: LetterId, url: Url = "") -> None:
+    """Show a message that nobody could take, as JSON."""
+    with connect(url) as client:
+        print_json(client.dead_letter(letter_id))
+
+
+def redrive_letters(
+    ids: Annotated[list[str] | None, typer.Argument(metavar="ID…", show_default=False)] = None,
+    every: Annotated[bool, typer.Option("--all", help="All that there are.")] = False,
+    as_json: AsJson = False,
+    url: Url = "",
+) -> None:
+    """Send dead letters back to their queues."""
+    if bool(ids) == every:
+        raise typer.BadParameter("name dead letters, or say --all", param_hint="ID")
+    with connect(url) as client:
+        answer = client.redrive_dead_letters(ids or ())
+    if as_json:
+        print_json(answer)
+    else:
+        count = len(answer["sent"])
+        console().print(printable(f"sent {count} message{'' if count == 1 else 's'} back"))
+        for one in answer["left"]:
+            console().print(printable(f"  {one} is not there, or is no message"))
+    if answer["left"]:
+        raise typer.Exit(exits.FAILED)
+
+
+def _line(one: JsonObject) -> str:
+    event = one.get("event") or {}
+    about = one.get("run_id") or (f"event {event['name']} {event['id']}" if event else "")
+    since = f" since {one['sent_at']}" if one.get("sent_at") else ""
+    return f"{one['id']}  {one['type']}  {about}  from {one['queue'] or '?'}{since}, {one['deliveries']} deliveries"

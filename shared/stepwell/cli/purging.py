@@ -1,0 +1,74 @@
+"""The commands that delete runs with all their data: one run, or all of a person."""
+
+from __future__ import annotations
+
+import sys
+from typing import Annotated
+
+import typer
+
+from stepwell.cli import exits
+from stepwell.cli.arguments import AsJson, By, OfTag, OfWorkflow, RunId, Since, Url, read_pairs, read_since
+from stepwell.cli.batching import lines_of, report_of, wait_for_end
+from stepwell.cli.connect import connect, person
+from stepwell.cli.screen import console, print_json
+from stepwell.cli.words import printable
+from stepwell.errors import UserError
+
+Force = Annotated[bool, typer.Option("--force", help="Terminate runs that have not ended; else they are refused.")]
+
+
+def delete(run_id: RunId, force: Force = False, as_json: AsJson = False, url: Url = "") -> None:
+    """Delete a run, its child runs and all their data."""
+    with connect(url) as client:
+        answer = client.handle(run_id).delete(force=force)
+    if as_json:
+        print_json(answer)
+        return
+    others = answer["deleted_runs"] - 1
+    beside = f" and {others} child run{'' if others == 1 else 's'}" if others else ""
+    console().print(printable(f"deleted {answer['run_id']}{beside}"))
+
+
+def purge(
+    tag: OfTag = "",
+    workflow: OfWorkflow = "",
+    since: Since = "",
+    before: Annotated[
+        str, typer.Option("--before", metavar="TIME", show_default=False, help="Created before 30d ago, or a time.")
+    ] = "",
+    rate: Annotated[
+        float, typer.Option("--rate", min=0, show_default=False, help="At most so many runs a second.")
+    ] = 0,
+    force: Force = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Count the runs, and do nothing.")] = False,
+    yes: Annotated[bool, typer.Option("--yes", help="Do not ask.")] = False,
+    by: By = "",
+    as_json: AsJson = False,
+    url: Url = "",
+) -> None:
+    """Delete all runs of a tag, their child runs and all their data. Waits for the end."""
+    if tag:
+        read_pairs([tag], "--tag")
+    since, before = (read_since(one) if one else "" for one in (since, before))
+    if not dry_run and not yes:
+        _ask(tag or workflow or "all runs of that time")
+    with connect(url) as client:
+        job = client.batch("purge", tag=tag, workflow=workflow, since=since, before=before, rate=rate, force=force,
+                           dry_run=dry_run, by=person(by))  # fmt: skip
+        job = wait_for_end(client, str(job["run_id"]))
+        client.handle(str(job["run_id"])).delete()  # its filter names the person
+    if as_json:
+        print_json(job)
+    for line in () if as_json else lines_of(job):
+        console().print(printable(line))
+    if job["status"] != "completed" or report_of(job).get("refused"):
+        raise typer.Exit(exits.FAILED)
+
+
+def _ask(what: str) -> None:
+    """Raises UserError where nobody can be asked."""
+    if not sys.stdin.isatty():
+        raise UserError(f"purge deletes {what} for good", code="not_confirmed",
+                        hint="look first with --dry-run, then say --yes")  # fmt: skip
+    typer.confirm(f"Delete {what} for good?", abort=True)

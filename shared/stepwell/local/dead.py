@@ -1,0 +1,39 @@
+"""Dead letters of this machine: messages that failed so often that they come again only once in a while."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from stepwell.errors import EngineFault, NewerFormat
+from stepwell.limits import DELIVERIES
+from stepwell.local.database import Database
+from stepwell.runtime.calls.dead import Letter, sent_back
+from stepwell.runtime.ports import Clock
+from stepwell.runtime.stores.jsontext import decode, encode
+
+_LETTERS = "SELECT seq, lane, message, deliveries FROM messages WHERE deliveries >= ? ORDER BY seq LIMIT ?"
+_SEND_BACK = "UPDATE messages SET due_ms = ?, deliveries = 0, receipt = '', message = ? WHERE seq = ?"
+_ALL = -1
+
+
+class SqliteDeadQueue:
+    """The DeadQueue port on the queue's own file: a message is sent back where it lies."""
+
+    def __init__(self, database: Database, clock: Clock) -> None:
+        self._db, self._clock = database, clock
+
+    async def letters(self, limit: int) -> Sequence[Letter]:
+        rows = self._db.rows(_LETTERS, (DELIVERIES, limit))
+        return [Letter(str(seq), lane, decode(text), 0, deliveries) for seq, lane, text, deliveries in rows]
+
+    async def send_back(self, ids: frozenset[str] | None) -> Sequence[str]:
+        found = [one for one in await self.letters(_ALL) if ids is None or one.id in ids]
+        sent: list[str] = []
+        for one in found:
+            try:
+                _, body = sent_back(one.body or {})
+            except (EngineFault, NewerFormat):
+                continue
+            self._db.change(_SEND_BACK, (self._clock.now_ms(), encode(body), int(one.id)))
+            sent.append(one.id)
+        return sent

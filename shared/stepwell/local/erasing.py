@@ -1,0 +1,56 @@
+"""Erasing on SQLite: what there is of a run, down to the free pages of the file."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from stepwell.engine.records import Topic
+from stepwell.engine.waits import run_topic
+from stepwell.local.database import Database
+from stepwell.runtime.ports import Event, Forks
+
+_LOGS = tuple(
+    f"DELETE FROM {table} WHERE run_id = ?"  # noqa: S608 - names of tables
+    for table in ("log", "snapshots", "joins", "reports")
+)
+_TAGS, _RUN = "DELETE FROM tags WHERE run_id = ?", "DELETE FROM runs WHERE run_id = ?"
+# One look-up for each name of an event, of which there are few: events have no index by key.
+_NAMES = """WITH RECURSIVE names(name) AS (SELECT min(name) FROM events UNION ALL
+    SELECT (SELECT min(name) FROM events WHERE name > names.name) FROM names WHERE names.name IS NOT NULL)
+    SELECT name FROM names WHERE EXISTS (SELECT 1 FROM events e WHERE e.name = names.name AND e.key = ?)"""
+_EVENTS, _WAITS = "DELETE FROM events WHERE name = ? AND key = ?", "DELETE FROM waiters WHERE name = ? AND key = ?"
+_EVENT = "DELETE FROM events WHERE name = ?1 AND key = ?2 AND id = ?3 AND (?4 = '' OR substr(consumed_by, 1, ?5) = ?4)"
+
+
+class SqliteErasure:
+    """The parts of the ports that delete all there is of a run, on a Database."""
+
+    _db: Database
+
+    async def erase_logs(self, run_id: str, forks: Forks) -> int:
+        with self._db.transaction() as execute:
+            return sum(execute(statement, (run_id,)).rowcount for statement in _LOGS)
+
+    async def scrub(self) -> None:
+        """Rewrites the file without its free pages, and empties its journal."""
+        self._db.compact()
+
+    async def note_name(self, event: Event, run_id: str) -> None:
+        """The events tell."""
+
+    async def names_to(self, run_id: str) -> Sequence[str]:
+        return [row[0] for row in self._db.rows(_NAMES, (run_topic("", run_id).key,))]
+
+    async def erase_topic(self, topic: Topic) -> None:
+        with self._db.transaction() as execute:
+            execute(_EVENTS, (topic.name, topic.key))
+            execute(_WAITS, (topic.name, topic.key))
+
+    async def erase_event(self, topic: Topic, event_id: str, run_id: str = "") -> None:
+        taker = f"{run_id}|" if run_id else ""
+        self._db.change(_EVENT, (topic.name, topic.key, event_id, taker, len(taker)))
+
+    async def drop_run(self, run_id: str) -> bool:
+        with self._db.transaction() as execute:
+            execute(_TAGS, (run_id,))
+            return execute(_RUN, (run_id,)).rowcount == 1

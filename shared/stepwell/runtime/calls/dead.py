@@ -1,0 +1,109 @@
+"""Dead letters: messages that nobody could take, why, and sending them back.
+
+A message is sent back to the lane that it came from, with its counts begun anew, and is then deleted from where it lay.
+Whoever dies in between leaves it in both: every message may come twice.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+from stepwell.definition.graph import Json
+from stepwell.engine.names import iso
+from stepwell.errors import EngineFault, NewerFormat, NotFound
+from stepwell.limits import REPUBLISHED
+from stepwell.runtime.log import retries
+from stepwell.runtime.log.messages import Message, Publish, Update, Wake, from_json
+from stepwell.runtime.ports import Lane
+
+
+@dataclass(frozen=True, slots=True)
+class Letter:
+    """A message where dead letters are. `queue`: where it came from. `body` is None if it is no JSON object."""
+
+    id: str
+    queue: str
+    body: Mapping[str, Json] | None
+    sent_ms: int
+    deliveries: int
+
+
+class DeadQueue(Protocol):
+    """Where dead letters are. Raises PortError."""
+
+    async def letters(self, limit: int) -> Sequence[Letter]:
+        """Some of them, without taking any."""
+
+    async def send_back(self, ids: frozenset[str] | None) -> Sequence[str]:
+        """Sends these back, or all, except those that are no message. Returns the ids of those that it sent."""
+
+
+class NoDeadQueue:
+    """Of a process whose queue has none."""
+
+    async def letters(self, limit: int) -> Sequence[Letter]:
+        return ()
+
+    async def send_back(self, ids: frozenset[str] | None) -> Sequence[str]:
+        return ()
+
+
+def show_letter(letter: Letter) -> dict[str, Json]:
+    """A letter as the API shows it: without an event's payload."""
+    body = letter.body or {}
+    message = _message(letter)
+    event: Json = None
+    if isinstance(message, Publish):
+        event = {"name": message.event.topic.name, "key": message.event.topic.key[1:], "id": message.event.id}
+    return {
+        "id": letter.id,
+        "queue": letter.queue,
+        "type": str(body.get("type", "unreadable")),
+        "run_id": _text(body.get("run_id") or (body.get("wake") or {}).get("run_id")),
+        "token": _text(body.get("token")),
+        "event": event,
+        "why": _why(letter, message),
+        "sent_at": iso(letter.sent_ms) if letter.sent_ms else None,
+        "deliveries": letter.deliveries,
+        "sent_again": retries.times(body, retries.REPUBLISHED),
+    }
+
+
+async def letter(dead: DeadQueue, letter_id: str, limit: int) -> Letter:
+    """Raises NotFound."""
+    found = [one for one in await dead.letters(limit) if one.id == letter_id]
+    if not found:
+        raise NotFound(f"there is no dead letter {letter_id!r}", code="unknown_letter",
+                       hint="stepwell dlq list shows them; the sweeper may have sent it back")  # fmt: skip
+    return found[0]
+
+
+def sent_back(body: Mapping[str, Json]) -> tuple[Lane, Mapping[str, Json]]:
+    """Where a message goes, and its body with its counts begun anew. Raises EngineFault, NewerFormat."""
+    return retries.lane_of(from_json(body)), retries.fresh(body)
+
+
+def _message(letter: Letter) -> Message | EngineFault | NewerFormat:
+    if letter.body is None:
+        return EngineFault("it is not a JSON object", code="broken_message")
+    try:
+        return from_json(letter.body)
+    except (EngineFault, NewerFormat) as error:
+        return error
+
+
+def _why(letter: Letter, message: Message | EngineFault | NewerFormat) -> str:
+    if isinstance(message, EngineFault | NewerFormat):
+        return f"it cannot be read: {message.message}"
+    if isinstance(message, Wake | Update):
+        return "each worker died of it, or failed to say so: the sweeper wakes its run if that stands still"
+    times = retries.times(letter.body or {}, retries.REPUBLISHED)
+    if times >= REPUBLISHED:
+        return f"its handler failed each time; the sweeper has sent it again {times} times and leaves it to you"
+    return f"its handler failed each time; the sweeper sends it again ({times} of {REPUBLISHED} times so far)"
+
+
+def _text(value: Json) -> str | None:
+    return str(value) if value else None

@@ -1,0 +1,26 @@
+"""Counts in a message's body: how often it was put off, and how often it was taken out of the dead-letter queue."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from stepwell.definition.graph import Json
+from stepwell.runtime.log.messages import Erase, Message, Update, Wake
+from stepwell.runtime.ports import Lane
+
+PUT_OFF, REPUBLISHED = "put_off", "republished"
+
+
+def lane_of(message: Message) -> Lane:
+    """The lane that carries such messages."""
+    return Lane.WORK if isinstance(message, Wake | Update | Erase) else Lane.RESUME
+
+
+def fresh(body: Mapping[str, Json]) -> dict[str, Json]:
+    """A message as it was sent first."""
+    return {name: value for name, value in body.items() if name not in (PUT_OFF, REPUBLISHED)}
+
+
+def times(body: Mapping[str, Json], counter: str) -> int:
+    """How often that has happened to the message."""
+    return int(body.get(counter, 0))

@@ -1,0 +1,91 @@
+"""The dead-letter queue as a person sees it: what it holds, why, and what is sent back."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from stepwell.aws.dead_letters import AwsDeadQueue
+from stepwell.engine.records import Topic
+from stepwell.errors import NotFound, PortError
+from stepwell.runtime.calls import dead
+from stepwell.runtime.log.messages import Deadline, Publish, Wake, to_json
+from stepwell.runtime.loop.driving import run_now
+from stepwell.runtime.ports import Event, Lane
+from tests.contract.emulated import NO_WAIT, AwsQueue, aws_queue
+
+EVENT = Event(Topic("paid", "=A-1"), "e1", {"secret": "xyzzy"}, 1, 10**15)
+
+
+class Dead:
+    """An emulated dead-letter queue beside the queues that messages come from."""
+
+    def __init__(self, queue: AwsQueue) -> None:
+        self.queue, self.sqs = queue, queue.cloud.connect("sqs")
+        self.url = self.sqs.create_queue(QueueName="dead")["QueueUrl"]
+        self.port = AwsDeadQueue(self.url, queue.cloud.clients.sqs, queue, NO_WAIT)
+
+    def send(self, body: Any) -> str:
+        text = body if isinstance(body, str) else json.dumps(body)
+        return str(self.sqs.send_message(QueueUrl=self.url, MessageBody=text)["MessageId"])
+
+    def shown(self) -> dict[str, Any]:
+        return {one["id"]: one for one in map(dead.show_letter, run_now(self.port.letters(100)))}
+
+    def lane(self, lane: Lane) -> list[Any]:
+        delivery = self.queue.receive((lane,), self.queue.clock.now_ms(), 60_000)
+        return [] if delivery is None else [delivery.message]
+
+
+@pytest.fixture
+def letters() -> Iterator[Dead]:
+    with aws_queue() as queue:
+        made = Dead(queue)
+        yield made
+        made.sqs.delete_queue(QueueUrl=made.url)
+
+
+def test_each_letter_says_what_it_is_of_which_run_and_why_it_lies_there(letters: Dead) -> None:
+    wake = letters.send(to_json(Wake("run_1", 3)))
+    event = letters.send({**to_json(Publish(EVENT)), "republished": 24})
+    early = letters.send({**to_json(Deadline("run_2")), "republished": 2})
+    odd = letters.send("not json")
+    for _ in range(2):  # to look takes nothing
+        shown = letters.shown()
+        assert shown.keys() == {wake, event, early, odd}
+    assert (shown[wake]["type"], shown[wake]["run_id"]) == ("wake", "run_1")
+    assert shown[event]["event"] == {"name": "paid", "key": "A-1", "id": "e1"}
+    assert "24 times and leaves it to you" in shown[event]["why"]
+    assert "(2 of 24 times so far)" in shown[early]["why"]
+    assert shown[odd]["why"] == "it cannot be read: it is not a JSON object"
+    assert "xyzzy" not in json.dumps(shown)
+    assert run_now(dead.letter(letters.port, wake, 100)).id == wake
+    with pytest.raises(NotFound):
+        run_now(dead.letter(letters.port, "other", 100))
+
+
+def test_what_is_sent_back_goes_to_its_own_queue_and_counts_anew(letters: Dead) -> None:
+    wake = letters.send({**to_json(Wake("run_1", 3)), "put_off": 9})
+    deadline = letters.send({**to_json(Deadline("run_2")), "republished": 24})
+    odd = letters.send("not json")
+    assert run_now(letters.port.send_back(frozenset({wake, "other"}))) == [wake]
+    assert letters.lane(Lane.WORK) == [to_json(Wake("run_1", 3))]
+    assert letters.shown().keys() == {deadline, odd}
+    assert run_now(letters.port.send_back(None)) == [deadline]
+    assert letters.lane(Lane.RESUME) == [to_json(Deadline("run_2"))]
+    assert letters.shown().keys() == {odd}
+
+
+def test_a_letter_that_cannot_be_sent_stays(letters: Dead) -> None:
+    wake = letters.send(to_json(Wake("run_1", 3)))
+
+    async def refuses(*_: Any) -> None:
+        raise PortError("away")
+
+    letters.queue.send = refuses  # type: ignore[method-assign]
+    with pytest.raises(PortError):
+        run_now(letters.port.send_back(None))
+    assert letters.shown().keys() == {wake}

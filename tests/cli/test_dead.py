@@ -1,0 +1,33 @@
+"""`stepwell dlq`: messages that nobody could take."""
+
+from __future__ import annotations
+
+from .conftest import Cli, FakeApi
+
+LETTER = {"id": "m1", "queue": "Resume", "type": "publish", "run_id": None, "token": None, "why": "its handler failed",
+          "event": {"name": "paid", "key": "A-1", "id": "e1"}, "sent_at": "2026-03-01T13:00:00.000Z", "deliveries": 6,
+          "sent_again": 24}  # fmt: skip
+
+
+def test_letters_are_listed_with_what_they_are_of_and_why(api: FakeApi, cli: Cli) -> None:
+    api.on("GET", "/dlq", (200, {"items": [LETTER], "next_cursor": None}), (200, {"items": [], "next_cursor": None}))
+    told = cli("dlq", "list").stdout
+    assert "m1  publish  event paid e1  from Resume" in told
+    assert "its handler failed" in told
+    assert cli("dlq", "list").stdout == "no dead letters\n"
+
+
+def test_a_letter_is_shown_as_json(api: FakeApi, cli: Cli) -> None:
+    api.on("GET", "/dlq/m1", (200, {**LETTER, "message": {"type": "publish"}}))
+    assert '"type": "publish"' in cli("dlq", "show", "m1").stdout
+
+
+def test_letters_are_sent_back_by_id_or_all(api: FakeApi, cli: Cli) -> None:
+    api.on("POST", "/dlq:redrive", (200, {"sent": ["m1"], "left": ["m2"]}), (200, {"sent": ["m1"], "left": []}))
+    told = cli("dlq", "redrive", "m1", "m2")
+    assert told.exit_code == 1
+    assert "sent 1 message back" in told.stdout
+    assert "m2 is not there" in told.stdout
+    assert cli("dlq", "redrive", "--all").exit_code == 0
+    assert [call.body for call in api.calls] == [{"ids": ["m1", "m2"]}, {"all": True}]
+    assert cli("dlq", "redrive").exit_code == 2

@@ -1,0 +1,53 @@
+"""`stepwell delete` and `stepwell purge`: runs with all their data."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from .conftest import Cli, FakeApi
+
+REPORT = {"action": "purge", "dry_run": False, "matched": 3, "done": 3, "unchanged": 0, "refused": {}, "first": []}
+
+
+def job(status: str = "completed", **report: Any) -> dict[str, Any]:
+    return {"run_id": "run_b", "workflow": "stepwell:batch", "status": status, "state": {"report": REPORT | report}}
+
+
+def purging(api: FakeApi, **report: Any) -> None:
+    api.on("POST", "/runs:batch", (202, job("pending")))
+    api.on("GET", "/runs/run_b", (200, job(**report)))
+    api.on("DELETE", "/runs/run_b", (200, {"run_id": "run_b", "deleted_runs": 1, "deleted_items": 3}))
+
+
+def test_delete_names_the_run_and_counts_its_children(api: FakeApi, cli: Cli) -> None:
+    api.on("DELETE", "/runs/r1", (200, {"run_id": "r1", "deleted_runs": 3, "deleted_items": 20}))
+    assert cli("delete", "r1").stdout == "deleted r1 and 2 child runs\n"
+    assert cli("delete", "r1", "--force", "--json").exit_code == 0
+    assert api.calls[-1].query == {"force": ["true"]}
+
+
+def test_purge_reports_and_deletes_its_own_run_whose_filter_names_the_person(api: FakeApi, cli: Cli) -> None:
+    purging(api)
+    told = cli("purge", "--tag", "customer=c7", "--before", "30d", "--force", "--yes")
+    assert told.exit_code == 0
+    assert "3 of 3 runs done" in told.stdout
+    body = api.calls[0].body
+    assert (body["action"], body["force"], body["filter"]["tag"]) == ("purge", True, "customer=c7")
+    assert body["filter"]["before"].endswith("+00:00")
+    assert (api.calls[-1].method, api.calls[-1].path) == ("DELETE", "/runs/run_b")
+
+
+def test_purge_does_nothing_unless_it_is_told_to(api: FakeApi, cli: Cli) -> None:
+    purging(api, dry_run=True)
+    told = cli("purge", "--tag", "customer=c7")
+    assert told.exit_code != 0
+    assert "say --yes" in told.stderr
+    assert not api.calls
+    assert "3 runs match" in cli("purge", "--tag", "customer=c7", "--dry-run").stdout
+
+
+def test_purge_fails_where_runs_were_refused(api: FakeApi, cli: Cli) -> None:
+    purging(api, refused={"run_open": 1})
+    told = cli("purge", "--tag", "customer=c7", "--yes")
+    assert told.exit_code == 1
+    assert "1 refused: run_open" in told.stdout
