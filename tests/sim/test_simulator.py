@@ -89,6 +89,7 @@ NEAR = {  # where a rare one was caught last: looked at first, then all the othe
     "steps_without_writes": 76,
     "timer_of_one_slot": 76,
     "timer_sticks_to_its_word": 1_940,
+    "told_one_too_late": 948,
     "told_to_any_wait": 10,
     "votes_are_counted": 65,
     "wait_after_read": 181,

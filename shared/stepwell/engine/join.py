@@ -78,9 +78,20 @@ def unpacked(reports: Mapping[int, int]) -> Tally:
     return Tally(arrived, failed, without)
 
 
-def must_tell(fan_in: FanIn, page_width: int, tally: Tally) -> bool:
-    """Tells whether the root of a wide fork needs this arrival: the page is full, or a part may be enough."""
-    return tally.arrived >= page_width or fan_in.policy != "all" or tally.failed > 0
+def must_tell(fan_in: FanIn, fork: Fork, page: int, tally: Tally, *, is_failed: bool) -> bool:
+    """Tells whether the root of a wide fork needs this arrival, which gave its page this tally.
+
+    It does if the page is full, or if the join could be complete by this arrival were all other pages full. As long as
+    it could not, no sum over the pages can, so the last arrival that counts is told in each page.
+    """
+    page_width = len(fork.page_indexes(page))
+    others = fork.width - page_width
+    if tally.arrived >= page_width:
+        return True
+    if is_failed and tally.failed + others > tolerated(fan_in, fork.width):
+        return True
+    counts = fan_in.policy != "all" and (not is_failed or fan_in.on_branch_failure == "collect")
+    return counts and _counted(fan_in, tally) + others >= needed(fan_in, fork.width)
 
 
 # -- firing

@@ -187,7 +187,7 @@ class Forking:
         width, fan_in, tally = fork.fork.width, fan_in_of(at.graph, fork.fork), tally_of(members)
         heard: Joined | None = None
         if not is_one_set(fork.fork):
-            if not must_tell(fan_in, len(fork.fork.page_indexes(page)), tally):
+            if not must_tell(fan_in, fork.fork, page, tally, is_failed=_has_failed(at)):
                 return False, None
             heard = await self._ports.log.report(at.run_id, fork.id, page, packed(tally))
             tally = unpacked(heard.numbers)
@@ -262,6 +262,10 @@ def _ours(at: Standing, by: str) -> set[str]:
 
 def _is_cancelled(at: Standing) -> bool:
     return at.token.end is not None and at.token.end.status is Status.CANCELLED
+
+
+def _has_failed(at: Standing) -> bool:
+    return at.token.end is not None and at.token.end.status is not Status.COMPLETED
 
 
 def _start(branch: Token) -> str:
