@@ -37,20 +37,24 @@ class Opened:
             first += group.count
         raise IndexError(index)
 
-    def before_in_line(self, index: int) -> tuple[list[str], int]:
+    def beside(self, index: int) -> list[str]:
+        """The other branches of its rule."""
+        group, first = self.group_of(index)
+        branches = self.branches
+        return [branches[one] for one in range(first, first + group.count) if one != index]
+
+    def before_in_line(self, index: int, begun: int) -> tuple[list[str], int]:
         """The branches of which so many end before this one begins; none for one that begins at once.
 
-        Branch i - k of a page is the one whose place the arrivals have to come to, whoever they are.
+        Any of its rule, of which one more has to end for each that begins; `begun`: how many have, this one left out.
         """
         group, first = self.group_of(index)
-        before, size = index - group.max_concurrency, self.fork.page
+        before = index - group.max_concurrency
         if not group.max_concurrency or before < first:
             return [], 0
         if not self.fork.by_arrival:
             return [self.branches[before]], 1
-        begin = max(first, before // size * size)
-        end = min(first + group.count, (before // size + 1) * size)
-        return list(self.branches[begin:end]), before - begin + 1
+        return self.beside(index), max(begun - group.max_concurrency + 1, 0)
 
 
 def forks_of(token: str, records: list[Record]) -> Iterator[Opened]:

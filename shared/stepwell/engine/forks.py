@@ -9,9 +9,8 @@ A branch's id contains its parent, its fork and its index, so the fork's record 
 from __future__ import annotations
 
 import re
-from collections.abc import Collection as Ended
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from stepwell.definition.graph import END, Collection, Graph, Json, Node, Rule
 from stepwell.engine.copying import changed
@@ -129,49 +128,7 @@ def first_chunks(fork: Fork) -> Iterator[tuple[str, int, int]]:
         start += group.count
 
 
-def next_in_line(fork: Fork, index: int, arrived: Sequence[int]) -> list[int]:
-    """Returns the branch that begins when this one arrives, if the concurrency is limited.
-
-    `arrived`: the branches of its page in order of arrival, this one included.
-    """
-    group, span = _span(fork, index)
-    if not group.max_concurrency:
-        return []
-    following = index + group.max_concurrency
-    if fork.by_arrival:
-        beside = _beside(fork, span, index)
-        before = arrived[: arrived.index(index)]
-        following = beside.start + group.max_concurrency + sum(one in beside for one in before)
-    return [following] if following in span else []
-
-
-@dataclass(frozen=True, slots=True)
-class Awaited:
-    """What a branch begins after: so many of these branches have ended."""
-
-    branches: Sequence[int]
-    count: int
-
-    def is_over(self, ended: Ended[int]) -> bool:
-        """Tells whether the branch can begin."""
-        return sum(one in ended for one in self.branches) >= self.count
-
-
-def awaited(fork: Fork, index: int) -> Awaited:
-    """Returns what this branch begins after: those that it needs, or its predecessors in line."""
-    if fork.needs:
-        return Awaited(fork.needs[index], len(fork.needs[index]))
-    group, span = _span(fork, index)
-    before = index - group.max_concurrency
-    if not group.max_concurrency or before not in span:
-        return Awaited((), 0)
-    if not fork.by_arrival:
-        return Awaited((before,), 1)
-    beside = _beside(fork, span, before)
-    return Awaited(beside, before - beside.start + 1)
-
-
-def _span(fork: Fork, index: int) -> tuple[Group, range]:
+def span_of(fork: Fork, index: int) -> tuple[Group, range]:
     """Returns the group of a branch, and the branches of that group."""
     start = 0
     for group in fork.groups:
@@ -179,12 +136,6 @@ def _span(fork: Fork, index: int) -> tuple[Group, range]:
             return group, range(start, start + group.count)
         start += group.count
     raise EngineFault(f"a fork of {start} has no branch {index}", code="broken_log")
-
-
-def _beside(fork: Fork, span: range, index: int) -> range:
-    """Returns the branches of a group in the page of this one."""
-    page = fork.page_indexes(fork.page_of(index))
-    return range(max(page.start, span.start), min(page.stop, span.stop))
 
 
 class Branches:
@@ -208,7 +159,7 @@ class Branches:
 
     def at(self, index: int) -> Token:
         """Returns the branch before its first record."""
-        group, span = _span(self.fork, index)
+        group, span = span_of(self.fork, index)
         rule = self._rule(group)
         foreach = None if rule is None else rule.foreach
         item = None if foreach is None else self._items_of(group.rule, foreach)[index - span.start]

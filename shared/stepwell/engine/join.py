@@ -20,7 +20,6 @@ from stepwell.engine.writing import joined, with_writes
 from stepwell.errors import EngineFault
 
 FAILED = "stepwell.failure"  # the only key of what stands for a failure among the results that a function gets
-_MARKS = {"joined": "", "without": "-", "failed": "!"}
 
 
 def fan_in_of(graph: Graph, fork: Fork) -> FanIn:
@@ -32,31 +31,6 @@ def fan_in_of(graph: Graph, fork: Fork) -> FanIn:
 
 
 # -- arrivals
-
-
-def member_of(index: int, branch: Token) -> str:
-    """Returns an ended branch as a member of its page's set: its index and how it ended."""
-    if branch.end is None:
-        raise EngineFault(f"{branch.id} has not ended", code="broken_log")
-    if branch.end.status is not Status.COMPLETED:
-        return f"{index}{_MARKS['failed']}"
-    return f"{index}" if branch.end.at_join else f"{index}{_MARKS['without']}"
-
-
-def indexes_of(members: Iterable[str]) -> set[int]:
-    """Returns the indexes of the arrived branches."""
-    return set(in_order(members))
-
-
-def in_order(members: Iterable[str]) -> list[int]:
-    """Returns the indexes of the arrived branches, in the order of the members."""
-    return [int(member.rstrip("".join(_MARKS.values()))) for member in members]
-
-
-def tally_of(members: Iterable[str]) -> Tally:
-    """Counts a page's set."""
-    marks = [member[-1] for member in members]
-    return Tally(len(marks), marks.count(_MARKS["failed"]), marks.count(_MARKS["without"]))
 
 
 _BASE = 1_000  # more than the branches of a page

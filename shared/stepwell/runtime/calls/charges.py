@@ -38,8 +38,9 @@ from stepwell.engine.effects import (
     effects,
 )
 from stepwell.engine.fold import apply
-from stepwell.engine.forks import awaited, branch_id, first_chunks
+from stepwell.engine.forks import branch_id, first_chunks
 from stepwell.engine.join import fan_in_of, must_tell
+from stepwell.engine.lines import awaited
 from stepwell.engine.marks import is_one_set
 from stepwell.engine.permits import ReturnPermit
 from stepwell.engine.records import (

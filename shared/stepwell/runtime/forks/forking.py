@@ -23,19 +23,10 @@ from stepwell.engine.effects import (
 )
 from stepwell.engine.forks import branch_id, first_chunks, fork_id
 from stepwell.engine.inputs import Closed, JoinCompleted, OperationEnded
-from stepwell.engine.join import (
-    Arrival,
-    arrival_of,
-    fan_in_of,
-    fires,
-    in_order,
-    member_of,
-    must_tell,
-    packed,
-    tally_of,
-    unpacked,
-)
+from stepwell.engine.join import Arrival, arrival_of, fan_in_of, fires, must_tell, packed, unpacked
+from stepwell.engine.lines import next_in_line
 from stepwell.engine.marks import is_one_set
+from stepwell.engine.members import indexes_of, member_of, tally_of
 from stepwell.engine.needs import ready
 from stepwell.engine.overtaken import overtaken
 from stepwell.engine.records import Status
@@ -43,7 +34,8 @@ from stepwell.engine.token import Token
 from stepwell.errors import EngineFault
 from stepwell.limits import PAGE_BRANCHES
 from stepwell.runtime.forks.children import Children
-from stepwell.runtime.forks.showing import Showing, join_name
+from stepwell.runtime.forks.lines import Lines, join_name
+from stepwell.runtime.forks.showing import Showing
 from stepwell.runtime.log.alarms import Alarms
 from stepwell.runtime.log.door import Door, Found
 from stepwell.runtime.log.logbook import ForkedParent, Forks, Logbook, Standing, pool_at
@@ -58,6 +50,7 @@ class Forking:
     def __init__(self, ports: Ports, logbook: Logbook, children: Children, locks: Locks, door: Door) -> None:
         self._ports, self._logbook, self._children, self._locks, self._door = ports, logbook, children, locks, door
         self.showing = Showing(ports, logbook)
+        self._lines = Lines(ports.log)
         self._alarms = Alarms(ports)
 
     async def perform(
@@ -99,12 +92,14 @@ class Forking:
         )
         members = joined.members
         is_complete, heard = await self._completes(at, fork, page, members)
+        following = self._following(fork, effect.index, joined)
         if not is_complete:
-            await self.showing.arrived(fork, page, joined, heard)
+            as_guest = [] if following else await self._lines.begun_elsewhere(fork, effect.index, joined)
+            following = following or as_guest
+            await self.showing.arrived(fork, page, joined, heard, is_guest=bool(as_guest))
         parent = await self._parent(at, effect, by) if is_complete else None
         if parent is not None and parent.token.slot > effect.slot:
             return [Found(parent, None)]
-        following = self._following(fork, effect.index, joined)
         begun = await self._begun(at, fork, following, by)
         number = begun[0].token.id if begun else branch_id(fork.id, following[0]) if following else ""
         first = await self._logbook.load(at.run_id, number, known) if number else None
@@ -166,8 +161,9 @@ class Forking:
 
     def _following(self, fork: ForkedParent, index: int, joined: Joined) -> list[int]:
         """The branches that begin when this one has ended."""
-        is_asked = fork.fork.needs or fork.fork.by_arrival
-        return ready(fork.fork, in_order(joined.order or joined.members) if is_asked else (), index)
+        if fork.fork.needs:
+            return ready(fork.fork, indexes_of(joined.members), index)
+        return next_in_line(fork.fork, index, joined.order)
 
     async def _wake(self, fork: ForkedParent, indexes: list[int]) -> None:
         """The first of the branches that can begin goes on without a message; the others have one each."""
