@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import argparse
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from time import perf_counter
 
@@ -18,6 +18,7 @@ from stepwell.aws.keys import run_partition
 from stepwell.runtime.loop.driving import run_now
 from tests.aws.kit import AwsWorld, aws_world
 from tests.contract.emulated import items_of
+from tests.runtime.kit import fails
 
 MAP = """
 workflow: flow
@@ -43,7 +44,11 @@ nodes:
   inner: {fan_in: {policy: all}, transitions: [{to: gather}]}
   gather: {fan_in: {policy: all}}
 """
-POLICIES = {"all": "all", "m_of_n": "{m_of_n: WIDTH}, on_branch_failure: collect"}
+POLICIES = {
+    "all": "all",
+    "m_of_n": "{m_of_n: WIDTH}, on_branch_failure: collect",
+    "tolerant": "all, tolerate: {percent: 10}",
+}
 WIDTHS = (10, 100, 1_000, 10_000)
 
 
@@ -71,18 +76,18 @@ class Cost:
     invocations: float
 
 
-def counted(width: int, policy: str = "all", forks_kept: int = 0) -> Counted:
-    """`forks_kept`: 0 for workers that are cold at every message, which read most."""
+def counted(width: int, policy: str = "all", forks_kept: int = 0, failing: Collection[int] = ()) -> Counted:
+    """`forks_kept`: 0 for workers that are cold at every message, which read most. `failing`: these branches fail."""
     text = MAP.replace("POLICY", POLICIES[policy]).replace("WIDTH", str(width))
     with aws_world(text, forks_kept=forks_kept) as world:
-        world.steps.of["work"] = lambda call: call.input["item"]
+        world.steps.of["work"] = lambda call: fails() if call.input["item"] in failing else call.input["item"]
         world.start(given=[0])
         world.deliver()
         world.meter.clear()
         world.sent.clear()
         run_id = world.start(given=list(range(width)))
         invocations = world.deliver()
-        if world.token(run_id).scope["found"] != [{"n": n} for n in range(width)]:
+        if world.token(run_id).scope["found"] != [{"n": n} for n in range(width) if n not in failing]:
             raise AssertionError(f"the fork of {width} did not join")
         calls = Counter(world.sent)
         sent = calls["SendMessage"] + calls["SendMessageBatch"]

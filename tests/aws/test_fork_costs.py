@@ -49,6 +49,16 @@ def test_a_warm_worker_reads_a_branch_and_not_its_parent() -> None:
     assert cost.reads <= 1.05
 
 
+def test_a_failure_that_is_tolerated_costs_one_write_unit_more_and_the_arrivals_after_it_none() -> None:
+    """The fork hears of the failure, because too many of them end it; the others cannot change what it does."""
+    smudged, clean = counted(300, "tolerant", failing=(0, 100, 200, 201)), counted(300, "tolerant")
+    assert 0 <= smudged.units - clean.units <= 2 * 4
+
+
+def test_a_page_is_silent_while_the_others_could_not_make_up_what_a_join_of_some_branches_needs() -> None:
+    assert per_branch(counted(100, "m_of_n"), counted(200, "m_of_n")).units <= 2.1
+
+
 def test_that_a_run_is_listed_as_waiting_costs_a_waiting_branch_at_most_six_write_units() -> None:
     """A unit or two when it begins to wait; five when it goes on alone, because the run runs and waits again.
 

@@ -1,12 +1,15 @@
 """The literal forms in which workflows were first designed: each runs, or is refused with a hint that mends it.
 
-A form is a file in `seeds/`, as its design wrote it. A test reads it and says in its name what becomes of it.
+A form is a code block of a document in `seeds/`, as its design wrote it, and goes by the heading above it. A test reads
+it and says in its name what becomes of it.
 """
 
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable, Iterator
+from functools import cache
 from pathlib import Path
 from textwrap import indent
 from typing import Any, cast
@@ -23,13 +26,33 @@ from stepwell.testing.kit import Run, Stepwell
 SEEDS = Path(__file__).parent / "seeds"
 
 
+@cache
+def forms() -> dict[str, str]:
+    """The code blocks of all documents, by document and heading: `dags: Retry Policy`; a second one has a 2 behind."""
+    found: dict[str, str] = {}
+    for document in sorted(SEEDS.iterdir()):
+        for section in document.read_text(encoding="utf-8").split("\n## ")[1:]:
+            blocks = re.findall(r"^```\w+\n(.*?)^```$", section, re.DOTALL | re.MULTILINE)
+            for number, block in enumerate(blocks, 1):
+                name = f"{document.stem}: {section.partition(chr(10))[0]}"
+                found[f"{name} {number}" if number > 1 else name] = block
+    return found
+
+
 def form(name: str) -> str:
-    return (SEEDS / name).read_text(encoding="utf-8")
+    """The form as it stands."""
+    return forms()[name]
 
 
-def within(head: str, name: str) -> str:
+def plain(name: str) -> Any:
+    """The value of a form in JSON, whose comments and dots are for people."""
+    text = re.sub(r"//.*", "", form(name)).replace("...", "")
+    return json.loads(re.sub(r",\s*}", "}", text))
+
+
+def within(head: str, text: str) -> str:
     """The form as the value that `head` ends with."""
-    return head + indent(form(name), " " * 10)
+    return head + indent(text, " " * 10)
 
 
 def refused(text: str, file: str = "seed.yaml") -> list[str]:
@@ -72,7 +95,8 @@ def starts(kit: Stepwell) -> Starts:
 def test_every_form_is_read_by_a_test() -> None:
     """A form that nobody runs proves nothing."""
     text = Path(__file__).read_text(encoding="utf-8")
-    assert [path.name for path in SEEDS.iterdir() if f'"{path.name}"' not in text] == []
+    assert len(forms()) > 20
+    assert [name for name in forms() if f'"{name}"' not in text] == []
 
 
 # -- agents
@@ -82,14 +106,14 @@ WAITING = "agent: seed\nactions:\n  - actionType: wait_for_response\n    paramet
 
 
 def test_wait_for_response_runs_on_after_24_hours(kit: Stepwell, starts: Starts) -> None:
-    run = starts(within("agent: seed\nactions:\n  -\n", "wait_for_response.json"))
+    run = starts(within("agent: seed\nactions:\n  -\n", form("agents: Wait for Response")))
     assert run.waiting_for == "response"
     kit.advance("24h")
     assert run.status == "completed"
 
 
 def test_timeout_actions_send_their_message_before_the_agent_goes_on(kit: Stepwell) -> None:
-    kit.define(within(WAITING, "timeout_actions.json"))
+    kit.define(within(WAITING, json.dumps(plain("agents: Acciones al Timeout"))))
     sent = kit.mock("send_message", returns={})
     run = kit.start("seed")
     kit.advance("24h")
@@ -98,14 +122,13 @@ def test_timeout_actions_send_their_message_before_the_agent_goes_on(kit: Stepwe
 
 
 def test_a_comment_in_json_is_refused_with_the_sign_that_begins_one() -> None:
-    text = within(
-        "agent: seed\nactions:\n  - actionType: wait_for_response\n    parameters:\n", "commented_timeout.json"
-    )
-    assert refused(text) == ["begin a comment with #, not with //; JSON has no comments"]
+    assert refused(within(WAITING, form("agents: Acciones al Timeout"))) == [
+        "begin a comment with #, not with //; JSON has no comments"
+    ]
 
 
 def test_a_numeric_thread_is_waited_for_and_shown_as_the_number(kit: Stepwell, starts: Starts) -> None:
-    parameters = json.loads(form("waiting_data.json"))
+    parameters = plain("agents: Estructura de WAITING")["waitingData"]
     action = {"actionType": "wait_for_response", "parameters": parameters}
     run = starts(json.dumps({"agent": "seed", "actions": [action]}))
     assert run.view["waiting_data"] == parameters
@@ -117,8 +140,8 @@ def test_a_numeric_thread_is_waited_for_and_shown_as_the_number(kit: Stepwell, s
 
 
 def test_a_retry_policy_of_the_workflow_is_that_of_each_step_without_one(kit: Stepwell) -> None:
-    kit.define("workflow: seed\ntimeline: [{name: a, run: a}]\n" + form("retry_policy.yaml"))
-    kit.define("workflow: own\ntimeline: [{name: a, run: a, retry: {maxRetries: 0}}]\n" + form("retry_policy.yaml"))
+    kit.define("workflow: seed\ntimeline: [{name: a, run: a}]\n" + form("dags: Retry Policy"))
+    kit.define("workflow: own\ntimeline: [{name: a, run: a, retry: {maxRetries: 0}}]\n" + form("dags: Retry Policy"))
     kit.mock("a", raises=ConnectionError)
     run, other = kit.start("seed"), kit.start("own")
     kit.advance("1s")
@@ -128,23 +151,23 @@ def test_a_retry_policy_of_the_workflow_is_that_of_each_step_without_one(kit: St
 
 
 def test_a_step_with_a_timeout_and_nothing_to_run_is_asked_what_it_runs() -> None:
-    assert refused(form("timeouts.yaml")) == ["add `run`, or remove it"]
+    assert refused(form("dags: Timeout Handling")) == ["add `run`, or remove it"]
 
 
 def test_steps_that_depend_on_one_run_beside_each_other(starts: Starts) -> None:
-    run = starts("workflow: seed\n" + form("parallel.yaml"))
+    run = starts("workflow: seed\n" + form("dags: Parallel Execution"))
     assert run.status == "completed"
     assert set(run.steps) == {"step-a", "step-b", "step-c", "step-d"}
 
 
 def test_a_bare_spec_is_unwrapped_and_its_steps_are_asked_what_they_run() -> None:
     """Its file names the workflow."""
-    assert refused(form("compensation.yaml")) == ["add `run`, or remove it"] * 4
+    assert refused(form("dags: Compensation Example")) == ["add `run`, or remove it"] * 4
 
 
 def test_compensations_by_agents_are_told_what_to_do_and_run_backwards(kit: Stepwell) -> None:
     """The form with something to run in each step."""
-    text = form("compensation.yaml")
+    text = form("dags: Compensation Example")
     for name in ("create-account", "provision-workspace", "setup-analytics", "send-welcome"):
         text = text.replace(f"- name: {name} ", f"- name: {name}\n      run: {name} ")
     text = text.replace("spec:\n", "spec:\n  workflow: seed\n  failurePolicy: compensate\n")
@@ -213,19 +236,56 @@ def test_on_failure_skip_passes_a_gate_that_nobody_opened(kit: Stepwell, starts:
 FORK = """
 workflow: seed
 nodes:
-  split: {fan_out: 'all', transitions: [{to_node_id: left}, {to_node_id: right}, {to_node_id: other}]}
+  split: {FAN_OUT, transitions: [{to_node_id: left}, {to_node_id: right}, {to_node_id: other}]}
   left: {run: "workflow:sub", input_mapping: {a: "{{ input.a }}"}, output_mapping: {b: "{{ result }}"},
-         inherit_artifacts: false, on_failure: 'propagate', transitions: [{to_node_id: join}]}
+         INHERITED, ON_FAILURE, transitions: [{to_node_id: join}]}
   right: {transitions: [{to_node_id: join}]}
   other: {transitions: [{to_node_id: join}]}
-  join: {fan_in: {policy: {m_of_n: 3}, on_early_complete: cancel, merge: append}}
+  join: {fan_in: {policy: {m_of_n: 3}, on_early_complete: cancel, merge: MERGE}}
 """
+
+
+def forked(fan_out: str = "graphs: Fan-out", merge: str = "append") -> str:
+    """A fork in the keys of the document."""
+    found = FORK.replace("FAN_OUT", form(fan_out).strip()).replace("MERGE", merge)
+    inherited, on_failure = form("graphs: Sub-workflows").strip(), form("graphs: Sub-workflows 2").strip()
+    return found.replace("INHERITED", inherited).replace("ON_FAILURE", on_failure)
+
+
+@pytest.mark.parametrize("number", range(4))
+def test_each_merge_strategy_merges_what_the_branches_wrote(kit: Stepwell, starts: Starts, number: int) -> None:
+    kit.define("workflow: sub\ninternal: true\nnodes: {a: {run: double}}")
+    kit.mock("double", returns=2)
+    strategies = form("graphs: Merge Strategies").replace("- ", "").split()
+    merged = {
+        "append": [{"b": 2}, {}, {}], "merge_object": {"b": 2},
+        "keyed_by_branch": {"0": {"b": 2}, "1": {}, "2": {}}, "last_wins": {},
+    }  # fmt: skip
+    assert sorted(strategies) == sorted(merged)
+    run = starts(forked(merge=strategies[number]), given={"a": 1})
+    assert (run.status, run.state["join"]) == ("completed", merged[strategies[number]])
+
+
+def test_first_match_takes_one_way(starts: Starts) -> None:
+    text = (
+        'workflow: seed\nnodes:\n  a: {%s, transitions: [{to: b, when: "true"}, {to: c}]}\n  b: {run: b}\n  c: {run: c}'
+    )
+    run = starts(text % form("graphs: Fan-out 2").strip(), "b", "c")
+    assert (run.status, "b" in run.steps, "c" in run.steps) == ("completed", True, False)
+
+
+def test_a_transition_takes_its_priority_and_stands_at_its_own_node(starts: Starts) -> None:
+    whole = form("graphs: Transition Evaluation").split("\n")
+    text = "workflow: seed\nnodes:\n  start: {run: start, transitions: [{%s}]}\n  done: {run: done}"
+    hint = "remove it: a transition stands at the node that it leads from"
+    assert refused(text % ", ".join(whole[:3])) == [hint]
+    assert starts(text % ", ".join(whole[1:3]), "start", "done").status == "completed"
 
 
 def test_a_graph_takes_the_names_to_node_id_input_mapping_and_output_mapping(kit: Stepwell, starts: Starts) -> None:
     kit.define("workflow: sub\ninternal: true\nnodes: {a: {run: double}}")
     double = kit.mock("double", returns=2)
-    run = starts(FORK, given={"a": 1})
+    run = starts(forked(), given={"a": 1})
     assert run.status == "completed"
     assert double.calls == [{"a": 1}]
     assert run.state["join"][0] == {"b": 2}
@@ -234,8 +294,6 @@ def test_a_graph_takes_the_names_to_node_id_input_mapping_and_output_mapping(kit
 @pytest.mark.parametrize(
     ("written", "hint"),
     [
-        ("fan_in: 'all'", "write fan_in: {policy: all}, or any, or {m_of_n: 2}"),
-        ("fan_in: 'any'", "write fan_in: {policy: all}, or any, or {m_of_n: 2}"),
         ("timeout_ms: 3000", "write timeout: 5s, with its unit"),
         ("workflow_call: sub", "write run: workflow:name"),
         ("execution: {retry_policy: {}}", "write its retry_policy and its timeout at the node itself"),
@@ -246,9 +304,15 @@ def test_a_name_of_another_engine_is_refused_with_ours(written: str, hint: str) 
     assert refused(f"workflow: seed\nnodes:\n  a: {{run: work, {written}}}") == [hint]
 
 
+@pytest.mark.parametrize("name", ["graphs: Fan-in Synchronization", "graphs: Fan-in Synchronization 2"])
+def test_a_fan_in_without_a_policy_is_refused_with_where_it_stands(name: str) -> None:
+    text = f"workflow: seed\nnodes:\n  a: {{run: work, {form(name).strip()}}}"
+    assert refused(text) == ["write fan_in: {policy: all}, or any, or {m_of_n: 2}"]
+
+
 def test_m_of_n_without_a_policy_is_refused_with_where_it_stands() -> None:
-    text = "workflow: seed\nnodes:\n  a:\n    run: work\n    " + form("fan_in.yaml")
-    assert refused(text) == ["write fan_in: {policy: {m_of_n: 2}}"]
+    text = "workflow: seed\nnodes:\n  a:\n    run: work\n    " + form("graphs: Fan-in Synchronization 3")
+    assert refused(text.replace("N }", "2 }")) == ["write fan_in: {policy: {m_of_n: 2}}"]
 
 
 def test_a_wait_takes_a_number_as_its_key(kit: Stepwell, starts: Starts) -> None:
@@ -307,18 +371,21 @@ actions:
 
 
 def test_a_waiting_agent_has_the_fields_of_the_form(kit: Stepwell, starts: Starts) -> None:
-    form_of = json.loads(form("waiting.json"))
+    form_of = plain("agents: Estructura de WAITING")
     run = shown(kit, starts(TALK, "send_message"))
     assert (run["waitingFor"], run["waitingData"]) == (form_of["waitingFor"], form_of["waitingData"])
     assert run["waitingUntil"] == "2030-01-02T09:00:00.000Z"
-    kept = set(json.loads(form("checkpoint.json"))) - {"currentStep", "shouldWait"}  # of its storage alone
+    kept = set(plain("agents: LangGraph Checkpointing")["checkpoint"]) - {
+        "currentStep",
+        "shouldWait",
+    }  # of its storage alone
     assert kept <= set(run)
 
 
 @pytest.mark.parametrize(
     ("name", "status"),
-    [("completed.json", "COMPLETED"), ("failed.json", "FAILED"), ("timeout.json", "TIMEOUT"),
-     ("cancelled.json", "CANCELLED")],
+    [("agents: COMPLETED", "COMPLETED"), ("agents: FAILED", "FAILED"), ("agents: TIMEOUT", "TIMEOUT"),
+     ("agents: CANCELLED", "CANCELLED")],
 )  # fmt: skip
 def test_an_agent_that_ended_has_the_fields_of_the_form(kit: Stepwell, starts: Starts, name: str, status: str) -> None:
     kit.mock("send_email", raises=ValueError("recipient not found") if status == "FAILED" else None, returns={})
@@ -329,7 +396,7 @@ def test_an_agent_that_ended_has_the_fields_of_the_form(kit: Stepwell, starts: S
         run.cancel("Usuario solicito cancelacion", by="user")
     else:
         kit.event("MESSAGE_RECEIVED", {"from": "postulant"}, key="123")
-    form_of, found = json.loads(form(name)), shown(kit, run)
+    form_of, found = plain(name), shown(kit, run)
     assert {key for key in form_of if found[key] is None} == set()
     assert (found["status"], found["resultType"]) == (status, form_of["resultType"])
     assert [key for key in found if "_" in key] == []
@@ -347,7 +414,7 @@ def test_an_agent_that_waited_for_another_has_the_variables_of_the_form(kit: Ste
     kit.define("agent: child\nactions: [{actionType: wait_for_response, parameters: {threadId: 123}}]")
     run = starts("agent: seed\nactions: [{actionType: trigger_agent, parameters: {agent: child}}]")
     assert run.waiting_for == "agent"
-    form_of = json.loads(form("child_variables.json"))
+    form_of = plain("agents: Wait for Agent (Parent-Child)")
     kit.event("MESSAGE_RECEIVED", form_of["lastResponse"], key="123")
     found = shown(kit, run)["variables"]
     del form_of["triggeredExecutionId"]

@@ -236,6 +236,19 @@ def test_a_fork_of_several_pages_is_held_and_goes_on() -> None:
     assert world.header(run_id).status is Status.COMPLETED
 
 
+def test_a_branch_whose_turn_came_while_its_run_was_paused_begins_afterwards(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also where the branch that ended is in another page than the one that follows."""
+    monkeypatch.setattr(limits, "PAGE_BRANCHES", 2)
+    world = World(FORKED.replace("{to: work, f", "{to: check, f").replace("{to: check}", "{to: joined}")
+                  .replace("  work: {run: python:shop.work, transitions: [{to: joined}]}\n", ""))  # fmt: skip
+    run_id = paused_in(world, "check", {"items": [1, 2, 3, 4, 5]})
+    assert ran(world) == ["check"]
+    unpause(world, run_id)
+    world.deliver()
+    assert ran(world) == ["check"] * 5
+    assert world.header(run_id).status is Status.COMPLETED
+
+
 def test_a_fork_too_wide_for_one_call_is_held_by_messages(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(limits, "HELD_PAGES", 1)
     world = World(FORKED.replace(", max_concurrency: 2", "").replace("run: python:shop.work", "sleep: 1h"))

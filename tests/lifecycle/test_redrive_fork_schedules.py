@@ -10,7 +10,8 @@ from unittest import mock
 
 import pytest
 
-from stepwell.engine import forks
+from stepwell.engine import lines
+from stepwell.engine.forks import span_of
 from stepwell.engine.records import ROOT
 from stepwell.runtime.calls import keeping
 from stepwell.runtime.calls.redriving import Redriver
@@ -110,7 +111,7 @@ def all_begin() -> Iterator[None]:
 @contextmanager
 def line_as_before() -> Iterator[None]:
     """The branches that were kept have their places in the line."""
-    with mock.patch.object(forks, "_line", lambda fork, span: span):
+    with mock.patch.object(lines, "_order_of", span_of):
         yield
 
 

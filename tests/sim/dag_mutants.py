@@ -8,7 +8,7 @@ from dataclasses import replace
 from unittest import mock
 
 from stepwell.engine import decide, join
-from stepwell.engine.join import indexes_of
+from stepwell.engine.members import indexes_of
 from stepwell.engine.needs import knowing, view_of
 from stepwell.engine.records import Fork
 from stepwell.engine.token import Branch, Token

@@ -153,7 +153,8 @@ def is_held(graph: Graph, opened: Opened, logs: Logs, index: int) -> bool:
     """Whether a branch is to begin when others end, of which one has not."""
     names = list(graph.dag)
     needs = [opened.branches[names.index(name)] for name in graph.dag.get(opened.group_of(index)[0].node, ())]
-    before, count = (needs, len(needs)) if needs else opened.before_in_line(index)
+    begun = sum(one in logs.tokens for one in opened.beside(index))
+    before, count = (needs, len(needs)) if needs else opened.before_in_line(index, begun)
     return sum(one in logs.tokens and logs.tokens[one].ended for one in before) < count
 
 
@@ -225,16 +226,19 @@ def _one_join(world: World, family: Family, opened: Opened, record: Record) -> I
 
 
 def law_5_line(world: World, logs: dict[str, list[Record]]) -> Iterator[str]:
-    """Where only so many branches may run at once, one begins when enough of those before it in line have ended."""
+    """Where only so many branches may run at once, one begins when enough of the others have ended."""
     order = world.seen.order
     for opened in all_forks(logs):
         for index, branch in enumerate(opened.branches):
-            (before, count), records = opened.before_in_line(index), logs.get(branch)
-            if not count or not records or is_cancel(records[0]):
+            records = logs.get(branch)
+            if not records or is_cancel(records[0]):
                 continue
+            now = order.get((branch, 0), 0)
+            others = [one for one in opened.beside(index) if logs.get(one) and not is_cancel(logs[one][0])]
+            before, count = opened.before_in_line(index, sum(order[one, 0] < now for one in others))
             lasts = [(one, logs[one][-1]) for one in before if logs.get(one)]
             ended = [order[one, last.slot] for one, last in lasts if isinstance(last.next, End)]
-            if sum(place < order.get((branch, 0), 0) for place in ended) < count:
+            if sum(place < now for place in ended) < count:
                 yield f"concurrency: {branch} began before {count} of {', '.join(before)} had ended"
 
 

@@ -8,10 +8,12 @@ from dataclasses import replace
 from typing import Any
 from unittest import mock
 
+from stepwell.definition.graph import FanIn
 from stepwell.engine import join
 from stepwell.engine.effects import Arrive, Open
 from stepwell.engine.inputs import JoinCompleted
 from stepwell.engine.marks import is_waiting
+from stepwell.engine.records import Fork, Tally
 from stepwell.local.memory_store import MemoryStore
 from stepwell.runtime.forks import forking
 from stepwell.runtime.forks.forking import Forking
@@ -68,6 +70,20 @@ def page_counted_twice() -> Iterator[None]:
         return await self.read_join(run_id, name)
 
     with mock.patch.object(MemoryStore, "report", report):
+        yield
+
+
+@contextmanager
+def told_one_too_late() -> Iterator[None]:
+    """A page tells its fork of an arrival only if the join could have been complete without it."""
+
+    def too_late(fan_in: FanIn, fork: Fork, page: int, tally: Tally, *, is_failed: bool) -> bool:
+        if tally.arrived >= len(fork.page_indexes(page)):
+            return True
+        before = replace(tally, arrived=tally.arrived - 1, failed=tally.failed - is_failed)
+        return join.must_tell(fan_in, fork, page, before, is_failed=is_failed)
+
+    with mock.patch.object(forking, "must_tell", too_late):
         yield
 
 
@@ -185,6 +201,7 @@ OF_FORKS: tuple[Callable[[], AbstractContextManager[None]], ...] = (
     bare_counter,
     join_by_two,
     page_counted_twice,
+    told_one_too_late,
     opened_once,
     arrived_before_end,
     closed_but_unbegun,

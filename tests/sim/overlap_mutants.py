@@ -8,10 +8,14 @@ from dataclasses import replace
 from typing import Any
 from unittest import mock
 
-from stepwell.engine import forks, needs, routing
+from stepwell.engine import forks, lines, routing
+from stepwell.engine.members import as_guest
 from stepwell.engine.records import Fork
 from stepwell.runtime.forks import forking
+from stepwell.runtime.forks.lines import Lines, join_name
+from stepwell.runtime.log.logbook import ForkedParent
 from stepwell.runtime.loop import worker
+from stepwell.runtime.ports import Joined
 
 _first_chunks, _fork_over = forks.first_chunks, forks.fork_over
 _beside = worker._Share.beside
@@ -49,12 +53,12 @@ def one_fewer_at_once() -> Iterator[None]:
     def first_chunks(fork: Fork) -> Iterator[tuple[str, int, int]]:
         return _first_chunks(lowered(fork))
 
-    def next_in_line(fork: Fork, index: int, arrived: Sequence[int]) -> list[int]:
-        return forks.next_in_line(lowered(fork), index, arrived)
+    def next_in_line(fork: Fork, index: int, members: Sequence[str]) -> list[int]:
+        return lines.next_in_line(lowered(fork), index, members)
 
     with (
         mock.patch.object(forking, "first_chunks", first_chunks),
-        mock.patch.object(needs, "next_in_line", next_in_line),
+        mock.patch.object(forking, "next_in_line", next_in_line),
     ):
         yield
 
@@ -79,4 +83,38 @@ def _bounded(fork: Fork) -> Fork:
     return replace(fork, groups=groups)
 
 
-OF_OVERLAP = (one_after_the_other, handed_over_one_by_one, one_fewer_at_once, in_strides)
+@contextmanager
+def each_page_for_itself() -> Iterator[None]:
+    """Who ends when its own page's line is over begins nothing, though a slow page holds back a branch."""
+
+    async def begun_elsewhere(self: Lines, fork: ForkedParent, index: int, joined: Joined) -> list[int]:
+        return []
+
+    with mock.patch.object(Lines, "begun_elsewhere", begun_elsewhere):
+        yield
+
+
+@contextmanager
+def guests_choose_again() -> Iterator[None]:
+    """A guest does not keep which page it went to: whoever comes again for it may go to another."""
+
+    async def begun_elsewhere(self: Lines, fork: ForkedParent, index: int, joined: Joined) -> list[int]:
+        while (free := await self._with_room(fork, index)) is not None:
+            place = fork.parent.run_id, join_name(fork, free)
+            there = await self._log.arrive(*place, as_guest(index), in_order=True)
+            if (begun := lines.line_of(fork.fork, free, index).begun_by(index, there.order)) is not None:
+                return [begun]
+        return []
+
+    with mock.patch.object(Lines, "begun_elsewhere", begun_elsewhere):
+        yield
+
+
+OF_OVERLAP = (
+    one_after_the_other,
+    handed_over_one_by_one,
+    one_fewer_at_once,
+    in_strides,
+    each_page_for_itself,
+    guests_choose_again,
+)

@@ -37,20 +37,26 @@ class Opened:
             first += group.count
         raise IndexError(index)
 
-    def before_in_line(self, index: int) -> tuple[list[str], int]:
+    def line_of(self, index: int) -> list[int]:
+        """The branches of its rule, without those that were kept from a failed run."""
+        group, first = self.group_of(index)
+        return [one for one in range(first, first + group.count) if one not in self.fork.kept]
+
+    def beside(self, index: int) -> list[str]:
+        """The other branches of its rule."""
+        return [self.branches[one] for one in self.line_of(index) if one != index]
+
+    def before_in_line(self, index: int, begun: int) -> tuple[list[str], int]:
         """The branches of which so many end before this one begins; none for one that begins at once, or was kept.
 
-        Branch i - k of a page is the one whose place the arrivals have to come to, whoever they are.
+        Any of its rule, of which one more has to end for each that begins; `begun`: how many have, this one left out.
         """
-        group, first = self.group_of(index)
-        line = [one for one in range(first, first + group.count) if one not in self.fork.kept]
-        if not group.max_concurrency or index not in line or line.index(index) < group.max_concurrency:
+        most, line = self.group_of(index)[0].max_concurrency, self.line_of(index)
+        if not most or index not in line or line.index(index) < most:
             return [], 0
-        before, size = line[line.index(index) - group.max_concurrency], self.fork.page
         if not self.fork.by_arrival:
-            return [self.branches[before]], 1
-        beside = [one for one in line if one // size == before // size]
-        return [self.branches[one] for one in beside], beside.index(before) + 1
+            return [self.branches[line[line.index(index) - most]]], 1
+        return self.beside(index), max(begun - most + 1, 0)
 
 
 def forks_of(token: str, records: list[Record]) -> Iterator[Opened]:

@@ -104,6 +104,14 @@ def test_a_slow_step_of_a_wide_fork_holds_up_no_page(tmp_path: Path) -> None:
     assert seconds(fork(started(Stepwell(tmp_path)), [60.0] + [1.0] * 239, limit=3)) == 100.0
 
 
+def test_what_a_slow_step_holds_back_begins_elsewhere(tmp_path: Path) -> None:
+    """229 steps of a second beside one of 250: none is left for later, in whose page the slow one may be."""
+    (tmp_path / "steps.py").write_text(STEPS)
+    kit = started(Stepwell(tmp_path))
+    assert seconds(fork(kit, [250.0] + [1.0] * 229, limit=2)) == 250.0
+    assert seconds(fork(kit, [1.0] * 120 + [250.0] + [1.0] * 189, limit=2)) == 310.0
+
+
 def test_four_steps_of_three_seconds_take_three(kit: Stepwell) -> None:
     assert seconds(fork(kit, [3.0] * 4)) == 3.0
     assert seconds(kit.start("gathered", {"naps": [3.0] * 4})) == 3.0

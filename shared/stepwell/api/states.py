@@ -9,7 +9,7 @@ from stepwell.api.dags import at_work, done, live_steps, step_views
 from stepwell.api.steps import StepResult
 from stepwell.definition.graph import Graph
 from stepwell.engine.decide import is_held
-from stepwell.engine.forks import awaited
+from stepwell.engine.lines import awaited
 from stepwell.engine.marks import is_waiting
 from stepwell.engine.names import Undo, iso, node_of
 from stepwell.engine.permits import Held

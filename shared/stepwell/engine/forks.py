@@ -9,10 +9,8 @@ A branch's id contains its parent, its fork and its index, so the fork's record 
 from __future__ import annotations
 
 import re
-from bisect import bisect_left
-from collections.abc import Collection as Ended
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from stepwell.definition.graph import END, Collection, Graph, Json, Node, Rule
 from stepwell.engine.copying import changed
@@ -130,64 +128,12 @@ def first_chunks(fork: Fork) -> Iterator[tuple[str, int, int]]:
         start += group.count
 
 
-def first_left(fork: Fork) -> list[int]:
-    """Returns the branches of a reopened fork that begin at once: they were not kept, and nothing holds them back."""
-    kept = frozenset(fork.kept)
-    return [index for index in range(fork.width) if index not in kept and awaited(fork, index).is_over(kept)]
-
-
 def is_to_begin(branch: Token) -> bool:
     """Tells whether nothing has moved a branch, since the run began or was redriven."""
     return branch.last is None or branch.last.kind is Kind.REDRIVEN
 
 
-def next_in_line(fork: Fork, index: int, arrived: Sequence[int]) -> list[int]:
-    """Returns the branch that begins when this one arrives, if the concurrency is limited.
-
-    `arrived`: the branches of its page in order of arrival, this one included.
-    """
-    group, span = _span(fork, index)
-    if not group.max_concurrency or index in fork.kept:
-        return []
-    line = _line(fork, span)
-    place = line.index(index) + group.max_concurrency
-    if fork.by_arrival:
-        beside = _beside(fork, line, index)
-        before = arrived[: arrived.index(index)]
-        place = line.index(beside[0]) + group.max_concurrency + sum(one in beside for one in before)
-    return [line[place]] if place < len(line) else []
-
-
-@dataclass(frozen=True, slots=True)
-class Awaited:
-    """What a branch begins after: so many of these branches have ended."""
-
-    branches: Sequence[int]
-    count: int
-
-    def is_over(self, ended: Ended[int]) -> bool:
-        """Tells whether the branch can begin."""
-        return sum(one in ended for one in self.branches) >= self.count
-
-
-def awaited(fork: Fork, index: int) -> Awaited:
-    """Returns what this branch begins after: those that it needs, or its predecessors in line."""
-    if fork.needs:
-        return Awaited(fork.needs[index], len(fork.needs[index]))
-    group, span = _span(fork, index)
-    if not group.max_concurrency or index in fork.kept:
-        return Awaited((), 0)
-    line = _line(fork, span)
-    place = line.index(index) - group.max_concurrency
-    if place < 0:
-        return Awaited((), 0)
-    if not fork.by_arrival:
-        return Awaited((line[place],), 1)
-    beside = _beside(fork, line, line[place])
-    return Awaited(beside, beside.index(line[place]) + 1)
-
-
-def _span(fork: Fork, index: int) -> tuple[Group, range]:
+def span_of(fork: Fork, index: int) -> tuple[Group, range]:
     """Returns the group of a branch, and the branches of that group."""
     start = 0
     for group in fork.groups:
@@ -195,20 +141,6 @@ def _span(fork: Fork, index: int) -> tuple[Group, range]:
             return group, range(start, start + group.count)
         start += group.count
     raise EngineFault(f"a fork of {start} has no branch {index}", code="broken_log")
-
-
-def _line(fork: Fork, span: range) -> Sequence[int]:
-    """Returns the branches of a group in the order in which they begin. Those that were kept do not begin."""
-    if not fork.kept:
-        return span
-    kept = frozenset(fork.kept)
-    return [index for index in span if index not in kept]
-
-
-def _beside(fork: Fork, line: Sequence[int], index: int) -> Sequence[int]:
-    """Returns the branches of a line in the page of this one."""
-    page = fork.page_indexes(fork.page_of(index))
-    return line[bisect_left(line, page.start) : bisect_left(line, page.stop)]
 
 
 class Branches:
@@ -232,7 +164,7 @@ class Branches:
 
     def at(self, index: int) -> Token:
         """Returns the branch before its first record."""
-        group, span = _span(self.fork, index)
+        group, span = span_of(self.fork, index)
         rule = self._rule(group)
         foreach = None if rule is None else rule.foreach
         item = None if foreach is None else self._items_of(group.rule, foreach)[index - span.start]

@@ -20,7 +20,6 @@ from stepwell.engine.writing import joined, with_writes
 from stepwell.errors import EngineFault
 
 FAILED = "stepwell.failure"  # the only key of what stands for a failure among the results that a function gets
-_MARKS = {"joined": "", "without": "-", "failed": "!"}
 
 
 def fan_in_of(graph: Graph, fork: Fork) -> FanIn:
@@ -32,31 +31,6 @@ def fan_in_of(graph: Graph, fork: Fork) -> FanIn:
 
 
 # -- arrivals
-
-
-def member_of(index: int, branch: Token) -> str:
-    """Returns an ended branch as a member of its page's set: its index and how it ended."""
-    if branch.end is None:
-        raise EngineFault(f"{branch.id} has not ended", code="broken_log")
-    if branch.end.status is not Status.COMPLETED:
-        return f"{index}{_MARKS['failed']}"
-    return f"{index}" if branch.end.at_join else f"{index}{_MARKS['without']}"
-
-
-def indexes_of(members: Iterable[str]) -> set[int]:
-    """Returns the indexes of the arrived branches."""
-    return set(in_order(members))
-
-
-def in_order(members: Iterable[str]) -> list[int]:
-    """Returns the indexes of the arrived branches, in the order of the members."""
-    return [int(member.rstrip("".join(_MARKS.values()))) for member in members]
-
-
-def tally_of(members: Iterable[str]) -> Tally:
-    """Counts a page's set."""
-    marks = [member[-1] for member in members]
-    return Tally(len(marks), marks.count(_MARKS["failed"]), marks.count(_MARKS["without"]))
 
 
 _BASE = 1_000  # more than the branches of a page
@@ -78,9 +52,20 @@ def unpacked(reports: Mapping[int, int]) -> Tally:
     return Tally(arrived, failed, without)
 
 
-def must_tell(fan_in: FanIn, page_width: int, tally: Tally) -> bool:
-    """Tells whether the root of a wide fork needs this arrival: the page is full, or a part may be enough."""
-    return tally.arrived >= page_width or fan_in.policy != "all" or tally.failed > 0
+def must_tell(fan_in: FanIn, fork: Fork, page: int, tally: Tally, *, is_failed: bool) -> bool:
+    """Tells whether the root of a wide fork needs this arrival, which gave its page this tally.
+
+    It does if the page is full, or if the join could be complete by this arrival were all other pages full. As long as
+    it could not, no sum over the pages can, so the last arrival that counts is told in each page.
+    """
+    page_width = len(fork.page_indexes(page))
+    others = fork.width - page_width
+    if tally.arrived >= page_width:
+        return True
+    if is_failed and tally.failed + others > tolerated(fan_in, fork.width):
+        return True
+    counts = fan_in.policy != "all" and (not is_failed or fan_in.on_branch_failure == "collect")
+    return counts and _counted(fan_in, tally) + others >= needed(fan_in, fork.width)
 
 
 # -- firing

@@ -12,8 +12,9 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, replace
 
-from stepwell.engine.forks import awaited
-from stepwell.engine.join import indexes_of, unpacked
+from stepwell.engine.join import unpacked
+from stepwell.engine.lines import awaited
+from stepwell.engine.members import guests_of, indexes_of
 from stepwell.engine.records import Fork, Parked
 from stepwell.engine.token import Token
 from stepwell.engine.waits.kind import kind_named
@@ -62,9 +63,9 @@ def page_mark(fork: Fork, page: Iterable[int], members: Collection[str], numbers
 
     `members` and `numbers` are those of the page's join. A branch whose predecessor is in another page may have begun.
     """
-    indexes, ended = set(page), indexes_of(members)
+    indexes, ended, guests = set(page), indexes_of(members), guests_of(members)
     turns = sum(_turns(value) for index, value in numbers.items() if index >= 0) + len(members)
-    live = [index for index in indexes - ended if _may_have_begun(fork, index, indexes, ended)]
+    live = [index for index in indexes - ended if _may_have_begun(fork, index, indexes, ended, guests)]
     ranks = ranks_of(live, numbers)
     if not live or len(ranks) < len(live):
         return Mark(turns, waits=False)
@@ -94,9 +95,11 @@ def place_of_branches(index: int) -> int:
     return -1 - index
 
 
-def _may_have_begun(fork: Fork, index: int, page: Collection[int], ended: Collection[int]) -> bool:
+def _may_have_begun(
+    fork: Fork, index: int, page: Collection[int], ended: Collection[int], guests: Collection[int]
+) -> bool:
     before = awaited(fork, index)
-    return not all(one in page for one in before.branches) or before.is_over(ended)
+    return not all(one in page for one in before.branches) or before.is_over(ended, guests)
 
 
 def place_of_page(page: int) -> int:

@@ -7,26 +7,19 @@ a ──▶ b ──▶ d        a ends: {a}        → b and c are ready
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable
 from dataclasses import replace
 from graphlib import TopologicalSorter
 
 from stepwell.definition.graph import Json
-from stepwell.engine.forks import next_in_line
 from stepwell.engine.records import Fork
 from stepwell.engine.token import Branch, StepView, Token
 from stepwell.errors import EngineFault
 
 
-def ready(fork: Fork, ended: Sequence[int], last: int) -> list[int]:
-    """Returns the branches that can begin now: this one is the last that they need, or their predecessor in line.
-
-    `ended`: those of its page, in order of arrival.
-    """
-    if not fork.needs:
-        return next_in_line(fork, last, ended)
-    done = set(ended)
-    return [index for index, needs in enumerate(fork.needs) if last in needs and done.issuperset(needs)]
+def ready(fork: Fork, ended: Collection[int], last: int) -> list[int]:
+    """Returns the branches that can begin now: this one is the last that they need. `ended`: this one included."""
+    return [index for index, needs in enumerate(fork.needs) if last in needs and all(one in ended for one in needs)]
 
 
 def ancestors(fork: Fork, index: int) -> list[int]:

@@ -150,8 +150,8 @@ class Fork:
 
     `join` is the node where they meet; "" for the end of the fork. `needs`: of each branch, those that end before it
     begins; then the branches are a node's members, one in each group. Empty for all other forks. `page` and `chunk`
-    stay as they were recorded, when the limits of the code change. `by_arrival`: with `max_concurrency: k`, the m-th
-    branch to arrive in a page begins its branch k + m; in forks of earlier releases, branch i begins branch i + k.
+    stay as they were recorded, when the limits of the code change. `by_arrival`: with `max_concurrency`, each
+    branch that ends begins another one (`engine/lines.py`); in forks of earlier releases, branch i begins branch i + k.
 
     Of a fork that was reopened: `kept` are the branches that had completed in the run that failed, and `since_ms` is
     when that run forked, for which the collections are evaluated.

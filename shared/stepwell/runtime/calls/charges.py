@@ -40,8 +40,9 @@ from stepwell.engine.effects import (
     effects,
 )
 from stepwell.engine.fold import apply
-from stepwell.engine.forks import awaited, branch_id, first_chunks
+from stepwell.engine.forks import branch_id, first_chunks
 from stepwell.engine.join import fan_in_of, must_tell
+from stepwell.engine.lines import awaited
 from stepwell.engine.marks import is_one_set
 from stepwell.engine.permits import ReturnPermit
 from stepwell.engine.records import (
@@ -244,8 +245,8 @@ def _is_of_tasks(token: Token) -> bool:
     return token.branch is not None and token.branch.join == TASKS
 
 
-def reports(graph: Graph, fork: Fork, width: int, logs: Iterable[Sequence[Record]]) -> int:
-    """Counts what a page of a wide fork tells its join: that it is full, or each arrival where a part may be enough."""
+def reports(graph: Graph, fork: Fork, page: int, logs: Iterable[Sequence[Record]]) -> int:
+    """Counts what a page of a wide fork tells its join: that it is full, and arrivals by which the join may fire."""
     if is_one_set(fork) or fork.is_of_tasks:
         return 0
     ends = sorted(((one.at_ms, one.next.status is not Status.COMPLETED) for records in logs for one in records[-1:]
@@ -253,7 +254,7 @@ def reports(graph: Graph, fork: Fork, width: int, logs: Iterable[Sequence[Record
     fan_in, tally, told = fan_in_of(graph, fork), Tally(), 0
     for _, is_failed in ends:
         tally = replace(tally, arrived=tally.arrived + 1, failed=tally.failed + is_failed)
-        told += must_tell(fan_in, width, tally)
+        told += must_tell(fan_in, fork, page, tally, is_failed=is_failed)
     return told
 
 

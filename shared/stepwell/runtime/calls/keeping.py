@@ -13,8 +13,9 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 
 from stepwell.engine.fold import fold
-from stepwell.engine.forks import awaited, branch_id, fork_id
-from stepwell.engine.join import member_of
+from stepwell.engine.forks import branch_id, fork_id
+from stepwell.engine.lines import awaited
+from stepwell.engine.members import member_of
 from stepwell.engine.records import ROOT, Fork, Record, Status
 from stepwell.engine.redriving import Kept, kept_of_branch
 from stepwell.engine.token import Token
@@ -107,7 +108,9 @@ class Keeper:
         below = fork_id(now, len(kept.records) + 1)
         ended, completed = set[int](), set[int]()
         pages = found.fork.pages
-        for part in [pages] if found.fork.needs else [pages[page : page + 1] for page in pages]:
+        for part in (
+            [pages] if found.fork.needs or found.fork.by_arrival else [pages[page : page + 1] for page in pages]
+        ):
             logs = await self._closed(found, part)
             tokens = {index: fold(log, Token(branch_id(below, index))) for index, log in logs.items()}
             ended |= {index for index, token in tokens.items() if not _is(token, Status.CANCELLED)}

@@ -107,12 +107,12 @@ class Ledger:
                 break
             self._left -= len(indexes)
             read += len(indexes)
-            counts += await self._page(at, name, fork, indexes)
+            counts += await self._page(at, name, fork, page)
         self._is_whole &= read == fork.width
         return self._scaled(counts, fork.width, read)
 
-    async def _page(self, at: Standing, name: str, fork: Fork, indexes: range) -> Counts:
-        begun = {token_id: index for index in indexes if (token_id := branch_id(name, index))}
+    async def _page(self, at: Standing, name: str, fork: Fork, page: int) -> Counts:
+        begun = {branch_id(name, index): index for index in fork.page_indexes(page)}
         logs = await self._logs.logs_of(at.run_id, list(begun))
         counts = of_tokens(
             at.graph,
@@ -120,7 +120,7 @@ class Ledger:
             ((begun_branch(token_id, begun[token_id], fork), records) for token_id, records in logs.items()),
         )
         apart = begun_apart(fork, name, logs)
-        told = reports(at.graph, fork, len(indexes), logs.values())
+        told = reports(at.graph, fork, page, logs.values())
         counts.update(messages=apart, sends=apart, write_units=told)
         if any(record.kind is Kind.WAITING for records in logs.values() for record in records) and is_one_set(fork):
             counts["write_units"] += header_changes(fork, name, logs)

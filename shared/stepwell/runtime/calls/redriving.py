@@ -16,8 +16,9 @@ from stepwell.definition.graph import Graph, Json
 from stepwell.engine.codec import encode_record
 from stepwell.engine.forks import fork_id
 from stepwell.engine.inputs import Redriven
-from stepwell.engine.join import fan_in_of, must_tell, packed, tally_of
+from stepwell.engine.join import fan_in_of, must_tell, packed
 from stepwell.engine.marks import is_one_set
+from stepwell.engine.members import tally_of
 from stepwell.engine.records import ROOT, End, Failure, Fork, Kind, Record, Status
 from stepwell.engine.redriving import Kept, kept_of
 from stepwell.errors import Conflict, EngineFault, NotFound
@@ -97,7 +98,7 @@ class Redriver:
             for member in one.members:
                 joined = await self._ports.log.arrive(run_id, f"{one.fork_id}@{page}", member, in_order=fork.by_arrival)
             tally = tally_of(joined.members)
-            if not is_one_set(fork) and must_tell(fan_in_of(graph, fork), len(fork.page_indexes(page)), tally):
+            if not is_one_set(fork) and must_tell(fan_in_of(graph, fork), fork, page, tally, is_failed=False):
                 await self._ports.log.report(run_id, one.fork_id, page, packed(tally))
 
     async def _graph(self, old: Header, there: Header | None, version: str) -> Graph:

@@ -14,10 +14,10 @@ from typing import TypeVar
 from stepwell.definition.built_in import BATCH
 from stepwell.definition.graph import Graph, Json
 from stepwell.engine.actions import Refuse
-from stepwell.engine.forks import awaited, split_fork_id
+from stepwell.engine.forks import split_fork_id
 from stepwell.engine.inputs import Cancelled, Terminated
 from stepwell.engine.inputs import Started as StartAsked
-from stepwell.engine.join import indexes_of
+from stepwell.engine.lines import awaited
 from stepwell.engine.records import ROOT, Failure, Fork, Kind, Record, Resumption, Status, Topic
 from stepwell.engine.waits import event_topic, run_topic
 from stepwell.engine.writing import TERMINATED
@@ -33,6 +33,7 @@ from stepwell.runtime.calls.narration import Narrator
 from stepwell.runtime.calls.redriving import Redriver
 from stepwell.runtime.calls.survey import Surveyed, Surveyor
 from stepwell.runtime.calls.updates import Answered, Updates
+from stepwell.runtime.forks.lines import are_over
 from stepwell.runtime.log.door import Door
 from stepwell.runtime.log.logbook import Logbook, Standing, run_info
 from stepwell.runtime.loop.advance import Advance
@@ -230,15 +231,14 @@ class Service:
             range(found.fork.page_of(first), found.fork.page_of(max(last - 1, first)) + 1) if first < last else range(0)
         )
         read = [branch for page in numbers for branch in await self._logbook.branches(found, page)]
-        ended = {one.token.branch.index for one in read if one.token.branch and one.token.ended}
         wanted = [one for one in read if one.token.branch and first <= one.token.branch.index < last]
-        known = range(numbers.start * found.fork.page, numbers.stop * found.fork.page)
-        held_by = {
-            before for one in wanted for before in awaited(found.fork, _index(one)).branches if before not in known
-        }
-        for page in sorted({found.fork.page_of(before) for before in held_by}):
-            ended |= indexes_of((await self.ports.log.read_join(run_id, f"{found.id}@{page}")).members)
-        return [replace(one, may_begin=awaited(found.fork, _index(one)).is_over(ended)) for one in wanted]
+        waits = [awaited(found.fork, _index(one)) for one in wanted]
+        if len(found.fork.pages) > 1:
+            is_over = await are_over(self.ports.log, found, waits)
+        else:
+            ended = {_index(one) for one in read if one.token.ended}
+            is_over = {wait: wait.is_over(ended) for wait in waits}
+        return [replace(one, may_begin=is_over[wait]) for one, wait in zip(wanted, waits, strict=True)]
 
     async def runs(self, query: RunQuery) -> RunPage:
         return await self.ports.runs.list_runs(query)

@@ -13,9 +13,11 @@ from typing import Protocol
 
 from stepwell.definition.graph import Graph
 from stepwell.engine.fold import fold
-from stepwell.engine.forks import awaited, branch_id, fork_id
-from stepwell.engine.join import indexes_of, unpacked
+from stepwell.engine.forks import branch_id, fork_id
+from stepwell.engine.join import unpacked
+from stepwell.engine.lines import awaited
 from stepwell.engine.marks import is_one_set, waiting_of
+from stepwell.engine.members import indexes_of
 from stepwell.engine.records import Fork, Kind, Record
 from stepwell.engine.tasks import names_of
 from stepwell.engine.token import Branch, Token

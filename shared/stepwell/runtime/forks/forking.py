@@ -22,21 +22,12 @@ from stepwell.engine.effects import (
     ShowStatus,
     effects,
 )
-from stepwell.engine.forks import branch_id, first_chunks, first_left, fork_id, is_to_begin
+from stepwell.engine.forks import branch_id, first_chunks, fork_id, is_to_begin
 from stepwell.engine.inputs import Closed, JoinCompleted, OperationEnded
-from stepwell.engine.join import (
-    Arrival,
-    arrival_of,
-    fan_in_of,
-    fires,
-    in_order,
-    member_of,
-    must_tell,
-    packed,
-    tally_of,
-    unpacked,
-)
+from stepwell.engine.join import Arrival, arrival_of, fan_in_of, fires, must_tell, packed, unpacked
+from stepwell.engine.lines import first_left, next_in_line
 from stepwell.engine.marks import is_one_set
+from stepwell.engine.members import indexes_of, member_of, tally_of
 from stepwell.engine.needs import ready
 from stepwell.engine.overtaken import overtaken
 from stepwell.engine.records import Status
@@ -44,7 +35,8 @@ from stepwell.engine.token import Token
 from stepwell.errors import EngineFault
 from stepwell.limits import PAGE_BRANCHES
 from stepwell.runtime.forks.children import Children
-from stepwell.runtime.forks.showing import Showing, join_name
+from stepwell.runtime.forks.lines import Lines, join_name
+from stepwell.runtime.forks.showing import Showing
 from stepwell.runtime.log.alarms import Alarms
 from stepwell.runtime.log.door import Door, Found
 from stepwell.runtime.log.logbook import ForkedParent, Forks, Logbook, Standing, pool_at
@@ -63,6 +55,7 @@ class Forking:
         self._ports, self._logbook, self._children, self._door = ports, logbook, children, door
         self._locks, self._throttling = locks, throttling
         self.showing = Showing(ports, logbook)
+        self._lines = Lines(ports.log)
         self._alarms = Alarms(ports)
 
     async def perform(
@@ -119,12 +112,14 @@ class Forking:
         )
         members = joined.members
         is_complete, heard = await self._completes(at, fork, page, members)
+        following = self._following(fork, effect.index, joined)
         if not is_complete:
-            await self.showing.arrived(fork, page, joined, heard)
+            as_guest = [] if following else await self._lines.begun_elsewhere(fork, effect.index, joined)
+            following = following or as_guest
+            await self.showing.arrived(fork, page, joined, heard, is_guest=bool(as_guest))
         parent = await self._parent(at, effect, by) if is_complete else None
         if parent is not None and parent.token.slot > effect.slot:
             return [Found(parent, None)]
-        following = self._following(fork, effect.index, joined)
         begun = await self._begun(at, fork, following, by)
         number = begun[0].token.id if begun else branch_id(fork.id, following[0]) if following else ""
         first = await self._logbook.load(at.run_id, number, known) if number else None
@@ -186,8 +181,9 @@ class Forking:
 
     def _following(self, fork: ForkedParent, index: int, joined: Joined) -> list[int]:
         """The branches that begin when this one has ended."""
-        is_asked = fork.fork.needs or fork.fork.by_arrival
-        return ready(fork.fork, in_order(joined.order or joined.members) if is_asked else (), index)
+        if fork.fork.needs:
+            return ready(fork.fork, indexes_of(joined.members), index)
+        return next_in_line(fork.fork, index, joined.order)
 
     async def _wake(self, fork: ForkedParent, indexes: list[int]) -> None:
         """The first of the branches that can begin goes on without a message; the others have one each."""
@@ -211,7 +207,7 @@ class Forking:
         width, fan_in, tally = fork.fork.width, fan_in_of(at.graph, fork.fork), tally_of(members)
         heard: Joined | None = None
         if not is_one_set(fork.fork):
-            if not must_tell(fan_in, len(fork.fork.page_indexes(page)), tally):
+            if not must_tell(fan_in, fork.fork, page, tally, is_failed=_has_failed(at)):
                 return False, None
             heard = await self._ports.log.report(at.run_id, fork.id, page, packed(tally))
             tally = unpacked(heard.numbers)
@@ -288,6 +284,10 @@ def _ours(at: Standing, by: str) -> set[str]:
 
 def _is_cancelled(at: Standing) -> bool:
     return at.token.end is not None and at.token.end.status is Status.CANCELLED
+
+
+def _has_failed(at: Standing) -> bool:
+    return at.token.end is not None and at.token.end.status is not Status.COMPLETED
 
 
 def _start(branch: Token) -> str:

@@ -8,7 +8,8 @@ from functools import partial
 from typing import TypeAlias
 
 from stepwell.engine.compensation import committed, newest_first
-from stepwell.engine.forks import Branches, awaited
+from stepwell.engine.forks import Branches
+from stepwell.engine.lines import awaited
 from stepwell.engine.names import Undo
 from stepwell.engine.needs import causal_order
 from stepwell.engine.records import ROOT, Fork, Record

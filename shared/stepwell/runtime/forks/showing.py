@@ -11,12 +11,14 @@ several pages, or is what a function's tasks began. Of a fork of several pages w
 
 from __future__ import annotations
 
+from collections.abc import Collection, Mapping
 from dataclasses import replace
 
 from stepwell.engine.effects import ShowStatus
 from stepwell.engine.fingerprints import failure_of
-from stepwell.engine.forks import awaited, branch_id, parent_of
-from stepwell.engine.join import indexes_of, unpacked
+from stepwell.engine.forks import branch_id, parent_of
+from stepwell.engine.join import unpacked
+from stepwell.engine.lines import awaited
 from stepwell.engine.marks import (
     Mark,
     branch_mark,
@@ -33,7 +35,9 @@ from stepwell.engine.marks import (
     rank_of,
     ranks_of,
 )
+from stepwell.engine.members import guests_of, indexes_of
 from stepwell.engine.records import Fork, Status
+from stepwell.runtime.forks.lines import join_name
 from stepwell.runtime.log.due import due_when_shown
 from stepwell.runtime.log.logbook import ForkedParent, Logbook, Standing, whole_minute
 from stepwell.runtime.ports import Header, Joined, Ports, StatusChange
@@ -81,12 +85,15 @@ class Showing:
             joined = await self._tell_page(fork, page, self._page_mark(fork, page, joined))
         await self._climb(fork, joined)
 
-    async def arrived(self, fork: ForkedParent, page: int, joined: Joined, heard: Joined | None) -> None:
+    async def arrived(
+        self, fork: ForkedParent, page: int, joined: Joined, heard: Joined | None, *, is_guest: bool = False
+    ) -> None:
         """Shows that a branch ended, and the fork goes on.
 
-        `joined` is what its page's join was right after, `heard` what the fork's was, if the page told it.
+        `joined` is what its page's join was right after, `heard` what the fork's was, if the page told it. `is_guest`:
+        it begins a branch of another page.
         """
-        if is_one_line(fork.fork) and joined.numbers:
+        if is_one_line(fork.fork) and (joined.numbers or is_guest):
             await self._climb(fork, joined)
             return
         if not is_one_set(fork.fork):
@@ -166,17 +173,19 @@ class Showing:
         run_id = fork.parent.run_id
         numbers = (await self._log.read_join(run_id, fork.id)).numbers
         ended: set[int] = set()
+        guests: dict[int, set[int]] = {}
         found: list[tuple[int, int]] = []
         for page in fork.fork.pages:
             indexes = fork.fork.page_indexes(page)
             if unpacked({page: numbers.get(page, 0)}).arrived >= len(indexes):
                 ended.update(indexes)
                 continue
-            if not any(awaited(fork.fork, index).is_over(ended) for index in indexes):
+            if not any(_has_begun(fork.fork, index, ended, guests) for index in indexes):
                 break  # nor have the branches of the next page, which begin after those of this one
             joined = await self._log.read_join(run_id, join_name(fork, page))
             ended |= indexes_of(joined.members)
-            live = [one for one in indexes if one not in ended and awaited(fork.fork, one).is_over(ended)]
+            guests[page] = guests_of(joined.order)
+            live = [one for one in indexes if one not in ended and _has_begun(fork.fork, one, ended, guests)]
             ranks = ranks_of(live, joined.numbers)
             if len(ranks) < len(live):
                 return None
@@ -226,13 +235,13 @@ class Showing:
         )
 
 
+def _has_begun(fork: Fork, index: int, ended: Collection[int], guests: Mapping[int, Collection[int]]) -> bool:
+    before = awaited(fork, index)
+    return before.is_over(ended, guests.get(before.page, ()))
+
+
 def _running(change: StatusChange) -> StatusChange:
     return StatusChange(change.run_id, change.rev, Status.RUNNING, change.changed_ms, of_branch=True)
-
-
-def join_name(fork: ForkedParent, page: int) -> str:
-    """Returns the name of the join where the branches of a page arrive."""
-    return f"{fork.id}@{page}"
 
 
 def _says(header: Header, change: StatusChange) -> bool:

@@ -11,13 +11,15 @@ token one look at the header.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping, Sequence
 
 from stepwell import limits
 from stepwell.engine.actions import Drop, Refuse
-from stepwell.engine.forks import awaited, is_to_begin, live_forks
+from stepwell.engine.forks import is_to_begin, live_forks
 from stepwell.engine.inputs import Paused, Unpaused
+from stepwell.engine.lines import awaited
 from stepwell.engine.records import ROOT
+from stepwell.runtime.forks.lines import are_over
 from stepwell.runtime.log.door import Door
 from stepwell.runtime.log.logbook import ForkedParent, Logbook, Standing
 from stepwell.runtime.log.messages import GoOn, HoldPage, to_json
@@ -102,25 +104,30 @@ class Pausing:
                 await self._ports.queue.send_all(Lane.RESUME, each)
 
     async def _turn(self, fork: ForkedParent, page: int, *, goes_on: bool) -> None:
-        numbers = fork.fork.pages if fork.fork.needs else [page]  # others wait for branches of their own page alone
-        found = [one for number in numbers for one in await self._logbook.branches(fork, number)]
-        known = dict(enumerate(found, fork.fork.page_indexes(numbers[0]).start))
-        for index in fork.fork.page_indexes(page):
-            if known[index].token.ended:
-                continue
-            if not goes_on:
-                await self.hold(known[index])
-            elif not is_to_begin(known[index].token) or begins_ms(fork, known, index) is not None:
-                await self._push(known[index])
+        indexes = fork.fork.page_indexes(page)
+        live = [(index, one) for index, one in zip(indexes, await self._logbook.branches(fork, page), strict=True)
+                if not one.token.ended]  # fmt: skip
+        if not goes_on:
+            for _, one in live:
+                await self.hold(one)
+            return
+        waits = {index: awaited(fork.fork, index) for index, one in live if is_to_begin(one.token)}
+        is_over = await are_over(self._ports.log, fork, waits.values())
+        for index, one in live:
+            if index not in waits or is_over[waits[index]]:
+                await self._push(one)
 
 
-def begins_ms(fork: ForkedParent, branches: Mapping[int, Standing], index: int) -> int | None:
+def begins_ms(
+    fork: ForkedParent, branches: Sequence[Standing], index: int, guests: Mapping[int, Collection[int]]
+) -> int | None:
     """Since when the branch could begin; None while others have to end before it.
 
-    `branches`: by index, those of its page; of a fork with needs, all.
+    `branches`: all of the fork. `guests`: by page, those in its line.
     """
     before = awaited(fork.fork, index)
-    known = [branches[one] for one in before.branches if one in branches]
+    came = [one for one in guests.get(before.page, ()) if one in before.span]
+    known = [branches[one] for one in (*before.branches, *came)]
     ended = sorted(last_ms(one) for one in known if one.token.ended)
     if len(ended) < before.count:
         return None

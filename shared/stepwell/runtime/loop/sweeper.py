@@ -25,6 +25,7 @@ from stepwell.engine.waits.wakers import can_wake, wakers_of
 from stepwell.engine.writing import deadline_ms
 from stepwell.errors import EngineFault, ExpressionError, NewerFormat, PortError
 from stepwell.limits import PAGE_ITEMS_MAX, STEP_TIMEOUT_MS
+from stepwell.runtime.forks.lines import guests_in
 from stepwell.runtime.log.due import due_of_wait, earliest
 from stepwell.runtime.log.logbook import Logbook, Standing, whole_minute
 from stepwell.runtime.log.messages import Deadline, Timer, to_json
@@ -229,9 +230,9 @@ class Sweeper:
             return Look()
         now_ms = self._ports.clock.now_ms()
         branches = [branch for page in fork.fork.pages for branch in await self._logbook.branches(fork, page)]
-        looks, known = list[Look](), dict(enumerate(branches))
+        looks, guests = list[Look](), await guests_in(self._ports.log, fork)
         for index, branch in enumerate(branches):
-            began_ms = None if branch.token.ended else begins_ms(fork, known, index)
+            began_ms = None if branch.token.ended else begins_ms(fork, branches, index, guests)
             if began_ms is not None:
                 looks.append(await self._look_at(branch, still_ms, shown=True, begins_ms=began_ms))
         for page in fork.fork.pages:

@@ -1,0 +1,78 @@
+"""Lines in the world: a branch that ends where all have begun begins one that another page holds back.
+
+The choice of a page is written before anything follows from it, so a copy of the message goes the same way. It costs
+two write units for each branch that a slow one held back, and nothing where no page is slow.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from stepwell.engine.join import unpacked
+from stepwell.engine.lines import Awaited, line_of, other_lines
+from stepwell.engine.marks import is_one_set
+from stepwell.engine.members import as_choice, as_guest, choices_of, guests_of, indexes_of
+from stepwell.runtime.log.logbook import ForkedParent
+from stepwell.runtime.ports import Joined, Log
+
+
+class Lines:
+    """The lines of forks that let so many branches run at a time. Each call may be made twice."""
+
+    def __init__(self, log: Log) -> None:
+        self._log = log
+
+    async def begun_elsewhere(self, fork: ForkedParent, index: int, joined: Joined) -> list[int]:
+        """The branch of another page's line that this one begins. `joined`: the join of its own page."""
+        if is_one_set(fork.fork) or not other_lines(fork.fork, index, ()):
+            return []
+        run_id, own, tried = fork.parent.run_id, join_name(fork, fork.fork.page_of(index)), 0
+        while True:
+            chosen = choices_of(joined.order, index)
+            for page in chosen[tried:]:
+                there = await self._log.arrive(run_id, join_name(fork, page), as_guest(index), in_order=True)
+                begun = line_of(fork.fork, page, index).begun_by(index, there.order)
+                if begun is not None:
+                    return [begun]
+            tried = len(chosen)
+            free = await self._with_room(fork, index)
+            if free is None:
+                return []
+            joined = await self._log.arrive(run_id, own, as_choice(index, free), in_order=True)
+
+    async def _with_room(self, fork: ForkedParent, index: int) -> int | None:
+        """The first page that holds back a branch. The fork's own join tells which have none that could be slow."""
+        run_id = fork.parent.run_id
+        numbers = (await self._log.read_join(run_id, fork.id)).numbers
+        full = [page for page in fork.fork.pages
+                if unpacked({page: numbers.get(page, 0)}).arrived >= len(fork.fork.page_indexes(page))]  # fmt: skip
+        for page in other_lines(fork.fork, index, full):
+            there = await self._log.read_join(run_id, join_name(fork, page))
+            if line_of(fork.fork, page, index).has_room(there.order):
+                return page
+        return None
+
+
+async def are_over(log: Log, fork: ForkedParent, waits: Iterable[Awaited]) -> dict[Awaited, bool]:
+    """Whether branches that begin after others may begin: by the joins of those others' pages."""
+    found: dict[Awaited, bool] = {}
+    joins: dict[int, Joined] = {}
+    for one in waits:
+        if one.count and one.page not in joins:
+            joins[one.page] = await log.read_join(fork.parent.run_id, join_name(fork, one.page))
+        joined = joins.get(one.page, Joined())
+        found[one] = one.is_over(indexes_of(joined.members), guests_of(joined.order))
+    return found
+
+
+async def guests_in(log: Log, fork: ForkedParent) -> dict[int, set[int]]:
+    """The branches that came into the lines of other pages than their own, by page."""
+    if is_one_set(fork.fork) or not fork.fork.by_arrival:
+        return {}
+    run_id = fork.parent.run_id
+    return {page: guests_of((await log.read_join(run_id, join_name(fork, page))).order) for page in fork.fork.pages}
+
+
+def join_name(fork: ForkedParent, page: int) -> str:
+    """Returns the name of the join where the branches of a page arrive."""
+    return f"{fork.id}@{page}"
