@@ -92,6 +92,7 @@ class Program:
     undoing: Undoing | None = None  # None: no step has a compensation
     deploys: tuple[tuple[str, int], ...] = ()  # (patch | reload | break | mend, after so many calls)
     takes_ms: tuple[int, ...] = ()  # how long steps take, one of these each; none: no time at all
+    asks: tuple[Mapping[str, Any], ...] = ()  # of clients, of a durable function; `after_s`: when
     race: str = ""  # when the one event is sent that its one wait is for
 
     @property

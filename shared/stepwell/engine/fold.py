@@ -115,7 +115,8 @@ def apply(token: Token, record: Record) -> Token:
     changes = _CHANGES[record.kind](entered, record)  # one copy of the token for all of them: this is the hot path
     if token.locks is not None or token.released:
         changes = {**changes, **locks.after(token, record)}
-    if token.tasks or token.dropped or (record.parked is not None and record.parked.of_tasks):
+    parked = record.parked or token.parked
+    if token.tasks or token.dropped or (parked is not None and parked.of_tasks):
         changes = {**changes, **tasks.after(token, record)}
     return changed(entered, slot=record.slot, last=record, phase=phase, **changes)
 
