@@ -11,6 +11,7 @@ from typing import Any, TypeVar
 from stepwell.definition.graph import Json
 from stepwell.engine import formats
 from stepwell.engine.copying import made
+from stepwell.engine.jsons import fast_encoder
 from stepwell.engine.records import (
     Arm,
     Called,
@@ -38,8 +39,11 @@ from stepwell.engine.token import Aside, Begun, Cleaning, Locks, Outlook, StepVi
 
 T = TypeVar("T")
 
-_encode = json.JSONEncoder(separators=(",", ":"), ensure_ascii=False, allow_nan=False, check_circular=False).encode
-_read = json.JSONDecoder().decode
+_encode = fast_encoder(
+    json.JSONEncoder(separators=(",", ":"), ensure_ascii=False, allow_nan=False, check_circular=False)
+)
+_decoder: Any = json.JSONDecoder()
+_scan = _decoder.scan_once
 
 
 def encode_record(record: Record) -> str:
@@ -62,6 +66,15 @@ def _decoded(what: str, body: str, build: Callable[[dict[str, Json]], T]) -> T:
         return build(_read(body))
     except formats.BROKEN as error:
         raise formats.unreadable(what, error) from error
+
+
+def _read(body: str) -> Json:
+    """Reads JSON as this module writes it, without a look for space around it."""
+    try:
+        found, end = _scan(body, 0)
+    except StopIteration:
+        end = -1
+    return found if end == len(body) else json.loads(body)
 
 
 def encode_token(token: Token) -> str:

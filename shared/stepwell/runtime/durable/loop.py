@@ -74,15 +74,21 @@ class Loop(_Abstract):  # type: ignore[misc]  # its methods take whatever asynci
     def run(self, now_ms: int) -> None:
         """Runs callbacks as asyncio does: those that were ready first, and in each round the timers that are due."""
         self._now_ms = now_ms
-        with self._running():
-            while self.ready or self._timers or self._conditions:
-                if self._conditions and not self.ready:
-                    self._look()
-                if self._timers:
-                    self._fire()
-                if not self.ready:
-                    break
-                self._round()
+        if events._get_running_loop() is self:
+            self._rounds()
+            return
+        with self.running():
+            self._rounds()
+
+    def _rounds(self) -> None:
+        while self.ready or self._timers or self._conditions:
+            if self._conditions and not self.ready:
+                self._look()
+            if self._timers:
+                self._fire()
+            if not self.ready:
+                break
+            self._round()
 
     def until(self, condition: Callable[[], object]) -> asyncio.Future[None]:
         """A future of the time when this holds. It is looked at whenever nothing else can go on."""
@@ -162,7 +168,7 @@ class Loop(_Abstract):  # type: ignore[misc]  # its methods take whatever asynci
     def close(self) -> None:
         self._is_closed = True
         try:
-            with self._running():
+            with self.running():
                 if self._generators:
                     self._unwind()
                 for task in (*self.tasks, self.main):
@@ -183,7 +189,7 @@ class Loop(_Abstract):  # type: ignore[misc]  # its methods take whatever asynci
                 self._round()
 
     @contextmanager
-    def _running(self) -> Iterator[None]:
+    def running(self) -> Iterator[None]:
         """Makes it the thread's loop, and has it hear of async generators: what is left of one is closed here."""
         before, hooks = events._get_running_loop(), sys.get_asyncgen_hooks()
         events._set_running_loop(self)
@@ -200,7 +206,7 @@ class Loop(_Abstract):  # type: ignore[misc]  # its methods take whatever asynci
         if events._get_running_loop() is self and not self._is_closed:
             self.create_task(generator.aclose())
             return
-        with self._running():
+        with self.running():
             self._close_generator(generator)
 
     def _close_generator(self, generator: AsyncGenerator[Any, Any]) -> None:
