@@ -194,3 +194,27 @@ async def flow(ctx):
     kit.advance("1m")
     assert run.result == [1, 6, [None, 6]]
     assert {kit.view(one.id)["status"] for one in kit.runs("slow")} == {"cancelled"}
+
+
+def test_a_run_shows_the_children_that_its_tasks_have_started_also_after_they_have_ended(flows: Flows) -> None:
+    kit = flows(
+        HEAD
+        + """
+@workflow
+async def flow(ctx):
+    handles = [ctx.start(ctx.child(double, n)) for n in range(2)]
+    before = await ctx.child(double, 7)
+    return [before, *[await handle for handle in handles], await ctx.all(both(ctx, 3), both(ctx, 4))]
+
+async def both(ctx, n):
+    return await ctx.child(double, n)
+"""
+    )
+    run = kit.start("flow")
+    assert [(one["name"], one["step"], one["status"]) for one in run.view["children"]] == [
+        ("double", "double", "waiting")] * 3  # fmt: skip
+    kit.advance("3m")
+    assert run.result == [14, 0, 2, [6, 8]]
+    children = run.view["children"]
+    assert [one["status"] for one in children] == ["completed"] * 5
+    assert {one["run_id"] for one in children} == {one.id for one in kit.runs("double")}

@@ -12,6 +12,7 @@ from stepwell.testing.kit import Run, Stepwell
 from tests.durable.conftest import Flows
 
 CODE = """
+import asyncio
 from stepwell import Retry, Transient, step, workflow
 
 @step
@@ -29,6 +30,12 @@ def yields(words: list):
     for word in words:
         yield word
     return "".join(words)
+
+@step
+async def yields_later(words: list):
+    for word in words:
+        await asyncio.sleep(0)
+        yield word
 
 TRIES = []
 
@@ -59,6 +66,10 @@ async def flow(ctx, name: str, words: list = ["a", "b"]):
             return [await ctx.step(says, words), await ctx.step(says_later, "c")]
         case "yields":
             return await ctx.step(yields, words)
+        case "yields later":
+            return await ctx.step(yields_later, words)
+        case "run later":
+            return await ctx.run(yields_later, words)
         case "run":
             return await ctx.run(lambda: (yield from words), name="words")
         case "stumbles":
@@ -84,7 +95,13 @@ def output(kit: Stepwell, run: Run, after: str = "", limit: int = 500) -> list[A
 
 @pytest.mark.parametrize(
     ("name", "data", "result"),
-    [("says", [{"word": "a"}, {"word": "b"}], 2), ("later", ["a"], None), ("yields", ["a", "b"], "ab")],
+    [
+        ("says", [{"word": "a"}, {"word": "b"}], 2),
+        ("later", ["a"], None),
+        ("yields", ["a", "b"], "ab"),
+        ("yields later", ["a", "b"], None),
+        ("run later", ["a", "b"], None),
+    ],
 )
 def test_readers_get_what_a_step_emits_or_yields(kit: Stepwell, name: str, data: object, result: object) -> None:
     run = kit.start("flow", {"name": name})

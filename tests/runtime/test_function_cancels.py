@@ -176,13 +176,34 @@ def test_a_late_event_does_not_come_to_what_it_awaited(kit: Stepwell) -> None:
     assert released(run) == 1
 
 
-@pytest.mark.parametrize("cleanup", ["'11m'", "-1", "'soon'"])
+@pytest.mark.parametrize("cleanup", ["'366d'", "-1", "'soon'"])
 def test_a_time_to_clean_up_that_cannot_be_is_told(tmp_path: Path, cleanup: str) -> None:
     (tmp_path / "hotel.py").write_text(
         f"from stepwell import workflow\n@workflow(cleanup={cleanup})\nasync def a(ctx): ...\n"
     )
     with pytest.raises(Exception, match=r"hotel.py:\d: error"):
         Stepwell(tmp_path)
+
+
+def test_it_may_clean_up_for_months(tmp_path: Path) -> None:
+    """A company that gives money back takes its time."""
+    (tmp_path / "slow.py").write_text(
+        "from stepwell import workflow\n"
+        "@workflow(cleanup='300d')\n"
+        "async def slow(ctx):\n"
+        "    try:\n"
+        "        await ctx.event('never')\n"
+        "    finally:\n"
+        "        ctx.state['given_back'] = await ctx.event('given_back')\n"
+    )
+    kit = Stepwell(tmp_path)
+    run = kit.start("slow", {})
+    run.cancel()
+    kit.advance("200d")
+    assert (run.status, run.view["phase"]) == ("waiting", "cleaning_up")
+    run.event("given_back", 80)
+    assert (run.status, run.state) == ("cancelled", {"given_back": 80})
+    kit.close()
 
 
 def test_one_that_asks_for_a_second_lock_then_is_cancelled_all_the_same(kit: Stepwell) -> None:

@@ -6,27 +6,25 @@ A program is data: a list of statements, each with a value. The value of one rea
 from __future__ import annotations
 
 import asyncio
-import json
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any
-from zlib import crc32
 
 from stepwell.definition.authoring import WORKFLOW_MARK, Retry
-from stepwell.engine.actions import Outcome
 from stepwell.engine.records import Failure
 from stepwell.errors import Cancelled
 from stepwell.runtime.durable.context import Context
 from stepwell.runtime.durable.failures import OperationFailed
-from stepwell.runtime.durable.sessions import Attempted, Sessions
-from stepwell.runtime.log.logbook import Logbook, Standing
+from stepwell.runtime.durable.sessions import Sessions
+from stepwell.runtime.log.logbook import Logbook
+from tests.sim.asked_code import Takes
+from tests.sim.fn_values import Statement, digest
 
 CANNOT_IMPORT = Failure("ImportError", "step", "a module that was deployed in pieces", data={"code": "python:sim"})
-Statement = Mapping[str, Any]
 
 
-def digest(value: Any) -> int:
-    """Small, and another for another value."""
-    return crc32(json.dumps(value, sort_keys=True).encode())
+_OF_TASKS = frozenset(
+    {"gather", "group", "race", "limit", "nap", "begin", "join", "pool", "call", "every", "any", "until"}
+)
 
 
 def work(say: int, given: Any = None, fails: int = 0) -> Any:
@@ -45,6 +43,8 @@ def workflow(name: str, deployed: Callable[[], int]) -> Callable[..., Awaitable[
     async def run(ctx: Context, program: dict[str, Any]) -> Any:
         run_of = _Interpreter(ctx, deployed, functions)
         last = program.get("carry", 0)
+        if "pays" in program:
+            run_of.takes(program["pays"])
         values = await run_of.sequence(program["body"], last)
         if not program.get("again"):
             return values
@@ -62,6 +62,11 @@ class _Interpreter:
         self._ctx, self._deployed, self._functions = ctx, deployed, functions
         self._begun: list[asyncio.Task[Any]] = []
         self._calls = 0
+        self._takes: Takes
+
+    def takes(self, pays: Sequence[Statement] | None) -> None:
+        """Callers may ask for updates, whose async handler does this; None: they are plain."""
+        self._takes = Takes(self._ctx, None if pays is None else lambda n: self.sequence(pays, n))
 
     async def sequence(self, body: Sequence[Statement], last: int) -> list[Any]:
         values: list[Any] = []
@@ -92,7 +97,20 @@ class _Interpreter:
                 return await self.sequence(one["new" if is_new else "old"], last)
             case "raise":
                 raise ValueError(one["why"])
-            case "gather" | "group" | "race" | "limit" | "nap" | "begin" | "join" | "pool" | "call" | "every" | "any":
+            case (
+                "gather"
+                | "group"
+                | "race"
+                | "limit"
+                | "nap"
+                | "begin"
+                | "join"
+                | "pool"
+                | "call"
+                | "every"
+                | "any"
+                | "until"
+            ):
                 return await self._tasks(one, last)
         return shown(one, await self._awaitable(one, last))
 
@@ -123,7 +141,7 @@ class _Interpreter:
     async def _tasks(self, one: Statement, last: int) -> Any:
         """What is written with asyncio."""
         own = {"race": self._race, "pool": self._pool, "call": self._call, "every": self._together,
-               "any": self._together}.get(one["do"])  # fmt: skip
+               "any": self._together, "until": self._until}.get(one["do"])  # fmt: skip
         if own is not None:
             return await own(one, last)
         match one["do"]:
@@ -149,6 +167,9 @@ class _Interpreter:
         except BaseExceptionGroup as errors:
             return ["broken", len(errors.exceptions)]
         return [task.result() for task in tasks]
+
+    async def _until(self, one: Statement, last: int) -> Any:
+        return await self._takes.until(one)
 
     async def _race(self, one: Statement, last: int) -> Any:
         """The losers go on, or are cancelled."""
@@ -273,13 +294,11 @@ class Workers:
         self.code, self._kept = code, kept
         self._sessions: list[Sessions] = []
 
-    async def asked(self, at: Standing, logbook: Logbook, worker: int) -> Standing:
+    def of(self, worker: int, logbook: Logbook) -> Sessions:
+        """Those of this worker's process."""
         if not self._sessions:
             self._sessions = [Sessions(logbook, self.code, kept=kept, threads=InTurn()) for kept in self._kept]
-        return await self._sessions[worker % len(self._sessions)].asked(at)
-
-    async def ran(self, at: Standing, worker: int, name: str, attempted: Attempted) -> Outcome | None:
-        return await self._sessions[worker % len(self._sessions)].ran(at, name, attempted)
+        return self._sessions[worker % len(self._sessions)]
 
     def reload(self, worker: int | None = None) -> None:
         """A process begins anew; None: all of them, because code was deployed."""

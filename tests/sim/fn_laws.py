@@ -17,7 +17,6 @@ from stepwell.engine.fold import fold
 from stepwell.engine.journal import LOST, PATCH
 from stepwell.engine.records import ROOT, CleanUp, End, Fork, Kind, Record, Status
 from stepwell.engine.token import Token
-from tests.sim.fn_code import Statement, digest
 from tests.sim.fn_programs import has_tasks, said
 from tests.sim.fn_shapes import (
     OddLogError,
@@ -31,6 +30,7 @@ from tests.sim.fn_shapes import (
     shown_of,
     wrapped,
 )
+from tests.sim.fn_values import Statement, digest
 from tests.sim.world import World
 
 _LOST = ("worker_lost", "outcome_unknown")  # what becomes of a step whose workers died: no program's doing

@@ -13,7 +13,8 @@ from stepwell.definition.graph import EventSettings, Graph
 from stepwell.engine.actions import Outcome
 from stepwell.engine.records import Failure
 from tests.sim.child_programs import make_leaf
-from tests.sim.fn_code import Code, Statement, Workers
+from tests.sim.fn_code import Code, Workers
+from tests.sim.fn_values import Statement
 from tests.sim.programs import TOPICS, Program
 
 DEEPEST = 2  # combinators within combinators

@@ -10,11 +10,17 @@ from stepwell.definition.child_names import child_names
 from stepwell.engine.journal import RUN
 from stepwell.engine.records import Fork, Kind, Parked, Record
 from stepwell.engine.waits.code import CODE
-from tests.sim.fn_code import Statement
+from tests.sim.fn_values import Statement
 
 
 class OddLogError(Exception):
     """A log holds what the program, run plainly, does not do."""
+
+
+def check(record: Record, what: str, found: Any, expected: Any) -> None:
+    """Raises OddLogError where a record is not what plain asyncio makes."""
+    if found != expected:
+        raise OddLogError(f"slot {record.slot}: {what} {found!r}; plain asyncio makes {expected!r}")
 
 
 def shown_of(one: Statement, value: Any) -> Any:

@@ -14,6 +14,7 @@ from stepwell.engine.records import ROOT, CleanUp, Goto, Kind, Record
 from stepwell.engine.token import Token
 from stepwell.runtime.log.messages import DeadLetter, Wake, from_json
 from stepwell.runtime.ports import Event
+from tests.sim.asked_laws import laws_of_quiet_callers
 from tests.sim.child_laws import laws_of_children, laws_of_quiet_children
 from tests.sim.code_laws import laws_of_code, laws_of_quiet_code
 from tests.sim.dag_laws import laws_of_dags
@@ -118,6 +119,8 @@ def _check_quiet_of(world: World) -> None:
     if ROOT not in logs.tokens:
         return
     under_way = {name for envelope in world.envelopes for name in _names_of(envelope.body, world.run_id)}
+    for broken in laws_of_quiet_callers(world):
+        raise BrokenLawError(broken)
     for broken in laws_of_quiet_code(world, logs.tokens, under_way):
         raise BrokenLawError(broken)
     for token in live_tokens(world.program.graph, logs):

@@ -24,6 +24,7 @@ from stepwell.runtime.loop.advance import Advance
 from stepwell.runtime.loop.coordinator import Coordinator
 from stepwell.runtime.loop.worker import Worker
 from stepwell.runtime.ports import Appended, Lane, Saved, StatusChange, Waiter
+from tests.sim.asked_mutants import OF_ASKED
 from tests.sim.child_mutants import OF_CHILDREN
 from tests.sim.code_mutants import OF_CODE
 from tests.sim.dag_mutants import OF_DAGS
@@ -231,6 +232,7 @@ def early_timer_lost() -> Iterator[None]:
 MUTANTS: dict[str, Callable[[], AbstractContextManager[None]]] = {
     mutant.__name__: mutant
     for mutant in (
+        *OF_ASKED,
         *OF_CODE,
         *OF_FORKS,
         *OF_FUNCTIONS,

@@ -93,6 +93,7 @@ class Program:
     deploys: tuple[tuple[str, int], ...] = ()  # (patch | reload | break | mend, after so many calls)
     takes_ms: tuple[int, ...] = ()  # how long steps take, one of these each; none: no time at all
     limits: Mapping[str, Limit] = field(default_factory=dict)  # the named ones
+    asks: tuple[Mapping[str, Any], ...] = ()  # of clients, of a durable function; `after_s`: when
     race: str = ""  # when the one event is sent that its one wait is for
 
     @property

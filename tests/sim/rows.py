@@ -18,13 +18,14 @@ MET: Counter[tuple[Phase, Message, str]] = Counter()
 _decide = door.decide
 
 _M, _P = Message, Phase
-NO_PROGRAM = frozenset({_M.HEARTBEAT, _M.DELEGATE, _M.UPDATE})  # no program has callers that send one
+NO_PROGRAM = frozenset({_M.HEARTBEAT, _M.DELEGATE})  # no program has callers that send one
 _ELSEWHERE = frozenset({_M.REDRIVE, _M.PAUSE, _M.UNPAUSE})  # tests/lifecycle has schedules of them
 _PASSING = frozenset({_P.EVALUATING_DIVERGE, _P.EVALUATING_BRANCH})  # no token rests there
 _RARE = {  # a schedule meets these once in thousands, or never
     _M.CHILD: set(_P) - {_P.WAITING_FOR_CHILDREN, _P.EXECUTING_STEP},  # nobody tells a parent that has moved on
     _M.LOCKS: set(_P) - {_P.WAITING_FOR_EVENT},
     _M.PERMIT: set(_P) - {_P.WAITING_FOR_EVENT},
+    _M.UPDATE: set(_P) - {_P.INITIALIZING, _P.EXECUTING_STEP, _P.WAITING_FOR_EVENT, _P.WAITING_AT_FAN_IN},
     _M.LIMIT: set(_P) - {_P.INITIALIZING},  # only a late worker is refused where another was not
     _M.JOIN: set(_P) - {_P.WAITING_AT_FAN_IN},  # who arrives reads the parent first
     _M.OPERATION: set(_P) - {_P.WAITING_AT_FAN_IN},  # who ends one reads its function first

@@ -3,23 +3,21 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Coroutine, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext
-from typing import Any
 from unittest import mock
 
 from stepwell import limits
-from stepwell.engine.records import ROOT
-from stepwell.engine.table import Phase
 from stepwell.engine.waits import event_topic, run_topic
-from stepwell.errors import EngineFault, NewerFormat, NotFound, PortError, UserError
+from stepwell.errors import EngineFault, PortError
 from stepwell.limits import FORK_CHUNK, PAGE_BRANCHES
 from stepwell.runtime.dispatch import dispatch, give_up, is_exhausted
 from stepwell.runtime.forks import children
 from stepwell.runtime.log.messages import Deployed, Publish, to_json
 from stepwell.runtime.ports import Event, Lane
-from stepwell.runtime.starts.starting import Start
+from tests.sim.asked_programs import make_asked
 from tests.sim.child_programs import DEEPEST, make_family
+from tests.sim.clients import addressed, call
 from tests.sim.code_laws import with_bad_deploys
 from tests.sim.fn_programs import make_durable
 from tests.sim.fork_laws import BrokenLawError
@@ -52,6 +50,7 @@ DEPLOYS_FROM = 6_000_000_000  # seeds from here on are of old and new code over 
 SHOWN_FROM = 5_500_000_000  # seeds from here on are of one fork whose branches wait
 RACES_FROM = 5_000_000_000  # seeds from here on are of one event against one wait
 TASKS_FROM = 4_500_000_000  # seeds from here on are of durable functions with tasks
+ASKED_FROM = 4_800_000_000  # seeds from here on are of durable functions with callers
 DURABLE_FROM = 4_000_000_000  # seeds from here on are of durable functions
 THROTTLED_FROM = 3_750_000_000  # seeds from here on are of programs whose steps are throttled
 LIMITED_FROM = 3_500_000_000  # seeds from here on are of programs under limits
@@ -77,6 +76,7 @@ class Leased:
 _MAKERS = (  # by the first of their seeds
     (SHOWN_FROM, make_shown),
     (RACES_FROM, make_race),
+    (ASKED_FROM, make_asked),
     (TASKS_FROM, make_tasks),
     (DURABLE_FROM, make_durable),
     (THROTTLED_FROM, make_throttled),
@@ -160,7 +160,10 @@ def _run(world: World) -> str | None:
 
 
 def _post_clients(world: World) -> None:
-    world.post(Envelope("client", {"type": "start"}, START_MS))
+    if not any(ask["type"] == "signal" for ask in world.program.asks):  # else they start it
+        world.post(Envelope("client", {"type": "start"}, START_MS))
+    for ask in world.program.asks:
+        world.post(Envelope("client", ask, START_MS + ask["after_s"] * 1_000))
     for operation, after_seconds in world.program.calls:
         world.post(Envelope("client", {"type": operation}, START_MS + after_seconds * 1_000))
     for name, event_id, n in world.program.events:
@@ -299,80 +302,14 @@ def _come_again(world: World, actor: Actor) -> None:
 
 async def _work(world: World, envelope: Envelope) -> None:
     if envelope.kind == "client":
-        envelope.body = _addressed(world, envelope.body)  # who repeats a call asks the same
+        envelope.body = addressed(world, envelope.body)  # who repeats a call asks the same
         operation, _, of_child = str(envelope.body["type"]).partition(" ")
         run_id = str(envelope.body["run"]) if of_child else RUN
         if run_id:
-            await _call(world, operation, envelope.body, run_id)
+            await call(world, operation, envelope.body, run_id)
         return
     lane = Lane(envelope.kind)
     if is_exhausted(envelope.deliveries) and await give_up(world.parts, lane, envelope.body):
         world.seen.crashes += 1  # copies enough, and a living worker is taken for dead
         return
     await dispatch(world.parts, lane, envelope.body, Leased(world, world.current))
-
-
-def _start_of(program: Program) -> Start:
-    start_at_ms = START_MS + program.start_after_ms if program.start_after_ms else 0
-    return Start("sim", dict(program.input), RUN, create_only=program.idle, start_at_ms=start_at_ms)
-
-
-def _addressed(world: World, body: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Which run, and which of its waits, a client means: it looks once."""
-    if body["type"].endswith(" child") and "run" not in body:
-        found = [run_id for run_id in world.memory._runs if run_id != RUN]
-        body = {**body, "run": world.rng.choice(found) if found else ""}
-    if body["type"] in {"approve", "reject"} and world.program.voters and "who" not in body:
-        body = {**body, "who": world.rng.choice(world.program.voters)}
-    if body["type"].startswith(("approve", "reject")) and "wait" not in body:
-        run_id = body.get("run", RUN)
-        body = {**body, "wait": _one_that_asks(world.of(run_id)) if run_id else ""}
-    return body
-
-
-def _one_that_asks(world: World) -> str:
-    """A branch that waits for an approval; "" for the run."""
-    tokens = world.logs.look().tokens.values()
-    asking = [token.id for token in tokens if token.id != ROOT and token.phase is Phase.WAITING_FOR_APPROVAL]
-    return world.rng.choice(asking) if asking else ""
-
-
-def _is_undone(world: World) -> bool:
-    root = world.logs.look().tokens.get(ROOT)
-    return root is not None and root.phase in {Phase.COMPENSATING, Phase.WAITING_TO_COMPENSATE}
-
-
-async def _call(world: World, operation: str, body: Mapping[str, Any], run_id: str = RUN) -> None:
-    """A client's call: an answer that says no is an answer."""
-    service, wait = world.parts.service, str(body.get("wait", ""))
-    calls: dict[str, Callable[[], Coroutine[Any, Any, Any]]] = {
-        "start": lambda: service.start(_start_of(world.program)),
-        "begin": lambda: service.start_idle(run_id, "kim"),
-        "approve": lambda: service.approve(run_id, {"ok": True}, body.get("who", "ana"), wait),
-        "reject": lambda: service.reject(run_id, "no", body.get("who", "leo"), wait),
-        "cancel": lambda: service.cancel(run_id, "enough", "kim"),
-        "terminate": lambda: service.terminate(run_id, "now", "kim"),
-        "pause": lambda: service.pause(run_id, "wait", "kim"),
-        "unpause": lambda: service.unpause(run_id),
-        "redrive": lambda: service.redrive(run_id, who="kim"),
-    }
-    was_undone = _is_undone(world)
-    try:
-        answer = await calls[operation]()
-    except NotFound as refusal:
-        if operation == "begin":
-            raise PortError("not created yet: try again") from refusal
-        answer = refusal.code
-    except UserError as refusal:
-        answer = refusal.code
-    except NewerFormat as newer:
-        raise PortError("newer code is needed: try again") from newer
-    world.say(f"        {operation}: {answer if isinstance(answer, str | bool) else 'done'}")
-    world.seen.answered.append(f"{operation}: {answer}")
-    if was_undone and _is_undone(world):
-        world.seen.while_undone.append((operation, str(answer)))
-    seen = world.seen_of[run_id]
-    if operation in {"cancel", "terminate"} and answer is True and seen.cancelled_at_slot is None:
-        log = world.memory._logs.get((run_id, ROOT))
-        seen.cancelled_at_slot = len(log.records) - 1 if log else None
-        seen.cancelled_after = world.written

@@ -6,8 +6,8 @@ import random
 from dataclasses import dataclass, replace
 from typing import Any
 
-from tests.sim.fn_code import Statement
 from tests.sim.fn_programs import Durable, make_durable
+from tests.sim.fn_values import Statement
 from tests.sim.programs import TOPICS, Program
 
 DEEPEST = 2
@@ -18,14 +18,14 @@ def make_tasks(rng: random.Random) -> Program:
     world = make_durable(rng)
     while not isinstance(world, Durable) or world.callees:
         world = make_durable(rng)
-    maker = _Maker(rng)
+    maker = TaskMaker(rng)
     body = [maker.statement(DEEPEST) for _ in range(rng.randint(1, 3))]
     deploys = tuple(one for one in world.deploys if one[0] != "patch")
     return replace(world, input={**world.input, "body": body}, deploys=deploys, has_tasks=True)
 
 
 @dataclass
-class _Maker:
+class TaskMaker:
     rng: random.Random
     said: int = 0
 

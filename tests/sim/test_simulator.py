@@ -20,6 +20,7 @@ from stepwell.engine import codec
 from stepwell.engine.codec import _next_to_json
 from stepwell.engine.records import Next
 from tests.sim import (
+    asked_mutants,
     child_mutants,
     code_mutants,
     dag_mutants,
@@ -38,6 +39,7 @@ from tests.sim import (
 from tests.sim.mutants import MUTANTS
 from tests.sim.rows import MET, counted, expected, met
 from tests.sim.schedule import (
+    ASKED_FROM,
     DEPLOYS_FROM,
     DURABLE_FROM,
     FAMILIES,
@@ -83,6 +85,8 @@ NEAR = {  # where a rare one was caught last: looked at first, then all the othe
     "next_in_line_once": 92,
     "no_by": 223,
     "page_counted_twice": 102,
+    "refusal_forgotten": 42,
+    "refused_update_without_time": 296,
     "session_of_another_life": 876,
     "permit_granted_untold": 30,
     "permit_taken_blindly": 25,
@@ -92,6 +96,7 @@ NEAR = {  # where a rare one was caught last: looked at first, then all the othe
     "status_overwritten": 294,
     "steps_without_writes": 76,
     "timer_of_one_slot": 76,
+    "timer_of_tasks_overtaken": 105,
     "timer_sticks_to_its_word": 1_940,
     "told_one_too_late": 948,
     "told_to_any_wait": 10,
@@ -109,6 +114,7 @@ RARE = frozenset(  # caught slowly, or once in hundreds of schedules, none of wh
         "timer_sticks_to_its_word",
     }
 )
+OF_ASKED = 60  # schedules of durable functions whose callers ask for updates and queries
 OF_FAMILIES = 80  # schedules of runs that start others
 OF_OLD_DAGS = 300  # schedules among which are those of DAGs whose forks were recorded by an earlier release
 OF_RACES = 300  # schedules of one event against one wait
@@ -140,6 +146,7 @@ OF_DAGS = {mutant.__name__ for mutant in dag_mutants.OF_DAGS}
 OF_DEPLOYS = {mutant.__name__ for mutant in version_mutants.OF_DEPLOYS}
 OF_LEASES = {mutant.__name__ for mutant in zombies.OF_LEASES}
 OF_TASK_MUTANTS = {mutant.__name__ for mutant in task_mutants.OF_TASKS}
+OF_ASKED_MUTANTS = {mutant.__name__ for mutant in asked_mutants.OF_ASKED}
 OF_RACE = {"event_after_log", "event_after_waits"}
 OF_UNDOING = {mutant.__name__ for mutant in undo_mutants.OF_UNDOING}
 
@@ -265,6 +272,11 @@ def test_every_function_with_tasks_does_what_plain_asyncio_makes_of_the_same_end
     assert lawful(range(TASKS_FROM, TASKS_FROM + OF_TASKS)) is None
 
 
+def test_every_function_with_callers_makes_each_update_once_and_tells_what_its_log_has() -> None:
+    """Updates that are early, late, twice or invalid, handlers that await, conditions, queries, starts with events."""
+    assert lawful(range(ASKED_FROM, ASKED_FROM + OF_ASKED)) is None
+
+
 def test_the_schedules_meet_every_row_of_the_reception_table_that_they_can() -> None:
     """After the schedules of all the tests above."""
     if sum(MET.values()) < ROWS_NEED:
@@ -286,6 +298,7 @@ def test_an_engine_without_one_of_its_laws_is_caught(name: str) -> None:
             (OF_LOCKS, LOCKED_FROM),
             (OF_SESSIONS, DURABLE_FROM),
             (OF_TASK_MUTANTS, TASKS_FROM),
+            (OF_ASKED_MUTANTS, ASKED_FROM),
             (OF_DEPLOYS, DEPLOYS_FROM),
             (OF_LEASES, ZOMBIES_FROM),
             (OF_OVERLAP, OVERLAPS_FROM),
@@ -299,7 +312,7 @@ def test_an_engine_without_one_of_its_laws_is_caught(name: str) -> None:
     seed, why = found
     assert re.match(
         r"law \d|children|header|locks|causal times|timers|at_most_once|concurrency|dependencies|skips|the engine met"
-        r"|throttle|compensation|functions|tasks|replay|\w+ attempt",
+        r"|throttle|compensation|functions|tasks|callers|replay|\w+ attempt",
         why,
     ), why
     assert run_schedule(seed) is None  # it is the mutant that was caught, and it left nothing behind

@@ -17,15 +17,17 @@ from typing import Any
 
 from stepwell.engine.actions import Outcome
 from stepwell.engine.codec import decode_record
-from stepwell.engine.records import Topic
+from stepwell.engine.records import Record, Topic
 from stepwell.errors import PortError
 from stepwell.limits import FORKS_KEPT
 from stepwell.local.memory import MemoryBlobs, MemoryStore
 from stepwell.runtime.assembly import Assembly, assemble
 from stepwell.runtime.catalog import Catalog
+from stepwell.runtime.durable.sessions import Sessions
 from stepwell.runtime.log.logbook import Logbook, Standing
 from stepwell.runtime.log.messages import Publish, from_json, to_json
 from stepwell.runtime.ports import Event, Lane, Ports
+from stepwell.runtime.steps.port import Updated, WriteRecord
 from tests.sim.fn_code import CANNOT_IMPORT
 from tests.sim.fn_programs import workers_of
 from tests.sim.programs import SUFFIX, Program, expression
@@ -111,6 +113,19 @@ class Taking:
     known: int  # how many events had been stored when its taker looked
 
 
+@dataclass(frozen=True, slots=True)
+class Told:
+    """What a client asked of a durable function, and what it was told."""
+
+    what: str  # signal | update | answer | query
+    name: str
+    id: str
+    given: Any
+    answer: Any  # or the code of the refusal
+    before: int  # records of the run's own log, when it asked
+    after: int  # and when it was told
+
+
 @dataclass
 class Seen:
     """What the checks need to know of a run beside the store."""
@@ -131,6 +146,7 @@ class Seen:
     while_undone: list[tuple[str, str]] = field(default_factory=list)  # (operation, answer), before it and after
     crashes: int = 0
     answered: list[str] = field(default_factory=list)
+    told: list[Told] = field(default_factory=list)
     takings: list[Taking] = field(default_factory=list)
 
 
@@ -444,12 +460,22 @@ class _Steps:
     def __init__(self, world: World) -> None:
         self._world = world
 
-    async def asked(self, at: Standing, logbook: Logbook) -> Standing:
+    def _sessions(self, logbook: Logbook) -> Sessions:
+        """Of the process of whoever is at work; now and then it has begun anew."""
         world = self._world
         worker = world.current.worker if world.current else 0
         if world.fate.random() < getattr(world.main, "drops", 0):
             world.processes.reload(worker)
-        return await world.processes.asked(at, logbook, worker)
+        return world.processes.of(worker, logbook)
+
+    async def asked(self, at: Standing, logbook: Logbook) -> Standing:
+        return await self._sessions(logbook).asked(at)
+
+    async def answered(self, at: Standing, logbook: Logbook, name: str) -> Any:
+        return await self._sessions(logbook).answered(at, name)
+
+    async def updated(self, at: Standing, logbook: Logbook, asked: Record, write: WriteRecord) -> Updated:
+        return await self._sessions(logbook).updated(at, asked, write)
 
     async def run_in_session(self, call: Any, at: Standing, logbook: Logbook) -> Outcome | None:
         world = self._world
@@ -460,7 +486,7 @@ class _Steps:
             outcome = await self.run(replace(call, input={}))
             return replace(outcome, value=copy_context().run(function)) if outcome.failure is None else outcome
 
-        return await world.processes.ran(at, worker, call.node, attempted)
+        return await world.processes.of(worker, logbook).ran(at, call.node, attempted)
 
     def policy(self, step: Any) -> Any:
         policy = self._world.program.policy(step)  # no program has one of its own

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 
 from typing_extensions import TypedDict
 
@@ -13,6 +13,7 @@ from stepwell.engine.token import StepView, Token
 from stepwell.errors import InvalidInput
 from stepwell.limits import CHILD_STATUSES
 from stepwell.runtime.calls.service import Service
+from stepwell.runtime.calls.survey import Surveyed
 from stepwell.runtime.log.logbook import Standing
 from stepwell.runtime.ports import Header, RunPage, RunQuery
 from stepwell.runtime.starts.starting import Caller
@@ -36,10 +37,17 @@ class ChildView(TypedDict):
     links: dict[str, str]
 
 
-def child_views(at: Standing, statuses: Statuses) -> list[ChildView]:
-    """Returns the children of this token's steps and of a DAG's steps."""
-    members = at.branches if at.graph.dag else ()
+def child_views(at: Standing, statuses: Statuses, forks: Sequence[Surveyed] = ()) -> list[ChildView]:
+    """Returns the children of this token's steps, of a DAG's steps, and of what a durable function does in branches."""
+    members = at.branches if at.graph.dag else _operations(forks)
     return [one for token in (at.token, *members) for one in children_of(at, token, statuses)]
+
+
+def _operations(forks: Sequence[Surveyed]) -> Iterator[Token]:
+    for fork in forks:
+        if fork.fork.is_awaited:
+            yield from fork.branches
+            yield from _operations(fork.inner)
 
 
 def children_of(at: Standing, token: Token, statuses: Statuses) -> Iterator[ChildView]:
@@ -60,10 +68,13 @@ def waited_for(at: Standing, token: Token, statuses: Statuses) -> list[ChildView
     return [one for one in children_of(at, token, statuses) if one["step"] == token.node and not one["detached"]]
 
 
-async def read_statuses(service: Service, *standings: Standing) -> Statuses:
-    """Reads the status of the first 25 children from their headers, beginning with those of current waits."""
+async def read_statuses(service: Service, *standings: Standing, forks: Sequence[Surveyed] = ()) -> Statuses:
+    """Reads the status of the first 25 children from their headers, beginning with those of current waits.
+
+    `forks`: of the one standing that is given.
+    """
     waited = [one for at in standings for token in waiting_tokens(at) for one in waited_for(at, token, {})]
-    others = [one for at in standings for one in child_views(at, {})]
+    others = [one for at in standings for one in child_views(at, {}, forks)]
     wanted = list(dict.fromkeys(one["run_id"] for one in (*waited, *others)))[:CHILD_STATUSES]
     headers = [await service.ports.runs.get_run(run_id) for run_id in wanted]
     return {header.run_id: header.status.value for header in headers if header is not None}

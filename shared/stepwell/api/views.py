@@ -148,7 +148,8 @@ async def read_run(service: Service, run_id: str, shown: Shown | None = None) ->
 
 async def view_of(service: Service, at: Standing, shown: Shown | None = None) -> RunView:
     """Reads what a view shows beside the run's own log: its branches, its children's status, and its cost."""
-    statuses, (forks, cost) = await read_statuses(service, at), await service.surveyed_with_cost(at)
+    forks, cost = await service.surveyed_with_cost(at)
+    statuses = await read_statuses(service, at, forks=forks)
     return run_view(at, service.ports.clock.now_ms(), statuses, forks, shown, cost)
 
 
@@ -194,7 +195,7 @@ def run_view(
         cancel_reason=reason or None,
         parent=parent,
         origin=_origin(header),
-        children=child_views(at, statuses or {}),
+        children=child_views(at, statuses or {}, forks),
         rollback=rollback_view(at),
         tags=dict(header.tags),
         priority=header.priority,

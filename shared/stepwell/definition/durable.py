@@ -13,7 +13,7 @@ from pathlib import PurePath
 from stepwell.definition.common import Context
 from stepwell.definition.graph import Durable, FanIn, Json, Node
 from stepwell.errors import Problem
-from stepwell.limits import CLEANUP_MAX_MS, CLEANUP_MS
+from stepwell.limits import CLEANUP_MAX_MS, CLEANUP_MS, DAY_MS
 
 _CONTEXT = "ctx"  # the parameter with which a function asks for operations
 _JOINS = {"all": FanIn(), "first": FanIn("any", merge="keyed_by_branch", first_failure="fail")}
@@ -42,7 +42,7 @@ def _cleanup_ms(context: Context, document: Mapping[str, Json]) -> int:
     """Returns how long a cancelled function may clean up."""
     given_ms = context.duration_ms(document, "cleanup", "")
     if given_ms is not None and given_ms > CLEANUP_MAX_MS:
-        context.add("bad_value", "`cleanup` is too long", "/cleanup", f"at most {CLEANUP_MAX_MS // 1000} s")
+        context.add("bad_value", "`cleanup` is too long", "/cleanup", f"at most {CLEANUP_MAX_MS // DAY_MS} days")
     return CLEANUP_MS if given_ms is None else given_ms
 
 

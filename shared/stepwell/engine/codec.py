@@ -5,11 +5,13 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import MISSING, dataclass, fields
+from functools import partial
 from typing import Any, TypeVar
 
 from stepwell.definition.graph import Json
 from stepwell.engine import formats
 from stepwell.engine.copying import made
+from stepwell.engine.jsons import fast_encoder
 from stepwell.engine.records import (
     Arm,
     Called,
@@ -37,7 +39,11 @@ from stepwell.engine.token import Aside, Begun, Cleaning, Locks, Outlook, Permit
 
 T = TypeVar("T")
 
-_encode = json.JSONEncoder(separators=(",", ":"), ensure_ascii=False, allow_nan=False, check_circular=False).encode
+_encode = fast_encoder(
+    json.JSONEncoder(separators=(",", ":"), ensure_ascii=False, allow_nan=False, check_circular=False)
+)
+_decoder: Any = json.JSONDecoder()
+_scan = _decoder.scan_once
 
 
 def encode_record(record: Record) -> str:
@@ -50,16 +56,25 @@ def decode_record(body: str) -> Record:
     return _decoded("record", body, _checked_record)
 
 
-def _checked_record(raw: Mapping[str, Json]) -> Record:
-    formats.check_format(raw.get(formats.KEY, formats.OLDEST), "record")
+def _checked_record(raw: dict[str, Json]) -> Record:
+    formats.check_format(raw.pop(formats.KEY, formats.OLDEST), "record")
     return _record_from_json(raw)
 
 
-def _decoded(what: str, body: str, build: Callable[[Mapping[str, Json]], T]) -> T:
+def _decoded(what: str, body: str, build: Callable[[dict[str, Json]], T]) -> T:
     try:
-        return build(json.loads(body))
+        return build(_read(body))
     except formats.BROKEN as error:
         raise formats.unreadable(what, error) from error
+
+
+def _read(body: str) -> Json:
+    """Reads JSON as this module writes it, without a look for space around it."""
+    try:
+        found, end = _scan(body, 0)
+    except StopIteration:
+        end = -1
+    return found if end == len(body) else json.loads(body)
 
 
 def encode_token(token: Token) -> str:
@@ -224,23 +239,18 @@ def _record_to_json(record: Record) -> dict[str, Json]:
 
 
 def _record_from_json(raw: Mapping[str, Json]) -> Record:
-    following = raw.get("next")
-    return _build(
-        Record,
-        raw,
-        kind=Kind(raw["kind"]),
-        evaluator=raw.get("evaluator", _UNSAID["evaluator"]),
-        error=_part(Failure, raw.get("error")),
-        rules=tuple(raw.get("rules", ())),
-        next=_next_from_json(following) if following else None,
-        parked=_parked_from_json(raw["parked"]) if raw.get("parked") else None,
-        resumption=_part(Resumption, raw.get("resumption")),
-        tally=_part(Tally, raw.get("tally")),
-        reopens=_fork_from_json(raw["reopens"]) if raw.get("reopens") else None,
-    )
+    """What most records lack costs nothing here: a replay reads thousands of steps."""
+    shape = _shape(Record)
+    held = {**shape.given, **_UNSAID_OF_RECORD, **(raw if raw.keys() <= shape.names else _known(raw, shape.names))}
+    held["kind"] = _KINDS[raw["kind"]]
+    for name in raw.keys() & _READERS.keys():
+        held[name] = _READERS[name](raw[name])
+    return _whole(Record, held, shape)
 
 
+_KINDS = {str(kind): kind for kind in Kind}
 _UNSAID = {"page": 100, "chunk": 10, "evaluator": 1}  # where a record does not say: the constants of format 1, for good
+_UNSAID_OF_RECORD = {"evaluator": _UNSAID["evaluator"]}
 
 
 def _said(value: Record | Fork) -> dict[str, Json]:
@@ -385,15 +395,34 @@ def _plain(value: object, skip: tuple[str, ...] = ()) -> dict[str, Json]:
 
 def _build(cls: type[T], raw: Mapping[str, Json], **built: object) -> T:
     shape = _shape(cls)
-    mine = raw if raw.keys() <= shape.names else {name: raw[name] for name in shape.names if name in raw}
+    mine = raw if raw.keys() <= shape.names else _known(raw, shape.names)
     if not shape.is_open:
         parts: dict[str, Any] = {**mine, **built}
         return cls(**parts)
-    value = made(cls, shape.given, {name: make() for name, make in shape.factories}, mine, built)
-    if len(value.__dict__) < len(shape.names):
-        raise TypeError(f"{cls.__name__} lacks {', '.join(sorted(shape.names - value.__dict__.keys()))}")
-    return value
+    return _whole(cls, {**shape.given, **{name: make() for name, make in shape.factories}, **mine, **built}, shape)
+
+
+def _known(raw: Mapping[str, Json], names: frozenset[str]) -> dict[str, Json]:
+    """Leaves out what a later version has added."""
+    return {name: part for name, part in raw.items() if name in names}
+
+
+def _whole(cls: type[T], held: Mapping[str, Any], shape: _Shape) -> T:
+    if len(held) < len(shape.names):
+        raise TypeError(f"{cls.__name__} lacks {', '.join(sorted(shape.names - held.keys()))}")
+    return made(cls, held)
 
 
 def _part(cls: type[T], raw: Mapping[str, Json] | None) -> T | None:
     return None if raw is None else _build(cls, raw)
+
+
+_READERS: dict[str, Callable[[Any], object]] = {  # of the fields of a record that are not what JSON has
+    "error": partial(_part, Failure),
+    "rules": tuple,
+    "next": lambda raw: _next_from_json(raw) if raw else None,
+    "parked": lambda raw: _parked_from_json(raw) if raw else None,
+    "resumption": partial(_part, Resumption),
+    "tally": partial(_part, Tally),
+    "reopens": lambda raw: _fork_from_json(raw) if raw else None,
+}

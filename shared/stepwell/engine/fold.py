@@ -119,7 +119,8 @@ def apply(token: Token, record: Record) -> Token:
         changes = {**changes, **locks.after(token, record)}
     if token.permit is not None or token.returned:
         changes = {**changes, **throttles.after(token, record)}
-    if token.tasks or token.dropped or (record.parked is not None and record.parked.of_tasks):
+    parked = record.parked or token.parked
+    if token.tasks or token.dropped or (parked is not None and parked.of_tasks):
         changes = {**changes, **tasks.after(token, record)}
     return changed(entered, slot=record.slot, last=record, phase=phase, **changes)
 

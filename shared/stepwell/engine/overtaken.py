@@ -20,14 +20,16 @@ def overtaken(token: Token, by: Collection[str], sent_for: int = -1) -> tuple[Ef
     A, again                                                lets a and b begin: nobody else does
     """
     found: list[Effect] = []
+    is_mine = False
     for slot, begun in token.tasks.items():
         if not begun.by or slot == token.slot or (begun.by not in by and slot != sent_for):
             continue
+        is_mine = True
         if begun.open:
             group = Group("", "", max(begun.open) + 1, is_apart=True)
             found.append(Open(Fork((group,), TASKS), slot, begun.open))
         found += closing(begun.cancelled)
-    if not found or token.parked is None or not token.parked.of_tasks or token.last is None:
+    if not is_mine or token.parked is None or not token.parked.of_tasks or token.last is None:
         return tuple(found)
     timer = () if (at_ms := due_ms(token)) is None else (SetTimer(token.slot, at_ms),)
     return (*found, *timer, status_of_tasks(token, token.last))

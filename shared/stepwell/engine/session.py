@@ -82,7 +82,7 @@ class Session:
 
     def go_on(self, records: list[Record]) -> None:
         """Adds the new records, in order, and runs the function as far as they lead."""
-        if self._runner.is_ready:  # an update woke it
+        if self._can_go_on():  # an update woke it
             self._run(records, 0)
         for at, record in enumerate(records):
             if record.slot != self.slot + 1:
@@ -191,6 +191,11 @@ class Session:
         ahead = Journal(has_tasks=self._journal.has_tasks)
         return (entry for record in islice(records, at, None) if (entry := ahead.take(record)) is not None)
 
+    def _can_go_on(self) -> bool:
+        """Tells whether an update has woken a task, or came when a timer was due."""
+        due_ms = self._runner.due_ms
+        return self._runner.is_ready or (due_ms is not None and due_ms <= self.now_ms)
+
     def _next(self) -> Result:
         """What follows the last record, where no operation is under way alone."""
         runner, fresh = self._runner, self._runner.fresh
@@ -247,9 +252,12 @@ class Session:
 
     def _update_again(self, record: Record, came: Resumption) -> None:
         """As it was made when the function stood here. What its code says now must not be another thing."""
-        if self._result is not None or (came.payload or {}).get("refused"):
+        if self._result is not None:
             return
-        self.now_ms, self._is_updated_again = record.at_ms, True
+        self.now_ms = record.at_ms
+        if (came.payload or {}).get("refused"):
+            return
+        self._is_updated_again = True
         try:
             failure = self.update(came)
         finally:
@@ -264,7 +272,7 @@ class Session:
             self.answers.pop(update, None)
         if record.resumption is not None and record.resumption.kind == UPDATE:
             self._update_again(record, record.resumption)
-            if self._result is None and self._runner.is_ready:
+            if self._result is None and self._can_go_on():
                 self._run(records, following)
             return
         entry = self._journal.take(record)

@@ -102,7 +102,8 @@ def _waited(token: Token, last: Record, parked: Parked) -> dict[str, Any]:
     width = last.next.width if isinstance(last.next, Fork) else 0
     tasks = {slot: one for slot, one in tasks.items() if one.open or one.cancelled}
     own = Begun(last.by, last.at_ms, tuple(range(width)), cancelled, dict(_waits(last, parked)))
-    return {"tasks": {**tasks, **_if_needed(last.slot, own)}, "dropped": cancelled}
+    has_timer = parked.until_ms is not None  # which nobody else sets, either
+    return {"tasks": {**tasks, **({last.slot: own} if has_timer else _if_needed(last.slot, own))}, "dropped": cancelled}
 
 
 def names_of(record: Record) -> tuple[str, ...]:

@@ -17,12 +17,13 @@ from typing import TypeAlias
 from zlib import crc32
 
 from stepwell.definition.graph import Call, Json, Step, Wait
+from stepwell.engine.jsons import fast_encoder
 from stepwell.engine.records import Failure, Place
 from stepwell.engine.transact import TableWrite
 
 IN_SESSION = "run:"  # a step whose `run` begins so is a function of the durable function's own
 SENDS = "event:"  # a step whose `run` begins so sends an event
-_encode = json.JSONEncoder(sort_keys=True, check_circular=False).encode
+_encode = fast_encoder(json.JSONEncoder(sort_keys=True, check_circular=False))
 
 
 @dataclass(frozen=True, slots=True)

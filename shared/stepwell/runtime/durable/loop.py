@@ -11,14 +11,17 @@ from __future__ import annotations
 import asyncio
 import heapq
 import logging
+import sys
 from asyncio import events
 from collections import deque
-from collections.abc import Callable, Coroutine, Generator, Iterable
+from collections.abc import AsyncGenerator, Callable, Coroutine, Generator, Iterable, Iterator
+from contextlib import contextmanager, suppress
 from contextvars import Context, copy_context
 from functools import wraps
 from itertools import count
 from math import ceil
 from typing import Any, NoReturn, TypeVar
+from weakref import WeakSet
 
 from stepwell.definition.graph import Json
 from stepwell.engine.runner import Pending
@@ -31,6 +34,7 @@ from stepwell.runtime.durable.tasks import Future, Ready, RunCancelled, Task
 
 T = TypeVar("T")
 _logger = logging.getLogger("stepwell.workflow")
+_UNWINDS = 100  # rounds of what is cancelled; what goes on after them is closed
 _Abstract: Any = asyncio.AbstractEventLoop
 
 
@@ -48,6 +52,7 @@ class Loop(_Abstract):  # type: ignore[misc]  # its methods take whatever asynci
         self._conditions: list[tuple[Callable[[], object], asyncio.Future[None]]] = []  # what tasks wait for to hold
         self._ending: list[Task] | None = None  # tasks that the function has left behind; it has ended
         self._is_closed = self._is_last_round = False
+        self._generators: WeakSet[AsyncGenerator[Any, Any]] = WeakSet()
         self.context = copy_context()
         self.main = Task(body, self, context=self.context)
         self.ready.append(Ready(self.main))
@@ -69,19 +74,21 @@ class Loop(_Abstract):  # type: ignore[misc]  # its methods take whatever asynci
     def run(self, now_ms: int) -> None:
         """Runs callbacks as asyncio does: those that were ready first, and in each round the timers that are due."""
         self._now_ms = now_ms
-        before = events._get_running_loop()
-        events._set_running_loop(self)
-        try:
-            while self.ready or self._timers or self._conditions:
-                if self._conditions and not self.ready:
-                    self._look()
-                if self._timers:
-                    self._fire()
-                if not self.ready:
-                    break
-                self._round()
-        finally:
-            events._set_running_loop(before)
+        if events._get_running_loop() is self:
+            self._rounds()
+            return
+        with self.running():
+            self._rounds()
+
+    def _rounds(self) -> None:
+        while self.ready or self._timers or self._conditions:
+            if self._conditions and not self.ready:
+                self._look()
+            if self._timers:
+                self._fire()
+            if not self.ready:
+                break
+            self._round()
 
     def until(self, condition: Callable[[], object]) -> asyncio.Future[None]:
         """A future of the time when this holds. It is looked at whenever nothing else can go on."""
@@ -160,16 +167,54 @@ class Loop(_Abstract):  # type: ignore[misc]  # its methods take whatever asynci
 
     def close(self) -> None:
         self._is_closed = True
-        before = events._get_running_loop()
-        events._set_running_loop(self)
         try:
-            for task in (*self.tasks, self.main):
-                task.close()
+            with self.running():
+                if self._generators:
+                    self._unwind()
+                for task in (*self.tasks, self.main):
+                    task.close()
+                for generator in list(self._generators):
+                    self._close_generator(generator)
         finally:
-            events._set_running_loop(before)
             self.ready.clear()
             self._timers.clear()
             self.tasks.clear()
+
+    def _unwind(self) -> None:
+        """Cancels all tasks, as `asyncio.run` does: an async generator is not left by closing what goes through it."""
+        for task in (*self.tasks, self.main):
+            task.cancel()
+        for _ in range(_UNWINDS):
+            if self.ready:
+                self._round()
+
+    @contextmanager
+    def running(self) -> Iterator[None]:
+        """Makes it the thread's loop, and has it hear of async generators: what is left of one is closed here."""
+        before, hooks = events._get_running_loop(), sys.get_asyncgen_hooks()
+        events._set_running_loop(self)
+        sys.set_asyncgen_hooks(self._generators.add, self._left)
+        try:
+            yield
+        finally:
+            sys.set_asyncgen_hooks(*hooks)
+            events._set_running_loop(before)
+
+    def _left(self, generator: AsyncGenerator[Any, Any]) -> None:
+        """Nobody has this generator any more: its `finally` runs as a task, as elsewhere in asyncio."""
+        self._generators.discard(generator)
+        if events._get_running_loop() is self and not self._is_closed:
+            self.create_task(generator.aclose())
+            return
+        with self.running():
+            self._close_generator(generator)
+
+    def _close_generator(self, generator: AsyncGenerator[Any, Any]) -> None:
+        closing: Any = generator.aclose()
+        with suppress(BaseException):  # its log says where it stands, as for a coroutine
+            self.context.run(closing.send, None)
+        with suppress(BaseException):
+            closing.close()
 
     # -- for its tasks
 

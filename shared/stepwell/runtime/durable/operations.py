@@ -21,6 +21,7 @@ from stepwell.runtime.durable.made import Made
 from stepwell.runtime.steps.binding import CONTEXT, copy_of, to_json
 
 T = TypeVar("T")
+_PLAIN = 2**31  # a number below it can be stored without a look
 Reader = Callable[[Json], Any]  # from what was stored to what the function gets
 
 
@@ -143,9 +144,10 @@ def _signature(function: Callable[..., object]) -> tuple[inspect.Signature, tupl
     return signature.replace(parameters=own), tuple(one.name for one in plain)
 
 
-def stored(value: object, what: str) -> Json:
+def stored(value: Any, what: str) -> Json:
     """The value as JSON. Raises InvalidInput, saying what it is of, for one that cannot be stored."""
-    if value is None or value is True or value is False or (type(value) is str and value.isascii()):
+    kind = type(value)
+    if value is None or kind is bool or (kind is str and value.isascii()) or (kind is int and -_PLAIN < value < _PLAIN):
         return value
     try:
         return to_json(value)

@@ -7,12 +7,13 @@ import inspect
 import logging
 import random
 from collections.abc import Callable, Iterable, Mapping, MutableMapping
+from contextlib import AbstractContextManager
 from types import MappingProxyType
 from typing import Any
 
 from stepwell.definition.graph import Json
 from stepwell.engine.codec import failure_to_json
-from stepwell.engine.records import Failure, Resumption
+from stepwell.engine.records import Failure, Record, Resumption
 from stepwell.engine.session import CURRENT, Session
 from stepwell.engine.turns import Asked
 from stepwell.errors import InvalidInput, NotFound
@@ -36,9 +37,14 @@ class FunctionSession(Session):
     is_updating = False  # a handler of an update runs
     callbacks = 0  # given out so far
     made: Made  # its operations
+    running_loop: Callable[[], AbstractContextManager[None]]  # while records are taken
     outer: FunctionSession | None = None  # the parent's, of no use but for this branch
     parent: FunctionSession | None = None  # whose code made what this branch does
     place = ""  # of its callbacks: the run and the token
+
+    def go_on(self, records: list[Record]) -> None:
+        with self.running_loop():  # once for all of them
+            super().go_on(records)
 
     @property
     def takes_updates(self) -> bool:

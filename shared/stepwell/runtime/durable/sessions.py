@@ -343,6 +343,7 @@ class Sessions:
             is_whole=is_whole,
         )
         loop.attach(session)
+        session.running_loop = loop.running
         session.queries, session.updates, session.validators, session.made = {}, {}, {}, Made()
         session.state, session.place = state, f"{at.run_id}|{at.token.id}"
         session.chance = random.Random(f"{at.token.first_run or at.run_id} {at.token.id} {slot}")  # noqa: S311 - no secret is made of it

@@ -41,12 +41,10 @@ class Ready:
         task.context.run(task.step, self.value, self.error)
 
 
-class Future(asyncio.Future[Any]):
-    """asyncio's own, with a hash that is the same in every replay: so are the sets that asyncio makes of them."""
+class _Numbered:
+    """A hash that is the same in every replay: so are the sets that asyncio makes of futures and tasks."""
 
-    def __init__(self, loop: Loop) -> None:
-        super().__init__(loop=loop)
-        self._number = next(loop.numbers)
+    _number: int
 
     def __hash__(self) -> int:
         return self._number
@@ -55,18 +53,38 @@ class Future(asyncio.Future[Any]):
         return self is other
 
 
-class Task(Future):
+class Future(_Numbered, asyncio.Future[Any]):
+    """asyncio's own, with a number."""
+
+    def __init__(self, loop: Loop) -> None:
+        super().__init__(loop=loop)
+        self._number = next(loop.numbers)
+
+
+_init: Any = asyncio.Future.__init__  # a task is a future, whose own part of it is here
+_cancelled: Any = asyncio.Future.cancel
+_returned: Any = asyncio.Future.set_result
+_failed: Any = asyncio.Future.set_exception
+
+
+class Task(_Numbered, asyncio.Task[Any]):
     """Drives a coroutine. An `Asked` that it yields is an operation, whose result the session brings.
 
-    asyncio's own tasks take futures alone. This is the protocol that asyncio documents for other implementations.
+    asyncio's own tasks take futures alone. Libraries ask whether something is an `asyncio.Task`, so it is one; but of
+    that class it has the future alone, and all else is its own.
     """
 
+    _coro: Any = None  # these names are asyncio's, and libraries read some of them
+    _fut_waiter: asyncio.Future[Any] | None = None
+    _must_cancel: bool = False
+
     def __init__(self, coro: Any, loop: Loop, *, name: str = "Task-0", context: Context | None = None) -> None:
-        super().__init__(loop)
+        _init(self, loop=loop)
+        self._number = next(loop.numbers)
         self._coro, self._own, self._name = coro, loop, name
         self.context = copy_context() if context is None else context
         self.pending: Pending | None = None
-        self._fut_waiter: asyncio.Future[Any] | None = None
+        self._fut_waiter = None
         self._must_cancel, self._cancels, self._message = False, 0, None
         self._raised: asyncio.CancelledError | None = None
         self._told: RunCancelled | None = None  # the cancel of its run, which it has not met yet
@@ -88,18 +106,18 @@ class Task(Future):
             self._ended()
             if self._must_cancel:  # it was cancelled as it returned
                 self._must_cancel = False
-                super().cancel(self._message)
+                _cancelled(self, self._message)
             else:
-                super().set_result(end.value)
+                _returned(self, end.value)
         except asyncio.CancelledError as raised:
             self._ended()
             self._raised = raised
-            super().cancel()
+            _cancelled(self)
         except StepInterrupted:  # its time is up
             raise
         except BaseException as raised:
             self._ended()
-            super().set_exception(raised)
+            _failed(self, raised)
         else:
             self._await(awaited)
         finally:
@@ -171,9 +189,13 @@ class Task(Future):
 
     def close(self) -> None:
         """Closes the coroutine. A `finally` that awaits is interrupted, too."""
-        self.context.run(self._close)
+        _enter_task(self._own, self)  # what it leaves may ask which task it is
+        try:
+            self.context.run(self._close)
+        finally:
+            _leave_task(self._own, self)
         if not self.done():
-            super().cancel()
+            _cancelled(self)
 
     def _close(self) -> None:
         for _ in range(_CLOSES):

@@ -32,7 +32,7 @@ from stepwell.limits import (
     SNAPSHOT_RECORDS,
 )
 from stepwell.runtime.catalog import Catalog
-from stepwell.runtime.log.claims import fetch, stow
+from stepwell.runtime.log.claims import claim_of, fetch, stow
 from stepwell.runtime.log.lately import Lately
 from stepwell.runtime.log.messages import Wake
 from stepwell.runtime.log.waypoints import Waypoints
@@ -298,7 +298,8 @@ class Logbook:
         return found
 
     async def _decoded(self, saved: Sequence[Saved]) -> list[Record]:
-        return [decode_record(await self._fetch(one.body)) for one in saved]
+        bodies = [await self._fetch(one.body) if claim_of(one.body) else one.body for one in saved]
+        return [decode_record(body) for body in bodies]
 
     async def token_before(self, run_id: str, slot: int, token_id: str = ROOT) -> Token | None:
         """The last token known before `slot`: a waypoint, a snapshot, or the start. None: no such branch."""

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import inspect
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import AsyncGenerator, Callable, Sequence
+from contextlib import aclosing
 from dataclasses import dataclass
 from itertools import count
 from threading import Lock
+from typing import Any
 
 from stepwell.definition.graph import Json
 from stepwell.engine.actions import RunStep
@@ -60,7 +62,12 @@ class Output:
 
 
 def emitting(made: object, emit: Callable[[object], None] | None) -> object:
-    """What a step returned: of a generator, each value that it yields is emitted, and what it returns is the result."""
+    """What a step returned: of a generator, each value that it yields is emitted, and what it returns is the result.
+
+    An async generator returns nothing: so its step's result is None.
+    """
+    if inspect.isasyncgen(made) and emit is not None:
+        return _emitting(made, emit)
     if not inspect.isgenerator(made) or emit is None:
         return made
     while True:
@@ -68,6 +75,12 @@ def emitting(made: object, emit: Callable[[object], None] | None) -> object:
             emit(next(made))
         except StopIteration as end:
             return end.value
+
+
+async def _emitting(made: AsyncGenerator[Any, Any], emit: Callable[[object], None]) -> None:
+    async with aclosing(made):
+        async for value in made:
+            emit(value)
 
 
 def topic_of(run_id: str) -> Topic:

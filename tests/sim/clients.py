@@ -1,0 +1,95 @@
+"""The clients of a schedule: what they ask of the run, and what they are told."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Coroutine, Mapping
+from typing import Any
+
+from stepwell.engine.records import ROOT
+from stepwell.engine.table import Phase
+from stepwell.errors import NewerFormat, NotFound, PortError, UserError
+from stepwell.runtime.starts.starting import Signal, Start
+from tests.sim.programs import Program
+from tests.sim.tree import RUN
+from tests.sim.world import START_MS, Told, World
+
+ASKING = frozenset({"signal", "update", "answer", "query"})  # of a durable function
+
+
+def _start_of(program: Program, event: Signal | None = None) -> Start:
+    start_at_ms = START_MS + program.start_after_ms if program.start_after_ms else 0
+    return Start("sim", dict(program.input), RUN, create_only=program.idle, start_at_ms=start_at_ms, event=event)
+
+
+def records_of(world: World, run_id: str) -> int:
+    """How many records the run's own log has."""
+    log = world.memory._logs.get((run_id, ROOT))
+    return len(log.records) if log else 0
+
+
+def addressed(world: World, body: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Which run, and which of its waits, a client means: it looks once."""
+    if body["type"].endswith(" child") and "run" not in body:
+        found = [run_id for run_id in world.memory._runs if run_id != RUN]
+        body = {**body, "run": world.rng.choice(found) if found else ""}
+    if body["type"] in {"approve", "reject"} and world.program.voters and "who" not in body:
+        body = {**body, "who": world.rng.choice(world.program.voters)}
+    if body["type"].startswith(("approve", "reject")) and "wait" not in body:
+        run_id = body.get("run", RUN)
+        body = {**body, "wait": _one_that_asks(world.of(run_id)) if run_id else ""}
+    return body
+
+
+def _one_that_asks(world: World) -> str:
+    """A branch that waits for an approval; "" for the run."""
+    tokens = world.logs.look().tokens.values()
+    asking = [token.id for token in tokens if token.id != ROOT and token.phase is Phase.WAITING_FOR_APPROVAL]
+    return world.rng.choice(asking) if asking else ""
+
+
+def _is_undone(world: World) -> bool:
+    root = world.logs.look().tokens.get(ROOT)
+    return root is not None and root.phase in {Phase.COMPENSATING, Phase.WAITING_TO_COMPENSATE}
+
+
+async def call(world: World, operation: str, body: Mapping[str, Any], run_id: str = RUN) -> None:
+    """A client's call: an answer that says no is an answer."""
+    service, wait = world.parts.service, str(body.get("wait", ""))
+    calls: dict[str, Callable[[], Coroutine[Any, Any, Any]]] = {
+        "start": lambda: service.start(_start_of(world.program)),
+        "begin": lambda: service.start_idle(run_id, "kim"),
+        "approve": lambda: service.approve(run_id, {"ok": True}, body.get("who", "ana"), wait),
+        "reject": lambda: service.reject(run_id, "no", body.get("who", "leo"), wait),
+        "cancel": lambda: service.cancel(run_id, "enough", "kim"),
+        "terminate": lambda: service.terminate(run_id, "now", "kim"),
+        "pause": lambda: service.pause(run_id, "wait", "kim"),
+        "unpause": lambda: service.unpause(run_id),
+        "redrive": lambda: service.redrive(run_id, who="kim"),
+        "signal": lambda: service.start(_start_of(world.program, Signal(body["name"], body["input"], body["id"]))),
+        "update": lambda: service.update(run_id, body["name"], body["input"], body["id"]),
+        "answer": lambda: service.update_answer(run_id, body["id"]),
+        "query": lambda: service.query(run_id, body["name"]),
+    }
+    was_undone, before = _is_undone(world), records_of(world, run_id)
+    try:
+        answer = await calls[operation]()
+    except NotFound as refusal:
+        if operation in {"begin", "update"}:
+            raise PortError("not created yet: try again") from refusal
+        answer = refusal.code
+    except UserError as refusal:
+        answer = refusal.code
+    except NewerFormat as newer:
+        raise PortError("newer code is needed: try again") from newer
+    world.say(f"        {operation}: {answer if isinstance(answer, str | bool) else 'done'}")
+    world.seen.answered.append(f"{operation}: {answer}")
+    if operation in ASKING:
+        told = Told(operation, body["name"], body["id"], body["input"], answer, before, records_of(world, run_id))
+        world.seen_of[run_id].told.append(told)
+    if was_undone and _is_undone(world):
+        world.seen.while_undone.append((operation, str(answer)))
+    seen = world.seen_of[run_id]
+    if operation in {"cancel", "terminate"} and answer is True and seen.cancelled_at_slot is None:
+        log = world.memory._logs.get((run_id, ROOT))
+        seen.cancelled_at_slot = len(log.records) - 1 if log else None
+        seen.cancelled_after = world.written
