@@ -6,6 +6,7 @@ import { useEffect, useState } from "preact/hooks";
 import { useConnection, useLive } from "./api";
 import { CheckPage } from "./check";
 import { Inbox } from "./inbox";
+import { watch } from "./live";
 import "./main.css";
 import { RunPage } from "./run";
 import { RunsPage } from "./runs";
@@ -45,6 +46,12 @@ function usePlace(): Place {
   return place;
 }
 
+/** What the page's feed is of: a run, or all runs where runs are listed. */
+function topicOf({ path: [room, name] }: Place): Record<string, string> | null {
+  if (room === "runs" && name) return { run: name };
+  return !room || room === "runs" || room === "inbox" ? {} : null;
+}
+
 function Page({ place, stats }: { place: Place; stats: Stats | null }): JSX.Element {
   const [room, name] = place.path;
   if (!room || (room === "runs" && !name)) return <RunsPage asked={place.asked} stats={stats} />;
@@ -61,6 +68,7 @@ function Console(): JSX.Element {
   const counts = useLive<Stats>("/stats", { soonestMs: isCounted ? COUNTED_MS : BESIDE_MS }); // ages are among them, so they always change
   const stats = counts.value;
   useEffect(counts.again, [isCounted]);
+  useEffect(() => watch(topicOf(place)), [place]);
   const asked = FOR_PEOPLE.reduce((sum, kind) => sum + (stats?.waits[kind] ?? 0), 0);
   const room = place.path[0] ?? "runs";
   useEffect(() => {

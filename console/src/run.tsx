@@ -21,7 +21,7 @@ const PRIMARY = new Set(["Approve", "Redrive", "Unpause"]);
 export function RunPage({ id, asked }: { id: string; asked: Record<string, string> }): JSX.Element {
   const path = `/runs/${encodeURIComponent(id)}`;
   const [isOver, setOver] = useState(false);
-  const live = useLive<Run>(path, { isOver, isHeld: true });
+  const live = useLive<Run>(path, { isOver, isFed: true });
   const run = live.value;
   const { step = "", token = "" } = asked;
   useEffect(() => setOver(run !== null && TERMINAL.has(run.status)), [run]);

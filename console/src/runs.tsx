@@ -15,7 +15,7 @@ const SELDOM_MS = 20000; // between two looks at the names of workflows
 export function RunsPage({ asked, stats }: { asked: Asked; stats: Stats | null }): JSX.Element {
   const { status = "", workflow = "", waiting_for = "", tag = "", since = "", overdue = "", failure = "", cursor = "", parent = "" } = asked;
   const filters = { status, workflow, waiting_for, tag, since, overdue, failure, parent };
-  const live = useLive<Page<RunSummary>>("/runs" + query({ ...filters, cursor, limit: "50" }), { isHeld: true });
+  const live = useLive<Page<RunSummary>>("/runs" + query({ ...filters, cursor, limit: "50" }), { isFed: true });
   const [starting, setStarting] = useState(false);
   const go = (more: Asked): void => void (location.hash = "/runs" + query({ ...filters, ...more }));
   const runs = live.value?.items ?? [];

@@ -61,7 +61,15 @@ SENDING: Json = {
     "http_hosts": ["*.example.com"],
     "kms_key_arn": KEY_ARN,
 }  # webhooks go out, and none come in
-VARIANTS = {"plain": PLAIN, "emulator": EMULATOR, "keyed": KEYED, "guarded": GUARDED, "sending": SENDING}
+WATCHED: Json = {"live": True, "kms_key_arn": KEY_ARN}
+VARIANTS = {
+    "plain": PLAIN,
+    "emulator": EMULATOR,
+    "keyed": KEYED,
+    "guarded": GUARDED,
+    "sending": SENDING,
+    "watched": WATCHED,
+}
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,10 +17,11 @@ _PAGE = "index.html"
 _HTML = "text/html; charset=utf-8"
 _MEDIA = {"console.js": "text/javascript; charset=utf-8", "console.css": "text/css; charset=utf-8",
           "icon.svg": "image/svg+xml"}  # fmt: skip
+_POLICY = (
+    "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'{connect}; "
+    "base-uri 'none'; form-action 'none'; frame-ancestors 'none'; require-trusted-types-for 'script'"
+)
 _HEADERS = {
-    "Content-Security-Policy": "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; "
-    "connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'; require-trusted-types-for "
-    "'script'",
     "Cache-Control": "no-cache",
     "Referrer-Policy": "no-referrer",
     "X-Content-Type-Options": "nosniff",
@@ -39,14 +40,18 @@ async def get_console_file(call: Call) -> Answer:
     return file_named(call.path["file"])
 
 
-def page_for(accept: str) -> Answer:
-    """Answers browsers with the page; a program that asks for something else finds no route here."""
+def page_for(accept: str, *connect: str) -> Answer:
+    """Answers browsers with the page; a program that asks for something else finds no route here.
+
+    `connect`: the other origins that the page talks to.
+    """
     if "text/html" not in accept:
         return problem(404, "unknown_route", "there is no route '/' for programs",
                        hint="GET /openapi.json lists the routes; a browser gets the console here")  # fmt: skip
+    headers = {**_HEADERS, "Content-Security-Policy": _POLICY.format(connect="".join(f" {one}" for one in connect))}
     if not is_built():
-        return Answer(503, f"<!doctype html><title>Stepwell</title><p>{NOT_BUILT}</p>", _HTML, _HEADERS)
-    return Answer(200, _read(_PAGE), _HTML, _HEADERS)
+        return Answer(503, f"<!doctype html><title>Stepwell</title><p>{NOT_BUILT}</p>", _HTML, headers)
+    return Answer(200, _read(_PAGE), _HTML, headers)
 
 
 def file_named(name: str) -> Answer:

@@ -17,6 +17,7 @@ from constructs import Construct
 from stepwell.cdk import bundling, metrics
 from stepwell.cdk.called import arns_of
 from stepwell.cdk.functions import COORDINATOR_BATCH, LEAST_CONCURRENCY, SWEEP_MINUTES, Handler, Place, Shape
+from stepwell.cdk.live import Live
 from stepwell.cdk.permissions import Resources
 from stepwell.cdk.props import DEFAULT_POOL, EngineProps, Pool
 from stepwell.cdk.queues import COORDINATOR_SECONDS, SENDER_SECONDS, Queues
@@ -43,7 +44,7 @@ class Packages:
 
 
 class Handlers(Construct):
-    """The engine's functions. `workers` are by pool; `webhooks`, `sender` and `authorizer` exist only if needed.
+    """The engine's functions. `workers` are by pool; `webhooks`, `live`, `sender`, `authorizer` exist only if needed.
 
     `schedules` are those of the definitions' triggers.
     """
@@ -60,10 +61,11 @@ class Handlers(Construct):
         api_key: secretsmanager.Secret | None,
         linking: Mapping[str, str],
         webhooks: Webhooks,
+        live: Live | None,
     ) -> None:
         """`linking` is the environment of functions that create links."""
         super().__init__(scope, construct_id)
-        self._queues, self._props, self._linking = queues, props, linking
+        self._queues, self._props, self._linking, self._live = queues, props, linking, live
         self._place = Place(props, resources, self._environment(storage, timers), self._security_group(),
                             storage.bucket, timers.group)  # fmt: skip
         with tempfile.TemporaryDirectory() as into:  # a function copies its package into the assembly on creation
@@ -77,6 +79,7 @@ class Handlers(Construct):
             self.workers = {name: self._make_worker(name, pool) for name, pool in props.pools.items()}
             self.api = self._make_api()
             self.stream = self._make_stream(storage.stream_arn)
+            self.live = self._make_live(live) if live else None
             self.sender = self._make_sender(webhooks)
             dead = {"STEPWELL_DEAD_QUEUE": queues.dead.queue_url}
             self.sweeper = self._handler("sweeper", replace(_SWEEPER, environment=dead))
@@ -85,8 +88,8 @@ class Handlers(Construct):
 
     def __iter__(self) -> Iterator[Handler]:
         """Returns all functions."""
-        handlers = (self.api, self.webhooks, self.coordinator, *self.workers.values(), self.stream, self.sender,
-                 self.sweeper, self.authorizer)  # fmt: skip
+        handlers = (self.api, self.webhooks, self.coordinator, *self.workers.values(), self.stream, self.live,
+                    self.sender, self.sweeper, self.authorizer)  # fmt: skip
         return (handler for handler in handlers if handler)
 
     def _handler(self, handler: str, shape: Shape, more: Mapping[str, Sequence[str]] | None = None) -> Handler:
@@ -119,7 +122,8 @@ class Handlers(Construct):
     def _make_api(self) -> Handler:
         """Lets the API call the default pool's worker for queries, which need user code."""
         worker = self.workers[DEFAULT_POOL].function
-        told = {**self._linking, "STEPWELL_WORKER": worker.function_name}
+        told = {**self._linking, "STEPWELL_WORKER": worker.function_name,
+                **(self._live.api_environment if self._live else {})}  # fmt: skip
         return self._handler("api", replace(_API, environment=told), {"worker": [worker.function_arn]})
 
     def _make_webhooks(self, webhooks: Webhooks) -> Handler:
@@ -129,10 +133,14 @@ class Handlers(Construct):
 
     def _make_stream(self, stream_arn: str) -> Handler:
         notifications = self._queues.notifications
-        told = {"STEPWELL_NOTIFICATIONS": notifications.queue_url} if notifications else {}
+        told = {**({"STEPWELL_NOTIFICATIONS": notifications.queue_url} if notifications else {}),
+                **(self._live.environment if self._live else {})}  # fmt: skip
         handler = self._handler("stream", replace(_STREAM, environment=told))
         handler.follow(stream_arn, self._queues.dead)
         return handler
+
+    def _make_live(self, live: Live) -> Handler:
+        return self._handler("live", replace(_QUICK, environment={**self._linking, **live.environment}))
 
     def _make_sender(self, webhooks: Webhooks) -> Handler | None:
         """Creates the sender, with one delivery per invocation so that a slow endpoint delays no others."""

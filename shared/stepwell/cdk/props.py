@@ -94,6 +94,8 @@ class EngineProps:
     http_hosts: the hosts that `run: http:` steps may call, and that endpoints of webhooks may be at: `api.stripe.com`,
         `*.example.com`, `api.example.com:8443`. A folder that calls another one is not deployed.
     public_url: where others reach the API, for the links of callbacks and approvals, if not at API Gateway's own URL.
+    live: a WebSocket API on which the console sees changes as they are committed, and a table of who watches. Without
+        it, the console asks every few seconds.
     schedule_group: timers in a group of their own, deleted with the stack; else in the account's default group.
     platform: `lambda` is arm64 on AWS; `local` is this machine and this Python, for an emulator.
     bundle: False leaves the functions without their code, for a look at the template.
@@ -122,6 +124,7 @@ class EngineProps:
     events: str = "runs"
     http_hosts: Sequence[str] = ()
     public_url: str = ""
+    live: bool = False
     schedule_group: bool = True
     platform: str = "lambda"
     bundle: bool = True

@@ -20,7 +20,6 @@ from typing import Any, Literal, TypeAlias
 
 from stepwell.errors import InvalidInput, PortError, UserError
 from stepwell.local import schema
-from stepwell.local.commits import Commits
 from stepwell.local.folder import PRIVATE_FILE
 
 Synchronous: TypeAlias = Literal["FULL", "NORMAL"]
@@ -65,7 +64,6 @@ class Database:
 
     def __init__(self, path: str | Path, synchronous: Synchronous = "FULL", busy_ms: int = BUSY_MS) -> None:
         self.path = str(path)
-        self.commits = Commits()
         self._busy_ms = busy_ms
         self._writing = threading.Lock()
         self._opening = threading.Lock()
@@ -84,9 +82,7 @@ class Database:
         """Executes one statement in one durable commit. Returns the number of changed rows."""
         try:
             with self._writing:
-                count = self._here.execute(sql, values).rowcount
-            self.commits.tell()
-            return count
+                return self._here.execute(sql, values).rowcount
         except (sqlite3.Error, ValueError, OverflowError) as error:
             raise self._problem(error) from error
 
@@ -94,9 +90,7 @@ class Database:
         """Like `change`, but a power cut may undo it unless a durable commit follows; for repeatable writes."""
         try:
             with self._writing:
-                count = self._lazy.execute(sql, values).rowcount
-            self.commits.tell()
-            return count
+                return self._lazy.execute(sql, values).rowcount
         except (sqlite3.Error, ValueError, OverflowError) as error:
             raise self._problem(error) from error
 
@@ -113,7 +107,6 @@ class Database:
                 finally:
                     if here.connection.raw.in_transaction:
                         here.connection.raw.rollback()
-            self.commits.tell()
         except (sqlite3.Error, ValueError, OverflowError) as error:
             raise self._problem(error) from error
 
