@@ -160,6 +160,38 @@ function rerunning(run: Run): Action {
   };
 }
 
+/** A new run that goes on from a record of this one's log, with its state or its input edited. */
+export function forking(run: Run, slot: number, state: Json): Action {
+  const before = { input: JSON.stringify(run.input, null, 2), state: JSON.stringify(state, null, 2) };
+  const edited = (texts: Record<string, string>, name: "input" | "state"): string => (texts[name] === before[name] ? "" : compact(texts[name] ?? ""));
+  return {
+    title: `Fork from record ${slot}`,
+    verb: "Start the fork",
+    about: "A new run goes on from here. What came before is kept and does not run again. What you leave as it is stays as it was.",
+    fields: [
+      { name: "state", label: "State after this record, as JSON", kind: "json", value: before.state },
+      { name: "input", label: "Input, as JSON", kind: "json", value: before.input },
+      by(),
+    ],
+    path: `${base(run)}/fork`,
+    body: ({ by, state: newState, input }) => ({
+      at: slot,
+      by: by ?? "",
+      ...(JSON.stringify(newState) === JSON.stringify(state) ? {} : { state: newState ?? null }),
+      ...(JSON.stringify(input) === JSON.stringify(run.input) ? {} : { input: input ?? null }),
+    }),
+    command: (texts) => commandLine("fork", run.run_id, ["--at", String(slot)], ["--state", edited(texts, "state")], ["--input", edited(texts, "input")], ["--by", texts["by"] ?? ""]),
+  };
+}
+
+function compact(text: string): string {
+  try {
+    return JSON.stringify(JSON.parse(text));
+  } catch {
+    return text;
+  }
+}
+
 function sending(run: Run, name: string): Action {
   return {
     title: "Send an event to this run",

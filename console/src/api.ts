@@ -2,6 +2,7 @@
 
 import { useEffect, useRef, useState } from "preact/hooks";
 import { feed } from "./live";
+import { credentials, needsLogin, signIn } from "./login";
 import type { Json, Problem } from "./types";
 
 const SOONEST_MS = 1000; // between two looks at something that moves
@@ -42,7 +43,7 @@ function tell(lost: boolean): void {
 }
 
 async function call(method: string, path: string, { body, etag = "", signal }: Asking = {}): Promise<Answer<unknown>> {
-  const headers: Record<string, string> = { accept: "application/json" };
+  const headers: Record<string, string> = { accept: "application/json", ...credentials() };
   if (body !== undefined) headers["content-type"] = "application/json";
   if (etag) headers["if-none-match"] = etag;
   const signals = [AbortSignal.timeout(ANSWER_MS), ...(signal ? [signal] : [])];
@@ -58,12 +59,33 @@ async function call(method: string, path: string, { body, etag = "", signal }: A
   }
   tell(false);
   const found: unknown = text ? JSON.parse(text) : null;
-  if (!reply.ok && reply.status !== 304) throw new Refusal(found as Problem);
+  if (reply.status === 401 && needsLogin) void signIn();
+  if (!reply.ok && reply.status !== 304) throw new Refusal(problemOf(reply.status, found));
   return { status: reply.status, body: found, etag: reply.headers.get("etag") ?? "" };
+}
+
+/** The answer as a problem; API Gateway's own refusals have a message alone. */
+function problemOf(status: number, found: unknown): Problem {
+  const given = (found ?? {}) as Partial<Problem> & { message?: string };
+  const title = given.title ?? given.message ?? `The server answered ${status}`;
+  return { ...given, title, status, detail: given.detail ?? title } as Problem;
 }
 
 export async function get<T>(path: string): Promise<T> {
   return (await call("GET", path)).body as T;
+}
+
+let offers: Promise<Set<string>> | null = null;
+
+/** Whether this API has a route, as its own document says. */
+export function offered(method: string, path: string): Promise<boolean> {
+  offers ??= get<{ paths: Record<string, Record<string, Json>> }>("/openapi.json").then(
+    (document) => new Set(Object.entries(document.paths).flatMap(([at, methods]) => Object.keys(methods).map((one) => `${one.toUpperCase()} ${at}`))),
+  );
+  return offers.then((routes) => routes.has(`${method} ${path}`)).catch(() => {
+    offers = null;
+    return false;
+  });
 }
 
 export async function post<T>(path: string, body: Json): Promise<Answer<T>> {

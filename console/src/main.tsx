@@ -7,6 +7,7 @@ import { useConnection, useLive } from "./api";
 import { CheckPage } from "./check";
 import { Inbox } from "./inbox";
 import { watch } from "./live";
+import { needsLogin, settle, signIn, signOut } from "./login";
 import "./main.css";
 import { RunPage } from "./run";
 import { RunsPage } from "./runs";
@@ -93,6 +94,11 @@ function Console(): JSX.Element {
           {link("workflows", "Workflows")}
         </nav>
         <Live />
+        {needsLogin && (
+          <button type="button" class="quiet" onClick={signOut}>
+            Sign out
+          </button>
+        )}
         <Theme />
       </header>
       <Lost />
@@ -145,5 +151,18 @@ function Theme(): JSX.Element {
   );
 }
 
+function SignIn({ why }: { why: string }): JSX.Element {
+  return (
+    <main id="main">
+      <Empty title="Sign in to see runs">
+        <p>{why}</p>
+        <button type="button" class="primary" onClick={() => void signIn()}>
+          Sign in
+        </button>
+      </Empty>
+    </main>
+  );
+}
+
 document.body.replaceChildren();
-render(<Console />, document.body);
+void settle().then((why) => render(why ? <SignIn why={why} /> : <Console />, document.body));

@@ -54,7 +54,7 @@ export function RunPage({ id, asked }: { id: string; asked: Record<string, strin
           <Card title="Timeline" aside={<Took run={run} />} class="o-timeline">
             <Timeline run={run} entries={whole.entries} chosen={step} choose={choose} />
           </Card>
-          {run.cost?.records ? <Moments id={id} last={run.cost.records - 1} entries={whole.entries} graph={plan} /> : null}
+          {run.cost?.records ? <Moments run={run} last={run.cost.records - 1} entries={whole.entries} graph={plan} /> : null}
           <Branches run={run} entries={whole.entries} moved={live.at} chosen={token} choose={(one) => go({ token: one })} />
           {token ? <OfToken id={id} token={token} moved={live.at} step={step} go={go} /> : <HistoryList history={whole} step={step} token="" clear={() => go({ step: "" })} follow={(one) => go({ token: one })} />}
         </div>

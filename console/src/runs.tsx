@@ -3,6 +3,7 @@
 import type { JSX } from "preact";
 import { useState } from "preact/hooks";
 import { query, useLive } from "./api";
+import { Spark } from "./spark";
 import { Start } from "./start";
 import type { Page, RunSummary, Stats, WorkflowSummary } from "./types";
 import { Empty, Status, Time, useKeys, useNow } from "./ui";
@@ -37,6 +38,7 @@ export function RunsPage({ asked, stats }: { asked: Asked; stats: Stats | null }
         </button>
       </div>
       <Filters stats={stats} filters={filters} go={go} />
+      <Spark filters={filters} />
       {live.error && <Empty title="These runs cannot be listed">{live.error.message}</Empty>}
       {live.value && !runs.length && (
         <Empty title={isFiltered ? "No run fits" : "No runs yet"}>

@@ -50,6 +50,8 @@ GUARDED: Json = {
     "auth": "jwt",
     "jwt_issuer": "https://issuer.example.org/",
     "jwt_audience": ["stepwell"],
+    "console_client_id": "the-console",
+    "console_login_urls": ["https://login.example.org"],
     "removal_policy": "destroy",
     "kms_key_arn": KEY_ARN,
     "alarm_email": MAIL,

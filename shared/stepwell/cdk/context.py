@@ -203,6 +203,8 @@ _READERS: Mapping[str, Reader] = {
     "http_hosts": _texts,
     "public_url": _text,
     "live": _flag,
+    "console_client_id": _text,
+    "console_login_urls": _texts,
     "schedule_group": _flag,
     "platform": _text,
     "bundle": _flag,

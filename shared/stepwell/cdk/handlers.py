@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import json
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 import aws_cdk as cdk
 from aws_cdk import aws_ec2 as ec2
@@ -123,8 +125,18 @@ class Handlers(Construct):
         """Lets the API call the default pool's worker for queries, which need user code."""
         worker = self.workers[DEFAULT_POOL].function
         told = {**self._linking, "STEPWELL_WORKER": worker.function_name,
-                **(self._live.api_environment if self._live else {})}  # fmt: skip
+                **(self._live.api_environment if self._live else {}), **self._console()}  # fmt: skip
         return self._handler("api", replace(_API, environment=told), {"worker": [worker.function_arn]})
+
+    def _console(self) -> Mapping[str, str]:
+        """Has the API serve the console, where people can sign in."""
+        props = self._props
+        if not props.console_client_id:
+            return {}
+        origins = [f"https://{urlsplit(props.jwt_issuer).netloc}", *props.console_login_urls]
+        login = {"issuer": props.jwt_issuer, "client_id": props.console_client_id,
+                 "audience": props.jwt_audience[0], "origins": origins}  # fmt: skip
+        return {"STEPWELL_CONSOLE": json.dumps(login)}
 
     def _make_webhooks(self, webhooks: Webhooks) -> Handler:
         stack, sources = cdk.Stack.of(self), webhooks.sources

@@ -46,6 +46,9 @@ LINKS = {
 WEBHOOKS = {
     "AwsSolutions-APIG4": "A webhook's sender cannot sign for this API; it signs the body, which the function checks.",
 }
+CONSOLE = {
+    "AwsSolutions-APIG4": "Who is to sign in has no token yet. The page and its script say nothing of any run.",
+}
 TICKETS = {
     "AwsSolutions-APIG4": "A browser can sign nothing for a WebSocket. The function checks a ticket that the HTTP API "
     "signed for a caller whom it let in, a minute ago at most.",

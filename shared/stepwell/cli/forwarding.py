@@ -63,7 +63,7 @@ class Forwarder:
     def _own(self, path: str, headers: Mapping[str, str]) -> Answer | None:
         """The console's page and files; None for what the API answers."""
         if path == "/" and "text/html" in headers.get("accept", ""):
-            return page_for(headers.get("accept", ""), *([self._feed] if self._feed else []))
+            return page_for(headers.get("accept", ""), self._feed)
         return file_named(path.removeprefix(_FILES)) if re.fullmatch(rf"{_FILES}[\w.]+", path) else None
 
     def _placed(self, content: bytes) -> bytes:

@@ -18,7 +18,7 @@ from pathlib import Path
 
 import uvicorn
 
-from stepwell.api.console import CONSOLE_ROUTES, NOT_BUILT, is_built
+from stepwell.api.console import NOT_BUILT, console_routes, is_built
 from stepwell.api.live import own_address, stream_routes
 from stepwell.api.routes import create_app
 from stepwell.api.webhooks.replay import delivery_routes
@@ -104,7 +104,7 @@ def _serve(
         *webhook_routes(lambda: webhooks.sources),
         *delivery_routes(lambda: webhooks.sources),
         *stream_routes(own_address),
-        *CONSOLE_ROUTES,
+        *console_routes(),
     )
     origins = cors_origins(project_of(folder).properties)
     watch = partial(local.live.serve, local.parts.service)
