@@ -192,6 +192,36 @@ function compact(text: string): string {
   }
 }
 
+const TOGETHER = ["cancel", "pause", "unpause", "redrive", "terminate"];
+
+/** What can be done to all runs of a filter at once; null where the filter says what the API cannot act on. */
+export function together(filters: Record<string, string>): Action | null {
+  const { workflow = "", status = "", tag = "", since = "", failure = "", ...others } = filters;
+  if (Object.values(others).some(Boolean) || !(workflow || status || tag || since || failure)) return null;
+  return {
+    title: "Act on all runs that fit",
+    verb: "Act on all",
+    about: `All runs with ${Object.entries({ workflow, status, tag, since, failure }).filter(([, value]) => value).map(([name, value]) => `${name} ${value}`).join(", ")}. It is a run of its own, whose page tells how far it is.`,
+    fields: [
+      { name: "action", label: "Action", kind: "choice", choices: TOGETHER, required: true },
+      { name: "dry", label: "Count them only", kind: "choice", choices: ["yes"], value: "yes" },
+      { name: "reason", label: "Reason" },
+      by(),
+    ],
+    path: "/runs:batch",
+    body: ({ action, dry, reason, by }) => ({
+      filter: { ...(workflow && { workflow }), ...(status && { status: status.split(",") }), ...(tag && { tag }), ...(since && { since }), ...(failure && { failure }) },
+      action: action ?? "",
+      dry_run: dry === "yes",
+      reason: reason ?? "",
+      by: by ?? "",
+    }),
+    command: ({ action = "", dry = "", reason = "", by = "" }) =>
+      commandLine("batch", action || "ACTION", ["--workflow", workflow], ["--status", status], ["--tag", tag], ["--since", since], ["--failure", failure], ...(dry ? ["--dry-run"] : []), ["--reason", reason], ["--by", by]),
+    isDanger: true,
+  };
+}
+
 function sending(run: Run, name: string): Action {
   return {
     title: "Send an event to this run",

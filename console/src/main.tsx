@@ -60,7 +60,7 @@ function Page({ place, stats }: { place: Place; stats: Stats | null }): JSX.Elem
   if (room === "inbox") return <Inbox />;
   if (room === "workflows") return name ? <WorkflowPage key={name} name={name} stats={stats} /> : <WorkflowsPage stats={stats} />;
   if (room === "check") return <CheckPage />;
-  return <Empty title="There is no such page">The bar on top leads to those that there are.</Empty>;
+  return <Empty title="There is no such page">The bar on top leads to all pages.</Empty>;
 }
 
 function Console(): JSX.Element {

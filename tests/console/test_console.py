@@ -192,7 +192,7 @@ def test_a_killed_server_is_said_to_be_away_and_the_page_goes_on_when_it_is_back
         second.end(signal.SIGKILL)
 
 
-def test_a_page_at_rest_holds_one_read_and_shows_a_change_as_it_is_committed(served: Served, page: Page) -> None:
+def test_a_page_at_rest_asks_nothing_and_shows_a_change_as_it_is_committed(served: Served, page: Page) -> None:
     """Nobody's open tab keeps the server busy, and nobody waits for a timer to see what happened."""
     run_id = start(served.dev, "order", {"order_id": "A-4", "amount": 1})
     asked: list[str] = []
@@ -200,12 +200,39 @@ def test_a_page_at_rest_holds_one_read_and_shows_a_change_as_it_is_committed(ser
     expect(page.locator(".title .status")).to_have_text("waiting")
     expect(page.locator(".graph svg")).to_be_visible()
     page.wait_for_load_state("load")
-    page.wait_for_timeout(1000)
+    page.wait_for_timeout(5000)  # it settles after its feed has opened
     page.on("request", lambda request: asked.append(request.url))
     page.wait_for_timeout(2000)
     assert len(asked) <= 1  # the counts beside it
     served.dev.call("POST", f"/runs/{run_id}/cancel", {"by": "ana"})
     expect(page.locator(".title .status")).to_have_text("cancelled", timeout=1000)
+
+
+def test_without_a_feed_a_page_asks_often_enough(served: Served, page: Page) -> None:
+    """As on AWS, where a stack has one only if it is asked for."""
+    page.route("**/stream*", lambda route: route.fulfill(status=404, json={"status": 404, "title": "no feed"}))
+    run_id = start(served.dev, "order", {"order_id": "A-5", "amount": 1})
+    page.goto(f"{served.dev.url}/#/runs/{run_id}")
+    expect(page.locator(".title .status")).to_have_text("waiting")
+    served.dev.call("POST", f"/runs/{run_id}/cancel", {"by": "ana"})
+    expect(page.locator(".title .status")).to_have_text("cancelled", timeout=10_000)
+
+
+def test_all_runs_that_fit_are_counted_and_then_acted_on_together(served: Served, page: Page) -> None:
+    for _ in range(3):
+        start(served.dev, "haggle", {"item": "rug"}, tags={"made": "together"})
+    page.goto(f"{served.dev.url}/#/runs?tag={quote('made=together')}")
+    expect(page.locator(".spark figcaption")).to_contain_text("3 runs")
+    page.get_by_role("button", name="Act on all").click()
+    page.get_by_label("Action", exact=True).select_option("cancel")
+    line = page.locator("dialog .command code")
+    expect(line).to_contain_text("stepwell batch cancel --tag made=together --dry-run")
+    page.get_by_label("Count them only").select_option("")
+    expect(line).not_to_contain_text("--dry-run")
+    page.locator("dialog button[type=submit]").click()
+    expect(page.locator(".told.is-done")).to_be_visible()
+    page.keyboard.press("Escape")
+    expect(page.locator(".runs .status", has_text="cancelled")).to_have_count(3)
 
 
 def test_a_failed_run_goes_on_as_a_new_one_that_keeps_what_was_completed(served: Served, page: Page) -> None:
