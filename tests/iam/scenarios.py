@@ -30,6 +30,7 @@ def play(stack: Stack) -> None:
     for pool in POOLS:
         die(stack, pool)
     lose(stack)
+    watch(stack)
     tell(stack)
     write(stack)
 
@@ -124,7 +125,6 @@ def ask(stack: Stack) -> None:
     assert stack.call("GET", f"/runs/{runs[3]}/result")[0] == 200
     assert stack.call("GET", f"/runs/{runs[3]}/state?at=0")[0] == 200
     assert stack.call("POST", "/check", {"definition": "workflow: w\ntimeline: []\n"})[0] == 200
-    assert stack.call("GET", "/stream")[0] == 404  # this stack has no live feed
     lists = ("/runs", "/runs?status=waiting", "/runs?sort=waiting_until")
     for path in (*lists, "/failures", "/stats", "/workflows", "/workflows/asks", "/health"):
         assert stack.call("GET", path)[0] == 200
@@ -244,6 +244,25 @@ def lose(stack: Stack) -> None:
     found = stack.sweep()
     assert (found["Overdue"], found["NoProgress"], found["Republished"]) == (1, 2, 1)
     stack.deliver()
+
+
+def watch(stack: Stack) -> None:
+    """Three who watch a run: one asks for its past, one is gone when it is sent something, one goes by itself."""
+    _, page = stack.call("GET", "/runs?workflow=order-default")
+    run_id = page["items"][-1]["run_id"]
+    for connection in ("asks", "gone", "goes"):
+        _, found = stack.call("GET", f"/stream?run={run_id}")
+        assert stack.watch("connect", connection, ticket=found["url"].partition("ticket=")[2]) == 200
+    assert stack.watch("message", "asks", '{"after": ""}') == 200
+    assert stack.watch("disconnect", "goes") == 200
+    usual = stack.cloud.before
+    stack.cloud.before = lambda operation, request: (
+        answer(410, "{}", {"x-amzn-errortype": "GoneException"})
+        if operation == "PostToConnection" and "/gone" in request.url
+        else usual(operation, request)
+    )
+    stack.tell([one for one in stack.written() if run_id in one["dynamodb"]["Keys"]["pk"]["S"]])
+    stack.cloud.before = usual
 
 
 def tell(stack: Stack) -> None:
