@@ -224,7 +224,7 @@ def test_all_runs_that_fit_are_counted_and_then_acted_on_together(served: Served
     page.goto(f"{served.dev.url}/#/runs?tag={quote('made=together')}")
     expect(page.locator(".spark figcaption")).to_contain_text("3 runs")
     page.get_by_role("button", name="Act on all").click()
-    page.get_by_label("Action", exact=True).select_option("cancel")
+    page.locator("dialog select").first.select_option("cancel")
     line = page.locator("dialog .command code")
     expect(line).to_contain_text("stepwell batch cancel --tag made=together --dry-run")
     page.get_by_label("Count them only").select_option("")
