@@ -60,7 +60,7 @@ function Page({ place, stats }: { place: Place; stats: Stats | null }): JSX.Elem
   if (room === "inbox") return <Inbox />;
   if (room === "workflows") return name ? <WorkflowPage key={name} name={name} stats={stats} /> : <WorkflowsPage stats={stats} />;
   if (room === "check") return <CheckPage />;
-  return <Empty title="There is no such page">The bar on top leads to all pages.</Empty>;
+  return <Empty isPage title="There is no such page">The bar on top leads to all pages.</Empty>;
 }
 
 function Console(): JSX.Element {
@@ -154,7 +154,7 @@ function Theme(): JSX.Element {
 function SignIn({ why }: { why: string }): JSX.Element {
   return (
     <main id="main">
-      <Empty title="Sign in to see runs">
+      <Empty isPage title="Sign in to see runs">
         <p>{why}</p>
         <button type="button" class="primary" onClick={() => void signIn()}>
           Sign in

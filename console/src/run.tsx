@@ -31,7 +31,7 @@ export function RunPage({ id, asked }: { id: string; asked: Record<string, strin
   const graph = plan && (isFunction ? functionGraph(plan) : plan);
   const why = useFresh<Explanation>(`${path}/explain`, live.at);
   const go = (more: Record<string, string>): void => void (location.hash = path + query({ step, token, ...more }));
-  if (live.error) return <Empty title={live.error.problem.status === 404 ? "There is no such run" : "This run cannot be shown"}>{live.error.message} <a href="#/runs">All runs</a></Empty>;
+  if (live.error) return <Empty isPage title={live.error.problem.status === 404 ? "There is no such run" : "This run cannot be shown"}>{live.error.message} <a href="#/runs">All runs</a></Empty>;
   if (!run) return <p class="muted loading">Reading the run …</p>;
   const choose = (node: string): void => go({ step: node === step ? "" : node });
   const onTop = graph !== null && isWide(graph);

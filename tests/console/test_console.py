@@ -8,7 +8,7 @@ from pathlib import Path
 from urllib.parse import quote
 
 import pytest
-from playwright.sync_api import Browser, Page, expect
+from playwright.sync_api import Browser, Page, Route, expect
 
 from tests.console.conftest import Served
 from tests.console.kit import DEMO, HOSTILE, start
@@ -302,6 +302,30 @@ def test_a_slider_goes_through_the_log_and_shows_what_each_record_changed(served
     expect(page.locator(".moments output")).to_contain_text("1 of")
 
 
+def test_where_the_api_forks_runs_the_slider_offers_it_with_an_edited_value(served: Served, page: Page) -> None:
+    """What is left as it was is not sent. The route is played here: an API says itself whether it has it."""
+    sent: list[object] = []
+
+    def fork(route: Route) -> None:
+        sent.append(route.request.post_data_json)
+        route.fulfill(status=201, json={"run_id": "run_new", "status": "pending"})
+
+    run_id = served.runs["failed"]
+    page.route("**/openapi.json", lambda route: route.fulfill(json={"paths": {"/runs/{run_id}/fork": {"post": {}}}}))
+    page.route("**/fork", fork)
+    page.goto(f"{served.dev.url}/#/runs/{run_id}")
+    page.get_by_role("button", name="look back").click()
+    page.get_by_label("Record", exact=True).fill("0")
+    expect(page.locator(".changes li", has_text="A-1003").first).to_be_visible()
+    page.get_by_role("button", name="Fork from here").click()
+    page.get_by_label("State after this record").fill('{"check": {"order": "A-1003", "total": 1}}')
+    line = f'stepwell fork {run_id} --at 0 --state \'{{"check":{{"order":"A-1003","total":1}}}}\''
+    expect(page.locator("dialog .command code")).to_have_text(line)
+    page.get_by_role("button", name="Start the fork").click()
+    expect(page.locator(".told.is-done a")).to_have_attribute("href", "#/runs/run_new")
+    assert sent == [{"at": 0, "by": "", "state": {"check": {"order": "A-1003", "total": 1}}}]
+
+
 def test_a_form_has_a_field_for_each_part_of_an_input(served: Served, page: Page) -> None:
     """Objects, lists, choices, numbers and defaults; what is left empty is left out."""
     page.goto(f"{served.dev.url}/#/runs?workflow=trip")
@@ -368,11 +392,13 @@ def test_axe_finds_nothing(served: Served, browser: Browser, scheme: str) -> Non
         "workflows",
         "workflows/survey",
         "check",
+        "nowhere",
+        "runs/none",
         *(f"runs/{served.runs[name]}" for name in runs),
     ]:
         page.goto(f"{served.dev.url}/#/{place}")
         page.reload()  # another fragment alone loads nothing
-        page.locator(".card, .runs, .check").first.wait_for()
+        page.locator(".card, .runs, .check, .empty").first.wait_for()
         page.wait_for_timeout(300)
         found += _violations(page, place, is_dark)
     page.goto(f"{served.dev.url}/#/runs")
