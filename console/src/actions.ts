@@ -160,35 +160,41 @@ function rerunning(run: Run): Action {
   };
 }
 
-/** A new run that goes on from a record of this one's log, with its state or its input edited. */
-export function forking(run: Run, slot: number, state: Json): Action {
-  const before = { input: JSON.stringify(run.input, null, 2), state: JSON.stringify(state, null, 2) };
-  const edited = (texts: Record<string, string>, name: "input" | "state"): string => (texts[name] === before[name] ? "" : compact(texts[name] ?? ""));
+/** A new run that keeps what came before a record, and does the rest again with something edited. `state`: before it. */
+export function forking(run: Run, slot: number, state: Record<string, Json>, isFunction: boolean): Action {
+  const edited = (given: Json): Record<string, Json> => Object.fromEntries(Object.entries((given ?? {}) as Record<string, Json>).filter(([name, value]) => JSON.stringify(value) !== JSON.stringify(state[name])));
+  const changes = (values: Record<string, Json>): Record<string, Json> => ({
+    ...(Object.keys(edited(values["state"] ?? null)).length > 0 && { state: edited(values["state"] ?? null) }),
+    ...(JSON.stringify(values["input"]) !== JSON.stringify(run.input) && { input: values["input"] ?? null }),
+    ...(values["result"] != null && { result: values["result"] }),
+  });
+  const told = (texts: Record<string, string>): [string, string][] => {
+    const values = { state: parsed(texts["state"], null), input: parsed(texts["input"], run.input), result: parsed(texts["result"], null) };
+    return Object.entries(changes(values)).map(([name, value]) => [`--${name}`, JSON.stringify(value)]);
+  };
+  const ofState: Field = { name: "state", label: "State before this record, as JSON; names that you change or add are set", kind: "json", value: JSON.stringify(state, null, 2) };
   return {
     title: `Fork from record ${slot}`,
-    verb: "Start the fork",
-    about: "A new run goes on from here. What came before is kept and does not run again. What you leave as it is stays as it was.",
+    verb: "Fork the run",
+    about: "A new run keeps what came before this record, and does it and the rest anew. This run stays as it is.",
     fields: [
-      { name: "state", label: "State after this record, as JSON", kind: "json", value: before.state },
-      { name: "input", label: "Input, as JSON", kind: "json", value: before.input },
+      ...(isFunction ? [] : [ofState]),
+      { name: "input", label: "Input, as JSON", kind: "json", value: JSON.stringify(run.input, null, 2) },
+      { name: "result", label: "Result of the step here, as JSON, instead of running it; may be empty", kind: "json" },
+      { name: "dry", label: "Only tell which way it would take", kind: "choice", choices: ["yes"] },
       by(),
     ],
     path: `${base(run)}/fork`,
-    body: ({ by, state: newState, input }) => ({
-      at: slot,
-      by: by ?? "",
-      ...(JSON.stringify(newState) === JSON.stringify(state) ? {} : { state: newState ?? null }),
-      ...(JSON.stringify(input) === JSON.stringify(run.input) ? {} : { input: input ?? null }),
-    }),
-    command: (texts) => commandLine("fork", run.run_id, ["--at", String(slot)], ["--state", edited(texts, "state")], ["--input", edited(texts, "input")], ["--by", texts["by"] ?? ""]),
+    body: ({ by, dry, ...values }) => ({ at: slot, by: by ?? "", ...(dry && { dry_run: true }), ...changes(values) }),
+    command: (texts) => commandLine("fork", run.run_id, ["--at", String(slot)], ...told(texts), ...(texts["dry"] ? ["--dry-run"] : []), ["--by", texts["by"] ?? ""]),
   };
 }
 
-function compact(text: string): string {
+function parsed(text = "", otherwise: Json): Json {
   try {
-    return JSON.stringify(JSON.parse(text));
+    return text.trim() ? (JSON.parse(text) as Json) : null;
   } catch {
-    return text;
+    return otherwise; // it is told when it is sent
   }
 }
 

@@ -3,11 +3,11 @@
 import type { JSX } from "preact";
 import { useEffect, useState } from "preact/hooks";
 import { Act } from "./act";
-import { forking } from "./actions";
+import { forking, type Action } from "./actions";
 import { get, offered } from "./api";
 import { functionGraph, isOfFunction } from "./function";
 import { GraphView } from "./graph";
-import type { Change, Entry, Moment, Run, RunGraph } from "./types";
+import type { Change, Entry, Json, Moment, Run, RunGraph } from "./types";
 import { Card, Data, Status } from "./ui";
 import { clock, plain } from "./words";
 
@@ -42,7 +42,7 @@ export function Moments({ run, last, entries, graph }: { run: Run; last: number;
             </output>
           </div>
           {moment && <Shown moment={moment} told={told} graph={graph} />}
-          {moment && <Fork run={run} slot={at} moment={moment} />}
+          {moment && <Fork run={run} slot={at} isFunction={graph !== null && isOfFunction(graph)} />}
         </>
       )}
     </Card>
@@ -50,17 +50,21 @@ export function Moments({ run, last, entries, graph }: { run: Run; last: number;
 }
 
 /** Goes on from here in a new run, where the API has that. */
-function Fork({ run, slot, moment }: { run: Run; slot: number; moment: Moment }): JSX.Element | null {
+function Fork({ run, slot, isFunction }: { run: Run; slot: number; isFunction: boolean }): JSX.Element | null {
   const [isOffered, setOffered] = useState(false);
-  const [isOpen, setOpen] = useState(false);
+  const [action, setAction] = useState<Action | null>(null);
   useEffect(() => void offered("POST", "/runs/{run_id}/fork").then(setOffered), []);
-  if (!isOffered) return null;
+  if (!isOffered || run.status === "compensated") return null;
+  const open = async (): Promise<void> => {
+    const before = slot > 0 ? (await get<Moment>(`/runs/${encodeURIComponent(run.run_id)}/state?at=${slot - 1}`)).state : {};
+    setAction(forking(run, slot, before as Record<string, Json>, isFunction));
+  };
   return (
     <p>
-      <button type="button" onClick={() => setOpen(true)}>
+      <button type="button" onClick={() => void open().catch(() => undefined) /* the page tells that the server is gone */}>
         Fork from here with an edited value
       </button>
-      {isOpen && <Act action={forking(run, slot, moment.state)} onClose={() => setOpen(false)} />}
+      {action && <Act action={action} onClose={() => setAction(null)} />}
     </p>
   );
 }

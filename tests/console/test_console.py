@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import signal
 from pathlib import Path
@@ -315,15 +316,19 @@ def test_where_the_api_forks_runs_the_slider_offers_it_with_an_edited_value(serv
     page.route("**/fork", fork)
     page.goto(f"{served.dev.url}/#/runs/{run_id}")
     page.get_by_role("button", name="look back").click()
-    page.get_by_label("Record", exact=True).fill("0")
-    expect(page.locator(".changes li", has_text="A-1003").first).to_be_visible()
+    page.get_by_label("Record", exact=True).fill("1")
+    expect(page.locator(".moments output")).to_have_text(re.compile("^1 of"))
+    expect(page.locator(".moment .node.is-waiting")).to_contain_text("approve")
     page.get_by_role("button", name="Fork from here").click()
-    page.get_by_label("State after this record").fill('{"check": {"order": "A-1003", "total": 1}}')
-    line = f'stepwell fork {run_id} --at 0 --state \'{{"check":{{"order":"A-1003","total":1}}}}\''
-    expect(page.locator("dialog .command code")).to_have_text(line)
-    page.get_by_role("button", name="Start the fork").click()
+    state = page.get_by_label("State before this record")
+    expect(state).to_have_value(re.compile("A-1003"))
+    state.fill(json.dumps({**json.loads(state.input_value()), "limit": 500}))
+    expect(page.locator("dialog .command code")).to_have_text(
+        f"stepwell fork {run_id} --at 1 --state '{{\"limit\":500}}'"
+    )
+    page.get_by_role("button", name="Fork the run").click()
     expect(page.locator(".told.is-done a")).to_have_attribute("href", "#/runs/run_new")
-    assert sent == [{"at": 0, "by": "", "state": {"check": {"order": "A-1003", "total": 1}}}]
+    assert sent == [{"at": 1, "by": "", "state": {"limit": 500}}]
 
 
 def test_a_form_has_a_field_for_each_part_of_an_input(served: Served, page: Page) -> None:
