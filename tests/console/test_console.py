@@ -331,6 +331,23 @@ def test_where_the_api_forks_runs_the_slider_offers_it_with_an_edited_value(serv
     assert sent == [{"at": 1, "by": "", "state": {"limit": 500}}]
 
 
+def test_a_failed_run_goes_on_with_an_edited_value(served: Served, page: Page) -> None:
+    """From the record that failed: what was completed is kept, and the step that failed gets another amount."""
+    if "/runs/{run_id}/fork" not in served.dev.call("GET", "/openapi.json")[1]["paths"]:
+        pytest.skip("this API does not fork runs")
+    page.goto(f"{served.dev.url}/#/runs/{served.runs['failed']}")
+    page.get_by_role("button", name="look back").click()
+    expect(page.locator(".moment .node.is-failed")).to_contain_text("ship")
+    page.get_by_role("button", name="Fork from here").click()
+    given = page.get_by_label("Input, as JSON")
+    given.fill(json.dumps({**json.loads(given.input_value()), "amount": 40}))
+    expect(page.locator("dialog .command code")).to_contain_text('"amount":40')
+    page.get_by_role("button", name="Fork the run").click()
+    page.locator(".told.is-done a").click()
+    expect(page.locator(".title .status")).to_have_text("completed")
+    expect(page.locator(".crumbs")).to_contain_text("fork of")
+
+
 def test_a_form_has_a_field_for_each_part_of_an_input(served: Served, page: Page) -> None:
     """Objects, lists, choices, numbers and defaults; what is left empty is left out."""
     page.goto(f"{served.dev.url}/#/runs?workflow=trip")
