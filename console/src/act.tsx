@@ -55,7 +55,7 @@ function Input(given: { field: Field; value: string; autofocus: boolean; disable
   const { field, value, autofocus, disabled, set } = given;
   if (field.kind === "choice") {
     return (
-      <select value={value} disabled={disabled} onChange={(event) => set(event.currentTarget.value)}>
+      <select value={value} required={field.required ?? false} disabled={disabled} onChange={(event) => set(event.currentTarget.value)}>
         {["", ...(field.choices ?? [])].map((one) => (
           <option key={one}>{one}</option>
         ))}

@@ -160,6 +160,74 @@ function rerunning(run: Run): Action {
   };
 }
 
+/** A new run that keeps what came before a record, and does the rest again with something edited. `state`: before it. */
+export function forking(run: Run, slot: number, state: Record<string, Json>, isFunction: boolean): Action {
+  const edited = (given: Json): Record<string, Json> => Object.fromEntries(Object.entries((given ?? {}) as Record<string, Json>).filter(([name, value]) => JSON.stringify(value) !== JSON.stringify(state[name])));
+  const changes = (values: Record<string, Json>): Record<string, Json> => ({
+    ...(Object.keys(edited(values["state"] ?? null)).length > 0 && { state: edited(values["state"] ?? null) }),
+    ...(JSON.stringify(values["input"]) !== JSON.stringify(run.input) && { input: values["input"] ?? null }),
+    ...(values["result"] != null && { result: values["result"] }),
+  });
+  const told = (texts: Record<string, string>): [string, string][] => {
+    const values = { state: parsed(texts["state"], null), input: parsed(texts["input"], run.input), result: parsed(texts["result"], null) };
+    return Object.entries(changes(values)).map(([name, value]) => [`--${name}`, JSON.stringify(value)]);
+  };
+  const ofState: Field = { name: "state", label: "State before this record, as JSON; names that you change or add are set", kind: "json", value: JSON.stringify(state, null, 2) };
+  return {
+    title: `Fork from record ${slot}`,
+    verb: "Fork the run",
+    about: "A new run keeps what came before this record, and does it and the rest anew. This run stays as it is.",
+    fields: [
+      ...(isFunction ? [] : [ofState]),
+      { name: "input", label: "Input, as JSON", kind: "json", value: JSON.stringify(run.input, null, 2) },
+      { name: "result", label: "Result of the step here, as JSON, instead of running it; may be empty", kind: "json" },
+      { name: "dry", label: "Only tell which way it would take", kind: "choice", choices: ["yes"] },
+      by(),
+    ],
+    path: `${base(run)}/fork`,
+    body: ({ by, dry, ...values }) => ({ at: slot, by: by ?? "", ...(dry && { dry_run: true }), ...changes(values) }),
+    command: (texts) => commandLine("fork", run.run_id, ["--at", String(slot)], ...told(texts), ...(texts["dry"] ? ["--dry-run"] : []), ["--by", texts["by"] ?? ""]),
+  };
+}
+
+function parsed(text = "", otherwise: Json): Json {
+  try {
+    return text.trim() ? (JSON.parse(text) as Json) : null;
+  } catch {
+    return otherwise; // it is told when it is sent
+  }
+}
+
+const TOGETHER = ["cancel", "pause", "unpause", "redrive", "terminate"];
+
+/** What can be done to all runs of a filter at once; null where the filter says what the API cannot act on. */
+export function together(filters: Record<string, string>): Action | null {
+  const { workflow = "", status = "", tag = "", since = "", failure = "", ...others } = filters;
+  if (Object.values(others).some(Boolean) || !(workflow || status || tag || since || failure)) return null;
+  return {
+    title: "Act on all runs that fit",
+    verb: "Act on all",
+    about: `All runs with ${Object.entries({ workflow, status, tag, since, failure }).filter(([, value]) => value).map(([name, value]) => `${name} ${value}`).join(", ")}. It is a run of its own, whose page tells how far it is.`,
+    fields: [
+      { name: "action", label: "Action", kind: "choice", choices: TOGETHER, required: true },
+      { name: "dry", label: "Count them only", kind: "choice", choices: ["yes"], value: "yes" },
+      { name: "reason", label: "Reason" },
+      by(),
+    ],
+    path: "/runs:batch",
+    body: ({ action, dry, reason, by }) => ({
+      filter: { ...(workflow && { workflow }), ...(status && { status: status.split(",") }), ...(tag && { tag }), ...(since && { since }), ...(failure && { failure }) },
+      action: action ?? "",
+      dry_run: dry === "yes",
+      reason: reason ?? "",
+      by: by ?? "",
+    }),
+    command: ({ action = "", dry = "", reason = "", by = "" }) =>
+      commandLine("batch", action || "ACTION", ["--workflow", workflow], ["--status", status], ["--tag", tag], ["--since", since], ["--failure", failure], ...(dry ? ["--dry-run"] : []), ["--reason", reason], ["--by", by]),
+    isDanger: true,
+  };
+}
+
 function sending(run: Run, name: string): Action {
   return {
     title: "Send an event to this run",

@@ -1,13 +1,15 @@
 // Calls of the HTTP API, and whether the server answers.
 
 import { useEffect, useRef, useState } from "preact/hooks";
+import { feed } from "./live";
+import { credentials, needsLogin, signIn } from "./login";
 import type { Json, Problem } from "./types";
 
 const SOONEST_MS = 1000; // between two looks at something that moves
 const LATEST_MS = 5000; // between two looks at something that does not
 const ANSWER_MS = 15000;
-const HELD_SECONDS = 20; // how long a server may hold a read until there is something new
-const BETWEEN_MS = 150; // between two looks at a server that holds reads
+const FED_SOONEST_MS = 250; // between two looks at what the feed says has changed
+const FED_LATEST_MS = 60000; // between two looks at what the feed would say
 
 export class Refusal extends Error {
   constructor(readonly problem: Problem) {
@@ -22,13 +24,11 @@ export interface Answer<T> {
   status: number;
   body: T;
   etag: string;
-  isHeld: boolean; // the server holds reads until there is something new
 }
 
 interface Asking {
   body?: Json;
   etag?: string;
-  seconds?: number; // to hold the read
   signal?: AbortSignal;
 }
 
@@ -42,12 +42,11 @@ function tell(lost: boolean): void {
   if (Boolean(before) !== lost) connection.listeners.forEach((listen) => listen());
 }
 
-async function call(method: string, path: string, { body, etag = "", seconds = 0, signal }: Asking = {}): Promise<Answer<unknown>> {
-  const headers: Record<string, string> = { accept: "application/json" };
+async function call(method: string, path: string, { body, etag = "", signal }: Asking = {}): Promise<Answer<unknown>> {
+  const headers: Record<string, string> = { accept: "application/json", ...credentials() };
   if (body !== undefined) headers["content-type"] = "application/json";
   if (etag) headers["if-none-match"] = etag;
-  if (seconds) headers["prefer"] = `wait=${seconds}`;
-  const signals = [AbortSignal.timeout(ANSWER_MS + seconds * 1000), ...(signal ? [signal] : [])];
+  const signals = [AbortSignal.timeout(ANSWER_MS), ...(signal ? [signal] : [])];
   let reply: Response;
   let text: string;
   try {
@@ -60,12 +59,33 @@ async function call(method: string, path: string, { body, etag = "", seconds = 0
   }
   tell(false);
   const found: unknown = text ? JSON.parse(text) : null;
-  if (!reply.ok && reply.status !== 304) throw new Refusal(found as Problem);
-  return { status: reply.status, body: found, etag: reply.headers.get("etag") ?? "", isHeld: reply.headers.has("preference-applied") };
+  if (reply.status === 401 && needsLogin) void signIn();
+  if (!reply.ok && reply.status !== 304) throw new Refusal(problemOf(reply.status, found));
+  return { status: reply.status, body: found, etag: reply.headers.get("etag") ?? "" };
+}
+
+/** The answer as a problem; API Gateway's own refusals have a message alone. */
+function problemOf(status: number, found: unknown): Problem {
+  const given = (found ?? {}) as Partial<Problem> & { message?: string };
+  const title = given.title ?? given.message ?? `The server answered ${status}`;
+  return { ...given, title, status, detail: given.detail ?? title } as Problem;
 }
 
 export async function get<T>(path: string): Promise<T> {
   return (await call("GET", path)).body as T;
+}
+
+let offers: Promise<Set<string>> | null = null;
+
+/** Whether this API has a route, as its own document says. */
+export function offered(method: string, path: string): Promise<boolean> {
+  offers ??= get<{ paths: Record<string, Record<string, Json>> }>("/openapi.json").then(
+    (document) => new Set(Object.entries(document.paths).flatMap(([at, methods]) => Object.keys(methods).map((one) => `${one.toUpperCase()} ${at}`))),
+  );
+  return offers.then((routes) => routes.has(`${method} ${path}`)).catch(() => {
+    offers = null;
+    return false;
+  });
 }
 
 export async function post<T>(path: string, body: Json): Promise<Answer<T>> {
@@ -87,10 +107,10 @@ export interface Live<T> {
 export interface Pace {
   isOver?: boolean; // it does not change any more
   soonestMs?: number;
-  isHeld?: boolean; // the one thing of a page that the server may hold: browsers keep few connections
+  isFed?: boolean; // the feed says when it changes
 }
 
-/** Reads a path when it changes, from a server that says so; else often while it changes, seldom while it does not. Never while nobody looks. */
+/** Reads a path when the feed says that it changes; else often while it changes, seldom while it does not. Never while nobody looks. */
 export function useLive<T>(path: string | null, pace: Pace = {}): Live<T> {
   const [live, set] = useState<{ path: string | null; value: T | null; error: Refusal | null; at: number }>({ path, value: null, error: null, at: 0 });
   const [nudge, setNudge] = useState(0);
@@ -108,17 +128,26 @@ function follow<T>(path: string, found: (found: Found<T>) => void, pace: { curre
   let stopped = false;
   let etag = "";
   let waitMs = SOONEST_MS;
-  let looking = new AbortController();
+  let lookedAt = 0;
+  let isTold = false; // while it looked
+  let looking: AbortController | null = null;
+  const isFed = (): boolean => Boolean(pace.current.isFed) && feed.isOpen && !connection.lostAt;
+  const soonestOf = (): number => Math.max(lookedAt + (pace.current.soonestMs ?? FED_SOONEST_MS) - Date.now(), 0);
+  const next = (inMs: number): void => {
+    window.clearTimeout(timer);
+    if (!pace.current.isOver && !stopped) timer = window.setTimeout(look, inMs);
+  };
   const look = async (): Promise<void> => {
-    looking.abort(); // an older look that answers late counts no more
+    looking?.abort(); // an older look that answers late counts no more
     const mine = (looking = new AbortController());
+    window.clearTimeout(timer);
+    lookedAt = Date.now();
+    const soonestMs = pace.current.soonestMs ?? SOONEST_MS;
     try {
-      const answer = await call("GET", path, { etag, seconds: etag && pace.current.isHeld && !connection.lostAt ? HELD_SECONDS : 0, signal: mine.signal });
+      const answer = await call("GET", path, { etag, signal: mine.signal });
       if (mine.signal.aborted) return;
-      const soonestMs = pace.current.soonestMs ?? SOONEST_MS;
-      waitMs = answer.status !== 304 ? soonestMs : Math.min(waitMs * 1.3, Math.max(LATEST_MS, soonestMs));
-      // The first answer has no tag to be held by; the next look tells whether the server holds reads.
-      if (answer.isHeld || (!etag && pace.current.isHeld)) waitMs = BETWEEN_MS;
+      const [growth, latestMs] = isFed() ? [4, FED_LATEST_MS] : [1.3, Math.max(LATEST_MS, soonestMs)];
+      waitMs = answer.status !== 304 ? soonestMs : Math.min(waitMs * growth, latestMs);
       if (answer.status !== 304) {
         etag = answer.etag;
         found({ value: answer.body as T, error: null, at: Date.now() });
@@ -128,19 +157,29 @@ function follow<T>(path: string, found: (found: Found<T>) => void, pace: { curre
       if (error instanceof Refusal) found({ value: null, error, at: Date.now() });
       waitMs = error instanceof Refusal ? LATEST_MS : SOONEST_MS;
     }
-    if (!pace.current.isOver && !stopped) timer = window.setTimeout(look, waitMs);
+    looking = null;
+    next(isTold ? soonestOf() : waitMs);
+    isTold = false;
   };
   const seen = (): void => {
     window.clearTimeout(timer);
-    if (document.hidden) looking.abort();
+    if (document.hidden) looking?.abort();
     else void look();
   };
+  const told = (): void => {
+    if (!pace.current.isFed || document.hidden) return;
+    waitMs = SOONEST_MS;
+    if (looking) isTold = true; // to look again at once would never end where looks take long
+    else next(soonestOf());
+  };
   document.addEventListener("visibilitychange", seen);
+  feed.listeners.add(told);
   void look();
   return () => {
     stopped = true;
-    looking.abort();
+    looking?.abort();
     window.clearTimeout(timer);
+    feed.listeners.delete(told);
     document.removeEventListener("visibilitychange", seen);
   };
 }

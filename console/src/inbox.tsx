@@ -14,8 +14,8 @@ const LISTED = "200";
 export function Inbox(): JSX.Element {
   const asked = { waiting_for: FOR_PEOPLE[0] ?? "", limit: LISTED };
   // The runs that are due soonest, however old; then the newest, which may have no deadline.
-  const dated = useLive<Page<RunSummary>>("/runs" + query({ ...asked, sort: "waiting_until" }), { isHeld: true });
-  const live = useLive<Page<RunSummary>>("/runs" + query({ ...asked, status: "waiting" }));
+  const dated = useLive<Page<RunSummary>>("/runs" + query({ ...asked, sort: "waiting_until" }), { isFed: true });
+  const live = useLive<Page<RunSummary>>("/runs" + query({ ...asked, status: "waiting" }), { isFed: true });
   const found = new Map([...(dated.value?.items ?? []), ...(live.value?.items ?? [])].map((run) => [run.run_id, run]));
   const runs = [...found.values()].sort((one, other) => due(one) - due(other));
   const [chosen, choose] = useState("");

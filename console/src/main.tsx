@@ -6,6 +6,8 @@ import { useEffect, useState } from "preact/hooks";
 import { useConnection, useLive } from "./api";
 import { CheckPage } from "./check";
 import { Inbox } from "./inbox";
+import { watch } from "./live";
+import { needsLogin, settle, signIn, signOut } from "./login";
 import "./main.css";
 import { RunPage } from "./run";
 import { RunsPage } from "./runs";
@@ -45,6 +47,12 @@ function usePlace(): Place {
   return place;
 }
 
+/** What the page's feed is of: a run, or all runs where runs are listed. */
+function topicOf({ path: [room, name] }: Place): Record<string, string> | null {
+  if (room === "runs" && name) return { run: name };
+  return !room || room === "runs" || room === "inbox" ? {} : null;
+}
+
 function Page({ place, stats }: { place: Place; stats: Stats | null }): JSX.Element {
   const [room, name] = place.path;
   if (!room || (room === "runs" && !name)) return <RunsPage asked={place.asked} stats={stats} />;
@@ -52,7 +60,7 @@ function Page({ place, stats }: { place: Place; stats: Stats | null }): JSX.Elem
   if (room === "inbox") return <Inbox />;
   if (room === "workflows") return name ? <WorkflowPage key={name} name={name} stats={stats} /> : <WorkflowsPage stats={stats} />;
   if (room === "check") return <CheckPage />;
-  return <Empty title="There is no such page">The bar on top leads to those that there are.</Empty>;
+  return <Empty isPage title="There is no such page">The bar on top leads to all pages.</Empty>;
 }
 
 function Console(): JSX.Element {
@@ -61,6 +69,7 @@ function Console(): JSX.Element {
   const counts = useLive<Stats>("/stats", { soonestMs: isCounted ? COUNTED_MS : BESIDE_MS }); // ages are among them, so they always change
   const stats = counts.value;
   useEffect(counts.again, [isCounted]);
+  useEffect(() => watch(topicOf(place)), [place]);
   const asked = FOR_PEOPLE.reduce((sum, kind) => sum + (stats?.waits[kind] ?? 0), 0);
   const room = place.path[0] ?? "runs";
   useEffect(() => {
@@ -85,6 +94,11 @@ function Console(): JSX.Element {
           {link("workflows", "Workflows")}
         </nav>
         <Live />
+        {needsLogin && (
+          <button type="button" class="quiet" onClick={signOut}>
+            Sign out
+          </button>
+        )}
         <Theme />
       </header>
       <Lost />
@@ -137,5 +151,18 @@ function Theme(): JSX.Element {
   );
 }
 
+function SignIn({ why }: { why: string }): JSX.Element {
+  return (
+    <main id="main">
+      <Empty isPage title="Sign in to see runs">
+        <p>{why}</p>
+        <button type="button" class="primary" onClick={() => void signIn()}>
+          Sign in
+        </button>
+      </Empty>
+    </main>
+  );
+}
+
 document.body.replaceChildren();
-render(<Console />, document.body);
+void settle().then((why) => render(why ? <SignIn why={why} /> : <Console />, document.body));

@@ -2,16 +2,19 @@
 
 import type { JSX } from "preact";
 import { useEffect, useState } from "preact/hooks";
-import { get } from "./api";
+import { Act } from "./act";
+import { forking, type Action } from "./actions";
+import { get, offered } from "./api";
 import { functionGraph, isOfFunction } from "./function";
 import { GraphView } from "./graph";
-import type { Change, Entry, Moment, RunGraph } from "./types";
+import type { Change, Entry, Json, Moment, Run, RunGraph } from "./types";
 import { Card, Data, Status } from "./ui";
 import { clock, plain } from "./words";
 
 const CALM_MS = 120; // the slider rests so long before the server is asked
 
-export function Moments({ id, last, entries, graph }: { id: string; last: number; entries: Entry[]; graph: RunGraph | null }): JSX.Element {
+export function Moments({ run, last, entries, graph }: { run: Run; last: number; entries: Entry[]; graph: RunGraph | null }): JSX.Element {
+  const id = run.run_id;
   const [slot, setSlot] = useState<number | null>(null); // null: closed
   const moment = useMoment(id, slot);
   const at = slot ?? last;
@@ -39,9 +42,30 @@ export function Moments({ id, last, entries, graph }: { id: string; last: number
             </output>
           </div>
           {moment && <Shown moment={moment} told={told} graph={graph} />}
+          {moment && <Fork run={run} slot={at} isFunction={graph !== null && isOfFunction(graph)} />}
         </>
       )}
     </Card>
+  );
+}
+
+/** Goes on from here in a new run, where the API has that. */
+function Fork({ run, slot, isFunction }: { run: Run; slot: number; isFunction: boolean }): JSX.Element | null {
+  const [isOffered, setOffered] = useState(false);
+  const [action, setAction] = useState<Action | null>(null);
+  useEffect(() => void offered("POST", "/runs/{run_id}/fork").then(setOffered), []);
+  if (!isOffered || run.status === "compensated") return null;
+  const open = async (): Promise<void> => {
+    const before = slot > 0 ? (await get<Moment>(`/runs/${encodeURIComponent(run.run_id)}/state?at=${slot - 1}`)).state : {};
+    setAction(forking(run, slot, before as Record<string, Json>, isFunction));
+  };
+  return (
+    <p>
+      <button type="button" onClick={() => void open().catch(() => undefined) /* the page tells that the server is gone */}>
+        Fork from here with an edited value
+      </button>
+      {action && <Act action={action} onClose={() => setAction(null)} />}
+    </p>
   );
 }
 

@@ -21,7 +21,7 @@ const PRIMARY = new Set(["Approve", "Redrive", "Unpause"]);
 export function RunPage({ id, asked }: { id: string; asked: Record<string, string> }): JSX.Element {
   const path = `/runs/${encodeURIComponent(id)}`;
   const [isOver, setOver] = useState(false);
-  const live = useLive<Run>(path, { isOver, isHeld: true });
+  const live = useLive<Run>(path, { isOver, isFed: true });
   const run = live.value;
   const { step = "", token = "" } = asked;
   useEffect(() => setOver(run !== null && TERMINAL.has(run.status)), [run]);
@@ -31,7 +31,7 @@ export function RunPage({ id, asked }: { id: string; asked: Record<string, strin
   const graph = plan && (isFunction ? functionGraph(plan) : plan);
   const why = useFresh<Explanation>(`${path}/explain`, live.at);
   const go = (more: Record<string, string>): void => void (location.hash = path + query({ step, token, ...more }));
-  if (live.error) return <Empty title={live.error.problem.status === 404 ? "There is no such run" : "This run cannot be shown"}>{live.error.message}</Empty>;
+  if (live.error) return <Empty isPage title={live.error.problem.status === 404 ? "There is no such run" : "This run cannot be shown"}>{live.error.message} <a href="#/runs">All runs</a></Empty>;
   if (!run) return <p class="muted loading">Reading the run …</p>;
   const choose = (node: string): void => go({ step: node === step ? "" : node });
   const onTop = graph !== null && isWide(graph);
@@ -54,7 +54,7 @@ export function RunPage({ id, asked }: { id: string; asked: Record<string, strin
           <Card title="Timeline" aside={<Took run={run} />} class="o-timeline">
             <Timeline run={run} entries={whole.entries} chosen={step} choose={choose} />
           </Card>
-          {run.cost?.records ? <Moments id={id} last={run.cost.records - 1} entries={whole.entries} graph={plan} /> : null}
+          {run.cost?.records ? <Moments run={run} last={run.cost.records - 1} entries={whole.entries} graph={plan} /> : null}
           <Branches run={run} entries={whole.entries} moved={live.at} chosen={token} choose={(one) => go({ token: one })} />
           {token ? <OfToken id={id} token={token} moved={live.at} step={step} go={go} /> : <HistoryList history={whole} step={step} token="" clear={() => go({ step: "" })} follow={(one) => go({ token: one })} />}
         </div>

@@ -2,7 +2,10 @@
 
 import type { JSX } from "preact";
 import { useState } from "preact/hooks";
+import { Act } from "./act";
+import { together, type Action } from "./actions";
 import { query, useLive } from "./api";
+import { Spark } from "./spark";
 import { Start } from "./start";
 import type { Page, RunSummary, Stats, WorkflowSummary } from "./types";
 import { Empty, Status, Time, useKeys, useNow } from "./ui";
@@ -15,8 +18,9 @@ const SELDOM_MS = 20000; // between two looks at the names of workflows
 export function RunsPage({ asked, stats }: { asked: Asked; stats: Stats | null }): JSX.Element {
   const { status = "", workflow = "", waiting_for = "", tag = "", since = "", overdue = "", failure = "", cursor = "", parent = "" } = asked;
   const filters = { status, workflow, waiting_for, tag, since, overdue, failure, parent };
-  const live = useLive<Page<RunSummary>>("/runs" + query({ ...filters, cursor, limit: "50" }), { isHeld: true });
+  const live = useLive<Page<RunSummary>>("/runs" + query({ ...filters, cursor, limit: "50" }), { isFed: true });
   const [starting, setStarting] = useState(false);
+  const [acting, setActing] = useState<Action | null>(null);
   const go = (more: Asked): void => void (location.hash = "/runs" + query({ ...filters, ...more }));
   const runs = live.value?.items ?? [];
   const [at, setAt] = useState(-1);
@@ -32,15 +36,21 @@ export function RunsPage({ asked, stats }: { asked: Asked; stats: Stats | null }
       <div class="bar">
         <h1>Runs</h1>
         <Statuses stats={stats} workflow={workflow} chosen={status} choose={(one) => go({ status: one })} />
+        {runs.length > 0 && together(filters) && (
+          <button type="button" onClick={() => setActing(together(filters))}>
+            Act on all …
+          </button>
+        )}
         <button type="button" class="primary" onClick={() => setStarting(true)}>
           Start a run
         </button>
       </div>
       <Filters stats={stats} filters={filters} go={go} />
+      <Spark filters={filters} />
       {live.error && <Empty title="These runs cannot be listed">{live.error.message}</Empty>}
       {live.value && !runs.length && (
         <Empty title={isFiltered ? "No run fits" : "No runs yet"}>
-          {isFiltered ? <a href="#/runs">Show all runs</a> : "Start one here, or with `stepwell run WORKFLOW`."}
+          {isFiltered ? <a href="#/runs">Show all runs</a> : <>Start one here, or with <code>stepwell run WORKFLOW</code>.</>}
         </Empty>
       )}
       {runs.length > 0 && <Table runs={runs} at={at} />}
@@ -48,6 +58,7 @@ export function RunsPage({ asked, stats }: { asked: Asked; stats: Stats | null }
         {cursor && <a href={"#/runs" + query(filters)}>Newest</a>}
         {live.value?.next_cursor && <a href={"#/runs" + query({ ...filters, cursor: live.value.next_cursor })}>Older runs</a>}
       </div>
+      {acting && <Act action={acting} onClose={() => setActing(null)} onDone={live.again} />}
       {starting && <Start workflow={workflow} onClose={() => setStarting(false)} />}
     </>
   );
@@ -174,7 +185,7 @@ function Row({ run, isChosen }: { run: RunSummary; isChosen: boolean }): JSX.Ele
       </td>
       <td class="c-tags">
         {Object.entries(run.tags).map(([name, value]) => (
-          <span class="tag" key={name}>
+          <span class="tag" key={name} title={`${name}=${value}`}>
             {name}={value}
           </span>
         ))}

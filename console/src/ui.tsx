@@ -55,11 +55,12 @@ export function Card(given: { title: ComponentChildren; aside?: ComponentChildre
   );
 }
 
-export function Empty({ title, children }: { title: string; children?: ComponentChildren }): JSX.Element {
+/** That there is nothing, and why; `isPage`: it is all of the page, and its heading. */
+export function Empty({ title, isPage, children }: { title: string; isPage?: boolean; children?: ComponentChildren }): JSX.Element {
   return (
     <div class="empty">
-      <strong>{title}</strong>
-      {children && <p>{children}</p>}
+      {isPage ? <h1>{title}</h1> : <strong>{title}</strong>}
+      {children && <div>{children}</div>}
     </div>
   );
 }

@@ -51,7 +51,7 @@ function Counts({ name, counts }: { name: string; counts: Record<string, number>
 export function WorkflowPage({ name, stats }: { name: string; stats: Stats | null }): JSX.Element {
   const live = useLive<Workflow>(`/workflows/${encodeURIComponent(name)}`);
   const [starting, setStarting] = useState(false);
-  if (live.error) return <Empty title="There is no such workflow">{live.error.message}</Empty>;
+  if (live.error) return <Empty isPage title="There is no such workflow">{live.error.message}</Empty>;
   const workflow = live.value;
   if (!workflow) return <p class="muted loading">Reading the workflow …</p>;
   const text = JSON.stringify(workflow.document, null, 2);

@@ -10,9 +10,9 @@ from stepwell.errors import StepwellError
 # By extra, as in pyproject.toml: the modules that its commands import.
 _DEPLOY = ("aws_cdk", "boto3", "uv")
 MODULES: Mapping[str, tuple[str, ...]] = {
-    "dev": ("uvicorn", "watchfiles"),
+    "dev": ("uvicorn", "watchfiles", "wsproto"),
     "deploy": _DEPLOY,
-    "emulator": ("ministack", "uvicorn", "watchfiles", *_DEPLOY),
+    "emulator": ("ministack", "uvicorn", "watchfiles", "wsproto", *_DEPLOY),
 }
 
 

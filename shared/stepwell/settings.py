@@ -28,6 +28,9 @@ A deployed function has these from its stack:
 | `STEPWELL_MAX_STEPS` | records of one run | 100,000 |
 | `STEPWELL_API_KEY_SECRET` | the secret that holds the API's key | |
 | `STEPWELL_URL`, `STEPWELL_LINK_SECRET` | where the API is for others; the secret whose key signs links to it | |
+| `STEPWELL_LIVE_TABLE`, `STEPWELL_LIVE_URL` | the table of who watches; the WebSocket of the live feed | |
+| `STEPWELL_LIVE_CALLBACK` | where watchers are sent to; `/…`: below `AWS_ENDPOINT_URL` | |
+| `STEPWELL_CONSOLE` | `{"issuer", "client_id", "audience", "origins"}`: the API serves the console, with this login | |
 | `STEPWELL_TRACE` | anything: traces by X-Ray | |
 | `LAMBDA_TASK_ROOT` | the function's package; Lambda sets it | `.` |
 """
@@ -40,6 +43,7 @@ import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 from stepwell.errors import UserError
 from stepwell.limits import FORK_CHUNK, RUN_STEPS
@@ -95,6 +99,10 @@ class Deployment:
     api_key_secret: str = ""
     url: str = ""
     link_secret: str = ""
+    live_table: str = ""
+    live_callback: str = ""
+    live_url: str = ""
+    console: Mapping[str, Any] | None = None
     trace: bool = False
     log_level: str = "info"
     http_hosts: tuple[str, ...] = ()
@@ -153,11 +161,20 @@ def read_deployment(environ: Mapping[str, str] = os.environ) -> Deployment:
         api_key_secret=environ.get("STEPWELL_API_KEY_SECRET", ""),
         url=environ.get("STEPWELL_URL", ""),
         link_secret=environ.get("STEPWELL_LINK_SECRET", ""),
+        live_table=environ.get("STEPWELL_LIVE_TABLE", ""),
+        live_callback=_below_endpoint(environ, "STEPWELL_LIVE_CALLBACK"),
+        live_url=environ.get("STEPWELL_LIVE_URL", ""),
+        console=json.loads(environ.get("STEPWELL_CONSOLE", "") or "null"),
         trace=bool(environ.get("STEPWELL_TRACE")),
         log_level=_log_level(environ),
         http_hosts=_texts(environ, "STEPWELL_HTTP_HOSTS"),
         root=Path(environ.get("LAMBDA_TASK_ROOT", "")),
     )
+
+
+def _below_endpoint(environ: Mapping[str, str], name: str) -> str:
+    value = environ.get(name, "")
+    return environ.get("AWS_ENDPOINT_URL", "").rstrip("/") + value if value.startswith("/") else value
 
 
 def _log_level(environ: Mapping[str, str]) -> str:

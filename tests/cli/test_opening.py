@@ -126,4 +126,4 @@ def test_the_command_serves_this_machine_alone_and_calls_with_the_callers_creden
         assert http.get("/", headers={"accept": "text/html"}).status_code == 200
         assert http.get("/", headers={"accept": "text/html", "origin": "https://evil.example"}).status_code == 403
         assert http.get("/workflows").status_code == 200
-    assert [call.headers.get("x-api-key") for call in api.calls] == ["the-api-key"] * 2
+    assert [call.headers.get("x-api-key") for call in api.calls] == ["the-api-key"] * 3

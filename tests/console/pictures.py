@@ -14,9 +14,9 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from playwright.sync_api import Page
+from playwright.sync_api import Browser, Page
 
-from tests.console.kit import DEMO, browsing, chromium, furnish
+from tests.console.kit import DEMO, browsing, chromium, furnish, start
 from tests.local.kit import Dev
 
 FOLDER = Path(__file__).parents[2] / "dist" / "pictures"
@@ -51,7 +51,23 @@ def pages(runs: Mapping[str, str]) -> dict[str, tuple[str, str]]:
         "check": ("#/check", "Check"),
         "back": (f"#/runs/{runs['done']}", "look back"),
         "redrive": (f"#/runs/{runs['failed']}", "Redrive"),
+        "cancel": (f"#/runs/{runs['waiting']}", "Cancel"),
+        "long": (f"#/runs/{runs['long']}", ""),
+        "no-run-fits": ("#/runs?tag=team%3Dnobody", ""),
+        "no-such-run": ("#/runs/none", ""),
+        "no-such-page": ("#/nowhere", ""),
     }
+
+
+def oversize(dev: Dev) -> str:
+    """A run whose names and texts are as long as they may be, in scripts that run either way."""
+    order = {
+        "order_id": "\u0637\u0644\u0628 \u0631\u0642\u0645 \u0661\u0662\u0663 \u05e9\u05dc\u05d5\u05dd " * 8,
+        "amount": 7,
+        "note": "unbroken" * 60,
+    }
+    tags = {f"a-rather-long-name-of-a-tag-{number}": "with-a-rather-long-value-too" * 2 for number in range(4)}
+    return start(dev, "order", order, run_id="run-" + "x" * 120, tags=tags)
 
 
 def show(page: Page, url: str, place: str, button: str) -> None:
@@ -74,7 +90,7 @@ def main() -> int:
     with tempfile.TemporaryDirectory() as data, browsing() as browser:
         dev = Dev(DEMO, Path(data) / "data")
         try:
-            runs = furnish(dev)
+            runs = {**furnish(dev), "long": oversize(dev)}
             for form in FORMS:
                 context = browser.new_context(**_look(form))
                 page = context.new_page()
@@ -85,10 +101,30 @@ def main() -> int:
                     file = folder / (f"console-{name}.png" if is_docs else f"{name}-{form}.png")
                     page.screenshot(path=file, full_page=not button and not is_docs)
                 context.close()
+            if not is_docs and (not wanted or "empty" in wanted or "gone" in wanted):
+                _without_runs_and_server(browser, Path(data))
         finally:
             dev.end(signal.SIGTERM)
     print(f"pictures: {folder}")
     return 0
+
+
+def _without_runs_and_server(browser: Browser, place: Path) -> None:
+    """Pages of a server that has no run yet, and of one that is gone."""
+    (place / "none").mkdir()
+    dev = Dev(place / "none", place / "empty")
+    pages = {}
+    for form in FORMS:
+        page = pages[form] = browser.new_context(**_look(form)).new_page()
+        for name in ("runs", "inbox", "workflows"):
+            show(page, dev.url, f"#/{name}", "")
+            page.screenshot(path=FOLDER / f"empty-{name}-{form}.png")
+        show(page, dev.url, "#/runs", "")
+    dev.end(signal.SIGKILL)
+    for form, page in pages.items():
+        page.locator(".lost").wait_for()
+        page.screenshot(path=FOLDER / f"gone-{form}.png")
+        page.context.close()
 
 
 def _look(form: str) -> dict[str, Any]:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import json
 import re
 import signal
 from pathlib import Path
 from urllib.parse import quote
 
 import pytest
-from playwright.sync_api import Browser, Page, expect
+from playwright.sync_api import Browser, Page, Route, expect
 
 from tests.console.conftest import Served
 from tests.console.kit import DEMO, HOSTILE, start
@@ -192,7 +193,7 @@ def test_a_killed_server_is_said_to_be_away_and_the_page_goes_on_when_it_is_back
         second.end(signal.SIGKILL)
 
 
-def test_a_page_at_rest_holds_one_read_and_shows_a_change_as_it_is_committed(served: Served, page: Page) -> None:
+def test_a_page_at_rest_asks_nothing_and_shows_a_change_as_it_is_committed(served: Served, page: Page) -> None:
     """Nobody's open tab keeps the server busy, and nobody waits for a timer to see what happened."""
     run_id = start(served.dev, "order", {"order_id": "A-4", "amount": 1})
     asked: list[str] = []
@@ -200,12 +201,39 @@ def test_a_page_at_rest_holds_one_read_and_shows_a_change_as_it_is_committed(ser
     expect(page.locator(".title .status")).to_have_text("waiting")
     expect(page.locator(".graph svg")).to_be_visible()
     page.wait_for_load_state("load")
-    page.wait_for_timeout(1000)
+    page.wait_for_timeout(5000)  # it settles after its feed has opened
     page.on("request", lambda request: asked.append(request.url))
     page.wait_for_timeout(2000)
     assert len(asked) <= 1  # the counts beside it
     served.dev.call("POST", f"/runs/{run_id}/cancel", {"by": "ana"})
     expect(page.locator(".title .status")).to_have_text("cancelled", timeout=1000)
+
+
+def test_without_a_feed_a_page_asks_often_enough(served: Served, page: Page) -> None:
+    """As on AWS, where a stack has one only if it is asked for."""
+    page.route("**/stream*", lambda route: route.fulfill(status=404, json={"status": 404, "title": "no feed"}))
+    run_id = start(served.dev, "order", {"order_id": "A-5", "amount": 1})
+    page.goto(f"{served.dev.url}/#/runs/{run_id}")
+    expect(page.locator(".title .status")).to_have_text("waiting")
+    served.dev.call("POST", f"/runs/{run_id}/cancel", {"by": "ana"})
+    expect(page.locator(".title .status")).to_have_text("cancelled", timeout=10_000)
+
+
+def test_all_runs_that_fit_are_counted_and_then_acted_on_together(served: Served, page: Page) -> None:
+    for _ in range(3):
+        start(served.dev, "haggle", {"item": "rug"}, tags={"made": "together"})
+    page.goto(f"{served.dev.url}/#/runs?tag={quote('made=together')}")
+    expect(page.locator(".spark figcaption")).to_contain_text("3 runs")
+    page.get_by_role("button", name="Act on all").click()
+    page.locator("dialog select").first.select_option("cancel")
+    line = page.locator("dialog .command code")
+    expect(line).to_contain_text("stepwell batch cancel --tag made=together --dry-run")
+    page.get_by_label("Count them only").select_option("")
+    expect(line).not_to_contain_text("--dry-run")
+    page.locator("dialog button[type=submit]").click()
+    expect(page.locator(".told.is-done")).to_be_visible()
+    page.keyboard.press("Escape")
+    expect(page.locator(".runs .status", has_text="cancelled")).to_have_count(3)
 
 
 def test_a_failed_run_goes_on_as_a_new_one_that_keeps_what_was_completed(served: Served, page: Page) -> None:
@@ -275,6 +303,51 @@ def test_a_slider_goes_through_the_log_and_shows_what_each_record_changed(served
     expect(page.locator(".moments output")).to_contain_text("1 of")
 
 
+def test_where_the_api_forks_runs_the_slider_offers_it_with_an_edited_value(served: Served, page: Page) -> None:
+    """What is left as it was is not sent. The route is played here: an API says itself whether it has it."""
+    sent: list[object] = []
+
+    def fork(route: Route) -> None:
+        sent.append(route.request.post_data_json)
+        route.fulfill(status=201, json={"run_id": "run_new", "status": "pending"})
+
+    run_id = served.runs["failed"]
+    page.route("**/openapi.json", lambda route: route.fulfill(json={"paths": {"/runs/{run_id}/fork": {"post": {}}}}))
+    page.route("**/fork", fork)
+    page.goto(f"{served.dev.url}/#/runs/{run_id}")
+    page.get_by_role("button", name="look back").click()
+    page.get_by_label("Record", exact=True).fill("1")
+    expect(page.locator(".moments output")).to_have_text(re.compile("^1 of"))
+    expect(page.locator(".moment .node.is-waiting")).to_contain_text("approve")
+    page.get_by_role("button", name="Fork from here").click()
+    state = page.get_by_label("State before this record")
+    expect(state).to_have_value(re.compile("A-1003"))
+    state.fill(json.dumps({**json.loads(state.input_value()), "limit": 500}))
+    expect(page.locator("dialog .command code")).to_have_text(
+        f"stepwell fork {run_id} --at 1 --state '{{\"limit\":500}}'"
+    )
+    page.get_by_role("button", name="Fork the run").click()
+    expect(page.locator(".told.is-done a")).to_have_attribute("href", "#/runs/run_new")
+    assert sent == [{"at": 1, "by": "", "state": {"limit": 500}}]
+
+
+def test_a_failed_run_goes_on_with_an_edited_value(served: Served, page: Page) -> None:
+    """From the record that failed: what was completed is kept, and the step that failed gets another amount."""
+    if "/runs/{run_id}/fork" not in served.dev.call("GET", "/openapi.json")[1]["paths"]:
+        pytest.skip("this API does not fork runs")
+    page.goto(f"{served.dev.url}/#/runs/{served.runs['failed']}")
+    page.get_by_role("button", name="look back").click()
+    expect(page.locator(".moment .node.is-failed")).to_contain_text("ship")
+    page.get_by_role("button", name="Fork from here").click()
+    given = page.get_by_label("Input, as JSON")
+    given.fill(json.dumps({**json.loads(given.input_value()), "amount": 40}))
+    expect(page.locator("dialog .command code")).to_contain_text('"amount":40')
+    page.get_by_role("button", name="Fork the run").click()
+    page.locator(".told.is-done a").click()
+    expect(page.locator(".title .status")).to_have_text("completed")
+    expect(page.locator(".crumbs")).to_contain_text("fork of")
+
+
 def test_a_form_has_a_field_for_each_part_of_an_input(served: Served, page: Page) -> None:
     """Objects, lists, choices, numbers and defaults; what is left empty is left out."""
     page.goto(f"{served.dev.url}/#/runs?workflow=trip")
@@ -341,11 +414,13 @@ def test_axe_finds_nothing(served: Served, browser: Browser, scheme: str) -> Non
         "workflows",
         "workflows/survey",
         "check",
+        "nowhere",
+        "runs/none",
         *(f"runs/{served.runs[name]}" for name in runs),
     ]:
         page.goto(f"{served.dev.url}/#/{place}")
         page.reload()  # another fragment alone loads nothing
-        page.locator(".card, .runs, .check").first.wait_for()
+        page.locator(".card, .runs, .check, .empty").first.wait_for()
         page.wait_for_timeout(300)
         found += _violations(page, place, is_dark)
     page.goto(f"{served.dev.url}/#/runs")

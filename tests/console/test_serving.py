@@ -15,8 +15,6 @@ import pytest
 
 from stepwell.api import console
 from stepwell.api.conditional import etag_of, is_known
-from stepwell.api.exchange import Call
-from stepwell.runtime.loop.driving import run_now
 from tests.console.kit import DEMO
 from tests.local.kit import Dev
 
@@ -87,7 +85,7 @@ def test_without_its_build_the_page_says_in_one_line_what_is_missing(
 ) -> None:
     """Everything else works: `stepwell dev` prints the same line and serves."""
     monkeypatch.setattr(console, "BUILT", tmp_path)
-    answer = run_now(console.get_console(Call(parts=None, headers={"accept": "text/html"})))
+    answer = console.page_for("text/html")
     assert answer.status == 503
     assert "run `uv run python console/build.py`" in answer.body
     assert "\n" not in answer.body

@@ -12,6 +12,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import stepwell
+from stepwell.api.live import stream_routes
 from stepwell.api.openapi import document
 from stepwell.api.routes import ROUTES
 from stepwell.api.webhooks.replay import delivery_routes
@@ -122,7 +123,7 @@ def pages() -> list[Path]:
 
 def openapi_text() -> str:
     """The OpenAPI document of all routes."""
-    routes = (*ROUTES, *delivery_routes(dict), *webhook_routes(dict))
+    routes = (*ROUTES, *delivery_routes(dict), *webhook_routes(dict), *stream_routes(None))
     return json.dumps(document(routes, stepwell.__version__), indent=1, ensure_ascii=False) + "\n"
 
 

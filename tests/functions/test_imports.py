@@ -15,7 +15,7 @@ import pytest
 from tests.functions.kit import ROOT, environment_of, write_package
 
 PLACE = {"url": "https://sqs.eu-west-1.amazonaws.com/123456789012/q", "arn": "arn:aws:sqs:eu-west-1:123456789012:q"}
-HANDLERS = ("api", "authorizer", "coordinator", "sender", "stream", "sweeper", "webhooks", "worker")
+HANDLERS = ("api", "authorizer", "coordinator", "live", "sender", "stream", "sweeper", "webhooks", "worker")
 # A person's machine's, the compiler's checks, and what costs tenths of a second where only some invocations need it.
 NOBODY = {"yaml", "rich", "typer", "httpx", "uvicorn", "watchfiles", "sqlite3", "aws_xray_sdk", "jsonschema",
           "fastjsonschema", "networkx", "stepwell.local", "stepwell.cli", "stepwell.testing",
@@ -34,6 +34,7 @@ UNUSED = {
         "stepwell.runtime.notify.telling",
     },
     "stream": {"aws_lambda_powertools.event_handler"} | NO_USER_CODE,
+    "live": NO_CALLS_OVER_HTTP | NO_USER_CODE,
     "sweeper": NO_CALLS_OVER_HTTP | NO_USER_CODE,
     "webhooks": NO_USER_CODE,
     "worker": {"aws_lambda_powertools.event_handler", "stepwell.api"},
@@ -42,7 +43,7 @@ UNUSED = {
 # which every handler but one has too. It is the same however busy the machine is, and follows the CPU time.
 # Measured: api and webhooks 2.0, worker 1.6, stream, coordinator and sweeper 1.4, sender 1.3, authorizer 1.2.
 AT_MOST = {"api": 2.5, "webhooks": 2.5, "worker": 2.0, "stream": 1.75, "coordinator": 1.75, "sweeper": 1.75,
-           "sender": 1.6, "authorizer": 1.5}  # fmt: skip
+           "live": 1.75, "sender": 1.6, "authorizer": 1.5}  # fmt: skip
 MEASURE = """
 import json, sys
 calls = 0
@@ -69,7 +70,8 @@ def imported(package: Path, statement: str) -> tuple[int, frozenset[str]]:
     """The calls of functions, and the modules that are there afterwards."""
     places = {"resume": PLACE, "work": {"default": PLACE}}
     notifications = {"STEPWELL_NOTIFICATIONS": PLACE["url"], "STEPWELL_DEAD_NOTIFICATIONS": PLACE["url"]}
-    environment = {**os.environ, **environment_of(places), **notifications, "STEPWELL_BUS": "bus"}
+    more = {**notifications, "STEPWELL_BUS": "bus", "STEPWELL_LIVE_TABLE": "live"}
+    environment = {**os.environ, **environment_of(places), **more}
     done = subprocess.run(  # noqa: S603 - our own interpreter and script
         [sys.executable, "-c", MEASURE.format(statement)],
         cwd=package, env=environment, capture_output=True, text=True, check=True,

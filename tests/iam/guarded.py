@@ -31,6 +31,7 @@ from tests.iam.stack import HTTP_HOSTS, SECRET, WORKFLOWS
 POOL = {"timeout_seconds": 30, "memory_mb": 256}
 CONTEXT = {
     "emulator": True,
+    "live": False,
     "folder": str(WORKFLOWS),
     "auth": "api_key",
     "pools": {"default": POOL, "heavy": POOL},

@@ -139,6 +139,7 @@ class Recorder:
 
     def __init__(self) -> None:
         self.needs: set[tuple[str, Need]] = set()
+        self.live_api = ""  # the WebSocket API, which no request names: it is a part of the client's address
         self._actor = ""
 
     def listen(self, client: Any) -> None:
@@ -158,6 +159,10 @@ class Recorder:
         if not self._actor:
             return  # the test's own
         service = model.service_model.signing_name
+        if model.name == "PostToConnection":
+            sent = f"{self.live_api}/live/POST/@connections/{params['ConnectionId']}"
+            self.needs.add((self._actor, Need("execute-api:ManageConnections", _arn("execute-api", sent))))
+            return
         self.needs |= {(self._actor, need) for need in needs_of(service, model.name, params)}
         if model.name == "CreateSchedule":  # it will fire: EventBridge Scheduler then sends, in the role it was given
             self.needs.add((SCHEDULE, Need("sqs:SendMessage", params["Target"]["Arn"])))

@@ -31,6 +31,7 @@ def play(stack: Stack) -> None:
     for pool in POOLS:
         die(stack, pool)
     lose(stack)
+    watch(stack)
     tell(stack)
     write(stack)
 
@@ -272,6 +273,25 @@ def lose(stack: Stack) -> None:
     found = stack.sweep()
     assert (found["Overdue"], found["NoProgress"], found["Republished"]) == (1, 2, 1)
     stack.deliver()
+
+
+def watch(stack: Stack) -> None:
+    """Three who watch a run: one asks for its past, one is gone when it is sent something, one goes by itself."""
+    _, page = stack.call("GET", "/runs?workflow=order-default")
+    run_id = page["items"][-1]["run_id"]
+    for connection in ("asks", "gone", "goes"):
+        _, found = stack.call("GET", f"/stream?run={run_id}")
+        assert stack.watch("connect", connection, ticket=found["url"].partition("ticket=")[2]) == 200
+    assert stack.watch("message", "asks", '{"after": ""}') == 200
+    assert stack.watch("disconnect", "goes") == 200
+    usual = stack.cloud.before
+    stack.cloud.before = lambda operation, request: (
+        answer(410, "{}", {"x-amzn-errortype": "GoneException"})
+        if operation == "PostToConnection" and "/gone" in request.url
+        else usual(operation, request)
+    )
+    stack.tell([one for one in stack.written() if run_id in one["dynamodb"]["Keys"]["pk"]["S"]])
+    stack.cloud.before = usual
 
 
 def tell(stack: Stack) -> None:

@@ -40,6 +40,7 @@ CONTEXT = {
     "kms_key_arn": KEY_ARN,
     "pools": {pool: {} for pool in POOLS},
     "tracing": True,
+    "live": True,
     "vpc": VPC,
     "http_hosts": HTTP_HOSTS,
 }
@@ -48,6 +49,7 @@ _ANSWERS = {
     "GetSecretValue": {"SecretString": SECRET},
     "GetParameter": {"Parameter": {"Value": SECRET}},
     "Invoke": {"score": 1, "value": 1},  # of a step, and of a query
+    "PostToConnection": {},
 }
 _DATA = {"StreamEnabled": True, "StreamViewType": "NEW_AND_OLD_IMAGES"}
 
@@ -79,11 +81,25 @@ class Stack(Deployment):
         clients["s3"].create_bucket(Bucket=self.bucket)
         clients["events"].create_event_bus(Name=self.bus)
         clients["scheduler"].create_schedule_group(Name=next(iter(template.made.of("Scheduler::ScheduleGroup"))))
-        for client in clients.values():
+        self._open_live(clients["dynamodb"])
+        for client in (*clients.values(), self.cloud.clients._made["apigatewaymanagementapi"]):
             self.recorder.listen(client)
         self.cloud.before = lambda operation, _: (
             answer(200, json.dumps(_ANSWERS[operation])) if operation in _ANSWERS else None
         )
+
+    def _open_live(self, dynamodb_client: Any) -> None:
+        """The table of who watches, and a client of the WebSocket API."""
+        self.connections, self.recorder.live_api = (
+            next(self.template.name(id_) for id_ in self.template.made.of(kind) if "Live" in id_)
+            for kind in ("DynamoDB::Table", "ApiGatewayV2::Api")
+        )
+        dynamodb_client.create_table(TableName=self.connections, **{
+            name: value if name == "BillingMode" else [one for one in value if set(one.values()) & {"pk", "sk"}]
+            for name, value in SHAPE.items() if name != "GlobalSecondaryIndexes"
+        })  # fmt: skip
+        client: Any = self.cloud.clients.live("https://live.example.com/live")
+        client.meta.events.register("before-send.apigatewaymanagementapi", self.cloud._send)
 
     def function(self, name: str, pool: str = "default") -> ModuleType:
         """The handler, which acts in its own role from its import on."""
@@ -147,6 +163,13 @@ class Stack(Deployment):
         event["headers"]["x-api-key"] = key
         return bool(self.function("authorizer").handler(event, Invocation(self.clock, 10))["isAuthorized"])
 
+    def watch(self, kind: str, connection: str, body: str = "", **query: str) -> int:
+        """An event of the WebSocket API. Returns the status."""
+        event = event_of(f"websocket_{kind}")
+        event["requestContext"]["connectionId"] = connection
+        event.update(body=body, queryStringParameters=query)
+        return int(self.function("live").handler(event, Invocation(self.clock, 10))["statusCode"])
+
     def sweep(self) -> dict[str, int]:
         counts: dict[str, int] = self.function("sweeper").handler(event_of("schedule"), Invocation(self.clock, 290))
         return counts
@@ -209,5 +232,6 @@ def standing(template: Template, package: Path, patch: pytest.MonkeyPatch) -> It
             yield stack
         finally:
             stack.cloud.heal()
-            stack.cloud.connect("dynamodb").delete_table(TableName=stack.table)
+            for table in (stack.table, stack.connections):
+                stack.cloud.connect("dynamodb").delete_table(TableName=table)
             eventbridge.reset()

@@ -50,6 +50,8 @@ GUARDED: Json = {
     "auth": "jwt",
     "jwt_issuer": "https://issuer.example.org/",
     "jwt_audience": ["stepwell"],
+    "console_client_id": "the-console",
+    "console_login_urls": ["https://login.example.org"],
     "removal_policy": "destroy",
     "kms_key_arn": KEY_ARN,
     "alarm_email": MAIL,
@@ -61,7 +63,15 @@ SENDING: Json = {
     "http_hosts": ["*.example.com"],
     "kms_key_arn": KEY_ARN,
 }  # webhooks go out, and none come in
-VARIANTS = {"plain": PLAIN, "emulator": EMULATOR, "keyed": KEYED, "guarded": GUARDED, "sending": SENDING}
+WATCHED: Json = {"live": True, "kms_key_arn": KEY_ARN}
+VARIANTS = {
+    "plain": PLAIN,
+    "emulator": EMULATOR,
+    "keyed": KEYED,
+    "guarded": GUARDED,
+    "sending": SENDING,
+    "watched": WATCHED,
+}
 
 
 @dataclass(frozen=True, slots=True)

@@ -46,7 +46,9 @@ def test_every_call_that_shows_no_signature_of_its_own_is_let_in_by_somebody(var
     open_ = {one["RouteKey"] for one in stack.of("ApiGatewayV2::Route").values()
              if one.get("AuthorizationType", "NONE") == "NONE"}  # fmt: skip
     sources = {"POST /webhooks/{source}"} if "webhooks" in stack.functions() else set()
-    assert open_ == sources | LINKED
+    tickets = {"$connect", "$disconnect", "$default"} if "live" in stack.functions() else set()
+    console = {"GET /", "GET /console/{file}"} if VARIANTS[variant] is GUARDED else set()
+    assert open_ == sources | LINKED | tickets | console
     assert {one["RouteKey"] for one in stack.of("ApiGatewayV2::Route").values()} - open_ == {"ANY /{proxy+}"}
 
 

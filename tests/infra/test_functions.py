@@ -11,7 +11,7 @@ import pytest
 from stepwell.cdk.props import MAX_STEPS_PER_INVOCATION
 from stepwell.limits import FORK_CHUNK, RUN_STEPS, WAIT_ANSWER_SECONDS
 from stepwell.settings import read_deployment
-from tests.infra.kit import EMULATOR, GUARDED, KEYED, PLAIN, SENDING, VARIANTS, Made, made, plain
+from tests.infra.kit import EMULATOR, GUARDED, KEYED, PLAIN, SENDING, VARIANTS, WATCHED, Made, made, plain
 
 EVERY = pytest.mark.parametrize("variant", VARIANTS)
 HANDLERS = ("api", "coordinator", "stream", "sweeper", "webhooks")
@@ -36,6 +36,19 @@ def test_the_sender_is_there_for_endpoints_alone_and_the_webhooks_function_for_s
     assert sender.notifications == f"<{made(SENDING).queue('Letters')}>"
     assert sender.dead_notifications == f"<{made(SENDING).queue('DeadLetters')}>"
     assert sender.http_hosts == ("*.example.com",)
+
+
+def test_a_live_feed_is_there_where_it_is_asked_for_alone() -> None:
+    """Its function and the stream's may send to watchers; the API tells browsers where it is."""
+    assert len(made(PLAIN).of("DynamoDB::Table")) == len(made(PLAIN).of("ApiGatewayV2::Api")) == 1
+    stack = made(WATCHED)
+    assert set(stack.functions()) == {*HANDLERS, "worker-default", "live"}
+    told = {name: one["Environment"]["Variables"] for name, one in stack.functions().items()}
+    assert {name for name in told if "STEPWELL_LIVE_TABLE" in told[name]} == {"stream", "live"}
+    assert plain(told["api"]["STEPWELL_LIVE_URL"]).startswith("wss://")
+    assert plain(told["live"]["STEPWELL_LIVE_CALLBACK"]).startswith("https://")
+    (table,) = [one for id_, one in stack.of("DynamoDB::Table").items() if "Connections" in id_]
+    assert table["TimeToLiveSpecification"] == {"AttributeName": "expires", "Enabled": True}
 
 
 @EVERY

@@ -25,6 +25,7 @@ from tests.infra.kit import (
     ROOT,
     SENDING,
     VARIANTS,
+    WATCHED,
     Json,
     Made,
     listed,
@@ -60,7 +61,7 @@ def test_no_action_is_a_pattern(variant: str) -> None:
 
 @EVERY
 def test_every_pattern_of_a_resource_is_one_of_those_that_have_a_reason(variant: str) -> None:
-    """Keys in S3 and names of timers are not known before; X-Ray and EC2's interfaces have no resource."""
+    """Keys in S3, timers' names and connections' ids are not known; X-Ray and EC2's interfaces have no resource."""
     stack = made(VARIANTS[variant])
     bucket = f"<{next(iter(stack.of('S3::Bucket')))}.Arn>"
     for role, one in engines_own(stack):
@@ -71,7 +72,9 @@ def test_every_pattern_of_a_resource_is_one_of_those_that_have_a_reason(variant:
             elif "*" in resource:
                 prefixes = ("blobs/*", "blobs/run-*", "blobs/days-*", "runs/*")
                 wide = resource in {f"{bucket}/{prefix}" for prefix in prefixes}
-                assert wide or actions <= {"scheduler:CreateSchedule", "scheduler:DeleteSchedule"}, (role, resource)
+                watched = actions == {"execute-api:ManageConnections"} and resource.endswith("/POST/@connections/*")
+                timers = actions <= {"scheduler:CreateSchedule", "scheduler:DeleteSchedule"}
+                assert wide or watched or timers, (role, resource)
 
 
 def test_traces_and_networks_are_allowed_where_they_are_asked_for_alone() -> None:
@@ -81,7 +84,7 @@ def test_traces_and_networks_are_allowed_where_they_are_asked_for_alone() -> Non
 
 
 def test_every_function_of_the_template_has_its_rows() -> None:
-    names = {name.partition("-")[0] for variant in (KEYED, SENDING) for name in made(variant).functions()}
+    names = {name.partition("-")[0] for variant in (KEYED, SENDING, WATCHED) for name in made(variant).functions()}
     assert names | {"schedule"} == set(PERMISSIONS) == set(KEY_USE)
 
 

@@ -79,6 +79,13 @@ class OutputPage(TypedDict):
     next_cursor: str | None
 
 
+class StreamView(TypedDict):
+    """`url`: of the WebSocket, absolute or relative to the API's; to be opened before `expires_at`."""
+
+    url: str
+    expires_at: str
+
+
 class ExportLine(TypedDict, total=False):
     """The first line has `format`, `run` and `definition`; each further one a record of a token."""
 
@@ -233,6 +240,7 @@ _SHAPES: tuple[Any, ...] = (
     FailurePage,
     HistoryPage,
     OutputPage,
+    StreamView,
     ExportPage,
     BranchPage,
     ResultView,

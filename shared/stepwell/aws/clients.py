@@ -12,6 +12,7 @@ from stepwell.aws.protocols import (
     DynamoClient,
     EventsClient,
     LambdaClient,
+    LiveClient,
     S3Client,
     SchedulerClient,
     SecretsManagerClient,
@@ -66,15 +67,20 @@ class Clients:
         client: LambdaClient = self._of("lambda", ANSWER_TIMEOUT_SECONDS)
         return client
 
-    def _of(self, service: str, read_timeout_seconds: float = READ_TIMEOUT_SECONDS) -> Any:
+    def live(self, url: str) -> LiveClient:
+        """`url`: of the WebSocket API's stage, to which the management of its connections belongs."""
+        client: LiveClient = self._of("apigatewaymanagementapi", url=url)
+        return client
+
+    def _of(self, service: str, read_timeout_seconds: float = READ_TIMEOUT_SECONDS, url: str | None = None) -> Any:
         client = self._made.get(service)
         if client is None:
             with self._making:
-                client = self._made.get(service) or self._make(service, read_timeout_seconds)
+                client = self._made.get(service) or self._make(service, read_timeout_seconds, url)
                 self._made[service] = client
         return client
 
-    def _make(self, service: str, read_timeout_seconds: float) -> Any:
+    def _make(self, service: str, read_timeout_seconds: float, url: str | None) -> Any:
         import boto3  # noqa: PLC0415 - half a second that a cold start pays only for what it uses
         from botocore.config import Config  # noqa: PLC0415
 
@@ -85,4 +91,4 @@ class Clients:
             retries={"total_max_attempts": 1},
             tcp_keepalive=True,
         )
-        return (self._session or boto3).client(service, config=config)
+        return (self._session or boto3).client(service, config=config, endpoint_url=url)

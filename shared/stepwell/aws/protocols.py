@@ -64,6 +64,12 @@ class EventsClient(Protocol):
     def put_events(self, **request: Any) -> Answer: ...
 
 
+class LiveClient(Protocol):
+    """API Gateway's management of the connections of one WebSocket API."""
+
+    def post_to_connection(self, **request: Any) -> Answer: ...
+
+
 class S3Client(Protocol):
     def put_object(self, **request: Any) -> Answer: ...
 

@@ -16,6 +16,7 @@ from typing import Any
 from stepwell.aws.bus import Bus, batches
 from stepwell.aws.changes import Appended, Change, Expired, HeaderChanged, change_of, place_of
 from stepwell.aws.dynamodb_store import DynamoStore
+from stepwell.aws.live import Feed, open_feed
 from stepwell.aws.notifications import NotificationQueue, Outgoing, tens
 from stepwell.aws.s3_snapshots import S3Snapshots
 from stepwell.aws.wiring import Deployed
@@ -66,9 +67,10 @@ class Stream:
         bus: Bus,
         snapshots: Snapshots,
         outgoing: Outgoing | None = None,
+        feed: Feed | None = None,
     ) -> None:
         self._store, self._blobs, self._teller, self._bus, self._snapshots = store, blobs, teller, bus, snapshots
-        self._outgoing = outgoing
+        self._outgoing, self._feed = outgoing, feed
 
     async def take(self, records: Sequence[Mapping[str, Any]]) -> Taken:
         """Publishes a batch, then writes snapshots and erases expired runs. Raises only for a defect."""
@@ -78,6 +80,8 @@ class Stream:
         self._publish(taken)
         if self._outgoing is not None:
             self._post(taken, self._outgoing)
+        if self._feed is not None:
+            self._feed.tell(taken.notices)
         for position, change in sorted(taken.left.values(), key=lambda one: one[0]):
             await self._attempt(taken, position, f"the state of run {change.run_id}", partial(self._follow, change))
         return taken
@@ -166,7 +170,14 @@ def open_stream(deployed: Deployed, view: View, webhooks: Mapping[str, Json] | N
         Bus(deployment.bus, clients.events, events=deployment.events),
         Snapshots(parts.service, S3Snapshots(deployment.bucket, clients.s3), view),
         _outgoing(deployed, webhooks),
+        _feed(deployed),
     )
+
+
+def _feed(deployed: Deployed) -> Feed | None:
+    if not deployed.deployment.live_table:
+        return None
+    return open_feed(deployed)[1]
 
 
 def _outgoing(deployed: Deployed, webhooks: Mapping[str, Json] | None) -> Outgoing | None:

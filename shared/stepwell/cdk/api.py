@@ -43,6 +43,8 @@ LINKS: Mapping[str, Sequence[gateway.HttpMethod]] = {
     "/approvals/{token}": [gateway.HttpMethod.GET, gateway.HttpMethod.HEAD, gateway.HttpMethod.POST],
 }
 
+CONSOLE = ("/", "/console/{file}")
+
 _ACCESS_LOG = {
     "at": "$context.requestTime",
     "request": "$context.requestId",
@@ -92,6 +94,8 @@ class Api(Construct):
         if self._props.cors_origins:  # a browser asks first, without credentials; API Gateway adds the headers
             self._open("/{proxy+}", [gateway.HttpMethod.OPTIONS], api, nag.PREFLIGHT)
         opened = [key for path, methods in LINKS.items() for key in self._open(path, methods, api, nag.LINKS)]
+        if self._props.console_client_id:
+            opened += [key for path in CONSOLE for key in self._open(path, [gateway.HttpMethod.GET], api, nag.CONSOLE)]
         if handlers.webhooks:
             hooks = integrations.HttpLambdaIntegration("Webhooks", handlers.webhooks.function)
             opened += self._open("/webhooks/{source}", [gateway.HttpMethod.POST], hooks, nag.WEBHOOKS)

@@ -23,10 +23,11 @@ from stepwell.cdk.props import EngineProps, Pool
 
 DEFAULT_FOLDER = "workflows"
 DEFAULT_STACK = "Stepwell"
-# Features that the emulator lacks; each can still be set beside `emulator`.
+# What is otherwise on an emulator, most of it because it lacks a feature; each can still be set beside `emulator`.
 EMULATOR: Mapping[str, Any] = {
     "platform": "local",
     "alarms": False,
+    "live": True,
     "schedule_group": False,
     "auto_delete_objects": False,
     "removal_policy": "destroy",
@@ -201,6 +202,9 @@ _READERS: Mapping[str, Reader] = {
     "events": _text,
     "http_hosts": _texts,
     "public_url": _text,
+    "live": _flag,
+    "console_client_id": _text,
+    "console_login_urls": _texts,
     "schedule_group": _flag,
     "platform": _text,
     "bundle": _flag,

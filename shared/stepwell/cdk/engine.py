@@ -25,6 +25,7 @@ from stepwell.cdk.deploys import Deploys
 from stepwell.cdk.errors import BadProperty
 from stepwell.cdk.handlers import Handlers
 from stepwell.cdk.keys import open_to_services
+from stepwell.cdk.live import Live
 from stepwell.cdk.permissions import Resources
 from stepwell.cdk.props import EngineProps
 from stepwell.cdk.queues import Queues
@@ -58,12 +59,17 @@ class StepwellEngine(Construct):
         self.link_key = _make_link_key(self, props)
         places = places.with_arns(link_key=[self.link_key.secret_arn])
         self._api = api.Api(self, "Api", props)
+        live = Live(self, "Live", props) if props.live else None
+        places = places.with_arns(connections=[live.table.table_arn] if live else [],
+                                  watchers=[live.callback_arn] if live else [])  # fmt: skip
         told = {"STEPWELL_URL": self._api.url, "STEPWELL_LINK_SECRET": self.link_key.secret_arn}
         self.handlers = Handlers(self, "Functions", props, self._storage, self.queues, timers, places, self.api_key,
-                                 told, webhooks)  # fmt: skip
+                                 told, webhooks, live)  # fmt: skip
         Schedules(self, "Schedules", timers, self.queues.resume, self.handlers.schedules)
         Deploys(self, "Deploys", self.queues.resume)
         self._api.serve(self.handlers)
+        if live and self.handlers.live:
+            live.serve(self.handlers.live, self.handlers.stream)
         self.alarms: Alarms | None = None
         self.dashboard: cloudwatch.Dashboard | None = None
         if props.alarms:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import json
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 import aws_cdk as cdk
 from aws_cdk import aws_ec2 as ec2
@@ -17,6 +19,7 @@ from constructs import Construct
 from stepwell.cdk import bundling, metrics
 from stepwell.cdk.called import arns_of
 from stepwell.cdk.functions import COORDINATOR_BATCH, LEAST_CONCURRENCY, SWEEP_MINUTES, Handler, Place, Shape
+from stepwell.cdk.live import Live
 from stepwell.cdk.permissions import OF_BATCHES, Resources
 from stepwell.cdk.props import DEFAULT_POOL, EngineProps, Pool
 from stepwell.cdk.queues import COORDINATOR_SECONDS, SENDER_SECONDS, Queues
@@ -43,7 +46,7 @@ class Packages:
 
 
 class Handlers(Construct):
-    """The engine's functions. `workers` are by pool; `webhooks`, `sender` and `authorizer` exist only if needed.
+    """The engine's functions. `workers` are by pool; `webhooks`, `live`, `sender`, `authorizer` exist only if needed.
 
     `schedules` are those of the definitions' triggers.
     """
@@ -60,10 +63,11 @@ class Handlers(Construct):
         api_key: secretsmanager.Secret | None,
         linking: Mapping[str, str],
         webhooks: Webhooks,
+        live: Live | None,
     ) -> None:
         """`linking` is the environment of functions that create links."""
         super().__init__(scope, construct_id)
-        self._queues, self._props, self._linking = queues, props, linking
+        self._queues, self._props, self._linking, self._live = queues, props, linking, live
         self._place = Place(props, resources, self._environment(storage, timers), self._security_group(),
                             storage.bucket, timers.group)  # fmt: skip
         with tempfile.TemporaryDirectory() as into:  # a function copies its package into the assembly on creation
@@ -77,6 +81,7 @@ class Handlers(Construct):
             self.workers = {name: self._make_worker(name, pool) for name, pool in props.pools.items()}
             self.api = self._make_api()
             self.stream = self._make_stream(storage.stream_arn)
+            self.live = self._make_live(live) if live else None
             self.sender = self._make_sender(webhooks)
             dead = {"STEPWELL_DEAD_QUEUE": queues.dead.queue_url}
             self.sweeper = self._handler("sweeper", replace(_SWEEPER, environment=dead))
@@ -85,8 +90,8 @@ class Handlers(Construct):
 
     def __iter__(self) -> Iterator[Handler]:
         """Returns all functions."""
-        handlers = (self.api, self.webhooks, self.coordinator, *self.workers.values(), self.stream, self.sender,
-                 self.sweeper, self.authorizer)  # fmt: skip
+        handlers = (self.api, self.webhooks, self.coordinator, *self.workers.values(), self.stream, self.live,
+                    self.sender, self.sweeper, self.authorizer)  # fmt: skip
         return (handler for handler in handlers if handler)
 
     def _handler(self, handler: str, shape: Shape, more: Mapping[str, Sequence[str]] | None = None) -> Handler:
@@ -123,8 +128,20 @@ class Handlers(Construct):
             **self._linking,
             "STEPWELL_WORKER": worker.function_name,
             "STEPWELL_DEAD_QUEUE": self._queues.dead.queue_url,
+            **(self._live.api_environment if self._live else {}),
+            **self._console(),
         }
         return self._handler("api", replace(_API, environment=told), {"worker": [worker.function_arn]})
+
+    def _console(self) -> Mapping[str, str]:
+        """Has the API serve the console, where people can sign in."""
+        props = self._props
+        if not props.console_client_id:
+            return {}
+        origins = [f"https://{urlsplit(props.jwt_issuer).netloc}", *props.console_login_urls]
+        login = {"issuer": props.jwt_issuer, "client_id": props.console_client_id,
+                 "audience": props.jwt_audience[0], "origins": origins}  # fmt: skip
+        return {"STEPWELL_CONSOLE": json.dumps(login)}
 
     def _make_webhooks(self, webhooks: Webhooks) -> Handler:
         stack, sources = cdk.Stack.of(self), webhooks.sources
@@ -133,10 +150,14 @@ class Handlers(Construct):
 
     def _make_stream(self, stream_arn: str) -> Handler:
         notifications = self._queues.notifications
-        told = {"STEPWELL_NOTIFICATIONS": notifications.queue_url} if notifications else {}
+        told = {**({"STEPWELL_NOTIFICATIONS": notifications.queue_url} if notifications else {}),
+                **(self._live.environment if self._live else {})}  # fmt: skip
         handler = self._handler("stream", replace(_STREAM, environment=told))
         handler.follow(stream_arn, self._queues.dead)
         return handler
+
+    def _make_live(self, live: Live) -> Handler:
+        return self._handler("live", replace(_QUICK, environment={**self._linking, **live.environment}))
 
     def _make_sender(self, webhooks: Webhooks) -> Handler | None:
         """Creates the sender, with one delivery per invocation so that a slow endpoint delays no others."""

@@ -26,6 +26,7 @@ PREFIXES = {
     "run_blobs": "Which runs will expire, and with them their blobs, is not known before.",
     "event_blobs": "Which events will be deleted, and with them their blobs, is not known before.",
     "snapshots": "A snapshot is named by its run: its key is not known before.",
+    "watchers": "API Gateway names a connection when it opens: its id is not known before.",
     "schedules": "A timer is named by what it wakes: its name is not known before. The group is the engine's own.",
 }
 PYTHON = {"AwsSolutions-L1": "The functions run the Python that the project is tested with, which it chooses."}
@@ -45,6 +46,20 @@ LINKS = {
 }
 WEBHOOKS = {
     "AwsSolutions-APIG4": "A webhook's sender cannot sign for this API; it signs the body, which the function checks.",
+}
+CONSOLE = {
+    "AwsSolutions-APIG4": "Who is to sign in has no token yet. The page and its script say nothing of any run.",
+}
+TICKETS = {
+    "AwsSolutions-APIG4": "A browser can sign nothing for a WebSocket. The function checks a ticket that the HTTP API "
+    "signed for a caller whom it let in, a minute ago at most.",
+}
+UNLOGGED = {
+    "AwsSolutions-APIG1": "Access logs of a WebSocket API need a role that is set for the whole account and region. "
+    "The HTTP API logs who was given a ticket.",
+}
+CONNECTIONS = {
+    "AwsSolutions-DDB3": "It holds who watches at this moment; after a loss they connect again.",
 }
 PREFLIGHT = {
     "AwsSolutions-APIG4": "A browser asks without credentials whether a page may call; the answer has no data.",
@@ -69,6 +84,12 @@ def about_role(handler: str, bucket: s3.IBucket, group: str) -> Mapping[str, str
     }
     named = {name for _, name in PERMISSIONS[handler]}
     return {f"{IAM5}[Resource::{found[name]}]": PREFIXES[name] for name in found if name in named}
+
+
+def about_watchers(api: IConstruct, stage: str) -> Mapping[str, str]:
+    """Suppresses the finding about sending to the connections of a WebSocket API."""
+    arn = f"arn:<AWS::Partition>:execute-api:<AWS::Region>:<AWS::AccountId>:<{_logical_id(api)}>/{stage}"
+    return {f"{IAM5}[Resource::{arn}/POST/@connections/*]": PREFIXES["watchers"]}
 
 
 def about_pool(statements: Iterable[iam.PolicyStatement]) -> Mapping[str, str]:

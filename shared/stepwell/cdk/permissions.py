@@ -19,6 +19,7 @@ _FOLLOW = ("dynamodb:DescribeStream", "dynamodb:GetRecords", "dynamodb:GetShardI
 _REPUBLISH = ("sqs:ReceiveMessage", "sqs:DeleteMessage")
 _LOOK = (*_REPUBLISH, "sqs:ChangeMessageVisibility")
 _SEND = ("sqs:SendMessage",)
+_WATCHERS = ("execute-api:ManageConnections",)
 _KEY = ("kms:Decrypt", "kms:GenerateDataKey")
 _TABLE_KEY = (*_KEY, "kms:Encrypt", "kms:DescribeKey", "kms:ReEncryptFrom", "kms:ReEncryptTo")
 
@@ -80,6 +81,15 @@ PERMISSIONS: Mapping[str, Sequence[Row]] = {
         (("events:PutEvents",), "bus"),
         (_SEND, "dead"),
         (_SEND, "notifications"),
+        (("dynamodb:Query", "dynamodb:DeleteItem"), "connections"),
+        (_WATCHERS, "watchers"),
+    ),
+    "live": (
+        (_READ, "table"),
+        (("s3:GetObject",), "blobs"),
+        *_LINK,
+        ((*_READ, "dynamodb:PutItem", "dynamodb:DeleteItem"), "connections"),
+        (_WATCHERS, "watchers"),
     ),
     "sender": (
         (_TAKE, "notifications"),
@@ -110,6 +120,7 @@ KEY_USE: Mapping[str, Sequence[str]] = {
     "coordinator": _TABLE_KEY,
     "worker": _TABLE_KEY,
     "stream": _TABLE_KEY,
+    "live": _TABLE_KEY,
     "sender": _KEY,
     "sweeper": _TABLE_KEY,
     "authorizer": ("kms:Decrypt",),

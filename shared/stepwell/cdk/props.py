@@ -94,6 +94,11 @@ class EngineProps:
     http_hosts: the hosts that `run: http:` steps may call, and that endpoints of webhooks may be at: `api.stripe.com`,
         `*.example.com`, `api.example.com:8443`. A folder that calls another one is not deployed.
     public_url: where others reach the API, for the links of callbacks and approvals, if not at API Gateway's own URL.
+    live: a WebSocket API on which the console sees changes as they are committed, and a table of who watches. Without
+        it, the console asks every few seconds.
+    console_client_id: with `jwt`: the API serves the console, and its users sign in at `jwt_issuer`, where this is the
+        id of the console as a public client. Without it, `stepwell console` serves it on your machine.
+    console_login_urls: where the issuer gives tokens, if not at its own host: `https://acme.auth.example.com`.
     schedule_group: timers in a group of their own, deleted with the stack; else in the account's default group.
     platform: `lambda` is arm64 on AWS; `local` is this machine and this Python, for an emulator.
     bundle: False leaves the functions without their code, for a look at the template.
@@ -122,6 +127,9 @@ class EngineProps:
     events: str = "runs"
     http_hosts: Sequence[str] = ()
     public_url: str = ""
+    live: bool = False
+    console_client_id: str = ""
+    console_login_urls: Sequence[str] = ()
     schedule_group: bool = True
     platform: str = "lambda"
     bundle: bool = True
@@ -158,6 +166,11 @@ class EngineProps:
             raise BadProperty("auth: jwt needs jwt_issuer, an https:// URL, and jwt_audience")
         if self.auth != "jwt" and (self.jwt_issuer or self.jwt_audience):
             raise BadProperty(f"auth: jwt_issuer and jwt_audience are for jwt, not for {self.auth}")
+        if self.auth != "jwt" and (self.console_client_id or self.console_login_urls):
+            raise BadProperty(f"console_client_id: people sign in with auth jwt, not with {self.auth}")
+        for url in self.console_login_urls:
+            if not re.fullmatch(r"https://[^\s/?#;,]+", url):
+                raise BadProperty(f"console_login_urls: {url!r} is not https://HOST")
 
     def _check_hosts(self) -> None:
         """Checks the host list; `http://` entries are for local use only."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import re
 import socket
 import sys
 import threading
@@ -16,7 +17,7 @@ import httpx
 from watchfiles import watch
 
 from stepwell.aws.deployment import Stack, deploy
-from stepwell.aws.emulator import Emulator
+from stepwell.aws.emulator import HOST, Emulator
 from stepwell.aws.secrets import AwsSecrets
 from stepwell.cli.cdk import place_of_app
 from stepwell.cli.forwarding import Forwarder
@@ -35,6 +36,7 @@ from stepwell.runtime.stores.clocks import RealClock
 log = logging.getLogger("stepwell.dev")
 
 API = "AWS::ApiGatewayV2::Api"
+LIVE = re.compile("LiveApi[0-9A-F]{8}$")  # the one of the live feed
 ANSWER_SECONDS = WAIT_ANSWER_SECONDS + 35.0  # a wait, and functions that start
 DEBOUNCE_MS = 200
 
@@ -117,7 +119,7 @@ def _failure(secrets: Secrets, reference: str) -> PortError | None:
 @contextmanager
 def gateway_to(emulator: Emulator, stack: Stack) -> Iterator[Gateway]:
     """Serves the stack's API at the root of a local server."""
-    (api_id,) = stack.of_type(API).values()
+    api_id = next(api for name, api in stack.of_type(API).items() if not LIVE.search(name))
     host, signature = f"{api_id}.execute-api.localhost:{emulator.port}", emulator.signature()
     with httpx.Client(base_url=emulator.url, timeout=ANSWER_SECONDS, trust_env=False) as http:
 
@@ -126,7 +128,7 @@ def gateway_to(emulator: Emulator, stack: Stack) -> Iterator[Gateway]:
             auth = None if "authorization" in headers else signature
             return http.request(method, url, headers={**headers, "host": host}, content=content, auth=auth)
 
-        gateway = Gateway(lambda: Forwarder(send, "the emulator"))
+        gateway = Gateway(lambda: Forwarder(send, "the emulator", feed=f"ws://{HOST}:{emulator.port}"))
         try:
             yield gateway
         finally:

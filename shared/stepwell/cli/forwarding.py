@@ -9,7 +9,7 @@ import json
 import re
 from collections.abc import Callable, Mapping
 from typing import Any
-from urllib.parse import parse_qs
+from urllib.parse import parse_qs, urlsplit
 
 import httpx
 
@@ -30,11 +30,11 @@ class Forwarder:
     """Answers an event of API Gateway as the API does that `send` reaches; the console's files are this machine's.
 
     `key`: whoever calls must have it, first in the query of the page, then in a cookie. Other users of this machine
-    reach the port too, and must not act with the caller's credentials.
+    reach the port too, and must not act with the caller's credentials. `feed`: the origin of the API's live feed.
     """
 
-    def __init__(self, send: Send, what: str, key: str = "") -> None:
-        self._send, self._what, self._key = send, what, key
+    def __init__(self, send: Send, what: str, key: str = "", feed: str = "") -> None:
+        self._send, self._what, self._key, self._feed = send, what, key, feed
         self.cookie = f"stepwell_console_{hashlib.sha256(key.encode()).hexdigest()[:8]}"  # cookies know no ports
 
     async def resolve_async(self, event: dict[str, Any], context: object) -> Reply:
@@ -42,7 +42,7 @@ class Forwarder:
         if self._key and not self._is_known(event):
             return self._admitted(event)
         method, path = event["requestContext"]["http"]["method"], event["rawPath"]
-        if method == "GET" and (own := _own(path, event["headers"])) is not None:
+        if method == "GET" and (own := self._own(path, event["headers"])) is not None:
             return _reply(own)
         return self._forwarded(method, path, event)
 
@@ -60,6 +60,17 @@ class Forwarder:
         headers = {"Location": "/", "Cache-Control": "no-store", "Referrer-Policy": "no-referrer"}
         return {"statusCode": 303, "headers": headers, "cookies": [cookie], "body": ""}
 
+    def _own(self, path: str, headers: Mapping[str, str]) -> Answer | None:
+        """The console's page and files; None for what the API answers."""
+        if path == "/" and "text/html" in headers.get("accept", ""):
+            return page_for(headers.get("accept", ""), self._feed)
+        return file_named(path.removeprefix(_FILES)) if re.fullmatch(rf"{_FILES}[\w.]+", path) else None
+
+    def _placed(self, content: bytes) -> bytes:
+        """The address of a live feed, absolute: a relative one is the API's, not this server's."""
+        found = json.loads(content)
+        return json.dumps({**found, "url": _absolute(found["url"], self._feed)}).encode()
+
     def _forwarded(self, method: str, path: str, event: Event) -> Reply:
         query, body = event["rawQueryString"], event["body"] or ""
         headers = {name: value for name, value in event["headers"].items() if name not in NOT_SENT}
@@ -73,15 +84,20 @@ class Forwarder:
                 "body": json.dumps({"message": f"{self._what} does not answer: {type(error).__name__}"}),
             }
         kept = {name: value for name, value in answer.headers.items() if name not in DROPPED}
-        text = base64.b64encode(answer.content).decode()
+        content = self._placed(answer.content) if path == "/stream" and answer.is_success else answer.content
+        text = base64.b64encode(content).decode()
         return {"statusCode": answer.status_code, "headers": kept, "body": text, "isBase64Encoded": True}
 
 
-def _own(path: str, headers: Mapping[str, str]) -> Answer | None:
-    """The console's page and files; None for what the API answers."""
-    if path == "/" and "text/html" in headers.get("accept", ""):
-        return page_for(headers.get("accept", ""))
-    return file_named(path.removeprefix(_FILES)) if re.fullmatch(rf"{_FILES}[\w.]+", path) else None
+def _absolute(url: str, origin: str) -> str:
+    return origin + url if url.startswith("/") else url  # urljoin knows no WebSockets
+
+
+def feed_of(send: Send) -> str:
+    """Returns the origin of the API's live feed; "" if it has none."""
+    answer = send("GET", "/stream", {}, b"")
+    url = urlsplit(answer.json()["url"]) if answer.is_success else urlsplit("")
+    return f"{url.scheme}://{url.netloc}" if url.netloc else ""
 
 
 def _reply(answer: Answer) -> Reply:

@@ -32,7 +32,7 @@ def _serve(url: str, port: int, *, browse: bool) -> int:
     """Serves on this machine's own address until a signal. The port's other users lack the key of the address."""
     import httpx  # noqa: PLC0415 - with the server, only for this command
 
-    from stepwell.cli.forwarding import Forwarder  # noqa: PLC0415
+    from stepwell.cli.forwarding import Forwarder, feed_of  # noqa: PLC0415
     from stepwell.client import Client  # noqa: PLC0415
     from stepwell.client.clients import api_at  # noqa: PLC0415
     from stepwell.client.requests import Request  # noqa: PLC0415
@@ -49,7 +49,8 @@ def _serve(url: str, port: int, *, browse: bool) -> int:
             asked: Request[Any] = Request(method, path, lambda answer: answer, headers=headers, content=content)
             return http.request(**api.arguments(asked))
 
-        gateway = Gateway(lambda: Forwarder(send, api.url, key))
+        feed = feed_of(send)
+        gateway = Gateway(lambda: Forwarder(send, api.url, key, feed))
         listening = listen(port)
         server = Server(gateway, threading.Event(), path=f"/?key={key}")
         if browse:

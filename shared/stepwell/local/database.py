@@ -23,7 +23,6 @@ from typing import Any, Literal, TypeAlias
 
 from stepwell.errors import InvalidInput, PortError, UserError
 from stepwell.local import schema
-from stepwell.local.commits import Commits
 from stepwell.local.folder import PRIVATE_FILE
 
 Synchronous: TypeAlias = Literal["FULL", "NORMAL"]
@@ -85,7 +84,6 @@ class Database:
 
     def __init__(self, path: str | Path, synchronous: Synchronous = "FULL", busy_ms: int = BUSY_MS) -> None:
         self.path = str(path)
-        self.commits = Commits()
         self._busy_ms = busy_ms
         self._writing = threading.Lock()
         self._asked: deque[_Change] = deque()
@@ -118,7 +116,6 @@ class Database:
                     self._commit(change)
         if change.error is not None:
             raise self._problem(change.error) from change.error
-        self.commits.tell()
         return change.count
 
     def _commit(self, own: _Change) -> None:
@@ -149,8 +146,7 @@ class Database:
         try:
             with self._writing, self._exclusively(self._lazy if lazily else self._here) as execute:
                 yield execute
-            self.commits.tell()
-        except (sqlite3.Error, ValueError, OverflowError) as error:
+            except (sqlite3.Error, ValueError, OverflowError) as error:
             raise self._problem(error) from error
 
     @contextlib.contextmanager

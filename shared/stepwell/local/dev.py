@@ -18,7 +18,8 @@ from pathlib import Path
 
 import uvicorn
 
-from stepwell.api.console import CONSOLE_ROUTES, NOT_BUILT, is_built
+from stepwell.api.console import NOT_BUILT, console_routes, is_built
+from stepwell.api.live import own_address, stream_routes
 from stepwell.api.routes import create_app
 from stepwell.api.webhooks.replay import delivery_routes
 from stepwell.api.webhooks.route import webhook_routes
@@ -104,13 +105,15 @@ def _serve(
     more = (
         *webhook_routes(lambda: webhooks.sources),
         *delivery_routes(lambda: webhooks.sources),
-        *CONSOLE_ROUTES,
+        *stream_routes(own_address),
+        *console_routes(),
     )
     origins = cors_origins(project_of(folder).properties)
-    gateway = Gateway(lambda: create_app(local.parts, more), origins=origins, commits=local.commits)
+    watch = partial(local.live.serve, local.parts.service)
+    gateway = Gateway(lambda: create_app(local.parts, more), origins=origins, watch=watch)
     if not is_built():
         log.warning(NOT_BUILT)
-    server = Server(gateway, local.stopping, then)
+    server = Server(gateway, local.stopping, then, let_go=local.live.close)
     try:
         server.run(sockets=[listening])
     finally:
@@ -130,20 +133,24 @@ class Server(uvicorn.Server):
         stopping: threading.Event,
         then: Callable[[str], None] | None = None,
         path: str = "",
+        let_go: Callable[[], None] = lambda: None,
     ) -> None:
-        """`then` is called with the address once it serves. `path` goes behind the address that it prints."""
+        """`then` is called with the address once it serves. `path` goes behind the address that it prints.
+
+        `let_go` ends what is open, because the server stops.
+        """
         super().__init__(
             uvicorn.Config(
                 gateway,
                 lifespan="off",
-                ws="none",
+                ws="wsproto",
                 log_config=None,
                 access_log=False,
                 server_header=False,
                 timeout_graceful_shutdown=int(STOP_SECONDS),
             )
         )
-        self._gateway, self._stopping, self._then, self._path = gateway, stopping, then, path
+        self._stopping, self._then, self._path, self._let_go = stopping, then, path, let_go
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         await super().startup(sockets)
@@ -168,7 +175,7 @@ class Server(uvicorn.Server):
 
     def _stop(self, *_: object) -> None:
         self._stopping.set()
-        self._gateway.let_go()
+        self._let_go()
         self.should_exit = True
 
 

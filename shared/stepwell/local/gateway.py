@@ -6,7 +6,7 @@ gives its thread back until it looks again, so any number of them can be open:
     pool       look ─┐        ┌─ look ─┐         ┌─ look: done, answer
     event loop       └─ pause ┘        └─ pause ─┘           the client is gone: the call is closed
 
-A read with `If-None-Match` and `Prefer: wait=20` whose answer the reader has is held until a commit changes it.
+A WebSocket at `/stream` is served by the live feed.
 """
 
 from __future__ import annotations
@@ -15,7 +15,6 @@ import asyncio
 import base64
 import json
 import math
-import re
 import time
 from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping, MutableMapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -28,8 +27,7 @@ from stepwell import cors
 from stepwell.api.exchange import Answer
 from stepwell.api.problems import problem, refused
 from stepwell.api.requests import too_large
-from stepwell.limits import BODY_BYTES, OPEN_CALLS_BURST, OPEN_CALLS_PER_SECOND, SECOND_MS, WAIT_ANSWER_SECONDS
-from stepwell.local.commits import Commits
+from stepwell.limits import BODY_BYTES, OPEN_CALLS_BURST, OPEN_CALLS_PER_SECOND, SECOND_MS
 from stepwell.local.throttle import TokenBucket
 from stepwell.runtime.loop.driving import Pause, run_to_pause
 
@@ -39,10 +37,7 @@ Receive: TypeAlias = Callable[[], Awaitable[Message]]
 Send: TypeAlias = Callable[[Message], Awaitable[None]]
 
 THREADS = 64
-NOT_MODIFIED = 304
-HELD_REST_SECONDS = 0.1  # between two looks of a read that is held
 DROPPED_BYTES = 16 * BODY_BYTES
-_WAIT = re.compile(r"(?:^|[\s,;])wait=(\d{1,4})(?:$|[\s,;])")
 _TEXTUAL = ("text/", "application/json", "application/javascript", "application/xml")
 _OPEN = ("/webhooks/", "/callbacks/", "/approvals/")  # paths that need no authorization for the API
 _LOCAL_NAMES = frozenset({"localhost", "127.0.0.1", "[::1]"})
@@ -54,6 +49,9 @@ class Resolver(Protocol):
     async def resolve_async(self, event: dict[str, Any], context: LambdaContext) -> Mapping[str, Any]: ...
 
 
+Watch: TypeAlias = Callable[[Scope, Receive, Send], Awaitable[None]]
+
+
 class Gateway:
     """Holds a resolver for each call in progress, because a resolver stores its current event."""
 
@@ -62,20 +60,20 @@ class Gateway:
         make_app: Callable[[], Resolver],
         seconds: Callable[[], float] = time.monotonic,
         origins: Sequence[str] = (),
-        commits: Commits | None = None,
+        watch: Watch | None = None,
     ) -> None:
-        """`origins`: of web pages that may call, as `cors_origins` has them. `commits`: without, no read is held."""
-        self._make_app, self._origins, self._commits = make_app, origins, commits
-        self._is_closing = False
+        """`origins`: of web pages that may call, as `cors_origins` has them. `watch`: serves WebSockets at /stream."""
+        self._make_app, self._origins, self._watch = make_app, origins, watch
         self._free: list[Resolver] = []
         self._open_calls = TokenBucket(OPEN_CALLS_PER_SECOND, OPEN_CALLS_BURST, seconds)
         self._pool = ThreadPoolExecutor(THREADS, thread_name_prefix="stepwell-api")
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] != "http":
-            return  # nothing else is asked of it: uvicorn runs with lifespan and WebSockets off
         headers = _joined(scope["headers"])
         allowed = cors.answer_headers(self._origins, headers.get("origin", ""))
+        if scope["type"] == "websocket":
+            await self._serve_websocket(scope, receive, send, is_local=_is_local(headers, is_allowed=bool(allowed)))
+            return
         if not _is_local(headers, is_allowed=bool(allowed)):
             await _send(send, _as_event_answer(_FOREIGN))
             return
@@ -95,43 +93,22 @@ class Gateway:
         event = http_event(scope, headers, body)
         client = _Client(receive)
         try:
-            held_seconds = preferred_seconds(headers) if scope["method"] == "GET" else 0
-            if self._commits is not None and held_seconds:
-                answer = await self._held(event, client, self._commits, held_seconds)
-            else:
-                answer = await self._resolve(event, client)
+            answer = await self._resolve(event, client)
         finally:
             client.forget()
         if answer is not None:
             await _send(send, answer)
 
-    def let_go(self) -> None:
-        """Answers the reads that are held, because the server stops."""
-        self._is_closing = True
-        if self._commits is not None:
-            self._commits.tell()
-
     def close(self) -> None:
         self._pool.shutdown(wait=False, cancel_futures=True)
 
-    async def _held(
-        self, event: dict[str, Any], client: _Client, commits: Commits, seconds: float
-    ) -> Mapping[str, Any] | None:
-        """Answers once the reader's answer is not the current one, or the time is up.
-
-        It looks again after a commit, but rests four times as long as a look takes: a reader takes a fifth of a thread.
-        """
-        clock = asyncio.get_running_loop().time
-        end = clock() + seconds
-        while True:
-            changed, began = commits.next(), clock()
-            answer = await self._resolve(event, client)
-            if answer is None or answer["statusCode"] != NOT_MODIFIED or self._is_closing or clock() >= end:
-                break
-            rested = clock() + max(HELD_REST_SECONDS, 4 * (clock() - began))
-            if not await client.stays(end - clock(), changed) or not await client.stays(min(rested, end) - clock()):
-                return None
-        return answer and {**answer, "headers": {**answer["headers"], "Preference-Applied": f"wait={seconds:g}"}}
+    async def _serve_websocket(self, scope: Scope, receive: Receive, send: Send, *, is_local: bool) -> None:
+        """Refuses a WebSocket before it opens unless it is the feed's, and a page of another site everywhere."""
+        if self._watch is None or scope["path"] != "/stream" or not is_local:
+            await receive()
+            await send({"type": "websocket.close", "code": 1008})
+            return
+        await self._watch(scope, receive, send)
 
     async def _resolve(self, event: dict[str, Any], client: _Client) -> Mapping[str, Any] | None:
         app = self._free.pop() if self._free else self._make_app()
@@ -174,12 +151,6 @@ class _Client:
     def forget(self) -> None:
         if self._gone is not None:
             self._gone.cancel()
-
-
-def preferred_seconds(headers: Mapping[str, str]) -> int:
-    """Returns how long a reader who has the current answer wants to wait for the next one (RFC 7240), at most 25."""
-    found = _WAIT.search(headers.get("prefer", "")) if "if-none-match" in headers else None
-    return min(int(found[1]), WAIT_ANSWER_SECONDS) if found else 0
 
 
 def http_event(scope: Scope, headers: Mapping[str, str], body: bytes) -> dict[str, Any]:

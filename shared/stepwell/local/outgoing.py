@@ -17,6 +17,7 @@ from stepwell.limits import MINUTE_MS, SECOND_MS
 from stepwell.local.database import Database
 from stepwell.local.ends import Ends
 from stepwell.local.inbox import ALL_LANES, Delivery
+from stepwell.local.live import LiveFeed
 from stepwell.local.snapshotting import SnapshottingStore
 from stepwell.local.sqlite_queue import SqliteQueue
 from stepwell.runtime.loop.driving import run_now
@@ -122,6 +123,7 @@ class TellingStore(SnapshottingStore):
         super().__init__(database)
         self._ends = ends
         self.outgoing: Outgoing | None = None
+        self.live: LiveFeed | None = None
         self.seen: Callable[[Header | None, Header], None] | None = None  # gets each change of a header
         self._teller = Teller(self, self, blobs)
         self._telling = threading.Lock()  # a teller is for one thread
@@ -158,12 +160,14 @@ class TellingStore(SnapshottingStore):
 
     @property
     def _is_told(self) -> bool:
-        return self.outgoing is not None and self.outgoing.wanted
+        return any(one is not None and one.wanted for one in (self.outgoing, self.live))
 
     def _tell(self, notices: Callable[[], list[Notice]]) -> None:
         try:
             with self._telling:
                 told = notices()
+            if self.live is not None:
+                self.live.tell(told)
             if self.outgoing is not None:
                 self.outgoing.post(told)
         except _BROKEN as error:

@@ -19,13 +19,13 @@ from stepwell.errors import PortError
 from stepwell.limits import SECOND_MS
 from stepwell.local.bell import Bell, RingingQueue
 from stepwell.local.blobs import FolderBlobs
-from stepwell.local.commits import Commits
 from stepwell.local.database import Database
 from stepwell.local.dead import SqliteDeadQueue
 from stepwell.local.ends import Ends
 from stepwell.local.folder import PRIVATE_FOLDER, link_key
 from stepwell.local.inbox import Inbox
 from stepwell.local.lines import RunLines
+from stepwell.local.live import LiveFeed
 from stepwell.local.outgoing import Outgoing, TellingStore
 from stepwell.local.run_logs import LoggedSteps
 from stepwell.local.snapshotting import FolderFiles
@@ -65,7 +65,7 @@ class Local:
     sweeper: LocalSweeper
     outgoing: Outgoing
     stopping: threading.Event
-    commits: Commits
+    live: LiveFeed
     purge: Callable[[int], int]  # deletes runs whose retention is over at this time; returns their number
     close: Callable[[], None]
 
@@ -136,6 +136,7 @@ def open_local(
     )
     store.keep = Snapshots(parts.service, files, view_of).write_if_due
     store.seen = RunLines(parts.service)
+    store.live = live = LiveFeed()
     store.outgoing = outgoing = Outgoing(data / NOTIFICATIONS_FILE, Sender({}, secrets, hosts, clock), clock, stopping)
 
     def purge(now_ms: int) -> int:
@@ -149,6 +150,6 @@ def open_local(
         outgoing.close()
         database.close()
 
-    local = Local(parts, inbox, bell, steps, sweeper, outgoing, stopping, database.commits, purge, close)
+    local = Local(parts, inbox, bell, steps, sweeper, outgoing, stopping, live, purge, close)
     local.deploy(graphs, limits)
     return local

@@ -41,7 +41,16 @@ class ApprovalLink:
     expires_ms: int
 
 
-L = TypeVar("L", CallbackLink, ApprovalLink)
+@dataclass(frozen=True, slots=True)
+class StreamLink:
+    """Opens the live feed of a run, of a workflow's runs, or of all."""
+
+    run_id: str
+    workflow: str
+    expires_ms: int
+
+
+L = TypeVar("L", CallbackLink, ApprovalLink, StreamLink)
 
 
 class Links:
@@ -59,6 +68,10 @@ class Links:
         fields = [link.run_id, link.token, link.slot, link.approver, link.expires_ms]
         return f"{self._base_url}/approvals/{self._signed('approval', fields)}"
 
+    def stream_token(self, link: StreamLink) -> str:
+        """Raises PortError where the key cannot be had."""
+        return self._signed("stream", [link.run_id, link.workflow, link.expires_ms])
+
     def callback(self, token: str, now_ms: int) -> CallbackLink:
         """Raises NotFound for what was not made here, Conflict for what has expired."""
         link = CallbackLink(*self._read("callback", token))
@@ -68,6 +81,11 @@ class Links:
         """Raises NotFound for what was not made here, Conflict for what has expired."""
         link = ApprovalLink(*self._read("approval", token))
         return _in_time(link, now_ms, "approval")
+
+    def stream(self, token: str, now_ms: int) -> StreamLink:
+        """Raises NotFound for what was not made here, Conflict for what has expired."""
+        link = StreamLink(*self._read("stream", token))
+        return _in_time(link, now_ms, "stream")
 
     def _signed(self, purpose: str, fields: Sequence[Json]) -> str:
         return sign(self._keys()[0], purpose, fields)

@@ -1,0 +1,91 @@
+// The live feed: one WebSocket for what the page shows, whose entries tell the page to read again. Without it, pages poll.
+
+import { credentials } from "./login";
+
+const SOONEST_MS = 1000; // before a lost feed is opened again
+const LATEST_MS = 30000;
+const SETTLED_MS = 3000; // after opening: what was committed while it opened is asked for
+const ALIVE_MS = 240000; // API Gateway ends a connection that is silent for ten minutes
+
+type Listener = () => void;
+
+/** Of a page that is open: whether its feed is, and who reads again when something is committed. */
+export const feed = { isOpen: false, listeners: new Set<Listener>(), changed: new Set<Listener>() };
+
+let topic: Record<string, string> | null = null;
+let socket: WebSocket | null = null;
+let turn = 0; // of opening; an older one counts no more
+let timers: number[] = [];
+
+/** Follows one run, the runs of one workflow, or all runs; null: nothing. */
+export function watch(wanted: Record<string, string> | null): void {
+  if (JSON.stringify(wanted) === JSON.stringify(topic)) return;
+  topic = wanted;
+  reopen();
+}
+
+function reopen(): void {
+  close();
+  if (topic !== null && !document.hidden) void open(topic, ++turn, SOONEST_MS);
+}
+
+function close(): void {
+  turn += 1;
+  timers.forEach(window.clearTimeout);
+  timers = [];
+  socket?.close();
+  socket = null;
+  tell(false);
+}
+
+function tell(isOpen: boolean): void {
+  if (feed.isOpen === isOpen) return;
+  feed.isOpen = isOpen;
+  feed.changed.forEach((listen) => listen());
+}
+
+async function open(wanted: Record<string, string>, mine: number, waitMs: number): Promise<void> {
+  const url = await addressOf(wanted);
+  if (mine !== turn || url === null) return; // this API has no feed
+  if (url === "") return later(wanted, mine, waitMs);
+  const made = (socket = new WebSocket(url));
+  const ask = (): void => {
+    if (made.readyState === WebSocket.OPEN) made.send("{}");
+  };
+  made.onopen = () => {
+    tell(true);
+    ask();
+    feed.listeners.forEach((listen) => listen()); // what was committed before it opened
+    timers.push(window.setTimeout(() => feed.listeners.forEach((listen) => listen()), SETTLED_MS), window.setInterval(ask, ALIVE_MS));
+    waitMs = SOONEST_MS;
+  };
+  made.onmessage = (message) => {
+    if ((JSON.parse(String(message.data)) as { entries: unknown[] }).entries.length) feed.listeners.forEach((listen) => listen());
+  };
+  made.onclose = () => {
+    if (mine !== turn) return;
+    tell(false);
+    feed.listeners.forEach((listen) => listen()); // whether the server answers at all
+    later(wanted, mine, waitMs);
+  };
+}
+
+function later(wanted: Record<string, string>, mine: number, waitMs: number): void {
+  timers.forEach(window.clearTimeout);
+  timers = [window.setTimeout(() => mine === turn && void open(wanted, mine, Math.min(waitMs * 2, LATEST_MS)), waitMs)];
+}
+
+/** The feed's address; null where there is none, "" where the server does not answer. */
+async function addressOf(wanted: Record<string, string>): Promise<string | null> {
+  try {
+    const reply = await fetch("./stream?" + new URLSearchParams(wanted).toString(), { headers: { accept: "application/json", ...credentials() }, cache: "no-store" });
+    if (!reply.ok) return reply.status < 500 ? null : "";
+    const url = new URL(((await reply.json()) as { url: string }).url, location.href);
+    url.protocol = url.protocol.replace("http", "ws");
+    return url.href;
+  } catch {
+    return "";
+  }
+}
+
+document.addEventListener("visibilitychange", reopen);

@@ -1,0 +1,117 @@
+"""The live feed of this process: WebSockets at `/stream`, told after each commit. Nobody who watches costs a commit
+more than a look at an empty set."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable, MutableMapping, Sequence
+from contextlib import suppress
+from typing import Any, TypeAlias
+from urllib.parse import parse_qs
+
+from stepwell.errors import StepwellError
+from stepwell.limits import LIVE_WATCHERS
+from stepwell.runtime.calls.following import entries_since
+from stepwell.runtime.calls.service import Service
+from stepwell.runtime.loop.driving import run_now
+from stepwell.runtime.notify.live import Topic, cursor_in, frames_of, live_entry
+from stepwell.runtime.notify.telling import Notice
+
+Scope: TypeAlias = MutableMapping[str, Any]
+Message: TypeAlias = MutableMapping[str, Any]
+Receive: TypeAlias = Callable[[], Awaitable[Message]]
+Send: TypeAlias = Callable[[Message], Awaitable[None]]
+
+_logger = logging.getLogger("stepwell.live")
+
+QUEUED_FRAMES = 1_000  # for one watcher; one that is slower is let go, and comes back with its cursor
+GOING_AWAY, POLICY, BUSY = 1001, 1008, 1013  # RFC 6455
+
+
+class _Watcher:
+    def __init__(self, topic: Topic) -> None:
+        self.topic = topic
+        self._loop = asyncio.get_running_loop()
+        self._frames: asyncio.Queue[str | None] = asyncio.Queue()
+
+    def put(self, frame: str | None) -> None:
+        """Queues a frame from any thread; None ends the feed."""
+        with suppress(RuntimeError):  # the loop is closed: the server has stopped
+            self._loop.call_soon_threadsafe(self._frames.put_nowait, frame)
+
+    async def next(self) -> str | None:
+        """Returns the next frame; None at the end, or if there are too many."""
+        return None if self._frames.qsize() > QUEUED_FRAMES else await self._frames.get()
+
+
+class LiveFeed:
+    """Watchers of this process, and what they are told."""
+
+    def __init__(self) -> None:
+        self._watchers: frozenset[_Watcher] = frozenset()  # replaced, never changed: threads read it
+        self._is_closing = False
+
+    @property
+    def wanted(self) -> bool:
+        return bool(self._watchers)
+
+    def tell(self, notices: Sequence[Notice]) -> None:
+        """Queues what was committed for those who watch it."""
+        entries = [live_entry(notice) for notice in notices]
+        for watcher in self._watchers:
+            wanted = [one for one in entries if watcher.topic.wants(one.run_id, one.workflow)]
+            for frame in frames_of(wanted):
+                watcher.put(frame)
+
+    def close(self) -> None:
+        """Ends all feeds, because the server stops."""
+        self._is_closing = True
+        for watcher in self._watchers:
+            watcher.put(None)
+
+    async def serve(self, service: Service, scope: Scope, receive: Receive, send: Send) -> None:
+        """Serves one WebSocket from its connect to its end."""
+        await receive()  # websocket.connect
+        if len(self._watchers) >= LIVE_WATCHERS or self._is_closing:
+            await send({"type": "websocket.close", "code": BUSY})
+            return
+        watcher = _Watcher(_topic_of(scope))
+        await send({"type": "websocket.accept"})
+        self._watchers |= {watcher}
+        sending = asyncio.ensure_future(_send_frames(watcher, send))
+        answering = asyncio.ensure_future(_answer(service, watcher, receive))
+        try:
+            await asyncio.wait({sending, answering}, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            self._watchers -= {watcher}
+            for task in (sending, answering):
+                task.cancel()
+            await asyncio.gather(sending, answering, return_exceptions=True)
+
+
+async def _send_frames(watcher: _Watcher, send: Send) -> None:
+    while (frame := await watcher.next()) is not None:
+        await send({"type": "websocket.send", "text": frame})
+    await send({"type": "websocket.close", "code": GOING_AWAY})
+
+
+async def _answer(service: Service, watcher: _Watcher, receive: Receive) -> None:
+    """Answers the watcher's messages until it goes."""
+    while (message := await receive())["type"] == "websocket.receive":
+        text = message.get("text") or (message.get("bytes") or b"").decode("latin-1")
+        try:
+            watcher.put(await asyncio.to_thread(_page, service, watcher.topic, text))
+        except StepwellError as error:  # such as a cursor that is no entry's
+            _logger.info("a watcher is let go: %s", error)
+            watcher.put(None)
+            return
+
+
+def _page(service: Service, topic: Topic, message: str) -> str:
+    return run_now(entries_since(service, topic, cursor_in(message)))
+
+
+def _topic_of(scope: Scope) -> Topic:
+    asked = parse_qs(scope["query_string"].decode("latin-1"))
+    return Topic(asked.get("run", [""])[0], asked.get("workflow", [""])[0])

@@ -1,0 +1,28 @@
+"""Answers watchers of the live feed: the entries of a run's history since their cursor."""
+
+from __future__ import annotations
+
+from stepwell.limits import LIVE_PAGE_ENTRIES
+from stepwell.runtime.calls.service import Service
+from stepwell.runtime.notify.live import LiveEntry, Topic, page_frame
+from stepwell.runtime.notify.telling import TOLD
+
+
+async def entries_since(service: Service, topic: Topic, after: str | None) -> str:
+    """Returns the frame that answers a watcher: of a run, the entries after its cursor; of many runs, none.
+
+    Raises NotFound, InvalidInput for an `after` that is no entry of the run.
+    """
+    if not topic.run_id or after is None:
+        return page_frame((), after or "", more=False)
+    narrator = await service.narrator(topic.run_id)
+    found: list[LiveEntry] = []
+    cursor, more = after, False
+    async for entry in narrator.entries(after=after):
+        if len(found) == LIVE_PAGE_ENTRIES:
+            more = True
+            break
+        cursor = entry.id
+        if entry.type in TOLD:
+            found.append(LiveEntry(topic.run_id, narrator.run.workflow, entry))
+    return page_frame(found, cursor, more=more)

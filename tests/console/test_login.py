@@ -1,0 +1,183 @@
+"""The console of a stack with `auth: jwt`: people sign in at the issuer, by an authorization code with PKCE."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import json
+import secrets
+import threading
+from collections.abc import Iterator, Mapping
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any
+from urllib.parse import parse_qs, urlencode, urlsplit
+
+import httpx
+import pytest
+from playwright.sync_api import Page, expect
+
+from stepwell.api.console import Login, file_named, page_for
+from stepwell.cli.forwarding import DROPPED, NOT_SENT
+from tests.console.conftest import Served
+
+CLIENT, AUDIENCE = "the-console", "stepwell"
+
+
+class Issuer(ThreadingHTTPServer):
+    """An OpenID issuer whose user agrees to everything, unless `refuses`."""
+
+    def __init__(self) -> None:
+        super().__init__(("127.0.0.1", 0), _IssuerHandler)
+        self.url = f"http://127.0.0.1:{self.server_port}"
+        self.asked: list[dict[str, str]] = []
+        self.codes: dict[str, dict[str, str]] = {}
+        self.tokens: set[str] = set()
+        self.refuses = False
+
+
+class _Handler(BaseHTTPRequestHandler):
+    def log_message(self, *_: object) -> None:
+        """Nobody reads it."""
+
+    def reply(self, status: int, body: bytes = b"", **headers: str) -> None:
+        self.send_response(status)
+        for name, value in {**headers, "Content-Length": str(len(body))}.items():
+            self.send_header(name.replace("_", "-"), value)
+        self.end_headers()
+        self.wfile.write(body)
+
+
+class _IssuerHandler(_Handler):
+    server: Issuer
+
+    def do_GET(self) -> None:
+        url = urlsplit(self.path)
+        if url.path == "/.well-known/openid-configuration":
+            at = {
+                "authorization_endpoint": f"{self.server.url}/authorize",
+                "token_endpoint": f"{self.server.url}/token",
+            }
+            self.json(200, at)
+            return
+        asked = {name: values[0] for name, values in parse_qs(url.query).items()}
+        self.server.asked.append(asked)
+        code = secrets.token_urlsafe(8)
+        self.server.codes[code] = asked
+        answer = (
+            {"error": "access_denied", "error_description": "You may not."} if self.server.refuses else {"code": code}
+        )
+        self.reply(302, Location=f"{asked['redirect_uri']}?{urlencode({**answer, 'state': asked['state']})}")
+
+    def do_POST(self) -> None:
+        """A code is good once, for whoever knows what its challenge was made of."""
+        body = self.rfile.read(int(self.headers["content-length"])).decode()
+        given = {name: values[0] for name, values in parse_qs(body).items()}
+        asked = self.server.codes.pop(given["code"], {})
+        hashed = hashlib.sha256(given["code_verifier"].encode()).digest()
+        challenge = base64.urlsafe_b64encode(hashed).rstrip(b"=").decode()
+        if asked.get("code_challenge") != challenge or given["client_id"] != CLIENT:
+            self.json(400, {"error": "invalid_grant"})
+            return
+        token = secrets.token_urlsafe(16)
+        self.server.tokens.add(token)
+        self.json(200, {"access_token": token, "token_type": "Bearer", "expires_in": 3600})
+
+    def json(self, status: int, body: Mapping[str, str]) -> None:
+        self.reply(status, json.dumps(body).encode(), Content_Type="application/json", Access_Control_Allow_Origin="*")
+
+
+class Stack(ThreadingHTTPServer):
+    """What API Gateway does with `auth: jwt`: the console is open, all else needs a token of the issuer's."""
+
+    def __init__(self, api: str, issuer: Issuer) -> None:
+        super().__init__(("127.0.0.1", 0), _StackHandler)
+        self.url = f"http://127.0.0.1:{self.server_port}"
+        self.api, self.issuer = api, issuer
+        self.login = Login(issuer.url, CLIENT, AUDIENCE, (issuer.url,))
+
+
+class _StackHandler(_Handler):
+    server: Stack
+
+    def do_GET(self) -> None:
+        path = urlsplit(self.path).path
+        if path == "/" or path.startswith("/console/"):
+            login = self.server.login
+            own = page_for("text/html", login=login) if path == "/" else file_named(path.removeprefix("/console/"))
+            self.reply(own.status, str(own.body).encode(), Content_Type=own.content_type, **own.headers)
+        elif self.headers.get("authorization", "").removeprefix("Bearer ") in self.server.issuer.tokens:
+            headers = {name: value for name, value in self.headers.items() if name.lower() not in NOT_SENT}
+            found = httpx.get(self.server.api + self.path, headers=headers, timeout=30, trust_env=False)
+            kept: dict[str, Any] = {name: value for name, value in found.headers.items() if name not in DROPPED}
+            self.reply(found.status_code, found.content, **kept)
+        else:
+            self.reply(401, b'{"message":"Unauthorized"}', Content_Type="application/json")
+
+
+@pytest.fixture
+def issuer() -> Iterator[Issuer]:
+    yield from _serving(Issuer())
+
+
+@pytest.fixture
+def stack(served: Served, issuer: Issuer) -> Iterator[Stack]:
+    yield from _serving(Stack(served.dev.url, issuer))
+
+
+def _serving(server: Any) -> Iterator[Any]:
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    yield server
+    server.shutdown()
+    server.server_close()
+
+
+def test_a_person_signs_in_at_the_issuer_and_comes_back_to_the_page(
+    served: Served, stack: Stack, issuer: Issuer, page: Page
+) -> None:
+    """With a challenge that only this tab can meet; neither code nor token stays in the address."""
+    run_id = served.runs["failed"]
+    page.goto(f"{stack.url}/#/runs/{run_id}")
+    expect(page.locator(".title .status")).to_have_text("failed")
+    assert page.url == f"{stack.url}/#/runs/{run_id}"
+    (asked,) = issuer.asked
+    assert (asked["client_id"], asked["audience"], asked["scope"]) == (CLIENT, AUDIENCE, "openid")
+    assert (asked["code_challenge_method"], asked["response_type"]) == ("S256", "code")
+    page.reload()
+    expect(page.locator(".title .status")).to_have_text("failed")
+    assert len(issuer.asked) == 1
+
+
+def test_a_token_that_the_api_does_not_take_leads_to_the_issuer_again(stack: Stack, issuer: Issuer, page: Page) -> None:
+    page.goto(f"{stack.url}/#/workflows")
+    expect(page.locator(".tiles .card").first).to_be_visible()
+    issuer.tokens.clear()
+    page.get_by_role("link", name="Runs").click()
+    expect(page.locator(".runs tbody tr").first).to_be_visible()
+    assert len(issuer.asked) > 1
+
+
+def test_whom_the_issuer_refuses_is_told_why_and_sees_nothing(stack: Stack, issuer: Issuer, page: Page) -> None:
+    issuer.refuses = True
+    page.goto(f"{stack.url}/#/runs")
+    expect(page.get_by_text("You may not.")).to_be_visible()
+    expect(page.locator(".runs")).to_have_count(0)
+    issuer.refuses = False
+    page.get_by_role("button", name="Sign in").click()
+    expect(page.locator(".runs tbody tr").first).to_be_visible()
+
+
+def test_an_answer_that_this_tab_did_not_ask_for_is_not_taken(stack: Stack, issuer: Issuer, page: Page) -> None:
+    """Somebody else's code in a link would sign the reader in as them."""
+    page.goto(f"{stack.url}/?code=theirs&state=theirs#/runs")
+    expect(page.locator(".runs tbody tr").first).to_be_visible()
+    assert len(issuer.asked) == 1
+    assert "theirs" not in page.url
+
+
+def test_who_signs_out_stays_out_until_they_sign_in(stack: Stack, page: Page) -> None:
+    page.goto(f"{stack.url}/#/runs")
+    page.get_by_role("button", name="Sign out").click()
+    expect(page.get_by_text("You are signed out.")).to_be_visible()
+    assert page.evaluate("sessionStorage.getItem('stepwell-token')") is None
+    page.get_by_role("button", name="Sign in").click()
+    expect(page.locator(".runs tbody tr").first).to_be_visible()
