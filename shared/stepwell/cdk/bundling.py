@@ -22,6 +22,7 @@ from typing import Any
 from uv import find_uv_bin
 
 import stepwell
+from stepwell.cdk.bytecode import compile_tree, interpreter_of
 from stepwell.cdk.errors import BundlingError
 from stepwell.cdk.locking import Target, engine_requirements, lock, run
 from stepwell.definition.targets import parse_hosts
@@ -41,11 +42,14 @@ LARGEST = 3  # how many names a report has
 NOT_DEPLOYED = ("cdk", "cli", "console", "functions", "local", "testing", "aws/emulator*.py", "aws/deployment.py",
                 "definition/code*.py", "definition/signatures.py", "extras.py",
                 "project.py", "runtime/starts/code.py", "runtime/starts/imports.py")  # fmt: skip
-# Parts of dependencies that no import reads. cel-expr-python ships its build tree and unused extensions.
+# Parts of dependencies that no import reads. cel-expr-python ships its build tree and unused extensions, Powertools
+# a page for browsers.
 UNREAD = (
     ".lock",
     "bin",
     "bazel-project",
+    "aws_lambda_powertools/event_handler/openapi/swagger_ui/*.css",
+    "aws_lambda_powertools/event_handler/openapi/swagger_ui/*.js",
     "cel_expr_python/ext/ext_bindings.*",
     "cel_expr_python/ext/ext_encoders.*",
     "cel_expr_python/ext/ext_optional.*",
@@ -57,6 +61,9 @@ UNREAD = (
     "*/__pycache__",
 )
 _GLIBC = re.compile(r"manylinux_2_(\d+)_")
+_SLOW = (
+    "without bytecode, because this machine has no Python {0}: cold starts take twice as long (uv python install {0})"
+)
 # Lambda's Python 3.11 runs on Amazon Linux 2, whose glibc is older than uv's platforms are.
 _OLDEST_GLIBC = {"3.11": 26}
 
@@ -68,9 +75,13 @@ class Bundles:
     engine: Path
     worker: Path
     packed: Mapping[str, Any]
+    uncompiled: str = ""  # the version of Python that could not compile them, because this machine has none
 
     def report(self) -> str:
         """Describes the size of the packages, and what is large in the larger one."""
+        return f"{self._sizes()}{f'; {_SLOW.format(self.uncompiled)}' if self.uncompiled else ''}"
+
+    def _sizes(self) -> str:
         parts = ", ".join(f"{name} {_mb(size)}" for name, size in largest(self.worker)[:LARGEST])
         sizes = f"the workers' package has {_mb(size_bytes(self.worker))}, the others' {_mb(size_bytes(self.engine))}"
         return f"{sizes}, of {_mb(MOST_BYTES)} that Lambda allows; largest: {parts}"
@@ -108,7 +119,7 @@ def build(
         _copy_own(tree)
         (tree / PACKED).write_text(json.dumps(packed), encoding="utf-8")
     copy_project(project, worker / PROJECT)
-    bundles = Bundles(engine, worker, packed)
+    bundles = Bundles(engine, worker, packed, _compiled((engine, worker), python) if platform == "lambda" else "")
     if size_bytes(worker) > MOST_BYTES:
         raise BundlingError(
             bundles.report(), code="package_too_large", hint="remove a dependency, or call it over HTTP"
@@ -170,6 +181,16 @@ def copy_needed(worker: Path, engine: Path, *, tracing: bool) -> None:
             if ".." not in file.parts and source.is_file():
                 (engine / file).parent.mkdir(parents=True, exist_ok=True)
                 os.link(source, engine / file)
+
+
+def _compiled(trees: Iterable[Path], python: str) -> str:
+    """Compiles the packages. Returns the version that they could not be compiled for."""
+    interpreter = interpreter_of(python)
+    if not interpreter:
+        return python
+    for tree in trees:
+        compile_tree(tree, interpreter)
+    return ""
 
 
 def copy_project(project: Project, into: Path) -> None:
