@@ -82,7 +82,7 @@ class Api(Construct):
 
     def serve(self, handlers: Handlers) -> None:
         """Adds the routes."""
-        api = integrations.HttpLambdaIntegration("Api", handlers.api.function)
+        api = integrations.HttpLambdaIntegration("Api", handlers.api.called)
         self.http.add_routes(
             path="/{proxy+}",
             methods=[gateway.HttpMethod.ANY],
@@ -93,7 +93,7 @@ class Api(Construct):
             self._open("/{proxy+}", [gateway.HttpMethod.OPTIONS], api, nag.PREFLIGHT)
         opened = [key for path, methods in LINKS.items() for key in self._open(path, methods, api, nag.LINKS)]
         if handlers.webhooks:
-            hooks = integrations.HttpLambdaIntegration("Webhooks", handlers.webhooks.function)
+            hooks = integrations.HttpLambdaIntegration("Webhooks", handlers.webhooks.called)
             opened += self._open("/webhooks/{source}", [gateway.HttpMethod.POST], hooks, nag.WEBHOOKS)
         self._throttle(opened)
 
