@@ -5,7 +5,7 @@ from __future__ import annotations
 import hmac
 from typing import TYPE_CHECKING, Any
 
-from stepwell.aws.clients import Clients
+from stepwell.aws.clients import open_clients
 from stepwell.aws.observing import Observing
 from stepwell.aws.secrets import AwsSecrets
 from stepwell.errors import UserError
@@ -19,7 +19,7 @@ deployment = read_deployment()
 if not deployment.api_key_secret:
     raise UserError("STEPWELL_API_KEY_SECRET is not set", code="bad_setting", hint="the stack sets it: deploy again")
 observing = Observing(deployment.log_level, {})
-clients = Clients()
+clients = open_clients()
 clients.secretsmanager()  # created now, while the function has a full CPU
 secrets = AwsSecrets(clients.secretsmanager, clients.ssm, RealClock())
 

@@ -32,6 +32,7 @@ A deployed function has these from its stack:
 | `STEPWELL_LIVE_CALLBACK` | where watchers are sent to; `/…`: below `AWS_ENDPOINT_URL` | |
 | `STEPWELL_CONSOLE` | `{"issuer", "client_id", "audience", "origins"}`: the API serves the console, with this login | |
 | `STEPWELL_TRACE` | anything: traces by X-Ray | |
+| `STEPWELL_AWS_CLIENT` | what calls AWS: `thin`, Stepwell's own client where it can, or `boto3` | `thin` |
 | `LAMBDA_TASK_ROOT` | the function's package; Lambda sets it | `.` |
 """
 
@@ -52,6 +53,7 @@ DEFAULT_PORT = 8787
 DEFAULT_URL = f"http://127.0.0.1:{DEFAULT_PORT}"
 LOG_LEVELS = ("debug", "info", "warning", "error")
 EVENTS = ("all", "runs", "none")
+AWS_CLIENTS = ("thin", "boto3")
 HASH_SEED = {"PYTHONHASHSEED": "0"}  # of all processes that run durable functions: a replay sees sets in the same order
 
 
@@ -107,6 +109,27 @@ class Deployment:
     log_level: str = "info"
     http_hosts: tuple[str, ...] = ()
     root: Path = Path()
+
+
+@dataclass(frozen=True, slots=True)
+class Aws:
+    """What the environment says of AWS, as boto3 reads it too."""
+
+    region: str
+    endpoints: Mapping[str, str]  # by service; "" for all others
+    is_thin: bool
+    is_special: bool  # what only boto3 can do: proxies, other kinds of endpoints, traces of its calls
+    ca_file: str = ""
+    key_id: str = ""
+    key_secret: str = field(default="", repr=False)
+    key_token: str = field(default="", repr=False)
+
+
+_BY_BOTO3 = ("STEPWELL_TRACE", "AWS_USE_FIPS_ENDPOINT", "AWS_USE_DUALSTACK_ENDPOINT")
+_ENDPOINTS = {"": "AWS_ENDPOINT_URL", "dynamodb": "AWS_ENDPOINT_URL_DYNAMODB", "sqs": "AWS_ENDPOINT_URL_SQS",
+              "events": "AWS_ENDPOINT_URL_EVENTBRIDGE", "ssm": "AWS_ENDPOINT_URL_SSM",
+              "secretsmanager": "AWS_ENDPOINT_URL_SECRETS_MANAGER"}  # fmt: skip
+_PROXIES = ("http_proxy", "https_proxy")
 
 
 def environment() -> Mapping[str, str]:
@@ -175,6 +198,27 @@ def read_deployment(environ: Mapping[str, str] = os.environ) -> Deployment:
 def _below_endpoint(environ: Mapping[str, str], name: str) -> str:
     value = environ.get(name, "")
     return environ.get("AWS_ENDPOINT_URL", "").rstrip("/") + value if value.startswith("/") else value
+
+
+def read_aws(environ: Mapping[str, str] = os.environ) -> Aws:
+    """Raises UserError `bad_setting` for a client that there is not."""
+    client = environ.get("STEPWELL_AWS_CLIENT", "") or "thin"
+    proxies = (environ.get(name) or environ.get(name.upper()) for name in _PROXIES)
+    return Aws(
+        region=environ.get("AWS_DEFAULT_REGION", "") or environ.get("AWS_REGION", ""),
+        endpoints={service: environ[name] for service, name in _ENDPOINTS.items() if environ.get(name)},
+        is_thin=_one_of("STEPWELL_AWS_CLIENT", AWS_CLIENTS, client) == "thin",
+        is_special=any(proxies) or any(environ.get(name, "").lower() not in ("", "false") for name in _BY_BOTO3),
+        ca_file=environ.get("AWS_CA_BUNDLE", ""),
+        key_id=environ.get("AWS_ACCESS_KEY_ID", ""),
+        key_secret=environ.get("AWS_SECRET_ACCESS_KEY", ""),
+        key_token=environ.get("AWS_SESSION_TOKEN", ""),
+    )
+
+
+def read_trace_id() -> str:
+    """The invocation's trace, which Lambda sets anew for each; empty elsewhere."""
+    return os.environ.get("_X_AMZN_TRACE_ID", "") if "AWS_LAMBDA_FUNCTION_NAME" in os.environ else ""
 
 
 def _log_level(environ: Mapping[str, str]) -> str:

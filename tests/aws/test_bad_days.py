@@ -18,12 +18,13 @@ from stepwell.engine.records import Status
 from stepwell.errors import PortError
 from stepwell.limits import ITEM_BYTES
 from stepwell.runtime.ports import Lane, RunQuery, StatusChange
-from tests.contract.emulated import Cloud, answer, aws_queue, s3_blobs, table_of
+from tests.contract.emulated import Cloud, answer, aws_queue, items_of, s3_blobs, table_of
 from tests.contract.kit import NOW_MS, ORDER, event, header, run, waiter
 
 AWS = "com.amazonaws.dynamodb.v20120810#"
 LARGE = "x" * (ITEM_BYTES + 1)
-CLOUD = Cloud()  # one for all that are about the store alone: clients take long to make
+pytestmark = pytest.mark.usefixtures("client")  # once with each client of AWS
+cloud_of = cache(Cloud)  # one for all that are about the store alone: clients take long to make
 FAR_MS = NOW_MS + 2 * NEAR_MS
 
 
@@ -148,9 +149,9 @@ DAYS: dict[str, dict[str, Any]] = {
 }
 
 
-def outcome(write: Write, day: dict[str, Any] | None) -> tuple[Any, list[Any], int]:
+def outcome(write: Write, day: dict[str, Any] | None, client: str) -> tuple[Any, list[Any], int]:
     """The write's answer, everything in the table after it, and how often it was sent."""
-    with table_of(cloud := CLOUD, now_ms=lambda: NOW_MS) as table:
+    with table_of(cloud := cloud_of(client), now_ms=lambda: NOW_MS) as table:
         store = DynamoStore(table)
         run(store.create_run(header("warm")))
         if write.before is not None:
@@ -161,28 +162,29 @@ def outcome(write: Write, day: dict[str, Any] | None) -> tuple[Any, list[Any], i
         answered = run(write.call(store))
         sent = cloud.calls.count(write.operation)
         cloud.heal()
-        client: Any = table._client()
-        return answered, sorted(client.scan(TableName=table.name)["Items"], key=json.dumps), sent
+        return answered, sorted(items_of(table.name), key=json.dumps), sent
 
 
 @cache
-def good_day(write: Write) -> tuple[Any, list[Any], int]:
-    return outcome(write, None)
+def good_day(write: Write, client: str) -> tuple[Any, list[Any], int]:
+    return outcome(write, None, client)
 
 
 @pytest.mark.parametrize("day", DAYS.values(), ids=DAYS.keys())
 @pytest.mark.parametrize("write", WRITES.values(), ids=WRITES.keys())
-def test_a_write_answers_and_leaves_behind_what_it_does_on_a_good_day(write: Write, day: dict[str, Any]) -> None:
-    answered, left, sent = good_day(write)
+def test_a_write_answers_and_leaves_behind_what_it_does_on_a_good_day(
+    client: str, write: Write, day: dict[str, Any]
+) -> None:
+    answered, left, sent = good_day(write, client)
     assert sent > 0
-    on_bad_day = outcome(write, day)
+    on_bad_day = outcome(write, day, client)
     assert on_bad_day[:2] == (answered, left)
     assert on_bad_day[2] > sent or "after" in day  # what is refused has no answer to lose
 
 
 @pytest.mark.parametrize("day", DAYS.values(), ids=DAYS.keys())
-def test_a_list_and_a_log_are_read_on_a_bad_day_as_on_a_good_one(day: dict[str, Any]) -> None:
-    with table_of(CLOUD) as table:
+def test_a_list_and_a_log_are_read_on_a_bad_day_as_on_a_good_one(client: str, day: dict[str, Any]) -> None:
+    with table_of(cloud := cloud_of(client)) as table:
         store = DynamoStore(table)
         run(store.create_run(header()))
         run(store.save_snapshot("r1", "0", 0, "folded"))
@@ -192,18 +194,18 @@ def test_a_list_and_a_log_are_read_on_a_bad_day_as_on_a_good_one(day: dict[str, 
             ("BatchGetItem", lambda: store.list_runs(RunQuery())),
             ("GetItem", lambda: store.load("r1", "0")),
         ):
-            CLOUD.heal()
+            cloud.heal()
             expected = run(call())
-            Day(operation, **day).spoil(CLOUD)
+            Day(operation, **day).spoil(cloud)
             assert run(call()) == expected
 
 
 @pytest.mark.parametrize("operation", ["BatchGetItem", "BatchWriteItem"])
-def test_a_batch_that_is_never_let_through_is_a_port_error(operation: str) -> None:
-    with table_of(CLOUD) as table:
+def test_a_batch_that_is_never_let_through_is_a_port_error(client: str, operation: str) -> None:
+    with table_of(cloud := cloud_of(client)) as table:
         store = DynamoStore(table)
         run(store.create_run(header()))
-        Day(operation, before=says("ThrottlingException"), times=10_000).spoil(CLOUD)
+        Day(operation, before=says("ThrottlingException"), times=10_000).spoil(cloud)
         with pytest.raises(PortError, match=operation):
             run(store.list_runs(RunQuery()) if operation == "BatchGetItem" else erase(store))
 

@@ -19,13 +19,14 @@ from stepwell.runtime.ports import Appended, EventTaken, Lane, Saved, StatusChan
 from tests.contract.emulated import Cloud, answer, aws_queue, s3_blobs, table_of
 from tests.contract.kit import NOW_MS, ORDER, event, header, run, waiter
 
+pytestmark = pytest.mark.usefixtures("client")  # once with each client of AWS
 SLEPT: list[float] = []
 FOUR_TRIES = Retry(attempts=4, base_seconds=0.1, most_seconds=0.3, sleep=SLEPT.append, random=lambda: 0.5)
 CHANGE = StatusChange("r1", 1, Status.RUNNING, NOW_MS, started_ms=NOW_MS)
 
 
 @pytest.fixture
-def cloud() -> Cloud:
+def cloud(client: str) -> Cloud:
     SLEPT.clear()
     return Cloud()
 

@@ -16,12 +16,14 @@ from stepwell.aws.table import RECORDS_KEPT_MS, Table
 from stepwell.engine.records import Status, Topic
 from stepwell.runtime.ports import RunQuery, Saved, StatusChange
 from tests.aws.kit import values_of
-from tests.contract.emulated import Cloud, table_of
+from tests.contract.emulated import Cloud, items_of, table_of
 from tests.contract.kit import NOW_MS, ORDER, event, header, run, waiter
+
+pytestmark = pytest.mark.usefixtures("client")  # once with each client of AWS
 
 
 @pytest.fixture
-def cloud() -> Cloud:
+def cloud(client: str) -> Cloud:
     return Cloud()
 
 
@@ -38,8 +40,7 @@ def store(table: Table) -> DynamoStore:
 
 def items(table: Table) -> list[dict[str, Any]]:
     """Everything in the table."""
-    client: Any = table._client()
-    return [values_of(item) for item in client.scan(TableName=table.name)["Items"]]
+    return [values_of(item) for item in items_of(table.name)]
 
 
 def test_a_log_of_more_than_a_megabyte_is_read_page_by_page(cloud: Cloud, store: DynamoStore) -> None:

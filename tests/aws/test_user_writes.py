@@ -26,6 +26,7 @@ from tests.contract.emulated import NO_WAIT, Cloud, answer, item_of, table_of
 from tests.contract.kit import run
 from tests.scenarios.conftest import on_aws
 
+pytestmark = pytest.mark.usefixtures("client")  # once with each client of AWS
 AWS = "com.amazonaws.dynamodb.v20120810#"
 ORDER = {"pk": "ORDER#1", "sk": "ORDER#1"}
 STOCK = {"pk": "STOCK#a", "sk": "STOCK#a"}
@@ -45,7 +46,7 @@ TWICE = Retry(attempts=2, sleep=lambda _: None)
 
 
 @pytest.fixture
-def cloud() -> Cloud:
+def cloud(client: str) -> Cloud:
     return Cloud()
 
 

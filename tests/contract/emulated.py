@@ -1,4 +1,6 @@
-"""AWS in this process: boto3 clients whose requests never reach a network but a handler of ministack.
+"""AWS in this process: clients whose requests never reach a network but a handler of ministack.
+
+DynamoDB and SQS are called by the thin client, or by boto3 where `CLIENT` says so; everything else by boto3.
 
 A client is for one test, so that a test may break its calls: `before` may answer or raise in place of the service,
 `after` may replace an answer that the service has given.
@@ -8,32 +10,39 @@ from __future__ import annotations
 
 import io
 import itertools
+import json
 import threading
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from copy import deepcopy
+from types import SimpleNamespace
 from typing import Any
 from urllib.parse import parse_qs, unquote, urlsplit
 
 import boto3
 from botocore.awsrequest import AWSResponse
+from botocore.exceptions import ConnectTimeoutError, HTTPClientError
 from ministack.services import dynamodb, eventbridge, s3, scheduler, secretsmanager, sqs, ssm
 
 from stepwell.aws.calls import Retry
 from stepwell.aws.clients import Clients
 from stepwell.aws.dynamodb_store import DynamoStore
+from stepwell.aws.failures import NoAnswer, NotSent
 from stepwell.aws.protocols import Item
 from stepwell.aws.queues import Queues
 from stepwell.aws.s3_blobs import S3Blobs
 from stepwell.aws.scheduler_timers import SchedulerTimers, Schedules
 from stepwell.aws.sqs_queue import SqsQueue
 from stepwell.aws.table import SHAPE, Table
+from stepwell.aws.thin.opening import Thin
+from stepwell.aws.thin.signer import Key
+from stepwell.aws.thin.wire import Place, Reply
 from stepwell.local.blobs import MemoryBlobs
 from stepwell.local.clocks import VirtualClock
 from stepwell.local.inbox import Delivery
 from stepwell.runtime.ports import Lane
 from stepwell.runtime.stores.jsontext import decode
-from stepwell.settings import QueuePlace
+from stepwell.settings import QueuePlace, read_aws
 
 SERVICES = {
     "dynamodb": dynamodb,
@@ -44,9 +53,13 @@ SERVICES = {
     "sqs": sqs,
     "ssm": ssm,
 }
+_NAMES = {"events": "eventbridge", "secretsmanager": "secrets-manager"}  # boto3's events have others than endpoints
 NO_WAIT = Retry(attempts=200, sleep=lambda _: None)  # many tries: 64 threads on one item
 _ONE_AT_A_TIME = threading.RLock()  # as its server's event loop has them: an UpdateItem is not atomic among threads
 _NUMBERS = itertools.count(1)
+CLIENT = "thin"  # what a Cloud calls DynamoDB and SQS with, unless it is told; tests of both change it
+_AWS = read_aws({"AWS_DEFAULT_REGION": "us-east-1"})
+_KEY = Key("1" * 12, "none")
 _SESSION = boto3.Session(aws_access_key_id="1" * 12, aws_secret_access_key="none", region_name="us-east-1")
 
 
@@ -83,9 +96,13 @@ def answer(status: int, body: bytes | str, headers: Mapping[str, str] | None = N
 class Cloud:
     """Clients of emulated services, and what happens to their calls."""
 
-    def __init__(self) -> None:
-        self.clients = Clients(_SESSION)
+    def __init__(self, client: str = "") -> None:
+        is_thin = (client or CLIENT) == "thin"
+        thin = Thin(_AWS, lambda: _KEY, lambda place: _EmulatedWire(self, place)) if is_thin else None
+        self.clients = Clients(_SESSION, thin)
+        self._admin = Clients(_SESSION) if thin else self.clients
         self.calls: list[str] = []
+        self.heard: Callable[[str, str, Any], None] = lambda service, operation, request: None  # of the thin client
         self.heal()
 
     def heal(self) -> None:
@@ -94,18 +111,61 @@ class Cloud:
         self.after: Callable[[str, AWSResponse], AWSResponse | None] = lambda operation, response: None
 
     def connect(self, service: str) -> Any:
-        """The service's client, made at its first use."""
-        fresh = service not in self.clients._made
-        client = getattr(self.clients, service)()
+        """The service's client, made at its first use. It makes and deletes tables and queues too."""
+        fresh = service not in self._admin._made
+        admin = getattr(self._admin, service)()
         if fresh:
-            client.meta.events.register(f"before-send.{service.rstrip('_')}", self._send)
-        return client
+            admin.meta.events.register(f"before-send.{service.rstrip('_')}", self._send)
+        if self._admin is self.clients:
+            return admin
+        if service in ("lambda_", "s3", "scheduler"):  # boto3's in any case
+            self.clients._made[service.rstrip("_")] = admin
+            return admin
+        return _Both(getattr(self.clients, service)(), admin)
 
     def _send(self, request: Any, event_name: str, **_: Any) -> AWSResponse:
         service, operation = event_name.split(".")[1:]
+        return self.answered(service, operation, request)
+
+    def answered(self, service: str, operation: str, request: Any) -> AWSResponse:
+        """What the service says, or the test in its place."""
         self.calls.append(operation)
-        response = self.before(operation, request) or _ask(SERVICES[service], request)
+        response = self.before(operation, request) or _ask(SERVICES[_NAMES.get(service, service)], request)
         return self.after(operation, response) or response
+
+
+class _Both:
+    """The thin client, and boto3's for all that it has not."""
+
+    def __init__(self, thin: Any, admin: Any) -> None:
+        self._thin, self._admin = thin, admin
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._thin if hasattr(self._thin, name) else self._admin, name)
+
+
+class _EmulatedWire:
+    """The bytes of the thin client's requests, as boto3 shows its own to tests."""
+
+    def __init__(self, cloud: Cloud, place: Place) -> None:
+        self._cloud, self.place = cloud, place
+        self._service = place.host.partition(".")[0]
+
+    def send(self, request: bytes) -> Reply:
+        head, _, body = request.partition(b"\r\n\r\n")
+        headers = dict(line.split(": ", 1) for line in head.decode().split("\r\n")[1:])
+        sent = SimpleNamespace(method="POST", url=f"https://{headers['host']}/", headers=headers, body=body)
+        operation = headers["x-amz-target"].partition(".")[2]
+        self._cloud.heard(self._service, operation, json.loads(body))
+        try:
+            found = self._cloud.answered(self._service, operation, sent)
+        except ConnectTimeoutError as error:
+            raise NotSent(str(error)) from error
+        except HTTPClientError as error:
+            raise NoAnswer(str(error)) from error
+        return Reply(
+            found.status_code, {name.lower(): _text(one) for name, one in found.headers.items()}, found.content
+        )
 
 
 def _ask(service: Any, request: Any) -> AWSResponse:
@@ -154,8 +214,8 @@ def table_of(cloud: Cloud, **options: Any) -> Iterator[Table]:
 
 
 @contextmanager
-def dynamo_store(_: Any = None) -> Iterator[DynamoStore]:
-    with table_of(Cloud()) as table:
+def dynamo_store(_: Any = None, client: str = "") -> Iterator[DynamoStore]:
+    with table_of(Cloud(client)) as table:
         yield DynamoStore(table)
 
 
@@ -227,8 +287,8 @@ def _delivery(lane: Lane, message: Mapping[str, Any]) -> Delivery:
 
 
 @contextmanager
-def aws_queue(_: Any = None, now_ms: int = 1_700_000_000_000) -> Iterator[AwsQueue]:
-    cloud, clock = Cloud(), VirtualClock(now_ms)
+def aws_queue(_: Any = None, now_ms: int = 1_700_000_000_000, client: str = "") -> Iterator[AwsQueue]:
+    cloud, clock = Cloud(client), VirtualClock(now_ms)
     real = {module: module.time for module in (eventbridge, scheduler, sqs)}
     for module, clocked in real.items():
         module.time = _Time(clocked, clock)

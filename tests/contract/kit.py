@@ -100,11 +100,13 @@ def memory_blobs(_: Path) -> Iterator[MemoryBlobs]:
     yield MemoryBlobs()
 
 
-def late(module: str, name: str) -> Callable[[Path], AbstractContextManager[Any]]:
+def late(module: str, name: str, **options: str) -> Callable[[Path], AbstractContextManager[Any]]:
     """An adapter of another module, imported when it is opened: the processes that tests start do not need AWS."""
 
     def opened(folder: Path) -> AbstractContextManager[Any]:
-        adapter: AbstractContextManager[Any] = getattr(import_module(f"tests.contract.{module}"), name)(folder)
+        adapter: AbstractContextManager[Any] = getattr(import_module(f"tests.contract.{module}"), name)(
+            folder, **options
+        )
         return adapter
 
     return opened
@@ -116,14 +118,31 @@ LOCAL_STORES: list[Adapter[LocalStore]] = [
 ]
 STORES: list[Adapter[Store]] = [
     *LOCAL_STORES,  # type: ignore[list-item]  # Adapter is invariant; it is only read
-    Adapter("dynamodb", late("emulated", "dynamo_store"), threads=True),
-    Adapter("dynamodb on a bad day", late("troubled", "troubled_store"), lacks=frozenset({"speed"})),
+    Adapter("dynamodb", late("emulated", "dynamo_store", client="thin"), threads=True),
+    Adapter("dynamodb by boto3", late("emulated", "dynamo_store", client="boto3"), threads=True),
+    Adapter("dynamodb on a bad day", late("troubled", "troubled_store", client="thin"), lacks=frozenset({"speed"})),
+    Adapter(
+        "dynamodb by boto3 on a bad day",
+        late("troubled", "troubled_store", client="boto3"),
+        lacks=frozenset({"speed"}),
+    ),
     Adapter("dynamodb on moto", late("on_moto", "moto_store"), lacks=frozenset({"speed", "types"})),
 ]
 QUEUES: list[Adapter[LocalQueue]] = [
     Adapter("memory", memory_queue),
     Adapter("sqlite", sqlite_queue, threads=True),
-    Adapter("sqs and scheduler", late("emulated", "aws_queue"), threads=True, lacks=frozenset({"inbox", "exact"})),
+    Adapter(
+        "sqs and scheduler",
+        late("emulated", "aws_queue", client="thin"),
+        threads=True,
+        lacks=frozenset({"inbox", "exact"}),
+    ),
+    Adapter(
+        "sqs by boto3 and scheduler",
+        late("emulated", "aws_queue", client="boto3"),
+        threads=True,
+        lacks=frozenset({"inbox", "exact"}),
+    ),
     Adapter("sqs and scheduler on moto", late("on_moto", "moto_queue"), lacks=frozenset({"inbox", "exact", "fires"})),
 ]
 BLOBS: list[Adapter[Blobs]] = [

@@ -36,7 +36,7 @@ class MotoCloud(Cloud):
     """Clients that moto answers while `mock_aws` is in force, one of each for all tests: they take long to make."""
 
     def __init__(self) -> None:
-        super().__init__()
+        super().__init__("boto3")
         self.clients = _CLIENTS
 
     def connect(self, service: str) -> Any:

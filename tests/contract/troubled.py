@@ -90,8 +90,8 @@ def _halve(request: Any) -> dict[str, Any]:
 
 
 @contextmanager
-def troubled_store(_: Any = None) -> Iterator[DynamoStore]:
-    cloud = Cloud()
+def troubled_store(_: Any = None, client: str = "") -> Iterator[DynamoStore]:
+    cloud = Cloud(client)
     with table_of(cloud) as table:
         BadDay(cloud)
         yield DynamoStore(table)

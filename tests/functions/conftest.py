@@ -40,8 +40,7 @@ def deployed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, root_logger: None)
             clients, clock = queue.cloud.clients, queue.clock
             for module in ("stepwell.aws.wiring", "stepwell.aws.entry", "stepwell.aws.sending"):
                 monkeypatch.setattr(f"{module}.RealClock", lambda: clock)
-            for module in ("stepwell.aws.wiring", "stepwell.aws.sending"):
-                monkeypatch.setattr(f"{module}.Clients", lambda: clients)
+                monkeypatch.setattr(f"{module}.open_clients", lambda: clients)
             return Deployment(tmp_path, queue, table.name, blobs._bucket, monkeypatch)
 
         yield deploy

@@ -1,4 +1,4 @@
-"""What a call of a boto3 client needs, by the services' authorization references; and who made which calls."""
+"""What a call of a client needs, by the services' authorization references; and who made which calls."""
 
 from __future__ import annotations
 
@@ -146,6 +146,12 @@ class Recorder:
         """From now on. `before-parameter-build` comes once for each call, with what was asked for in Python's terms."""
         client.meta.events.register("before-parameter-build", self._hear)
 
+    def hear(self, service: str, operation: str, params: Params) -> None:
+        """A call of the thin client."""
+        if not self._actor:
+            return  # the test's own
+        self.needs |= {(self._actor, need) for need in needs_of(service, operation, params)}
+
     @contextmanager
     def acting(self, actor: str) -> Iterator[None]:
         """What is called meanwhile, in whatever thread, the actor calls."""
@@ -156,13 +162,10 @@ class Recorder:
             self._actor = before
 
     def _hear(self, params: Params, model: Any, **_: Any) -> None:
-        if not self._actor:
-            return  # the test's own
-        service = model.service_model.signing_name
-        if model.name == "PostToConnection":
+        if self._actor and model.name == "PostToConnection":
             sent = f"{self.live_api}/live/POST/@connections/{params['ConnectionId']}"
             self.needs.add((self._actor, Need("execute-api:ManageConnections", _arn("execute-api", sent))))
             return
-        self.needs |= {(self._actor, need) for need in needs_of(service, model.name, params)}
-        if model.name == "CreateSchedule":  # it will fire: EventBridge Scheduler then sends, in the role it was given
+        self.hear(model.service_model.signing_name, model.name, params)
+        if self._actor and model.name == "CreateSchedule":  # it will fire: the Scheduler sends in the role it was given
             self.needs.add((SCHEDULE, Need("sqs:SendMessage", params["Target"]["Arn"])))

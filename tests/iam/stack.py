@@ -84,6 +84,7 @@ class Stack(Deployment):
         self._open_live(clients["dynamodb"])
         for client in (*clients.values(), self.cloud.clients._made["apigatewaymanagementapi"]):
             self.recorder.listen(client)
+        self.cloud.heard = self.recorder.hear
         self.cloud.before = lambda operation, _: (
             answer(200, json.dumps(_ANSWERS[operation])) if operation in _ANSWERS else None
         )
@@ -222,8 +223,8 @@ def standing(template: Template, package: Path, patch: pytest.MonkeyPatch) -> It
             "stepwell.runtime.stores.clocks",
         ):
             patch.setattr(f"{module}.RealClock", lambda: clock)
-        for module in ("stepwell.aws.wiring", "stepwell.aws.sending", "stepwell.aws.clients"):
-            patch.setattr(f"{module}.Clients", lambda: clients)
+        for room in ("wiring", "entry", "sending", "clients"):
+            patch.setattr(f"stepwell.aws.{room}.open_clients", lambda: clients)
         patch.setattr("stepwell.aws.calls.Retry.wait", lambda *_: None)
         nowhere = Network(resolve=lambda *_: ["127.0.0.1"])  # where no HTTP step may go
         patch.setattr("stepwell.runtime.steps.http_call.Network", lambda: nowhere)

@@ -20,7 +20,7 @@ from stepwell.cdk.errors import BundlingError
 from stepwell.project import Project, project_of
 from tests.infra.kit import ORDER, ROOT
 
-# Unpacked; Lambda takes 262,144,000. cel-expr-python alone is 27,600,000. Packed, it is a third of that.
+# Unpacked, without bytecode; Lambda takes 262,144,000. cel-expr-python alone is 27,600,000.
 PACKAGE_BYTES = 45_000_000
 OWN_BYTES = 2_000_000
 ARM64 = 183  # e_machine of an ELF file
@@ -93,7 +93,7 @@ def test_what_is_hidden_in_a_folder_stays_there(bundles: Bundles) -> None:
 
 @pytest.mark.parametrize(
     "name",
-    ["boto3", "botocore", "bazel-project", "bin", "__pycache__", "cdk", "cli", "testing", "typer", "httpx"],
+    ["boto3", "botocore", "bazel-project", "bin", "cdk", "cli", "testing", "typer", "httpx"],
 )
 def test_what_no_function_reads_is_left_out(bundles: Bundles, name: str) -> None:
     ours = [bundles.engine, bundles.engine / "stepwell", bundles.engine / "stepwell" / "functions"]
@@ -154,16 +154,21 @@ def test_compiled_code_is_for_the_functions_processor_and_the_projects_python(bu
 
 
 def test_the_packages_keep_to_their_size(bundles: Bundles) -> None:
-    engine, worker = bundling.size_bytes(bundles.engine), bundling.size_bytes(bundles.worker)
+    engine, worker = source_bytes(bundles.engine), source_bytes(bundles.worker)
     assert engine < PACKAGE_BYTES
     assert worker - engine < 200_000
-    assert bundling.size_bytes(bundles.engine / "stepwell") < OWN_BYTES
+    assert source_bytes(bundles.engine / "stepwell") < OWN_BYTES
+
+
+def source_bytes(tree: Path) -> int:
+    """Its size without bytecode, which it has where this machine has the project's Python."""
+    return sum(file.stat().st_size for file in tree.rglob("*") if file.is_file() and file.suffix != ".pyc")
 
 
 def test_the_size_is_told_with_what_is_large(bundles: Bundles) -> None:
     mb = f"{bundling.size_bytes(bundles.worker) / 1_000_000:.1f} MB"
     assert bundles.report().startswith(f"the workers' package has {mb}, the others' ")
-    assert "of 262.1 MB that Lambda allows; largest: cel_expr_python 27.6 MB, pydantic_core " in bundles.report()
+    assert "of 262.1 MB that Lambda allows; largest: cel_expr_python 27.6 MB, " in bundles.report()
 
 
 def test_the_package_knows_its_version(bundles: Bundles) -> None:

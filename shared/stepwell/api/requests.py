@@ -91,13 +91,13 @@ Reason = Annotated[str, Field(max_length=REASON_CHARACTERS)]
 class Body(BaseModel):
     """The base of request bodies, and one that is empty: exact types, no unknown fields."""
 
-    model_config = ConfigDict(strict=True, extra="forbid")
+    model_config = ConfigDict(strict=True, extra="forbid", defer_build=True)
 
 
 class Query(BaseModel):
     """The base of query strings: text that converts to the field's type."""
 
-    model_config = ConfigDict(extra="forbid")
+    model_config = ConfigDict(extra="forbid", defer_build=True)
 
 
 class RunEventBody(Body):

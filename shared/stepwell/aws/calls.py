@@ -19,15 +19,15 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import Any, NoReturn, TypeVar
 
-from botocore.exceptions import (
-    BotoCoreError,
-    ClientError,
-    ConnectTimeoutError,
-    EndpointConnectionError,
-    HTTPClientError,
-    ParamValidationError,
+from stepwell.aws.failures import (
+    AwsError,
+    BadRequest,
+    NoAnswer,
+    NotSent,
+    botocore_errors,
+    code_of,
+    response_of,
 )
-
 from stepwell.aws.protocols import Answer, Item
 from stepwell.errors import EngineFault, InvalidInput, PortError
 
@@ -87,37 +87,46 @@ class Meaning(Enum):
     DEFECT = "defect"
 
 
-def code_of(error: ClientError) -> str:
-    """Returns the service's error code."""
-    return str(error.response.get("Error", {}).get("Code", ""))
-
-
-def reasons_of(error: ClientError) -> list[str]:
+def reasons_of(response: Answer) -> list[str]:
     """Returns the code of each item of a cancelled transaction."""
-    return [str(reason.get("Code", "None")) for reason in error.response.get("CancellationReasons", ())]
+    return [str(reason.get("Code", "None")) for reason in response.get("CancellationReasons", ())]
 
 
-def meaning_of(error: Exception) -> Meaning:
-    """Classifies an error of a client."""
+def meaning_of(error: Exception) -> Meaning | None:
+    """Classifies an error of a client. None: it is no client's."""
+    response = response_of(error)
+    if response is not None:
+        return _of_answer(error, response)
     match error:
-        case ClientError():
-            return _of_answer(error)
-        case ParamValidationError():
-            return Meaning.DEFECT
-        case ConnectTimeoutError() | EndpointConnectionError():
-            return Meaning.BUSY  # nothing was sent
-        case HTTPClientError():
+        case NotSent():
+            return Meaning.BUSY
+        case NoAnswer():
             return Meaning.UNKNOWN
+        case BadRequest():
+            return Meaning.DEFECT
+        case AwsError():
+            return Meaning.BROKEN
         case UnicodeError():
             return Meaning.BAD_VALUE  # half a surrogate pair
         case _:
-            return Meaning.BROKEN
+            return _of_botocore(error)
 
 
-def _of_answer(error: ClientError) -> Meaning:
+def _of_botocore(error: Exception) -> Meaning | None:
+    theirs = botocore_errors()
+    if theirs is None or not isinstance(error, theirs.BotoCoreError):
+        return None
+    if isinstance(error, theirs.ParamValidationError):
+        return Meaning.DEFECT
+    if isinstance(error, theirs.ConnectTimeoutError | theirs.EndpointConnectionError):
+        return Meaning.BUSY  # nothing was sent
+    return Meaning.UNKNOWN if isinstance(error, theirs.HTTPClientError) else Meaning.BROKEN
+
+
+def _of_answer(error: Exception, response: Answer) -> Meaning:
     code = code_of(error)
     if code == "TransactionCanceledException":
-        return _of_reasons(reasons_of(error))
+        return _of_reasons(reasons_of(response))
     if code in CONDITION:
         return Meaning.REFUSED
     if code in BUSY:
@@ -126,7 +135,9 @@ def _of_answer(error: ClientError) -> Meaning:
         return Meaning.BAD_VALUE
     if code == "ValidationException":  # only the size depends on the caller's values; anything else is a defect
         return Meaning.BAD_VALUE if "size" in str(error).lower() else Meaning.DEFECT
-    if error.response.get("ResponseMetadata", {}).get("HTTPStatusCode", 400) >= 500 or code.startswith("Internal"):
+    if code == "SerializationException":
+        return Meaning.DEFECT
+    if response.get("ResponseMetadata", {}).get("HTTPStatusCode", 400) >= 500 or code.startswith("Internal"):
         return Meaning.UNKNOWN
     return Meaning.BROKEN
 
@@ -159,8 +170,10 @@ class Retry:
         for attempt in range(self.attempts):
             try:
                 return send()
-            except (ClientError, BotoCoreError, UnicodeError) as error:
+            except Exception as error:
                 meaning = meaning_of(error)
+                if meaning is None:
+                    raise
                 if meaning not in (Meaning.BUSY, Meaning.UNKNOWN):
                     _raise(what, meaning, error, unsure)
                 unsure = unsure or meaning is Meaning.UNKNOWN
@@ -186,13 +199,12 @@ class Retry:
 
 
 def _raise(what: str, meaning: Meaning, error: Exception, unsure: bool) -> NoReturn:
-    response: Answer = getattr(error, "response", {})
+    response = response_of(error) or {}
     match meaning:
         case Meaning.REFUSED:
             raise Refused(response.get("Item") or None, unsure) from error
         case Meaning.CANCELLED:
-            assert isinstance(error, ClientError)  # noqa: S101 - only an answer can be one
-            raise Cancelled(reasons_of(error)) from error
+            raise Cancelled(reasons_of(response)) from error
         case Meaning.BAD_VALUE:
             raise InvalidInput(f"{what}: {error}", code="cannot_be_stored") from error
         case Meaning.DEFECT:

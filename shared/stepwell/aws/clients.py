@@ -1,6 +1,7 @@
-"""boto3's clients: one for each service, created on first use and reused.
+"""The clients of AWS: one for each service, created on first use and reused.
 
-Creating a client takes tenths of a second, most for the Scheduler, so a function that sets no timer avoids it.
+Those that speak JSON are the thin client's where it can serve; S3, the Scheduler and Lambda are boto3's. Loading boto3
+takes half a second, and each of its clients tenths of a second, so a function that does not need it avoids both.
 """
 
 from __future__ import annotations
@@ -19,19 +20,18 @@ from stepwell.aws.protocols import (
     SqsClient,
     SsmClient,
 )
+from stepwell.aws.thin.opening import ANSWER_SECONDS, CONNECT_SECONDS, CONNECTIONS, Thin, open_thin
+from stepwell.settings import read_aws
 
-CONNECT_TIMEOUT_SECONDS = 1
-READ_TIMEOUT_SECONDS = 3  # between two bytes
-ANSWER_TIMEOUT_SECONDS = 900  # a called function may run this long before its first byte
-CONNECTIONS = 32
+CALLED_SECONDS = 900  # a called function may run this long before its first byte
 
 
 class Clients:
     """The clients of one region, without their own retries, because `calls.Retry` handles unknown outcomes."""
 
-    def __init__(self, session: Any = None) -> None:
+    def __init__(self, session: Any = None, thin: Thin | None = None) -> None:
         """`session` is a boto3 Session; the default reads the environment (AWS_REGION, AWS_ENDPOINT_URL …)."""
-        self._session = session
+        self._session, self._thin = session, thin
         self._made: dict[str, Any] = {}
         self._making = threading.Lock()
 
@@ -64,7 +64,7 @@ class Clients:
         return client
 
     def lambda_(self) -> LambdaClient:
-        client: LambdaClient = self._of("lambda", ANSWER_TIMEOUT_SECONDS)
+        client: LambdaClient = self._of("lambda", CALLED_SECONDS)
         return client
 
     def live(self, url: str) -> LiveClient:
@@ -72,23 +72,32 @@ class Clients:
         client: LiveClient = self._of("apigatewaymanagementapi", url=url)
         return client
 
-    def _of(self, service: str, read_timeout_seconds: float = READ_TIMEOUT_SECONDS, url: str | None = None) -> Any:
+    def _of(self, service: str, answer_seconds: float = ANSWER_SECONDS, url: str | None = None) -> Any:
         client = self._made.get(service)
         if client is None:
             with self._making:
-                client = self._made.get(service) or self._make(service, read_timeout_seconds, url)
+                client = self._made.get(service) or self._make(service, answer_seconds, url)
                 self._made[service] = client
         return client
 
-    def _make(self, service: str, read_timeout_seconds: float, url: str | None) -> Any:
+    def _make(self, service: str, answer_seconds: float, url: str | None) -> Any:
+        thin = None if self._thin is None else self._thin.client(service)
+        return thin or self._boto3(service, answer_seconds, url)
+
+    def _boto3(self, service: str, answer_seconds: float, url: str | None) -> Any:
         import boto3  # noqa: PLC0415 - half a second that a cold start pays only for what it uses
         from botocore.config import Config  # noqa: PLC0415
 
         config = Config(
-            connect_timeout=CONNECT_TIMEOUT_SECONDS,
-            read_timeout=read_timeout_seconds,
+            connect_timeout=CONNECT_SECONDS,
+            read_timeout=answer_seconds,
             max_pool_connections=CONNECTIONS,
             retries={"total_max_attempts": 1},
             tcp_keepalive=True,
         )
         return (self._session or boto3).client(service, config=config, endpoint_url=url)
+
+
+def open_clients() -> Clients:
+    """Returns the function's clients, none of them created yet."""
+    return Clients(thin=open_thin(read_aws()))

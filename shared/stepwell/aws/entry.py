@@ -13,10 +13,10 @@ from pathlib import Path
 from typing import Protocol
 
 from stepwell.aws.batches import Delivery
-from stepwell.aws.clients import Clients
+from stepwell.aws.clients import Clients, open_clients
 from stepwell.aws.lease import Lease
 from stepwell.aws.observing import ObservedSteps, Observing
-from stepwell.aws.wiring import Deployed, open_aws, open_clients
+from stepwell.aws.wiring import Deployed, open_aws
 from stepwell.errors import PortError, UserError
 from stepwell.limits import DELIVERIES
 from stepwell.runtime.assembly import Assembly

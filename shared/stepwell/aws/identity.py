@@ -8,7 +8,7 @@ from typing import Any
 
 from botocore.exceptions import BotoCoreError, ClientError, EndpointConnectionError, HTTPClientError, NoCredentialsError
 
-from stepwell.aws.calls import code_of
+from stepwell.aws.failures import code_of
 from stepwell.errors import PortError, StepwellError, UserError
 
 BOOTSTRAP = "/cdk-bootstrap/hnb659fds/version"  # the parameter that the CDK's bootstrap creates

@@ -6,10 +6,9 @@ import base64
 import json
 from collections.abc import Callable, Mapping
 
-from botocore.exceptions import BotoCoreError, ClientError
-
-from stepwell.aws.calls import THROTTLES, Meaning, code_of, meaning_of
-from stepwell.aws.protocols import LambdaClient
+from stepwell.aws.calls import THROTTLES, Meaning, meaning_of
+from stepwell.aws.failures import code_of, response_of
+from stepwell.aws.protocols import Answer, LambdaClient
 from stepwell.limits import ANSWER_BYTES
 from stepwell.runtime.steps.failures import CallError
 from stepwell.runtime.steps.lambdas import Invoked
@@ -43,16 +42,23 @@ class LambdaInvoker:
                 FunctionName=function, InvocationType="RequestResponse", Payload=payload, ClientContext=context
             )
             return Invoked(answer["Payload"].read(ANSWER_BYTES + 1), "FunctionError" in answer)
-        except ClientError as error:
-            code = code_of(error) or "LambdaError"
-            category = "transient" if code in _PASSING or _is_fault(error) else "step"
-            raise CallError(code, category, f"{function} was not called: {error}") from error
-        except BotoCoreError as error:
-            if meaning_of(error) in (Meaning.BUSY, Meaning.UNKNOWN):
-                raise CallError("lambda_connection", "transient", f"{function} did not answer: {error}") from error
-            raise CallError(type(error).__name__, "step", f"{function} was not called: {error}") from error
+        except Exception as error:
+            meaning, response = meaning_of(error), response_of(error)
+            if meaning is None:
+                raise
+            raise _failed(function, meaning, response, error) from error
 
 
-def _is_fault(error: ClientError) -> bool:
-    status = error.response.get("ResponseMetadata", {}).get("HTTPStatusCode", 400)
+def _failed(function: str, meaning: Meaning, response: Answer | None, error: Exception) -> CallError:
+    if response is not None:
+        code = code_of(error) or "LambdaError"
+        category = "transient" if code in _PASSING or _is_fault(response) else "step"
+        return CallError(code, category, f"{function} was not called: {error}")
+    if meaning in (Meaning.BUSY, Meaning.UNKNOWN):
+        return CallError("lambda_connection", "transient", f"{function} did not answer: {error}")
+    return CallError(type(error).__name__, "step", f"{function} was not called: {error}")
+
+
+def _is_fault(response: Answer) -> bool:
+    status = response.get("ResponseMetadata", {}).get("HTTPStatusCode", 400)
     return isinstance(status, int) and status >= 500

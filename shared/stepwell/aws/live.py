@@ -14,10 +14,8 @@ import logging
 import time
 from collections.abc import Callable, Mapping, Sequence
 
-from botocore.exceptions import BotoCoreError, ClientError
-
 from stepwell.aws import keys
-from stepwell.aws.calls import code_of
+from stepwell.aws.failures import code_of
 from stepwell.aws.items import EXPIRES, text, ttl
 from stepwell.aws.protocols import Item, LiveClient
 from stepwell.aws.table import Table
@@ -95,8 +93,8 @@ class Feed:
         """Sends a frame. Returns False if it did not arrive; a connection that is gone is removed."""
         try:
             self._client().post_to_connection(ConnectionId=connection, Data=frame.encode(errors="surrogatepass"))
-        except (ClientError, BotoCoreError) as error:
-            if isinstance(error, ClientError) and code_of(error) == "GoneException":
+        except Exception as error:  # botocore's, which only the first call loads
+            if code_of(error) == "GoneException":
                 self._forget(connection)
             else:
                 _logger.warning("a watcher was not reached: %s", error)

@@ -9,7 +9,7 @@ from typing import Any
 
 from botocore.exceptions import BotoCoreError, ClientError
 
-from stepwell.aws.calls import code_of
+from stepwell.aws.failures import code_of
 from stepwell.aws.identity import credentials_error
 from stepwell.errors import NotFound, StepwellError, UserError
 from stepwell.runtime.stores.log_lines import LogLine

@@ -7,9 +7,8 @@ import hashlib
 from collections.abc import Callable
 from typing import Any
 
-from botocore.exceptions import ClientError
-
-from stepwell.aws.calls import Retry, code_of
+from stepwell.aws.calls import Retry
+from stepwell.aws.failures import code_of
 from stepwell.aws.protocols import S3Client
 from stepwell.errors import PortError
 from stepwell.limits import LINK_SECONDS
@@ -70,7 +69,7 @@ class S3Blobs:
         try:
             body: Any = self._client().get_object(Bucket=self._bucket, Key=key)["Body"]
             data: bytes = body.read()
-        except ClientError as error:
+        except Exception as error:
             if code_of(error) in _NOT_THERE:
                 raise PortError(f"the blob {key} does not exist", code=BROKEN_BLOB) from error
             raise

@@ -10,9 +10,8 @@ from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
 from typing import Any
 
-from botocore.exceptions import ClientError
-
-from stepwell.aws.calls import Retry, code_of
+from stepwell.aws.calls import Retry
+from stepwell.aws.failures import code_of
 from stepwell.aws.protocols import SchedulerClient
 from stepwell.aws.scheduler_timers import Schedules
 from stepwell.definition.graph import Json
@@ -41,7 +40,7 @@ class SchedulerSchedules:
         """Ignores an error whose code means that the state is already as requested."""
         try:
             send()
-        except ClientError as error:
+        except Exception as error:
             if code_of(error) != code:
                 raise
 

@@ -13,9 +13,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
-from botocore.exceptions import ClientError
-
-from stepwell.aws.calls import Retry, code_of
+from stepwell.aws.calls import Retry
+from stepwell.aws.failures import code_of
 from stepwell.aws.protocols import SchedulerClient
 from stepwell.aws.queues import Queues
 from stepwell.definition.graph import Json
@@ -76,7 +75,7 @@ class SchedulerTimers:
                     "Input": body,
                 },
             )
-        except ClientError as error:
+        except Exception as error:
             if code_of(error) != "ConflictException":
                 raise  # otherwise it is already set
 

@@ -5,10 +5,9 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 
-from botocore.exceptions import ClientError
-
 from stepwell.aws.calls import Retry
 from stepwell.aws.clients import Clients
+from stepwell.aws.failures import code_of
 from stepwell.aws.protocols import SecretsManagerClient, SsmClient
 from stepwell.definition.graph import Json
 from stepwell.errors import PortError
@@ -55,8 +54,7 @@ class AwsSecrets:
         try:
             return self._asked(reference)
         except PortError as error:
-            cause = error.__cause__
-            if not isinstance(cause, ClientError) or cause.response.get("Error", {}).get("Code") not in _ABSENT:
+            if code_of(error.__cause__) not in _ABSENT:
                 raise
             kind, _, name = reference.partition(":")
             raise PortError(f"there is no secret {reference}", code=MISSING, hint=_MAKE[kind] % name) from error

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from stepwell.aws.batches import Delivery
-from stepwell.aws.clients import Clients
+from stepwell.aws.clients import open_clients
 from stepwell.aws.notifications import NotificationQueue
 from stepwell.aws.observing import Observing
 from stepwell.aws.packed import read_packed
@@ -56,7 +56,7 @@ class Office:
 
 def open_office(root: Path) -> Office:
     """Assembles the sender; `root` is its package. Raises UserError, EngineFault for a bad stack."""
-    deployment, clients, clock = read_deployment(), Clients(), RealClock()
+    deployment, clients, clock = read_deployment(), open_clients(), RealClock()
     if not (deployment.notifications and deployment.dead_notifications):
         raise UserError("STEPWELL_NOTIFICATIONS or STEPWELL_DEAD_NOTIFICATIONS is not set", code="bad_setting",
                         hint="the stack sets it: deploy again")  # fmt: skip

@@ -9,14 +9,13 @@ the slot is checked before any other reason.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from functools import cache
+from collections.abc import Mapping, Sequence
 from typing import Any
 
-from botocore.exceptions import ClientError
-
-from stepwell.aws.calls import BAD_VALUES, CONDITION, code_of
+from stepwell.aws.calls import BAD_VALUES, CONDITION
+from stepwell.aws.failures import code_of, response_of
 from stepwell.aws.protocols import Item
+from stepwell.aws.values import typed
 from stepwell.engine.transact import Check, Delete, Put, Refusal, TableWrite, Update, Value, Values
 from stepwell.errors import PortError
 
@@ -37,16 +36,17 @@ def reason_of(error: Exception, first: int) -> Refusal | None:
     None where the world did not answer: they are to be tried again.
     """
     cause = error.__cause__
-    if not isinstance(cause, ClientError):
+    response = response_of(cause)
+    if response is None:
         return None
     if isinstance(error, PortError):
         why = _NOT_OURS.get(code_of(cause))
-        return Refusal(-1, f"{why}: {_message(cause.response.get('Error', {}))}") if why else None
-    reasons = cause.response.get("CancellationReasons", ())[first:]
+        return Refusal(-1, f"{why}: {_message(response.get('Error', {}))}") if why else None
+    reasons = response.get("CancellationReasons", ())[first:]
     for number, reason in enumerate(reasons):
         if reason.get("Code") in BAD_VALUES:
             return Refusal(number, _message(reason))
-    return Refusal(-1, _message(cause.response.get("Error", {})))
+    return Refusal(-1, _message(response.get("Error", {})))
 
 
 def _message(told: Mapping[str, Any]) -> str:
@@ -68,7 +68,7 @@ class _Names:
 
     def value(self, value: Value) -> str:
         place = f":v{len(self.values)}"
-        self.values[place] = _serializer()(value)
+        self.values[place] = typed(value)
         return place
 
     def request(self) -> Mapping[str, Any]:
@@ -95,16 +95,8 @@ def action_of(write: TableWrite) -> Mapping[str, Mapping[str, Any]]:
 _KINDS = {Put: "Put", Update: "Update", Delete: "Delete", Check: "ConditionCheck"}
 
 
-@cache
-def _serializer() -> Callable[[Value], Any]:
-    from boto3.dynamodb.types import TypeSerializer  # noqa: PLC0415 - half a second, for functions that transact
-
-    serialize: Callable[[Value], Any] = TypeSerializer().serialize
-    return serialize
-
-
 def _item(values: Values) -> Item:
-    return {name: _serializer()(value) for name, value in values.items()}
+    return {name: typed(value) for name, value in values.items()}
 
 
 def _update(write: Update, names: _Names) -> str:

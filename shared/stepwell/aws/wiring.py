@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
-from stepwell.aws.clients import Clients
+from stepwell.aws.clients import Clients, open_clients
 from stepwell.aws.dead_letters import AwsDeadQueue
 from stepwell.aws.dynamodb_store import DynamoStore
 from stepwell.aws.packed import read_packed
@@ -127,8 +127,3 @@ def _asking(deployment: Deployment, clients: Clients) -> Callable[[str, str], Js
     from stepwell.aws.queries import ask  # noqa: PLC0415
 
     return partial(ask, LambdaInvoker(clients.lambda_), deployment.worker)
-
-
-def open_clients() -> Clients:
-    """Returns the function's clients, none of them created yet."""
-    return Clients()

@@ -84,7 +84,7 @@ class Api(Construct):
 
     def serve(self, handlers: Handlers) -> None:
         """Adds the routes."""
-        api = integrations.HttpLambdaIntegration("Api", handlers.api.function)
+        api = integrations.HttpLambdaIntegration("Api", handlers.api.called)
         self.http.add_routes(
             path="/{proxy+}",
             methods=[gateway.HttpMethod.ANY],
@@ -97,7 +97,7 @@ class Api(Construct):
         if self._props.console_client_id:
             opened += [key for path in CONSOLE for key in self._open(path, [gateway.HttpMethod.GET], api, nag.CONSOLE)]
         if handlers.webhooks:
-            hooks = integrations.HttpLambdaIntegration("Webhooks", handlers.webhooks.function)
+            hooks = integrations.HttpLambdaIntegration("Webhooks", handlers.webhooks.called)
             opened += self._open("/webhooks/{source}", [gateway.HttpMethod.POST], hooks, nag.WEBHOOKS)
         self._throttle(opened)
 

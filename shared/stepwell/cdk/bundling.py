@@ -22,6 +22,7 @@ from typing import Any
 from uv import find_uv_bin
 
 import stepwell
+from stepwell.cdk.bytecode import compile_tree, interpreter_of
 from stepwell.cdk.errors import BundlingError
 from stepwell.cdk.locking import Target, engine_requirements, lock, run
 from stepwell.definition.targets import parse_hosts
@@ -38,7 +39,7 @@ PROJECT = "project"  # the folder of the user's code in the workers' package
 MOST_BYTES = 262_144_000  # Lambda's limit, unpacked
 LARGEST = 3  # how many names a report has
 # Of the local adapters those in memory, in which `POST /check` simulates runs, and what they import.
-IN_MEMORY = {"__init__", "blobs", "clocks", "commits", "database", "folder", "inbox", "memory", "memory_queue",
+IN_MEMORY = {"__init__", "blobs", "clocks", "database", "folder", "inbox", "memory", "memory_queue",
              "memory_store", "notes", "schema", "user_items"}  # fmt: skip
 # Parts of stepwell for local use only.
 NOT_DEPLOYED = ("cdk", "cli", "console", "functions", "testing", "aws/emulator*.py", "aws/deployment.py",
@@ -46,11 +47,14 @@ NOT_DEPLOYED = ("cdk", "cli", "console", "functions", "testing", "aws/emulator*.
                 "project.py", "runtime/starts/code.py", "runtime/starts/imports.py",
                 *(f"local/{path.name}" for path in (PACKAGE / "local").iterdir() if path.stem not in IN_MEMORY),
                 )  # fmt: skip
-# Parts of dependencies that no import reads. cel-expr-python ships its build tree and unused extensions.
+# Parts of dependencies that no import reads. cel-expr-python ships its build tree and unused extensions, Powertools
+# a page for browsers.
 UNREAD = (
     ".lock",
     "bin",
     "bazel-project",
+    "aws_lambda_powertools/event_handler/openapi/swagger_ui/*.css",
+    "aws_lambda_powertools/event_handler/openapi/swagger_ui/*.js",
     "cel_expr_python/ext/ext_bindings.*",
     "cel_expr_python/ext/ext_encoders.*",
     "cel_expr_python/ext/ext_optional.*",
@@ -62,6 +66,9 @@ UNREAD = (
     "*/__pycache__",
 )
 _GLIBC = re.compile(r"manylinux_2_(\d+)_")
+_SLOW = (
+    "without bytecode, because this machine has no Python {0}: cold starts take twice as long (uv python install {0})"
+)
 # Lambda's Python 3.11 runs on Amazon Linux 2, whose glibc is older than uv's platforms are.
 _OLDEST_GLIBC = {"3.11": 26}
 
@@ -73,9 +80,13 @@ class Bundles:
     engine: Path
     worker: Path
     packed: Mapping[str, Any]
+    uncompiled: str = ""  # the version of Python that could not compile them, because this machine has none
 
     def report(self) -> str:
         """Describes the size of the packages, and what is large in the larger one."""
+        return f"{self._sizes()}{f'; {_SLOW.format(self.uncompiled)}' if self.uncompiled else ''}"
+
+    def _sizes(self) -> str:
         parts = ", ".join(f"{name} {_mb(size)}" for name, size in largest(self.worker)[:LARGEST])
         sizes = f"the workers' package has {_mb(size_bytes(self.worker))}, the others' {_mb(size_bytes(self.engine))}"
         return f"{sizes}, of {_mb(MOST_BYTES)} that Lambda allows; largest: {parts}"
@@ -113,7 +124,7 @@ def build(
         _copy_own(tree)
         (tree / PACKED).write_text(json.dumps(packed), encoding="utf-8")
     copy_project(project, worker / PROJECT)
-    bundles = Bundles(engine, worker, packed)
+    bundles = Bundles(engine, worker, packed, _compiled((engine, worker), python) if platform == "lambda" else "")
     if size_bytes(worker) > MOST_BYTES:
         raise BundlingError(
             bundles.report(), code="package_too_large", hint="remove a dependency, or call it over HTTP"
@@ -175,6 +186,16 @@ def copy_needed(worker: Path, engine: Path, *, tracing: bool) -> None:
             if ".." not in file.parts and source.is_file():
                 (engine / file).parent.mkdir(parents=True, exist_ok=True)
                 os.link(source, engine / file)
+
+
+def _compiled(trees: Iterable[Path], python: str) -> str:
+    """Compiles the packages. Returns the version that they could not be compiled for."""
+    interpreter = interpreter_of(python)
+    if not interpreter:
+        return python
+    for tree in trees:
+        compile_tree(tree, interpreter)
+    return ""
 
 
 def copy_project(project: Project, into: Path) -> None:

@@ -199,6 +199,7 @@ _READERS: Mapping[str, Reader] = {
     "max_steps": _number,
     "coordinator_concurrency": _number,
     "tracing": _flag,
+    "snap_start": _flag,
     "events": _text,
     "http_hosts": _texts,
     "public_url": _text,

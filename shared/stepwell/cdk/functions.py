@@ -62,6 +62,7 @@ class Shape:
     memory_mb: int
     timeout_seconds: int
     concurrency: int | None = None
+    snapped: bool = False  # starts from a snapshot, if the properties say so
     recursive: bool = False  # a run may pass here many times, which Lambda would detect as a loop
     environment: Mapping[str, str] | None = None
 
@@ -105,8 +106,14 @@ class Handler(Construct):
             vpc=props.vpc,
             vpc_subnets=props.vpc_subnets,
             security_groups=[place.security_group] if place.security_group else None,
+            snap_start=lambda_.SnapStartConf.ON_PUBLISHED_VERSIONS if shape.snapped and props.snap_start else None,
         )
         nag.acknowledge(self.function, nag.PYTHON)
+        self.called = self._snapped() if shape.snapped and props.snap_start else self.function
+
+    def _snapped(self) -> lambda_.IFunction:
+        """What is called in the function's place: only a published version has a snapshot."""
+        return lambda_.Alias(self, "Live", alias_name="live", version=self.function.current_version)
 
     def _role(
         self, handler: str, statements: Sequence[iam.PolicyStatement], extra: Sequence[iam.PolicyStatement]
@@ -125,7 +132,7 @@ class Handler(Construct):
         lambda_.CfnEventSourceMapping(
             self,
             construct_id,
-            function_name=self.function.function_name,
+            function_name=self.called.function_name,
             event_source_arn=queue.queue_arn,
             batch_size=batch,
             function_response_types=["ReportBatchItemFailures"],

@@ -28,8 +28,10 @@ from stepwell.cdk.timers import Timers
 from stepwell.cdk.webhooks import Webhooks
 from stepwell.settings import HASH_SEED
 
-_QUICK = Shape(memory_mb=512, timeout_seconds=10)
-_API = Shape(memory_mb=1024, timeout_seconds=29)  # callers wait up to 25 seconds for a run's end, the gateway 30
+_QUICK = Shape(memory_mb=512, timeout_seconds=10, snapped=True)
+_API = Shape(
+    memory_mb=1024, timeout_seconds=29, snapped=True
+)  # callers wait up to 25 seconds for a run's end, the gateway 30
 _STREAM = Shape(memory_mb=1024, timeout_seconds=300)  # a snapshot of a long run takes half a minute
 _SENDERS = 20  # at once, so that slow endpoints do not use up the account's concurrency
 _SWEEPER = Shape(memory_mb=512, timeout_seconds=SWEEP_MINUTES * 60 - 10)
@@ -123,7 +125,7 @@ class Handlers(Construct):
 
     def _make_api(self) -> Handler:
         """Lets the API call the default pool's worker for queries, which need user code."""
-        worker = self.workers[DEFAULT_POOL].function
+        worker = self.workers[DEFAULT_POOL].called
         told = {
             **self._linking,
             "STEPWELL_WORKER": worker.function_name,
@@ -193,6 +195,7 @@ class Handlers(Construct):
             memory_mb=pool.memory_mb,
             timeout_seconds=pool.timeout_seconds,
             concurrency=pool.concurrency,
+            snapped=True,
             recursive=True,
             environment={
                 **HASH_SEED,

@@ -89,6 +89,9 @@ class EngineProps:
     max_steps: the most records of one run, which bounds every loop.
     coordinator_concurrency: the most coordinators at once, as a pool's `concurrency`.
     tracing: X-Ray traces.
+    snap_start: the API, the webhooks and the workers start from a snapshot of themselves, in tenths of a second. AWS
+        charges for keeping and restoring it, and needs Python 3.12 or later. Modules of steps are in the snapshot: what
+        they make when they are imported, such as a connection or a random number, every copy has.
     events: what the event bus is told: `all`; `runs`, all but what went well within a run; `none`. An event costs
         about as much as the write of a step.
     http_hosts: the hosts that `run: http:` steps may call, and that endpoints of webhooks may be at: `api.stripe.com`,
@@ -124,6 +127,7 @@ class EngineProps:
     max_steps: int = MAX_STEPS
     coordinator_concurrency: int | None = None
     tracing: bool = False
+    snap_start: bool = False
     events: str = "runs"
     http_hosts: Sequence[str] = ()
     public_url: str = ""
@@ -147,6 +151,8 @@ class EngineProps:
             raise BadProperty(f"folder: there is no folder {self.folder}")
         if self.python:
             _one_of("python", self.python, PYTHONS)
+        if self.snap_start and self.python_version == "3.11":
+            raise BadProperty("snap_start: Lambda has it for Python 3.12 and later; set python")
         self._check_pools()
         self._check_auth()
         self._check_hosts()

@@ -146,7 +146,7 @@ class Database:
         try:
             with self._writing, self._exclusively(self._lazy if lazily else self._here) as execute:
                 yield execute
-            except (sqlite3.Error, ValueError, OverflowError) as error:
+        except (sqlite3.Error, ValueError, OverflowError) as error:
             raise self._problem(error) from error
 
     @contextlib.contextmanager
