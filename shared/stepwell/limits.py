@@ -125,6 +125,7 @@ PENDING_SHOWN = 1_000  # of a pending run that is shown: its place among so many
 TOKENS_SHOWN = 100  # live tokens of a run that is shown
 SURVEY_RECORDS = 1_000  # of a run that is shown: its newest records, in which forks are looked for, and
 SURVEY_BRANCHES = 1_000  # branches of its newest forks
+SURVEY_WIDTH = 500  # a wider fork is shown by what its joins count, without its branches
 LEDGER_RECORDS = 200  # of a run that is shown: its first records, from which the cost of a longer one is scaled
 HISTORY_BRANCHES = 100  # a wider fork is told in a history without its branches
 WAIT_ANSWER_SECONDS = 25  # `?wait=`

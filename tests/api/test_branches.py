@@ -172,13 +172,19 @@ def _counting(asked: Counter[str], name: str, ask: Callable[..., Any]) -> Callab
 
 
 def test_a_page_of_a_wide_fork_takes_as_many_reads_as_one_of_a_narrow_fork() -> None:
-    run, branches = reads(600)
-    narrow, few = reads(200)
+    run, branches = reads(900)
+    narrow, few = reads(600)
     assert branches == few
     assert branches.total() <= 5
-    assert [run.pop("read_join"), narrow.pop("read_join")] == [1 + 6, 1 + 2]  # a set for each page under way
+    assert [run.pop("read_join"), narrow.pop("read_join")] == [1 + 9, 1 + 6]  # a set for each page under way
     assert run == narrow
     assert run.total() <= 5  # one of them is the page from which the run's cost is scaled
+
+
+def test_a_run_with_a_fork_of_hundreds_reads_each_page_of_it_once() -> None:
+    """So it can count each node and edge of its branches."""
+    run, _ = reads(200)
+    assert (run["read_logs"], run["read_join"]) == (2, 0)
 
 
 def test_where_one_branch_waits_for_an_approval_nobody_need_name_it(forked: World) -> None:

@@ -8,6 +8,7 @@ import pytest
 
 from stepwell.engine.actions import Outcome
 from stepwell.engine.records import Failure
+from stepwell.runtime.calls import survey
 from tests.api.kit import World
 
 FORKED = """
@@ -41,6 +42,16 @@ nodes:
   gather: {fan_in: {policy: all}, max_visits: 9, transitions: [{to: ask}]}
   ask: {wait: {for: approval}, max_visits: 9, transitions: [{to: end, when: "has(input.stop)"}, {to: begin}]}
 """
+ODD = """
+workflow: odd
+nodes:
+  begin: {transitions: [{to: score, foreach: "{{ input.numbers }}", as: name}]}
+  score: {run: python:m.score, transitions: [{to: odd, when: "state.name % 2 == 1"}, {to: gather}]}
+  odd: {run: python:m.odd, transitions: [{to: inner, when: "state.name > 140", foreach: "{{ [1, 2] }}"}, {to: gather}]}
+  inner: {run: python:m.odd, transitions: [{to: met}]}
+  met: {fan_in: {policy: all}, transitions: [{to: gather}]}
+  gather: {fan_in: {policy: all}}
+"""
 FIRST = """
 workflow: first
 nodes:
@@ -52,7 +63,7 @@ nodes:
 
 @pytest.fixture
 def world() -> World:
-    made = World(FORKED, LINED, DAG, AGAIN, FIRST)
+    made = World(FORKED, LINED, DAG, AGAIN, FIRST, ODD)
     made.steps.functions["python:m.score"] = lambda call: (
         Outcome(failure=Failure("Broken", "step", "no luck", call.node, 1))
         if call.input.get("name") == "eva"
@@ -134,7 +145,10 @@ def test_branches_that_begin_one_after_the_other_are_pending_until_they_may(worl
 
 
 @pytest.mark.parametrize("width", [101, 250])
-def test_the_branches_of_a_wide_fork_are_counted_by_their_joins(world: World, width: int) -> None:
+def test_the_branches_of_a_wide_fork_are_counted_by_their_joins(
+    world: World, width: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(survey, "SURVEY_WIDTH", 100)
     run_id = world.start("lined", input={"names": list(range(width))})
     counts = steps(world, run_id)["ask"]["branches"]
     assert counts == {"total": width, "waiting": 2, "pending": width - 2}
@@ -146,8 +160,11 @@ def test_the_branches_of_a_wide_fork_are_counted_by_their_joins(world: World, wi
     assert counts == {"total": width, "waiting": 2, "pending": width - ended - 2, "completed": ended}
 
 
-def test_the_edges_of_a_wide_fork_are_counted_as_far_as_there_is_one_way(world: World) -> None:
+def test_the_edges_of_a_wide_fork_are_counted_as_far_as_there_is_one_way(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """And at the same reads for any width: a fork of a hundred and one has two sets of arrivals."""
+    monkeypatch.setattr(survey, "SURVEY_WIDTH", 100)
     run_id = world.start("lined", input={"names": list(range(101))})
     for branch in range(7):
         world.post(f"/runs/{run_id}/approve", {"by": "kim", "wait": f"0/0.{branch}"})
@@ -155,6 +172,28 @@ def test_the_edges_of_a_wide_fork_are_counted_as_far_as_there_is_one_way(world: 
     graph = world.get(f"/runs/{run_id}/graph", format="json").json
     by_node = {edge["from"]: graph["taken"].get(edge["id"]) for edge in graph["edges"]}
     assert by_node["ask"] == 7
+
+
+def test_each_node_and_each_edge_of_the_branches_of_a_fork_of_hundreds_is_counted(world: World) -> None:
+    """Also of those that only some branches take, with their attempts; and of the forks in them."""
+    world.steps.functions["python:m.odd"] = lambda call: Outcome(call.node)
+    run_id = world.start("odd", input={"numbers": list(range(150))})
+    found = steps(world, run_id)
+    counts = {name: (step["branches"]["total"], step["attempts"]) for name, step in found.items() if step["branches"]}
+    assert counts == {"score": (150, 150), "odd": (75, 75), "inner": (10, 10)}
+    taken = world.get(f"/runs/{run_id}/graph", format="json").json["taken"]
+    assert taken["score.transitions[0]"] == taken["odd.transitions[1]"] + 5 == 75
+
+
+def test_branches_across_pages_are_pending_until_they_may_begin(world: World) -> None:
+    run_id = world.start("lined", input={"names": list(range(150))})
+    assert steps(world, run_id)["ask"]["branches"] == {"total": 150, "waiting": 2, "pending": 148}
+    for _ in range(148):  # the first one waits to the end
+        first, other = (token["id"] for token in world.get(f"/runs/{run_id}").json["tokens"])
+        assert first == "0/0.0"
+        world.post(f"/runs/{run_id}/approve", {"by": "kim", "wait": other})
+        world.drain()
+    assert steps(world, run_id)["ask"]["branches"] == {"total": 150, "waiting": 2, "completed": 148}
 
 
 def test_of_a_fork_that_is_opened_again_the_last_one_counts(world: World) -> None:

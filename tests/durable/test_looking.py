@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from stepwell.api.drawing_shape import picture
 from stepwell.api.graphs import graph_view, node_states
 from stepwell.api.ran import counts_of, steps_of
 from stepwell.runtime.loop.driving import run_now
+from stepwell.runtime.ports import RunQuery
 from tests.durable.conftest import Flows
 
 DAYS = """
@@ -31,6 +34,52 @@ async def dinner(ctx):
     first = await ctx.first(ctx.event("guest"), ctx.timer("2h"), name="bell")
     return first.winner
 """
+
+
+ORDERED = """
+from stepwell import Retry, step, workflow
+
+@step
+def cook(dish: str) -> str: return dish
+
+@step
+def burn(dish: str) -> str: return dish
+
+@workflow
+async def feast(ctx):
+    async def course(dish):
+        return await ctx.step(cook, dish, retry=Retry(1))
+    async def extra():
+        try:
+            return await ctx.step(burn, "toast", retry=Retry(0))
+        except ValueError:
+            return "none"
+    async def asked():
+        return (await ctx.approval("chef", timeout="2h"))["decision"]
+    return await ctx.all(course("soup"), extra(), asked(), name="courses")
+"""
+
+
+def test_a_retry_a_failure_and_an_approval_inside_all_are_everywhere_that_people_look(flows: Flows) -> None:
+    kit = flows(ORDERED)
+    kit.mock("cook", raises=TimeoutError("hot"), times=1)
+    kit.mock("burn", raises=ValueError("black"))
+    run = kit.start("feast")
+    kit.advance("10s")
+    steps = {name: (step.status, step.attempts) for name, step in run.steps.items()}
+    assert steps == {"cook": ("completed", 2), "burn": ("failed", 1), "chef": ("waiting", 0)}
+    told = {(entry["type"], entry["step"]) for entry in run.history}
+    assert {("step.retry_scheduled", "cook"), ("step.failed", "burn"), ("approval.requested", "chef")} <= told
+    (listed,) = run_now(kit.service.runs(RunQuery(waiting_for="approval"))).headers
+    assert (listed.run_id, listed.status.value, listed.waiting_node) == (run.id, "waiting", "chef")
+    rows: Any = run_now(kit.service.ports.runs.stats())
+    assert [row["count"] for row in rows if row["waiting_for"] == "approval"] == [1]
+    at = run_now(kit.service.standing(run.id))
+    found = steps_of(at, run_now(kit.service.survey(at)))
+    drawn = picture(at.graph, node_states(at, found), counts_of(found))
+    assert {shape.title: shape.status for shape in drawn.shapes if shape.title != "start"} == {
+        "cook": "completed", "burn": "failed", "chef": "waiting",
+    }  # fmt: skip
 
 
 def test_a_function_that_begins_anew_begins_at_the_time_it_is_then(flows: Flows) -> None:

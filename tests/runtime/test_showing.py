@@ -23,6 +23,19 @@ nodes:
   gather: {fan_in: {policy: all}, transitions: [{to: after}]}
   after: {run: python:m.after}
 """
+RULES = """
+workflow: flow
+nodes:
+  begin:
+    fan_out: all
+    transitions:
+      - {to: ask, foreach: "{{ input }}", as: limit, max_concurrency: 3}
+      - {to: ask, foreach: "{{ input }}", as: limit}
+  ask: {wait: {for: approval, timeout: "{{ state.limit }}", on_timeout: continue}, transitions: [{to: work}]}
+  work: {run: python:m.work, transitions: [{to: gather}]}
+  gather: {fan_in: {policy: all}, transitions: [{to: after}]}
+  after: {run: python:m.after}
+"""
 DAG = """
 workflow: flow
 steps:
@@ -168,7 +181,9 @@ def test_a_branch_that_waits_and_one_whose_branches_wait_are_one_run_that_waits(
     assert shown(world, run_id)[:3] == (Status.WAITING, "sleep", "nap")
 
 
-@pytest.mark.parametrize(("width", "bound"), [(150, 3), (150, 60), pytest.param(250, 100, marks=pytest.mark.slow)])
+@pytest.mark.parametrize(
+    ("width", "bound"), [(150, 3), (150, 60), (150, 120), pytest.param(250, 100, marks=pytest.mark.slow)]
+)
 def test_branches_that_begin_one_after_the_other_across_pages_are_listed_too(width: int, bound: int) -> None:
     text = ASKS.replace("as: limit}", f"as: limit, max_concurrency: {bound}}}")
     limits = ["2h"] * width
@@ -180,11 +195,22 @@ def test_branches_that_begin_one_after_the_other_across_pages_are_listed_too(wid
     while len(waiting := waiting_branches(world, run_id)) > 1:  # the second one waits to the end
         approve(world, run_id, next(one for one in waiting if one != "0/0.1"))
         assert shown(world, run_id) == (Status.WAITING, "approval", "ask", HOUR_MS)
-    approve(world, run_id, "0/0.1")
-    while waiting := waiting_branches(world, run_id):  # that it has held back
-        approve(world, run_id, waiting[0])
+    approve(world, run_id, "0/0.1")  # it has held back nothing
     assert world.header(run_id).status is Status.COMPLETED
     assert seen == [Status.RUNNING] * width
+
+
+def test_so_is_a_wide_fork_with_several_rules_of_which_one_is_bounded() -> None:
+    world, run_id = started(RULES, ["2h"] * 60)
+    assert shown(world, run_id) == (Status.WAITING, "approval", "ask", 2 * HOUR_MS)
+    waiting = waiting_branches(world, run_id)
+    assert waiting == [*(f"0/0.{index}" for index in range(3)), *(f"0/0.{index}" for index in range(60, 120))]
+    seen: list[Status] = []
+    world.steps.of["work"] = lambda _: seen.append(world.header(run_id).status)
+    for branch in ("0/0.0", "0/0.60", "0/0.119"):
+        approve(world, run_id, branch)
+        assert shown(world, run_id) == (Status.WAITING, "approval", "ask", 2 * HOUR_MS)
+    assert seen == [Status.RUNNING] * 3
 
 
 def test_of_several_waits_an_approval_is_listed_though_another_is_due_before_it() -> None:

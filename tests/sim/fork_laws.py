@@ -86,7 +86,7 @@ def _live_branches(graph: Graph, logs: Logs, opened: Opened) -> Iterator[Token]:
 def laws_of_shown_branches(world: World, logs: Logs, under_way: set[str]) -> Iterator[str]:
     """A header says `waiting`, for the wait that comes first, where all live branches of the run wait; else not.
 
-    Left out are forks inside the branches of one of several pages, and forks of several pages of which more than a page
+    Left out are forks inside the branches of one of several pages, and forks of several pages of which more than ten
     may be under way, if that is bounded. So is a run one of whose records may still be shown: the message under which
     it was written is there, its worker has died.
     """
@@ -114,8 +114,9 @@ def laws_of_shown_branches(world: World, logs: Logs, under_way: set[str]) -> Ite
 
 
 def _is_not_shown(opened: Opened) -> bool:
-    bounds = [group.max_concurrency for group in opened.fork.groups]
-    return len(opened.fork.pages) > 1 and any(bounds) and (len(bounds) > 1 or bounds[0] > opened.fork.page)
+    bounds = [(group.count, group.max_concurrency) for group in opened.fork.groups]
+    at_once = sum(min(count, bound or count) for count, bound in bounds)
+    return len(opened.fork.pages) > 1 and any(bound for _, bound in bounds) and at_once > 10 * opened.fork.page
 
 
 def _law_of_shown_tasks(root: Token, logs: Logs, header: Header) -> Iterator[str]:

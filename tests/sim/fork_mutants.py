@@ -174,7 +174,7 @@ def waits_for_ever() -> Iterator[None]:
 def end_unseen() -> Iterator[None]:
     """The end of a branch does not show that all others wait."""
 
-    async def arrived(self: Showing, *rest: object) -> None:
+    async def arrived(self: Showing, *rest: object, **named: object) -> None:
         return None
 
     with mock.patch.object(Showing, "arrived", arrived):

@@ -15,7 +15,6 @@ from stepwell.runtime.forks import forking
 from stepwell.runtime.forks.lines import Lines, join_name
 from stepwell.runtime.log.logbook import ForkedParent
 from stepwell.runtime.loop import worker
-from stepwell.runtime.ports import Joined
 
 _first_chunks, _fork_over = forks.first_chunks, forks.fork_over
 _beside = worker._Share.beside
@@ -87,7 +86,7 @@ def _bounded(fork: Fork) -> Fork:
 def each_page_for_itself() -> Iterator[None]:
     """Who ends when its own page's line is over begins nothing, though a slow page holds back a branch."""
 
-    async def begun_elsewhere(self: Lines, fork: ForkedParent, index: int, joined: Joined) -> list[int]:
+    async def begun_elsewhere(self: Lines, fork: ForkedParent, index: int, *_: object, **named: object) -> list[int]:
         return []
 
     with mock.patch.object(Lines, "begun_elsewhere", begun_elsewhere):
@@ -98,7 +97,7 @@ def each_page_for_itself() -> Iterator[None]:
 def guests_choose_again() -> Iterator[None]:
     """A guest does not keep which page it went to: whoever comes again for it may go to another."""
 
-    async def begun_elsewhere(self: Lines, fork: ForkedParent, index: int, joined: Joined) -> list[int]:
+    async def begun_elsewhere(self: Lines, fork: ForkedParent, index: int, *_: object, **named: object) -> list[int]:
         while (free := await self._with_room(fork, index)) is not None:
             place = fork.parent.run_id, join_name(fork, free)
             there = await self._log.arrive(*place, as_guest(index), in_order=True)

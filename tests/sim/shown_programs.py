@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from dataclasses import replace
 
 from stepwell.definition.graph import END, FanIn, Graph, Node, Rule, Wait
 from stepwell.engine.records import Pause
@@ -18,7 +19,6 @@ def make_shown(rng: random.Random) -> Program:
     over = Rule("n0.next", "next", to="n1", foreach=ITEMS)
     policy = rng.choice(["all", "all", "any"])
     nodes = {
-        "n0": Node("n0", rules=(over,), join="n3"),
         "n1": Node("n1", wait=_wait(rng), rules=(Rule("n1.next", "next", to="n2"),)),
         "n2": Node(
             "n2", step=make_step(rng, "n2", flaky, directives, set()), rules=(Rule("n2.next", "next", to="n3"),)
@@ -27,17 +27,15 @@ def make_shown(rng: random.Random) -> Program:
         "n4": Node("n4", wait=_wait(rng), rules=(Rule("n4.next", "next", to=END),)),
     }
     sent = tuple(("a", f"e{number}", rng.randint(0, 3)) for number in range(rng.randint(0, 4)))
-    return Program(
-        Graph("sim", "sha256:sim", "nodes", "n0", nodes, {}),
-        flaky,
-        directives,
-        frozenset(),
-        sent,
-        (),
-        input={"key": "k", "items": list(range(rng.randint(1, 5)))},
-        page=rng.choice([0, 0, 2]),
-        chunk=rng.choice([0, 1, 2]),
+    items, page, chunk = list(range(rng.randint(1, 5))), rng.choice([0, 0, 2]), rng.choice([0, 1, 2])
+    bounds = rng.choice([(None,), (None,), (None,), (1,), (2,), (3,), (2, None)])
+    rules = tuple(
+        replace(over, id=f"n0.next{number or ''}", max_concurrency=bound) for number, bound in enumerate(bounds)
     )
+    nodes["n0"] = Node("n0", rules=rules, join="n3", fan_out="all")
+    graph = Graph("sim", "sha256:sim", "nodes", "n0", nodes, {})
+    given = {"key": "k", "items": items}
+    return Program(graph, flaky, directives, frozenset(), sent, (), input=given, page=page, chunk=chunk)
 
 
 def _wait(rng: random.Random) -> Wait:

@@ -210,7 +210,7 @@ class HealthView(TypedDict):
 
 
 class RunGraph(GraphView):
-    """`taken`: how often each edge was taken, by its id, also by branches of forks of up to 100."""
+    """`taken`: how often each edge was taken, by its id, also by branches of forks of up to 500."""
 
     states: dict[str, str]
     steps: dict[str, StepResult]

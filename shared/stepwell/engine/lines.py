@@ -33,9 +33,13 @@ class Line:
         place = list(self._comers(members)).index(index)
         return self.begins[place] if place < len(self.begins) else None
 
+    def begun(self, members: Iterable[str]) -> range:
+        """Returns the branches that have been begun by those who came."""
+        return self.begins[: sum(1 for _ in self._comers(members))]
+
     def has_room(self, members: Iterable[str]) -> bool:
         """Tells whether it holds back a branch."""
-        return sum(1 for _ in self._comers(members)) < len(self.begins)
+        return len(self.begun(members)) < len(self.begins)
 
     def _comers(self, members: Iterable[str]) -> Iterator[int]:
         for member in members:
@@ -80,6 +84,22 @@ def _order_of(fork: Fork, index: int) -> tuple[Group, Sequence[int]]:
         return group, span
     kept = frozenset(fork.kept)
     return group, tuple(one for one in span if one not in kept)
+
+
+def first_begun(fork: Fork) -> Iterator[range]:
+    """Yields the branches of each rule that begin at once."""
+    start = 0
+    for group in fork.groups:
+        yield range(start, start + min(group.count, group.max_concurrency or group.count))
+        start += group.count
+
+
+def lines_of(fork: Fork, page: int) -> list[Line]:
+    """Returns the lines of a page, one for each rule that has branches there and a bound."""
+    indexes, starts = fork.page_indexes(page), [begun.start for begun in first_begun(fork)]
+    heads = [max(start, indexes.start) for start, group in zip(starts, fork.groups, strict=True)
+             if group.max_concurrency and start < indexes.stop and start + group.count > indexes.start]  # fmt: skip
+    return [line_of(fork, page, head) for head in heads]
 
 
 def other_lines(fork: Fork, index: int, full: Collection[int]) -> list[int]:

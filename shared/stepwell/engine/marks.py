@@ -19,6 +19,7 @@ from stepwell.engine.records import Fork, Parked
 from stepwell.engine.token import Token
 from stepwell.engine.waits.kind import kind_named
 
+_PAGES_READ = 10  # at each change, where pages cannot say by themselves whether their branches have begun
 _INDEXES = 1 << 7  # more than the branches of a page
 _SECONDS = 1 << 33
 _LATER = 1 << 32  # added to the seconds of a wait that asks no person
@@ -122,9 +123,10 @@ def is_one_set(fork: Fork) -> bool:
     return len(fork.pages) == 1 or bool(fork.needs)
 
 
-def is_one_line(fork: Fork) -> bool:
-    """Tells whether the branches begin one after the other, across pages, and at most a page of them at once."""
-    return not is_one_set(fork) and len(fork.groups) == 1 and 0 < fork.groups[0].max_concurrency <= fork.page
+def is_in_lines(fork: Fork) -> bool:
+    """Tells whether branches begin one after the other, across pages, and at most so many pages of them at once."""
+    at_once = sum(min(group.count, group.max_concurrency or group.count) for group in fork.groups)
+    return not is_one_set(fork) and fork.by_arrival and at_once <= _PAGES_READ * fork.page
 
 
 def first_waiting(fork: Fork, numbers: Mapping[int, int]) -> int | None:

@@ -17,11 +17,11 @@ from stepwell.engine.forks import branch_id, fork_id
 from stepwell.engine.join import unpacked
 from stepwell.engine.lines import awaited
 from stepwell.engine.marks import is_one_set, waiting_of
-from stepwell.engine.members import indexes_of
+from stepwell.engine.members import guests_of, indexes_of
 from stepwell.engine.records import Fork, Kind, Record
 from stepwell.engine.tasks import names_of
 from stepwell.engine.token import Branch, Token
-from stepwell.limits import HISTORY_BRANCHES, SURVEY_BRANCHES, SURVEY_RECORDS
+from stepwell.limits import HISTORY_BRANCHES, SURVEY_BRANCHES, SURVEY_RECORDS, SURVEY_WIDTH
 from stepwell.runtime.log.logbook import Standing
 from stepwell.runtime.ports import Joined, Log
 
@@ -78,22 +78,24 @@ class Surveyor:
             if isinstance(record.next, Fork) and record.next.is_of_tasks:
                 begun = at.token.tasks.get(record.slot)
                 is_open = begun is not None and bool(begun.open) and not at.token.ended
-            surveyed = await self._fork(at, at.token.id, record, is_open=is_open)
+            most = max(min(SURVEY_WIDTH, left), HISTORY_BRANCHES)
+            surveyed = await self._fork(at, at.token.id, record, most, is_open=is_open)
             left -= len(surveyed.branches)
             if left < 0:
                 break
             found.append(surveyed)
         return tuple(reversed(found))
 
-    async def _fork(self, at: Standing, parent: str, record: Record, *, is_open: bool) -> Surveyed:
+    async def _fork(self, at: Standing, parent: str, record: Record, most: int, *, is_open: bool) -> Surveyed:
+        """`most`: a wider fork is counted by its joins."""
         name, fork = fork_id(parent, record.slot), record.next
         if not isinstance(fork, Fork):
             raise TypeError(f"{name} is no fork")
         node = record.node or at.graph.start
-        if fork.width > HISTORY_BRANCHES and not fork.needs:
+        if fork.width > most and not fork.needs:
             return Surveyed(name, node, fork, is_open, counts=await self._counts(at, name, fork, is_open=is_open))
         branches: list[Token] = []
-        inner: list[Surveyed] = []
+        inside: list[tuple[str, Record, bool]] = []
         for page in fork.pages:
             ids = {branch_id(name, index): index for index in fork.page_indexes(page)}
             logs = await self._records.logs_of(at.run_id, list(ids))
@@ -101,12 +103,23 @@ class Surveyor:
                 records = logs.get(token_id, [])
                 branches.append(fold(records, begun_branch(token_id, index, fork)))
                 for later, one in _forks(records):
-                    is_inner_open = is_open and later == len(records) - 1
-                    inner.append(await self._fork(at, token_id, one, is_open=is_inner_open))
-        ended = {index for index, branch in enumerate(branches) if branch.ended}
-        ready = frozenset(one for one, _ in enumerate(branches) if is_open and awaited(fork, one).is_over(ended))
+                    inside.append((token_id, one, is_open and later == len(records) - 1))
+        inner = [
+            await self._fork(at, token_id, one, HISTORY_BRANCHES, is_open=is_there)
+            for token_id, one, is_there in (inside if _is_affordable(fork, inside) else ())
+        ]
+        ready = await self._ready(at, name, fork, branches) if is_open else frozenset[int]()
         names = names_of(record)
         return Surveyed(name, node, fork, is_open, tuple(branches), ready, inner=tuple(inner), names=names)
+
+    async def _ready(self, at: Standing, name: str, fork: Fork, branches: Sequence[Token]) -> frozenset[int]:
+        """The branches that may begin, or have."""
+        ended = {index for index, branch in enumerate(branches) if branch.ended}
+        guests: dict[int, set[int]] = {}
+        for page in fork.pages if fork.by_arrival and not is_one_set(fork) else ():
+            guests[page] = guests_of((await self._log.read_join(at.run_id, f"{name}@{page}")).order)
+        waits = enumerate(awaited(fork, index) for index in range(fork.width))
+        return frozenset(index for index, wait in waits if wait.is_over(ended, guests.get(wait.page, ())))
 
     async def _counts(self, at: Standing, name: str, fork: Fork, *, is_open: bool) -> dict[str, Counter[str]]:
         """Of a wide fork: one read for each page that is under way."""
@@ -139,6 +152,12 @@ class Surveyor:
         for group in fork.groups if is_open else ():
             _hold_back(found[group.node], group.max_concurrency)
         return found
+
+
+def _is_affordable(fork: Fork, inside: Iterable[tuple[str, Record, bool]]) -> bool:
+    """Tells whether the forks in the branches of this one are read too: each of a wide one may have a wide one."""
+    widths = [one.next.width for _, one, _ in inside if isinstance(one.next, Fork)]
+    return fork.width <= HISTORY_BRANCHES or sum(widths) <= SURVEY_BRANCHES
 
 
 def _hold_back(counts: Counter[str], most: int) -> None:

@@ -113,9 +113,11 @@ class Forking:
         members = joined.members
         is_complete, heard = await self._completes(at, fork, page, members)
         following = self._following(fork, effect.index, joined)
+        as_guest: list[int] = []
+        if not following:
+            as_guest = await self._lines.begun_elsewhere(fork, effect.index, joined, may_choose=not is_complete)
+        following = following or as_guest
         if not is_complete:
-            as_guest = [] if following else await self._lines.begun_elsewhere(fork, effect.index, joined)
-            following = following or as_guest
             await self.showing.arrived(fork, page, joined, heard, is_guest=bool(as_guest))
         parent = await self._parent(at, effect, by) if is_complete else None
         if parent is not None and parent.token.slot > effect.slot:

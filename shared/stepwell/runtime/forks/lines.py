@@ -22,8 +22,11 @@ class Lines:
     def __init__(self, log: Log) -> None:
         self._log = log
 
-    async def begun_elsewhere(self, fork: ForkedParent, index: int, joined: Joined) -> list[int]:
-        """The branch of another page's line that this one begins. `joined`: the join of its own page."""
+    async def begun_elsewhere(self, fork: ForkedParent, index: int, joined: Joined, *, may_choose: bool) -> list[int]:
+        """The branch of another page's line that this one begins. `joined`: the join of its own page.
+
+        `may_choose`: False once the fork's join is complete: what was begun before may still be left to push.
+        """
         if is_one_set(fork.fork) or not other_lines(fork.fork, index, ()):
             return []
         run_id, own, tried = fork.parent.run_id, join_name(fork, fork.fork.page_of(index)), 0
@@ -35,7 +38,7 @@ class Lines:
                 if begun is not None:
                     return [begun]
             tried = len(chosen)
-            free = await self._with_room(fork, index)
+            free = await self._with_room(fork, index) if may_choose else None
             if free is None:
                 return []
             joined = await self._log.arrive(run_id, own, as_choice(index, free), in_order=True)

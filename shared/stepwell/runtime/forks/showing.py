@@ -6,25 +6,24 @@
 Nothing is written for a fork whose branches do not wait. The header is read again after each change, because another
 branch may have changed what it should say. A fork in a branch is looked at from the fork around it: not where that has
 several pages, or is what a function's tasks began. Of a fork of several pages whose branches begin one after the other
-(`max_concurrency`), the pages that are under way are read; not if more than a page may be under way.
+(`max_concurrency`), the pages that are under way are read; not if more than ten pages may be under way.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
 from dataclasses import replace
 
 from stepwell.engine.effects import ShowStatus
 from stepwell.engine.fingerprints import failure_of
 from stepwell.engine.forks import branch_id, parent_of
 from stepwell.engine.join import unpacked
-from stepwell.engine.lines import awaited
+from stepwell.engine.lines import first_begun, lines_of
 from stepwell.engine.marks import (
     Mark,
     branch_mark,
     first_waiting,
+    is_in_lines,
     is_mark,
-    is_one_line,
     is_one_set,
     is_waiting,
     live_of,
@@ -35,7 +34,7 @@ from stepwell.engine.marks import (
     rank_of,
     ranks_of,
 )
-from stepwell.engine.members import guests_of, indexes_of
+from stepwell.engine.members import indexes_of
 from stepwell.engine.records import Fork, Status
 from stepwell.runtime.forks.lines import join_name
 from stepwell.runtime.log.due import due_when_shown
@@ -80,7 +79,7 @@ class Showing:
             return
         page = 0 if is_one_set(fork.fork) else fork.fork.page_of(place[2])
         joined = await self._log.report(at.run_id, join_name(fork, page), place[2], branch_mark(at.token))
-        is_told = is_one_line(fork.fork) and not is_waiting(at.token)  # that some have waited: nothing else is asked
+        is_told = is_in_lines(fork.fork) and not is_waiting(at.token)  # that some have waited: nothing else is asked
         if not is_one_set(fork.fork) and not is_told:
             joined = await self._tell_page(fork, page, self._page_mark(fork, page, joined))
         await self._climb(fork, joined)
@@ -93,7 +92,7 @@ class Showing:
         `joined` is what its page's join was right after, `heard` what the fork's was, if the page told it. `is_guest`:
         it begins a branch of another page.
         """
-        if is_one_line(fork.fork) and (joined.numbers or is_guest):
+        if is_in_lines(fork.fork) and (joined.numbers or is_guest):
             await self._climb(fork, joined)
             return
         if not is_one_set(fork.fork):
@@ -131,7 +130,7 @@ class Showing:
         `joined`: the one set, else the fork's join.
         """
         run_id = fork.parent.run_id
-        if is_one_line(fork.fork):
+        if is_in_lines(fork.fork):
             index = await self._first_in_line(fork)
         elif not is_one_set(fork.fork):
             index = first_waiting(fork.fork, joined.numbers)
@@ -172,24 +171,20 @@ class Showing:
         """Of branches that begin one after the other: reads the pages whose branches have begun and not all ended."""
         run_id = fork.parent.run_id
         numbers = (await self._log.read_join(run_id, fork.id)).numbers
-        ended: set[int] = set()
-        guests: dict[int, set[int]] = {}
+        begun = {index for first in first_begun(fork.fork) for index in first}
         found: list[tuple[int, int]] = []
         for page in fork.fork.pages:
-            indexes = fork.fork.page_indexes(page)
+            indexes, lines = fork.fork.page_indexes(page), lines_of(fork.fork, page)
             if unpacked({page: numbers.get(page, 0)}).arrived >= len(indexes):
-                ended.update(indexes)
-                continue
-            if not any(_has_begun(fork.fork, index, ended, guests) for index in indexes):
-                break  # nor have the branches of the next page, which begin after those of this one
-            joined = await self._log.read_join(run_id, join_name(fork, page))
-            ended |= indexes_of(joined.members)
-            guests[page] = guests_of(joined.order)
-            live = [one for one in indexes if one not in ended and _has_begun(fork.fork, one, ended, guests)]
-            ranks = ranks_of(live, joined.numbers)
-            if len(ranks) < len(live):
-                return None
-            found += [(rank, index) for index, rank in ranks.items()]
+                begun.update(*(line.begins for line in lines))
+            elif not begun.isdisjoint(indexes):
+                joined = await self._log.read_join(run_id, join_name(fork, page))
+                begun.update(*(line.begun(joined.order) for line in lines))
+                live = begun.intersection(indexes) - indexes_of(joined.members)
+                ranks = ranks_of(live, joined.numbers)
+                if len(ranks) < len(live):
+                    return None
+                found += [(rank, index) for index, rank in ranks.items()]
         return min(found)[1] if found else None
 
     async def _show(self, fork: ForkedParent, first: Standing | None) -> None:
@@ -233,11 +228,6 @@ class Showing:
             waiting_until_ms=parked.until_ms,
             of_branch=True,
         )
-
-
-def _has_begun(fork: Fork, index: int, ended: Collection[int], guests: Mapping[int, Collection[int]]) -> bool:
-    before = awaited(fork, index)
-    return before.is_over(ended, guests.get(before.page, ()))
 
 
 def _running(change: StatusChange) -> StatusChange:
