@@ -17,7 +17,7 @@ from tests.contract.live_kit import FLOW, STEPS, seen
 
 pytestmark = pytest.mark.slow
 
-SECONDS = 120.0  # the emulator starts each function when it is first called
+SECONDS = 300.0  # the emulator starts each function when it is first called
 
 
 @pytest.fixture(scope="module")
@@ -63,11 +63,11 @@ def test_a_run_is_started_approved_and_watched_to_its_end(url: str, page: Page) 
     page.goto(f"{url}/#/runs?workflow=flow")
     page.get_by_role("button", name="Start a run").click()
     page.get_by_role("button", name="Start", exact=True).click()
-    expect(page.locator(".title .status")).to_have_text("waiting")
+    expect(page.locator(".title .status")).to_have_text("waiting", timeout=SECONDS * 1000)
     page.get_by_role("button", name="Approve").click()
     page.locator("dialog button[type=submit]").click()
     page.keyboard.press("Escape")
-    expect(page.locator(".title .status")).to_have_text("completed")
+    expect(page.locator(".title .status")).to_have_text("completed", timeout=SECONDS * 1000)
     told = ("step.completed", "greet")
     for _ in range(int(SECONDS)):
         if told in seen(frames):
