@@ -130,12 +130,13 @@ function follow<T>(path: string, found: (found: Found<T>) => void, pace: { curre
   let waitMs = SOONEST_MS;
   let lookedAt = 0;
   let isTold = false; // while it looked
+  let isAnswered = false;
   let looking: AbortController | null = null;
   const isFed = (): boolean => Boolean(pace.current.isFed) && feed.isOpen && !connection.lostAt;
   const soonestOf = (): number => Math.max(lookedAt + (pace.current.soonestMs ?? FED_SOONEST_MS) - Date.now(), 0);
   const next = (inMs: number): void => {
     window.clearTimeout(timer);
-    if (!pace.current.isOver && !stopped) timer = window.setTimeout(look, inMs);
+    if (!(pace.current.isOver && isAnswered) && !stopped) timer = window.setTimeout(look, inMs);
   };
   const look = async (): Promise<void> => {
     looking?.abort(); // an older look that answers late counts no more
@@ -146,6 +147,7 @@ function follow<T>(path: string, found: (found: Found<T>) => void, pace: { curre
     try {
       const answer = await call("GET", path, { etag, signal: mine.signal });
       if (mine.signal.aborted) return;
+      isAnswered = true;
       const [growth, latestMs] = isFed() ? [4, FED_LATEST_MS] : [1.3, Math.max(LATEST_MS, soonestMs)];
       waitMs = answer.status !== 304 ? soonestMs : Math.min(waitMs * growth, latestMs);
       if (answer.status !== 304) {
@@ -154,6 +156,7 @@ function follow<T>(path: string, found: (found: Found<T>) => void, pace: { curre
       }
     } catch (error) {
       if (mine.signal.aborted) return;
+      isAnswered ||= error instanceof Refusal;
       if (error instanceof Refusal) found({ value: null, error, at: Date.now() });
       waitMs = error instanceof Refusal ? LATEST_MS : SOONEST_MS;
     }

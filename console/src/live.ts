@@ -7,10 +7,8 @@ const LATEST_MS = 30000;
 const SETTLED_MS = 3000; // after opening: what was committed while it opened is asked for
 const ALIVE_MS = 240000; // API Gateway ends a connection that is silent for ten minutes
 
-type Listener = () => void;
-
-/** Of a page that is open: whether its feed is, and who reads again when something is committed. */
-export const feed = { isOpen: false, listeners: new Set<Listener>(), changed: new Set<Listener>() };
+/** Whether the page's feed is open, and who reads again when something is committed. */
+export const feed = { isOpen: false, listeners: new Set<() => void>() };
 
 let topic: Record<string, string> | null = null;
 let socket: WebSocket | null = null;
@@ -35,13 +33,11 @@ function close(): void {
   timers = [];
   socket?.close();
   socket = null;
-  tell(false);
+  feed.isOpen = false;
 }
 
-function tell(isOpen: boolean): void {
-  if (feed.isOpen === isOpen) return;
-  feed.isOpen = isOpen;
-  feed.changed.forEach((listen) => listen());
+function tell(): void {
+  feed.listeners.forEach((listen) => listen());
 }
 
 async function open(wanted: Record<string, string>, mine: number, waitMs: number): Promise<void> {
@@ -53,19 +49,19 @@ async function open(wanted: Record<string, string>, mine: number, waitMs: number
     if (made.readyState === WebSocket.OPEN) made.send("{}");
   };
   made.onopen = () => {
-    tell(true);
+    feed.isOpen = true;
     ask();
-    feed.listeners.forEach((listen) => listen()); // what was committed before it opened
-    timers.push(window.setTimeout(() => feed.listeners.forEach((listen) => listen()), SETTLED_MS), window.setInterval(ask, ALIVE_MS));
+    tell(); // what was committed before it opened
+    timers.push(window.setTimeout(tell, SETTLED_MS), window.setInterval(ask, ALIVE_MS));
     waitMs = SOONEST_MS;
   };
   made.onmessage = (message) => {
-    if ((JSON.parse(String(message.data)) as { entries: unknown[] }).entries.length) feed.listeners.forEach((listen) => listen());
+    if ((JSON.parse(String(message.data)) as { entries: unknown[] }).entries.length) tell();
   };
   made.onclose = () => {
     if (mine !== turn) return;
-    tell(false);
-    feed.listeners.forEach((listen) => listen()); // whether the server answers at all
+    feed.isOpen = false;
+    tell(); // whether the server answers at all
     later(wanted, mine, waitMs);
   };
 }

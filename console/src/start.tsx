@@ -1,8 +1,8 @@
 // Starting a run: a form made of the workflow's input schema, or the JSON itself.
 
 import type { JSX } from "preact";
-import { useEffect, useState } from "preact/hooks";
-import { get, post, Refusal, useLive } from "./api";
+import { useState } from "preact/hooks";
+import { post, Refusal, useLive } from "./api";
 import { Told } from "./act";
 import { Fields, fieldsOf, first, plainSchema, type Schema, type Value } from "./schema";
 import type { Json, Page, Run, Workflow, WorkflowSummary } from "./types";
@@ -29,11 +29,9 @@ export function Start({ workflow, onClose }: { workflow: string; onClose: () => 
 }
 
 function Form({ name, onClose }: { name: string; onClose: () => void }): JSX.Element | null {
-  const [schema, setSchema] = useState<Schema | null>(null);
-  useEffect(() => {
-    void get<Workflow>(`/workflows/${encodeURIComponent(name)}`).then((found) => setSchema((found.document["input_schema"] ?? {}) as Schema));
-  }, [name]);
-  return schema && <Inputs name={name} schema={schema} onClose={onClose} />;
+  const { value, error } = useLive<Workflow>(`/workflows/${encodeURIComponent(name)}`, { isOver: true });
+  if (error) return <Told outcome={{ refused: error }} />;
+  return value && <Inputs name={name} schema={(value.document["input_schema"] ?? {}) as Schema} onClose={onClose} />;
 }
 
 function Inputs({ name, schema, onClose }: { name: string; schema: Schema; onClose: () => void }): JSX.Element {

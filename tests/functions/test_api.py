@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 
+from stepwell.api.console import is_built
 from stepwell.errors import PortError, UserError
 from stepwell.local.clocks import VirtualClock
 from tests.functions.conftest import Deploy
@@ -101,6 +102,33 @@ def test_a_link_of_a_stack_without_its_key_leads_nowhere(deployed: Deploy) -> No
 def test_the_api_serves_no_webhooks(deployed: Deploy) -> None:
     stack = deployed(ASKS, STEPS, webhooks=HOOKS)
     assert stack.call("POST", "/webhooks/shop", {})[0] == 404
+
+
+@pytest.mark.skipif(not is_built(), reason="the console is not built")
+@pytest.mark.parametrize("has_login", [True, False])
+def test_the_console_is_served_only_where_people_can_sign_in(
+    deployed: Deploy, monkeypatch: pytest.MonkeyPatch, has_login: bool
+) -> None:
+    """The page names the issuer, and may talk to it and to the live feed alone."""
+    login = {"issuer": "https://login.example.com/<a>", "client_id": "console", "audience": "stepwell",
+             "origins": ["https://login.example.com", "https://tokens.example.com"]}  # fmt: skip
+    monkeypatch.setenv("STEPWELL_LIVE_URL", "wss://live.example.com/live")
+    if has_login:
+        monkeypatch.setenv("STEPWELL_CONSOLE", json.dumps(login))
+    event = event_of("http")
+    event["requestContext"]["http"].update(method="GET", path="/")
+    event.update(rawPath="/", rawQueryString="", body=None)
+    event["headers"]["accept"] = "text/html"
+    stack = deployed(ASKS, STEPS)
+    found = stack.function("api").handler(event, Invocation(stack.clock))
+    if not has_login:
+        assert found["statusCode"] == 404
+        return
+    assert (
+        'name="stepwell-login" content="{&quot;issuer&quot;: &quot;https://login.example.com/&lt;a&gt;' in found["body"]
+    )
+    allowed = "https://login.example.com https://tokens.example.com wss://live.example.com;"
+    assert f"connect-src 'self' {allowed}" in found["headers"]["Content-Security-Policy"]
 
 
 # -- webhooks

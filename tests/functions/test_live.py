@@ -215,3 +215,16 @@ def test_a_watcher_that_is_gone_is_forgotten_and_one_that_does_not_answer_keeps_
     approve(watched, waiting(watched))
     assert seen(watched.gateway.posted[well]) == [*BEFORE, *AFTER]
     assert sorted(watched.connections()) == ["silent", "well"]
+
+
+def test_watchers_that_take_long_get_no_more_of_a_batch_and_nothing_waits(watched: Watched) -> None:
+    """They read what they missed when they send their cursor."""
+    watcher = watched.open("a")
+    feed = watched.stack.function("stream").stream._feed
+    times = iter([0.0, 10.0, 10.0, 10.0])
+    feed._seconds = lambda: next(times, 10.0)
+    run_id = watched.stack.start({})
+    watched.flow()
+    assert watched.gateway.posted == {}
+    assert watched.stack.run(run_id)["status"] == "pending"
+    assert watched.send("message", watcher, "{}") == 200

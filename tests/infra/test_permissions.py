@@ -310,6 +310,7 @@ def granted(grant: str, auth: str = "iam") -> set[str]:
                 "GET/schedules",
                 "GET/stats",
                 "GET/deliveries",
+                "GET/stream",
             },
         ),
     ],

@@ -80,8 +80,7 @@ class Stream:
         self._publish(taken)
         if self._outgoing is not None:
             self._post(taken, self._outgoing)
-        if self._feed is not None:
-            self._feed.tell(taken.notices)
+        self._show(taken)
         for position, change in sorted(taken.left.values(), key=lambda one: one[0]):
             await self._attempt(taken, position, f"the state of run {change.run_id}", partial(self._follow, change))
         return taken
@@ -139,6 +138,15 @@ class Stream:
                 _logger.warning("notifications are posted again from change %d on: %s", first, error)
                 taken.done = min(taken.done, first)
                 return
+
+    def _show(self, taken: Taken) -> None:
+        """Tells watchers of what is done. Nothing waits for them, so nothing is tried again for them."""
+        if self._feed is None:
+            return
+        try:
+            self._feed.tell(taken.notices)
+        except _BROKEN:
+            _logger.exception("watchers get nothing of a batch")
 
     async def _follow(self, change: HeaderChanged | Expired) -> None:
         if isinstance(change, HeaderChanged):

@@ -32,7 +32,8 @@ START: Routes = (("POST", "/workflows/*/runs"), ("POST", "/runs/*/start"))
 SEND_EVENT: Routes = (("POST", "/events"), ("POST", "/runs/*/events"))
 LINK: Routes = (("POST", "/runs/*/links"),)
 READ: Routes = tuple(
-    ("GET", path) for path in ("/workflows", "/workflows/*", "/runs", "/runs/*", "/schedules", "/stats", "/deliveries")
+    ("GET", path)
+    for path in ("/workflows", "/workflows/*", "/runs", "/runs/*", "/schedules", "/stats", "/deliveries", "/stream")
 )
 
 # Routes for signed links.
