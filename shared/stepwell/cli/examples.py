@@ -38,6 +38,7 @@ EXAMPLES = {
     "unpause": "stepwell unpause run_01J9",
     "redrive": "stepwell redrive run_01J9 --from ship",
     "rerun": "stepwell rerun last",
+    "fork": "stepwell fork run_01J9 --at 2 --state '{\"limit\": 500}'",
     "batch": "stepwell batch redrive --workflow order --canary --watch",
     "webhook test": "stepwell webhook test payments -f delivery.json",
     "webhook deliveries": "stepwell webhook deliveries",

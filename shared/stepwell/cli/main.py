@@ -78,7 +78,7 @@ COMMANDS: tuple[Callable[..., None], ...] = (  # in the order of the help
     estimating.estimate,
     *(comparing.diff, replays.export, replays.replay, gate.gate),
     *(acts.event, acts.update, acts.approve, acts.reject, acts.delegate, acts.cancel, acts.terminate),
-    *(acts.pause, acts.unpause, acts.redrive, acts.rerun, batching.batch),
+    *(acts.pause, acts.unpause, acts.redrive, acts.rerun, acts.fork, batching.batch),
 )
 GROUPS: dict[str, dict[str, Callable[..., None]]] = {
     "webhook": {"test": webhook.send_signed, "deliveries": deliveries.deliveries, "replay": deliveries.replay},
