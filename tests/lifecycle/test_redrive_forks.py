@@ -294,6 +294,7 @@ def test_what_kept_branches_did_is_undone_when_the_redriven_run_is_compensated()
     again = shop.redriven()
     assert shop.world.header(again).status == "compensated"
     assert shop.nodes(again).count("pack.compensate") == 3
+    assert not any(run_now(shop.world.store.read_log(again, f"0/0.{index}")) for index in range(3))
 
 
 def test_a_redrive_in_a_fork_costs_a_write_for_each_record_and_each_arrival() -> None:

@@ -10,6 +10,7 @@ import pytest
 
 from stepwell.engine.actions import Outcome
 from stepwell.errors import Conflict, InvalidInput
+from stepwell.runtime.loop.driving import run_now
 from stepwell.runtime.steps.port import StepCall
 from stepwell.testing.kit import Run, Stepwell
 
@@ -128,6 +129,7 @@ def test_of_operations_that_were_awaited_together_only_those_that_failed_run_aga
     assert (third.status, third.result[0]) == ("completed", "hotel")
     assert (len(book.calls), len(fly.calls)) == (1, 2)
     assert third.result[1][1] == "told"
+    assert [len(fork.branches) for fork in run_now(kit.service.survey(run_now(kit.service.standing(third.id))))] == [2]
     assert len(tell.calls) == 3  # twice in the `except` of those that failed, and once for good
 
 

@@ -174,6 +174,11 @@ def _starts(records: Sequence[Record]) -> dict[str, int]:
     return found
 
 
+def moved_forks(records: Sequence[Record]) -> set[int]:
+    """Returns the slots of the forks that a redrive reopened in a later slot: their branches are there."""
+    return {record.slot - 1 for record in records if record.kind is Kind.REDRIVEN and record.reopens is not None}
+
+
 def visits_of(records: Sequence[Record]) -> Iterator[tuple[int, str]]:
     """Yields the slot in which each visit began, and its node; before a function's new life, one without a node."""
     token = Token()
