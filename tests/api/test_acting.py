@@ -135,6 +135,22 @@ def test_a_redrive_answers_with_the_new_run_and_again_with_the_same() -> None:
     assert ("run.redriven", "nap") in [(entry["type"], entry["step"]) for entry in history]
 
 
+def test_a_fork_answers_with_the_new_run_and_a_dry_run_with_the_way_that_it_would_take(world: World) -> None:
+    run_id = world.start("quick", input={"n": 4})
+    world.drain()
+    told = world.post(f"/runs/{run_id}/fork", {"at": 0, "dry_run": True})
+    assert (told.status, told.json["run_id"], told.json["kept"]) == (200, run_id, 0)
+    first = world.post(f"/runs/{run_id}/fork", {"at": 0, "input": {"n": 5}, "by": "ana"})
+    again = world.post(f"/runs/{run_id}/fork", {"at": 0, "input": {"n": 5}, "by": "ben"})
+    assert (first.status, again.status) == (201, 200)
+    assert (first.json["run_id"], first.json["input"]) == (again.json["run_id"], {"n": 5})
+    assert first.json["origin"] == {"kind": "fork", "run_id": run_id}
+    other = world.post(f"/runs/{run_id}/fork", {"at": 0}, headers={"Idempotency-Key": "k"})
+    assert (other.status, other.json["input"]) == (201, {"n": 4})
+    assert world.post(f"/runs/{run_id}/fork", {"at": 99}).json["code"] == "unknown_slot"
+    assert world.post(f"/runs/{run_id}/fork", {}).status == 422
+
+
 def test_a_rerun_is_a_run_of_its_own_with_the_same_input_and_tags(world: World) -> None:
     run_id = world.start("quick", input={"n": 4}, tags={"customer": "c1"})
     first = world.post(f"/runs/{run_id}/rerun", headers={"Idempotency-Key": "k"})

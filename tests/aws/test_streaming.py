@@ -160,6 +160,18 @@ def test_an_event_says_of_which_run_it_is_and_how_that_stood() -> None:
         assert first["entry"]["data"]["input"] == {"order": 1}
 
 
+def test_a_pause_and_its_end_are_told_from_the_header() -> None:
+    with streamed(APPROVAL) as at:
+        run_id = at.world.start()
+        at.world.deliver()
+        run_now(at.world.service.pause(run_id, "the bank is down", "ana"))
+        run_now(at.world.service.unpause(run_id))
+        at.take()
+        paused, unpaused = (event for event in at.events() if event["type"].endswith("paused"))
+        assert (paused["type"], paused["status"], unpaused["type"]) == ("run.paused", "paused", "run.unpaused")
+        assert (paused["entry"]["by"], paused["entry"]["data"]) == ("ana", {"reason": "the bank is down"})
+
+
 def test_runs_that_go_on_under_the_same_eyes_are_told_without_a_read() -> None:
     with streamed(CHAIN) as at:
         runs = [chained(at) for _ in range(20)]

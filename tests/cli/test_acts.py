@@ -117,6 +117,18 @@ def test_redrive_names_the_run_that_goes_on(api: FakeApi, cli: Cli) -> None:
     assert api.calls[0].body == {"from": "ship", "by": "ana"}
 
 
+def test_fork_names_the_new_run_and_a_dry_run_tells_the_way(api: FakeApi, cli: Cli) -> None:
+    api.on("POST", "/runs/r1/fork", (201, {"run_id": "r2", "status": "running"}))
+    assert cli("fork", "r1", "--at", "2", "--result", "null").stdout == "r1 goes on from slot 2 as r2\n"
+    assert api.calls[0].body == {"at": 2, "result": None, "by": "ana"}
+    steps = [{"slot": 3, "step": "decide", "by": "caller"}, {"slot": 4, "step": "ship", "by": ""}]
+    way = {"run_id": "r1", "kept": 2, "steps": steps, "stops": "wait", "stops_at": "till", "status": None}
+    api.on("POST", "/runs/r1/fork", (200, way))
+    told = cli("fork", "r1", "--at", "2", "--dry-run").stdout.splitlines()
+    assert told[:3] == ["keeps 2 records of r1", "  3  decide: the given result", "  4  ship"]
+    assert told[3] == "till has no end in the log: the run would wait"
+
+
 def test_rerun_names_the_new_run(api: FakeApi, cli: Cli) -> None:
     api.on("POST", "/runs/r1/rerun", (201, {"run_id": "r2", "status": "pending"}))
     assert cli("rerun", "r1", "--key", "k").stdout == "r1 is started anew as r2\n"

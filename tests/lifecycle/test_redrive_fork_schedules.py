@@ -10,16 +10,13 @@ from unittest import mock
 
 import pytest
 
-from stepwell.engine import lines
-from stepwell.engine.forks import span_of
 from stepwell.engine.records import ROOT
 from stepwell.runtime.calls import keeping
 from stepwell.runtime.calls.redriving import Redriver
-from stepwell.runtime.forks import forking
 from tests.lifecycle import fork_schedules
 
 SCHEDULES = 150
-MOST_SCHEDULES = 600  # of one mutant
+MOST_SCHEDULES = 300  # of one mutant
 _made, _write, _is = Redriver._made, Redriver._write, keeping._is
 
 
@@ -97,25 +94,7 @@ def open_branches() -> Iterator[None]:
         yield
 
 
-@contextmanager
-def all_begin() -> Iterator[None]:
-    """What holds a branch back is forgotten."""
-
-    def first_left(fork: Any) -> list[int]:
-        return [index for index in range(fork.width) if index not in fork.kept]
-
-    with mock.patch.object(forking, "first_left", first_left):
-        yield
-
-
-@contextmanager
-def line_as_before() -> Iterator[None]:
-    """The branches that were kept have their places in the line."""
-    with mock.patch.object(lines, "_order_of", span_of):
-        yield
-
-
-MUTANTS = [nothing_kept, no_arrival, late_logs, line_as_before, open_branches, all_begin]
+MUTANTS = [nothing_kept, no_arrival, late_logs, open_branches]
 
 
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")  # of a world that a law has stopped

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from contextlib import suppress
 from typing import Any
+from unittest import mock
 
 import pytest
 
+from stepwell.engine import forks
 from stepwell.engine.records import Kind
 from stepwell.errors import PortError
 from stepwell.runtime.loop.driving import run_now
@@ -141,24 +143,31 @@ def test_the_items_of_a_fork_are_those_of_the_failed_run() -> None:
     assert len(items) == 1
 
 
-@pytest.mark.parametrize("most", [1, 2, 3])
-def test_as_many_branches_are_under_way_as_the_fork_allows_and_no_more(most: int) -> None:
+@pytest.mark.parametrize(
+    ("most", "need", "rejected"), [(1, 6, (1, 3)), (2, 6, (1, 3)), (3, 6, (1, 3)), (1, 5, (0, 1, 3))]
+)
+def test_as_many_branches_are_under_way_as_the_fork_allows_and_no_more(
+    most: int, need: int, rejected: tuple[int, ...]
+) -> None:
     """A branch that was kept takes no place in the line, wherever it stood."""
-    lined = (
-        flow(range(7))
-        .replace(']"}]', f']", max_concurrency: {most}}}]')
-        .replace("append", "append, policy: {m_of_n: 6}")
-    )
+    lined = flow(range(7)).replace(']"}]', f']", max_concurrency: {most}}}]')
+    lined = lined.replace("append", f"append, policy: {{m_of_n: {need}}}")
     lined = lined.replace('run: python:shop.pick, input: "{{ state.item }}"', "wait: {for: approval, timeout: 1h}")
     shop = Shop(lined)
-    answered(shop, shop.run_id, "0/0", rejected=(1, 3))
+    answered(shop, shop.run_id, "0/0", rejected)
     assert shop.world.header(shop.run_id).status == "failed"
-    assert sorted(item for node, item in shop.ran(shop.run_id) if node == "pack") == [0, 2]
+    kept = {item for node, item in shop.ran(shop.run_id) if node == "pack"}
     again = shop.redriven()
     under_way = answered(shop, again, "0/2")
     assert shop.world.header(again).status == "completed"
-    assert under_way == [min(most, left) for left in (5, 4, 3, 2)]
-    assert not {0, 2} & {item for _, item in shop.ran(again)}
+    assert under_way == [min(most, 7 - ended) for ended in range(len(kept), need)]
+    assert kept
+    assert not kept & {item for _, item in shop.ran(again)}
+
+
+def test_a_line_in_which_kept_branches_have_places_is_noticed() -> None:
+    with mock.patch.object(forks, "_line", lambda fork, span: span), pytest.raises(AssertionError):
+        test_as_many_branches_are_under_way_as_the_fork_allows_and_no_more(1, 5, (0, 1, 3))
 
 
 def answered(shop: Shop, run_id: str, fork: str, rejected: tuple[int, ...] = ()) -> list[int]:
@@ -285,6 +294,7 @@ def test_what_kept_branches_did_is_undone_when_the_redriven_run_is_compensated()
     again = shop.redriven()
     assert shop.world.header(again).status == "compensated"
     assert shop.nodes(again).count("pack.compensate") == 3
+    assert not any(run_now(shop.world.store.read_log(again, f"0/0.{index}")) for index in range(3))
 
 
 def test_a_redrive_in_a_fork_costs_a_write_for_each_record_and_each_arrival() -> None:

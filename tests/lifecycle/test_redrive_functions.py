@@ -9,7 +9,8 @@ from pathlib import Path
 import pytest
 
 from stepwell.engine.actions import Outcome
-from stepwell.errors import Conflict
+from stepwell.errors import Conflict, InvalidInput
+from stepwell.runtime.loop.driving import run_now
 from stepwell.runtime.steps.port import StepCall
 from stepwell.testing.kit import Run, Stepwell
 
@@ -128,6 +129,7 @@ def test_of_operations_that_were_awaited_together_only_those_that_failed_run_aga
     assert (third.status, third.result[0]) == ("completed", "hotel")
     assert (len(book.calls), len(fly.calls)) == (1, 2)
     assert third.result[1][1] == "told"
+    assert [len(fork.branches) for fork in run_now(kit.service.survey(run_now(kit.service.standing(third.id))))] == [2]
     assert len(tell.calls) == 3  # twice in the `except` of those that failed, and once for good
 
 
@@ -194,3 +196,17 @@ def test_an_operation_has_one_key_however_often_it_is_redriven(folder: Folder, m
     first = ended(kit)
     third = first.redrive().redrive()
     assert (third.status, keys) == ("completed", {f"{first.id}:0:3"})
+
+
+def test_a_function_can_be_forked_at_an_operation_with_another_result(folder: Folder) -> None:
+    kit = folder(TRIP)
+    book, fly = kit.mock("book", returns="hotel"), kit.mock("fly", returns="flight")
+    run = kit.start("trip", {"city": "Rome"})
+    kit.advance("2h")
+    assert (run.status, run.result) == ("completed", ["hotel", "flight"])
+    again = run.fork(3, result="train")
+    assert (again.status, again.result) == ("completed", ["hotel", "train"])
+    assert (len(book.calls), len(fly.calls)) == (1, 1)
+    with pytest.raises(InvalidInput) as refused:
+        run.fork(3, state={"seat": 4})
+    assert refused.value.code == "no_state"

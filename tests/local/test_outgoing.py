@@ -57,6 +57,23 @@ def test_a_run_is_told_to_an_endpoint_of_this_machine_signed(
     assert world.deliver("a", body, headers).status == 202
 
 
+def test_a_pause_and_its_end_are_told(dev: Start, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with Server(reply("204 No Content")) as receiver:
+        monkeypatch.setenv("STEPWELL_HTTP_HOSTS", f"http://127.0.0.1:{receiver.port}")
+        endpoint(receiver.port, folder)
+        text = (folder / "webhooks.yaml").read_text()
+        (folder / "webhooks.yaml").write_text(text.replace(json.dumps(EVENTS), '["run.paused", "run.unpaused"]'))
+        server = dev()
+        server.call("POST", "/workflows/flow/runs", {"run_id": "r1"})
+        until(lambda: server.status("r1") == "waiting", "it waits")
+        server.call("POST", "/runs/r1/pause", {"reason": "the bank is down", "by": "ana"})
+        server.call("POST", "/runs/r1/unpause", {})
+        until(lambda: len(receiver.asked) == 2, "both are told")
+        found = {one["type"]: one["data"] for one in told(receiver.asked)}
+    assert set(found) == {"run.paused", "run.unpaused"}
+    assert found["run.paused"]["entry"]["data"] == {"reason": "the bank is down"}
+
+
 def test_what_could_not_be_sent_is_sent_after_a_restart(
     dev: Start, folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 import pytest
 
 from stepwell.engine.codec import encode_record
@@ -111,3 +113,21 @@ def test_an_ended_run_is_told_again_from_its_log() -> None:
         [notice.id for notice in notices] for notices in again
     ]
     assert again[1][-1].status is Status.COMPLETED
+
+
+def test_a_pause_and_its_end_are_told_from_the_header_alone() -> None:
+    """They are no records, so that a run which nobody pauses pays nothing for it; each has an id of its own."""
+    told = Told()
+    service, run_id = told.world.service, told.runs[0]
+    headers = [told.world.header(run_id)]
+    for _ in range(2):
+        run_now(service.pause(run_id, "the bank is down", "ana"))
+        headers.append(told.world.header(run_id))
+        told.world.pass_time(1_000)
+        run_now(service.unpause(run_id))
+        headers.append(told.world.header(run_id))
+    found = [one for pair in pairwise(headers) for one in told.teller.header_changed(*pair)]
+    assert [one.entry.type for one in found if one.entry.type != "run.started"] == ["run.paused", "run.unpaused"] * 2
+    first = found[0]
+    assert (first.status, first.entry.by, first.entry.data) == ("paused", "ana", {"reason": "the bank is down"})
+    assert len({one.id for one in found}) == len(found)

@@ -30,6 +30,7 @@ EXAMPLES: Mapping[str, Json] = {
     # what is sent
     "StartBody": {"input": {"order_id": "A-1", "amount": 121}, "tags": {"team": "shop"}},
     "EndBody": {"reason": "the customer changed their mind", "by": "ana"},
+    "ForkBody": {"at": 2, "state": {"limit": 500}, "by": "ana"},
     "ApproveBody": {"data": {"limit": 500}, "by": "ana"},
     "RejectBody": {"reason": "no budget", "by": "ana"},
     "BatchBody": {"action": "redrive", "filter": {"workflow": "order", "failure": "9f2c61d07b3a"}, "canary": True},
@@ -55,6 +56,11 @@ EXAMPLES: Mapping[str, Json] = {
     "AnswerView": {"run_id": _RUN_ID, "name": "progress", "value": {"done": 2, "of": 3}},
     "EndedView": {"run_id": _RUN_ID, "cancelled": True, "status": "cancelled"},
     "ErasedView": {"run_id": _RUN_ID, "deleted_runs": 2, "deleted_items": 14},
+    "ForetoldView": {
+        "run_id": _RUN_ID, "workflow": "order", "version": "sha256:4c1f", "at": 1, "kept": 1, "stops": "end",
+        "stops_at": None, "status": "completed", "state": {"charge": {"total": 121}},
+        "steps": [{"slot": 2, "step": "ship", "by": "log", "output": None, "to": ""}],
+    },
     "SentView": {"event_id": "evt-1"},
     "HealthView": {"status": "ok", "version": "0.1.0", "dependencies": {"store": "reached"}},
     "HistoryPage": {

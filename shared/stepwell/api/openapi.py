@@ -188,6 +188,29 @@ class ErasedView(TypedDict):
     deleted_items: int
 
 
+class ForetoldStep(TypedDict):
+    slot: int
+    step: str
+    by: str  # what answered it: log, caller, or nothing, because nothing had to
+    output: Json
+    to: str  # where the run goes next
+
+
+class ForetoldView(TypedDict):
+    """The way that a fork of a run would take, as far as the run's log has the results."""
+
+    run_id: str
+    workflow: str
+    version: str
+    at: int
+    kept: int
+    steps: list[ForetoldStep]
+    stops: str  # end, step, wait, fork, function or limit: why it is told no further
+    stops_at: str | None
+    status: str | None
+    state: dict[str, Json]
+
+
 class SentView(TypedDict):
     event_id: str
 
@@ -252,6 +275,7 @@ _SHAPES: tuple[Any, ...] = (
     LetterPage,
     LetterView,
     SentBackView,
+    ForetoldView,
     SentView,
     TakenView,
     DeliveryPage,
@@ -399,11 +423,17 @@ def _responses(route: Route) -> Schema:
     return {str(status): _response(route, status, text) for status, text in sorted(answers.items())}
 
 
+def _shape(names: str) -> Schema:
+    """Of an answer that has one of several shapes, `A|B`, any of them."""
+    found: list[Schema] = [{"$ref": _REF.format(model=name)} for name in names.split("|")]
+    return found[0] if len(found) == 1 else {"anyOf": found}
+
+
 def _response(route: Route, status: int, text: str) -> Schema:
     if route.media == "text/html":
         content: Schema = {route.media: {"schema": {"type": "string"}}}
     elif status < 300:
-        content = {JSON_TYPE: {"schema": {"$ref": _REF.format(model=route.shape)}}} if route.shape else {}
+        content = {JSON_TYPE: {"schema": _shape(route.shape)}} if route.shape else {}
         if route.media != JSON_TYPE:
             content[route.media] = {"schema": {"type": "string"}}
             content["text/plain"] = {"schema": {"type": "string"}}

@@ -135,6 +135,17 @@ class RedriveBody(Body):
     by: By = ""
 
 
+class ForkBody(Body):
+    at: int = Field(ge=0, description="the slot to go on from; the records before it are kept")
+    input: Any = Field(None, description="another input; default: that of the run")
+    state: dict[str, Any] = Field({}, description="names to set in the state that the run had there")
+    result: Any = Field(None, description="what the step in that slot returns, instead of running")
+    workflow: str = Field("", description="another workflow that is deployed; default: the run's own")
+    version: str = Field("", description="of the definition; default: the one deployed now")
+    dry_run: bool = Field(False, description="answer which way the run would take, and do nothing")
+    by: By = ""
+
+
 class ApproveBody(Body):
     data: Any = Field(None, description="becomes part of the approval's result")
     by: By = ""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -12,6 +12,9 @@ from stepwell.cli.screen import console, print_json
 from stepwell.cli.words import printable
 from stepwell.client.errors import JsonObject
 from stepwell.errors import UserError
+
+if TYPE_CHECKING:
+    from stepwell.client.calls import ForkOptions
 
 Step = Annotated[
     str,
@@ -171,6 +174,72 @@ def rerun(
     with connect(url) as client:
         answer = client.handle(run_id).rerun(key=key)
     _report(answer, as_json, f"{_origin_of(answer, run_id)} is started anew as {answer['run_id']}")
+
+
+def fork(
+    run_id: RunId,
+    at: Annotated[
+        int, typer.Option("--at", metavar="SLOT", min=0, show_default=False, help="Keep the records before.")
+    ],
+    given: Annotated[
+        str, typer.Option("--input", "-i", metavar="FILE|JSON", show_default=False, help="Another input; - for stdin.")
+    ] = "",
+    state: Annotated[
+        str, typer.Option("--state", metavar="FILE|JSON", show_default=False, help="Names to set in the state.")
+    ] = "",
+    result: Annotated[
+        str, typer.Option("--result", metavar="FILE|JSON", show_default=False, help="Of the step there, not run.")
+    ] = "",
+    workflow: Annotated[
+        str, typer.Option("--workflow", metavar="NAME", show_default=False, help="Another deployed workflow.")
+    ] = "",
+    version: Annotated[
+        str, typer.Option("--version", metavar="HASH", show_default=False, help="A version; else the deployed one.")
+    ] = "",
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Print the way that the run would take.")] = False,
+    key: Annotated[
+        str, typer.Option("--key", metavar="KEY", show_default=False, help="Calls with other keys make other runs.")
+    ] = "",
+    by: By = "",
+    as_json: AsJson = False,
+    url: Url = "",
+) -> None:
+    """Go on from any slot of a run, as a new run with another input, state or step result."""
+    changes: ForkOptions = {"by": person(by)}
+    if given:
+        changes["input"] = read_json(given, "--input")
+    if state:
+        changes["state"] = read_json(state, "--state")
+    if result:
+        changes["result"] = read_json(result, "--result")
+    if workflow:
+        changes["workflow"] = workflow
+    if version:
+        changes["version"] = version
+    with connect(url) as client:
+        run = client.handle(run_id)
+        answer = run.foretell(at, **changes) if dry_run else run.fork(at, key=key, **changes)
+    told = _way(answer) if dry_run else f"{_origin_of(answer, run_id)} goes on from slot {at} as {answer['run_id']}"
+    _report(answer, as_json, told)
+
+
+_STOPS = {
+    "step": "has no result in the log: it would run",
+    "wait": "has no end in the log: the run would wait",
+    "fork": "would fork",
+    "function": "is code, which is not replayed here",
+    "limit": "is as far as this tells",
+}
+
+
+def _way(answer: JsonObject) -> str:
+    """The steps of a dry run, a line each."""
+    lines = [f"keeps {answer['kept']} records of {answer['run_id']}"]
+    for one in answer["steps"]:
+        told = {"log": "as in the log", "caller": "the given result"}.get(one["by"], "")
+        lines.append(f"  {one['slot']}  {one['step']}" + (f": {told}" if told else ""))
+    end = f"{answer['stops_at']} {_STOPS[answer['stops']]}" if answer["stops"] in _STOPS else ""
+    return "\n".join([*lines, end or f"it ends as {answer['status']}"])
 
 
 _GOES_ON = {  # what a run does that was cancelled and has not ended, by its status

@@ -40,6 +40,7 @@ EXAMPLES = {
     "unpause": "stepwell unpause run_01J9",
     "redrive": "stepwell redrive run_01J9 --from ship",
     "rerun": "stepwell rerun last",
+    "fork": "stepwell fork run_01J9 --at 2 --state '{\"limit\": 500}'",
     "batch": "stepwell batch redrive --workflow order --canary --watch",
     "delete": "stepwell delete run_01J9",
     "purge": "stepwell purge --tag customer=c7 --dry-run",

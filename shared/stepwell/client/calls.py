@@ -339,6 +339,31 @@ def redrive(run_id: str, since: str = "", *, version: str = "", by: str = "") ->
     return post(_run(run_id, "redrive"), body, repeatable=True)
 
 
+class ForkOptions(TypedDict, total=False):
+    """What is other in a fork of a run."""
+
+    input: Any
+    state: JsonObject  # names to set
+    result: Any  # of the step in that slot, which does not run
+    workflow: str
+    version: str
+    by: str
+
+
+def fork(run_id: str, at: int, *, key: str = "", **changes: Unpack[ForkOptions]) -> Request[JsonObject]:
+    """Goes on from the slot `at`, as a new run with changes, which is returned. Equal calls without `key` make one run.
+
+    `key`: the Idempotency-Key.
+    """
+    headers = {"Idempotency-Key": key} if key else {}
+    return post(_run(run_id, "fork"), {"at": at, **changes}, repeatable=True, headers=headers)
+
+
+def foretell(run_id: str, at: int, **changes: Unpack[ForkOptions]) -> Request[JsonObject]:
+    """Returns the way that such a fork would take, as far as the run's log has the results. Nothing is done."""
+    return post(_run(run_id, "fork"), {"at": at, "dry_run": True, **changes}, repeatable=True)
+
+
 def rerun(run_id: str, *, key: str = "") -> Request[JsonObject]:
     """Starts the run anew, with the same input and tags. `key`: the Idempotency-Key; without one, each call has one."""
     headers = {"Idempotency-Key": key or str(uuid4())}

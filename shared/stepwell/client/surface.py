@@ -118,6 +118,8 @@ class RunCalls(Bound):
     unpause = _run_call(calls.unpause)
     redrive = _run_call(calls.redrive)
     rerun = _run_call(calls.rerun)
+    fork = _run_call(calls.fork)
+    foretell = _run_call(calls.foretell)
     begin = _run_call(calls.begin)
     history = _run_list(calls.history)
     output = _run_call(calls.output)

@@ -186,6 +186,8 @@ def _redriven(moment: Moment, token: Token, given: Redriven) -> Action:
         who=given.who,
         reopens=given.reopens,
         evaluator=given.evaluator,
+        writes=dict(given.change.state) or None,
+        instead={"output": given.change.result[0]} if given.change.result else None,
     )
     return Write(made)
 
@@ -264,6 +266,15 @@ def _throttled(moment: Moment, token: Token, action: RunStep) -> Action:
 
 
 def _next(moment: Moment, token: Token) -> Action:
+    action = _coming(moment, token)
+    instead = token.last.instead if token.last is not None else None
+    if instead is None or not isinstance(action, RunStep):
+        return action
+    outcome = Outcome(value=instead["output"], started_ms=moment.now_ms)  # the caller's, not the step's own
+    return Write(functions.of_operation(moment, commit(moment, token, action, outcome, None)))
+
+
+def _coming(moment: Moment, token: Token) -> Action:
     if token.ended:
         return Rest()
     token = back(token)

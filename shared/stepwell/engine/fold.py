@@ -167,6 +167,8 @@ def _redriven(token: Token, record: Record) -> Changes:
     """Goes on in a run of its own: with its own time and cost, and the idempotency key that the visit had."""
     started_ms = record.at_ms if token.started_ms and token.id == ROOT else token.started_ms
     own: Changes = {"origin": record.origin, "keyed_by": record.keyed_by, "calls": 0, "started_ms": started_ms}
+    if record.writes:
+        own["scope"] = {**token.scope, **record.writes}
     return {**own, "entered_slot": record.slot, "first_run": record.first_run, "first_ms": record.started_ms}
 
 

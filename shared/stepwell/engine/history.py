@@ -145,6 +145,10 @@ def _started(tell: _Teller, record: Record, before: Token, after: Token) -> None
 
 
 def _redriven(tell: _Teller, record: Record, before: Token, after: Token) -> None:
+    if record.by.startswith("fork:"):
+        changed = {"state": sorted(record.writes or {}), "result": record.instead and record.instead["output"]}
+        tell.add("run.forked", step=before.node, trigger="call", data={"run_id": record.origin, **changed})
+        return
     data = {"run_id": record.origin, "error": failure_to_json(record.error)}
     kind = "run.redriven" if after.id == ROOT else "branch.redriven"
     tell.add(kind, step=record.node, trigger="call", data=data)

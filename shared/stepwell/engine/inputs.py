@@ -5,10 +5,11 @@ Each class names its column of the reception table (engine/table.py).
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import ClassVar, TypeAlias
 
+from stepwell.definition.graph import Json
 from stepwell.engine.actions import Outcome, RunStep
 from stepwell.engine.formats import EVALUATOR
 from stepwell.engine.join import Arrival
@@ -211,6 +212,14 @@ class Started:
 
 
 @dataclass(frozen=True, slots=True)
+class Change:
+    """What is other in a run that is forked off another."""
+
+    state: Mapping[str, Json] = field(default_factory=dict)  # names that are set
+    result: tuple[Json, ...] = ()  # one: the step there returns it, and does not run
+
+
+@dataclass(frozen=True, slots=True)
 class Redriven:
     """A run that holds the first records of a failed one goes on at `node`; "" is where these records lead."""
 
@@ -224,6 +233,7 @@ class Redriven:
     who: str = ""
     reopens: Fork | None = None  # the fork in which it failed
     evaluator: int = EVALUATOR  # of that fork's record
+    change: Change = Change()  # of a fork of a run
 
 
 @dataclass(frozen=True, slots=True)

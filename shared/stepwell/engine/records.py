@@ -316,7 +316,7 @@ class Record:
     )
     skipped: bool = False  # STEP: the failure was passed over (on_failure: skip)
     writes: Mapping[str, Json] | None = (
-        None  # STEP, MOVED, JOINED: into the scope; None: the output under the node's name. ACTED: None: nothing
+        None  # STEP, MOVED, JOINED: into the scope; None: the output under the node's name. ACTED, REDRIVEN: or nothing
     )
     rules: tuple[str, ...] = ()  # STEP, MOVED: the rules taken, in order
     next: Next | None = None  # STEP, MOVED, JOINED, ENDED, UNDONE: where the token goes; WAITING: what tasks began
@@ -333,6 +333,7 @@ class Record:
     keyed_by: str = (
         ""  # REDRIVEN: the run, or run:branch, whose key this visit of the node keeps; "": it gets a new one
     )
+    instead: Mapping[str, Json] | None = None  # REDRIVEN: {"output": …}: of the step that follows, which does not run
     reopens: Fork | None = None  # REDRIVEN: the fork in which the run failed, whose branches go on
     evaluator: int = EVALUATOR  # of its node's expressions: a fork's collection, a step's input are evaluated again
 

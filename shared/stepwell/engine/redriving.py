@@ -13,7 +13,7 @@ In a fork, the branches that completed are kept; each of the others goes on like
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from stepwell.engine.fold import apply, fold
@@ -77,7 +77,7 @@ def _kept(place: str, before: Token, records: Sequence[Record], since: str = "")
         _check_place(before, last, operation)
     slot, is_again = _with_mark(records, slot, node), slot == failed_slot
     token = fold(records[:slot], begun)
-    _check_start(token)
+    check_start(token)
     keyed_by = (_keyed_by(records[slot]) or place) if is_again else ""
     return Kept(tuple(records[:slot]), token, node, keyed_by, before.first_run or _run_of(place), before.first_ms)
 
@@ -148,7 +148,7 @@ def _check_place(before: Token, last: Record, operation: Entry | None) -> None:
                        code="failed_between", hint="redrive it `from` a step, or rerun it")  # fmt: skip
 
 
-def _check_start(token: Token) -> None:
+def check_start(token: Token) -> None:
     """Raises Conflict if what the log needs there cannot be had again."""
     _check_locks(token)
     if token.phase not in {Phase.INITIALIZING, Phase.EXECUTING_STEP} or token.has_open_tasks:
@@ -165,18 +165,33 @@ def _check_locks(token: Token) -> None:
 
 def _starts(records: Sequence[Record]) -> dict[str, int]:
     """Returns the slot in which the last visit of each node began; of a function, in its present life."""
-    token, found = Token(), dict[str, int]()
+    found = dict[str, int]()
+    for slot, node in visits_of(records):
+        if not node:
+            found.clear()
+        else:
+            found[node] = slot
+    return found
+
+
+def moved_forks(records: Sequence[Record]) -> set[int]:
+    """Returns the slots of the forks that a redrive reopened in a later slot: their branches are there."""
+    return {record.slot - 1 for record in records if record.kind is Kind.REDRIVEN and record.reopens is not None}
+
+
+def visits_of(records: Sequence[Record]) -> Iterator[tuple[int, str]]:
+    """Yields the slot in which each visit began, and its node; before a function's new life, one without a node."""
+    token = Token()
     for record in records:
         before, token = token, apply(token, record)
         following = record.next.node if isinstance(record.next, Goto) else ""
         if record.kind is Kind.RETURNED and following:
-            found.clear()
+            yield record.slot + 1, ""
         gained = token.visits.get(record.node, 0) - before.visits.get(record.node, 0)
         if gained > (following == record.node):
-            found[record.node] = record.slot
+            yield record.slot, record.node
         if following:
-            found[following] = record.slot + 1
-    return found
+            yield record.slot + 1, following
 
 
 def _failed(before: Token, last: Record, operation: Entry | None, starts: dict[str, int]) -> tuple[str, int]:

@@ -25,7 +25,7 @@ from stepwell.runtime.notify.endpoints import Endpoint, endpoints_of, notificati
 from stepwell.runtime.notify.notifications import notifications_of
 from stepwell.runtime.notify.sender import Fate, Sender
 from stepwell.runtime.notify.telling import Notice, Teller
-from stepwell.runtime.ports import Appended, Blobs, Clock, EventRef, Header, Lane, StatusChange, Writes
+from stepwell.runtime.ports import Appended, Blobs, Clock, EventRef, Header, Lane, Pause, StatusChange, Writes
 
 _logger = logging.getLogger("stepwell.webhooks")
 
@@ -143,6 +143,13 @@ class TellingStore(SnapshottingStore):
         if after is not None:
             self._changed(before, after)
         return changed
+
+    async def hold(self, seen: Header, pause: Pause | None, at_ms: int) -> bool:
+        held = await super().hold(seen, pause, at_ms)
+        after = await self.get_run(seen.run_id) if held else None
+        if after is not None:
+            self._changed(seen, after)
+        return held
 
     def _changed(self, before: Header | None, after: Header) -> None:
         if self.seen is not None:

@@ -33,6 +33,7 @@ from stepwell.local.user_items import LocalTable
 from stepwell.runtime.assembly import assemble
 from stepwell.runtime.calls.exporting import read_export
 from stepwell.runtime.calls.links import Links
+from stepwell.runtime.calls.run_forks import RunFork
 from stepwell.runtime.catalog import Catalog
 from stepwell.runtime.loop.driving import run_now
 from stepwell.runtime.loop.worker import Sharing
@@ -201,6 +202,17 @@ class Run:
         """Goes on from where this run failed, as a new run. Raises Conflict, InvalidInput, NotFound."""
         self._kit.settle()
         return Run(self._kit, run_now(self._kit.service.redrive(self.id, since, version, by)).header.run_id)
+
+    def fork(self, at: int, **changes: Any) -> Run:
+        """Goes on from the slot `at`, as a new run with another `input`, `state`, `result`, `workflow` or `version`.
+
+        Raises Conflict, InvalidInput, NotFound.
+        """
+        self._kit.settle()
+        given: dict[str, Any] = {name: (one,) if name in ("input", "result") else one for name, one in changes.items()}
+        asked = RunFork(at, **given)
+        service = self._kit.service
+        return Run(self._kit, run_now(service.forker.fork(run_now(service.header(self.id)), asked)).header.run_id)
 
     def rerun(self) -> Run:
         """Starts this run anew, with the same input and tags. Raises InvalidInput, NotFound."""

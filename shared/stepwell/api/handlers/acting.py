@@ -5,13 +5,14 @@ from __future__ import annotations
 import math
 
 from stepwell.api.exchange import Answer, Call, Route
-from stepwell.api.handlers.starting import shown
+from stepwell.api.handlers.starting import key_of, shown
 from stepwell.api.large import result_of
 from stepwell.api.requests import (
     ApproveBody,
     DelegateBody,
     EndBody,
     EventBody,
+    ForkBody,
     NoQuery,
     RedriveBody,
     RejectBody,
@@ -22,6 +23,7 @@ from stepwell.api.requests import (
 )
 from stepwell.api.states import status_of
 from stepwell.definition.graph import Json
+from stepwell.runtime.calls.run_forks import RunFork
 
 
 async def cancel_run(call: Call) -> Answer:
@@ -57,6 +59,28 @@ async def redrive_run(call: Call) -> Answer:
     body = call.body(RedriveBody)
     run_id, who = call.path["run_id"], call.told(body.by)
     started = await call.parts.service.redrive(run_id, body.from_, body.version, who)
+    return await shown(call, started.header.run_id, 201 if started.created else 200)
+
+
+async def fork_run(call: Call) -> Answer:
+    call.asked(NoQuery)
+    body = call.body(ForkBody)
+    there = body.model_fields_set
+    asked = RunFork(
+        body.at,
+        (body.input,) if "input" in there else (),
+        body.state,
+        (body.result,) if "result" in there else (),
+        body.workflow,
+        body.version,
+        key_of(call),
+        call.told(body.by),
+    )
+    service = call.parts.service
+    old = await service.header(call.path["run_id"])
+    if body.dry_run:
+        return Answer(200, await service.forker.foretold(old, asked))
+    started = await service.forker.fork(old, asked)
     return await shown(call, started.header.run_id, 201 if started.created else 200)
 
 
@@ -181,6 +205,22 @@ ACTING_ROUTES = (
         },
         "RunView",
         RedriveBody,
+    ),
+    Route(
+        "POST",
+        "/runs/{run_id}/fork",
+        fork_run,
+        "Go on from any slot of a run, as a new run with changes",
+        {
+            201: "the new run",
+            200: "the run that the same call made, or with `dry_run` the way that the new run would take",
+            404: "no such run, workflow or version",
+            409: "the run was compensated, or cannot go on there: see `code`",
+            422: "the run has no such slot, or the change means nothing there",
+        },
+        "RunView|ForetoldView",
+        ForkBody,
+        headers={"Idempotency-Key": "calls with different keys make different runs, else equal calls make one"},
     ),
     Route(
         "POST",

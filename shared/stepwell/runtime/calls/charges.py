@@ -93,12 +93,13 @@ def of_start(graph: Graph, header: Header) -> Iterator[Charge]:
             yield from _message_at(graph.timeout_ms)
 
 
-def of_tokens(graph: Graph, run_id: str, logs: Iterable[tuple[Token, Sequence[Record]]]) -> Counts:
+def of_tokens(graph: Graph, header: Header, logs: Iterable[tuple[Token, Sequence[Record]]]) -> Counts:
     """Counts what the records of these tokens were written for. Each token is as it was before its first one."""
+    since_ms = header.created_ms if header.origin else 0
     counts: Counts = Counter()
     actors: set[str] = set()
     for token, records in logs:
-        for name, amount in _of_token(graph, run_id, token, records, actors):
+        for name, amount in _of_token(graph, header.run_id, token, records, actors, since_ms):
             counts[name] += amount  # type: ignore[assignment]  # a Counter adds fractions as well
     messages = len(actors)
     counts["messages"] += messages
@@ -106,14 +107,17 @@ def of_tokens(graph: Graph, run_id: str, logs: Iterable[tuple[Token, Sequence[Re
     return counts
 
 
-def _of_token(graph: Graph, run_id: str, token: Token, records: Sequence[Record], actors: set[str]) -> Iterator[Charge]:
+def _of_token(
+    graph: Graph, run_id: str, token: Token, records: Sequence[Record], actors: set[str], since_ms: int
+) -> Iterator[Charge]:
+    """`since_ms`: of a run that goes on from another, when it was made. Older records it only keeps."""
     saved, timers = -1, dict[int, int]()
-    kept = next((record.slot for record in reversed(records) if record.kind is Kind.REDRIVEN), -1)
     for record in records:
         token = apply(token, record)
-        yield from _of_record(run_id, token, record)
-        if record.slot < kept:  # of the failed run, whose effects they had
+        if record.at_ms < since_ms:
+            yield from _kept(run_id, token, record)
             continue
+        yield from _of_record(run_id, token, record)
         actors |= _messages_before(record)
         if record.kind is Kind.RESUMED and _is_far(timers.get(_slot_of_timer(record.by), 0)):
             yield from _messages(1)  # the schedule fires early
@@ -138,9 +142,8 @@ def _of_record(run_id: str, token: Token, record: Record) -> Iterator[Charge]:
     came = record.resumption
     is_event = came is not None and came.kind in {"event", UPDATE}
     consumes = is_event and came is not None and not came.seen
-    size = len(encode_record(record).encode()) + _KEY_BYTES + len(run_id) + 2 * len(token.id)
     yield "records", 1
-    yield from _item(size, times=2 if consumes else 1)
+    yield from _item(_size(run_id, token, record), times=2 if consumes else 1)
     if came is not None and is_event:
         yield from _item(len(json.dumps(came.payload).encode()) + _EVENT_BYTES, times=3 if consumes else 1)
     if record.kind in _ATTEMPTS:
@@ -153,6 +156,18 @@ def _of_record(run_id: str, token: Token, record: Record) -> Iterator[Charge]:
         yield "forks", 1
     if isinstance(record.next, RetryAt) and _is_far(record.next.at_ms - record.at_ms):
         yield "schedules", 1
+
+
+def _kept(run_id: str, token: Token, record: Record) -> Iterator[Charge]:
+    """A record of another run, which had its effects: it is written, and the end of a branch arrives."""
+    yield "records", 1
+    yield from _item(_size(run_id, token, record))
+    if token.branch is not None and token.end is not None:
+        yield "write_units", 1
+
+
+def _size(run_id: str, token: Token, record: Record) -> int:
+    return len(encode_record(record).encode()) + _KEY_BYTES + len(run_id) + 2 * len(token.id)
 
 
 def _messages_before(record: Record) -> set[str]:

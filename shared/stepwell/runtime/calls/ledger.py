@@ -76,7 +76,7 @@ class Ledger:
         length = at.token.slot + 1
         most = SURVEY_RECORDS if may_fork(at.graph) else LEDGER_RECORDS
         records = await self._logs.history(at.run_id, ROOT, -1, None if length <= most else LEDGER_RECORDS)
-        counts = of_tokens(at.graph, at.run_id, [(Token(), records)])
+        counts = of_tokens(at.graph, at.header, [(Token(), records)])
         counts += await self._forks(at, ROOT, records)
         counts = self._scaled(counts, length, len(records))
         for name, amount in of_start(at.graph, at.header):
@@ -116,7 +116,7 @@ class Ledger:
         logs = await self._logs.logs_of(at.run_id, list(begun))
         counts = of_tokens(
             at.graph,
-            at.run_id,
+            at.header,
             ((begun_branch(token_id, begun[token_id], fork), records) for token_id, records in logs.items()),
         )
         apart = begun_apart(fork, name, logs)

@@ -13,6 +13,7 @@ import json
 from dataclasses import replace
 
 from stepwell.definition.graph import Graph, Json
+from stepwell.engine.actions import Write
 from stepwell.engine.codec import encode_record
 from stepwell.engine.forks import fork_id
 from stepwell.engine.inputs import Redriven
@@ -39,7 +40,7 @@ class Redriver:
         self, ports: Ports, logbook: Logbook, starter: Starter, door: Door, advance: Advance, forking: Forking
     ) -> None:
         self._ports, self._logbook, self._starter = ports, logbook, starter
-        self._door, self._advance, self._forking = door, advance, forking
+        self._door, self._advance, self.forking = door, advance, forking
 
     async def redrive(self, old: Header, since: str, version: str, who: str) -> Started:
         """Makes the run that goes on, or finds the one that an earlier call made.
@@ -54,7 +55,7 @@ class Redriver:
         if there is None or at is None:
             at = await self._made(old, there, asked, since, version, who)
         if at.token.last is not None and at.token.last.kind is Kind.REDRIVEN:
-            await self._advance.push(at, by)  # also again: the first call may have died before it
+            await self.push(at, by)  # also again: the first call may have died before it
         return Started(at.header, there is None)
 
     async def _made(
@@ -63,13 +64,12 @@ class Redriver:
         records = await self._logbook.history(old.run_id, ROOT, -1, None)
         if not old.status.terminal or not records:
             raise Conflict("the run has not ended", code="not_ended", hint="cancel or terminate it first")
-        plan = await Keeper(self._logbook, self._forking, old.run_id).plan(kept_of(old.run_id, records, since))
-        was, graph = await self._starter.pinned(old), await self._graph(old, there, version)
+        plan = await Keeper(self._logbook, self.forking, old.run_id).plan(kept_of(old.run_id, records, since))
+        was, graph = await self._starter.pinned(old), await self.graph_for(old, there, version)
         for kept in (plan.root, *plan.branches):
-            _check_fits(was, graph, kept)
+            check_fits(was, graph, kept)
         header = there or await self._created(graph, old, max(records[-1].at_ms, plan.last_ms), asked)
-        for token, record in plan.logs:
-            await self._write(header.run_id, token, record)
+        await self.copy(header.run_id, plan)
         for kept in plan.branches:
             await self._go_on(header, graph, kept, records[-1], old, who)
         await self._arrive(header.run_id, graph, plan)
@@ -83,7 +83,25 @@ class Redriver:
         given = Redriven(
             old.run_id, kept.first_run, first_ms, kept.node, error, kept.keyed_by, who, kept.reopens, kept.evaluator
         )
-        return (await self._door.put(at, given, f"{REDRIVE}:{old.run_id}")).at
+        return await self.mark(at, given, f"{REDRIVE}:{old.run_id}")
+
+    async def copy(self, run_id: str, plan: Plan) -> None:
+        """Writes the records that a run keeps."""
+        for token, record in plan.logs:
+            await self._write(run_id, token, record)
+
+    async def mark(self, at: Standing, given: Redriven, by: str) -> Standing:
+        """Writes that the run, or a branch, goes on here."""
+        return (await self._door.put(at, given, by)).at
+
+    def begun(self, at: Standing, given: Redriven, by: str) -> Standing:
+        """The same, and writes nothing."""
+        action = self._door.decide(at, given, by)
+        return at.after(action.record) if isinstance(action, Write) else at
+
+    async def push(self, at: Standing, by: str) -> None:
+        """Has a worker go on with the run."""
+        await self._advance.push(at, by)
 
     async def _arrive(self, run_id: str, graph: Graph, plan: Plan) -> None:
         """Has the branches that are kept arrive at the joins of the new run."""
@@ -101,7 +119,7 @@ class Redriver:
             if not is_one_set(fork) and must_tell(fan_in_of(graph, fork), fork, page, tally, is_failed=False):
                 await self._ports.log.report(run_id, one.fork_id, page, packed(tally))
 
-    async def _graph(self, old: Header, there: Header | None, version: str) -> Graph:
+    async def graph_for(self, old: Header, there: Header | None, version: str) -> Graph:
         """The version that was asked for, else the one deployed now. Raises NotFound."""
         if there is not None:
             return await self._starter.pinned(there)
@@ -154,7 +172,7 @@ def _check_same(there: Header | None, asked: str, old: Header) -> None:
                        hint="redrive that run, if it failed in its turn")  # fmt: skip
 
 
-def _check_fits(old: Graph, graph: Graph, kept: Kept) -> None:
+def check_fits(old: Graph, graph: Graph, kept: Kept) -> None:
     """Raises Conflict for a version that cannot go on from there."""
     has_code, had_code = graph.first.durable is not None, old.first.durable is not None
     if has_code != had_code or not (has_code or not kept.node or kept.node in graph.nodes):

@@ -31,6 +31,7 @@ from stepwell.runtime.calls.ledger import Cost, Ledger, Logs
 from stepwell.runtime.calls.links import ApprovalLink
 from stepwell.runtime.calls.narration import Narrator
 from stepwell.runtime.calls.redriving import Redriver
+from stepwell.runtime.calls.run_forks import RunForker
 from stepwell.runtime.calls.survey import Surveyed, Surveyor
 from stepwell.runtime.calls.updates import Answered, Updates
 from stepwell.runtime.forks.lines import are_over
@@ -79,6 +80,7 @@ class Service:
         self._approvals = Approvals(advance, self._standing, logbook.with_branches)
         self.callbacks = Callbacks(ports, logbook, coordinator, advance)
         self._redriver = Redriver(ports, logbook, starter, door, advance, performer.forking)
+        self.forker = RunForker(ports, logbook, starter, self._redriver)
 
     # -- starting
 

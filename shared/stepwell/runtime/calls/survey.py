@@ -19,6 +19,7 @@ from stepwell.engine.lines import awaited
 from stepwell.engine.marks import is_one_set, waiting_of
 from stepwell.engine.members import guests_of, indexes_of
 from stepwell.engine.records import Fork, Kind, Record
+from stepwell.engine.redriving import moved_forks
 from stepwell.engine.tasks import names_of
 from stepwell.engine.token import Branch, Token
 from stepwell.limits import HISTORY_BRANCHES, SURVEY_BRANCHES, SURVEY_RECORDS, SURVEY_WIDTH
@@ -170,7 +171,12 @@ def _hold_back(counts: Counter[str], most: int) -> None:
 
 def _forks(records: Sequence[Record]) -> list[tuple[int, Record]]:
     """Returns the records that fork, with their index: of a node the last one, of a function each."""
-    found = [(index, record, record.next) for index, record in enumerate(records) if isinstance(record.next, Fork)]
+    moved = moved_forks(records)
+    found = [
+        (index, record, record.next)
+        for index, record in enumerate(records)
+        if isinstance(record.next, Fork) and record.slot not in moved
+    ]
     last = {record.node: index for index, record, _ in found}
     return [(index, record) for index, record, fork in found if fork.is_awaited or last[record.node] == index]
 

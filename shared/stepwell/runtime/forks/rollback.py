@@ -13,6 +13,7 @@ from stepwell.engine.lines import awaited
 from stepwell.engine.names import Undo
 from stepwell.engine.needs import causal_order
 from stepwell.engine.records import ROOT, Fork, Record
+from stepwell.engine.redriving import moved_forks
 from stepwell.engine.token import Token
 from stepwell.limits import ROLLBACK_PAGES, ROLLBACK_RECORDS
 from stepwell.runtime.forks.forking import Forking
@@ -55,9 +56,11 @@ class Rollback:
     ) -> list[Undo]:
         """Of one token and of all that it forked. `since_ms`: when what it had to wait for had ended."""
         found: list[Undo] = []
-        moment = self._logbook.moment(begun, by)
+        moment, moved = self._logbook.moment(begun, by), moved_forks(records)
         for token, undo in committed(moment, begun.token, records):
             found += [] if undo is None else [replace(undo, at_ms=max(undo.at_ms, since_ms))]
+            if token.slot in moved:
+                continue
             if token.last is not None and isinstance(token.last.next, Fork) and token.last.next.width:
                 parent = replace(begun, token=token)
                 found += await self._of_fork(ForkedParent(parent, Branches(moment, token)), by, before, since_ms)

@@ -36,7 +36,7 @@ from stepwell.runtime.log.claims import claim_of, fetch, stow
 from stepwell.runtime.log.lately import Lately
 from stepwell.runtime.log.messages import Wake
 from stepwell.runtime.log.waypoints import Waypoints
-from stepwell.runtime.ports import REDRIVE, EventTaken, Header, Marked, Ports, Saved
+from stepwell.runtime.ports import FORK, REDRIVE, EventTaken, Header, Marked, Ports, Saved
 
 
 @dataclass(frozen=True)  # no slots: `changed` copies it at every record
@@ -381,9 +381,9 @@ class Logbook:
 
 
 def _is_whole(at: Standing) -> bool:
-    """Whether a redriven run has all that it keeps of the failed one. Until then nobody moves it."""
+    """Whether a run that goes on from another has all that it keeps of that. Until then nobody moves it."""
     kind, _, origin = at.header.origin.partition(":")
-    return kind != REDRIVE or at.token.origin == origin
+    return kind not in {REDRIVE, FORK} or at.token.origin == origin
 
 
 def _size_bytes(at: Standing) -> int:

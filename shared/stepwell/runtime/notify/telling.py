@@ -90,11 +90,13 @@ class Teller:
         self._tokens: _Recent[tuple[str, str], _Stand] = _Recent(remembered)
 
     def header_changed(self, before: Header | None, after: Header, has_input: bool = True) -> list[Notice]:
-        """A run was created, or a worker picked it up; every other change is told by a record."""
+        """A run was created, paused or unpaused, or a worker picked it up; every other change is told by a record."""
         self._headers.keep(after.run_id, replace(after, input=None))
         if before is None:
             told = _notices(after, after.status, opening(Token(), run_info(after)))
             return told if has_input else [without_data(notice) for notice in told]
+        if before.paused_ms != after.paused_ms and not after.status.terminal:
+            return _notices(after, after.status, [_of_pause(before, after)])
         if not before.started_ms and after.started_ms:
             token = Token(slot=(after.rev - 1) // 2)  # the header says after which record
             return _notices(after, Status.RUNNING, under_way(token, run_info(after)))
@@ -195,6 +197,15 @@ class _Recent(Generic[K, V]):
 def _notices(run: Header, status: Status, entries: Iterable[Entry]) -> list[Notice]:
     about = replace(run, input=None)
     return [Notice(about, status, entry) for entry in entries if entry.type in TOLD]
+
+
+def _of_pause(before: Header, after: Header) -> Entry:
+    """The beginning or the end of a pause. The number in its id is made of the time at which the pause began."""
+    place = f"{ROOT}@{after.rev // 2}"
+    if after.paused_ms:
+        return Entry(f"{place}.{2 * after.paused_ms}", after.paused_ms, "run.paused", ROOT, trigger="call",
+                     by=after.paused_by, data={"reason": after.pause_reason or None})  # fmt: skip
+    return Entry(f"{place}.{2 * before.paused_ms + 1}", after.changed_ms, "run.unpaused", ROOT, trigger="call")
 
 
 def _status(token: Token) -> Status:

@@ -1,0 +1,35 @@
+"""Forking a run: how much of its log another run keeps, and what is other there.
+
+    run        0 charge ── 1 decide ── 2 ship ── 3 tell …
+    its fork   0 charge ── 1 REDRIVEN, with another state, or a result for decide ── 2 decide ── …
+
+A slot amid a step, a wait or a fork means the slot where that began.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from stepwell.engine.fold import fold
+from stepwell.engine.records import Kind, Record
+from stepwell.engine.redriving import Kept, check_start, visits_of
+from stepwell.engine.token import Token
+from stepwell.errors import Conflict, InvalidInput
+
+
+def kept_before(run_id: str, records: Sequence[Record], at: int) -> Kept:
+    """Returns what a fork of this run in slot `at` keeps. Raises Conflict, InvalidInput."""
+    if not 0 <= at <= len(records):
+        raise InvalidInput(f"the run has no slot {at}: it has {len(records)} records", code="unknown_slot",
+                           hint="GET /runs/{id}/history: the slot of an entry is in its id, 2 in 0@2.0")  # fmt: skip
+    ended = fold(records, Token())
+    if ended.undoing is not None:
+        raise Conflict("the run was compensated: its steps are undone, and nothing is left to go on from",
+                       code="was_compensated", hint="rerun starts it anew")  # fmt: skip
+    began = [slot for slot, _ in visits_of(records) if slot <= at]
+    slot = max([*began, 0])
+    if slot == 0 and at and records[0].kind is Kind.STARTED:
+        slot = 1
+    token = fold(records[:slot], Token())
+    check_start(token)
+    return Kept(tuple(records[:slot]), token, "", "", ended.first_run or run_id, ended.first_ms)

@@ -1,0 +1,163 @@
+"""Forking runs: a new run keeps another's records up to a slot, and goes on from there with something changed.
+
+    header ── the records that it keeps ── REDRIVEN, with what is changed ── a wake
+
+The run that it is made of may be under way: what a log has does not change. The same call finds the same run.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field, replace
+
+from stepwell.definition.graph import Graph, Json
+from stepwell.engine.foretelling import ends_as, foretell
+from stepwell.engine.inputs import Change, Redriven
+from stepwell.engine.records import ROOT, Kind, Record, Status
+from stepwell.engine.redriving import Kept
+from stepwell.engine.routing import violations
+from stepwell.engine.run_forks import kept_before
+from stepwell.errors import Conflict, InvalidInput
+from stepwell.runtime.admission import check_json
+from stepwell.runtime.calls.keeping import Keeper, Plan
+from stepwell.runtime.calls.redriving import Redriver, check_fits
+from stepwell.runtime.log.logbook import Logbook, Standing, run_info
+from stepwell.runtime.ports import FORK, Header, Ports
+from stepwell.runtime.starts.starting import Started, Starter, check_input
+
+
+@dataclass(frozen=True, slots=True)
+class RunFork:
+    """What a caller asks for. `input` and `result` have one value, or none where nothing is changed."""
+
+    at: int
+    input: tuple[Json, ...] = ()
+    state: Mapping[str, Json] = field(default_factory=dict)
+    result: tuple[Json, ...] = ()
+    workflow: str = ""  # another one that is deployed
+    version: str = ""
+    key: str = ""  # of idempotency; without one, the same call finds the same run
+    who: str = ""
+
+
+class RunForker:
+    """Forks runs."""
+
+    def __init__(self, ports: Ports, logbook: Logbook, starter: Starter, redriver: Redriver) -> None:
+        self._ports, self._logbook, self._starter, self._redriver = ports, logbook, starter, redriver
+
+    async def fork(self, old: Header, asked: RunFork) -> Started:
+        """Makes the run, or finds the one that the same call made. Raises Conflict, InvalidInput, NotFound."""
+        check_json([*asked.input, asked.state, *asked.result, asked.workflow, asked.version, asked.who], "fork")
+        print_ = _fingerprint(asked)
+        run_id, by = forked_id(old.run_id, asked.key or print_), f"{FORK}:{old.run_id}"
+        there = await self._ports.runs.get_run(run_id)
+        if there is not None and there.fingerprint != print_:
+            raise Conflict("the key was used with another body", code="key_reused",
+                           hint="send another Idempotency-Key")  # fmt: skip
+        at = None if there is None else await self._logbook.load(run_id)
+        if at is None:
+            at = await self._made(old, there, run_id, asked)
+        if at.token.last is not None and at.token.last.kind is Kind.REDRIVEN:
+            await self._redriver.push(at, by)  # also again: the first call may have died before it
+        return Started(at.header, there is None)
+
+    async def foretold(self, old: Header, asked: RunFork) -> dict[str, Json]:
+        """The way that the new run would take, as far as the log of this run has the results. Nothing is written."""
+        graph, records, kept = await self._kept(old, asked, None)
+        header = replace(old, input=self._input(old, asked), workflow=graph.name, version=graph.version)
+        at = Standing(header, run_info(header), graph, kept.token, -1)
+        moment = self._logbook.moment(at, f"{FORK}:{old.run_id}")
+        begun = self._redriver.begun(at, self._given(old, kept, asked), moment.by)
+        way = foretell(moment, begun.token, records)
+        return {
+            "run_id": old.run_id,
+            "workflow": graph.name,
+            "version": graph.version,
+            "at": len(kept.records),
+            "kept": len(kept.records),
+            "steps": [asdict(one) for one in way.records],
+            "stops": way.stops,
+            "stops_at": way.step or None,
+            "status": ends_as(way) or None,
+            "state": dict(way.token.scope),
+        }
+
+    async def _made(self, old: Header, there: Header | None, run_id: str, asked: RunFork) -> Standing:
+        graph, _, kept = await self._kept(old, asked, there)
+        plan = await Keeper(self._logbook, self._redriver.forking, old.run_id).plan(kept)
+        header = there or await self._created(graph, old, run_id, plan, asked)
+        await self._redriver.copy(header.run_id, plan)
+        at = Standing(header, run_info(header), await self._starter.pinned(header), kept.token, -1)
+        return await self._redriver.mark(at, self._given(old, kept, asked), f"{FORK}:{old.run_id}")
+
+    async def _kept(self, old: Header, asked: RunFork, there: Header | None) -> tuple[Graph, tuple[Record, ...], Kept]:
+        named = replace(old, workflow=asked.workflow or old.workflow)
+        graph = await self._redriver.graph_for(named, there, asked.version)
+        records = tuple(await self._logbook.history(old.run_id, ROOT, -1, None))
+        kept = kept_before(old.run_id, records, asked.at)
+        check_fits(await self._starter.pinned(old), graph, replace(kept, node=_node(kept)))
+        _check_change(graph, kept, records, asked)
+        if asked.input:
+            check_input(graph, asked.input[0])
+        return graph, records, kept
+
+    def _given(self, old: Header, kept: Kept, asked: RunFork) -> Redriven:
+        first_ms = kept.first_ms or max(old.created_ms, old.start_at_ms, kept.token.started_ms)
+        change = Change(asked.state, asked.result)
+        return Redriven(old.run_id, kept.first_run, first_ms, who=asked.who, change=change)
+
+    def _input(self, old: Header, asked: RunFork) -> Json:
+        return asked.input[0] if asked.input else old.input
+
+    async def _created(self, graph: Graph, old: Header, run_id: str, plan: Plan, asked: RunFork) -> Header:
+        now_ms = max(self._ports.clock.now_ms(), plan.last_ms + 1)  # what it keeps is older than the run
+        header = Header(
+            run_id=run_id,
+            workflow=graph.name,
+            version=graph.version,
+            input=self._input(old, asked),
+            created_ms=now_ms,
+            status=Status.PENDING,
+            fingerprint=_fingerprint(asked),
+            priority=old.priority,
+            tags=dict(old.tags),
+            origin=f"{FORK}:{old.run_id}",
+            changed_ms=now_ms,
+        )
+        return await self._starter.create(graph, header) or header
+
+
+def forked_id(run_id: str, key: str) -> str:
+    """Returns the id of the run that a call makes of this one."""
+    return "run_" + hashlib.sha256(json.dumps([FORK, run_id, key]).encode()).hexdigest()[:26]
+
+
+def _fingerprint(asked: RunFork) -> str:
+    told = [asked.at, asked.input, asked.state, asked.result, asked.workflow, asked.version]
+    return hashlib.sha256(json.dumps(told, sort_keys=True).encode()).hexdigest()
+
+
+def _node(kept: Kept) -> str:
+    return kept.token.node
+
+
+def _check_change(graph: Graph, kept: Kept, records: tuple[Record, ...], asked: RunFork) -> None:
+    """Raises InvalidInput for a change that means nothing there."""
+    has_code = graph.first.durable is not None
+    if asked.state and has_code:
+        raise InvalidInput("the state of a durable function is what its code makes of its journal", code="no_state",
+                           hint="fork it with another `input`, or a `result`")  # fmt: skip
+    schema = graph.state_schema
+    if asked.state and schema is not None and (found := schema.problems({**kept.token.scope, **asked.state})):
+        raise InvalidInput(f"the state violates state_schema: {violations(found)}", code="state_schema")
+    if not asked.result:
+        return
+    slot = len(kept.records)
+    node = graph.nodes.get(kept.token.node or graph.first.name)
+    is_step = slot < len(records) and records[slot].kind in {Kind.STEP, Kind.BEGAN}
+    if not (is_step if has_code else node is not None and node.step is not None):
+        raise InvalidInput(f"no step begins in slot {slot}, whose result could be another", code="no_step",
+                           hint="give the slot of a step.started entry as `at`")  # fmt: skip
