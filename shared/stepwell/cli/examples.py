@@ -22,6 +22,7 @@ EXAMPLES = {
     "schedules": "stepwell schedules",
     "logs": "stepwell logs last --follow",
     "failures": "stepwell failures --workflow order --since 7d",
+    "versions": "stepwell versions order",
     "verify": "stepwell verify order -i order.json --approve",
     "simulate": "stepwell simulate order --step charge=800ms,5% --wait approve=2h,10%",
     "estimate": "stepwell estimate order",
