@@ -18,7 +18,7 @@ EXAMPLES = {
     "watch": "stepwell watch last",
     "explain": "stepwell explain last",
     "query": "stepwell query run_01J9 progress",
-    "stats": "stepwell stats",
+    "stats": "stepwell stats --costs",
     "schedules": "stepwell schedules",
     "logs": "stepwell logs last --follow",
     "failures": "stepwell failures --workflow order --since 7d",
