@@ -95,7 +95,22 @@ def test_stats_count_runs_by_status_workflow_and_wait(world: World) -> None:
 
 
 def test_stats_of_nothing_are_empty(world: World) -> None:
-    assert world.get("/stats").json == {"total": 0, "statuses": {}, "workflows": {}, "waits": {}, "overdue": 0}
+    assert world.get("/stats").json == {"total": 0, "statuses": {}, "workflows": {}, "waits": {}, "overdue": 0,
+                                         "costs": None}  # fmt: skip
+    assert world.get("/stats", costs="true").json["costs"] == {}
+
+
+def test_costs_of_a_workflow_are_the_mean_ledger_of_its_newest_ended_runs(world: World) -> None:
+    ids = [world.start("quick") for _ in range(7)]
+    world.start("order")
+    before = world.stored()
+    costs = world.get("/stats", costs="true").json["costs"]
+    assert list(costs) == ["quick"]  # the run of `order` has not ended
+    one = world.get(f"/runs/{ids[0]}").json["cost"]
+    assert (costs["quick"]["runs_read"], costs["quick"]["usd_per_run"]) == (5, one["usd"])
+    assert costs["quick"]["write_units_per_run"] == one["write_units"]
+    assert costs["quick"]["usd_estimated"] == pytest.approx(7 * one["usd"], abs=1e-6)
+    assert world.stored() == before
 
 
 def test_health_is_ok_while_the_store_answers(world: World) -> None:

@@ -31,7 +31,8 @@ REASONS = {
     "picture": "a drawing",
 }
 SHELLS = ("", "bash", "sh", "console")
-_YAML = {"workflow": "definition", "agent": "definition", "sources": "webhooks", "out": "webhooks"}
+_YAML = {"workflow": "definition", "agent": "definition", "sources": "webhooks", "out": "webhooks",
+         "- approve": "answers", "default": "assumptions"}  # fmt: skip
 _FENCE = re.compile(
     r"^(?:<!-- not run: (?P<reason>[^>]*?) -->\n)?```(?P<language>[^\n]*)\n(?P<text>.*?)^```$", re.MULTILINE | re.DOTALL
 )

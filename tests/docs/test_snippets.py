@@ -16,8 +16,11 @@ import pytest
 
 from stepwell.cli.checking import check_path
 from stepwell.definition.compiler import compile_definition
+from stepwell.definition.loader import load_document
 from stepwell.definition.webhooks import check_webhooks
 from stepwell.runtime.notify.telling import TOLD
+from stepwell.simulation import parse_assumptions
+from stepwell.testing.verify.answers import parse_answers
 from tests.docs.commands import commands, wrong
 from tests.docs.snippets import DOCS, REASONS, ROOT, Snippet, of_kind, snippets
 
@@ -75,6 +78,16 @@ def test_a_part_of_a_definition_compiles_in_a_definition(snippet: Snippet) -> No
 def test_sources_and_endpoints_are_right(snippet: Snippet) -> None:
     problems = check_webhooks(snippet.text, str(snippet), types=TOLD).problems
     assert [one for one in problems if one.severity == "error"] == []
+
+
+@pytest.mark.parametrize("snippet", of_kind("answers"), ids=str)
+def test_answers_for_a_verification_can_be_parsed(snippet: Snippet) -> None:
+    assert parse_answers(load_document(snippet.text).data, str(snippet))
+
+
+@pytest.mark.parametrize("snippet", of_kind("assumptions"), ids=str)
+def test_assumptions_of_a_simulation_can_be_parsed(snippet: Snippet) -> None:
+    assert parse_assumptions(load_document(snippet.text).data, str(snippet)).steps
 
 
 @pytest.mark.parametrize("snippet", of_kind("json", "toml"), ids=str)

@@ -129,7 +129,7 @@ def ask(stack: Stack) -> None:
     assert stack.call("GET", f"/runs/{runs[3]}/state?at=0")[0] == 200
     assert stack.call("POST", "/check", {"definition": "workflow: w\ntimeline: []\n"})[0] == 200
     lists = ("/runs", "/runs?status=waiting", "/runs?sort=waiting_until")
-    for path in (*lists, "/failures", "/stats", "/workflows", "/workflows/asks", "/health"):
+    for path in (*lists, "/failures", "/stats", "/stats?costs=true", "/workflows", "/workflows/asks", "/health"):
         assert stack.call("GET", path)[0] == 200
     stack.deliver()
     run_id = stack.start({}, "counted")

@@ -8,7 +8,8 @@ from unittest import mock
 
 import pytest
 
-from stepwell.engine import forks
+from stepwell.engine import lines
+from stepwell.engine.forks import span_of
 from stepwell.engine.records import Kind
 from stepwell.errors import PortError
 from stepwell.runtime.loop.driving import run_now
@@ -166,7 +167,7 @@ def test_as_many_branches_are_under_way_as_the_fork_allows_and_no_more(
 
 
 def test_a_line_in_which_kept_branches_have_places_is_noticed() -> None:
-    with mock.patch.object(forks, "_line", lambda fork, span: span), pytest.raises(AssertionError):
+    with mock.patch.object(lines, "_order_of", span_of), pytest.raises(AssertionError):
         test_as_many_branches_are_under_way_as_the_fork_allows_and_no_more(1, 5, (0, 1, 3))
 
 

@@ -214,6 +214,10 @@ class WaitQuery(Query):
     )
 
 
+class StatsQuery(Query):
+    costs: bool = Field(False, description="with the mean ledger of the newest ended runs of each workflow")
+
+
 class UpdateWaitQuery(WaitQuery):
     """The same, for the answer of an update."""
 

@@ -31,6 +31,7 @@ from stepwell.cli import (
     runs,
     simulating,
     verifying,
+    versions,
     webhook,
 )
 from stepwell.cli.examples import epilog
@@ -79,7 +80,7 @@ COMMANDS: tuple[Callable[..., None], ...] = (  # in the order of the help
     opening.console,
     *(runs.run, runs.runs, runs.show, runs.history, runs.watch, runs.explain, runs.query, runs.stats, runs.schedules),
     logs.logs,
-    failing.failures,
+    *(failing.failures, versions.versions),
     *(verifying.verify, simulating.simulate, estimating.estimate),
     *(comparing.diff, replays.export, replays.replay, gate.gate),
     *(acts.event, acts.update, acts.approve, acts.reject, acts.delegate, acts.cancel, acts.terminate),

@@ -255,12 +255,22 @@ def stats_view(stats: Mapping[str, Any]) -> Group:
         told = ", ".join(f"{count} {phrase(status)}" for status, count in counts.items())
         workflows.add_row(_plain(name), _plain(sum(counts.values())), _plain(told))
     parts: list[RenderableType] = [statuses, Text(""), workflows]
+    if costs := stats.get("costs"):
+        parts += [Text(""), _costs_table(costs)]
     if stats.get("waits"):
         told = ", ".join(f"{count} for {phrase(kind)}" for kind, count in stats["waits"].items())
         parts.append(Text(f"\nwaiting: {told}"))
     if overdue := stats.get("overdue"):
         parts.append(Text(f"overdue: {overdue}  (stepwell runs --overdue)", style="red"))
     return Group(*parts)
+
+
+def _costs_table(costs: Mapping[str, Any]) -> Table:
+    table = _table("workflow", "USD a run", "write units", "USD in all", "")
+    for name, cost in costs.items():
+        table.add_row(_plain(name), f"{cost['usd_per_run']:.7f}", f"{cost['write_units_per_run']:.4g}",
+                      f"{cost['usd_estimated']:.4f}", f"by the newest {cost['runs_read']} ended runs")  # fmt: skip
+    return table
 
 
 def explain_view(explanation: Mapping[str, Any], now: datetime) -> Table:

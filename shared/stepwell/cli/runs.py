@@ -250,10 +250,16 @@ def query(
     print_json(found if as_json else found.get("value"))
 
 
-def stats(as_json: AsJson = False, url: Url = "") -> None:
+def stats(
+    costs: Annotated[
+        bool, typer.Option("--costs", help="With what the newest ended runs of each workflow cost.")
+    ] = False,
+    as_json: AsJson = False,
+    url: Url = "",
+) -> None:
     """Count runs by status, workflow and wait."""
     with connect(url) as client:
-        found = client.stats()
+        found = client.stats(costs=costs)
     if as_json:
         print_json(found)
         return

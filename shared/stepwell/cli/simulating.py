@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -13,12 +12,12 @@ from stepwell.cli import exits
 from stepwell.cli.arguments import AsJson, Url, read_json, read_pairs
 from stepwell.cli.connect import connect
 from stepwell.cli.folders import chosen_folder
+from stepwell.cli.progress import progress
 from stepwell.cli.screen import console, print_json
 from stepwell.cli.words import printable
-from stepwell.errors import DefinitionError, NotFound, UserError
+from stepwell.errors import NotFound, UserError
 
 if TYPE_CHECKING:
-    from stepwell.definition.graph import Graph
     from stepwell.simulation import Assumptions, Simulation
 
 RUNS = 1_000
@@ -60,16 +59,17 @@ def simulate(
 
     Calls no step. Imports the modules of the folder, for what `@step` says; a durable function's own code runs.
     """
-    from stepwell.simulation import simulate as simulated  # noqa: PLC0415 - with the compiler
+    from stepwell.runtime.starts.folder import load_workflow  # noqa: PLC0415 - with the compiler
+    from stepwell.simulation import simulate as simulated  # noqa: PLC0415
 
     assumptions = _assumptions(assume, step or [], wait or [], read_json(given, "-i") if given else None)
     if from_history:
         assumptions = _with_history(assumptions, workflow, from_history, url)
     place = chosen_folder(folder)
-    graph, others = _graphs(place, workflow)
+    graph, others = load_workflow(place, workflow)
     functions, defaults = _code(place)
     found = simulated(graph, assumptions, runs=runs, seed=seed, others=others, functions=functions,
-                      defaults=defaults, memory_gb=memory / _MEGABYTES, progress=_progress())  # fmt: skip
+                      defaults=defaults, memory_gb=memory / _MEGABYTES, progress=progress("runs"))  # fmt: skip
     if as_json:
         print_json({**found.to_json(), "source": assumptions.source})
     else:
@@ -110,20 +110,6 @@ def _read(path: Path) -> dict[str, Any]:
     return loaded.data
 
 
-def _graphs(folder: Path, workflow: str) -> tuple[Graph, list[Graph]]:
-    """Returns the workflow and the others of the folder. Raises NotFound, DefinitionError."""
-    from stepwell.runtime.starts.folder import load_folder  # noqa: PLC0415 - with the compiler
-
-    loaded = load_folder(folder)
-    if loaded.errors:
-        raise DefinitionError("\n".join(str(problem) for problem in loaded.errors), problems=loaded.errors)
-    graphs = {graph.name: graph for graph in loaded.graphs}
-    if workflow not in graphs:
-        raise NotFound(f"{folder} has no workflow {workflow!r}", code="unknown_workflow",
-                       hint=f"it has {', '.join(sorted(graphs)) or 'none'}")  # fmt: skip
-    return graphs.pop(workflow), list(graphs.values())
-
-
 def _code(folder: Path) -> tuple[Callable[[], Any], Callable[[str], Any]]:
     """Returns what runs durable functions, and what tells the defaults of a step's function."""
     from stepwell.definition.authoring import StepDefaults  # noqa: PLC0415 - with the compiler
@@ -157,16 +143,6 @@ def _with_history(given: Assumptions, workflow: str, runs: int, url: str) -> Ass
             raise NotFound(f"no run of {workflow!r} has ended, so there is nothing to go by", code="no_ended_run",
                            hint=f"run it once: stepwell run {workflow} --watch")  # fmt: skip
         return assumed_from([client.handle(one).view() for one in ids], given)
-
-
-def _progress() -> Callable[[int, int], None]:
-    is_shown = sys.stderr.isatty()
-
-    def show(done: int, of: int) -> None:
-        if is_shown:
-            typer.echo(f"\r{done} of {of} runs", err=True, nl=done == of)
-
-    return show
 
 
 _SYSTEMS = {"stepwell": "Stepwell", "step_functions_standard": "Step Functions Standard",

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -12,6 +11,7 @@ import typer
 from stepwell.cli import exits
 from stepwell.cli.arguments import AsJson, read_json, read_pairs
 from stepwell.cli.folders import chosen_folder
+from stepwell.cli.progress import progress
 from stepwell.cli.screen import console, print_json
 from stepwell.cli.words import printable
 from stepwell.errors import UserError
@@ -73,9 +73,8 @@ def verify(
     """
     from stepwell.testing.verify import verify as verified  # noqa: PLC0415 - with the compiler
 
-    module = None if world is None else _module(world)
+    module, (found, run_input) = _module(world), _answers(answers)
     steps = {name: read_json(text, "--mock") for name, text in read_pairs(mock or [], "--mock").items()}
-    found, run_input = _answers(answers)
     report = verified(
         chosen_folder(folder),
         workflow,
@@ -90,7 +89,7 @@ def verify(
         ignore=ignore or [],
         shuffles=shuffles,
         seconds=seconds,
-        progress=_progress(),
+        progress=progress("schedules"),
     )
     if as_json:
         print_json(report.to_json())
@@ -111,10 +110,12 @@ def _answers(path: Path | None) -> tuple[tuple[Answer, ...], Any]:
     return answers_of(export), export.run["input"]
 
 
-def _module(path: Path) -> ModuleType:
+def _module(path: Path | None) -> ModuleType | None:
     """Imports the file. Raises UserError."""
     from importlib.util import module_from_spec, spec_from_file_location  # noqa: PLC0415 - only for this option
 
+    if path is None:
+        return None
     spec = spec_from_file_location(f"stepwell_world_{path.stem}", path)
     if spec is None or spec.loader is None or not path.is_file():
         raise UserError(f"{path} is no Python file", code="bad_world", hint="it has `reset()` and `snapshot()`")
@@ -124,16 +125,6 @@ def _module(path: Path) -> ModuleType:
     except Exception as error:
         raise UserError(f"{path} cannot be imported: {type(error).__name__}: {error}", code="bad_world") from error
     return module
-
-
-def _progress() -> Callable[[int, int], None]:
-    is_shown = sys.stderr.isatty()
-
-    def show(done: int, of: int) -> None:
-        if is_shown and (done % 5 == 0 or done == of):
-            typer.echo(f"\r{done} of {of} schedules", err=True, nl=done == of)
-
-    return show
 
 
 _STYLES: Mapping[str, str] = {"idempotent": "green", "not idempotent": "red", "another result": "red",

@@ -156,9 +156,9 @@ def send_event(name: str, payload: Any = None, *, key: str = "", id: str = "") -
     return _event("/events", name, payload, {"key": key} if key else {}, id)
 
 
-def stats() -> Request[JsonObject]:
-    """Counts runs by status, workflow and wait."""
-    return get("/stats")
+def stats(*, costs: bool = False) -> Request[JsonObject]:
+    """Counts runs by status, workflow and wait. `costs`: with what the newest ended runs of each workflow cost."""
+    return get("/stats", costs="true" if costs else "")
 
 
 def health() -> Request[JsonObject]:

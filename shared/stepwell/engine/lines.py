@@ -33,7 +33,7 @@ class Line:
         place = list(self._comers(members)).index(index)
         return self.begins[place] if place < len(self.begins) else None
 
-    def begun(self, members: Iterable[str]) -> range:
+    def begun(self, members: Iterable[str]) -> Sequence[int]:
         """Returns the branches that have been begun by those who came."""
         return self.begins[: sum(1 for _ in self._comers(members))]
 

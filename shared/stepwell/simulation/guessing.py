@@ -8,7 +8,7 @@ from __future__ import annotations
 import random
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, Generic, TypeVar
 
 from stepwell.definition.graph import Call, Collection, Expression, Graph, Json, Node, Rule, Step, Wait
 from stepwell.errors import ExpressionError
@@ -32,15 +32,14 @@ class Luck:
         return self.rng.random() < (otherwise if given is None else given)
 
 
-@dataclass(frozen=True, slots=True)
-class Chance:
-    """A condition that chance decides where it reads what is unknown."""
+E = TypeVar("E", bound=Expression)
 
-    inner: Expression
-    rule: str
-    given: float | None
-    otherwise: float
-    luck: Luck
+
+@dataclass(frozen=True)
+class _Around(Generic[E]):
+    """An expression around another one, which looks like that one."""
+
+    inner: E
 
     @property
     def text(self) -> str:
@@ -56,6 +55,16 @@ class Chance:
     def reads_error(self) -> bool:
         """Whether it looks at an error."""
         return self.inner.reads_error
+
+
+@dataclass(frozen=True)
+class Chance(_Around[Expression]):
+    """A condition that chance decides where it reads what is unknown."""
+
+    rule: str
+    given: float | None
+    otherwise: float
+    luck: Luck
 
     def evaluate(self, names: Mapping[str, Json]) -> Json:
         """The value, or what chance decides. What asks for an error where there is none never applies."""
@@ -70,26 +79,9 @@ class Chance:
         return self.luck.coin(self.rule, self.given, self.otherwise)
 
 
-@dataclass(frozen=True, slots=True)
-class Lenient:
+@dataclass(frozen=True)
+class Lenient(_Around[Expression]):
     """A template whose value is unknown where it cannot be evaluated."""
-
-    inner: Expression
-
-    @property
-    def text(self) -> str:
-        """The source, as the user wrote it."""
-        return self.inner.text
-
-    @property
-    def names(self) -> frozenset[str]:
-        """The top-level names it reads."""
-        return self.inner.names
-
-    @property
-    def reads_error(self) -> bool:
-        """Whether it looks at an error."""
-        return self.inner.reads_error
 
     def evaluate(self, names: Mapping[str, Json]) -> Json:
         """The value; an empty object where it cannot be had, because an output is one."""
@@ -99,29 +91,13 @@ class Lenient:
             return {}
 
 
-@dataclass(frozen=True, slots=True)
-class Many:
+@dataclass(frozen=True)
+class Many(_Around[Collection]):
     """A collection of so many unknown items, where it cannot be evaluated."""
 
-    inner: Collection
     node: str
     given: int | None
     luck: Luck
-
-    @property
-    def text(self) -> str:
-        """The source, as the user wrote it."""
-        return self.inner.text
-
-    @property
-    def names(self) -> frozenset[str]:
-        """The top-level names it reads."""
-        return self.inner.names
-
-    @property
-    def reads_error(self) -> bool:
-        """Whether it looks at an error."""
-        return self.inner.reads_error
 
     def evaluate(self, names: Mapping[str, Json]) -> Json:
         """The items as a list."""

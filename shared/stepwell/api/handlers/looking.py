@@ -8,8 +8,8 @@ from stepwell.api.checked import CheckBody, check_view
 from stepwell.api.exchange import Answer, Call, Route
 from stepwell.api.graphs import workflow_summary, workflow_view
 from stepwell.api.handlers.asking import paged
-from stepwell.api.requests import NoQuery
-from stepwell.api.stats import stats_view
+from stepwell.api.requests import NoQuery, StatsQuery
+from stepwell.api.stats import costs_of, stats_view
 from stepwell.errors import PortError
 from stepwell.limits import PAGE_ITEMS_MAX
 from stepwell.runtime.ports import Ports, RunQuery
@@ -35,11 +35,12 @@ async def check_definition(call: Call) -> Answer:
 
 
 async def get_stats(call: Call) -> Answer:
-    call.asked(NoQuery)
+    asked = call.asked(StatsQuery)
     now_ms = call.parts.ports.clock.now_ms()
     overdue = await call.parts.service.runs(RunQuery(overdue_at_ms=now_ms, limit=PAGE_ITEMS_MAX))
     rows = await call.parts.ports.runs.stats()
-    return Answer(200, stats_view(rows, len(overdue.headers), now_ms))  # of the overdue, a page at most is counted
+    costs = await costs_of(call.parts.service, rows) if asked.costs else None
+    return Answer(200, stats_view(rows, len(overdue.headers), now_ms, costs))  # of the overdue, a page at most counts
 
 
 async def get_health(call: Call) -> Answer:

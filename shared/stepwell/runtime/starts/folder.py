@@ -19,7 +19,7 @@ from stepwell.definition.graph import Graph, Json, Limit
 from stepwell.definition.throttles import FILES as LIMIT_FILES
 from stepwell.definition.throttles import Limits, check_limits, limits_of, unknown_limits
 from stepwell.definition.webhooks import FILES, Webhooks, check_webhooks
-from stepwell.errors import NotFound, Problem
+from stepwell.errors import DefinitionError, NotFound, Problem
 from stepwell.limits import DEFINITION_BYTES
 from stepwell.runtime.notify.telling import TOLD
 from stepwell.scan import module_name, modules, walk
@@ -105,6 +105,18 @@ def load_limits(path: Path) -> Limits:
 def _both(files: Sequence[Path]) -> Problem:
     message = f"{' and '.join(file.name for file in files)} are both there"
     return Problem("duplicate_file", message, hint="keep one of them", file=str(files[1]))
+
+
+def load_workflow(path: Path, name: str) -> tuple[Graph, tuple[Graph, ...]]:
+    """Returns a workflow of the folder, and the others. Raises NotFound; DefinitionError if the folder has errors."""
+    loaded = load_folder(path)
+    if loaded.errors:
+        raise DefinitionError("\n".join(str(problem) for problem in loaded.errors), problems=loaded.errors)
+    graphs = {graph.name: graph for graph in loaded.graphs}
+    if name not in graphs:
+        raise NotFound(f"{path} has no workflow {name!r}", code="unknown_workflow",
+                       hint=f"it has {', '.join(sorted(graphs)) or 'none'}")  # fmt: skip
+    return graphs.pop(name), tuple(graphs.values())
 
 
 def _is_same_function(graph: Graph, other: Graph) -> bool:

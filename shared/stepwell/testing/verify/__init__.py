@@ -15,8 +15,8 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 
 from stepwell.definition.graph import Json
-from stepwell.errors import DefinitionError, NotFound, UserError
-from stepwell.runtime.starts.folder import load_folder
+from stepwell.errors import UserError
+from stepwell.runtime.starts.folder import load_workflow
 from stepwell.testing.verify.answers import Answer, parse_answers
 from stepwell.testing.verify.chaos import Plan, Written
 from stepwell.testing.verify.findings import Findings
@@ -74,14 +74,8 @@ def _case(
     folder: Path, workflow: str, given: Json, world: Callable[[], object] | None, reset: Callable[[], object] | None,
     replaced: Replaced, answers: Sequence[Answer], approves_all: bool, is_guarded: bool,
 ) -> Case:  # fmt: skip
-    loaded = load_folder(folder.resolve())
-    if loaded.errors:
-        raise DefinitionError("\n".join(str(problem) for problem in loaded.errors), problems=loaded.errors)
-    names = sorted(graph.name for graph in loaded.graphs)
-    if workflow not in names:
-        raise NotFound(f"{folder} has no workflow {workflow!r}", code="unknown_workflow",
-                       hint=f"it has {', '.join(names) or 'none'}")  # fmt: skip
-    graphs = tuple(stripped(graph) for graph in loaded.graphs)
+    graph, others = load_workflow(folder.resolve(), workflow)
+    graphs = tuple(stripped(one) for one in (graph, *others))
     return Case(folder.resolve(), graphs, workflow, given, answers, approves_all, replaced, world, reset, is_guarded)
 
 
@@ -104,6 +98,7 @@ def _verified(
         findings.add(run_trial(case, plan, guard))
         done.append(plan)
     progress(len(done), len(plans))
+    _refuse_outside(guard)  # a step that only a disturbed run came to
     crashes = sum(plan.dies_at >= 0 for plan in done)
     return findings.report(case.workflow, crashes, len(done) - crashes, len(plans) - len(done))
 
@@ -111,13 +106,18 @@ def _verified(
 def _undisturbed(case: Case, guard: Guard) -> Ended:
     """The first trial. Raises UserError where the workflow reaches outside, or does not run."""
     first = run_trial(case, Plan(), guard)
+    _refuse_outside(guard)
+    if first.fault:
+        raise UserError(f"the undisturbed run of {case.workflow!r} does not go: {first.fault}", code="cannot_verify")
+    return first
+
+
+def _refuse_outside(guard: Guard) -> None:
+    """Raises UserError if a step has reached outside."""
     if guard.refused:
         told = "; ".join(f"{step}: {', '.join(sorted(what))}" for step, what in sorted(guard.refused.items()))
         raise UserError(f"steps reach outside, and were not let: {told}", code="reaches_outside",
                         hint="replace them (--mock STEP=JSON, --world FILE), or let them: --allow-outside")  # fmt: skip
-    if first.fault:
-        raise UserError(f"the undisturbed run of {case.workflow!r} does not go: {first.fault}", code="cannot_verify")
-    return first
 
 
 def _shuffled(count: int) -> list[Plan]:

@@ -71,11 +71,13 @@ def _audit(event: str, args: tuple[Any, ...]) -> None:
 
 
 def _address(args: tuple[Any, ...]) -> str:
-    """The host and port of an event of `socket`, whose first argument may be the socket itself."""
-    told = [one for one in args if isinstance(one, str | bytes | int | tuple) and one not in (0, "", None)]
-    found = told[0] if told else ""
-    return ":".join(map(str, found[:2])) if isinstance(found, tuple) else os.fsdecode(found) if isinstance(
-        found, str | bytes) else str(found)  # fmt: skip
+    """The host, and the port if there is one, of an event of `socket`."""
+    for one in args:
+        if isinstance(one, tuple):
+            return ":".join(str(part) for part in one[:2])
+        if isinstance(one, str | bytes):
+            return os.fsdecode(one)
+    return "an address"
 
 
 def _is_outside(path: str) -> bool:
