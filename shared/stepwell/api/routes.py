@@ -22,6 +22,7 @@ from stepwell.api.exchange import Answer, Call, Route
 from stepwell.api.handlers.acting import ACTING_ROUTES
 from stepwell.api.handlers.asking import ASKING_ROUTES
 from stepwell.api.handlers.batching import BATCHING_ROUTES
+from stepwell.api.handlers.limiting import LIMITING_ROUTES
 from stepwell.api.handlers.linked import LINKED_ROUTES
 from stepwell.api.handlers.looking import LOOKING_ROUTES
 from stepwell.api.handlers.scheduling import SCHEDULING_ROUTES
@@ -38,6 +39,7 @@ ROUTES: tuple[Route, ...] = (
     *ASKING_ROUTES,
     *ACTING_ROUTES,
     *BATCHING_ROUTES,
+    *LIMITING_ROUTES,
     *LINKED_ROUTES,
     *LOOKING_ROUTES,
     *SCHEDULING_ROUTES,

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+
 from stepwell.engine.actions import Pace
 from stepwell.engine.permits import reserved
 from stepwell.errors import PortError
@@ -41,6 +43,12 @@ class Paces:
         """Forgets its turn, if it has kept one."""
         if await self.kept(pace, who) is not None:
             await self._notes.drop_note(_kind(pace), _TURN + who)
+
+
+async def due_ms(notes: Notes, name: str) -> int:
+    """When the next turn is due; 0 where none was taken."""
+    body = await notes.get_note(f"pace:{name}", _DUE)
+    return 0 if body is None else int(json.loads(body)["due_ms"])
 
 
 def _kind(pace: Pace) -> str:

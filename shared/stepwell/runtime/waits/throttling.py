@@ -49,9 +49,9 @@ class Claims:
 
     async def _wanting(self, who: str) -> Standing | None:
         """The token, if it still wants the permit."""
-        run_id, token, slot = who.split(_BETWEEN)
+        run_id, token, slot = parts_of(who)
         at = await self._logbook.load(run_id, token)
-        return at if at is not None and throttles.wants(at.token, int(slot)) else None
+        return at if at is not None and throttles.wants(at.token, slot) else None
 
 
 class Throttling:
@@ -153,7 +153,7 @@ class Throttling:
         board = None if share is None else await self.lines.read(share, PENDING_SHOWN)
         if board is None or share is None or claim in board.under_way or claim not in board.left.values():
             return {}
-        runs = dict.fromkeys(run_of(one) for one in board.under_way)
+        runs = dict.fromkeys(parts_of(one)[0] for one in board.under_way)
         before = list(board.left.values()).index(claim)
         return {"most": share.most, "before": before, "under_way": list(runs)[:LOOKED_AT]}
 
@@ -169,9 +169,10 @@ def pace_of(name: str, limit: Limit) -> Pace | None:
     return None if rate is None else Pace(f"@{name}", rate.per_ms / rate.limit, rate.burst)
 
 
-def run_of(claim: str) -> str:
-    """The run of a claim."""
-    return claim.partition(_BETWEEN)[0]
+def parts_of(claim: str) -> tuple[str, str, int]:
+    """The run, the token and the slot of a claim."""
+    run_id, token, slot = claim.split(_BETWEEN)
+    return run_id, token, int(slot)
 
 
 def _claim(at: Standing, permit: Permit) -> str:
