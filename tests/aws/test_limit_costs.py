@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections import Counter
 from typing import Any
 
@@ -182,3 +183,31 @@ def test_a_throttled_step_that_waits_for_another_costs_seven_write_units_and_no_
         assert (units["LOG"], units["NOTE"]) == (1 + 2, 3)  # both steps, one's end; two permits in one write, a place
         assert messages == 1
         assert run_now(world.store.notes("permits:@stripe")) == {}
+
+
+def test_twenty_throttled_steps_under_a_limit_of_three_are_never_four_and_cost_no_more_than_a_few() -> None:
+    """On the emulated table: three are under way while the others wait; then the line moves up by itself."""
+    with aws_world(THROTTLED) as world:
+        world.catalog.limits = {"stripe": Limit(3)}
+        most = [0]
+
+        def count(call: StepCall) -> Any:
+            held = run_now(world.store.notes("permits:@stripe")).get("h00", "[]")
+            most[0] = max(most[0], len(json.loads(held)))
+            return {}
+
+        runs = [world.start() for _ in range(20)]
+        world.steps.of["one"] = dying
+        for _ in range(3):
+            with pytest.raises(GoneError):
+                world.deliver()
+        world.steps.of["one"] = count
+        world.deliver()
+        assert [world.header(one).status for one in runs].count("waiting") == 17
+        costs(world)
+        world.pass_time(10 * MINUTE_MS)
+        assert [world.header(one).status for one in runs].count("completed") == 20
+        assert most == [3]
+        assert run_now(world.store.notes("permits:@stripe")) == {}
+        units, _, _ = costs(world)
+        assert units["NOTE"] <= 3 * 20
