@@ -255,6 +255,60 @@ def test_a_lowered_limit_holds_for_runs_under_way() -> None:
     assert [world.header(one).status for one in runs] == ["completed"] * 3
 
 
+def test_a_paused_run_holds_up_nobody_in_its_line_and_asks_again_when_it_goes_on() -> None:
+    world = world_with(FLOW)
+    holder = world.start()
+    under_way(world, holder)
+    paused, last = world.start(), world.start()
+    world.deliver()
+    run_now(world.service.pause(paused))
+    world.pass_time(10 * MINUTE_MS)
+    assert [world.header(one).status for one in (holder, paused, last)] == ["completed", "paused", "completed"]
+    assert notes_of(world) == {}
+    run_now(world.service.unpause(paused))
+    world.deliver()
+    assert world.header(paused).status == "completed"
+    assert notes_of(world) == {}
+
+
+def test_a_paused_branch_in_line_goes_on_with_its_run() -> None:
+    world = world_with(EACH, FLOW)
+    holder = world.start()
+    under_way(world, holder)
+    run_id = world.start("each", [1, 2, 3])
+    world.deliver()
+    run_now(world.service.pause(run_id))
+    world.pass_time(10 * MINUTE_MS)
+    assert [world.header(one).status for one in (holder, run_id)] == ["completed", "paused"]
+    run_now(world.service.unpause(run_id))
+    world.pass_time(MINUTE_MS)
+    assert world.header(run_id).status == "completed"
+    assert notes_of(world) == {}
+
+
+def test_a_step_that_is_under_way_keeps_its_permit_while_its_run_is_paused() -> None:
+    world = world_with(FLOW)
+    runs: list[str] = []
+
+    def pauses(call: StepCall) -> dict[str, Any]:
+        if not runs:
+            runs.append(call.run_id)
+            run_now(world.service.pause(call.run_id))
+            other = world.start()
+            one = world.queue.receive(ALL_LANES, world.clock.now_ms(), 5 * MINUTE_MS)
+            assert one is not None
+            run_now(dispatch(world.parts, one.lane, one.message, Unlimited()))
+            assert world.header(other).status == "waiting"
+            runs.append(other)
+        return {}
+
+    world.steps.of["charge"] = pauses
+    world.start()
+    world.pass_time(10 * MINUTE_MS)
+    assert [world.header(one).status for one in runs] == ["paused", "completed"]
+    assert notes_of(world) == {}
+
+
 def test_a_lost_message_to_the_next_in_line_is_found_by_the_sweeper() -> None:
     world = world_with(FLOW)
     holder = world.start()

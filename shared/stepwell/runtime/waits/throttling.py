@@ -48,10 +48,12 @@ class Claims:
         return at is not None
 
     async def _wanting(self, who: str) -> Standing | None:
-        """The token, if it still wants the permit."""
+        """The token, if it still wants the permit. One whose run is paused wants none before it goes on."""
         run_id, token, slot = parts_of(who)
         at = await self._logbook.load(run_id, token)
-        return at if at is not None and throttles.wants(at.token, slot) else None
+        if at is None or not throttles.wants(at.token, slot):
+            return None
+        return None if at.run.is_paused and throttles.waits(at.token) else at
 
 
 class Throttling:
