@@ -9,6 +9,7 @@ from collections import Counter
 
 import pytest
 
+from stepwell.definition.graph import Limit
 from stepwell.limits import DAY_MS
 from stepwell.prices import Prices, usd_on_durable_functions, usd_on_step_functions
 from stepwell.runtime.calls.ledger import Cost
@@ -24,6 +25,11 @@ nodes:
   join: {fan_in: {policy: all}}
 """
 LIMITED = CHAIN.replace("timeline", "concurrency: {limit: 5}\nrate_limit: {limit: 9, per: 1s}\ntimeline")
+
+THROTTLED = """
+workflow: flow
+timeline: [{name: pay, run: python:m.pay, throttle: stripe}, {name: last, run: python:m.last, throttle: stripe}]
+"""
 
 
 def lived(world: AwsWorld, given: object) -> str:
@@ -44,12 +50,13 @@ def ledger(world: AwsWorld, run_id: str) -> Cost:
     return cost
 
 
-@pytest.mark.parametrize("definition", [CHAIN, APPROVAL, NAP, EVENT, LOCKED, FORK, LIMITED],
-                         ids=["chain", "approval", "sleep", "event", "lock", "fork", "limits"])  # fmt: skip
+@pytest.mark.parametrize("definition", [CHAIN, APPROVAL, NAP, EVENT, LOCKED, FORK, LIMITED, THROTTLED],
+                         ids=["chain", "approval", "sleep", "event", "lock", "fork", "limits", "throttle"])  # fmt: skip
 @pytest.mark.parametrize("items", [10, 100, 250])
 def test_the_ledger_is_what_was_counted(definition: str, items: int) -> None:
     given = {"thread": 1, "items": list(range(items))}
     with aws_world(definition) as world:
+        world.catalog.limits = {"stripe": Limit(5)}
         lived(world, given)
         world.pass_time(60_000)
         world.meter.clear()

@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import json
 from collections import Counter
+from typing import Any
+
+import pytest
 
 from stepwell.definition.graph import Limit, RateLimit
-from stepwell.limits import SECOND_MS
+from stepwell.limits import MINUTE_MS, SECOND_MS
 from stepwell.runtime.loop.driving import run_now
+from stepwell.runtime.steps.port import StepCall
 from tests.aws.kit import AwsWorld, aws_world
 
 PLAIN = """
@@ -131,7 +136,8 @@ def throttled(limit: Limit) -> tuple[Counter[str], Counter[str], Counter[str], i
         world.start()
         world.deliver()
         world.pass_time(11 * SECOND_MS)
-        later, _, more_messages = costs(world)
+        later, reads, more_messages = costs(world)
+    assert (reads - requests)["query"] + (reads - requests)["get_item"] == (8 if limit.rate else 4)
     return units - plain, more - requests, later - plain, more_messages - messages
 
 
@@ -147,3 +153,61 @@ def test_a_turn_under_a_named_rate_costs_one_write_unit_and_two_more_for_a_step_
     units, _, later, messages = throttled(Limit(None, RateLimit(1, 10 * SECOND_MS)))
     assert units == Counter(LOG=2, NOTE=1, RUN=1)
     assert (later, messages) == (Counter(LOG=2, NOTE=3, RUN=2), 1)
+
+
+class GoneError(Exception):
+    """The worker died in its step."""
+
+
+def dying(call: StepCall) -> Any:
+    raise GoneError
+
+
+def test_a_throttled_step_that_waits_for_another_costs_seven_write_units_and_no_message_while_it_waits() -> None:
+    """Beside its records and its permit, its place in line, and the header shows that it waits."""
+    with aws_world(THROTTLED) as world:
+        world.catalog.limits = {"stripe": Limit(1)}
+        world.start()
+        world.steps.of["one"] = dying
+        with pytest.raises(GoneError):
+            world.deliver()
+        world.steps.of.clear()
+        costs(world)
+        world.start()
+        world.deliver()
+        units, _, messages = costs(world)
+        assert (units["LOG"], units["NOTE"], messages) == (1, 1, 1)  # its wait, its place, and the start's message
+        world.pass_time(10 * MINUTE_MS)
+        units, _, messages = costs(world)
+        assert world.service is not None
+        assert (units["LOG"], units["NOTE"]) == (1 + 2, 3)  # both steps, one's end; two permits in one write, a place
+        assert messages == 1
+        assert run_now(world.store.notes("permits:@stripe")) == {}
+
+
+def test_twenty_throttled_steps_under_a_limit_of_three_are_never_four_and_cost_no_more_than_a_few() -> None:
+    """On the emulated table: three are under way while the others wait; then the line moves up by itself."""
+    with aws_world(THROTTLED) as world:
+        world.catalog.limits = {"stripe": Limit(3)}
+        most = [0]
+
+        def count(call: StepCall) -> Any:
+            held = run_now(world.store.notes("permits:@stripe")).get("h00", "[]")
+            most[0] = max(most[0], len(json.loads(held)))
+            return {}
+
+        runs = [world.start() for _ in range(20)]
+        world.steps.of["one"] = dying
+        for _ in range(3):
+            with pytest.raises(GoneError):
+                world.deliver()
+        world.steps.of["one"] = count
+        world.deliver()
+        assert [world.header(one).status for one in runs].count("waiting") == 17
+        costs(world)
+        world.pass_time(10 * MINUTE_MS)
+        assert [world.header(one).status for one in runs].count("completed") == 20
+        assert most == [3]
+        assert run_now(world.store.notes("permits:@stripe")) == {}
+        units, _, _ = costs(world)
+        assert units["NOTE"] <= 3 * 20

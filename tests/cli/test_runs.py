@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +26,29 @@ def test_run_sends_input_id_key_and_tags_and_tells_the_id(api: FakeApi, cli: Cli
     (call,) = api.calls
     assert call.body == {"input": {"a": 1}, "run_id": "r1", "tags": {"a": "b=c", "d": ""}}
     assert call.headers["idempotency-key"] == "k"
+
+
+def test_run_starts_later_by_a_time_or_a_delay(api: FakeApi, cli: Cli) -> None:
+    api.on("POST", START, (201, RUN))
+    before = datetime.now(UTC)
+    assert cli("run", "order-review", "--start-at", "2027-01-01T09:00:00+01:00").exit_code == 0
+    assert cli("run", "order-review", "--delay", "2h").exit_code == 0
+    first, second = (call.body["start_at"] for call in api.calls)
+    assert first == "2027-01-01T09:00:00+01:00"
+    assert timedelta(hours=2) <= datetime.fromisoformat(second) - before < timedelta(hours=2, minutes=5)
+
+
+@pytest.mark.parametrize("wrong", ["--start-at soon", "--delay soon", "--delay 2h --start-at 2027-01-01"])
+def test_run_refuses_a_start_that_is_no_time(api: FakeApi, cli: Cli, wrong: str) -> None:
+    assert cli("run", "order-review", *wrong.split()).exit_code == 2
+    assert api.calls == []
+
+
+def test_runs_tells_when_a_run_starts(api: FakeApi, cli: Cli) -> None:
+    later = (datetime.now(UTC) + timedelta(hours=3)).isoformat()
+    pending = {**RUN, "status": "pending", "waiting_for": None, "start_at": later}
+    api.on("GET", "/runs", (200, {"items": [pending], "next_cursor": None}))
+    assert "starts" in cli("runs").stdout
 
 
 def test_run_says_when_the_key_was_used_before(api: FakeApi, cli: Cli) -> None:
@@ -260,6 +284,22 @@ def test_schedules_are_a_table_with_the_next_time_of_each(api: FakeApi, cli: Cli
     assert json.loads(cli("schedules", "--json").stdout) == page
     none = cli("schedules")
     assert (none.exit_code, none.stdout, none.stderr) == (0, "", "no schedules\n")
+
+
+def test_limits_are_a_table_and_one_shows_who_holds_it_and_who_waits(api: FakeApi, cli: Cli) -> None:
+    stripe = {"name": "stripe", "of": "steps", "concurrency": 5, "rate_limit": {"limit": 100, "per": 60.0, "burst": 1},
+              "key": None, "under_way": 2, "waiting": 7, "next_turn_at": None}  # fmt: skip
+    keyed = {**stripe, "name": "flow", "of": "runs", "rate_limit": None, "key": "{{ input.who }}"}
+    api.on("GET", "/limits", (200, {"items": [stripe, keyed], "next_cursor": None}))
+    lines = cli("limits").stdout.splitlines()
+    assert lines[1].split() == ["stripe", "steps", "5", "100", "in", "60", "s", "2", "7"]
+    assert lines[2].split() == ["flow", "runs", "5", "by", "key", "by", "key"]
+    line = {"under_way": [{"run_id": "run_1", "token": "0", "place": None}],
+            "items": [{"run_id": "run_2", "token": "0/3.1", "place": 0}]}  # fmt: skip
+    api.on("GET", "/limits/stripe", (200, line), (200, {"under_way": [], "items": []}))
+    assert [one.split() for one in cli("limits", "stripe", "--key", "ana").stdout.splitlines()[1:]] == [
+        ["under", "way", "run_1", "0"], ["next", "run_2", "0/3.1"]]  # fmt: skip
+    assert "nobody" in cli("limits", "stripe").stderr
 
 
 BRANCH = {

@@ -342,6 +342,7 @@ VALUES = ["5", "[]", "{}", "null", "'{{'", "[[]]", "{a: {}}", "true", "'x'"]
 KEYS = [
     "workflow", "description", "input_schema", "timeout", "retention", "priority", "start", "timeline", "nodes",
     "steps", "metadata", "spec", "compensation", "compensate_on", "internal", "events", "concurrency", "rate_limit",
+    "singleton",
 ]  # fmt: skip
 PLACE_KEYS = [
     "run", "wait", "sleep", "diverge", "branch", "transitions", "fan_out", "fan_in", "retry", "max_visits", "timeout",

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from stepwell.definition.compiler import compile_definition
-from stepwell.definition.graph import Graph, RateLimit
+from stepwell.definition.graph import Concurrency, Graph, RateLimit
 
 TIMELINE = "timeline: [{name: a, run: python:m.a}]"
 
@@ -45,8 +45,18 @@ def test_the_key_is_optional_and_what_happens_at_the_limit_may_be_said() -> None
 
 
 @pytest.mark.parametrize(
+    ("text", "on_limit"), [("singleton: {}", "cancel_newest"), ("singleton: {mode: cancel}", "cancel_oldest")]
+)
+def test_a_singleton_is_a_concurrency_of_one(text: str, on_limit: str) -> None:
+    graph = compiled(text)
+    assert graph.concurrency == Concurrency(1, None, on_limit)
+
+
+@pytest.mark.parametrize(
     "limit",
     [
+        "singleton: {mode: replace}",
+        'singleton: {key: "{{ state.x }}"}',
         "concurrency: {limit: 0}",
         "concurrency: {limit: 1001}",
         "concurrency: {limit: 1.5}",

@@ -230,6 +230,7 @@ def fire(stack: Stack) -> None:
     """Runs that an event and a schedule start; they have a deadline, so whoever starts them arms a timer."""
     schedule = {"name": "often", "workflow": "asked-heavy", "schedule": "rate(5 minutes)", "input": {"n": 1}}
     assert [stack.call("POST", "/schedules", schedule)[0] for _ in range(2)] == [201, 200]
+    assert [stack.call("GET", path)[0] for path in ("/limits", "/limits/nowhere")] == [200, 404]
     _, page = stack.call("GET", "/schedules")
     assert [one["name"] for one in page["items"]] == ["often", "triggered:1"]
     stack.pass_time(11 * 60)

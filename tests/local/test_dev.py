@@ -144,6 +144,24 @@ def test_a_reload_wakes_the_runs_that_wait_for_code_and_says_so(dev: Start, fold
     assert "2 runs that waited for code go on" in server.errors
 
 
+def test_a_reload_takes_up_changed_limits_and_keeps_the_last_good_ones(dev: Start, folder: Path) -> None:
+    def most() -> list[int]:
+        return [one["concurrency"] for one in server.call("GET", "/limits")[1]["items"]]
+
+    (folder / "limits.yaml").write_text("limits: {stripe: {concurrency: 5}}")
+    (folder / "paid.yaml").write_text(
+        "workflow: paid\ntimeline: [{name: pay, run: python:shop.charge, throttle: stripe}]"
+    )
+    server = dev()
+    assert server.call("POST", "/workflows/paid/runs?wait=20", {})[1]["status"] == "completed"
+    assert most() == [5]
+    (folder / "limits.yaml").write_text("limits: {stripe: {concurrency: 2}}")
+    until(lambda: most() == [2], "the lower limit")
+    (folder / "limits.yaml").write_text("limits: {stripe: {concurrency: none}}")
+    until(lambda: "the last good version of their workflows stays" in server.errors, "the warning")
+    assert most() == [2]
+
+
 def test_a_file_that_breaks_keeps_its_last_good_version_until_it_is_mended(dev: Start, folder: Path) -> None:
     server, text = dev(), (folder / "order.yaml").read_text()
     (folder / "order.yaml").write_text(text.replace("wait: {for", "wait: {fro"))

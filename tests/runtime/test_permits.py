@@ -98,6 +98,16 @@ def test_each_key_has_a_limit_of_its_own() -> None:
     assert statuses(world, runs[2]) == ["waiting"]
 
 
+def test_a_key_with_a_long_line_does_not_hold_up_another_key() -> None:
+    """Fair between keys: a hundred runs of one customer wait, and the run of another begins at once."""
+    world = World(BY_KEY)
+    line = [world.start(given={"customer": "ana"}) for _ in range(100)]
+    world.deliver()
+    other = world.start(given={"customer": "leo"})
+    world.deliver()
+    assert statuses(world, line[0], line[1], line[99], other) == ["waiting", "pending", "pending", "waiting"]
+
+
 def test_a_key_that_cannot_be_computed_fails_the_run_and_no_other() -> None:
     world = World(BY_KEY)
     lame = world.start(given={"customer": None})

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from itertools import pairwise
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -12,7 +13,9 @@ from stepwell.api.views import run_view
 from stepwell.definition.graph import Limit, RateLimit
 from stepwell.engine.names import iso
 from stepwell.limits import HOUR_MS, MINUTE_MS, SECOND_MS
+from stepwell.local.database import Database
 from stepwell.local.inbox import ALL_LANES
+from stepwell.local.sqlite_store import SqliteStore
 from stepwell.runtime.dispatch import dispatch
 from stepwell.runtime.log.door import Unlimited
 from stepwell.runtime.loop.driving import run_now
@@ -224,6 +227,23 @@ def test_a_greater_priority_goes_first_and_keys_do_not_wait_for_each_other() -> 
     assert order == [holder, high, low]
 
 
+def test_a_key_with_a_long_line_does_not_hold_up_another_key() -> None:
+    """Fair between keys: a hundred steps of one customer wait, and the step of another runs at once."""
+    world = world_with(BY_KEY)
+    holder = world.start(given={"customer": "ana"})
+    under_way(world, holder)
+    line = [world.start(given={"customer": "ana"}) for _ in range(100)]
+    world.deliver()
+    other = world.start(given={"customer": "leo"})
+    world.deliver()
+    assert world.header(other).status == "completed"
+    assert {world.header(one).status for one in line} == {"waiting"}
+    order: list[str] = []
+    world.steps.of["charge"] = lambda call: order.append(call.run_id) or {}
+    world.pass_time(10 * MINUTE_MS)
+    assert order == [holder, *line]  # and within a key, who asked first goes first
+
+
 def test_a_lowered_limit_holds_for_runs_under_way() -> None:
     world = world_with(FLOW, most=3)
     runs = [world.start() for _ in range(3)]
@@ -233,6 +253,60 @@ def test_a_lowered_limit_holds_for_runs_under_way() -> None:
     assert [world.header(one).status for one in runs[1:]] == ["waiting", "waiting"]
     world.pass_time(10 * MINUTE_MS)
     assert [world.header(one).status for one in runs] == ["completed"] * 3
+
+
+def test_a_paused_run_holds_up_nobody_in_its_line_and_asks_again_when_it_goes_on() -> None:
+    world = world_with(FLOW)
+    holder = world.start()
+    under_way(world, holder)
+    paused, last = world.start(), world.start()
+    world.deliver()
+    run_now(world.service.pause(paused))
+    world.pass_time(10 * MINUTE_MS)
+    assert [world.header(one).status for one in (holder, paused, last)] == ["completed", "paused", "completed"]
+    assert notes_of(world) == {}
+    run_now(world.service.unpause(paused))
+    world.deliver()
+    assert world.header(paused).status == "completed"
+    assert notes_of(world) == {}
+
+
+def test_a_paused_branch_in_line_goes_on_with_its_run() -> None:
+    world = world_with(EACH, FLOW)
+    holder = world.start()
+    under_way(world, holder)
+    run_id = world.start("each", [1, 2, 3])
+    world.deliver()
+    run_now(world.service.pause(run_id))
+    world.pass_time(10 * MINUTE_MS)
+    assert [world.header(one).status for one in (holder, run_id)] == ["completed", "paused"]
+    run_now(world.service.unpause(run_id))
+    world.pass_time(MINUTE_MS)
+    assert world.header(run_id).status == "completed"
+    assert notes_of(world) == {}
+
+
+def test_a_step_that_is_under_way_keeps_its_permit_while_its_run_is_paused() -> None:
+    world = world_with(FLOW)
+    runs: list[str] = []
+
+    def pauses(call: StepCall) -> dict[str, Any]:
+        if not runs:
+            runs.append(call.run_id)
+            run_now(world.service.pause(call.run_id))
+            other = world.start()
+            one = world.queue.receive(ALL_LANES, world.clock.now_ms(), 5 * MINUTE_MS)
+            assert one is not None
+            run_now(dispatch(world.parts, one.lane, one.message, Unlimited()))
+            assert world.header(other).status == "waiting"
+            runs.append(other)
+        return {}
+
+    world.steps.of["charge"] = pauses
+    world.start()
+    world.pass_time(10 * MINUTE_MS)
+    assert [world.header(one).status for one in runs] == ["paused", "completed"]
+    assert notes_of(world) == {}
 
 
 def test_a_lost_message_to_the_next_in_line_is_found_by_the_sweeper() -> None:
@@ -250,9 +324,11 @@ def test_a_lost_message_to_the_next_in_line_is_found_by_the_sweeper() -> None:
     assert world.header(waiting).status == "completed"
 
 
-def test_a_thousand_runs_under_a_limit_of_ten_are_never_eleven() -> None:
-    """And all of them end; what one costs does not grow with those that wait."""
+@pytest.mark.parametrize("kept", ["memory", pytest.param("sqlite", marks=pytest.mark.slow)])
+def test_one_thousand_steps_under_a_limit_of_ten_are_never_eleven_and_all_end(kept: str, tmp_path: Path) -> None:
     world = world_with(FLOW, most=10)
+    if kept == "sqlite":
+        world.store.inner = SqliteStore(Database(tmp_path / "runs.db", "NORMAL"))
     seen = [0]
 
     def count(call: StepCall) -> dict[str, Any]:

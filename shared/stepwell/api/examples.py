@@ -22,6 +22,7 @@ _SUMMARY: Mapping[str, Any] = {
     "priority": 0,
     "parent": None,
     "created_at": "2026-03-01T13:00:00.000Z",
+    "start_at": None,
     "started_at": "2026-03-01T13:00:00.015Z",
     "ended_at": None,
     "links": _LINKS,

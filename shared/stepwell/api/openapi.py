@@ -17,6 +17,7 @@ from stepwell.api.exchange import JSON_TYPE, Route
 from stepwell.api.explain import Explanation
 from stepwell.api.failures import FailureView
 from stepwell.api.graphs import GraphView, WorkflowSummary, WorkflowView
+from stepwell.api.limits import InLineView, LimitPage, LimitView, LineView, RateView
 from stepwell.api.moments import StateView
 from stepwell.api.problems import PROBLEM_TYPE
 from stepwell.api.requests import NAME_PATTERN, RUN_ID_PATTERN
@@ -291,6 +292,11 @@ _SHAPES: tuple[Any, ...] = (
     StatsView,
     ScheduleView,
     SchedulePage,
+    RateView,
+    LimitView,
+    LimitPage,
+    InLineView,
+    LineView,
     HealthView,
     ProblemView,
 )

@@ -25,6 +25,7 @@ from stepwell.limits import (
     NAME_CHARACTERS,
     PAGE_ITEMS,
     PAGE_ITEMS_MAX,
+    PENDING_SHOWN,
     WAIT_ANSWER_SECONDS,
 )
 from stepwell.runtime.admission import check_json
@@ -291,6 +292,13 @@ class DeliveriesQueryString(Query):
     since: InstantMs = Field(None, description="came at or after this time")
     limit: int = Field(PAGE_ITEMS, ge=1, le=PAGE_ITEMS_MAX)
     cursor: str = Field("", description="next_cursor of the page before")
+
+
+class LimitQueryString(Query):
+    key: str = Field("", description="the value whose line it is, of a limit with a key")
+    of: str = Field("", pattern="^(steps|runs)?$", description="where a named limit and a workflow share the name")
+    limit: int = Field(PAGE_ITEMS, ge=1, le=PAGE_ITEMS_MAX)
+    cursor: int = Field(0, ge=0, le=PENDING_SHOWN, description="next_cursor of the page before")
 
 
 class GraphQueryString(Query):

@@ -24,6 +24,7 @@ from stepwell.api.handlers.asking import ASKING_ROUTES
 from stepwell.api.handlers.batching import BATCHING_ROUTES
 from stepwell.api.handlers.dead import DEAD_ROUTES
 from stepwell.api.handlers.erasing import ERASING_ROUTES
+from stepwell.api.handlers.limiting import LIMITING_ROUTES
 from stepwell.api.handlers.linked import LINKED_ROUTES
 from stepwell.api.handlers.looking import LOOKING_ROUTES
 from stepwell.api.handlers.recovering import RECOVERING_ROUTES
@@ -44,6 +45,7 @@ ROUTES: tuple[Route, ...] = (
     *ERASING_ROUTES,
     *DEAD_ROUTES,
     *RECOVERING_ROUTES,
+    *LIMITING_ROUTES,
     *LINKED_ROUTES,
     *LOOKING_ROUTES,
     *SCHEDULING_ROUTES,

@@ -136,6 +136,7 @@ class RunSummary(TypedDict):
     priority: int
     parent: str | None
     created_at: str
+    start_at: str | None
     started_at: str | None
     ended_at: str | None
     links: dict[str, str]
@@ -258,6 +259,7 @@ def run_summary(header: Header) -> RunSummary:
         priority=header.priority,
         parent=parent,
         created_at=iso(header.created_ms),
+        start_at=time_of(header.start_at_ms),
         started_at=time_of(header.started_ms),
         ended_at=time_of(header.ended_ms),
         links={"self": f"/runs/{header.run_id}", **_parent_link(parent)},

@@ -86,6 +86,20 @@ def read_since(given: str, now: datetime | None = None) -> str:
     return (moment if moment.tzinfo else moment.astimezone()).isoformat()
 
 
+def read_start(start_at: str, delay: str, now: datetime | None = None) -> str:
+    """Converts the time of a start, or a delay such as `2h`, to RFC 3339; "" for a start at once. Raises UserError."""
+    if start_at and delay:
+        raise UserError("--start-at and --delay both say when the run starts", code="bad_option", hint="keep one")
+    if delay:
+        return ((now or datetime.now(UTC)) + timedelta(milliseconds=parse_duration(delay))).isoformat()
+    try:
+        moment = datetime.fromisoformat(start_at) if start_at else None
+    except ValueError:
+        hint = "write 2027-01-01T09:00 (this machine's time) or 2027-01-01T09:00:00Z; --delay takes 2h or 7d"
+        raise UserError(f"--start-at {start_at!r:.40} is no time", code="bad_time", hint=hint) from None
+    return "" if moment is None else (moment if moment.tzinfo else moment.astimezone()).isoformat()
+
+
 def _is_file(name: str) -> bool:
     try:
         return Path(name).is_file()

@@ -19,6 +19,7 @@ EXAMPLES = {
     "explain": "stepwell explain last",
     "query": "stepwell query run_01J9 progress",
     "stats": "stepwell stats --costs",
+    "limits": "stepwell limits stripe --key ana",
     "schedules": "stepwell schedules",
     "logs": "stepwell logs last --follow",
     "failures": "stepwell failures --workflow order --since 7d",

@@ -89,6 +89,29 @@ def failures_table(items: Iterable[Mapping[str, Any]], now: datetime) -> Table:
     return table
 
 
+def limits_table(items: Iterable[Mapping[str, Any]], now: datetime) -> Table:
+    """A table of limits, with how many hold their permits and wait for them."""
+    table = _table("limit", "of", "at once", "rate", "under way", "waiting", "next turn")
+    for one in items:
+        rate, turn = one.get("rate_limit") or {}, one.get("next_turn_at")
+        told = f"{rate['limit']} in {rate['per']:g} s" if rate else ""
+        key = "by key" if one.get("key") else ""
+        most, under_way, waiting = (one.get(name) for name in ("concurrency", "under_way", "waiting"))
+        values = (one.get("name"), one.get("of"), most, told, key or under_way, key or waiting, _when(turn, now))
+        table.add_row(*(_plain("" if value is None else value) for value in values))
+    return table
+
+
+def line_table(line: Mapping[str, Any]) -> Table:
+    """A table of who holds the permits of a limit, and who waits for one."""
+    table = _table("place", "run", "token")
+    for one in (*line.get("under_way", ()), *line.get("items", ())):
+        place = one.get("place")
+        told = "under way" if place is None else "next" if place == 0 else str(place + 1)
+        table.add_row(_plain(told), _plain(one.get("run_id")), _plain(one.get("token")))
+    return table
+
+
 def schedules_table(items: Iterable[Mapping[str, Any]], now: datetime) -> Table:
     """A table of schedules by name, with the next time in the reader's time zone."""
     table = _table("name", "workflow", "schedule", "timezone", "next")
@@ -138,6 +161,9 @@ def deliveries_table(items: Iterable[Mapping[str, Any]], now: datetime) -> Table
 
 def waiting_words(run: Mapping[str, Any], now: datetime) -> str:
     """Describes a run's wait and its time limit."""
+    start = parse_time(run.get("start_at"))
+    if start and run.get("status") == "pending" and start > now:
+        return f"starts {until(start, now)}"
     if not run.get("waiting_for"):
         return ""
     moment = parse_time(run.get("waiting_until"))

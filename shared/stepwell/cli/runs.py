@@ -20,6 +20,7 @@ from stepwell.cli.arguments import (
     read_json,
     read_pairs,
     read_since,
+    read_start,
 )
 from stepwell.cli.completing import complete_status, complete_workflow
 from stepwell.cli.connect import connect
@@ -61,6 +62,12 @@ def run(
     tag: Annotated[
         list[str] | None, typer.Option("--tag", metavar="NAME=VALUE", show_default=False, help="May be repeated.")
     ] = None,
+    start_at: Annotated[
+        str, typer.Option("--start-at", metavar="TIME", show_default=False, help="Not before 2027-01-01T09:00.")
+    ] = "",
+    delay: Annotated[
+        str, typer.Option("--delay", metavar="DURATION", show_default=False, help="Not before 2h, 7d from now.")
+    ] = "",
     watch_it: Annotated[bool, typer.Option("--watch", "-w", help="Follow the run until it ends.")] = False,
     wait: Annotated[bool, typer.Option("--wait", help="Wait until the run ends, then show it.")] = False,
     as_json: AsJson = False,
@@ -70,6 +77,8 @@ def run(
     from stepwell.client import calls  # noqa: PLC0415 - httpx
 
     options: Any = {"id": run_id, "key": key} | ({"tags": read_pairs(tag, "--tag")} if tag else {})
+    if (start := read_start(start_at, delay)) != "":
+        options["start_at"] = start
     content = read_json(given, "-i") if given else {}
     with connect(url) as client:
         started, is_new = client.send(calls.start(workflow, content, **options))

@@ -166,6 +166,16 @@ def health() -> Request[JsonObject]:
     return get("/health")
 
 
+def limits() -> Request[list[JsonObject]]:
+    """Lists the limits of steps and of runs."""
+    return listed("/limits").then(attrgetter("items"))
+
+
+def limit(name: str, *, key: str = "", of: str = "", cursor: str = "") -> Request[JsonObject]:
+    """Shows who holds the permits of a limit, and a page of those who wait. `of`: steps or runs."""
+    return get(f"/limits/{part(name)}", key=key, of=of, cursor=cursor)
+
+
 def schedules() -> Request[list[JsonObject]]:
     """Lists the schedules."""
     return listed("/schedules").then(attrgetter("items"))

@@ -90,6 +90,8 @@ class ClientCalls(Bound):
     send_event = _call(calls.send_event)
     stats = _call(calls.stats)
     health = _call(calls.health)
+    limits = _call(calls.limits)
+    limit = _call(calls.limit)
     schedules = _call(calls.schedules)
     create_schedule = _call(calls.create_schedule)
     delete_schedule = _call(calls.delete_schedule)

@@ -11,8 +11,14 @@ _KNOWN = frozenset({"input", "run"})  # the names that are the same whenever the
 
 
 def concurrency_of(context: Context, document: Mapping[str, Json]) -> Concurrency | None:
-    """Compiles `concurrency`; None if there is none."""
+    """Compiles `concurrency`, or `singleton`, its short form; None if there is none."""
     given = document.get("concurrency")
+    if "singleton" in document:
+        if given is not None:
+            message = "`singleton` is a `concurrency` of 1, and this workflow has both"
+            context.add("conflict", message, "/singleton", "keep one of them")
+        on_limit = "cancel_oldest" if document["singleton"].get("mode") == "cancel" else "cancel_newest"
+        return Concurrency(1, _key(context, document, "singleton"), on_limit)
     if given is None or "limit" not in given:  # what is wrong was cut out of the document
         return None
     key = _key(context, document, "concurrency")

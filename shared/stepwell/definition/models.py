@@ -264,6 +264,15 @@ class ConcurrencyDef(Written):
     )
 
 
+class SingletonDef(Written):
+    """One run at a time, of the workflow or of each key."""
+
+    key: KeyDef | None = Field(default=None, description="one run at a time for each value")
+    mode: Literal["skip", "cancel"] | None = Field(
+        default=None, description="skip (default): a start beside it is cancelled; cancel: the earlier run is"
+    )
+
+
 class RateLimitDef(Written):
     """How many runs may begin in a time, evenly spread."""
 
@@ -293,6 +302,7 @@ class WorkflowDef(Written):
     retention: Duration | None = None
     lock: LockDef | None = None
     concurrency: ConcurrencyDef | None = None
+    singleton: SingletonDef | None = None
     rate_limit: RateLimitDef | None = None
     priority: int | None = None
     snapshot: Literal["none", "on_end", "on_wait"] | None = Field(

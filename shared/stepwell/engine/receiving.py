@@ -124,8 +124,11 @@ def _granted(moment: Moment, token: Token, given: LocksAnswered | PermitAnswered
     """Handles granted or refused locks, or a permit of a named limit."""
     if isinstance(given, LocksAnswered):
         return _resumed(moment, token, given.came) if token.waiting_slot == given.slot else no_locks(token, given)
-    is_awaited = throttles.waits(token) and throttles.wants(token, given.permit.slot)
-    return _resumed(moment, token, given.came) if is_awaited else no_permit(token, given)
+    if not throttles.waits(token) or not throttles.wants(token, given.permit.slot):
+        return no_permit(token, given)
+    if moment.run.is_paused:  # it asks again once it goes on
+        return Drop(lets_go=given.permit)
+    return _resumed(moment, token, given.came)
 
 
 def no_locks(token: Token, given: LocksAnswered) -> Drop:

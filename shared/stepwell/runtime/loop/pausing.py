@@ -14,6 +14,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 
 from stepwell import limits
+from stepwell.engine import throttles
 from stepwell.engine.actions import Drop, Refuse
 from stepwell.engine.forks import is_to_begin, live_forks
 from stepwell.engine.inputs import Paused, Unpaused
@@ -88,7 +89,7 @@ class Pausing:
 
     async def _push(self, at: Standing) -> None:
         """Wakes the token and its live branches, and theirs."""
-        if can_move(at.token):
+        if can_move(at.token) or throttles.waits(at.token):
             await self._advance.wake(at)
         await self._each_page(at, goes_on=True)
 

@@ -202,8 +202,7 @@ class Lines:
         return await self.read(share) if told else board
 
     async def read(self, share: Share, waiting: int = LOOKED_AT) -> Board:
-        most = len(shards_of(share)) + waiting
-        return Board.of(dict(await self._notes.notes(_kind(share.name), most)))
+        return await read_line(self._notes, share, waiting)
 
     async def waits_at(self, share: Share, own: str) -> bool:
         return await self._notes.get_note(_kind(share.name), own) is not None
@@ -218,6 +217,11 @@ class Lines:
             return before is None or await self._notes.drop_note(_kind(name), shard, before)
         body = json.dumps(list(ids), separators=(",", ":"))
         return await self._notes.put_note(_kind(name), shard, body, before, replaces=before is not None)
+
+
+async def read_line(notes: Notes, share: Share, waiting: int) -> Board:
+    """The holders, and so many of those who wait."""
+    return Board.of(dict(await notes.notes(_kind(share.name), len(shards_of(share)) + waiting)))
 
 
 def _kind(name: str) -> str:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+
 from stepwell.engine.actions import Pace
 from stepwell.engine.permits import is_spent, reserved
 from stepwell.errors import PortError
@@ -47,6 +49,12 @@ class Paces:
         body = await self._notes.get_note(_kind(pace), _DUE)
         if body is not None and is_spent(body, now_ms):
             await self._notes.drop_note(_kind(pace), _DUE, body)
+
+
+async def due_ms(notes: Notes, name: str) -> int:
+    """When the next turn is due; 0 where none was taken."""
+    body = await notes.get_note(f"pace:{name}", _DUE)
+    return 0 if body is None else int(json.loads(body)["due_ms"])
 
 
 def _kind(pace: Pace) -> str:

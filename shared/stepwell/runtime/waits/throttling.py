@@ -48,10 +48,12 @@ class Claims:
         return at is not None
 
     async def _wanting(self, who: str) -> Standing | None:
-        """The token, if it still wants the permit."""
-        run_id, token, slot = who.split(_BETWEEN)
+        """The token, if it still wants the permit. One whose run is paused wants none before it goes on."""
+        run_id, token, slot = parts_of(who)
         at = await self._logbook.load(run_id, token)
-        return at if at is not None and throttles.wants(at.token, int(slot)) else None
+        if at is None or not throttles.wants(at.token, slot):
+            return None
+        return None if at.run.is_paused and throttles.waits(at.token) else at
 
 
 class Throttling:
@@ -60,7 +62,7 @@ class Throttling:
     def __init__(self, ports: Ports, logbook: Logbook) -> None:
         self._ports, self._logbook, self._alarms = ports, logbook, Alarms(ports)
         self._claims = Claims(ports, logbook)
-        self.lines, self._paces = Lines(ports.notes, self._claims), Paces(ports.notes)
+        self._lines, self._paces = Lines(ports.notes, self._claims), Paces(ports.notes)
 
     # -- the effects
 
@@ -85,7 +87,7 @@ class Throttling:
     async def _may_go(self, at: Standing, permit: Permit, limit: Limit) -> bool:
         """Whether it has its place among the holders, and its turn has come. For its turn it is woken."""
         claim, share, pace = _claim(at, permit), share_of(permit.name, limit), pace_of(permit.name, limit)
-        if share is not None and await self.lines.enter(share, claim, _place(at, permit)) is not Turn.GRANTED:
+        if share is not None and await self._lines.enter(share, claim, _place(at, permit)) is not Turn.GRANTED:
             return False
         now_ms = self._ports.clock.now_ms()
         at_ms = now_ms if pace is None else await self._paces.turn(pace, claim, now_ms)
@@ -106,7 +108,7 @@ class Throttling:
         if pace is not None:
             await self._paces.drop(pace, claim)
         if share is not None:
-            await self.lines.leave(share, claim, "" if permit.state else _place(at, permit))
+            await self._lines.leave(share, claim, "" if permit.state else _place(at, permit))
 
     # -- for those who look
 
@@ -122,10 +124,11 @@ class Throttling:
             return kept_ms <= self._ports.clock.now_ms()
         if share is None:
             return True
-        board = await self.lines.read(share)
+        board = await self._lines.read(share)
         if board.shard_of(claim) is not None or board.room(share) is not None:
             return True
-        return not await self.lines.waits_at(share, _place(at, permit)) or bool(await self.lines.ended(board.under_way))
+        is_in_line = await self._lines.waits_at(share, _place(at, permit))
+        return not is_in_line or bool(await self._lines.ended(board.under_way))
 
     async def with_holders(self, at: Standing, most: int) -> Standing:
         """Its tokens that wait for a permit, with who has them: for who shows them. Of many, the first few."""
@@ -150,10 +153,10 @@ class Throttling:
         kept_ms = None if pace is None else await self._paces.kept(pace, claim)
         if kept_ms is not None:
             return {"turn_ms": kept_ms}
-        board = None if share is None else await self.lines.read(share, PENDING_SHOWN)
+        board = None if share is None else await self._lines.read(share, PENDING_SHOWN)
         if board is None or share is None or claim in board.under_way or claim not in board.left.values():
             return {}
-        runs = dict.fromkeys(run_of(one) for one in board.under_way)
+        runs = dict.fromkeys(parts_of(one)[0] for one in board.under_way)
         before = list(board.left.values()).index(claim)
         return {"most": share.most, "before": before, "under_way": list(runs)[:LOOKED_AT]}
 
@@ -169,9 +172,10 @@ def pace_of(name: str, limit: Limit) -> Pace | None:
     return None if rate is None else Pace(f"@{name}", rate.per_ms / rate.limit, rate.burst)
 
 
-def run_of(claim: str) -> str:
-    """The run of a claim."""
-    return claim.partition(_BETWEEN)[0]
+def parts_of(claim: str) -> tuple[str, str, int]:
+    """The run, the token and the slot of a claim."""
+    run_id, token, slot = claim.split(_BETWEEN)
+    return run_id, token, int(slot)
 
 
 def _claim(at: Standing, permit: Permit) -> str:

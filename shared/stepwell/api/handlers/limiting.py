@@ -1,0 +1,42 @@
+"""Handlers of limits: which there are, who holds their permits, and who waits for one."""
+
+from __future__ import annotations
+
+from stepwell.api.exchange import Answer, Call, Route
+from stepwell.api.handlers.asking import paged
+from stepwell.api.limits import limit_view, line_view
+from stepwell.api.requests import LimitQueryString, NoQuery
+from stepwell.runtime.calls.limiting import Limiting
+
+
+async def list_limits(call: Call) -> Answer:
+    call.asked(NoQuery)
+    limiting = _limiting(call)
+    items = [limit_view(one, None if one.has_key else await limiting.line(one)) for one in limiting.all()]
+    return paged([*items], "")
+
+
+async def show_limit(call: Call) -> Answer:
+    asked = call.asked(LimitQueryString)
+    limiting = _limiting(call)
+    line = await limiting.line(limiting.named(call.path["name"], asked.of), asked.key)
+    return Answer(200, line_view(line, asked.cursor, asked.limit))
+
+
+def _limiting(call: Call) -> Limiting:
+    ports = call.parts.ports
+    return Limiting(ports.notes, call.parts.catalog, ports.clock)
+
+
+LIMITING_ROUTES = (
+    Route("GET", "/limits", list_limits, "List the limits of steps and of runs", {200: "all of them"}, "LimitPage"),
+    Route(
+        "GET",
+        "/limits/{name}",
+        show_limit,
+        "Show who holds the permits of a limit, and who waits for one",
+        {200: "the limit; a page of those who wait", 404: "no such limit"},
+        "LineView",
+        query=LimitQueryString,
+    ),
+)

@@ -1,0 +1,39 @@
+"""`stepwell limits`: which limits there are, who holds their permits, and who waits for one."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import Annotated
+
+import typer
+
+from stepwell.cli.arguments import AsJson, Url
+from stepwell.cli.connect import connect
+from stepwell.cli.screen import console, print_json
+
+
+def limits(
+    name: Annotated[str, typer.Argument(metavar="[LIMIT]", show_default=False, help="One, with who holds it.")] = "",
+    key: Annotated[
+        str, typer.Option("--key", metavar="KEY", show_default=False, help="Of a limit with a key: whose line.")
+    ] = "",
+    as_json: AsJson = False,
+    url: Url = "",
+) -> None:
+    """List the limits of steps and runs, or show who holds the permits of one, and who waits."""
+    with connect(url) as client:
+        one = client.limit(name, key=key) if name else None
+        found = [] if one is not None else client.limits()
+    if as_json:
+        print_json(one if one is not None else {"items": found, "next_cursor": None})
+        return
+    from stepwell.cli.render import limits_table, line_table  # noqa: PLC0415 - rich
+
+    if one is not None and not one["under_way"] and not one["items"]:
+        typer.echo(f"nobody holds {name}, and nobody waits for it", err=True)
+    elif one is not None:
+        console().print(line_table(one))
+    elif not found:
+        typer.echo("no limits", err=True)
+    else:
+        console().print(limits_table(found, datetime.now(UTC)))

@@ -1,0 +1,106 @@
+"""Limits as they stand: who holds their permits, who waits for one, and when the next turn of a rate comes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from stepwell.definition.graph import Graph, RateLimit
+from stepwell.engine.actions import Share
+from stepwell.engine.records import ROOT
+from stepwell.errors import NotFound
+from stepwell.limits import PENDING_SHOWN
+from stepwell.runtime.catalog import Catalog
+from stepwell.runtime.ports import Clock, Notes
+from stepwell.runtime.waits.lines import read_line
+from stepwell.runtime.waits.paces import due_ms
+from stepwell.runtime.waits.throttling import parts_of
+
+STEPS, RUNS = "steps", "runs"  # what a limit is of
+
+
+@dataclass(frozen=True, slots=True)
+class Known:
+    """A limit that is deployed: a named one of steps, or a workflow's own of its runs."""
+
+    name: str
+    of: str
+    concurrency: int | None
+    rate: RateLimit | None
+    key: str = ""  # of a workflow's, as its definition has it
+
+    @property
+    def has_key(self) -> bool:
+        return bool(self.key)
+
+
+@dataclass(frozen=True, slots=True)
+class InLine:
+    """A run, or a step's token of one, that holds a permit or waits for it."""
+
+    run_id: str
+    token: str
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """A limit, or that of one key, as it stands. Of those who wait, the first thousand."""
+
+    known: Known
+    key: str
+    under_way: tuple[InLine, ...]
+    waiting: tuple[InLine, ...]
+    next_turn_ms: int | None  # of a rate: when another one may begin
+
+
+class Limiting:
+    """Looks at limits, and changes nothing."""
+
+    def __init__(self, notes: Notes, catalog: Catalog, clock: Clock) -> None:
+        self._notes, self._catalog, self._clock = notes, catalog, clock
+
+    def all(self) -> list[Known]:
+        """The limits deployed now, by name; those of steps first."""
+        limits = self._catalog.limits
+        named = [Known(name, STEPS, limits[name].concurrency, limits[name].rate) for name in sorted(limits)]
+        graphs = self._catalog.current
+        return [*named, *(known for name in sorted(graphs) for known in _of_workflow(graphs[name]))]
+
+    def named(self, name: str, of: str = "") -> Known:
+        """One of them; `of`: steps or runs, where a named limit and a workflow share a name. Raises NotFound."""
+        for known in self.all():
+            if known.name == name and of in ("", known.of):
+                return known
+        raise NotFound(f"there is no limit {name!r}", code="unknown_limit",
+                       hint="limits.yaml and the workflows' own limits are listed by: stepwell limits")  # fmt: skip
+
+    async def line(self, known: Known, key: str = "") -> Line:
+        """The limit of this key, or of none."""
+        name = f"{'@' if known.of == STEPS else ''}{known.name}{f'/{key}' if key else ''}"
+        board = None
+        if known.concurrency is not None:
+            board = await read_line(self._notes, Share(name, known.concurrency, "queue"), PENDING_SHOWN)
+        now_ms = self._clock.now_ms()
+        turn_ms = None if known.rate is None else max(await due_ms(self._notes, name), now_ms)
+        return Line(
+            known,
+            key,
+            tuple(_in_line(known, who) for who in (board.under_way if board else ())),
+            tuple(_in_line(known, board.left[place]) for place in sorted(board.left)) if board else (),
+            turn_ms,
+        )
+
+
+def _of_workflow(graph: Graph) -> Iterator[Known]:
+    concurrency, rate = graph.concurrency, graph.rate_limit
+    if concurrency is None and rate is None:
+        return
+    key = (concurrency and concurrency.key) or (rate and rate.key)
+    yield Known(graph.name, RUNS, concurrency.limit if concurrency else None, rate, key.text if key else "")
+
+
+def _in_line(known: Known, who: str) -> InLine:
+    if known.of == RUNS:
+        return InLine(who, ROOT)
+    run_id, token, _ = parts_of(who)
+    return InLine(run_id, token)

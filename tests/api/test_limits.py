@@ -1,0 +1,62 @@
+"""Limits over the API: which there are, who holds their permits, and who waits for one."""
+
+from __future__ import annotations
+
+from stepwell.definition.graph import Limit, RateLimit
+from tests.api.kit import World
+
+HELD = """
+workflow: held
+concurrency: {limit: 2}
+timeline: [{name: hold, wait: {for: approval}}]
+"""
+KEYED = """
+workflow: keyed
+concurrency: {limit: 1, key: "{{ input.who }}"}
+rate_limit: {limit: 1, per: 1m}
+timeline: [{name: hold, wait: {for: approval}}]
+"""
+PAID = """
+workflow: paid
+timeline: [{name: pay, run: python:m.pay, throttle: stripe}]
+"""
+
+
+def test_limits_are_listed_with_how_many_hold_them_and_wait() -> None:
+    world = World(HELD, KEYED, PAID)
+    world.parts.catalog.limits = {"stripe": Limit(5, RateLimit(100, 60_000, 10))}
+    for _ in range(5):
+        world.start("held")
+    stripe, held, keyed = world.get("/limits").json["items"]
+    assert (stripe["name"], stripe["of"], stripe["concurrency"], stripe["under_way"]) == ("stripe", "steps", 5, 0)
+    assert stripe["rate_limit"] == {"limit": 100, "per": 60.0, "burst": 10}
+    assert (held["name"], held["of"], held["under_way"], held["waiting"]) == ("held", "runs", 2, 3)
+    assert (keyed["key"], keyed["under_way"], keyed["waiting"]) == ("{{ input.who }}", None, None)
+
+
+def test_a_line_is_shown_in_the_order_of_its_turns_page_by_page() -> None:
+    world = World(HELD)
+    runs = [world.start("held") for _ in range(6)]
+    first = world.get("/limits/held", limit=3).json
+    assert [one["run_id"] for one in first["under_way"]] == runs[:2]
+    assert [(one["run_id"], one["place"]) for one in first["items"]] == [(runs[2], 0), (runs[3], 1), (runs[4], 2)]
+    second = world.get("/limits/held", limit=3, cursor=first["next_cursor"]).json
+    assert [(one["run_id"], one["place"]) for one in second["items"]] == [(runs[5], 3)]
+    assert second["next_cursor"] is None
+
+
+def test_a_line_of_a_key_is_its_own() -> None:
+    world = World(KEYED)
+    ana = world.start("keyed", input={"who": "ana"})
+    assert [one["run_id"] for one in world.get("/limits/keyed", key="ana").json["under_way"]] == [ana]
+    line = world.get("/limits/keyed", key="leo").json
+    assert (line["key"], line["under_way"], line["items"]) == ("leo", [], [])
+    assert line["next_turn_at"] is not None
+
+
+def test_what_is_no_limit_is_not_found() -> None:
+    world = World(HELD, PAID)
+    for path, of in (("/limits/nowhere", ""), ("/limits/paid", ""), ("/limits/held", "steps")):
+        reply = world.get(path, of=of)
+        assert (reply.status, reply.json["type"]) == (404, "urn:stepwell:unknown_limit")
+    assert world.get("/limits/held", of="all").status == 422
