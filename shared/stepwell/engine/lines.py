@@ -86,20 +86,28 @@ def _order_of(fork: Fork, index: int) -> tuple[Group, Sequence[int]]:
     return group, tuple(one for one in span if one not in kept)
 
 
-def first_begun(fork: Fork) -> Iterator[range]:
+def first_begun(fork: Fork) -> Iterator[Sequence[int]]:
     """Yields the branches of each rule that begin at once."""
-    start = 0
-    for group in fork.groups:
-        yield range(start, start + min(group.count, group.max_concurrency or group.count))
-        start += group.count
+    for start, group in _by_start(fork):
+        _, order = _order_of(fork, start)
+        yield order[: group.max_concurrency or len(order)]
 
 
 def lines_of(fork: Fork, page: int) -> list[Line]:
     """Returns the lines of a page, one for each rule that has branches there and a bound."""
-    indexes, starts = fork.page_indexes(page), [begun.start for begun in first_begun(fork)]
-    heads = [max(start, indexes.start) for start, group in zip(starts, fork.groups, strict=True)
+    indexes = fork.page_indexes(page)
+    heads = [max(start, indexes.start) for start, group in _by_start(fork)
              if group.max_concurrency and start < indexes.stop and start + group.count > indexes.start]  # fmt: skip
     return [line_of(fork, page, head) for head in heads]
+
+
+def _by_start(fork: Fork) -> Iterator[tuple[int, Group]]:
+    """Yields the rules that have branches, each with its first one."""
+    start = 0
+    for group in fork.groups:
+        if group.count:
+            yield start, group
+        start += group.count
 
 
 def other_lines(fork: Fork, index: int, full: Collection[int]) -> list[int]:
