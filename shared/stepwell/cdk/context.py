@@ -51,6 +51,8 @@ def read(stack: cdk.Stack, context: Mapping[str, Any]) -> EngineProps:
     given = {key: value for key, value in ours.items() if value not in ("", None) and key not in _BESIDE}
     if _flag("emulator", ours.get("emulator") or False):
         given = {**EMULATOR, **given}
+    if "@" in str(given.get("alarms", "")):  # who is told of them
+        given |= {"alarm_email": given["alarms"], "alarms": True}
     given.setdefault("folder", DEFAULT_FOLDER)
     values = {_PROPERTIES.get(key, key): _READERS[key](key, value) for key, value in given.items()}
     for name, make in _IMPORTED.items():
