@@ -29,6 +29,7 @@ A deployed function has these from its stack:
 | `STEPWELL_API_KEY_SECRET` | the secret that holds the API's key | |
 | `STEPWELL_URL`, `STEPWELL_LINK_SECRET` | where the API is for others; the secret whose key signs links to it | |
 | `STEPWELL_TRACE` | anything: traces by X-Ray | |
+| `OTEL_EXPORTER_OTLP_ENDPOINT` | where spans of runs are sent; OpenTelemetry's SDK reads it and its kind | |
 | `LAMBDA_TASK_ROOT` | the function's package; Lambda sets it | `.` |
 """
 
@@ -48,6 +49,7 @@ DEFAULT_PORT = 8787
 DEFAULT_URL = f"http://127.0.0.1:{DEFAULT_PORT}"
 LOG_LEVELS = ("debug", "info", "warning", "error")
 EVENTS = ("all", "runs", "none")
+OTEL_ENDPOINT = "OTEL_EXPORTER_OTLP_ENDPOINT"
 HASH_SEED = {"PYTHONHASHSEED": "0"}  # of all processes that run durable functions: a replay sees sets in the same order
 
 
@@ -96,6 +98,7 @@ class Deployment:
     url: str = ""
     link_secret: str = ""
     trace: bool = False
+    sends_spans: bool = False
     log_level: str = "info"
     http_hosts: tuple[str, ...] = ()
     root: Path = Path()
@@ -154,6 +157,7 @@ def read_deployment(environ: Mapping[str, str] = os.environ) -> Deployment:
         url=environ.get("STEPWELL_URL", ""),
         link_secret=environ.get("STEPWELL_LINK_SECRET", ""),
         trace=bool(environ.get("STEPWELL_TRACE")),
+        sends_spans=bool(environ.get(OTEL_ENDPOINT)),
         log_level=_log_level(environ),
         http_hosts=_texts(environ, "STEPWELL_HTTP_HOSTS"),
         root=Path(environ.get("LAMBDA_TASK_ROOT", "")),

@@ -200,6 +200,7 @@ _READERS: Mapping[str, Reader] = {
     "max_steps": _number,
     "coordinator_concurrency": _number,
     "tracing": _flag,
+    "otel_endpoint": _text,
     "events": _text,
     "http_hosts": _texts,
     "public_url": _text,

@@ -89,6 +89,7 @@ class EngineProps:
     max_steps: the most records of one run, which bounds every loop.
     coordinator_concurrency: the most coordinators at once, as a pool's `concurrency`.
     tracing: X-Ray traces.
+    otel_endpoint: where traces of runs are sent by OpenTelemetry's protocol over HTTP: `https://collector.example.com`.
     events: what the event bus is told: `all`; `runs`, all but what went well within a run; `none`. An event costs
         about as much as the write of a step.
     http_hosts: the hosts that `run: http:` steps may call, and that endpoints of webhooks may be at: `api.stripe.com`,
@@ -119,6 +120,7 @@ class EngineProps:
     max_steps: int = MAX_STEPS
     coordinator_concurrency: int | None = None
     tracing: bool = False
+    otel_endpoint: str = ""
     events: str = "runs"
     http_hosts: Sequence[str] = ()
     public_url: str = ""
@@ -145,6 +147,9 @@ class EngineProps:
         self._check_origins()
         if self.public_url and not re.fullmatch(r"https?://[^\s/?#]+(/[^\s?#]*[^\s?#/])?", self.public_url):
             raise BadProperty(f"public_url: {self.public_url!r} is not https://HOST, without a trailing slash")
+
+        if self.otel_endpoint and not re.fullmatch(r"https?://[^\s?#]+", self.otel_endpoint):
+            raise BadProperty(f"otel_endpoint: {self.otel_endpoint!r} is not https://HOST[/PATH]")
 
     def _check_pools(self) -> None:
         if DEFAULT_POOL not in self.pools:

@@ -35,6 +35,7 @@ from stepwell.runtime.calls.survey import Surveyed, Surveyor
 from stepwell.runtime.calls.updates import Answered, Updates
 from stepwell.runtime.log.door import Door
 from stepwell.runtime.log.logbook import Logbook, Standing, run_info
+from stepwell.runtime.log.tracing import checked
 from stepwell.runtime.loop.advance import Advance
 from stepwell.runtime.loop.coordinator import Coordinator
 from stepwell.runtime.loop.pausing import Pausing
@@ -150,6 +151,7 @@ class Service:
             priority=graph.priority if request.priority is None else request.priority,
             tags=dict(request.tags),
             origin=request.origin,
+            trace=checked(request.trace),
             changed_ms=now_ms,
         )
 
