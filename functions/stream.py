@@ -9,12 +9,14 @@ from stepwell.aws.changes import sequence_of
 from stepwell.aws.entry import Context, open_entry
 from stepwell.aws.packed import package_root, read_packed
 from stepwell.aws.run_metrics import tell_runs
+from stepwell.aws.run_traces import traces_of
 from stepwell.aws.streaming import open_stream
 from stepwell.runtime.loop.driving import run_now
 
 ROOT = package_root()
 
 entry = open_entry(ROOT)
+send_traces = traces_of(entry.aws)
 stream = open_stream(entry.aws, view_of, read_packed(ROOT).get("webhooks"))
 
 
@@ -24,6 +26,7 @@ def handler(event: dict[str, Any], context: Context) -> dict[str, Any]:
     records = event["Records"]
     taken = run_now(stream.take(records))
     tell_runs(taken.notices)
+    send_traces(taken)
     if taken.passed_over:
         entry.observing.count("PassedOver", taken.passed_over)
     again = records[taken.done : taken.done + 1]

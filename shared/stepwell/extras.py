@@ -12,6 +12,7 @@ _DEPLOY = ("aws_cdk", "boto3", "uv")
 MODULES: Mapping[str, tuple[str, ...]] = {
     "dev": ("uvicorn", "watchfiles", "wsproto"),
     "deploy": _DEPLOY,
+    "otel": ("opentelemetry.sdk", "opentelemetry.exporter.otlp.proto.http"),
     "emulator": ("ministack", "uvicorn", "watchfiles", "wsproto", *_DEPLOY),
 }
 

@@ -33,6 +33,7 @@ A deployed function has these from its stack:
 | `STEPWELL_CONSOLE` | `{"issuer", "client_id", "audience", "origins"}`: the API serves the console, with this login | |
 | `STEPWELL_TRACE` | anything: traces by X-Ray | |
 | `STEPWELL_AWS_CLIENT` | what calls AWS: `thin`, Stepwell's own client where it can, or `boto3` | `thin` |
+| `OTEL_EXPORTER_OTLP_ENDPOINT` | where spans of runs are sent; OpenTelemetry's SDK reads it and its kind | |
 | `LAMBDA_TASK_ROOT` | the function's package; Lambda sets it | `.` |
 """
 
@@ -54,6 +55,7 @@ DEFAULT_URL = f"http://127.0.0.1:{DEFAULT_PORT}"
 LOG_LEVELS = ("debug", "info", "warning", "error")
 EVENTS = ("all", "runs", "none")
 AWS_CLIENTS = ("thin", "boto3")
+OTEL_ENDPOINT = "OTEL_EXPORTER_OTLP_ENDPOINT"
 HASH_SEED = {"PYTHONHASHSEED": "0"}  # of all processes that run durable functions: a replay sees sets in the same order
 
 
@@ -106,6 +108,7 @@ class Deployment:
     live_url: str = ""
     console: Mapping[str, Any] | None = None
     trace: bool = False
+    sends_spans: bool = False
     log_level: str = "info"
     http_hosts: tuple[str, ...] = ()
     root: Path = Path()
@@ -189,6 +192,7 @@ def read_deployment(environ: Mapping[str, str] = os.environ) -> Deployment:
         live_url=environ.get("STEPWELL_LIVE_URL", ""),
         console=json.loads(environ.get("STEPWELL_CONSOLE", "") or "null"),
         trace=bool(environ.get("STEPWELL_TRACE")),
+        sends_spans=bool(environ.get(OTEL_ENDPOINT)),
         log_level=_log_level(environ),
         http_hosts=_texts(environ, "STEPWELL_HTTP_HOSTS"),
         root=Path(environ.get("LAMBDA_TASK_ROOT", "")),

@@ -111,8 +111,9 @@ def test_a_deployment_is_one_call_of_the_cdk_in_the_folders_project(
     assert (option(call, "--profile"), option(call, "--region")) == ("work", "eu-west-1")
     assert option(call, "--require-approval") == "broadening"
     printed = capsys.readouterr().out
-    assert printed.splitlines()[:4] == [
+    assert printed.splitlines()[:5] == [
         f"account {HERE.account}, {HERE.region}, as {HERE.arn}",
+        "nobody is told of alarms; stepwell deploy --alarms-to ADDRESS",
         "building the functions' packages and the template",
         "the package has 40 MB",
         "deploying the stack Shop; the first time takes a few minutes",
@@ -223,7 +224,7 @@ def test_a_deployment_that_would_stick_a_run_asks_first_and_by_a_script_is_refus
         return {"ApiUrl": api.url}
 
     fake = FakeCdk({"ApiUrl": URL})
-    given = order(project, gate=True, properties={"stack_name": "Shop"})
+    given = order(project, gate=True, alarms_to="none", properties={"stack_name": "Shop"})
     with pytest.raises(UserError, match="1 open runs could not go on with this code") as told:
         deploy.carry_out(given, identify=lambda *_: HERE, run=fake, deployed=outputs)
     assert (told.value.code, fake.calls, asked) == ("would_stick", [], [("", "eu-west-1", "Shop")])

@@ -271,10 +271,10 @@ def lose(stack: Stack) -> None:
     letter = next(one["id"] for one in page["items"] if one["run_id"] == "a second")
     assert stack.call("GET", f"/dlq/{letter}")[1]["type"] == "deadline"
     assert stack.call("POST", "/dlq:redrive", {"ids": [letter]})[1]["sent"] == [letter]
-    for everything in (False, True):
-        assert stack.call("POST", "/recover", {"all": everything})[0] == 200
     found = stack.sweep()
     assert (found["Overdue"], found["NoProgress"], found["Republished"]) == (1, 2, 1)
+    for everything in (False, True):
+        assert stack.call("POST", "/recover", {"all": everything})[0] == 200
     stack.deliver()
 
 

@@ -6,6 +6,7 @@ import json
 import re
 from importlib.metadata import version
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -32,7 +33,7 @@ def project(root: Path, *dependencies: str, **files: str) -> Project:
     return found
 
 
-def locked(project: Project, into: Path, **more: bool) -> dict[str, str]:
+def locked(project: Project, into: Path, **more: Any) -> dict[str, str]:
     """The versions that are packed, by name."""
     lines = locking.lock(project, into, HERE, **more).read_text().splitlines()
     pinned = (re.match(r"([\w.-]+)==([^\s;]+)", line) for line in lines)
@@ -181,4 +182,6 @@ def test_a_requirement_that_cannot_be_had_is_named(tmp_path: Path) -> None:
 
 def test_traces_need_one_package_more(tmp_path: Path) -> None:
     assert "aws-xray-sdk" not in locked(project(tmp_path, "stepwell"), tmp_path)
-    assert "aws-xray-sdk" in locked(project(tmp_path, "stepwell"), tmp_path, tracing=True)
+    assert "aws-xray-sdk" in locked(project(tmp_path, "stepwell"), tmp_path, asked=["tracing"])
+    spans = locked(project(tmp_path, "stepwell"), tmp_path, asked=["otel"])
+    assert {"opentelemetry-sdk", "opentelemetry-exporter-otlp-proto-http"} <= {*spans}

@@ -7,7 +7,8 @@ from collections.abc import AsyncIterator
 from typing import Any
 
 from stepwell.definition.graph import Json
-from stepwell.engine.records import Status
+from stepwell.engine.actions import Outcome
+from stepwell.engine.records import Failure, Status
 from stepwell.engine.waits import run_topic
 from stepwell.runtime.calls import updates
 from stepwell.runtime.loop.driving import run_now
@@ -76,7 +77,7 @@ def prepared(world: World) -> World:
     of["large"] = lambda call: {"text": call.input["who"] * (LARGE // 10)}
     of["work"] = of["each"] = of["inner"] = lambda call: {"by": call.state.get("who", call.input.get("who"))}
     of["broken"] = lambda call: fails(f"No {call.input['who']}")
-    of["check"] = lambda call: fails(f"Blocked {call.input['who']}", "governance")
+    of["check"] = lambda call: Outcome(failure=Failure("Blocked", "governance", f"not for {call.input['who']}"))
     return world
 
 

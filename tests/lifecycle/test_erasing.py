@@ -175,6 +175,17 @@ def test_a_run_under_way_is_refused_unless_it_may_be_terminated() -> None:
         world.header(open_)
 
 
+def test_a_child_run_whose_parent_goes_on_is_refused() -> None:
+    world = world_of()
+    _, open_, *_ = plant(world, ANA)
+    child = next(one for one in runs_of(world) if (world.header(one).parent or "").startswith(f"{open_}|"))
+    for force in (False, True):
+        with pytest.raises(Conflict, match="waits for it") as refused:
+            run_now(world.parts.eraser.delete(child, force=force))
+        assert refused.value.code == "parent_open"
+    assert world.header(child).status is Status.COMPLETED
+
+
 def test_a_purge_takes_the_earlier_batches_that_name_the_person() -> None:
     world = world_of()
     plant(world, ANA)

@@ -22,7 +22,7 @@ _LIST_BYTES = 3  # of a list, beside its elements, each of which has one byte mo
 EXPIRES = "expires"  # the table's TTL attribute, in seconds
 _TEXTS = (
     "workflow", "version", "fingerprint", "parent", "origin", "waiting_for", "waiting_node", "paused_by",
-    "pause_reason", "resumes_as", "failure",
+    "pause_reason", "resumes_as", "failure", "trace",
 )  # fmt: skip
 _NUMBERS = (
     "rev", "started_ms", "ended_ms", "start_at_ms", "deadline_ms", "priority", "waiting_since_ms", "waiting_until_ms",

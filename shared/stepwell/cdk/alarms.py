@@ -37,7 +37,7 @@ _LATER = cloudwatch.TreatMissingData.NOT_BREACHING
 
 
 class Alarms(Construct):
-    """The alarms, and a topic that notifies the address, if there is one."""
+    """The alarms, and a topic that notifies the address, if there is one: `told`."""
 
     def __init__(
         self,
@@ -48,6 +48,7 @@ class Alarms(Construct):
         handlers: Handlers,
     ) -> None:
         super().__init__(scope, construct_id)
+        self.told = props.alarm_email
         self.topic = self._make_topic(props) if props.alarm_email else None
         self._on("DeadLetters", metrics.waiting(queues.dead), 0, DEAD_LETTERS)
         if queues.dead_notifications:

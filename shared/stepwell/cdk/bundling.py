@@ -107,18 +107,18 @@ def build(
     pools: Collection[str],
     platform: str,
     python: str = "",
-    tracing: bool = False,
+    asked: Collection[str] = (),
     http_hosts: Collection[str] = (),
 ) -> Bundles:
-    """Builds both packages of a project below `into`. Raises BundlingError."""
+    """Builds both packages of a project below `into`, with these extras of Stepwell. Raises BundlingError."""
     engine, worker = into / "engine", into / "worker"
     packed = pack(project, pools, http_hosts)  # first, because it is quick and reports the user's mistakes
     python = python or project.python
     target = target_of(platform, python)
-    install(worker, lock(project, into, target, tracing=tracing), target)
+    install(worker, lock(project, into, target, asked=asked), target)
     if platform == "lambda":
         check_glibc(worker, python)
-    copy_needed(worker, engine, tracing=tracing)
+    copy_needed(worker, engine, asked)
     for tree in (engine, worker):
         remove(tree, UNREAD)
         _copy_own(tree)
@@ -171,10 +171,10 @@ def check_glibc(tree: Path, python: str) -> None:
             raise BundlingError(message, code="no_wheel", hint="set python in [tool.stepwell] to 3.12 or later")
 
 
-def copy_needed(worker: Path, engine: Path, *, tracing: bool) -> None:
+def copy_needed(worker: Path, engine: Path, asked: Collection[str]) -> None:
     """Links what Stepwell's own functions need into their package."""
     there = {name_of(found.name): found for found in distributions(path=[str(worker)])}
-    todo, done = [name_of(one) for one in engine_requirements(tracing=tracing)], set()
+    todo, done = [name_of(one) for one in engine_requirements(asked)], set()
     while todo:
         name = todo.pop()
         if name in done or name not in there:

@@ -52,6 +52,8 @@ def read(stack: cdk.Stack, context: Mapping[str, Any]) -> EngineProps:
     given = {key: value for key, value in ours.items() if value not in ("", None) and key not in _BESIDE}
     if _flag("emulator", ours.get("emulator") or False):
         given = {**EMULATOR, **given}
+    if "@" in str(given.get("alarms", "")):  # who is told of them
+        given |= {"alarm_email": given["alarms"], "alarms": True}
     given.setdefault("folder", DEFAULT_FOLDER)
     values = {_PROPERTIES.get(key, key): _READERS[key](key, value) for key, value in given.items()}
     for name, make in _IMPORTED.items():
@@ -200,6 +202,7 @@ _READERS: Mapping[str, Reader] = {
     "coordinator_concurrency": _number,
     "tracing": _flag,
     "snap_start": _flag,
+    "otel_endpoint": _text,
     "events": _text,
     "http_hosts": _texts,
     "public_url": _text,

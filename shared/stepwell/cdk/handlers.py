@@ -20,6 +20,7 @@ from stepwell.cdk import bundling, metrics
 from stepwell.cdk.called import arns_of
 from stepwell.cdk.functions import COORDINATOR_BATCH, LEAST_CONCURRENCY, SWEEP_MINUTES, Handler, Place, Shape
 from stepwell.cdk.live import Live
+from stepwell.cdk.locking import OTEL, TRACING
 from stepwell.cdk.permissions import OF_BATCHES, Resources
 from stepwell.cdk.props import DEFAULT_POOL, EngineProps, Pool
 from stepwell.cdk.queues import COORDINATOR_SECONDS, SENDER_SECONDS, Queues
@@ -154,6 +155,8 @@ class Handlers(Construct):
         notifications = self._queues.notifications
         told = {**({"STEPWELL_NOTIFICATIONS": notifications.queue_url} if notifications else {}),
                 **(self._live.environment if self._live else {})}  # fmt: skip
+        if endpoint := self._props.otel_endpoint:
+            told |= {"OTEL_EXPORTER_OTLP_ENDPOINT": endpoint, "OTEL_SERVICE_NAME": metrics.service_of(self)}
         handler = self._handler("stream", replace(_STREAM, environment=told))
         handler.follow(stream_arn, self._queues.dead)
         return handler
@@ -225,6 +228,11 @@ class Handlers(Construct):
         return self._handler("authorizer", shape, {"api_key": [api_key.secret_arn]})
 
 
+def _extras(props: EngineProps) -> list[str]:
+    """Returns the extras of Stepwell that the functions need."""
+    return [*([TRACING] if props.tracing else []), *([OTEL] if props.otel_endpoint else [])]
+
+
 def _packages(props: EngineProps, into: Path) -> Packages:
     if not props.bundle:
         code = lambda_.Code.from_inline("# made without its code")
@@ -236,7 +244,7 @@ def _packages(props: EngineProps, into: Path) -> Packages:
         pools=props.pools,
         platform=props.platform,
         python=props.python_version,
-        tracing=props.tracing,
+        asked=_extras(props),
         http_hosts=props.http_hosts,
     )
     engine, worker = (lambda_.Code.from_asset(str(folder)) for folder in (bundles.engine, bundles.worker))

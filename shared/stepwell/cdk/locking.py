@@ -22,7 +22,7 @@ from stepwell.project import Project, name_of
 
 STEPWELL = "stepwell"
 COMMAND_ONLY = frozenset({"httpx", "rich", "typer"})  # dependencies of Stepwell that no function imports
-TRACING = "tracing"  # the extra of Stepwell that functions may need
+TRACING, OTEL = "tracing", "otel"  # the extras of Stepwell that functions may need
 _NO_WHEEL = re.compile(r"no wheels with a matching|no usable wheels|has no binary distribution|doesn't have a source"
                        r"|Building source distributions .* is disabled")  # fmt: skip
 
@@ -49,25 +49,28 @@ class Target:
     options: tuple[str, ...]
 
 
-def lock(project: Project, into: Path, target: Target, *, tracing: bool = False) -> Path:
-    """Writes the requirements of the project, each pinned, and of Stepwell's own functions. Raises BundlingError."""
+def lock(project: Project, into: Path, target: Target, *, asked: Collection[str] = ()) -> Path:
+    """Writes the requirements of the project, each pinned, and of Stepwell's own functions. Raises BundlingError.
+
+    `asked`: extras of Stepwell that the functions need.
+    """
     out = into / "locked.txt"
     if file := _uv_lock(project):
-        _from_uv(project, file, out, tracing)
+        _from_uv(project, file, out, asked)
     elif (file := project.root / "poetry.lock").is_file():
-        _from_poetry(project, file, out, tracing)
+        _from_poetry(project, file, out, asked)
     else:
-        _resolve(project, out, target, tracing)
+        _resolve(project, out, target, asked)
     return out
 
 
-def engine_requirements(*, tracing: bool = False) -> list[str]:
+def engine_requirements(asked: Collection[str] = ()) -> list[str]:
     """Returns the requirements of Stepwell's functions: those of the installed package, less the command's."""
     found = []
     for requirement in requires(STEPWELL) or ():
         text, _, marker = requirement.partition(";")
         extra = re.search(r"extra\s*==\s*['\"]([\w-]+)", marker)
-        wanted = extra[1] == TRACING and tracing if extra else name_of(text) not in COMMAND_ONLY
+        wanted = extra[1] in asked if extra else name_of(text) not in COMMAND_ONLY
         if wanted:
             found.append(text.strip() if extra else requirement)
     return found
@@ -100,10 +103,10 @@ def _uv_lock(project: Project) -> Path | None:
     return None
 
 
-def _from_uv(project: Project, file: Path, out: Path, tracing: bool) -> None:
+def _from_uv(project: Project, file: Path, out: Path, asked: Collection[str]) -> None:
     entries = _entries(file)
     own = name_of(project.document["project"]["name"])
-    wanted = _closure(entries, own, _uv_needs, tracing)
+    wanted = _closure(entries, own, _uv_needs, asked)
     _check_stepwell(entries, wanted, file, "uv add stepwell; uv lock")
     left = [word for name in sorted(entries.keys() - wanted.keys()) for word in ("--no-emit-package", name)]
     words = ("export", "--frozen", "--no-dev", "--no-emit-project", "--no-editable", "--no-header", "--no-annotate")
@@ -117,10 +120,10 @@ def _uv_needs(entry: Entry, extras: Collection[str]) -> Iterator[Need]:
         yield Need(name_of(one["name"]), tuple(one.get("extra", ())))
 
 
-def _from_poetry(project: Project, file: Path, out: Path, tracing: bool) -> None:
+def _from_poetry(project: Project, file: Path, out: Path, asked: Collection[str]) -> None:
     own = "the project"  # which has no entry in Poetry's lock file
     entries = {**_entries(file), own: [{"dependencies": _poetry_dependencies(project)}]}
-    wanted = _closure(entries, own, _poetry_needs, tracing)
+    wanted = _closure(entries, own, _poetry_needs, asked)
     _check_stepwell(entries, wanted, file, "poetry add stepwell")
     lines = [_pinned(entry, wanted[name]) for name in sorted(wanted) for entry in entries.get(name, ())]
     out.write_text("\n".join(lines), encoding="utf-8")
@@ -168,7 +171,7 @@ def _entries(file: Path) -> Lock:
     return found
 
 
-def _closure(entries: Lock, own: str, needs: Needs, tracing: bool) -> Mapping[str, set[str]]:
+def _closure(entries: Lock, own: str, needs: Needs, asked: Collection[str]) -> Mapping[str, set[str]]:
     """Returns what a project needs, by name, with the markers. Of Stepwell it needs what the functions import."""
     done: set[tuple[str, tuple[str, ...]]] = set()
     wanted: dict[str, set[str]] = {}
@@ -180,7 +183,7 @@ def _closure(entries: Lock, own: str, needs: Needs, tracing: bool) -> Mapping[st
         done.add(one)
         for need in (need for entry in entries.get(name, ()) for need in needs(entry, extras)):
             if need.name == STEPWELL:
-                todo.append((STEPWELL, (TRACING,) if tracing else ()))
+                todo.append((STEPWELL, tuple(sorted(asked))))
             elif name != STEPWELL or need.name not in COMMAND_ONLY:
                 wanted.setdefault(need.name, set()).add(need.marker)
                 todo.append((need.name, need.extras))
@@ -201,10 +204,10 @@ def _check_stepwell(entries: Lock, wanted: Collection[str], file: Path, hint: st
 # -- no lock file
 
 
-def _resolve(project: Project, out: Path, target: Target, tracing: bool) -> None:
+def _resolve(project: Project, out: Path, target: Target, extras: Collection[str]) -> None:
     """Pins what requirements.txt or pyproject.toml asks for; uv prefers the versions in its output file."""
     lines = _without_stepwell(project)
-    asked = "\n".join((*lines, *engine_requirements(tracing=tracing), ""))
+    asked = "\n".join((*lines, *engine_requirements(extras), ""))
     here = sorted({f"{name_of(one.name)}=={one.version}" for one in distributions() if one.name != STEPWELL})
     out.write_text("\n".join((*here, "")), encoding="utf-8")
     words = ["pip", "compile", "-", "-q", "-o", str(out), "--no-header", "--no-annotate", *target.options]

@@ -92,6 +92,7 @@ class EngineProps:
     snap_start: the API, the webhooks and the workers start from a snapshot of themselves, in tenths of a second. AWS
         charges for keeping and restoring it, and needs Python 3.12 or later. Modules of steps are in the snapshot: what
         they make when they are imported, such as a connection or a random number, every copy has.
+    otel_endpoint: where traces of runs are sent by OpenTelemetry's protocol over HTTP: `https://collector.example.com`.
     events: what the event bus is told: `all`; `runs`, all but what went well within a run; `none`. An event costs
         about as much as the write of a step.
     http_hosts: the hosts that `run: http:` steps may call, and that endpoints of webhooks may be at: `api.stripe.com`,
@@ -128,6 +129,7 @@ class EngineProps:
     coordinator_concurrency: int | None = None
     tracing: bool = False
     snap_start: bool = False
+    otel_endpoint: str = ""
     events: str = "runs"
     http_hosts: Sequence[str] = ()
     public_url: str = ""
@@ -159,6 +161,9 @@ class EngineProps:
         self._check_origins()
         if self.public_url and not re.fullmatch(r"https?://[^\s/?#]+(/[^\s?#]*[^\s?#/])?", self.public_url):
             raise BadProperty(f"public_url: {self.public_url!r} is not https://HOST, without a trailing slash")
+
+        if self.otel_endpoint and not re.fullmatch(r"https?://[^\s?#]+", self.otel_endpoint):
+            raise BadProperty(f"otel_endpoint: {self.otel_endpoint!r} is not https://HOST[/PATH]")
 
     def _check_pools(self) -> None:
         if DEFAULT_POOL not in self.pools:

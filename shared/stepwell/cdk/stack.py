@@ -43,6 +43,8 @@ class StepwellStack(cdk.Stack):
             )
         if engine.api_key:
             self._output("ApiKeySecret", engine.api_key.secret_arn, "The secret with the API's key")
+        if engine.alarms:
+            self._output("AlarmsTo", engine.alarms.told or "none", "Who gets alarms by mail")
         if engine.dashboard:
             self._output("DashboardName", engine.dashboard.dashboard_name, "CloudWatch dashboard")
 

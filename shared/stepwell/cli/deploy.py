@@ -7,13 +7,14 @@ import shlex
 import sys
 import tempfile
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from stepwell.cli import exits
+from stepwell.cli.alarming import with_address
 from stepwell.cli.arguments import read_pairs
 from stepwell.cli.cdk import CDK, Cdk, Run, app_words, place_of_app, read_settings, run_command, run_quietly
 from stepwell.cli.checking import print_problems
@@ -48,6 +49,7 @@ class Order:
     yes: bool = False
     dry_run: bool = False
     gate: bool = False
+    alarms_to: str = ""
 
 
 def deploy(
@@ -69,6 +71,10 @@ def deploy(
         list[str] | None,
         typer.Option("--context", "-c", metavar="KEY=VALUE", show_default=False, help="A property of the stack."),
     ] = None,
+    alarms_to: Annotated[
+        str,
+        typer.Option("--alarms-to", metavar="ADDRESS", show_default=False, help="Who gets alarms by mail, or none."),
+    ] = "",
     bootstrap: Annotated[bool, typer.Option("--bootstrap", help="Bootstrap the CDK first, if needed.")] = False,
     yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask before adding permissions.")] = False,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Write the template without calling AWS.")] = False,
@@ -79,7 +85,7 @@ def deploy(
     """Deploy a workflow folder to AWS, with the CDK."""
     chosen = chosen_folder(folder).resolve()
     properties = {**read_pairs(context or (), "-c"), "folder": str(chosen)} | ({"stack_name": stack} if stack else {})
-    carry_out(Order(chosen, properties, profile, region, bootstrap, yes, dry_run, gate))
+    carry_out(Order(chosen, properties, profile, region, bootstrap, yes, dry_run, gate, alarms_to))
 
 
 def carry_out(
@@ -96,9 +102,11 @@ def carry_out(
         return
     who = (identify or _identify)(order.profile, order.region or environment().get("AWS_REGION", ""))
     _tell(f"account {who.account}, {who.region}, as {who.arn}")
+    before: Mapping[str, str] = {}
     if order.gate:
         before = (deployed or _outputs)(order.profile, who.region, _stack_of(order, place))
         check_open_runs(order, before.get("ApiUrl", ""))
+    order = _with_address(order, place, before)
     with tempfile.TemporaryDirectory() as beside:
         if not who.bootstrapped:
             # In a folder without cdk.json; otherwise the CDK would run its app first.
@@ -113,6 +121,14 @@ def carry_out(
         cdk("deploy", *app, *asked, "--outputs-file", str(file))
         outputs = read_outputs(file)
     print_next(outputs, who.region, workflows[0])
+
+
+def _with_address(order: Order, place: Path, before: Mapping[str, str]) -> Order:
+    """The order, with who is told of alarms."""
+    properties, said = with_address(order.properties, order.alarms_to, order.folder, place, before, yes=order.yes)
+    if said:
+        _tell(said)
+    return replace(order, properties=properties)
 
 
 def _assembled(order: Order, place: Path, who: Identity) -> list[str]:

@@ -46,6 +46,7 @@ EXAMPLES = {
     "batch": "stepwell batch redrive --workflow order --canary --watch",
     "delete": "stepwell delete run_01J9",
     "purge": "stepwell purge --tag customer=c7 --dry-run",
+    "alarms": "stepwell alarms --stack Shop --region eu-west-1",
     "recover": "stepwell recover --all",
     "dlq list": "stepwell dlq list",
     "dlq show": "stepwell dlq show 0f7d",

@@ -12,6 +12,7 @@ from typer.core import TyperGroup
 
 from stepwell.cli import (
     acts,
+    alarming,
     batching,
     checking,
     comparing,
@@ -88,7 +89,7 @@ COMMANDS: tuple[Callable[..., None], ...] = (  # in the order of the help
     *(acts.event, acts.update, acts.approve, acts.reject, acts.delegate, acts.cancel, acts.terminate),
     *(acts.pause, acts.unpause, acts.redrive, acts.rerun, acts.fork, batching.batch),
     *(purging.delete, purging.purge),
-    recovering.recover,
+    *(recovering.recover, alarming.alarms),
 )
 GROUPS: dict[str, dict[str, Callable[..., None]]] = {
     "webhook": {"test": webhook.send_signed, "deliveries": deliveries.deliveries, "replay": deliveries.replay},

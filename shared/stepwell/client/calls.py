@@ -35,6 +35,7 @@ class StartOptions(TypedDict, total=False):
     priority: int
     start_at: str  # not before this time, in RFC 3339
     create_only: bool  # leaves the run idle until `begin`
+    trace: str  # the caller's `traceparent`: the run's spans belong to that trace
     event: EventOptions  # with an id: the run that is started gets it, or the one that runs already
 
 
@@ -51,13 +52,13 @@ class BatchOptions(TypedDict, total=False):
 
 def start(workflow: str, given: Any = None, **options: Unpack[StartOptions]) -> Request[tuple[JsonObject, bool]]:
     """Starts a run. False: the key or id was used before, and this is the earlier run."""
-    run_id = options.pop("id", "")
+    run_id, trace = options.pop("id", ""), options.pop("trace", "")
     key = options.pop("key", "") or ("" if run_id else str(uuid4()))
     body: JsonObject = {"input": given, **({"run_id": run_id} if run_id else {}), **options}
     if "event" in options:
         body["event"] = {"id": str(uuid4()), **options["event"]}  # the same when the start is sent again
     path = f"/workflows/{part(workflow)}/runs"
-    sent = post(path, body, repeatable=True, headers={"Idempotency-Key": key} if key else {})
+    sent = post(path, body, repeatable=True, headers=filled({"Idempotency-Key": key, "traceparent": trace}))
     return sent.reading(lambda answer: (object_of(answer), answer.status_code == httpx.codes.CREATED))
 
 

@@ -38,6 +38,7 @@ LATER_COLUMNS = (
     ("runs", "pause_reason", "TEXT NOT NULL DEFAULT ''"),
     ("runs", "resumes_as", "TEXT NOT NULL DEFAULT ''"),
     ("runs", "failure", "TEXT NOT NULL DEFAULT ''"),
+    ("runs", "trace", "TEXT NOT NULL DEFAULT ''"),
 )
 HAS_COLUMN = "SELECT 1 FROM pragma_table_info(?) WHERE name = ?"
 
@@ -66,7 +67,7 @@ TABLES = (
         expires_ms INTEGER NOT NULL, due_ms INTEGER, watched INTEGER NOT NULL,
         paused_ms INTEGER NOT NULL DEFAULT 0, paused_by TEXT NOT NULL DEFAULT '',
         pause_reason TEXT NOT NULL DEFAULT '', resumes_as TEXT NOT NULL DEFAULT '',
-        failure TEXT NOT NULL DEFAULT '', tags TEXT NOT NULL,
+        failure TEXT NOT NULL DEFAULT '', trace TEXT NOT NULL DEFAULT '', tags TEXT NOT NULL,
         input TEXT NOT NULL) WITHOUT ROWID""",
     # Each ends with the order of the lists, so that a page needs no sorting.
     "CREATE INDEX runs_by_time ON runs (created_ms, run_id)",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from concurrent.futures import Future
 from dataclasses import dataclass
 from functools import partial
@@ -16,6 +16,7 @@ from stepwell.definition.expressions import compile_expression
 from stepwell.definition.graph import Graph, Limit
 from stepwell.definition.targets import parse_hosts
 from stepwell.errors import PortError
+from stepwell.extras import require
 from stepwell.limits import SECOND_MS
 from stepwell.local.bell import Bell, RingingQueue
 from stepwell.local.blobs import FolderBlobs
@@ -34,20 +35,21 @@ from stepwell.local.sweeping import LocalSweeper
 from stepwell.project import project_of
 from stepwell.runtime.assembly import Assembly, assemble
 from stepwell.runtime.calls.links import Links
+from stepwell.runtime.calls.service import Service
 from stepwell.runtime.calls.snapshots import Snapshots
 from stepwell.runtime.catalog import Catalog
 from stepwell.runtime.executor import FunctionSteps
 from stepwell.runtime.loop.driving import Pause, run_now
 from stepwell.runtime.loop.worker import Sharing
 from stepwell.runtime.notify.sender import Sender
-from stepwell.runtime.ports import Ports
+from stepwell.runtime.ports import Header, Ports
 from stepwell.runtime.starts.ids import new_id
 from stepwell.runtime.steps.calls import Calls
 from stepwell.runtime.steps.http_step import HttpSteps
 from stepwell.runtime.steps.secrets import EnvironmentSecrets, SecretsByKind
 from stepwell.runtime.stores.blobs import of_run
 from stepwell.runtime.stores.clocks import RealClock
-from stepwell.settings import DEFAULT_URL, environment
+from stepwell.settings import DEFAULT_URL, OTEL_ENDPOINT, environment
 
 DATABASE_FILE = "stepwell.db"
 NOTIFICATIONS_FILE = "letters.db"  # the name of release 0.1, whose queue goes on
@@ -73,6 +75,22 @@ class Local:
         """Deploys these workflows and named limits; runs in progress keep their versions. None: the same limits."""
         self.parts.catalog.replace(graphs, limits)
         run_now(self.parts.catalog.save(self.parts.ports.notes))
+
+
+def _keeping(service: Service, snapshots: Snapshots) -> Callable[[Header], Awaitable[object]]:
+    """What happens after a change of a run's status: its snapshot, and its traces if somebody wants them."""
+    if not environment().get(OTEL_ENDPOINT):
+        return snapshots.write_if_due
+    require("otel", "the export of traces")
+    from stepwell.otel import Background, open_traces  # noqa: PLC0415 - the SDK, only where it is asked for
+
+    traces = Background(open_traces(service))
+
+    async def keep(header: Header) -> None:
+        await traces(header)
+        await snapshots.write_if_due(header)
+
+    return keep
 
 
 # Another message costs next to nothing here, and what a message takes is mostly its wait for the processor.
@@ -134,7 +152,7 @@ def open_local(
         files=files,
         dead=SqliteDeadQueue(database, clock),
     )
-    store.keep = Snapshots(parts.service, files, view_of).write_if_due
+    store.keep = _keeping(parts.service, Snapshots(parts.service, files, view_of))
     store.seen = RunLines(parts.service)
     store.live = live = LiveFeed()
     store.outgoing = outgoing = Outgoing(data / NOTIFICATIONS_FILE, Sender({}, secrets, hosts, clock), clock, stopping)

@@ -55,6 +55,7 @@ class Header:
     paused_by: str = ""
     pause_reason: str = ""
     resumes_as: str = ""  # of a paused run: the status that it has but for that
+    trace: str = ""  # the caller's `traceparent`
     failure: str = ""  # of a run that failed: the error's fingerprint, its type and its step
 
 

@@ -30,6 +30,7 @@ async def start_run(call: Call) -> Answer:
         priority=body.priority,
         start_at_ms=body.start_at or 0,
         create_only=body.create_only,
+        trace=call.headers.get("traceparent", ""),
         event=Signal(body.event.name, body.event.payload, body.event.id) if body.event else None,
     )
     started = await service.start(request)
@@ -90,7 +91,10 @@ STARTING_ROUTES = (
         shape="RunView",
         body=StartBody,
         query=WaitQuery,
-        headers={"Idempotency-Key": "repeated calls with the same key and body start one run"},
+        headers={
+            "Idempotency-Key": "repeated calls with the same key and body start one run",
+            "traceparent": "the trace that the run belongs to, kept with it (W3C trace context)",
+        },
     ),
     Route(
         "POST",

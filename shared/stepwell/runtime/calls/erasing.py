@@ -23,6 +23,7 @@ from stepwell.runtime.log.alarms import QUEUE_HORIZON_MS
 from stepwell.runtime.log.logbook import Logbook
 from stepwell.runtime.log.messages import Erase, to_json
 from stepwell.runtime.ports import Header, Lane, Ports
+from stepwell.runtime.starts.starting import Caller
 from stepwell.runtime.steps import output
 from stepwell.runtime.stores.blobs import of_run
 from stepwell.runtime.stores.files import name_of
@@ -57,7 +58,7 @@ class Eraser:
     async def delete(self, run_id: str, *, force: bool = False, who: str = "") -> Erased:
         """Deletes a run that has ended, and its child runs; with `force`, ends them first.
 
-        Raises NotFound, and Conflict `run_open` where one of them has not ended.
+        Raises NotFound, and Conflict: `run_open` where one of them has not ended, `parent_open` for a child of such.
         """
         family = await self._family(run_id)
         if not family:
@@ -66,6 +67,7 @@ class Eraser:
         if live and not force:
             raise Conflict(f"run {live[0]} is under way", code="run_open",
                            hint="wait for its end, or terminate it: --force")  # fmt: skip
+        await self._check_parent(family[0][0])
         for header, _ in family:  # also one that has ended: who ended it may have died before it returned its permit
             await self._terminate(header.run_id, "it is deleted", who)
         if live:
@@ -102,6 +104,14 @@ class Eraser:
         for child in left.children:
             found += await self._family(child)
         return found
+
+    async def _check_parent(self, header: Header) -> None:
+        """Raises Conflict for a run whose parent goes on: it would wait for a run that is not there."""
+        caller = Caller.of(header)
+        parent = await self._ports.runs.get_run(caller.run_id) if caller is not None and caller.index >= 0 else None
+        if parent is not None and not parent.status.terminal:
+            raise Conflict(f"run {parent.run_id} waits for it, or reads its result", code="parent_open",
+                           hint=f"delete {parent.run_id}, and its child runs go with it")  # fmt: skip
 
     async def _erase(self, header: Header, left: Left) -> int:
         run_id, snapshot = header.run_id, name_of(header)

@@ -146,6 +146,7 @@ class Redriver:
             priority=old.priority,
             tags=dict(old.tags),
             origin=f"{REDRIVE}:{old.run_id}",
+            trace=old.trace,
             changed_ms=now_ms,
         )
         there = await self._starter.create(graph, header)

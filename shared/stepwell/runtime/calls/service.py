@@ -37,6 +37,7 @@ from stepwell.runtime.calls.updates import Answered, Updates
 from stepwell.runtime.forks.lines import are_over
 from stepwell.runtime.log.door import Door
 from stepwell.runtime.log.logbook import Logbook, Standing, run_info
+from stepwell.runtime.log.tracing import checked
 from stepwell.runtime.loop.advance import Advance
 from stepwell.runtime.loop.coordinator import Coordinator
 from stepwell.runtime.loop.pausing import Pausing
@@ -153,6 +154,7 @@ class Service:
             priority=graph.priority if request.priority is None else request.priority,
             tags=dict(request.tags),
             origin=request.origin,
+            trace=checked(request.trace),
             changed_ms=now_ms,
         )
 

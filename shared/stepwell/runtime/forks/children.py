@@ -37,6 +37,7 @@ from stepwell.limits import CHILD_DEPTH, MINUTE_MS
 from stepwell.runtime.log.door import Found
 from stepwell.runtime.log.logbook import Logbook, Standing
 from stepwell.runtime.log.messages import EndRun, to_json
+from stepwell.runtime.log.tracing import run_span, traceparent
 from stepwell.runtime.ports import Header, Lane, Ports
 from stepwell.runtime.starts.starting import Caller, Starter
 
@@ -98,7 +99,8 @@ class Children:
         try:
             graph = self._starter.named(one.workflow)
             called_ms = at.token.last.at_ms if at.token.last else 0
-            header = self._starter.child(graph, run_id, one.input, caller, at.header.priority, called_ms)
+            header = self._starter.child(graph, run_id, one.input, caller, at.header.priority, called_ms,
+                                         traceparent(at.header, run_span(at.run_id)))  # fmt: skip
         except UserError:
             there = await self._ports.runs.get_run(run_id)
             if there is None:

@@ -30,6 +30,7 @@ from stepwell.runtime.log.action_log import log_started
 from stepwell.runtime.log.door import Answer, Budget, Door
 from stepwell.runtime.log.logbook import Forks, Logbook, Standing
 from stepwell.runtime.log.messages import Wake, to_json
+from stepwell.runtime.log.tracing import record_span, traceparent
 from stepwell.runtime.loop.advance import Advance, can_move
 from stepwell.runtime.loop.beside import Beside
 from stepwell.runtime.loop.driving import run_now
@@ -226,6 +227,7 @@ class Worker:
             resumed=action.resumed,
             state=state_of(at.token),
             request=action.request,
+            trace=traceparent(at.header, record_span(at.run_id, at.token.id, at.token.slot + 1)),
             emit=Output(self._put, self._ports.clock, at, action).emit,
             late_ms=shared.step_ms() if shared else 0,
             late=shared.beside if shared else None,

@@ -44,6 +44,7 @@ class Start:
     create_only: bool = False
     origin: str = ""  # of the run's header
     event: Signal | None = None
+    trace: str = ""  # the caller's `traceparent`; a repeated start may have another
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,13 +117,20 @@ class Starter:
         await self._alarms.arm(Lane.WORK, wake, max(header.start_at_ms, wake_ms), header.run_id)
 
     def child(
-        self, graph: Graph, run_id: str, given: Json, caller: Caller, priority: int, called_ms: int = 0
+        self,
+        graph: Graph,
+        run_id: str,
+        given: Json,
+        caller: Caller,
+        priority: int,
+        called_ms: int = 0,
+        trace: str = "",
     ) -> Header:
         """The header of a child run, no older than `called_ms`. Raises InvalidInput for an input that is refused."""
         check_input(graph, given)
         now_ms = max(self._ports.clock.now_ms(), called_ms)
         return Header(run_id, graph.name, graph.version, given, now_ms, Status.PENDING, priority=priority,
-                      parent=str(caller), changed_ms=now_ms)  # fmt: skip
+                      parent=str(caller), changed_ms=now_ms, trace=trace)  # fmt: skip
 
 
 def check_input(graph: Graph, given: Json) -> None:

@@ -117,7 +117,8 @@ def _sending(call: StepCall, target: Target, secrets: _Secrets) -> Sending:
         content_type = "application/x-www-form-urlencoded" if is_form else "application/json"
         body = _form(call.input) if is_form else json.dumps(call.input, ensure_ascii=False).encode()
     headers = {"User-Agent": USER_AGENT, "Accept": "application/json, */*;q=0.5", "Accept-Encoding": "identity",
-               "Connection": "close", "Idempotency-Key": call.key}  # fmt: skip
+               "Connection": "close", "Idempotency-Key": call.key,
+               **({"traceparent": call.trace} if call.trace else {})}  # fmt: skip
     if body is not None:
         headers["Content-Type"] = content_type
     if method not in WITH_QUERY:

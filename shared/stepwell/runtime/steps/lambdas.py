@@ -48,6 +48,8 @@ class LambdaSteps:
             message = f"the input has {len(payload)} bytes; Lambda takes {PAYLOAD_BYTES}"
             raise CallError("payload_too_large", "validation", message)
         told = {"idempotency_key": call.key, "run_id": call.run_id, "step": call.node, "attempt": str(call.attempt)}
+        if call.trace:
+            told["traceparent"] = call.trace
         invoked = self.invoker.invoke(function, payload, told)
         if invoked.failed:
             raise _raised(function, invoked.payload)

@@ -30,6 +30,7 @@ class StepCall:
     state: Json
     request: Json = None  # of an HTTP step
     emit: Callable[[Json], None] | None = None  # to the readers of the run's output
+    trace: str = ""  # the `traceparent` for whoever the step calls
     late_ms: int = 0  # when `late` is awaited, if the attempt still runs
     late: Callable[[], Awaitable[None]] | None = None  # lets what shares the worker's message run beside this attempt
 

@@ -1,0 +1,93 @@
+"""Who is told of alarms: what `stepwell deploy` asks once, and `stepwell alarms`."""
+
+from __future__ import annotations
+
+import re
+import sys
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+from urllib.parse import urlsplit
+
+import typer
+
+from stepwell.cli import exits
+from stepwell.cli.cdk import read_settings
+from stepwell.cli.logs import DEFAULT_STACK
+from stepwell.cli.screen import console, print_json
+from stepwell.cli.words import printable
+from stepwell.errors import UserError
+from stepwell.project import project_of
+from stepwell.settings import read_settings as environment_settings
+
+if TYPE_CHECKING:
+    from stepwell.aws.alarm_states import AlarmState
+
+NOBODY = "none"
+OUTPUT = "AlarmsTo"  # of the stack: who is told, from the deployment before
+_ADDRESS = re.compile(r"[^@\s]+@[^@\s]+\.[^@\s]+")
+_TONES = {"ALARM": "red", "OK": "green", "INSUFFICIENT_DATA": "dim"}
+
+
+def with_address(
+    properties: Mapping[str, str], given: str, folder: Path, place: Path, before: Mapping[str, str], *, yes: bool
+) -> tuple[Mapping[str, str], str]:
+    """The stack's properties with who is told of alarms, and what to say of it.
+
+    That is the command's address, the project's, that of the deployment before, or the answer of whoever deploys.
+    """
+    if given:
+        return {**properties, **_property(given)}, ""
+    contexts = (properties, read_settings(place).get("context", {}), project_of(folder).properties)
+    if any("alarm_email" in one or "alarms" in one for one in contexts):
+        return properties, ""
+    address = before.get(OUTPUT, "")
+    if not address and not yes and sys.stdin.isatty():
+        address = typer.prompt(f"Who gets the alarms by mail? An address, or {NOBODY}", default=NOBODY)
+    said = "" if _property(address or NOBODY) else "nobody is told of alarms; stepwell deploy --alarms-to ADDRESS"
+    return {**properties, **_property(address or NOBODY)}, said
+
+
+def _property(address: str) -> dict[str, str]:
+    """Raises UserError for an address that cannot be."""
+    if address == NOBODY:
+        return {}
+    if not _ADDRESS.fullmatch(address):
+        raise UserError(f"{address!r} is not an address for alarms", code="bad_address",
+                        hint=f"for example ops@example.com, or {NOBODY}")  # fmt: skip
+    return {"alarm_email": address}
+
+
+def alarms(
+    stack: Annotated[str, typer.Option("--stack", metavar="NAME", help="The stack.")] = DEFAULT_STACK,
+    profile: Annotated[
+        str, typer.Option("--profile", metavar="NAME", show_default=False, help="AWS profile; default AWS_PROFILE.")
+    ] = "",
+    region: Annotated[
+        str, typer.Option("--region", metavar="NAME", show_default=False, help="Default: that of STEPWELL_URL.")
+    ] = "",
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON and nothing else.")] = False,
+) -> None:
+    """List a deployed stack's alarms with their states, and who is told of them."""
+    from stepwell.aws.alarm_states import alarm_states  # noqa: PLC0415 - boto3
+    from stepwell.client.access import region_of  # noqa: PLC0415 - httpx
+
+    url = environment_settings().url
+    here = urlsplit(url).hostname in {"127.0.0.1", "localhost", "::1"}
+    found, told = alarm_states(profile, region or ("" if here else region_of(url)), stack)
+    if as_json:
+        print_json({"items": [one.as_json() for one in found], "told": told})
+    else:
+        _print(found, told)
+    if any(one.state == "ALARM" for one in found):
+        raise typer.Exit(exits.FAILED)
+
+
+def _print(found: Sequence[AlarmState], told: Sequence[Mapping[str, Any]]) -> None:
+    out = console()
+    for one in found:
+        out.print(printable(f"{one.state:17} {one.name}"), style=_TONES.get(one.state, ""))
+        if one.state == "ALARM":
+            out.print(printable(f"  since {one.since}: {one.means}"))
+    who = [f"{one['address']}{'' if one['confirmed'] else ' (not confirmed: see its mail)'}" for one in told]
+    out.print(printable(f"told: {', '.join(who) or 'nobody; stepwell deploy --alarms-to ADDRESS'}"))

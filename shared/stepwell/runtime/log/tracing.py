@@ -1,0 +1,61 @@
+"""Trace context: which trace a run belongs to, and the ids of its spans.
+
+A caller's `traceparent` is kept with the run. The ids of spans are computed from the run and the place in its log, so
+whoever tells of a span twice tells of the same one.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from dataclasses import dataclass
+
+from stepwell.runtime.ports import Header
+
+_TRACEPARENT = re.compile(r"00-([0-9a-f]{32})-([0-9a-f]{16})-([0-9a-f]{2})")
+_RUN = "run"
+
+
+@dataclass(frozen=True, slots=True)
+class TraceContext:
+    """A trace's id and the span above a run, in hexadecimal; "" if there is none. `sampled`: it is to be kept."""
+
+    trace_id: str
+    parent_id: str = ""
+    sampled: bool = True
+
+
+def checked(traceparent: str) -> str:
+    """The header's value if it is one; else "": by the standard, whoever gets another begins a trace."""
+    found = _TRACEPARENT.fullmatch(traceparent.strip().lower())
+    return found[0] if found and int(found[1], 16) and int(found[2], 16) else ""
+
+
+def context_of(header: Header) -> TraceContext:
+    """The trace of a run: its caller's, or one of its own."""
+    found = _TRACEPARENT.fullmatch(header.trace)
+    if found is None:
+        return TraceContext(hashlib.sha256(f"trace:{header.run_id}".encode()).hexdigest()[:32])
+    return TraceContext(found[1], found[2], bool(int(found[3], 16) & 1))
+
+
+def run_span(run_id: str) -> str:
+    """The id of the run's own span."""
+    return _span(run_id, _RUN)
+
+
+def record_span(run_id: str, token: str, slot: int) -> str:
+    """The id of the span that the record in this slot ends: a step's attempt, or a wait."""
+    return _span(run_id, f"{token}@{slot}")
+
+
+def traceparent(header: Header, span_id: str) -> str:
+    """What is passed on to whoever this span calls; "" without a caller's: others then decide what they sample."""
+    if not header.trace:
+        return ""
+    context = context_of(header)
+    return f"00-{context.trace_id}-{span_id}-{'01' if context.sampled else '00'}"
+
+
+def _span(run_id: str, place: str) -> str:
+    return hashlib.sha256(f"span:{run_id}|{place}".encode()).hexdigest()[:16]

@@ -1,0 +1,121 @@
+"""Who is told of alarms: what a deployment asks once, and `stepwell alarms`."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import pytest
+import typer
+
+from stepwell.aws import alarm_states
+from stepwell.cli.alarming import OUTPUT, with_address
+from stepwell.errors import NotFound, UserError
+
+from .conftest import Cli
+
+NOBODY = "nobody is told of alarms; stepwell deploy --alarms-to ADDRESS"
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> Path:
+    (tmp_path / "pyproject.toml").write_text('[tool.stepwell]\nworkflows = "flows"\n')
+    (tmp_path / "flows").mkdir()
+    return tmp_path
+
+
+def asked(project: Path, given: str = "", before: Mapping[str, str] | None = None, **more: Any) -> Any:
+    return with_address(more.get("properties", {}), given, project / "flows", project, before or {}, yes=False)
+
+
+def test_the_commands_address_goes_first(project: Path) -> None:
+    assert asked(project, "ops@example.com", {OUTPUT: "old@example.com"}) == ({"alarm_email": "ops@example.com"}, "")
+    assert asked(project, "none", {OUTPUT: "old@example.com"}) == ({}, "")
+    with pytest.raises(UserError, match="not an address") as refused:
+        asked(project, "ops")
+    assert refused.value.code == "bad_address"
+
+
+def test_the_address_of_the_deployment_before_is_kept_without_a_question(project: Path) -> None:
+    assert asked(project, before={OUTPUT: "ops@example.com"}) == ({"alarm_email": "ops@example.com"}, "")
+    assert asked(project, before={OUTPUT: "none"}) == ({}, NOBODY)
+
+
+def test_a_project_that_names_somebody_or_wants_no_alarms_is_not_asked(project: Path) -> None:
+    for line in ('alarms = "ops@example.com"', "alarms = false", 'alarm_email = "ops@example.com"'):
+        (project / "pyproject.toml").write_text(f"[tool.stepwell]\nworkflows = 'flows'\n{line}\n")
+        assert asked(project) == ({}, "")
+    assert asked(project, properties={"alarm_email": "a@b.c"}) == ({"alarm_email": "a@b.c"}, "")
+
+
+def test_a_person_is_asked_once_and_a_program_is_told(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert asked(project) == ({}, NOBODY)  # nobody can be asked
+    monkeypatch.setattr(sys.stdin, "isatty", lambda: True, raising=False)
+    answers = iter(["ops@example.com", "none"])
+    monkeypatch.setattr(typer, "prompt", lambda *_, **__: next(answers))
+    assert asked(project) == ({"alarm_email": "ops@example.com"}, "")
+    assert asked(project) == ({}, NOBODY)
+
+
+class Pages:
+    """A client of boto3 whose every list has one page."""
+
+    def __init__(self, **pages: Any) -> None:
+        self._pages = pages
+
+    def get_paginator(self, name: str) -> Any:
+        page = self._pages[name]
+
+        class Paginator:
+            def paginate(self, **_: Any) -> list[Any]:
+                return [page]
+
+        return Paginator()
+
+
+AT = datetime(2026, 3, 1, 13, tzinfo=UTC)
+FORMATION = Pages(
+    list_stack_resources={
+        "StackResourceSummaries": [
+            {"ResourceType": "AWS::CloudWatch::Alarm", "PhysicalResourceId": "Shop-Overdue"},
+            {"ResourceType": "AWS::SQS::Queue", "PhysicalResourceId": "q"},
+        ]
+    }
+)
+WATCH = Pages(
+    describe_alarms={
+        "MetricAlarms": [
+            {"AlarmName": "Shop-Age", "StateValue": "OK", "AlarmActions": ["arn:t"]},
+            {"AlarmName": "Shop-Overdue", "StateValue": "ALARM", "AlarmDescription": "Runs waited.",
+             "StateUpdatedTimestamp": AT, "AlarmActions": ["arn:t"]},
+        ]
+    }
+)  # fmt: skip
+NOTICES = Pages(
+    list_subscriptions_by_topic={
+        "Subscriptions": [
+            {"Endpoint": "ops@example.com", "SubscriptionArn": "arn:aws:sns:x"},
+            {"Endpoint": "new@example.com", "SubscriptionArn": "PendingConfirmation"},
+        ]
+    }
+)
+
+
+def test_alarms_that_ring_come_first_with_who_is_told(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
+    found = alarm_states.read_states(FORMATION, WATCH, NOTICES, "Shop")
+    monkeypatch.setattr(alarm_states, "alarm_states", lambda *_: found)
+    told = cli("alarms", "--stack", "Shop")
+    assert told.exit_code == 1
+    lines = told.stdout.splitlines()
+    assert [line.split()[-1] for line in lines if line.startswith(("ALARM", "OK"))] == ["Shop-Overdue", "Shop-Age"]
+    assert "since 2026-03-01T13:00:00+00:00: Runs waited." in told.stdout
+    assert "told: ops@example.com, new@example.com (not confirmed: see its mail)" in told.stdout
+    assert '"confirmed": false' in cli("alarms", "--json").stdout
+
+
+def test_a_stack_without_alarms_is_named() -> None:
+    with pytest.raises(NotFound, match="no alarms"):
+        alarm_states.read_states(Pages(list_stack_resources={"StackResourceSummaries": []}), WATCH, NOTICES, "Shop")

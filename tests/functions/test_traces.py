@@ -1,0 +1,58 @@
+"""The stream sends the spans of runs that have ended, where the stack names an endpoint; else it imports nothing."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from stepwell.aws.changes import HeaderChanged
+from stepwell.aws.run_traces import ended_in, traces_of
+from stepwell.aws.streaming import Taken
+from stepwell.engine.records import Status
+from stepwell.errors import PortError
+from tests.contract.kit import header
+
+
+def taken() -> Taken:
+    """A batch with a run that ended, one that waits, and one whose change comes again."""
+    runs = {"ended": Status.COMPLETED, "waits": Status.WAITING, "again": Status.FAILED}
+    left = {
+        name: (position, HeaderChanged(name, None, header(name, status=status), has_input=True))
+        for position, (name, status) in enumerate(runs.items())
+    }
+    return Taken(2, left=left)  # type: ignore[arg-type]  # a dict of changes
+
+
+def test_the_runs_of_a_batch_that_ended_are_sent() -> None:
+    assert [one.run_id for one in ended_in(taken())] == ["ended"]
+
+
+def test_spans_that_nobody_takes_stop_no_batch(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    sent: list[str] = []
+
+    class Traces:
+        async def send(self, header: Any) -> bool:
+            sent.append(header.run_id)
+            raise PortError("away")
+
+    monkeypatch.setattr("stepwell.otel.open_traces", lambda service: Traces())
+    deployed: Any = SimpleNamespace(deployment=SimpleNamespace(sends_spans=True), parts=SimpleNamespace(service=None))
+    traces_of(deployed)(taken())
+    assert sent == ["ended"]
+    assert "the spans of run ended are lost: away" in caplog.text
+
+
+def test_a_stack_without_an_endpoint_imports_no_sdk() -> None:
+    script = (
+        "import sys; from types import SimpleNamespace as N; from stepwell.aws.run_traces import traces_of;"
+        "traces_of(N(deployment=N(sends_spans=False)))(None);"
+        "print(any(name.startswith('opentelemetry') for name in sys.modules))"
+    )
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)  # noqa: S603
+    assert done.stdout.strip() == "False"
