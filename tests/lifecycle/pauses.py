@@ -19,7 +19,7 @@ from tests.sim.world import Actor, Envelope, World
 
 FAMILIES = (0, schedule.FAMILIES, schedule.PARTS_FROM, schedule.LOCKED_FROM, schedule.DURABLE_FROM, schedule.TASKS_FROM)
 TIMES = (0, 0, 1, 5, 30, 4_000)  # seconds
-_run, _call = world._Steps.run, schedule._call
+_run, _call = world._Steps.run, schedule.call
 
 
 def program_of(seed: int) -> Program:
@@ -69,7 +69,7 @@ def _watched(pauses: Pauses) -> Iterator[None]:
             after_ms = 1_000 * pauses.rng.choice(TIMES)
             of.post(Envelope("client", {"type": "unpause"}, of.now_ms + after_ms))
 
-    with mock.patch.object(world._Steps, "run", run), mock.patch.object(schedule, "_call", call):
+    with mock.patch.object(world._Steps, "run", run), mock.patch.object(schedule, "call", call):
         yield
 
 

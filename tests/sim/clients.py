@@ -8,12 +8,15 @@ from typing import Any
 from stepwell.engine.records import ROOT
 from stepwell.engine.table import Phase
 from stepwell.errors import NewerFormat, NotFound, PortError, UserError
+from stepwell.limits import YEAR_MS
+from stepwell.runtime.calls.callbacks import wait_callback
+from stepwell.runtime.calls.links import CallbackLink
 from stepwell.runtime.starts.starting import Signal, Start
 from tests.sim.programs import Program
 from tests.sim.tree import RUN
 from tests.sim.world import START_MS, Told, World
 
-ASKING = frozenset({"signal", "update", "answer", "query"})  # of a durable function
+ASKING = frozenset({"signal", "update", "answer", "query", "delegate"})  # what the laws want to hear the answer of
 
 
 def _start_of(program: Program, event: Signal | None = None) -> Start:
@@ -34,10 +37,19 @@ def addressed(world: World, body: Mapping[str, Any]) -> Mapping[str, Any]:
         body = {**body, "run": world.rng.choice(found) if found else ""}
     if body["type"] in {"approve", "reject"} and world.program.voters and "who" not in body:
         body = {**body, "who": world.rng.choice(world.program.voters)}
+    if body["type"] == "delegate" and "id" not in body:
+        body = {**body, "name": world.rng.choice(world.program.voters), "id": world.rng.choice(world.program.voters)}
+    if body["type"] in {"beat", "post"} and "link" not in body:
+        root = world.logs.look().tokens.get(ROOT)
+        body = {**body, "link": (root and wait_callback(RUN, root)) or f"{RUN}|{ROOT}|w1"}
     if body["type"].startswith(("approve", "reject")) and "wait" not in body:
         run_id = body.get("run", RUN)
         body = {**body, "wait": _one_that_asks(world.of(run_id)) if run_id else ""}
     return body
+
+
+def _link(body: Mapping[str, Any]) -> CallbackLink:
+    return CallbackLink(body["link"], START_MS + YEAR_MS)
 
 
 def _one_that_asks(world: World) -> str:
@@ -69,6 +81,9 @@ async def call(world: World, operation: str, body: Mapping[str, Any], run_id: st
         "update": lambda: service.update(run_id, body["name"], body["input"], body["id"]),
         "answer": lambda: service.update_answer(run_id, body["id"]),
         "query": lambda: service.query(run_id, body["name"]),
+        "delegate": lambda: service.delegate(run_id, body["name"], body["id"]),
+        "beat": lambda: service.callbacks.beat(_link(body)),
+        "post": lambda: service.callbacks.complete(_link(body), {"n": 1}),
     }
     was_undone, before = _is_undone(world), records_of(world, run_id)
     try:
@@ -84,7 +99,7 @@ async def call(world: World, operation: str, body: Mapping[str, Any], run_id: st
     world.say(f"        {operation}: {answer if isinstance(answer, str | bool) else 'done'}")
     world.seen.answered.append(f"{operation}: {answer}")
     if operation in ASKING:
-        told = Told(operation, body["name"], body["id"], body["input"], answer, before, records_of(world, run_id))
+        told = Told(operation, body["name"], body["id"], body.get("input"), answer, before, records_of(world, run_id))
         world.seen_of[run_id].told.append(told)
     if was_undone and _is_undone(world):
         world.seen.while_undone.append((operation, str(answer)))

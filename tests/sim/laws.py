@@ -12,6 +12,7 @@ from stepwell.engine.codec import decode_record, decode_snapshot, decode_token, 
 from stepwell.engine.fold import fold
 from stepwell.engine.records import ROOT, CleanUp, Goto, Kind, Record
 from stepwell.engine.token import Token
+from stepwell.engine.waits.callback import BEAT
 from stepwell.runtime.log.messages import DeadLetter, Wake, from_json
 from stepwell.runtime.ports import Event
 from tests.sim.asked_laws import laws_of_quiet_callers
@@ -31,6 +32,7 @@ from tests.sim.fork_laws import (
     laws_of_shown_branches,
     live_tokens,
 )
+from tests.sim.handed_programs import laws_of_handed
 from tests.sim.limit_laws import laws_of_limits, laws_of_quiet_limits
 from tests.sim.lock_laws import laws_of_locks, laws_of_quiet_locks
 from tests.sim.overlap_laws import law_13_overlap
@@ -74,6 +76,7 @@ def _check_end_of(world: World) -> None:
         law_11_turns,
         laws_of_code,
         laws_of_parts,
+        laws_of_handed,
         laws_of_dags,
         laws_of_undoing,
         laws_of_functions,
@@ -251,7 +254,10 @@ def _extra_times(world: World, token: str, log: list[Record]) -> Iterator[str]:
         if record.kind is Kind.WAITING and record.parked:
             until = record.parked.until_ms
         came = record.resumption
-        if came and came.kind in {"timer", "timeout"} and until is not None and record.at_ms < until:
+        is_due = (
+            came is not None and came.kind in {"timer", "timeout"} and came.name != BEAT
+        )  # that has a law of its own
+        if is_due and until is not None and record.at_ms < until:
             yield f"timers: slot {record.slot} of {token} fired {until - record.at_ms} ms early"
 
 

@@ -31,6 +31,7 @@ from tests.sim.dag_mutants import OF_DAGS
 from tests.sim.doors import OF_WORKERS, before_append
 from tests.sim.fn_mutants import OF_FUNCTIONS
 from tests.sim.fork_mutants import OF_FORKS
+from tests.sim.handed_mutants import OF_HANDED
 from tests.sim.limit_mutants import OF_LIMITS
 from tests.sim.lock_mutants import OF_LOCKS
 from tests.sim.overlap_mutants import OF_OVERLAP
@@ -234,6 +235,7 @@ MUTANTS: dict[str, Callable[[], AbstractContextManager[None]]] = {
     for mutant in (
         *OF_ASKED,
         *OF_CODE,
+        *OF_HANDED,
         *OF_FORKS,
         *OF_FUNCTIONS,
         *OF_TASKS,

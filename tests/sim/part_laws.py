@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
 from stepwell.engine.records import Arm, Kind, Parked, Record, Resumption
@@ -56,9 +56,19 @@ def _is_over(wait: _Wait) -> bool:
     if last.kind == "rejected":
         arm = wait.parked.arms[last.arm]
         noes = {one.part for one in wait.came if one.kind == "rejected"}
-        asked = {*arm.parts, *(name for one in wait.came if one.kind == "escalated" for name in one.payload["to"])}
-        return not arm.parts or len(asked - noes) < arm.need
+        return not arm.parts or len(asked_of(arm, wait.came) - noes) < arm.need
     return all(done) if wait.parked.is_all else done[last.arm]
+
+
+def asked_of(arm: Arm, came: Sequence[Resumption]) -> set[str]:
+    """Who is asked for an approval, or has answered, once so much has come."""
+    asked = set(arm.parts)
+    for one in came:
+        if one.kind == "delegated":
+            asked = asked - {one.by} | {one.payload["to"]}
+        elif one.kind == "escalated":
+            asked |= set(one.payload["to"])
+    return asked
 
 
 def _has_come(arm: Arm, index: int, came: list[Resumption]) -> bool:

@@ -18,13 +18,14 @@ MET: Counter[tuple[Phase, Message, str]] = Counter()
 _decide = door.decide
 
 _M, _P = Message, Phase
-NO_PROGRAM = frozenset({_M.HEARTBEAT, _M.DELEGATE})  # no program has callers that send one
 _ELSEWHERE = frozenset({_M.REDRIVE, _M.PAUSE, _M.UNPAUSE})  # tests/lifecycle has schedules of them
 _PASSING = frozenset({_P.EVALUATING_DIVERGE, _P.EVALUATING_BRANCH})  # no token rests there
 _RARE = {  # a schedule meets these once in thousands, or never
     _M.CHILD: set(_P) - {_P.WAITING_FOR_CHILDREN, _P.EXECUTING_STEP},  # nobody tells a parent that has moved on
     _M.LOCKS: set(_P) - {_P.WAITING_FOR_EVENT},
     _M.PERMIT: set(_P) - {_P.WAITING_FOR_EVENT},
+    _M.DELEGATE: set(_P) - {_P.INITIALIZING, _P.WAITING_FOR_APPROVAL, _P.COMPLETED},
+    _M.HEARTBEAT: set(_P) - {_P.WAITING_FOR_EVENT},  # a client looks before it beats
     _M.UPDATE: set(_P) - {_P.INITIALIZING, _P.EXECUTING_STEP, _P.WAITING_FOR_EVENT, _P.WAITING_AT_FAN_IN},
     _M.LIMIT: set(_P) - {_P.INITIALIZING},  # only a late worker is refused where another was not
     _M.JOIN: set(_P) - {_P.WAITING_AT_FAN_IN},  # who arrives reads the parent first
@@ -60,7 +61,7 @@ def expected() -> set[tuple[Phase, Message]]:
     return {
         (phase, message)
         for phase, message in RECEPTION
-        if message not in NO_PROGRAM | _ELSEWHERE
+        if message not in _ELSEWHERE
         and phase not in _PASSING | {_P.WAITING_TO_COMPENSATE}
         and phase not in _RARE.get(message, set())
     }

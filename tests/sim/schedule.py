@@ -22,6 +22,7 @@ from tests.sim.code_laws import with_bad_deploys
 from tests.sim.fn_programs import make_durable
 from tests.sim.fork_laws import BrokenLawError
 from tests.sim.fork_programs import make_program
+from tests.sim.handed_programs import make_handed
 from tests.sim.laws import check_end, check_overlap, check_parked, check_quiet
 from tests.sim.limit_programs import make_limited
 from tests.sim.lock_programs import make_locked
@@ -55,6 +56,7 @@ DURABLE_FROM = 4_000_000_000  # seeds from here on are of durable functions
 THROTTLED_FROM = 3_750_000_000  # seeds from here on are of programs whose steps are throttled
 LIMITED_FROM = 3_500_000_000  # seeds from here on are of programs under limits
 LOCKED_FROM = 3_000_000_000  # seeds from here on are of programs that want the same locks
+HANDED_FROM = 2_500_000_000  # seeds from here on are of waits that are handed on, or kept alive
 PARTS_FROM = 2_000_000_000  # seeds from here on are of programs that wait for several things
 FAMILIES = 1_000_000_000  # seeds from here on are of programs with child runs
 EARLY_MS = 60_000  # a one-time schedule is exact to the minute
@@ -82,6 +84,7 @@ _MAKERS = (  # by the first of their seeds
     (THROTTLED_FROM, make_throttled),
     (LIMITED_FROM, make_limited),
     (LOCKED_FROM, make_locked),
+    (HANDED_FROM, make_handed),
     (PARTS_FROM, make_parts),
     (FAMILIES, make_family),
     (0, make_program),

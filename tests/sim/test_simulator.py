@@ -26,6 +26,7 @@ from tests.sim import (
     dag_mutants,
     fn_mutants,
     fork_mutants,
+    handed_mutants,
     limit_mutants,
     lock_mutants,
     overlap_mutants,
@@ -43,6 +44,7 @@ from tests.sim.schedule import (
     DEPLOYS_FROM,
     DURABLE_FROM,
     FAMILIES,
+    HANDED_FROM,
     LIMITED_FROM,
     LOCKED_FROM,
     OVERLAPS_FROM,
@@ -116,6 +118,7 @@ RARE = frozenset(  # caught slowly, or once in hundreds of schedules, none of wh
 )
 OF_ASKED = 60  # schedules of durable functions whose callers ask for updates and queries
 OF_FAMILIES = 80  # schedules of runs that start others
+OF_WAITS_HANDED = 60  # schedules of waits that are handed on, or kept alive
 OF_OLD_DAGS = 300  # schedules among which are those of DAGs whose forks were recorded by an earlier release
 OF_RACES = 300  # schedules of one event against one wait
 OF_FUNCTIONS = 24  # schedules of durable functions
@@ -147,6 +150,7 @@ OF_DEPLOYS = {mutant.__name__ for mutant in version_mutants.OF_DEPLOYS}
 OF_LEASES = {mutant.__name__ for mutant in zombies.OF_LEASES}
 OF_TASK_MUTANTS = {mutant.__name__ for mutant in task_mutants.OF_TASKS}
 OF_ASKED_MUTANTS = {mutant.__name__ for mutant in asked_mutants.OF_ASKED}
+OF_HANDED_MUTANTS = {mutant.__name__ for mutant in handed_mutants.OF_HANDED}
 OF_RACE = {"event_after_log", "event_after_waits"}
 OF_UNDOING = {mutant.__name__ for mutant in undo_mutants.OF_UNDOING}
 
@@ -229,6 +233,11 @@ def test_every_law_holds_for_waits_for_several_things() -> None:
     assert lawful(range(PARTS_FROM, PARTS_FROM + OF_WAITS)) is None
 
 
+def test_every_law_holds_for_waits_that_are_handed_on_or_kept_alive() -> None:
+    """Delegations of approvals, and heartbeats of callbacks."""
+    assert lawful(range(HANDED_FROM, HANDED_FROM + OF_WAITS_HANDED)) is None
+
+
 def test_a_header_says_what_branches_wait_for_under_every_schedule() -> None:
     assert lawful(range(SHOWN_FROM, SHOWN_FROM + OF_FORKS_SHOWN)) is None
 
@@ -292,6 +301,7 @@ def test_an_engine_without_one_of_its_laws_is_caught(name: str) -> None:
         of_own = (
             (OF_CHILDREN, FAMILIES),
             (OF_PARTS, PARTS_FROM),
+            (OF_HANDED_MUTANTS, HANDED_FROM),
             (OF_SHOWN, SHOWN_FROM),
             (OF_LIMITS, LIMITED_FROM),
             (OF_THROTTLES, THROTTLED_FROM),

@@ -18,6 +18,7 @@ from typing import Any
 from stepwell.engine.actions import Outcome
 from stepwell.engine.codec import decode_record
 from stepwell.engine.records import Record, Topic
+from stepwell.engine.waits.topics import callback_topic
 from stepwell.errors import PortError
 from stepwell.limits import FORKS_KEPT
 from stepwell.local.memory import MemoryBlobs, MemoryStore
@@ -36,6 +37,7 @@ from tests.sim.tree import RUN, Logs
 from tests.sim.versions import Deploy
 
 _REGISTERING = frozenset({"append", "change_status", "pending_events", "put_waiter"})  # the calls of a new wait
+_CALLBACK, _POSTED = callback_topic("").name, {"body": {}}  # what is posted to a callback's URL
 START_MS = 1_700_000_000_000
 MOST_BUSY = 20  # who are in steps that take time, before no further copies come
 MOST_REPEATED = 300  # wakes; else a step that kills its worker would never be done with
@@ -263,7 +265,7 @@ class World:
             event = Event(
                 topic,
                 f"t{self.tempted}",
-                {"n": self.tempted, "document": f"d{self.tempted % 4}"},
+                {"n": self.tempted, "document": f"d{self.tempted % 4}", **(_POSTED if topic.name == _CALLBACK else {})},
                 self.now_ms,
                 self.now_ms + 10**9,
             )

@@ -35,6 +35,7 @@ from stepwell.runtime.durable.tasks import Future, Ready, RunCancelled, Task
 T = TypeVar("T")
 _logger = logging.getLogger("stepwell.workflow")
 _UNWINDS = 100  # rounds of what is cancelled; what goes on after them is closed
+_OF_CLOSING = (Exception, GeneratorExit, asyncio.CancelledError)  # what users' code raises as it is closed
 _Abstract: Any = asyncio.AbstractEventLoop
 
 
@@ -48,6 +49,7 @@ class Loop(_Abstract):  # type: ignore[misc]  # its methods take whatever asynci
         self.tasks: dict[Task, None] = {}  # those that go on, beside the function itself, in the order of their start
         self._timers: list[tuple[float, int, events.TimerHandle]] = []
         self.numbers, self._names = count(), count(1)
+        self._of_left = count(-2, -1)  # in place of numbers, of what closes generators
         self._now_ms = 0
         self._conditions: list[tuple[Callable[[], object], asyncio.Future[None]]] = []  # what tasks wait for to hold
         self._ending: list[Task] | None = None  # tasks that the function has left behind; it has ended
@@ -204,16 +206,20 @@ class Loop(_Abstract):  # type: ignore[misc]  # its methods take whatever asynci
         """Nobody has this generator any more: its `finally` runs as a task, as elsewhere in asyncio."""
         self._generators.discard(generator)
         if events._get_running_loop() is self and not self._is_closed:
-            self.create_task(generator.aclose())
+            numbers, self.numbers = self.numbers, self._of_left  # when it comes is not the same in each replay
+            try:
+                self.create_task(generator.aclose(), name="close")
+            finally:
+                self.numbers = numbers
             return
         with self.running():
             self._close_generator(generator)
 
     def _close_generator(self, generator: AsyncGenerator[Any, Any]) -> None:
         closing: Any = generator.aclose()
-        with suppress(BaseException):  # its log says where it stands, as for a coroutine
+        with suppress(*_OF_CLOSING):  # its log says where it stands, as for a coroutine
             self.context.run(closing.send, None)
-        with suppress(BaseException):
+        with suppress(*_OF_CLOSING):
             closing.close()
 
     # -- for its tasks
