@@ -198,6 +198,7 @@ _READERS: Mapping[str, Reader] = {
     "max_steps": _number,
     "coordinator_concurrency": _number,
     "tracing": _flag,
+    "aws_client": _text,
     "snap_start": _flag,
     "events": _text,
     "http_hosts": _texts,
