@@ -220,6 +220,12 @@ def read_aws(environ: Mapping[str, str] = os.environ) -> Aws:
     )
 
 
+def read_key_address() -> tuple[str, str]:
+    """Where AWS credentials are asked for, and the token to show there, as a function from a snapshot is told."""
+    url = os.environ.get("AWS_CONTAINER_CREDENTIALS_FULL_URI", "")
+    return url, os.environ.get("AWS_CONTAINER_AUTHORIZATION_TOKEN", "")
+
+
 def read_trace_id() -> str:
     """The invocation's trace, which Lambda sets anew for each; empty elsewhere."""
     return os.environ.get("_X_AMZN_TRACE_ID", "") if "AWS_LAMBDA_FUNCTION_NAME" in os.environ else ""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import socket
 import subprocess
 import sys
 import zlib
@@ -23,6 +24,7 @@ from hypothesis import strategies as st
 
 from stepwell.aws.calls import Meaning, Retry, meaning_of
 from stepwell.aws.failures import AwsError, BadRequest, NoAnswer, ServiceError, code_of
+from stepwell.aws.table import Table
 from stepwell.aws.thin import credentials
 from stepwell.aws.thin.client import (
     DYNAMODB,
@@ -41,9 +43,12 @@ from stepwell.aws.thin.client import (
 from stepwell.aws.thin.opening import endpoint_of, open_thin
 from stepwell.aws.thin.signer import Key, Signer
 from stepwell.aws.thin.wire import Place, Reply
+from stepwell.aws.thin.wire import Wire as RealWire
 from stepwell.aws.values import typed
 from stepwell.errors import PortError, UserError
+from stepwell.local.blobs import MemoryBlobs
 from stepwell.settings import read_aws
+from tests.aws.test_thin_wire import Server, resets, says, says_and_closes
 from tests.contract.emulated import Cloud, answer, table_of
 
 KEY = Key("AKIDEXAMPLE", "secret/+", "token+/=")
@@ -219,6 +224,32 @@ def test_a_put_whose_answer_was_damaged_is_sent_again_and_knows_its_own_record()
         assert cloud.calls.count("PutItem") == 2
 
 
+def test_an_append_that_a_socket_lost_is_made_again_and_knows_its_own_record() -> None:
+    """Reset after the request, then half an answer, then throttled, then too late: the record is there."""
+    item = {"pk": {"S": "a"}, "sk": {"S": "b"}, "body": {"S": "mine"}}
+    refused = {"__type": "a#ConditionalCheckFailedException", "message": "m", "Item": item}
+    throttled = {"__type": "a#ThrottlingException", "message": "m"}
+    server = Server([resets, says_and_closes(b"HTTP/1.1 200 OK\r\nContent-Length: 99\r\n\r\n{"),
+                     says(http(400, throttled)), says(http(503, {})), says(http(400, refused)),
+                     says(http(400, refused))])  # fmt: skip
+    wire, slept = RealWire(server.place, connect_seconds=1, answer_seconds=1, kept=1), list[float]()
+    try:
+        client = ThinDynamo(Caller(DYNAMODB, "eu-west-1", wire, lambda: KEY))
+        table = Table("t", lambda: client, MemoryBlobs(), retry=Retry(sleep=slept.append))
+        assert table.put_new(item) is None
+        assert len(slept) == 4
+        assert table.put_new(item) == item  # a later call is another writer
+    finally:
+        wire.close()
+        server.stop()
+
+
+def http(status: int, body: Any) -> bytes:
+    """An answer as it is on the wire."""
+    written = json.dumps(body)
+    return f"HTTP/1.1 {status} So\r\nContent-Length: {len(written)}\r\n\r\n{written}".encode()
+
+
 @pytest.mark.parametrize(
     ("status", "body", "headers", "code"),
     [
@@ -332,6 +363,36 @@ def test_credentials_that_lambda_does_not_give_are_those_of_botocores_chain(monk
     assert key() is key()
     now[0] = SimpleNamespace(access_key="c", secret_key="d", token="e")
     assert key() == Key("c", "d", "e")  # renewed
+
+
+def test_a_function_from_a_snapshot_asks_for_its_credentials_and_again_before_they_expire() -> None:
+    now, asked = [0.0], list[bytes]()
+
+    def gives(connection: socket.socket) -> bool:
+        at = datetime.fromtimestamp(now[0] + 3_600, UTC)
+        body = json.dumps({"AccessKeyId": f"id{len(asked)}", "SecretAccessKey": "s", "Token": "t",
+                           "Expiration": f"{at:%Y-%m-%dT%H:%M:%SZ}"}).encode()  # fmt: skip
+        asked.append(body)
+        connection.sendall(b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n%s" % (len(body), body))
+        return True
+
+    server = Server([gives, gives, says_and_closes(b"HTTP/1.1 403 No\r\nContent-Length: 2\r\n\r\n{}")])
+    try:
+        url = f"http://127.0.0.1:{server.place.port}/2021/credentials?a=b"
+        key = credentials.keys_of(None, lambda: (url, "show me"), lambda: now[0])
+        assert key() is key()
+        assert key() == Key("id0", "s", "t")
+        assert server.heard[0].startswith(b"GET /2021/credentials?a=b HTTP/1.1\r\n")
+        assert b"\r\nauthorization: show me\r\n" in server.heard[0]
+        now[0] = 3_600 - 301
+        assert key().id == "id0"
+        now[0] = 3_600 - 300
+        assert key().id == "id1"
+        now[0] = 7_200
+        with pytest.raises(AwsError, match="status 403"):
+            key()
+    finally:
+        server.stop()
 
 
 def test_without_credentials_a_call_fails_at_once(monkeypatch: pytest.MonkeyPatch) -> None:

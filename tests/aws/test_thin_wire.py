@@ -49,7 +49,7 @@ class Server:
     """Does one of its acts for each request that it gets, and counts the connections."""
 
     acts: list[Callable[[socket.socket], bool]]
-    requests: int = 0
+    heard: list[bytes] = field(default_factory=list)
     connections: list[socket.socket] = field(default_factory=list)
     closed: threading.Event = field(default_factory=threading.Event)
 
@@ -72,10 +72,14 @@ class Server:
     def _serve(self, connection: socket.socket) -> None:
         with connection, suppress(OSError):  # the test may be over
             is_open = True
-            while is_open and connection.recv(65_536):
-                self.requests += 1
+            while is_open and (heard := connection.recv(65_536)):
+                self.heard.append(heard)
                 is_open = self.acts.pop(0)(connection)
         self.closed.set()
+
+    @property
+    def requests(self) -> int:
+        return len(self.heard)
 
     def stop(self) -> None:
         """Ends its threads."""

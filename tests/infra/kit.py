@@ -57,6 +57,7 @@ GUARDED: Json = {
     "alarm_email": MAIL,
     "vpc": VPC,
     "log_retention_days": 7,
+    "aws_client": "boto3",
 }
 SENDING: Json = {
     "folder": str(Path(__file__).parent / "sending"),

@@ -10,7 +10,7 @@ import pytest
 
 from stepwell.cdk.props import MAX_STEPS_PER_INVOCATION
 from stepwell.limits import FORK_CHUNK, RUN_STEPS, WAIT_ANSWER_SECONDS
-from stepwell.settings import read_deployment
+from stepwell.settings import read_aws, read_deployment
 from tests.infra.kit import EMULATOR, GUARDED, KEYED, PLAIN, SENDING, VARIANTS, WATCHED, Made, made, plain
 
 EVERY = pytest.mark.parametrize("variant", VARIANTS)
@@ -90,7 +90,9 @@ def test_a_function_reads_its_environment_as_the_stack_wrote_it(variant: str) ->
     stack = made(VARIANTS[variant])
     pools = set(VARIANTS[variant].get("pools", {"default": {}}))
     for name, function in stack.functions().items():
-        told = read_deployment({key: plain(value) for key, value in function["Environment"]["Variables"].items()})
+        variables = {key: plain(value) for key, value in function["Environment"]["Variables"].items()}
+        told = read_deployment(variables)
+        assert read_aws(variables).is_thin == (VARIANTS[variant].get("aws_client") != "boto3")
         assert set(told.work) == pools
         assert told.resume.url == f"<{stack.queue('Resume')}>"
         assert told.work["default"].arn == f"<{stack.queue('Workdefault')}.Arn>"

@@ -24,8 +24,8 @@ from stepwell.aws.failures import (
     BadRequest,
     NoAnswer,
     NotSent,
-    botocore_errors,
     code_of,
+    is_of_botocore,
     response_of,
 )
 from stepwell.aws.protocols import Answer, Item
@@ -113,14 +113,13 @@ def meaning_of(error: Exception) -> Meaning | None:
 
 
 def _of_botocore(error: Exception) -> Meaning | None:
-    theirs = botocore_errors()
-    if theirs is None or not isinstance(error, theirs.BotoCoreError):
+    if not is_of_botocore(error, "BotoCoreError"):
         return None
-    if isinstance(error, theirs.ParamValidationError):
+    if is_of_botocore(error, "ParamValidationError"):
         return Meaning.DEFECT
-    if isinstance(error, theirs.ConnectTimeoutError | theirs.EndpointConnectionError):
+    if is_of_botocore(error, "ConnectTimeoutError", "EndpointConnectionError"):
         return Meaning.BUSY  # nothing was sent
-    return Meaning.UNKNOWN if isinstance(error, theirs.HTTPClientError) else Meaning.BROKEN
+    return Meaning.UNKNOWN if is_of_botocore(error, "HTTPClientError") else Meaning.BROKEN
 
 
 def _of_answer(error: Exception, response: Answer) -> Meaning:

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Mapping
-from types import ModuleType
 from typing import Any
 
 from stepwell.aws.protocols import Answer
@@ -38,16 +37,25 @@ class ServiceError(AwsError):
         self.response = response
 
 
-def botocore_errors() -> ModuleType | None:
-    """Returns the module of botocore's exceptions, if anything has loaded it."""
-    return sys.modules.get("botocore.exceptions")
+class _Nobody(Exception):
+    """Stands for an error of botocore's where there is none yet."""
+
+
+def _theirs(name: str) -> type[Exception]:
+    """Returns botocore's error of this name, if anything has loaded it; another thread may be about to."""
+    found: type[Exception] = getattr(sys.modules.get("botocore.exceptions"), name, _Nobody)
+    return found
+
+
+def is_of_botocore(error: BaseException, *names: str) -> bool:
+    """Tells whether an error is one of botocore's of these names."""
+    return any(isinstance(error, _theirs(name)) for name in names)
 
 
 def response_of(error: BaseException | None) -> Answer | None:
     """Returns the service's answer that the error is about; None if no answer came."""
-    theirs = botocore_errors()
-    if isinstance(error, ServiceError) or (theirs is not None and isinstance(error, theirs.ClientError)):
-        response: Answer = error.response
+    if isinstance(error, ServiceError | _theirs("ClientError")):
+        response: Answer = getattr(error, "response")  # noqa: B009 - botocore is untyped
         return response
     return None
 

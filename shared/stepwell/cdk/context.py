@@ -201,6 +201,7 @@ _READERS: Mapping[str, Reader] = {
     "max_steps": _number,
     "coordinator_concurrency": _number,
     "tracing": _flag,
+    "aws_client": _text,
     "snap_start": _flag,
     "otel_endpoint": _text,
     "events": _text,

@@ -112,6 +112,7 @@ class Handlers(Construct):
             "STEPWELL_EVENTS": self._props.events,
             "STEPWELL_MAX_STEPS": str(self._props.max_steps),
             "STEPWELL_LOG_LEVEL": self._props.log_level,
+            "STEPWELL_AWS_CLIENT": self._props.aws_client,
             "POWERTOOLS_SERVICE_NAME": metrics.service_of(self),
             "POWERTOOLS_METRICS_NAMESPACE": metrics.NAMESPACE,
             **({"STEPWELL_TRACE": "1"} if self._props.tracing else {}),

@@ -23,6 +23,7 @@ DEFAULT_POOL = "default"
 AUTHS = ("iam", "jwt", "api_key")
 LOG_LEVELS = ("debug", "info", "warning", "error")
 PLATFORMS = ("lambda", "local")
+AWS_CLIENTS = ("thin", "boto3")
 EVENTS = ("all", "runs", "none")
 MAX_STEPS = 100_000
 MAX_STEPS_PER_INVOCATION = 10  # branches that one message brings
@@ -89,6 +90,7 @@ class EngineProps:
     max_steps: the most records of one run, which bounds every loop.
     coordinator_concurrency: the most coordinators at once, as a pool's `concurrency`.
     tracing: X-Ray traces.
+    aws_client: what the functions call AWS with: `thin`, Stepwell's own client where it can serve, or `boto3`.
     snap_start: the API, the webhooks and the workers start from a snapshot of themselves, in tenths of a second. AWS
         charges for keeping and restoring it, and needs Python 3.12 or later. Modules of steps are in the snapshot: what
         they make when they are imported, such as a connection or a random number, every copy has.
@@ -128,6 +130,7 @@ class EngineProps:
     max_steps: int = MAX_STEPS
     coordinator_concurrency: int | None = None
     tracing: bool = False
+    aws_client: str = AWS_CLIENTS[0]
     snap_start: bool = False
     otel_endpoint: str = ""
     events: str = "runs"
@@ -143,6 +146,7 @@ class EngineProps:
     def __post_init__(self) -> None:
         _one_of("auth", self.auth, AUTHS)
         _one_of("log_level", self.log_level, LOG_LEVELS)
+        _one_of("aws_client", self.aws_client, AWS_CLIENTS)
         _one_of("platform", self.platform, PLATFORMS)
         _one_of("events", self.events, EVENTS)
         _within("open_rate_per_second", self.open_rate_per_second, 1, MAX_OPEN_RATE)

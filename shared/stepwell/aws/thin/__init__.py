@@ -4,6 +4,6 @@
                  ▲               └─ connections, kept for the next call
             credentials
 
-It costs a fifth of boto3's time for a call, and none of its import. Its errors are those of `aws.failures`, and what
+It costs about a seventh of boto3's CPU for a call, and none of its import. Its errors are those of `aws.failures`; what
 they mean is decided in `aws.calls`, as for boto3.
 """
