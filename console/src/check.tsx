@@ -1,11 +1,12 @@
-// A definition that is pasted: its problems by line, and its graph. Nothing is deployed.
+// A definition that is pasted: its problems by line, its graph, and how simulated runs of it end. Nothing is deployed.
 
 import type { JSX } from "preact";
 import { useState } from "preact/hooks";
 import { post, Refusal } from "./api";
 import { GraphView } from "./graph";
-import type { Checked } from "./types";
-import { Card, Command, Empty } from "./ui";
+import type { Checked, Simulation } from "./types";
+import { Card, Command, Empty, Status } from "./ui";
+import { counted, span } from "./words";
 
 const EXAMPLE = `workflow: hello
 timeline:
@@ -37,7 +38,7 @@ export function CheckPage(): JSX.Element {
           <h1>Check a definition</h1>
         </div>
         <div class="why">
-          <p>Paste YAML or JSON: what is wrong with it, by line, and its graph. Nothing is deployed.</p>
+          <p>Paste YAML or JSON: what is wrong with it, by line, its graph, and how simulated runs end. Nothing is deployed.</p>
         </div>
       </header>
       <div class="columns halves">
@@ -84,6 +85,68 @@ function Found({ found }: { found: Checked }): JSX.Element {
           <GraphView graph={found.graph} />
         </Card>
       )}
+      {found.simulation && <Simulated found={found.simulation} />}
     </>
   );
+}
+
+/** How runs end if nobody says how long its steps take: no code of theirs ran. */
+function Simulated({ found }: { found: Simulation }): JSX.Element {
+  const cost = found.usd_per_1000_runs;
+  const never = [...found.never_reached.map((one) => `never reached: ${one}`), ...found.never_taken.map((one) => `never taken: ${one}`)];
+  return (
+    <Card title="Simulation" aside={counted(found.runs, "run")} class={found.contradictions.length ? "is-error" : ""}>
+      <dl>
+        {found.outcomes.map((one) => (
+          <>
+            <dt>{counted(one.count, "run")}</dt>
+            <dd>
+              <Status value={one.status} /> {one.error && <code>{one.error}</code>} {one.step && `at ${one.step}`}
+            </dd>
+          </>
+        ))}
+        {found.p50_seconds !== null && found.p95_seconds !== null && (
+          <>
+            <dt>Takes</dt>
+            <dd>
+              {span(found.p50_seconds)}, and {span(found.p95_seconds)} at most in 19 of 20
+            </dd>
+          </>
+        )}
+        {cost && (
+          <>
+            <dt>1,000 runs</dt>
+            <dd>
+              {usd(cost.stepwell)} here, {usd(cost.step_functions_standard)} on Step Functions, {usd(cost.lambda_durable_functions)} on Lambda durable functions, by
+              prices of {found.prices_as_of}
+            </dd>
+          </>
+        )}
+      </dl>
+      <ul class="problems">
+        {found.contradictions.map((one) => (
+          <li key={one.code + one.node} class="is-failed">
+            <code>{one.node}</code>
+            <span>
+              {one.message} <code class="muted">{one.code}</code>
+              {one.hint && <p class="muted">{one.hint}</p>}
+            </span>
+          </li>
+        ))}
+        {never.map((one) => (
+          <li key={one} class="is-waiting">
+            <code />
+            <span>{one}</span>
+          </li>
+        ))}
+      </ul>
+      <p class="muted">
+        No code ran. It assumed {Object.entries(found.assumed).map(([what, how]) => `${what}: ${how}`).join("; ") || "nothing"}. <code>stepwell simulate</code> takes what you know.
+      </p>
+    </Card>
+  );
+}
+
+function usd(amount: number): string {
+  return `${amount.toPrecision(2)} USD`;
 }

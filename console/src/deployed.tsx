@@ -1,13 +1,13 @@
-// What stands beside a workflow: its open runs by version, why runs failed, its schedules; and webhook deliveries.
+// What stands beside a workflow: its open runs by version, why runs failed, its schedules; limits and webhook deliveries.
 
 import type { JSX } from "preact";
 import { useState } from "preact/hooks";
 import { Act } from "./act";
 import type { Action } from "./actions";
 import { query, useLive } from "./api";
-import type { Delivery, FailureGroup, Page, Run, RunSummary, Schedule } from "./types";
+import type { Delivery, FailureGroup, InLine, Limit, Line, Page, Run, RunSummary, Schedule } from "./types";
 import { Card, Empty, Time } from "./ui";
-import { commandLine, counted, shortId } from "./words";
+import { commandLine, counted, shortId, span } from "./words";
 
 const SELDOM_MS = 15000;
 const OPEN = "pending,running,waiting,paused,compensating,idle";
@@ -86,6 +86,55 @@ export function Schedules({ name }: { name: string }): JSX.Element | null {
         ))}
       </ul>
     </Card>
+  );
+}
+
+/** The limits of workflows and of steps, with who holds a permit and who waits for one. */
+export function Limits(): JSX.Element | null {
+  const found = useLive<Page<Limit>>("/limits", { soonestMs: SELDOM_MS }).value?.items ?? [];
+  if (!found.length) return null;
+  return (
+    <Card title="Limits">
+      <ul class="groups">
+        {found.map((one) => (
+          <Bounded key={one.of + one.name} limit={one} />
+        ))}
+      </ul>
+    </Card>
+  );
+}
+
+function Bounded({ limit }: { limit: Limit }): JSX.Element {
+  const [isOpen, setOpen] = useState(false);
+  const path = `/limits/${encodeURIComponent(limit.name)}` + query({ of: limit.of, limit: "20" });
+  const line = useLive<Line>(isOpen ? path : null, { soonestMs: SELDOM_MS }).value;
+  const rate = limit.rate_limit;
+  return (
+    <li>
+      <b>{limit.name}</b> {limit.of}: {[limit.concurrency && `${limit.concurrency} at once`, rate && `${rate.limit} in ${span(rate.per)}`].filter(Boolean).join(", ")}
+      {limit.under_way === null ? (
+        <p class="muted">
+          for each key apart: <code>{commandLine("limits", limit.name, "--key", "KEY")}</code>
+        </p>
+      ) : (
+        <details open={isOpen} onToggle={(event) => setOpen(event.currentTarget.open)}>
+          <summary>
+            {limit.under_way} under way, {limit.waiting} waiting
+          </summary>
+          {line && <InLines title="Under way" runs={line.under_way} />}
+          {line && <InLines title="Waiting" runs={line.items} />}
+          {line?.next_cursor && <p class="foot">and more: <code>{commandLine("limits", limit.name)}</code></p>}
+        </details>
+      )}
+    </li>
+  );
+}
+
+function InLines({ title, runs }: { title: string; runs: InLine[] }): JSX.Element {
+  return (
+    <p class="muted">
+      {title}: {runs.length ? runs.map((one) => <><a href={`#/runs/${encodeURIComponent(one.run_id)}`}>{shortId(one.run_id)}</a> </>) : "none"}
+    </p>
   );
 }
 

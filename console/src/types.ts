@@ -247,4 +247,40 @@ export interface Checked {
   format: string | null;
   problems: { severity: string; code: string; message: string; hint: string; line: number; column: number }[];
   graph: Graph | null;
+  simulation: Simulation | null;
+}
+
+export interface Simulation {
+  runs: number;
+  outcomes: { status: string; count: number; error: string; step: string }[];
+  p50_seconds: number | null;
+  p95_seconds: number | null;
+  usd_per_1000_runs: { stepwell: number; step_functions_standard: number; lambda_durable_functions: number } | null;
+  prices_as_of: string;
+  never_reached: string[];
+  never_taken: string[];
+  contradictions: { code: string; node: string; message: string; hint: string }[];
+  assumed: Record<string, string>;
+}
+
+export interface Limit {
+  name: string;
+  of: string; // steps | runs
+  concurrency: number | null;
+  rate_limit: { limit: number; per: number; burst: number } | null;
+  key: string | null;
+  under_way: number | null;
+  waiting: number | null;
+}
+
+export interface InLine {
+  run_id: string;
+  token: string;
+  place: number | null;
+}
+
+export interface Line {
+  under_way: InLine[];
+  items: InLine[];
+  next_cursor: string | null;
 }

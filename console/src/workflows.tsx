@@ -3,7 +3,7 @@
 import type { JSX } from "preact";
 import { useState } from "preact/hooks";
 import { query, useLive } from "./api";
-import { Deliveries, Failures, OpenRuns, Schedules } from "./deployed";
+import { Deliveries, Failures, Limits, OpenRuns, Schedules } from "./deployed";
 import { GraphView } from "./graph";
 import { Start } from "./start";
 import type { Page, Stats, Workflow, WorkflowSummary } from "./types";
@@ -29,6 +29,7 @@ export function WorkflowsPage({ stats }: { stats: Stats | null }): JSX.Element {
           </Card>
         ))}
       </div>
+      <Limits />
       <Deliveries />
     </>
   );

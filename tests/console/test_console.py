@@ -333,8 +333,6 @@ def test_where_the_api_forks_runs_the_slider_offers_it_with_an_edited_value(serv
 
 def test_a_failed_run_goes_on_with_an_edited_value(served: Served, page: Page) -> None:
     """From the record that failed: what was completed is kept, and the step that failed gets another amount."""
-    if "/runs/{run_id}/fork" not in served.dev.call("GET", "/openapi.json")[1]["paths"]:
-        pytest.skip("this API does not fork runs")
     page.goto(f"{served.dev.url}/#/runs/{served.runs['failed']}")
     page.get_by_role("button", name="look back").click()
     expect(page.locator(".moment .node.is-failed")).to_contain_text("ship")
@@ -385,6 +383,14 @@ def test_a_workflow_shows_its_open_runs_by_version_and_why_runs_failed(served: S
     expect(page.locator(f".c-run a[title='{served.runs['done']}']")).to_be_visible()
 
 
+def test_limits_tell_who_has_a_permit_and_who_waits_for_one(served: Served, page: Page) -> None:
+    page.goto(f"{served.dev.url}/#/workflows")
+    limit = page.locator(".card", has_text="Limits").locator("li", has_text="carrier")
+    expect(limit).to_contain_text("2 at once, 60 in 1 min")
+    limit.get_by_text("0 under way, 0 waiting").click()
+    expect(limit).to_contain_text("Waiting: none")
+
+
 def test_a_pasted_definition_is_checked_and_drawn(served: Served, page: Page) -> None:
     page.goto(f"{served.dev.url}/#/workflows")
     page.get_by_role("link", name="Check a definition").click()
@@ -395,6 +401,9 @@ def test_a_pasted_definition_is_checked_and_drawn(served: Served, page: Page) ->
     page.get_by_label("Definition").fill("workflow: a\nnodes:\n  go: {wait: {for: approval}}\n")
     page.get_by_role("button", name="Check", exact=True).click()
     expect(page.locator(".node")).to_contain_text("waits: approval")
+    simulated = page.locator(".card", has_text="Simulation")
+    expect(simulated).to_contain_text("100 runs")
+    expect(simulated).to_contain_text("on Step Functions")
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
