@@ -68,7 +68,7 @@ def measure_ours(folder: Path, steps: int) -> tuple[float, float]:
     clock = VirtualClock(1_900_000_000_000)
     store, queue = MemoryStore(), MemoryQueue(clock)
     catalog = Catalog(partial(compile_document, trusted=True), load_folder(folder).graphs)
-    ports = Ports(store, store, store, store, store, queue, queue, MemoryBlobs(), clock)
+    ports = Ports(store, store, store, store, store, store, queue, queue, MemoryBlobs(), clock)
     parts = assemble(
         ports,
         catalog,

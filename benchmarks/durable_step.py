@@ -58,7 +58,7 @@ def open_parts(folder: Path, synchronous: Synchronous, steps: int) -> tuple[Asse
     database = Database(folder / "chain.db", synchronous=synchronous)
     store, inbox = SqliteStore(database), SqliteQueue(database, clock)
     parts = assemble(
-        Ports(store, store, store, store, store, inbox, inbox, MemoryBlobs(), clock),
+        Ports(store, store, store, store, store, store, inbox, inbox, MemoryBlobs(), clock),
         Catalog(partial(compile_document, trusted=True), [chain_graph(steps)]),
         FunctionSteps(folder, clock),
         compile_expression=compile_expression,

@@ -40,8 +40,19 @@ export async function settle(): Promise<string> {
   }
 }
 
-/** Leaves for the issuer, which sends the browser back to where it is. */
-export async function signIn(): Promise<string> {
+let leaving: Promise<string> | null = null; // for the issuer: once, because a second request makes the first one's answer a stranger's
+window.addEventListener("pageshow", (event) => event.persisted && leaving && location.reload());
+
+/** Leaves for the issuer, which sends the browser back to where it is. Settles only if that fails. */
+export function signIn(): Promise<string> {
+  leaving ??= leave().catch((error: unknown) => {
+    leaving = null;
+    throw error;
+  });
+  return leaving;
+}
+
+async function leave(): Promise<string> {
   if (!issuer) return "";
   sessionStorage.removeItem(TOKEN);
   sessionStorage.removeItem("stepwell-out");
@@ -62,7 +73,7 @@ export async function signIn(): Promise<string> {
     code_challenge_method: "S256",
   }).forEach(([name, value]) => value && asked.searchParams.set(name, value));
   location.assign(asked);
-  return "";
+  return new Promise(() => undefined); // nothing more is shown or asked for here
 }
 
 export function signOut(): void {

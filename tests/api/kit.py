@@ -123,6 +123,7 @@ class World:
                 self.store,
                 self.store,
                 self.store,
+                self.store,
                 self.queue,
                 self.queue,
                 MemoryBlobs(),

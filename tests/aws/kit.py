@@ -35,7 +35,18 @@ class AwsWorld(World):
         self.store = CountingStore(DynamoStore(metered))
         numbers = count(1)
         self.parts = assemble(
-            Ports(self.store, self.store, self.store, self.store, self.store, queue, queue.timers, blobs, self.clock),
+            Ports(
+                self.store,
+                self.store,
+                self.store,
+                self.store,
+                self.store,
+                self.store,
+                queue,
+                queue.timers,
+                blobs,
+                self.clock,
+            ),
             self.catalog,
             self.steps,
             compile_expression=compile_expression,

@@ -63,5 +63,5 @@ def metered() -> Iterator[Metered]:
     with table_of(cloud) as table, aws_queue(now_ms=START_MS) as queue, s3_blobs() as blobs:
         meter = Meter(cloud.connect("dynamodb"), item_of)
         store = DynamoStore(Table(table.name, lambda: meter, blobs, retry=NO_WAIT))
-        ports = Ports(store, store, store, store, store, queue, queue.timers, blobs, queue.clock)
+        ports = Ports(store, store, store, store, store, store, queue, queue.timers, blobs, queue.clock)
         yield Metered(Backend(ports, queue, queue.clock), meter, queue)

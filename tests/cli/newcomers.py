@@ -201,6 +201,7 @@ the identity needs execute-api:Invoke on this API
         "The CDK needs a bucket and roles of its own, once for each account and region.",
         "stepwell deploy",
         """account 111122223333, eu-west-1, as arn:aws:iam::111122223333:user/ana
+nobody is told of alarms; stepwell deploy --alarms-to ADDRESS
 error: the CDK is not bootstrapped in aws://111122223333/eu-west-1 [not_bootstrapped]
   hint: once for each account and region: stepwell deploy --bootstrap, or npx … bootstrap aws://111122223333/eu-west-1
 """,

@@ -20,7 +20,7 @@ CAME = Delivery("shop", "a#b/1", NOW_MS, Outcome.REFUSED, NOW_MS + DAY_MS, "", "
 def test_a_delivery_is_kept_found_and_listed_as_it_came(store: Store, tmp_path: Path) -> None:
     clock = VirtualClock(NOW_MS)
     queue = MemoryQueue(clock)
-    kept = Deliveries(Ports(store, store, store, store, store, queue, queue, MemoryBlobs(), clock))
+    kept = Deliveries(Ports(store, store, store, store, store, store, queue, queue, MemoryBlobs(), clock))
     large = Delivery("shop", "large", NOW_MS + 1, Outcome.PUBLISHED, NOW_MS + 2, body=b"\xff" * (DELIVERY_BYTES + 1))
     for _ in range(2):
         run_now(kept.keep(CAME))

@@ -22,7 +22,8 @@ def test_an_endpoint_is_told_of_runs_of_all_workflows_unless_it_says_otherwise()
     crm = found.document["out"]["crm"]
     assert (crm["secret"], crm["workflows"]) == (["env:CRM"], None)
     assert crm["events"] == ["run.cancelled", "run.compensated", "run.completed", "run.created", "run.failed",
-                             "run.redriven", "run.started", "run.timed_out"]  # fmt: skip
+                             "run.forked", "run.paused", "run.redriven", "run.started", "run.timed_out",
+                             "run.unpaused"]  # fmt: skip
 
 
 def test_families_of_events_are_spelled_out() -> None:

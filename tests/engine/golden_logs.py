@@ -291,7 +291,7 @@ def stored(golden: Mapping[str, Any]) -> Ports:
             for record in records:
                 run_now(store.append(run_id, token, record["slot"], json.dumps(record)))
     queue = MemoryQueue(clock)
-    return Ports(store, store, store, store, store, queue, queue, MemoryBlobs(), clock)
+    return Ports(store, store, store, store, store, store, queue, queue, MemoryBlobs(), clock)
 
 
 def folded(golden: Mapping[str, Any]) -> dict[str, dict[str, Json]]:

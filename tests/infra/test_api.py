@@ -125,8 +125,8 @@ def test_links_lead_to_the_api_or_to_where_it_is_said_to_be() -> None:
 
 
 def test_the_outputs_say_where_everything_is() -> None:
-    outputs = {"ApiUrl", "TableName", "BucketName", "BusName", "ResumeQueueUrl", "DeadQueueUrl", "WorkQueueUrls",
-               "WorkerNames"}  # fmt: skip
+    outputs = {"AlarmsTo", "ApiUrl", "TableName", "BucketName", "BusName", "ResumeQueueUrl", "DeadQueueUrl",
+               "WorkQueueUrls", "WorkerNames"}  # fmt: skip
     assert set(made(PLAIN).outputs) == outputs | {"DashboardName"}
     assert set(made(KEYED).outputs) == outputs | {"DashboardName", "ApiKeySecret"}
     assert plain(made(PLAIN).outputs["ApiUrl"]["Value"]).startswith("<")

@@ -49,7 +49,7 @@ class Machine:
         catalog = Catalog(partial(compile_document, trusted=True), [graph_of(text)])
         self.clock, self.queue = clock, queue
         self.parts: Assembly = assemble(
-            Ports(store, store, store, store, store, queue, queue, MemoryBlobs(), clock), catalog, Functions(),
+            Ports(store, store, store, store, store, store, queue, queue, MemoryBlobs(), clock), catalog, Functions(),
             compile_expression=compile_expression, new_id=lambda: "1", jitter=lambda: 0.5,
         )  # fmt: skip
         self.ticker = Ticker(self.parts)

@@ -112,6 +112,7 @@ class World:
                 self.store,
                 self.store,
                 self.store,
+                self.store,
                 self.queue,
                 self.queue,
                 self.blobs,

@@ -37,7 +37,7 @@ def laws_of_replays(world: World, logs: dict[str, list[Record]]) -> Iterator[str
     chosen = prefixes if len(prefixes) <= MOST else random.Random(len(prefixes)).sample(prefixes, MOST)
     clock: Any = None  # nothing that is read here has a time
     store = world.memory
-    ports = Ports(store, store, store, store, store, clock, clock, MemoryBlobs(), world.parts.ports.clock)
+    ports = Ports(store, store, store, store, store, store, clock, clock, MemoryBlobs(), world.parts.ports.clock)
     logbook = Logbook(ports, world.parts.catalog, forks_kept=0)
     begun, family = run_now(logbook.load(world.run_id)), Family(world, logs)
     for token, count in chosen:

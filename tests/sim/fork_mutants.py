@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
-from contextlib import AbstractContextManager, contextmanager
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import replace
 from typing import Any
 from unittest import mock
 
 from stepwell.definition.graph import FanIn
-from stepwell.engine import join
+from stepwell.engine import join, lines, members
 from stepwell.engine.effects import Arrive, Open
 from stepwell.engine.inputs import JoinCompleted
 from stepwell.engine.marks import is_waiting
@@ -24,7 +24,7 @@ from stepwell.runtime.loop.advance import Advance
 from stepwell.runtime.ports import Joined
 from tests.sim.doors import before_append
 
-_put, _settle = Door.put, Advance.settle
+_put, _settle, _index_of = Door.put, Advance.settle, members.index_of
 _show = Showing.show
 _open, _end, _following = Forking.open, Forking._end, Forking._following
 
@@ -34,14 +34,17 @@ def bare_counter() -> Iterator[None]:
     """A join counts arrivals: one that is told twice is two."""
 
     async def arrive(self: MemoryStore, run_id: str, name: str, member: str, *, in_order: bool = False) -> Joined:
-        members = self._joins[run_id, name]
-        members[f"{len(members)}#{member}"] = in_order
+        told = self._joins[run_id, name]
+        told[f"{len(told)}#{member}"] = in_order
         return await self.read_join(run_id, name)
 
-    def in_order(members: Iterable[str]) -> list[int]:
-        return [int(member.partition("#")[2].rstrip("-!")) for member in members]
+    def index_of(member: str) -> int:
+        return _index_of(member.partition("#")[2] or member)
 
-    with mock.patch.object(MemoryStore, "arrive", arrive), mock.patch.object(forking, "in_order", in_order):
+    with ExitStack() as patched:
+        patched.enter_context(mock.patch.object(MemoryStore, "arrive", arrive))
+        for module in (members, lines):
+            patched.enter_context(mock.patch.object(module, "index_of", index_of))
         yield
 
 

@@ -51,7 +51,7 @@ def laws_of_handed(world: World, logs: dict[str, list[Record]]) -> Iterator[str]
         came: list[Resumption] = []
         for record in log:
             if record.kind is Kind.WAITING and record.parked is not None:
-                parked, came = record.parked, []
+                parked, came = record.parked, came if record.attempt else []  # a wait that is retried keeps what came
             elif record.resumption is not None and parked is not None:
                 yield from (f"law 4: {token} slot {record.slot} {why}" for why in _odd(parked, came, record))
                 came.append(record.resumption)

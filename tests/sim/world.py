@@ -208,7 +208,7 @@ class World:
 
     def _assemble(self) -> Assembly:
         store = _Stopping(self, self.memory)
-        ports = Ports(store, store, store, store, store, _Queue(self), _Queue(self), MemoryBlobs(), _Clock(self))
+        ports = Ports(store, store, store, store, store, store, _Queue(self), _Queue(self), MemoryBlobs(), _Clock(self))
         catalog = Catalog(
             lambda document: self.program.graph, [one.graph for one in self.programs.values()], self.program.limits
         )

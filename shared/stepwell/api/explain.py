@@ -246,7 +246,12 @@ def _parked(at: Standing, parked: Parked, now_ms: int, statuses: Statuses) -> _W
     if reason is not None:
         return _Why(reason.text, tuple(map(_waker, found)) or (_QUEUE,), parked.since_ms, parked.kind)
     children = waited_for(at, at.token, statuses)
-    wakers = [*map(_waker, found), *_of_children(children)]
+    at_last = [one for one in found if one.what == "timer"]
+    wakers = [
+        *map(_waker, (one for one in found if one not in at_last)),
+        *_of_children(children),
+        *map(_waker, at_last),
+    ]
     text = f"It waits at {at.token.node} for {_what(parked, children)} since {iso(parked.since_ms)}"
     if parked.until_ms is not None:
         late = " (overdue: the sweeper wakes it)" if parked.until_ms < now_ms else ""

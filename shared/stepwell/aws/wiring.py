@@ -103,7 +103,7 @@ def open_aws(
     timers = SchedulerTimers(schedules, clients.scheduler, queue, clock)
     packed = read_packed(root)
     parts = assemble(
-        Ports(store, store, store, store, store, queue, timers, blobs, clock),
+        Ports(store, store, store, store, store, store, queue, timers, blobs, clock),
         Catalog(partial(compile_document, trusted=True), unpack(packed), unpack_limits(packed)),
         steps or NoSteps(_asking(deployment, clients)),
         compile_expression=compile_expression,

@@ -129,7 +129,7 @@ class _Replay:
         queue = MemoryQueue(clock)
         catalog = Catalog(partial(compile_document, trusted=True))
         self._log = store
-        ports = Ports(store, store, store, store, store, queue, queue, MemoryBlobs(), clock)
+        ports = Ports(store, store, store, store, store, store, queue, queue, MemoryBlobs(), clock)
         self._logbook = Logbook(ports, catalog)
         self._sessions = Sessions(
             self._logbook, Registry(folder, project_of(folder).paths), lambda own, until_ms: f"{_URL}{own}"

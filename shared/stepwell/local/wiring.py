@@ -140,7 +140,7 @@ def open_local(
     steps = FunctionSteps(folder, clock, Calls(HttpSteps(hosts, secrets)), links, paths=paths)
     catalog, files = Catalog(partial(compile_document, trusted=True)), FolderFiles(data)
     parts = assemble(
-        Ports(store, store, store, store, store, queue, queue, blobs, clock),
+        Ports(store, store, store, store, store, store, queue, queue, blobs, clock),
         catalog,
         LoggedSteps(steps),
         compile_expression=compile_expression,

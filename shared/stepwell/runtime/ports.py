@@ -234,15 +234,6 @@ class Log(Protocol):
 
     async def read_join(self, run_id: str, join: str) -> Joined: ...
 
-    async def erase_logs(self, run_id: str, forks: Forks) -> int:
-        """Deletes the records, snapshots and joins of these forks in their order, then those of the root. Idempotent.
-
-        Returns the number of items. One that is killed leaves the logs that tell of what is left.
-        """
-
-    async def scrub(self) -> None:
-        """Overwrites what deleted data has left in the store's files, where it has any."""
-
 
 class Marks(Protocol):
     """Marks in the slots of a log: what holds up a record, and is none itself."""
@@ -282,18 +273,6 @@ class Mailbox(Protocol):
 
     async def forget_waiter(self, waiter: Waiter) -> None: ...
 
-    async def note_name(self, event: Event, run_id: str) -> None:
-        """Keeps the name of an event for this run alone, for which it does not wait: else nobody would find it."""
-
-    async def names_to(self, run_id: str) -> Sequence[str]:
-        """The names that `note_name` kept for this run, maybe more."""
-
-    async def erase_topic(self, topic: Topic) -> None:
-        """Deletes all events and waits of a topic. Idempotent."""
-
-    async def erase_event(self, topic: Topic, event_id: str, run_id: str = "") -> None:
-        """Deletes the event; with `run_id`, only if this run has consumed it. Idempotent."""
-
 
 class Runs(Protocol):
     """The headers of runs. `create_run` and `get_run` are strongly consistent; the lists and `stats` are not."""
@@ -324,12 +303,37 @@ class Runs(Protocol):
         Raises InvalidInput for a cursor that a list in this order did not make.
         """
 
-    async def drop_run(self, run_id: str) -> bool:
-        """Deletes the header with its input and tags: last of all that there is of a run. False if there was none."""
-
     async def stats(self) -> Json:
         """Counts: a list of {workflow, status, count, sum_created_ms, oldest_created_ms, waiting_for} rows,
         one for each (workflow, status, waiting_for) there is."""
+
+
+class Erasure(Protocol):
+    """What there is to delete of a run beside its blobs, and to keep so that all of it is found. Each is idempotent."""
+
+    async def erase_logs(self, run_id: str, forks: Forks) -> int:
+        """Deletes the records, snapshots and joins of these forks in their order, then those of the root. Idempotent.
+
+        Returns the number of items. One that is killed leaves the logs that tell of what is left.
+        """
+
+    async def scrub(self) -> None:
+        """Overwrites what deleted data has left in the store's files, where it has any."""
+
+    async def note_name(self, event: Event, run_id: str) -> None:
+        """Keeps the name of an event for this run alone, for which it does not wait: else nobody would find it."""
+
+    async def names_to(self, run_id: str) -> Sequence[str]:
+        """The names that `note_name` kept for this run, maybe more."""
+
+    async def erase_topic(self, topic: Topic) -> None:
+        """Deletes all events and waits of a topic. Idempotent."""
+
+    async def erase_event(self, topic: Topic, event_id: str, run_id: str = "") -> None:
+        """Deletes the event; with `run_id`, only if this run has consumed it. Idempotent."""
+
+    async def drop_run(self, run_id: str) -> bool:
+        """Deletes the header with its input and tags: last of all that there is of a run. False if there was none."""
 
 
 class Notes(Protocol):
@@ -426,6 +430,7 @@ class Ports:
     runs: Runs
     notes: Notes
     marks: Marks
+    erasure: Erasure
     queue: Queue
     timers: Timers
     blobs: Blobs

@@ -138,7 +138,7 @@ class Play:
         self._store = store = _Watched(self._told, run_id)
         self._numbers = count()
         self._parts = assemble(
-            Ports(store, store, store, store, store, self._queue, self._queue, MemoryBlobs(), self._clock),
+            Ports(store, store, store, store, store, store, self._queue, self._queue, MemoryBlobs(), self._clock),
             catalog,
             steps,
             compile_expression=compile_expression,

@@ -237,7 +237,7 @@ def in_memory() -> Backend:
     """Builds the fastest backend; all backends pass the same contract tests."""
     clock = VirtualClock(START_MS)
     store, queue = MemoryStore(), MemoryQueue(clock)
-    return Backend(Ports(store, store, store, store, store, queue, queue, MemoryBlobs(), clock), queue, clock)
+    return Backend(Ports(store, store, store, store, store, store, queue, queue, MemoryBlobs(), clock), queue, clock)
 
 
 class Stepwell:

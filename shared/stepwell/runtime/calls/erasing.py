@@ -79,7 +79,7 @@ class Eraser:
 
     async def scrub(self) -> None:
         """Overwrites what deleted runs have left in the store's files, where it has any."""
-        await self._ports.log.scrub()
+        await self._ports.erasure.scrub()
 
     async def again(self, message: Erase) -> None:
         """Deletes what a worker wrote to a run after that was deleted."""
@@ -123,25 +123,25 @@ class Eraser:
         if header.ended_ms + HOUR_MS > now_ms or not header.status.terminal:
             told = Erase(run_id, snapshot, tuple(left.forks[:FORKS_SENT]))
             await self._ports.queue.send(Lane.WORK, to_json(told), now_ms + QUEUE_HORIZON_MS)
-        await self._ports.runs.drop_run(run_id)
+        await self._ports.erasure.drop_run(run_id)
         return items
 
     async def _erase_beside(self, run_id: str, left: Left, snapshot: str) -> int:
         """All but the header."""
-        mailbox = self._ports.mailbox
+        erasure = self._ports.erasure
         for wait in left.waits:
-            await mailbox.forget_waiter(wait)
+            await self._ports.mailbox.forget_waiter(wait)
         for topic in dict.fromkeys(wait.topic for wait in left.waits):
             if run_of(topic) == run_id or is_callback(topic):
-                await mailbox.erase_topic(topic)
-        for name in {*await mailbox.names_to(run_id), *output.EVENTS, *updates.EVENTS}:
-            await mailbox.erase_topic(run_topic(name, run_id))
+                await erasure.erase_topic(topic)
+        for name in {*await erasure.names_to(run_id), *output.EVENTS, *updates.EVENTS}:
+            await erasure.erase_topic(run_topic(name, run_id))
         for topic, event_id in left.offered:
-            await mailbox.erase_event(topic, event_id, run_id)
+            await erasure.erase_event(topic, event_id, run_id)
         for topic, event_id in left.sent:
-            await mailbox.erase_event(topic, event_id)
+            await erasure.erase_event(topic, event_id)
         if self._files is not None:
             await self._files.drop(snapshot)
-        items = await self._ports.log.erase_logs(run_id, left.forks)
+        items = await erasure.erase_logs(run_id, left.forks)
         await self._ports.blobs.drop(of_run(run_id))
         return items

@@ -103,7 +103,7 @@ class Coordinator:
         elif run_id is None:
             await self._offer(kept, by)
         elif not await self._offer_to_run(kept, run_id, by):
-            await mailbox.note_name(kept, run_id)
+            await self._ports.erasure.note_name(kept, run_id)
             await self._offer(kept, by)
 
     async def _offer(self, event: Event, by: str) -> None:

@@ -69,7 +69,7 @@ class Trial(Stepwell):
         clock, self.store = VirtualClock(START_MS), MemoryStore()
         queue = ShuffledQueue(clock, plan)
         store = self.store
-        ports = Ports(store, store, store, store, store, queue, queue, MemoryBlobs(), clock)
+        ports = Ports(store, store, store, store, store, store, queue, queue, MemoryBlobs(), clock)
         outside.tables = self._all_tables
         super().__init__(case.folder, Backend(self.chaos.ports(ports), queue, clock), sessions=0)
 
