@@ -26,7 +26,7 @@ from stepwell.engine.entries import ENTRY_TYPES
 from stepwell.engine.table import ENDED, LEGAL, RECEPTION, Message, Phase
 from tests.cli.newcomers import troubles
 from tests.definition.test_code import bad_functions
-from tests.docs import reference
+from tests.docs import figures, reference
 from tests.docs.options import options
 from tests.docs.tables import table
 
@@ -107,6 +107,7 @@ BLOCKS: dict[str, Callable[[], str]] = {
         phases, reception, history, waits, unsupported, commands, exits, options, mistakes, troubles,
         reference.routes, reference.calls, reference.refusals, reference.failures, reference.findings,
         reference.limits, reference.engine, reference.pool,
+        figures.machine, figures.processor, figures.elapsed, figures.durabilities,
     )
 }  # fmt: skip
 

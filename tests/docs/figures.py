@@ -1,0 +1,57 @@
+"""Draws docs/performance.md's tables from benchmarks/figures.json, which `benchmarks/compare.py --keep` writes."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+from tests.docs.tables import table
+
+FIGURES = Path(__file__).resolve().parents[2] / "benchmarks" / "figures.json"
+_CASES = {
+    "chain 10": "chain of 10", "chain 100": "chain of 100", "fan 100": "fan-out of 100", "fan 1000": "fan-out of 1,000",
+    "event 1": "event to end", "late 1": "sleep of 1 s, late by",
+}  # fmt: skip
+
+
+def machine() -> str:
+    """Where and when it was measured."""
+    kept = _kept()
+    of = kept["machine"]
+    where = f"on {of['cores']} cores of {of['processor']}, with Python {of['python']}"
+    return f"Measured on {kept['on']}, {where}: medians of {kept['rounds']} rounds in which the programs took turns."
+
+
+def processor() -> str:
+    """CPU of a step or a branch, and theirs as a multiple of ours."""
+    return _compared("cpu_ms", ["chain 10", "chain 100", "fan 100", "fan 1000"])
+
+
+def elapsed() -> str:
+    """Wall time of the same, of an event to the end of its run, and of a timer behind its time."""
+    return _compared("wall_ms", list(_CASES))
+
+
+def durabilities() -> str:
+    """What is durable when a step has been committed, and what an import costs."""
+    rows = [[one["name"], one["durability"], f"{one['import_ms']:.0f} ms"] for one in _kept()["programs"]]
+    return table(["", "what is durable", "CPU of the import"], rows)
+
+
+def _compared(kind: str, cases: list[str]) -> str:
+    programs = _kept()["programs"]
+    ours = programs[0]["cases"]
+    rows = [[one["name"], *(_cell(one["cases"], ours, case, kind) for case in cases)] for one in programs]
+    return table(["ms", *(_CASES[case] for case in cases)], rows)
+
+
+def _cell(cases: dict[str, Any], ours: dict[str, Any], case: str, kind: str) -> str:
+    if case not in cases:
+        return "-"
+    found = cases[case][kind]
+    return f"{found:.2f}" if cases is ours else f"{found:.2f} · {found / ours[case][kind]:.1f} x"
+
+
+def _kept() -> Any:
+    return json.loads(FIGURES.read_text(encoding="utf-8"))
