@@ -29,12 +29,12 @@ FOLDER = Path(__file__).parent / "peers"
 OURS = "ours"
 PEERS = (OURS, "langgraph_sqlite", "dbos_sqlite", "restate_server", "lambda_durable", "durabletask_memory")
 CASES = (  # case, size, times in a round
-    ("chain", 10, 100),
-    ("chain", 100, 10),
-    ("fan", 100, 10),
-    ("fan", 1_000, 2),
-    ("event", 1, 10),
-    ("late", 1, 3),
+    ("chain", 10, 50),
+    ("chain", 100, 5),
+    ("fan", 100, 5),
+    ("fan", 1_000, 1),
+    ("event", 1, 5),
+    ("late", 1, 2),
 )
 TOLD = 600  # characters of a program's last words
 
