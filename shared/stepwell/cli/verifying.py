@@ -50,10 +50,8 @@ def verify(
     ] = None,
     world: Annotated[
         Path | None,
-        typer.Option(
-            "--world", metavar="FILE", show_default=False,
-            help="A Python file with `reset()`, `snapshot()`, and `steps`: replacements by name.",
-        ),
+        typer.Option("--world", metavar="FILE", show_default=False,
+                     help="A Python file with `reset()`, `snapshot()`, and `steps`: replacements by name."),
     ] = None,
     ignore: Annotated[
         list[str] | None,

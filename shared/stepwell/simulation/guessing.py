@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Any, Generic, TypeVar
 
@@ -72,10 +73,8 @@ class Chance(_Around[Expression]):
         if ("error" in self.names and not is_failed) or ("result" in self.names and is_failed and not self.reads_error):
             return False
         if self.given is None and not _reads_unknown(self.inner, names):
-            try:
+            with suppress(ExpressionError):  # it asks more of the values than is known of them
                 return self.inner.evaluate(names)
-            except ExpressionError:
-                pass  # it asks more of the values than is known of them
         return self.luck.coin(self.rule, self.given, self.otherwise)
 
 
@@ -106,10 +105,8 @@ class Many(_Around[Collection]):
     def items(self, names: Mapping[str, Json]) -> Sequence[Json]:
         """The items."""
         if self.given is None and not _reads_unknown(self.inner, names):
-            try:
+            with suppress(ExpressionError):  # as above
                 return self.inner.items(names)
-            except ExpressionError:
-                pass  # as above
         if self.given is None:
             self.luck.assumed.setdefault(f"items {self.node}", f"{ITEMS}, because the collection is not given")
         return [UNKNOWN] * (ITEMS if self.given is None else self.given)

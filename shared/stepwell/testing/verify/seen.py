@@ -6,7 +6,7 @@ import hashlib
 import json
 import sqlite3
 from collections.abc import Awaitable, Callable, Mapping
-from contextlib import closing
+from contextlib import closing, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TypeVar
@@ -98,11 +98,9 @@ def _content(path: Path) -> Json:
     if data.startswith(_SQLITE):
         return _rows(path)
     if len(data) <= _TEXT_BYTES:
-        try:
+        with suppress(ValueError):  # neither text nor JSON
             text = data.decode()
             return _JSON[path.suffix](text) if path.suffix in _JSON else text
-        except ValueError:  # neither text nor JSON
-            pass
     return f"sha256:{hashlib.sha256(data).hexdigest()}"
 
 
