@@ -19,8 +19,9 @@ export function Inbox(): JSX.Element {
   const found = new Map([...(dated.value?.items ?? []), ...(live.value?.items ?? [])].map((run) => [run.run_id, run]));
   const runs = [...found.values()].sort((one, other) => due(one) - due(other));
   const [chosen, choose] = useState("");
+  const [answered, answer] = useState<RunSummary | null>(null); // it stays until its dialog is closed, although its answer takes it off the list
   const at = Math.max(runs.findIndex((run) => run.run_id === chosen), 0);
-  const current = runs[at];
+  const current = answered ?? runs[at];
   useKeys({
     j: () => choose(runs[Math.min(at + 1, runs.length - 1)]?.run_id ?? ""),
     k: () => choose(runs[Math.max(at - 1, 0)]?.run_id ?? ""),
@@ -39,8 +40,8 @@ export function Inbox(): JSX.Element {
         <div class="inbox">
           <ol>
             {runs.map((run) => (
-              <li key={run.run_id} class={run === current ? "is-chosen" : ""}>
-                <button type="button" aria-pressed={run === current} onClick={() => choose(run.run_id)}>
+              <li key={run.run_id} class={run.run_id === current.run_id ? "is-chosen" : ""}>
+                <button type="button" aria-pressed={run.run_id === current.run_id} onClick={() => choose(run.run_id)}>
                   <strong>{run.current_steps.join(", ") || run.waiting_for}</strong>
                   <span>{run.workflow}</span>
                   <span class="muted">
@@ -61,7 +62,7 @@ export function Inbox(): JSX.Element {
               </li>
             ))}
           </ol>
-          <Asked key={current.run_id} run={current} again={() => (live.again(), dated.again())} />
+          <Asked key={current.run_id} run={current} onAct={answer} again={() => (live.again(), dated.again())} />
         </div>
       )}
     </>
@@ -72,7 +73,7 @@ function due(run: RunSummary): number {
   return run.waiting_until ? Date.parse(run.waiting_until) : Number.MAX_SAFE_INTEGER;
 }
 
-function Asked({ run, again }: { run: RunSummary; again: () => void }): JSX.Element {
+function Asked({ run, onAct, again }: { run: RunSummary; onAct: (run: RunSummary | null) => void; again: () => void }): JSX.Element {
   const [whole, setWhole] = useState<Run | null>(null);
   const [action, setAction] = useState<Action | null>(null);
   useEffect(() => void get<Run>(`/runs/${encodeURIComponent(run.run_id)}`).then(setWhole, () => undefined), [run.run_id]); // the list tells of errors
@@ -80,8 +81,12 @@ function Asked({ run, again }: { run: RunSummary; again: () => void }): JSX.Elem
   const step = token?.step ?? run.current_steps[0] ?? "";
   const wait = token && token.id !== "0" ? token.id : "";
   const data = whole && withoutLinks(whole.waiting_data);
-  const approve = (): void => setAction(approval(run, step, wait));
-  const reject = (): void => setAction(rejection(run, step, wait));
+  const act = (begun: Action | null): void => {
+    setAction(begun);
+    onAct(begun && run);
+  };
+  const approve = (): void => act(approval(run, step, wait));
+  const reject = (): void => act(rejection(run, step, wait));
   useKeys({ a: approve, r: reject });
   return (
     <Card title={step} aside={<a href={`#/runs/${encodeURIComponent(run.run_id)}`}>{shortId(run.run_id)}</a>} class="asked">
@@ -100,7 +105,7 @@ function Asked({ run, again }: { run: RunSummary; again: () => void }): JSX.Elem
           Reject
         </button>
       </footer>
-      {action && <Act action={action} onClose={() => setAction(null)} onDone={again} />}
+      {action && <Act action={action} onClose={() => act(null)} onDone={again} />}
     </Card>
   );
 }
