@@ -226,7 +226,7 @@ def fork(
 _STOPS = {
     "step": "has no result in the log: it would run",
     "wait": "has no end in the log: the run would wait",
-    "fork": "would fork",
+    "fork": "opens branches, which are not followed here",
     "function": "is code, which is not replayed here",
     "limit": "is as far as this tells",
 }
