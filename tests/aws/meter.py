@@ -54,6 +54,7 @@ class Meter:
         """`read`: an item of the table, past the client."""
         self._client, self._read = client, read
         self.units: Counter[str] = Counter()
+        self.heat: Counter[tuple[str, str]] = Counter()  # units by (index or `table`, partition)
         self.requests: Counter[str] = Counter()
 
     def __getattr__(self, name: str) -> Any:
@@ -66,6 +67,7 @@ class Meter:
 
     def clear(self) -> None:
         self.units.clear()
+        self.heat.clear()
         self.requests.clear()
 
     def put_item(self, **request: Any) -> Any:
@@ -102,5 +104,11 @@ class Meter:
 
     def _charge(self, where: Item, before: Item | None, after: Item | None, times: int = 1) -> None:
         units = max(units_of(before), units_of(after), 1) * times
-        units += sum(index_units(index, before, after) for index in SHAPE["GlobalSecondaryIndexes"])
+        self.heat["table", where["pk"]["S"]] += units
+        for index in SHAPE["GlobalSecondaryIndexes"]:
+            of_index = index_units(index, before, after)
+            if of_index:
+                entry = entry_of(index, after) or entry_of(index, before) or {}
+                self.heat[index["IndexName"], entry[index["KeySchema"][0]["AttributeName"]]["S"]] += of_index
+            units += of_index
         self.units[where["sk"]["S"].partition("#")[0]] += units

@@ -26,7 +26,7 @@ from stepwell.engine.entries import ENTRY_TYPES
 from stepwell.engine.table import ENDED, LEGAL, RECEPTION, Message, Phase
 from tests.cli.newcomers import troubles
 from tests.definition.test_code import bad_functions
-from tests.docs import figures, reference
+from tests.docs import figures, reference, scale
 from tests.docs.options import options
 from tests.docs.tables import table
 
@@ -108,6 +108,7 @@ BLOCKS: dict[str, Callable[[], str]] = {
         reference.routes, reference.calls, reference.refusals, reference.failures, reference.findings,
         reference.limits, reference.engine, reference.pool,
         figures.machine, figures.processor, figures.elapsed, figures.durabilities,
+        scale.starts, scale.items, scale.quotas,
     )
 }  # fmt: skip
 
