@@ -27,7 +27,15 @@ from typing import Any, TextIO
 
 FOLDER = Path(__file__).parent / "peers"
 OURS = "ours"
-PEERS = (OURS, "langgraph_sqlite", "dbos_sqlite", "restate_server", "lambda_durable", "durabletask_memory")
+PEERS = (
+    OURS,
+    "langgraph_sqlite",
+    "dbos_sqlite",
+    "dbos_postgres",
+    "restate_server",
+    "lambda_durable",
+    "durabletask_memory",
+)
 CASES = (  # case, size, times in a round
     ("chain", 10, 50),
     ("chain", 100, 5),

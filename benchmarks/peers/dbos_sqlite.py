@@ -74,17 +74,15 @@ class Dbos:
         return process_time()
 
 
+def run(peer: Dbos, database: str) -> None:
+    """Serves the rounds with DBOS's state in this database, an SQLAlchemy URL."""
+    config = {"name": "comparison", "run_admin_server": False, "log_level": "ERROR"}
+    DBOS(config={**config, "system_database_url": database})
+    DBOS.launch()
+    serve(peer, IMPORT_MS)
+    DBOS.destroy()
+
+
 if __name__ == "__main__":
     with tempfile.TemporaryDirectory() as folder:
-        database = f"sqlite:///{Path(folder, 'dbos.sqlite')}"
-        DBOS(
-            config={
-                "name": "comparison",
-                "system_database_url": database,
-                "run_admin_server": False,
-                "log_level": "ERROR",
-            }
-        )
-        DBOS.launch()
-        serve(Dbos(), IMPORT_MS)
-        DBOS.destroy()
+        run(Dbos(), f"sqlite:///{Path(folder, 'dbos.sqlite')}")
