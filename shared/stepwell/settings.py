@@ -33,6 +33,7 @@ A deployed function has these from its stack:
 | `STEPWELL_CONSOLE` | `{"issuer", "client_id", "audience", "origins"}`: the API serves the console, with this login | |
 | `STEPWELL_TRACE` | anything: traces by X-Ray | |
 | `STEPWELL_AWS_CLIENT` | what calls AWS: `thin`, Stepwell's own client where it can, or `boto3` | `thin` |
+| `STEPWELL_COMPRESS` | anything: texts in the table are compressed where that takes fewer write units | |
 | `OTEL_EXPORTER_OTLP_ENDPOINT` | where spans of runs are sent; OpenTelemetry's SDK reads it and its kind | |
 | `LAMBDA_TASK_ROOT` | the function's package; Lambda sets it | `.` |
 """
@@ -108,6 +109,7 @@ class Deployment:
     live_url: str = ""
     console: Mapping[str, Any] | None = None
     trace: bool = False
+    compresses: bool = False
     sends_spans: bool = False
     log_level: str = "info"
     http_hosts: tuple[str, ...] = ()
@@ -192,6 +194,7 @@ def read_deployment(environ: Mapping[str, str] = os.environ) -> Deployment:
         live_url=environ.get("STEPWELL_LIVE_URL", ""),
         console=json.loads(environ.get("STEPWELL_CONSOLE", "") or "null"),
         trace=bool(environ.get("STEPWELL_TRACE")),
+        compresses=bool(environ.get("STEPWELL_COMPRESS")),
         sends_spans=bool(environ.get(OTEL_ENDPOINT)),
         log_level=_log_level(environ),
         http_hosts=_texts(environ, "STEPWELL_HTTP_HOSTS"),

@@ -214,8 +214,8 @@ def table_of(cloud: Cloud, **options: Any) -> Iterator[Table]:
 
 
 @contextmanager
-def dynamo_store(_: Any = None, client: str = "") -> Iterator[DynamoStore]:
-    with table_of(Cloud(client)) as table:
+def dynamo_store(_: Any = None, client: str = "", **options: Any) -> Iterator[DynamoStore]:
+    with table_of(Cloud(client), **options) as table:
         yield DynamoStore(table)
 
 

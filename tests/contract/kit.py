@@ -119,7 +119,9 @@ LOCAL_STORES: list[Adapter[LocalStore]] = [
 STORES: list[Adapter[Store]] = [
     *LOCAL_STORES,  # type: ignore[list-item]  # Adapter is invariant; it is only read
     Adapter("dynamodb", late("emulated", "dynamo_store", client="thin"), threads=True),
-    Adapter("dynamodb by boto3", late("emulated", "dynamo_store", client="boto3"), threads=True),
+    Adapter(
+        "dynamodb by boto3, compressed", late("emulated", "dynamo_store", client="boto3", compresses=True), threads=True
+    ),
     Adapter("dynamodb on a bad day", late("troubled", "troubled_store", client="thin"), lacks=frozenset({"speed"})),
     Adapter(
         "dynamodb by boto3 on a bad day",

@@ -100,6 +100,7 @@ def test_a_function_reads_its_environment_as_the_stack_wrote_it(variant: str) ->
         assert told.bucket == f"<{next(iter(stack.of('S3::Bucket')))}>"
         assert (told.max_steps, told.log_level) == (RUN_STEPS, "info")
         assert told.trace == bool(VARIANTS[variant].get("tracing"))
+        assert told.compresses == bool(VARIANTS[variant].get("compress"))
         assert bool(told.api_key_secret) == (name == "authorizer")
         assert told.pool == (name.removeprefix("worker-") if name.startswith("worker-") else "default")
         assert told.steps_per_invocation == (4 if name == "worker-big" else 1)

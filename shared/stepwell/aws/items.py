@@ -5,6 +5,7 @@ A write unit is a kilobyte of the whole item: an item that is updated should sta
 
 from __future__ import annotations
 
+import base64
 import re
 from collections.abc import Mapping
 from typing import Any
@@ -18,6 +19,7 @@ from stepwell.runtime.ports import Event, Header, StatusChange, Waiter
 from stepwell.runtime.stores.answers import opened
 from stepwell.runtime.stores.jsontext import decode, encode
 
+_BESIDE_BYTES = 150  # of a record's item, beside its body
 _LIST_BYTES = 3  # of a list, beside its elements, each of which has one byte more
 EXPIRES = "expires"  # the table's TTL attribute, in seconds
 _TEXTS = (
@@ -52,11 +54,18 @@ def size_of(item: Item) -> int:
         for kind, held in value.items():
             if kind in ("S", "N"):
                 total += len(held.encode())
+            elif kind == "B":
+                total += len(held) if isinstance(held, bytes) else len(base64.b64decode(held))  # as the stream has it
             elif kind == "SS":
                 total += sum(len(member.encode()) for member in held)
             elif kind == "L":
                 total += _LIST_BYTES + sum(1 + size_of({"": member}) for member in held)
     return total
+
+
+def units_of_bytes(count: int) -> int:
+    """Write units of an item with a text of so many bytes, its keys and its other attributes beside it."""
+    return -(-(count + _BESIDE_BYTES) // 1_024)
 
 
 def header_item(header: Header) -> Item:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import base64
 import time
 import uuid
+import zlib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import islice
 from typing import Any
@@ -11,7 +13,7 @@ from typing import Any
 from stepwell import limits
 from stepwell.aws import keys
 from stepwell.aws.calls import Refused, Retry
-from stepwell.aws.items import EXPIRES, number, text, ttl
+from stepwell.aws.items import EXPIRES, number, text, ttl, units_of_bytes
 from stepwell.aws.protocols import Answer, DynamoClient, Item
 from stepwell.errors import PortError
 from stepwell.runtime.ports import Blobs
@@ -55,6 +57,7 @@ SHAPE: Mapping[str, Any] = {
     ],
 }
 
+COMPRESSED_BYTES = 700  # a shorter text is in one write unit with the rest of its item
 BATCH_GET_KEYS = 100
 BATCH_WRITE_KEYS = 25
 # Records carry a TTL from the day they are written, because a record is never written again: the longest wait there
@@ -78,26 +81,42 @@ class Table:
         retry: Retry | None = None,
         claim_bytes: int = limits.ITEM_BYTES,
         records_kept_ms: int = RECORDS_KEPT_MS,
+        compresses: bool = False,
         now_ms: Callable[[], int] = _now_ms,
     ) -> None:
         self.name, self.retry = name, retry or Retry()
         self._client, self._blobs = client, blobs
         self._claim_bytes, self._records_kept_ms, self._now_ms = claim_bytes, records_kept_ms, now_ms
+        self._compresses = compresses
 
     # -- large texts
 
     async def pack(self, name: str, value: str, owner: str = "", salt: str = "") -> Item:
-        """Stores the text as an attribute, or as a claim check of a blob of this owner, which ends with the salt."""
-        if len(value) * 4 > self._claim_bytes:  # else no encoding of it is longer
-            data = value.encode(errors="surrogatepass")
-            if len(data) > self._claim_bytes:
-                return {f"{name}_blob": text(await self._blobs.put(data + salt.encode(), owner))}
+        """Stores the text as an attribute, or as a claim check of a blob of this owner, which ends with the salt.
+
+        Where this table compresses, a text is an attribute in binary if that takes fewer write units. The same text is
+        always the same attribute, so that whoever lost the answer to its write knows it again.
+        """
+        if len(value) * 4 <= COMPRESSED_BYTES:  # no encoding of it is longer
+            return {name: text(value)}
+        data = value.encode(errors="surrogatepass")
+        if len(data) > self._claim_bytes:
+            return {f"{name}_blob": text(await self._blobs.put(data + salt.encode(), owner))}
+        if self._compresses and len(data) > COMPRESSED_BYTES:
+            fewer = zlib.compress(data)
+            if units_of_bytes(len(fewer)) < units_of_bytes(len(data)):
+                return {f"{name}_zip": {"B": fewer}}
         return {name: text(value)}
 
     async def unpack(self, name: str, item: Item) -> str:
-        """The inverse of `pack`."""
+        """The inverse of `pack`, whether this table compresses or not. The stream's items have binary as base64."""
         if name in item:
             return str(item[name]["S"])
+        if (packed := item.get(f"{name}_zip")) is not None:
+            data = packed["B"]
+            return zlib.decompress(base64.b64decode(data) if isinstance(data, str) else data).decode(
+                errors="surrogatepass"
+            )
         return (await self._blobs.get(item[f"{name}_blob"]["S"])).decode(errors="surrogatepass")
 
     def until(self) -> Item:

@@ -97,7 +97,10 @@ def open_aws(
     clients, clock = clients or open_clients(), clock or RealClock()
     queues = Queues(deployment.resume, deployment.work)
     blobs = S3Blobs(deployment.bucket, clients.s3)
-    store = DynamoStore(Table(deployment.table, clients.dynamodb, blobs, now_ms=clock.now_ms))
+    table = Table(
+        deployment.table, clients.dynamodb, blobs, compresses=deployment.compresses, now_ms=clock.now_ms
+    )  # fmt: skip
+    store = DynamoStore(table)
     queue = SqsQueue(queues, clients.sqs, clock)
     schedules = Schedules(deployment.schedule_group, deployment.schedule_role, queues)
     timers = SchedulerTimers(schedules, clients.scheduler, queue, clock)
