@@ -2,8 +2,8 @@
 
     uv run python benchmarks/durable_step.py
 
-Chains of no-op steps, from the request to the run's end: in the short chain the start and the end (six commits) weigh
-most, in the long one the step itself. The floor is one 300-byte record per commit on the same disk with the same
+Chains of no-op steps, from the request to the run's end: in the short chain the start and the end weigh most,
+in the long one the step itself. The floor is one 300-byte record per commit on the same disk with the same
 synchronous setting, in the same run, taken in turns.
 """
 
@@ -51,7 +51,7 @@ def chain_graph(steps: int) -> Graph:
     return graph
 
 
-def open_parts(folder: Path, synchronous: Synchronous, steps: int) -> tuple[Assembly, SqliteQueue]:
+def open_parts(folder: Path, synchronous: Synchronous, steps: int) -> tuple[Assembly, SqliteQueue, Database]:
     """A Stepwell on a database in this folder."""
     (folder / "noop.py").write_text(STEP_CODE)
     clock = RealClock()
@@ -65,16 +65,17 @@ def open_parts(folder: Path, synchronous: Synchronous, steps: int) -> tuple[Asse
         new_id=new_id,
         jitter=random.random,
     )
-    return parts, inbox
+    return parts, inbox, database
 
 
-def run_chains(parts: Assembly, inbox: SqliteQueue, steps: int) -> tuple[float, float]:
+def run_chains(parts: Assembly, inbox: SqliteQueue, database: Database, steps: int) -> tuple[float, float]:
     """(wall_ms, cpu_ms) of one step, the share of start and end included."""
     wall, cpu = perf_counter(), process_time()
     for _ in range(RECORDS // steps):
         started = run_now(parts.service.start(Start("chain")))
         while delivery := inbox.receive(tuple(Lane), parts.ports.clock.now_ms(), 60_000):
-            run_apart(dispatch(parts, delivery.lane, delivery.message, Unlimited()))
+            with database.repeated():
+                run_apart(dispatch(parts, delivery.lane, delivery.message, Unlimited()))
             inbox.delete(delivery)
         if not run_now(parts.service.header(started.header.run_id)).status.terminal:
             raise SystemExit("a chain did not end")
@@ -85,12 +86,12 @@ def measure(synchronous: Synchronous, steps: int) -> None:
     """Prints a row: medians over rounds in which floor and chain take turns."""
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
-        parts, inbox = open_parts(folder, synchronous, steps)
-        run_chains(parts, inbox, steps)
+        parts, inbox, database = open_parts(folder, synchronous, steps)
+        run_chains(parts, inbox, database, steps)
         floors, chains = [], []
         for number in range(ROUNDS):
             floors.append(bare_insert(folder / f"floor{number}.db", synchronous, RECORDS))
-            chains.append(run_chains(parts, inbox, steps))
+            chains.append(run_chains(parts, inbox, database, steps))
     (floor_wall, floor_cpu), (wall, cpu) = _medians(floors), _medians(chains)
     print(
         f"{synchronous:8} {steps:5} {floor_wall:10.3f} {wall:10.3f} {wall / floor_wall:8.2f}"

@@ -1,15 +1,39 @@
-"""Copies are those of `dataclasses.replace`, and what is read lacks no field."""
+"""Copies are those of `dataclasses.replace`, what is made is a dataclass, and what is read lacks no field."""
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import FrozenInstanceError, dataclass, replace
 
 import pytest
 
 from stepwell.engine.codec import decode_record
-from stepwell.engine.copying import changed
+from stepwell.engine.copying import changed, quick
 from stepwell.engine.token import Token
 from stepwell.errors import EngineFault
+
+
+@quick
+@dataclass(frozen=True)
+class Place:
+    name: str
+    floor: int = 0
+
+
+@pytest.mark.parametrize(("args", "given"), [(("a",), {}), (("a", 2), {}), ((), {"floor": 2, "name": "a"})])
+def test_what_is_made_quickly_is_that_of_dataclasses(args: tuple[str, ...], given: dict[str, int]) -> None:
+    made = Place(*args, **given)  # type: ignore[arg-type]
+    assert (made.name, made.floor) == ("a", 2 if given or len(args) > 1 else 0)
+    assert replace(made, floor=3) == Place("a", 3)
+    with pytest.raises(FrozenInstanceError):
+        made.name = "b"  # type: ignore[misc]
+
+
+@pytest.mark.parametrize(
+    ("args", "given"), [((), {}), ((), {"floor": 1}), (("a", 1, 2), {}), (("a",), {"flor": 1}), ((), {"x": 1, "y": 2})]
+)
+def test_what_is_made_quickly_takes_its_fields_and_no_other(args: tuple[str, ...], given: dict[str, int]) -> None:
+    with pytest.raises(TypeError, match="Place takes name, floor"):
+        Place(*args, **given)  # type: ignore[arg-type]
 
 
 def test_a_copy_is_that_of_dataclasses() -> None:

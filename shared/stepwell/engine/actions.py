@@ -6,13 +6,15 @@ from dataclasses import dataclass
 from typing import TypeAlias
 
 from stepwell.definition.graph import Json, Step
+from stepwell.engine.copying import quick
 from stepwell.engine.names import Undo
 from stepwell.engine.records import Failure, Pause, Record, Topic
 from stepwell.engine.token import Locks, Permit
 from stepwell.engine.transact import TableWrite
 
 
-@dataclass(frozen=True, slots=True)
+@quick
+@dataclass(frozen=True)
 class RunStep:
     """Run this step, then `commit` its outcome."""
 
@@ -28,7 +30,8 @@ class RunStep:
     at_ms: int = 0  # when the attempt began: `now` in its input
 
 
-@dataclass(frozen=True, slots=True)
+@quick
+@dataclass(frozen=True)
 class Write:
     """Append this record. `also` (the user's own writes) and the event that it `consumes` join the transaction."""
 
@@ -111,7 +114,8 @@ class Refuse:
 Action: TypeAlias = RunStep | Write | Rest | AskFunction | AskPermit | PickUp | Look | Hold | Drop | Refuse
 
 
-@dataclass(frozen=True, slots=True)
+@quick
+@dataclass(frozen=True)
 class Outcome:
     """The outcome of an attempt: a value, a directive, or a failure."""
 

@@ -385,8 +385,10 @@ def _shape(cls: type) -> _Shape:
 
 def _plain(value: object, skip: tuple[str, ...] = ()) -> dict[str, Json]:
     out: dict[str, Json] = {}
-    for name, default in _shape(type(value)).defaults:
-        part = getattr(value, name)
+    shape = _shape(type(value))
+    held = value.__dict__ if shape.is_open else {name: getattr(value, name) for name in shape.names}
+    for name, default in shape.defaults:
+        part = held[name]
         if part is default or name in skip or (default is not None and part == default):
             continue  # a None default keeps {} and "" and 0: they are values
         out[name] = part

@@ -8,6 +8,7 @@ from datetime import UTC, datetime
 
 from stepwell.definition.graph import Graph, Json, Step
 from stepwell.engine.codec import told_failure
+from stepwell.engine.copying import quick
 from stepwell.engine.records import Failure, RunInfo
 from stepwell.engine.token import Branch, StepView, Token
 from stepwell.engine.turns import Turn
@@ -31,7 +32,8 @@ class Undo:
         return f"{self.token}@{self.slot}"
 
 
-@dataclass(frozen=True, slots=True)
+@quick
+@dataclass(frozen=True)
 class Moment:
     """The inputs of a decision besides the token, passed in so that a repeated decision is the same."""
 

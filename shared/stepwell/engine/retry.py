@@ -9,6 +9,7 @@ from dataclasses import dataclass
 
 from stepwell.definition.authoring import StepDefaults
 from stepwell.definition.graph import DEFAULT_POOL, Retry, Step
+from stepwell.engine.copying import quick
 from stepwell.engine.records import Failure
 from stepwell.limits import STEP_TIMEOUT_MS
 
@@ -18,7 +19,8 @@ NEVER_RETRIED = frozenset({"validation", "governance"})
 RETRIED_ANSWERS = frozenset({"http_429", "http_502", "http_503", "http_504"})
 
 
-@dataclass(frozen=True, slots=True)
+@quick
+@dataclass(frozen=True)
 class Policy:
     """How a step runs: the definition, the function's settings and the defaults, merged."""
 

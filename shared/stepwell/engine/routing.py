@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 from stepwell.definition.graph import END, Graph, Json, Node, Rule
+from stepwell.engine.copying import changed
 from stepwell.engine.forks import fork_over
 from stepwell.engine.names import Moment, Names, node_of
 from stepwell.engine.records import End, Failure, Fork, Goto, Next, Pause, RetryAt, Status
@@ -16,7 +17,7 @@ from stepwell.engine.turns import Suspended
 from stepwell.errors import ExpressionError
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)  # no slots: `changed` copies it
 class Ended:
     """The end of a node's attempt: its result or failure, and its writes."""
 
@@ -139,7 +140,7 @@ class _Seen:
         ended = self._ended
         scope = {**self._token.scope, **ended.writes}
         result = ended.result if ended.failure is None else None
-        return Names(self._moment, replace(self._token, scope=scope, result=result, error=ended.failure))
+        return Names(self._moment, changed(self._token, scope=scope, result=result, error=ended.failure))
 
     def first(self, rules: Iterable[Rule]) -> Rule | None:
         """Returns the first usable rule whose condition holds."""

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from stepwell.definition.graph import Json
+from stepwell.engine.copying import quick
 from stepwell.engine.records import (
     ROOT,
     Called,
@@ -22,7 +23,8 @@ from stepwell.engine.records import (
 from stepwell.engine.table import Phase
 
 
-@dataclass(frozen=True, slots=True)
+@quick
+@dataclass(frozen=True)
 class StepView:
     """The outcome of a node's step or wait, in its latest visit."""
 

@@ -107,7 +107,7 @@ def with_writes(
     if schema is not None and (problems := schema.problems({**token.scope, **writes})):
         message = f"after {ended.node}, the state violates state_schema: {violations(problems)}"
         return replace(ended, failure=Failure("state_schema", "validation", message, ended.node, ended.attempt))
-    return replace(ended, writes=writes)
+    return changed(ended, writes=writes)
 
 
 def _mapped(moment: Moment, token: Token, ended: Ended, output: Expression) -> Mapping[str, Json]:

@@ -18,6 +18,7 @@ import time
 import weakref
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
+from contextvars import ContextVar
 from pathlib import Path
 from typing import Any, Literal, TypeAlias
 
@@ -31,6 +32,8 @@ Execute: TypeAlias = Callable[[str, Sequence[object]], sqlite3.Cursor]
 
 BUSY_MS = 10_000
 STATEMENTS = 256  # prepared statements kept per connection: more than exist
+
+_REPEATED: ContextVar[Database | None] = ContextVar("repeated", default=None)
 
 _HINTS = {
     "SQLITE_BUSY": "another process held the file for too long",
@@ -91,6 +94,24 @@ class Database:
         self._open: weakref.WeakSet[_Connection] = weakref.WeakSet()
         self._lazy = _Here(lambda: self._connect("NORMAL"))
         self._here = _Here(lambda: self._connect(synchronous)) if synchronous == "FULL" else self._lazy
+
+    @contextlib.contextmanager
+    def repeated(self) -> Iterator[None]:
+        """Within, a message of this file is handled. What is written for it need not wait for the disk; records do:
+
+        record ══ status ── wake ── delete      a power cut undoes the last of these; with the first that it undoes
+                │ on the disk                   the message is there again, and what is missing is written anew
+        """
+        outside = _REPEATED.set(self)
+        try:
+            yield
+        finally:
+            _REPEATED.reset(outside)
+
+    @property
+    def comes_again(self) -> bool:
+        """Whether what is written here and now is written again, should a power cut undo it: write it `lazily`."""
+        return _REPEATED.get() is self
 
     def rows(self, sql: str, values: Sequence[object] = ()) -> list[Row]:
         """Executes a read and returns its rows."""

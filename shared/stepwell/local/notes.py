@@ -68,8 +68,8 @@ class SqliteNotes:
 
     async def put_note(self, kind: str, name: str, body: str, before: str | None, *, replaces: bool = False) -> bool:
         if replaces:
-            return self._db.change(REPLACE, (body, kind, name, before, body)) == 1
-        return self._db.change(PUT, (kind, name, body, before)) == 1
+            return self._db.change(REPLACE, (body, kind, name, before, body), lazily=self._db.comes_again) == 1
+        return self._db.change(PUT, (kind, name, body, before), lazily=self._db.comes_again) == 1
 
     async def get_note(self, kind: str, name: str) -> str | None:
         rows = self._db.rows(SELECT, (kind, name))
@@ -79,5 +79,5 @@ class SqliteNotes:
         return dict(self._db.rows(SELECT_KIND, (kind, -1 if limit is None else limit)))
 
     async def drop_note(self, kind: str, name: str, before: str | None = None) -> bool:
-        is_done = self._db.change(DROP, (kind, name, before, before)) == 1
+        is_done = self._db.change(DROP, (kind, name, before, before), lazily=self._db.comes_again) == 1
         return is_done or (before is not None and await self.get_note(kind, name) is None)

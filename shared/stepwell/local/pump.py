@@ -99,7 +99,8 @@ class Pump:
             if is_exhausted(delivery.deliveries) and run_now(give_up(parts, delivery.lane, delivery.message)):
                 log.error("gave up on %s after %d deliveries", _about(delivery), delivery.deliveries - 1)
             else:
-                run_apart(dispatch(parts, delivery.lane, delivery.message, held))
+                with self._local.repeated():
+                    run_apart(dispatch(parts, delivery.lane, delivery.message, held))
         except Exception as error:
             if self._is_put_off(delivery, error):
                 self._local.inbox.delete(delivery)

@@ -35,8 +35,8 @@ PURGE_NAMES = "DELETE FROM timers WHERE at_ms <= ?"
 class SqliteQueue:
     """The Queue and Timers ports and the Inbox on a Database, for any number of threads and processes.
 
-    Only sends are durable. A power cut may undo a write of the receiving side until the next durable commit; the
-    message is then delivered again.
+    Only sends are durable, and of those only what no message brings again. A power cut may undo a write of the
+    receiving side until the next durable commit; the message is then delivered again.
     """
 
     def __init__(self, database: Database, clock: Clock) -> None:
@@ -45,17 +45,18 @@ class SqliteQueue:
 
     async def send(self, lane: Lane, message: Mapping[str, Json], at_ms: int = 0) -> None:
         # `at once` counts from now: as 0 it would be older than every timer that is due, and go before it for ever.
-        self._db.change(SEND, (lane.value, at_ms or self._clock.now_ms(), encode(message)))
+        values = (lane.value, at_ms or self._clock.now_ms(), encode(message))
+        self._db.change(SEND, values, lazily=self._db.comes_again)
 
     async def send_all(self, lane: Lane, messages: Sequence[Mapping[str, Json]]) -> None:
         now_ms = self._clock.now_ms()
-        with self._db.transaction() as execute:
+        with self._db.transaction(lazily=self._db.comes_again) as execute:
             for message in messages:
                 execute(SEND, (lane.value, now_ms, encode(message)))
 
     async def set(self, name: str, lane: Lane, message: Mapping[str, Json], at_ms: int) -> None:
         text = encode(message)
-        with self._db.transaction() as execute:
+        with self._db.transaction(lazily=self._db.comes_again) as execute:
             if execute(NAME_TIMER, (name, at_ms)).rowcount:
                 execute(SEND, (lane.value, at_ms, text))
 

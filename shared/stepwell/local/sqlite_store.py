@@ -120,7 +120,8 @@ class SqliteStore(SqliteItems, SqliteNotes, SqliteErasure):
 
     async def create_run(self, header: Header) -> Header | None:
         row = header_row(header)
-        with self._db.transaction() as execute:
+        # Lazily: the message that sets it going follows, and waits for the disk. An idle run has none.
+        with self._db.transaction(lazily=not header.idle or self._db.comes_again) as execute:
             if execute(INSERT_RUN, row).rowcount:
                 for name, value in header.tags.items():
                     execute(INSERT_TAG, (name, value, header.created_ms, header.run_id))
@@ -148,7 +149,8 @@ class SqliteStore(SqliteItems, SqliteNotes, SqliteErasure):
             change.ends_pause,
         )
         which = (change.run_id, change.rev + change.of_branch)
-        return self._db.change(CHANGE_STATUS, (*new_values, *which, change.failure)) == 1
+        values = (*new_values, *which, change.failure)
+        return self._db.change(CHANGE_STATUS, values, lazily=self._db.comes_again) == 1
 
     async def watch(self, run_id: str, due_ms: int | None, seen: Header | None = None) -> bool:
         if seen is None:
@@ -265,7 +267,8 @@ class SqliteStore(SqliteItems, SqliteNotes, SqliteErasure):
     async def put_event(self, event: Event, most: int = limits.EVENT_PENDING) -> bool:
         topic = (event.topic.name, event.topic.key)
         values = (event.id, event.at_ms, event.expires_ms, event.consumed_by, event.format, encode(event.payload))
-        with self._db.transaction() as execute:
+        # Lazily: the message that tells of it follows, and waits for the disk.
+        with self._db.transaction(lazily=True) as execute:
             if execute(EVENT_EXISTS, (*topic, event.id)).fetchone():
                 return False
             pending = execute(COUNT_PENDING, (*topic, event.at_ms)).fetchone()[0]
@@ -284,13 +287,14 @@ class SqliteStore(SqliteItems, SqliteNotes, SqliteErasure):
         return [event_of(topic, row) for row in rows]
 
     async def put_waiter(self, waiter: Waiter) -> None:
-        self._db.change(PUT_WAITER, (*_waiter_key(waiter), waiter.since_ms, waiter.match))
+        values = (*_waiter_key(waiter), waiter.since_ms, waiter.match)
+        self._db.change(PUT_WAITER, values, lazily=self._db.comes_again)
 
     async def waiters(self, topic: Topic) -> Sequence[Waiter]:
         return [Waiter(topic, *row) for row in self._db.rows(SELECT_WAITERS, (topic.name, topic.key))]
 
     async def forget_waiter(self, waiter: Waiter) -> None:
-        self._db.change(FORGET_WAITER, _waiter_key(waiter))
+        self._db.change(FORGET_WAITER, _waiter_key(waiter), lazily=self._db.comes_again)
 
     def purge(self, now_ms: int, forget: Callable[[str], None] | None = None) -> int:
         """Deletes ended runs whose retention is over, with their logs, and expired events. Returns the number of runs.

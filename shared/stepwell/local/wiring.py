@@ -6,6 +6,7 @@ import random
 import threading
 from collections.abc import Awaitable, Callable, Mapping
 from concurrent.futures import Future
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -68,6 +69,7 @@ class Local:
     outgoing: Outgoing
     stopping: threading.Event
     live: LiveFeed
+    repeated: Callable[[], AbstractContextManager[None]]  # a message of the inbox is handled within
     purge: Callable[[int], int]  # deletes runs whose retention is over at this time; returns their number
     close: Callable[[], None]
 
@@ -168,6 +170,6 @@ def open_local(
         outgoing.close()
         database.close()
 
-    local = Local(parts, inbox, bell, steps, sweeper, outgoing, stopping, live, purge, close)
+    local = Local(parts, inbox, bell, steps, sweeper, outgoing, stopping, live, database.repeated, purge, close)
     local.deploy(graphs, limits)
     return local

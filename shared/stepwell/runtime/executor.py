@@ -170,7 +170,12 @@ class _Over:
 
 def _call(function: Function, call: StepCall, over: _Over, url: Callable[[int], str] | None) -> object:
     binding = binding_of(function)
-    context = StepContext(
+    context = _context(call, over, url) if binding.takes_context else None
+    return emitting(function(**binding.bind(call.input, context, call.node)), _emit_of(call))
+
+
+def _context(call: StepCall, over: _Over, url: Callable[[int], str] | None) -> StepContext:
+    return StepContext(
         run_id=call.run_id,
         workflow=call.workflow,
         step=call.node,
@@ -184,7 +189,6 @@ def _call(function: Function, call: StepCall, over: _Over, url: Callable[[int], 
         _url=url,
         _emit=_emit_of(call) or (lambda data: None),
     )
-    return emitting(function(**binding.bind(call.input, context, call.node)), _emit_of(call))
 
 
 def _emit_of(call: StepCall) -> Callable[[object], None] | None:

@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 from typing import Protocol, TypeAlias
 
 from stepwell.engine.actions import Action, Drop, Write
+from stepwell.engine.copying import quick
 from stepwell.engine.decide import decide
 from stepwell.engine.inputs import Input, WritesRefused
 from stepwell.engine.records import Record
@@ -47,7 +48,8 @@ class Unlimited:
 UNLIMITED = Unlimited()
 
 
-@dataclass(frozen=True, slots=True)
+@quick
+@dataclass(frozen=True)
 class Answer:
     """What became of an input: the token as it stands now, and what was decided last."""
 

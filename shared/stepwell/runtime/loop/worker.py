@@ -17,6 +17,7 @@ from stepwell.definition.authoring import StepDefaults
 from stepwell.definition.graph import DEFAULT_POOL
 from stepwell.engine.actions import AskFunction, AskPermit, Outcome, PickUp, Rest, RunStep, Write
 from stepwell.engine.children import DETACHED
+from stepwell.engine.copying import changed
 from stepwell.engine.decide import is_held, is_stale
 from stepwell.engine.effects import picked_up
 from stepwell.engine.inputs import OverLimit, StepBegins, StepEnded, Woken
@@ -185,7 +186,7 @@ class Worker:
         outcome = await self._outcome(at, action, policy, turn.share)
         if outcome is None:  # its function is to be asked again
             return replace(at, turn=None)
-        return await self._ended(at, action, replace(outcome, started_ms=action.at_ms), policy, turn)
+        return await self._ended(at, action, changed(outcome, started_ms=action.at_ms), policy, turn)
 
     async def _ended(
         self, at: Standing, action: RunStep, outcome: Outcome, policy: Policy, turn: _Turn
@@ -227,7 +228,7 @@ class Worker:
             resumed=action.resumed,
             state=state_of(at.token),
             request=action.request,
-            trace=traceparent(at.header, record_span(at.run_id, at.token.id, at.token.slot + 1)),
+            trace=_trace(at),
             emit=Output(self._put, self._ports.clock, at, action).emit,
             late_ms=shared.step_ms() if shared else 0,
             late=shared.beside if shared else None,
@@ -235,6 +236,13 @@ class Worker:
 
     def _put(self, event: Event) -> None:
         run_now(self._ports.mailbox.put_event(event, OUTPUT_PENDING))
+
+
+def _trace(at: Standing) -> str:
+    """What the step passes on; "" without a caller's, which is made of no hash."""
+    if not at.header.trace:
+        return ""
+    return traceparent(at.header, record_span(at.run_id, at.token.id, at.token.slot + 1))
 
 
 class _Share:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import inspect
 import logging
 from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass
 from itertools import count
 from threading import Lock
+from types import AsyncGeneratorType, GeneratorType
 from typing import Any
 
 from stepwell.definition.graph import Json
@@ -42,7 +42,7 @@ class Output:
 
     def __init__(self, put: Callable[[Event], None], clock: Clock, at: Standing, action: RunStep) -> None:
         """`put` writes an event to the mailbox."""
-        self._put, self._clock, self._topic, self._token = put, clock, topic_of(at.run_id), at.token.id
+        self._put, self._clock, self._run_id, self._token = put, clock, at.run_id, at.token.id
         self._slot = at.token.slot  # no other step of the token begins after it
         self._step, self._attempt, self._numbers = action.node, action.attempt, count()
         self._lock, self._last_ms = Lock(), 0
@@ -54,7 +54,7 @@ class Output:
             at_ms, number = self._last_ms, next(self._numbers)
         told = {"token": self._token, "step": self._step, "attempt": self._attempt, "first": number == 0, "data": data}
         own = f"{at_ms:013d}-{self._slot:06d}-{number:06d}-{self._token}"  # in the order of time: a cursor
-        event = Event(self._topic, own, told, at_ms, at_ms + HOUR_MS)
+        event = Event(topic_of(self._run_id), own, told, at_ms, at_ms + HOUR_MS)
         try:
             self._put(event)
         except (PortError, Conflict) as error:
@@ -66,10 +66,10 @@ def emitting(made: object, emit: Callable[[object], None] | None) -> object:
 
     An async generator returns nothing: so its step's result is None.
     """
-    if inspect.isasyncgen(made) and emit is not None:
-        return _emitting(made, emit)
-    if not inspect.isgenerator(made) or emit is None:
+    if emit is None or not isinstance(made, GeneratorType | AsyncGeneratorType):
         return made
+    if isinstance(made, AsyncGeneratorType):
+        return _emitting(made, emit)
     while True:
         try:
             emit(next(made))

@@ -8,12 +8,14 @@ from typing import Protocol, TypeAlias
 
 from stepwell.definition.graph import Json, Step
 from stepwell.engine.actions import Outcome
+from stepwell.engine.copying import quick
 from stepwell.engine.records import Failure, Record
 from stepwell.engine.retry import Policy
 from stepwell.runtime.log.logbook import Logbook, Standing
 
 
-@dataclass(frozen=True, slots=True)
+@quick
+@dataclass(frozen=True)
 class StepCall:
     """One attempt, as the executor gets it."""
 

@@ -21,6 +21,7 @@ _IMPORTING = threading.RLock()  # sys.path and sys.modules belong to the whole p
 _current: list[Path] = []  # the folders that a plain name is imported from
 _PRESENT: set[Path] = set()  # folders with modules in sys.modules
 _ADDED: set[Path] = set()  # those that are on sys.path only because they are current
+_NO_DEFAULTS = StepDefaults()
 _AWAY: dict[Path, dict[str, ModuleType]] = {}  # modules of other folders, by their names
 
 
@@ -178,7 +179,7 @@ def _put_others_away(places: Sequence[Path]) -> None:
 
 def defaults_of(function: Function) -> StepDefaults:
     found = getattr(function, "__stepwell__", None)
-    return found if isinstance(found, StepDefaults) else StepDefaults()
+    return found if isinstance(found, StepDefaults) else _NO_DEFAULTS
 
 
 def _functions(module: ModuleType) -> list[str]:

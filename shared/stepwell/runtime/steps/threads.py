@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 Answered: TypeAlias = "tuple[object, BaseException | None]"
 
 _CLEAN_UP_SECONDS = 1.0  # what a cancelled async step gets for its `finally`
-_WATCH_SECONDS = 0.01  # how late a step may be noticed that takes longer than it was given
+_WATCH_SECONDS = 0.01  # it looks so often at least, where steps are under way
 _WATCH_LOOKS = 100  # without a step under way; then the watch sleeps
 
 
@@ -202,6 +202,7 @@ class _Watch:
     def __init__(self) -> None:
         self._under_way: dict[Attempt, Callable[[], None]] = {}
         self._sleeps, self._wake = True, threading.Event()
+        self._looks_at = 0.0  # when it looks next, unless it is woken
         self._thread: threading.Thread | None = None
         self._starting = threading.Lock()
 
@@ -211,6 +212,8 @@ class _Watch:
         if self._sleeps:
             self._wake.set()
             self._start()
+        elif attempt.look_at < self._looks_at:
+            self._wake.set()
 
     def remove(self, attempt: Attempt) -> None:
         self._under_way.pop(attempt, None)
@@ -234,7 +237,10 @@ class _Watch:
         """Moves what takes too long, until there has been no step for a while."""
         left = _WATCH_LOOKS
         while left:
-            time.sleep(_WATCH_SECONDS)
+            self._wake.clear()
+            now = time.monotonic()
+            self._looks_at = min([now + _WATCH_SECONDS, *(attempt.look_at for attempt in list(self._under_way))])
+            self._wake.wait(max(self._looks_at - now, 0))
             now = time.monotonic()
             left = _WATCH_LOOKS if self._under_way else left - 1
             for attempt, move in list(self._under_way.items()):
