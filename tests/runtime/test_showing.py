@@ -53,6 +53,23 @@ nodes:
   inner: {fan_in: {policy: all}, transitions: [{to: outer}]}
   outer: {fan_in: {policy: all}}
 """
+WIDE = """
+workflow: flow
+nodes:
+  begin: {transitions: [{to: choose, RULE}]}
+  choose:
+    transitions:
+      - {to: outer, when: "state.limit == 'end'", priority: 1}
+      - {to: half, when: "state.limit == 'fork'", priority: 2}
+      - {to: ask, priority: 3}
+  half: {transitions: [{to: inside, foreach: "{{ [1, 2] }}"}]}
+  inside: {wait: {for: approval, timeout: 1h}, transitions: [{to: hurry}]}
+  hurry: {run: python:m.work, transitions: [{to: inner}]}
+  inner: {fan_in: {policy: all}, transitions: [{to: outer}]}
+  ask: {wait: {for: approval, timeout: "{{ state.limit }}"}, transitions: [{to: work}]}
+  work: {run: python:m.work, transitions: [{to: outer}]}
+  outer: {fan_in: {policy: all}}
+"""
 MIXED = """
 workflow: flow
 nodes:
@@ -211,6 +228,35 @@ def test_so_is_a_wide_fork_with_several_rules_of_which_one_is_bounded() -> None:
         approve(world, run_id, branch)
         assert shown(world, run_id) == (Status.WAITING, "approval", "ask", 2 * HOUR_MS)
     assert seen == [Status.RUNNING] * 3
+
+
+@pytest.mark.parametrize("bound", [None, 104])
+def test_so_is_a_fork_in_a_branch_of_a_wide_one(bound: int | None) -> None:
+    """Of 105 branches, one has ended when 103 wait and the branches of the last one do, then those of others, too."""
+    rule = 'foreach: "{{ input }}", as: limit' + (f", max_concurrency: {bound}" if bound else "")
+    world, run_id = started(WIDE.replace("RULE", rule), ["2h"] * 100 + ["end"] + ["fork"] * 2 + ["30m"] * 2)
+    assert shown(world, run_id) == (Status.WAITING, "approval", "ask", HOUR_MS // 2)
+    seen: list[Status] = []
+    world.steps.of["work"] = world.steps.of["hurry"] = lambda _: seen.append(world.header(run_id).status)
+    first, second, last = ("ask", HOUR_MS // 2), ("inside", HOUR_MS), ("ask", 2 * HOUR_MS)
+    after = {"0/0.103": first, "0/0.101/1.0": first, "0/0.104": second, "0/0.102/1.1": second,
+             "0/0.101/1.1": second, "0/0.102/1.0": last}  # fmt: skip
+    for number, (branch, left) in enumerate(after.items(), 1):
+        approve(world, run_id, branch)
+        assert seen == [Status.RUNNING] * number
+        assert shown(world, run_id) == (Status.WAITING, "approval", *left), branch
+
+
+def test_a_fork_in_a_branch_of_a_wide_one_costs_two_numbers_more_and_a_look_at_each_such_fork() -> None:
+    """Each time its branches all wait; where others run, they are counted only."""
+    rule = 'foreach: "{{ input }}", as: limit'
+    world, run_id = started(WIDE.replace("RULE", rule), ["2h"] * 102 + ["fork"] * 3)
+    assert world.header(run_id).status is Status.WAITING
+    world.store.calls.clear()
+    approve(world, run_id, "0/0.102/1.0")  # that this branch waits no more is one number; then it ends
+    assert world.store.calls["report"] == 3
+    assert world.store.calls["change_status"] == 2
+    assert world.store.calls["read_join"] == 3 + 4 + 5  # as it goes on; once the others are looked at, and again
 
 
 def test_of_several_waits_an_approval_is_listed_though_another_is_due_before_it() -> None:

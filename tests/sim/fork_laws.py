@@ -86,9 +86,8 @@ def _live_branches(graph: Graph, logs: Logs, opened: Opened) -> Iterator[Token]:
 def laws_of_shown_branches(world: World, logs: Logs, under_way: set[str]) -> Iterator[str]:
     """A header says `waiting`, for the wait that comes first, where all live branches of the run wait; else not.
 
-    Left out are forks inside the branches of one of several pages, and forks of several pages of which more than ten
-    may be under way, if that is bounded. So is a run one of whose records may still be shown: the message under which
-    it was written is there, its worker has died.
+    Left out are forks of several pages of which more than ten may be under way, if that is bounded. So is a run one of
+    whose records may still be shown: the message under which it was written is there, its worker has died.
     """
     if any(token.last is not None and token.last.by in under_way for token in logs.tokens.values()):
         return
@@ -101,7 +100,7 @@ def laws_of_shown_branches(world: World, logs: Logs, under_way: set[str]) -> Ite
     if any(_is_not_shown(one) for one in all_forks(logs.records) if one.closed_by is None and one.fork.width):
         return
     live = list(live_tokens(world.program.graph, logs))
-    if any((token.id.count("/") > 1 and len(opened.fork.pages) > 1) or token.id == ROOT for token in live):
+    if any(token.id == ROOT for token in live):
         return
     waiting = [token.parked for token in live if token.parked and token.resumption is None]
     if live and len(waiting) == len(live):

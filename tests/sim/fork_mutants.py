@@ -12,7 +12,7 @@ from stepwell.definition.graph import FanIn
 from stepwell.engine import join, lines, members
 from stepwell.engine.effects import Arrive, Open
 from stepwell.engine.inputs import JoinCompleted
-from stepwell.engine.marks import is_waiting
+from stepwell.engine.marks import Waits, is_waiting
 from stepwell.engine.records import Fork, Tally
 from stepwell.local.memory_store import MemoryStore
 from stepwell.runtime.forks import forking
@@ -25,7 +25,7 @@ from stepwell.runtime.ports import Joined
 from tests.sim.doors import before_append
 
 _put, _settle, _index_of = Door.put, Advance.settle, members.index_of
-_show = Showing.show
+_show, _lowest = Showing.show, Showing._lowest
 _open, _end, _following = Forking.open, Forking._end, Forking._following
 
 
@@ -199,7 +199,23 @@ async def _show_once(self: Showing, fork: ForkedParent, first: Standing | None) 
         await self._runs.change_status(change)
 
 
-OF_SHOWN: tuple[Callable[[], AbstractContextManager[None]], ...] = (waits_for_ever, end_unseen, shown_unread)
+@contextmanager
+def inside_unseen() -> Iterator[None]:
+    """A branch that stands at a fork of its own never counts as waiting."""
+
+    async def lowest(self: Showing, fork: ForkedParent, waiting: Waits) -> Standing | None:
+        return None if waiting.inside else await _lowest(self, fork, waiting)
+
+    with mock.patch.object(Showing, "_lowest", lowest):
+        yield
+
+
+OF_SHOWN: tuple[Callable[[], AbstractContextManager[None]], ...] = (
+    waits_for_ever,
+    end_unseen,
+    shown_unread,
+    inside_unseen,
+)
 OF_FORKS: tuple[Callable[[], AbstractContextManager[None]], ...] = (
     bare_counter,
     join_by_two,

@@ -267,8 +267,6 @@ def _extra_runs(world: World, logs: dict[str, list[Record]]) -> Iterator[str]:
             yield f"at_most_once: {key} ran {count} times"
     if world.seen.crashes or world.chances.hands_over:  # who hands over goes on under another name
         return
-    if world.main.takes_ms and world.chances.double:  # as does who hands over while a step runs, of each copy
-        return
     if world.program.is_dag and world.chances.double:  # of each step that came before, a copy may find this one ready
         return
     if any(act == "break" for act, _ in world.main.deploys):  # one copy of a wake parks for code, another can run

@@ -14,6 +14,7 @@ from stepwell.engine.records import Fork
 from stepwell.runtime.forks import forking
 from stepwell.runtime.forks.lines import Lines, join_name
 from stepwell.runtime.log.logbook import ForkedParent
+from stepwell.runtime.log.messages import Wake
 from stepwell.runtime.loop import worker
 
 _first_chunks, _fork_over = forks.first_chunks, forks.fork_over
@@ -109,6 +110,26 @@ def guests_choose_again() -> Iterator[None]:
         yield
 
 
+class _Shared(Wake):
+    """A wake as the shared message knows it; with a message of its own it has its own name again."""
+
+    @property
+    def id(self) -> str:
+        return f"{super().id}+"
+
+
+@contextmanager
+def two_names_for_a_wake() -> Iterator[None]:
+    """A branch is pushed under another name where its message is shared than where it was handed over."""
+
+    def each(self: Wake) -> tuple[Wake, ...]:
+        made = _Shared if self.count > 1 else Wake
+        return tuple(made(self.run_id, self.slot, token, self.pool, self.hops) for token in self.tokens)
+
+    with mock.patch.object(Wake, "each", property(each)):
+        yield
+
+
 OF_OVERLAP = (
     one_after_the_other,
     handed_over_one_by_one,
@@ -116,4 +137,5 @@ OF_OVERLAP = (
     in_strides,
     each_page_for_itself,
     guests_choose_again,
+    two_names_for_a_wake,
 )

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import random
+from collections.abc import Mapping
 from dataclasses import replace
 
 from stepwell.definition.graph import END, FanIn, Graph, Node, Rule, Wait
 from stepwell.engine.records import Pause
 from tests.sim.programs import KEY, Program, Simple, make_step
 
+FEW = Simple("few", lambda names: names["input"]["few"], frozenset({"input"}))
 ITEMS = Simple("items", lambda names: names["input"]["items"], frozenset({"input"}))
 
 
@@ -33,9 +35,25 @@ def make_shown(rng: random.Random) -> Program:
         replace(over, id=f"n0.next{number or ''}", max_concurrency=bound) for number, bound in enumerate(bounds)
     )
     nodes["n0"] = Node("n0", rules=rules, join="n3", fan_out="all")
+    if rng.random() < 0.25:
+        nodes |= _with_forks_inside(nodes, rng)
     graph = Graph("sim", "sha256:sim", "nodes", "n0", nodes, {})
-    given = {"key": "k", "items": items}
+    given = {"key": "k", "items": items, "few": items[:2]}
     return Program(graph, flaky, directives, frozenset(), sent, (), input=given, page=page, chunk=chunk)
+
+
+def _with_forks_inside(nodes: Mapping[str, Node], rng: random.Random) -> dict[str, Node]:
+    """Each branch forks in its turn; beside them, branches that only wait."""
+    inside = Rule("n5.next", "next", to="n1", foreach=FEW)
+    plain = Rule("n0.plain", "next", to="n7", foreach=FEW)
+    first = replace(nodes["n0"], rules=tuple(replace(rule, to="n5") for rule in nodes["n0"].rules))
+    return {
+        "n0": replace(first, rules=(*first.rules, plain)) if rng.random() < 0.5 else first,
+        "n2": replace(nodes["n2"], rules=(Rule("n2.next", "next", to="n6"),)),
+        "n5": Node("n5", rules=(inside,), join="n6"),
+        "n6": Node("n6", fan_in=FanIn("all"), rules=(Rule("n6.next", "next", to="n3"),)),
+        "n7": Node("n7", wait=_wait(rng), rules=(Rule("n7.next", "next", to="n3"),)),
+    }
 
 
 def _wait(rng: random.Random) -> Wait:

@@ -102,6 +102,7 @@ NEAR = {  # where a rare one was caught last: looked at first, then all the othe
     "timer_sticks_to_its_word": 1_940,
     "told_one_too_late": 948,
     "told_to_any_wait": 10,
+    "two_names_for_a_wake": 147,
     "votes_are_counted": 65,
     "wait_after_read": 181,
     "waits_for_ever": 65,
@@ -131,6 +132,7 @@ OF_RUNS_LOCKED = 20  # schedules of runs that want the same locks
 OF_VERSIONS = 40  # schedules of old and new code
 OF_WAITS = 120  # schedules of waits for several things
 OF_ZOMBIES = 40  # schedules of workers that outlive their leases
+LATE_COPIES = OVERLAPS_FROM + 1160  # copies of a shared message undo beside the branch that was handed over
 LEASES_THAT_MATTER = (ZOMBIES_FROM + 101, ZOMBIES_FROM + 217)  # a run stands still there where nobody asks for a lease
 ROWS_NEED = 50_000  # decisions
 TOLD = 16  # seeds whose stories are told twice
@@ -254,6 +256,11 @@ def test_every_law_holds_where_workers_outlive_their_leases() -> None:
 def test_no_branch_waits_for_anothers_step_but_by_the_bound_of_its_fork() -> None:
     """Law 13: while k branches are left of those that may run k at a time, k are under way."""
     assert lawful(range(OVERLAPS_FROM, OVERLAPS_FROM + OF_OVERLAPS)) is None
+
+
+def test_a_late_copy_of_a_shared_message_is_a_copy_of_the_wakes_that_it_holds() -> None:
+    """A branch has one name, in the message that it shared and in its own: who goes on with it repeats one wake."""
+    assert lawful([LATE_COPIES]) is None
 
 
 def test_every_law_holds_for_runs_that_want_the_same_locks() -> None:

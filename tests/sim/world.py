@@ -26,7 +26,7 @@ from stepwell.runtime.assembly import Assembly, assemble
 from stepwell.runtime.catalog import Catalog
 from stepwell.runtime.durable.sessions import Sessions
 from stepwell.runtime.log.logbook import Logbook, Standing
-from stepwell.runtime.log.messages import Publish, from_json, to_json
+from stepwell.runtime.log.messages import Publish, to_json
 from stepwell.runtime.ports import Event, Lane, Ports
 from stepwell.runtime.steps.port import Updated, WriteRecord
 from tests.sim.fn_code import CANNOT_IMPORT
@@ -77,6 +77,7 @@ class Actor:
     read: dict[tuple[str, str], int] = field(default_factory=dict)
     """(run, token) -> how many of its records this actor saw, of a page"""
     worker: int = 0  # the process where it works
+    ran: Any = None  # the attempt whose record it is about to append
     undid: Any = None  # the compensation that it ran last: the call, and whether it did what it should
     is_old: bool = False  # its code is that of before a deploy
     is_zombie: bool = False  # its lease ran out: its message is another's
@@ -307,6 +308,9 @@ class World:
 
     def note(self, name: str, args: tuple[Any, ...], made: Any) -> None:
         """What the laws want to know of a call that has happened."""
+        if name in {"append", "consume"} and self.current and self.current.ran:
+            self._ran(self.current.ran, decode_record(args[3]).by)
+            self.current.ran = None
         if name == "append" and '"kind":"undone"' in args[3] and self.current and self.current.undid:
             (call, is_done), self.current.undid = self.current.undid, None
             undid = decode_record(args[3]).undid
@@ -322,6 +326,15 @@ class World:
             if '"kind":"joined"' in args[3] and self.current:
                 read = {token: count for (run_id, token), count in self.current.read.items() if run_id == args[0]}
                 self.seen_of[args[0]].joined_on[args[1], args[2]] = read
+
+    def _ran(self, call: Any, by: str) -> None:
+        """An attempt was made under this wake, whichever message brought it: a shared one, or its own."""
+        seen = self.seen_of[call.run_id]
+        if _undoes(call):
+            seen.undo_ran.setdefault((call.key, call.node, call.attempt), set()).add(by)
+        else:
+            entered = int(call.key.rsplit(":", 1)[1])
+            seen.ran.setdefault((call.token, call.node, entered, call.attempt), set()).add(by)
 
     def looks(self, name: str) -> None:
         """A look into the mailbox reads one topic after the other: what comes meanwhile may be in it or not."""
@@ -391,6 +404,10 @@ class _Stopping:
 
         self.__dict__[name] = call
         return call
+
+
+def _undoes(call: Any) -> bool:
+    return str(call.node).endswith(SUFFIX)
 
 
 def _short(args: tuple[Any, ...]) -> str:
@@ -499,19 +516,15 @@ class _Steps:
         world.repeat()
         await stop(f"step {call.node} attempt {call.attempt}")
         actor = world.current
-        message = from_json(actor.envelope.body).id if actor else ""
-        seen, program = world.seen_of[call.run_id], world.programs[call.workflow]
+        program = world.programs[call.workflow]
         if world.processes.code.is_broken:
             return Outcome(failure=CANNOT_IMPORT, is_stuck=True)
-        if call.node.endswith(SUFFIX):
-            seen.undo_ran.setdefault((call.key, call.node, call.attempt), set()).add(message)
-        else:
-            entered = int(call.key.rsplit(":", 1)[1])
-            seen.ran.setdefault((call.token, call.node, entered, call.attempt), set()).add(message)
-            seen.given.setdefault((call.key, call.attempt), []).append(call.input)
+        if not _undoes(call):
+            world.seen_of[call.run_id].given.setdefault((call.key, call.attempt), []).append(call.input)
         await _pass_time(world, call, world.main.duration_ms(call))
         outcome = program.outcome(call, world.now_ms, world.seen)
-        if actor and call.node.endswith(SUFFIX):
-            actor.undid = call, outcome.failure is None and outcome.pause is None
+        if actor:
+            actor.ran = call
+            actor.undid = (call, outcome.failure is None and outcome.pause is None) if _undoes(call) else None
         await stop(f"step {call.node} done")
         return outcome

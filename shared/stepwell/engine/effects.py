@@ -221,8 +221,9 @@ def effects(graph: Graph, token: Token) -> tuple[Effect, ...]:
     given_back: tuple[Effect, ...] = (ReleaseLocks(token.released),) if token.released else ()
     given_back += (GiveBackPermits(token.returned),) if token.returned else ()
     if given_back:
-        found = (*(one for one in found if not isinstance(one, Open | Arrive)), *given_back,
-                 *(one for one in found if isinstance(one, Open | Arrive)))  # fmt: skip
+        after = Open | Arrive | ShowStatus if token.ended else Open | Arrive
+        found = (*(one for one in found if not isinstance(one, after)), *given_back,
+                 *(one for one in found if isinstance(one, after)))  # fmt: skip
     is_of_wait = token.last is not None and token.last.kind in _OF_WAITS and not token.ended
     if token.branch is None or is_of_wait:
         return found
@@ -375,6 +376,11 @@ def _of_join(graph: Graph, token: Token, record: Record) -> tuple[Effect, ...]:
 
 
 def _of_end(graph: Graph, token: Token, record: Record, end: End) -> tuple[Effect, ...]:
+    """The header shows the end after all else: the sweeper finds a run that seems to live, if its ender has died.
+
+    caller    ended ── a branch closed ── dies
+    sweeper                                └── the header: running ── wakes the run ── the others closed ── failed
+    """
     expires_ms = record.at_ms + graph.retention_ms
     shown = ShowStatus(2 * record.slot, end.status, record.at_ms, expires_ms=expires_ms)
     from_outside = record.kind is Kind.ENDED
@@ -390,7 +396,7 @@ def _of_end(graph: Graph, token: Token, record: Record, end: End) -> tuple[Effec
     elif place is None and graph.announces:
         ended = {"workflow": graph.name, "status": end.status.value, "success": end.status is Status.COMPLETED}
         told = (Announce(graph.announces, ended, f"{token.id}@{record.slot}", is_keyed=True),)
-    return (shown, *left, *closed, *told, *returned(graph, token))
+    return (*left, *closed, *told, *returned(graph, token), shown)
 
 
 def _of_broken(graph: Graph, token: Token, record: Record, status: Status = Status.COMPENSATING) -> tuple[Effect, ...]:

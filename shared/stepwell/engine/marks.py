@@ -5,11 +5,12 @@
 A mark is one number of 63 bits: how far the branch or page is, whether it waits, for a person or until which second,
 and for a page which branch comes first. A later mark is greater, so a late writer changes nothing. Beside the marks of
 the branches, the number at -1 - index in a page's join says that the branches of that branch have waited, all of them.
+It stays when they go on. So a page of such branches only says that they may wait, and that a look at each will tell.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from stepwell.engine.join import unpacked
@@ -19,11 +20,13 @@ from stepwell.engine.records import Fork, Parked
 from stepwell.engine.token import Token
 from stepwell.engine.waits.kind import kind_named
 
-_PAGES_READ = 10  # at each change, where pages cannot say by themselves whether their branches have begun
+PAGES_READ = 10  # at each change, where pages cannot say by themselves whether their branches have begun, or wait
+FORKS_READ = 100  # in branches, at each change
 _INDEXES = 1 << 7  # more than the branches of a page
 _SECONDS = 1 << 33
 _LATER = 1 << 32  # added to the seconds of a wait that asks no person
 _NEVER = _LATER - 1
+_INSIDE = 0  # the rank of a page of whose branches some stand at forks of their own
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,6 +37,11 @@ class Mark:
     waits: bool
     rank: int = _SECONDS - 1
     index: int = 0
+
+    @property
+    def is_inside(self) -> bool:
+        """Tells whether some branches of the page stand at forks of their own, which are to be looked at."""
+        return self.waits and self.rank == _INSIDE
 
 
 def branch_mark(branch: Token) -> int:
@@ -64,14 +72,41 @@ def page_mark(fork: Fork, page: Iterable[int], members: Collection[str], numbers
 
     `members` and `numbers` are those of the page's join. A branch whose predecessor is in another page may have begun.
     """
-    indexes, ended, guests = set(page), indexes_of(members), guests_of(members)
-    turns = sum(_turns(value) for index, value in numbers.items() if index >= 0) + len(members)
-    live = [index for index in indexes - ended if _may_have_begun(fork, index, indexes, ended, guests)]
-    ranks = ranks_of(live, numbers)
-    if not live or len(ranks) < len(live):
+    turns = sum(_turns(value) if index >= 0 else 1 for index, value in numbers.items()) + len(members)
+    live = live_in(fork, page, members)
+    waiting = waits_of(live, numbers)
+    if waiting is None:
         return Mark(turns, waits=False)
-    rank, first = min((rank, index) for index, rank in ranks.items())
+    if waiting.inside:
+        return Mark(turns, True, _INSIDE, live[0])
+    rank, first = min((rank, index) for index, rank in waiting.ranks.items())
     return Mark(turns, True, rank, first)
+
+
+def live_in(fork: Fork, page: Iterable[int], members: Collection[str]) -> list[int]:
+    """Returns the branches of a page that may have begun and have not ended. `members`: those of its join."""
+    indexes, ended, guests = set(page), indexes_of(members), guests_of(members)
+    return sorted(index for index in indexes - ended if _may_have_begun(fork, index, indexes, ended, guests))
+
+
+@dataclass(frozen=True, slots=True)
+class Waits:
+    """Branches that wait. `ranks`: by index. `inside`: those that may, at forks of their own."""
+
+    ranks: Mapping[int, int]
+    inside: Sequence[int] = ()
+
+    def and_of(self, other: Waits) -> Waits:
+        return Waits({**self.ranks, **other.ranks}, (*self.inside, *other.inside))
+
+
+def waits_of(live: Collection[int], numbers: Mapping[int, int]) -> Waits | None:
+    """Returns how these branches wait, by the numbers of their page's join; None if there are none, or one does not."""
+    ranks = ranks_of(live, numbers)
+    inside = [index for index in live if index not in ranks]
+    if not live or any(place_of_branches(index) not in numbers for index in inside):
+        return None
+    return Waits(ranks, inside)
 
 
 def _turns(value: int) -> int:
@@ -126,15 +161,15 @@ def is_one_set(fork: Fork) -> bool:
 def is_in_lines(fork: Fork) -> bool:
     """Tells whether branches begin one after the other, across pages, and at most so many pages of them at once."""
     at_once = sum(min(group.count, group.max_concurrency or group.count) for group in fork.groups)
-    return not is_one_set(fork) and fork.by_arrival and at_once <= _PAGES_READ * fork.page
+    return not is_one_set(fork) and fork.by_arrival and at_once <= PAGES_READ * fork.page
 
 
-def first_waiting(fork: Fork, numbers: Mapping[int, int]) -> int | None:
-    """Returns the index of the branch that is shown, if all branches of all pages wait or have ended; else None.
+def waiting_pages(fork: Fork, numbers: Mapping[int, int]) -> dict[int, Mark] | None:
+    """Returns the marks of the pages that have branches left, each with its first one; None if a page does not wait.
 
     `numbers`: of the fork's join, which hears from the pages.
     """
-    found: list[tuple[int, int]] = []
+    found: dict[int, Mark] = {}
     for page in fork.pages:
         indexes = fork.page_indexes(page)
         if page in numbers and unpacked({page: numbers[page]}).arrived >= len(indexes):
@@ -142,8 +177,8 @@ def first_waiting(fork: Fork, numbers: Mapping[int, int]) -> int | None:
         mark = _unpacked(numbers.get(place_of_page(page), 0))
         if not mark.waits:
             return None
-        found.append((mark.rank, indexes.start + mark.index))
-    return min(found)[1] if found else None
+        found[page] = replace(mark, index=indexes.start + mark.index)
+    return found
 
 
 def _packed(mark: Mark) -> int:

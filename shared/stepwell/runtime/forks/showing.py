@@ -4,9 +4,10 @@
     it goes on     ── its mark ── header: running           it ends ── its arrival brings the marks of the others
 
 Nothing is written for a fork whose branches do not wait. The header is read again after each change, because another
-branch may have changed what it should say. A fork in a branch is looked at from the fork around it: not where that has
-several pages, or is what a function's tasks began. Of a fork of several pages whose branches begin one after the other
-(`max_concurrency`), the pages that are under way are read; not if more than ten pages may be under way.
+branch may have changed what it should say. A fork in a branch is looked at from the fork around it: at each change that
+lets all branches of one wait, every fork in a branch is read, at most a hundred of them in ten pages; not where a
+function's tasks began it. Of a fork of several pages whose branches begin one after the other (`max_concurrency`), the
+pages that are under way are read; not if more than ten pages may be under way.
 """
 
 from __future__ import annotations
@@ -19,20 +20,24 @@ from stepwell.engine.forks import branch_id, parent_of
 from stepwell.engine.join import unpacked
 from stepwell.engine.lines import first_begun, lines_of
 from stepwell.engine.marks import (
+    FORKS_READ,
+    PAGES_READ,
     Mark,
+    Waits,
     branch_mark,
-    first_waiting,
     is_in_lines,
     is_mark,
     is_one_set,
     is_waiting,
+    live_in,
     live_of,
     packed_page,
     page_mark,
     place_of_branches,
     place_of_page,
     rank_of,
-    ranks_of,
+    waiting_pages,
+    waits_of,
 )
 from stepwell.engine.members import indexes_of
 from stepwell.engine.records import Fork, Status
@@ -117,41 +122,43 @@ class Showing:
             if outer is None or outer.fork.is_of_tasks:
                 return
             if first is not None:
-                page = 0 if is_one_set(outer.fork) else outer.fork.page_of(place[2])
-                name, own = join_name(outer, page), place_of_branches(place[2])
-                joined = await self._log.report(fork.parent.run_id, name, own, 1)
-                first = await self._first(outer, joined) if is_one_set(outer.fork) else None
+                first = await self._first(outer, await self._told_inside(outer, place[2]))
             fork = outer
         await self._show(fork, first)
+
+    async def _told_inside(self, fork: ForkedParent, index: int) -> Joined:
+        """Tells that the branches of this branch wait. Returns the one set, or the fork's join, after that."""
+        page = 0 if is_one_set(fork.fork) else fork.fork.page_of(index)
+        joined = await self._log.report(fork.parent.run_id, join_name(fork, page), place_of_branches(index), 1)
+        if is_one_set(fork.fork) or is_in_lines(fork.fork):
+            return joined
+        return await self._tell_page(fork, page, self._page_mark(fork, page, joined))
 
     async def _first(self, fork: ForkedParent, joined: Joined) -> Standing | None:
         """The branch that is shown, if all wait that have begun and not ended; None if one does not.
 
         `joined`: the one set, else the fork's join.
         """
-        run_id = fork.parent.run_id
         if is_in_lines(fork.fork):
-            index = await self._first_in_line(fork)
-        elif not is_one_set(fork.fork):
-            index = first_waiting(fork.fork, joined.numbers)
+            waiting = await self._waits_in_line(fork)
+        elif is_one_set(fork.fork):
+            waiting = waits_of(live_of(fork.fork, joined.members), joined.numbers)
         else:
-            return await self._first_of_set(fork, joined)
-        return None if index is None else await self._logbook.load(run_id, branch_id(fork.id, index))
+            waiting = await self._waits_in_pages(fork, joined)
+        return None if waiting is None else await self._lowest(fork, waiting)
 
-    async def _first_of_set(self, fork: ForkedParent, joined: Joined) -> Standing | None:
-        live = live_of(fork.fork, joined.members)
-        ranks = ranks_of(live, joined.numbers)
-        others = [index for index in live if index not in ranks]
-        if not live or any(place_of_branches(index) not in joined.numbers for index in others):
+    async def _lowest(self, fork: ForkedParent, waiting: Waits) -> Standing | None:
+        """The branch with the lowest rank; None if a fork in a branch does not wait, or there are too many of them."""
+        if len(waiting.inside) > FORKS_READ:
             return None
         found: list[tuple[int, Standing]] = []
-        for branch in await self._logbook.branches_at(fork, others) if others else ():
+        for branch in await self._logbook.branches_at(fork, sorted(waiting.inside)) if waiting.inside else ():
             first = await self._first_inside(branch)
             if first is None or first.token.parked is None:
                 return None
             found.append((rank_of(first.token.parked), first))
-        if ranks:
-            rank, index = min((rank, index) for index, rank in ranks.items())
+        if waiting.ranks:
+            rank, index = min((rank, index) for index, rank in waiting.ranks.items())
             own = await self._logbook.load(fork.parent.run_id, branch_id(fork.id, index))
             found += [(rank, own)] if own is not None else []
         return min(found, key=lambda one: one[0])[1] if found else None
@@ -167,12 +174,26 @@ class Showing:
         name = join_name(fork, 0) if is_one_set(fork.fork) else fork.id
         return await self._first(fork, await self._log.read_join(branch.run_id, name))
 
-    async def _first_in_line(self, fork: ForkedParent) -> int | None:
+    async def _waits_in_pages(self, fork: ForkedParent, joined: Joined) -> Waits | None:
+        """By the marks of the pages. Those are read of whose branches some stand at forks of their own."""
+        pages = waiting_pages(fork.fork, joined.numbers)
+        if not pages or sum(mark.is_inside for mark in pages.values()) > PAGES_READ:
+            return None
+        found = Waits({mark.index: mark.rank for mark in pages.values() if not mark.is_inside})
+        for page in [page for page, mark in pages.items() if mark.is_inside]:
+            there = await self._log.read_join(fork.parent.run_id, join_name(fork, page))
+            own = waits_of(live_in(fork.fork, fork.fork.page_indexes(page), there.members), there.numbers)
+            if own is None:
+                return None
+            found = found.and_of(own)
+        return found
+
+    async def _waits_in_line(self, fork: ForkedParent) -> Waits | None:
         """Of branches that begin one after the other: reads the pages whose branches have begun and not all ended."""
         run_id = fork.parent.run_id
         numbers = (await self._log.read_join(run_id, fork.id)).numbers
         begun = {index for first in first_begun(fork.fork) for index in first}
-        found: list[tuple[int, int]] = []
+        found = Waits({})
         for page in fork.fork.pages:
             indexes, lines = fork.fork.page_indexes(page), lines_of(fork.fork, page)
             if unpacked({page: numbers.get(page, 0)}).arrived >= len(indexes):
@@ -181,11 +202,11 @@ class Showing:
                 joined = await self._log.read_join(run_id, join_name(fork, page))
                 begun.update(*(line.begun(joined.order) for line in lines))
                 live = begun.intersection(indexes) - indexes_of(joined.members)
-                ranks = ranks_of(live, joined.numbers)
-                if len(ranks) < len(live):
+                own = waits_of(live, joined.numbers)
+                if live and own is None:
                     return None
-                found += [(rank, index) for index, rank in ranks.items()]
-        return min(found)[1] if found else None
+                found = found if own is None else found.and_of(own)
+        return found
 
     async def _show(self, fork: ForkedParent, first: Standing | None) -> None:
         run_id, name = fork.parent.run_id, join_name(fork, 0) if is_one_set(fork.fork) else fork.id

@@ -131,8 +131,9 @@ class Sweeper:
         return (Found(run_id, look.why),) if look.why else ()
 
     async def _look_at_run(self, at: Standing, still_ms: int) -> Look:
-        now_ms = self._ports.clock.now_ms()
-        limit_ms = None if at.token.ended else deadline_ms(at.graph, at.run, at.token)
+        if at.token.ended:
+            return await self._look_at_end(at, still_ms)
+        now_ms, limit_ms = self._ports.clock.now_ms(), deadline_ms(at.graph, at.run, at.token)
         if limit_ms is not None and limit_ms + still_ms < now_ms:
             await self._ports.queue.send(Lane.RESUME, to_json(Deadline(at.run_id)))
             return Look("overdue", now_ms)
@@ -141,6 +142,14 @@ class Sweeper:
             return Look(due_ms=limit_ms)
         look = await self._look_at(at, still_ms, shown=at.header.rev >= 2 * at.token.slot)
         return replace(look, due_ms=earliest(look.due_ms, limit_ms))
+
+    async def _look_at_end(self, at: Standing, still_ms: int) -> Look:
+        """A run that has ended, while its header says that it lives: whoever ended it has died on the way."""
+        now_ms, due_ms = self._ports.clock.now_ms(), last_ms(at)
+        if due_ms + still_ms >= now_ms:
+            return Look(due_ms=due_ms)
+        await self._ports.queue.send(Lane.WORK, to_json(at.wake()))
+        return Look("no_progress", now_ms)
 
     async def _look_at(self, at: Standing, still_ms: int, *, shown: bool, begins_ms: int = 0) -> Look:
         """What is wrong with a token, or with the branches that it waits for."""
