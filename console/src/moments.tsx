@@ -9,7 +9,7 @@ import { functionGraph, isOfFunction } from "./function";
 import { GraphView } from "./graph";
 import type { Change, Entry, Json, Moment, Run, RunGraph } from "./types";
 import { Card, Data, Status } from "./ui";
-import { clock, plain } from "./words";
+import { plain, when } from "./words";
 
 const CALM_MS = 120; // the slider rests so long before the server is asked
 
@@ -74,7 +74,7 @@ function Shown({ moment, told, graph }: { moment: Moment; told: Entry[]; graph: 
   return (
     <div class="moment">
       <p>
-        <Status value={moment.status} /> {moment.at && clock(moment.at)} <span class="muted">{told.map((one) => [one.type, one.step].filter(Boolean).join(" ")).join(", ")}</span>
+        <Status value={moment.status} /> {moment.at && when(moment.at)} <span class="muted">{told.map((one) => [one.type, one.step].filter(Boolean).join(" ")).join(", ")}</span>
       </p>
       <div class="then">
         <div>
