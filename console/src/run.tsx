@@ -47,7 +47,7 @@ export function RunPage({ id, asked }: { id: string; asked: Record<string, strin
           {run.error && <LastError run={run} error={run.error} entries={whole.entries} />}
           {onTop && drawn}
           <Timeline run={run} entries={whole.entries} chosen={step} choose={choose} />
-          {run.cost?.records ? <Moments run={run} last={run.cost.records - 1} entries={whole.entries} graph={plan} /> : null}
+          {run.cost?.records ? <Moments run={run} last={run.cost.records - 1} entries={whole.entries} hasMore={whole.hasMore} graph={plan} /> : null}
           <Branches run={run} entries={whole.entries} moved={live.at} chosen={token} fork={fork} go={go} again={live.again} />
           {token ? <OfToken id={id} token={token} moved={live.at} step={step} go={go} /> : <HistoryList history={whole} step={step} token="" clear={() => go({ step: "" })} follow={(one) => go({ token: one })} />}
         </div>

@@ -194,6 +194,13 @@ export function Dialog({ title, onClose, children }: { title: string; onClose: (
   );
 }
 
+/** Keeps what the keyboard chose in sight. */
+export function useInSight(chosen: string | number): { current: HTMLElement | null } {
+  const list = useRef<HTMLElement>(null);
+  useLayoutEffect(() => list.current?.querySelector(".is-chosen")?.scrollIntoView({ block: "nearest" }), [chosen]);
+  return list;
+}
+
 /** Runs an action for a key, unless the reader is typing. A layout effect: what is drawn hears the very next key. */
 export function useKeys(keys: Record<string, () => void>): void {
   const latest = useRef(keys);
