@@ -114,7 +114,8 @@ function useScrolled(drawn: Placed, ran: RunGraph | null, zoom: number): { curre
   const active = ran && drawn.nodes.find(({ name }) => ["running", "waiting", "failed"].includes(ran.states[name] ?? ""));
   useLayoutEffect(() => {
     const [place, svg] = [box.current, box.current?.querySelector("svg")];
-    if (!place || !svg || !active) return;
+    if (!place || !svg) return;
+    if (!active) return place.scrollTo((place.scrollWidth - place.clientWidth) / 2, 0);
     const scale = svg.clientWidth / (drawn.width + 16);
     place.scrollTo(active.at.x * scale - place.clientWidth / 2, active.at.y * scale - place.clientHeight / 2);
   }, [active?.name, zoom]);
@@ -158,7 +159,7 @@ function Node(given: { node: GraphNode; at: Box; state: string; step: Step | und
         {cut(node.name, badge ? 18 : 24)}
       </text>
       <text class="kind" x="30" y="35">
-        {cut(many ? counted(many) : state === "skipped" ? "skipped" : detail(node), took ? 21 : 28)}
+        {cut(many ? counted(many) : state === "skipped" || (node.kind === "operation" && !node.wait) ? plain(state) : detail(node), took ? 21 : 28)}
       </text>
       {took && (
         <text class="kind took" x={NODE_WIDTH - 10} y="35">

@@ -92,7 +92,7 @@ function Shown({ moment, point, then }: { moment: Moment; point: Point; then: Ru
       <div class="then">
         <div>
           <h3>What this record changed</h3>
-          {changes.length ? <ul class="changes">{changes.map((change) => <Changed key={change.path} change={change} />)}</ul> : <p class="muted">Nothing that is shown: the run moved.</p>}
+          {changes.length ? <ul class="changes" tabIndex={0} aria-label="What this record changed">{changes.map((change) => <Changed key={change.path} change={change} />)}</ul> : <p class="muted">Nothing that is shown: the run moved.</p>}
           <h3>{isOwn ? "State after it" : "State of the run, which waits for its branches"}</h3>
           <Data value={moment.state} open={1} />
         </div>
@@ -104,7 +104,7 @@ function Shown({ moment, point, then }: { moment: Moment; point: Point; then: Ru
 
 /** What a record of a branch changed, as its history tells: the state of a step, its result or its error. */
 function changesOf(point: Point): Change[] {
-  const all = point.entries.flatMap((entry) => {
+  const all = point.entries.flatMap((entry): Change[] => {
     const [state, data] = [stateAfter(entry.type), (entry.data ?? {}) as Record<string, Json>];
     if (!state || !entry.step) return [];
     const value = "output" in data ? data["output"] : "error" in data ? data["error"] : undefined;

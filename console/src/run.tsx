@@ -27,7 +27,7 @@ export function RunPage({ id, asked }: { id: string; asked: Record<string, strin
   const whole = useHistory(id, "", live.at);
   const plan = useFresh<RunGraph>(`${path}/graph?format=json`, live.at);
   const isFunction = plan !== null && isOfFunction(plan);
-  const graph = plan && (isFunction ? functionGraph(plan) : plan);
+  const graph = plan && (isFunction ? functionGraph(plan, waitsOf(run)) : plan);
   const why = useFresh<Explanation>(`${path}/explain`, live.at);
   const go = (more: Record<string, string>): void => void (location.hash = path + query({ step, token, fork, ...more }));
   if (live.error) return <Empty isPage title={live.error.problem.status === 404 ? "There is no such run" : "This run cannot be shown"}>{live.error.message} <a href="#/runs">All runs</a></Empty>;
@@ -106,6 +106,11 @@ function Logs({ run }: { run: Run }): JSX.Element {
 function OfToken(given: { id: string; token: string; moved: number; step: string; go: (more: Record<string, string>) => void }): JSX.Element {
   const history = useHistory(given.id, given.token, given.moved);
   return <HistoryList history={history} step={given.step} token={given.token} clear={() => given.go({ step: "", token: "" })} follow={() => undefined} />;
+}
+
+/** What each step waits for now, by its name. */
+function waitsOf(run: Run | null): Record<string, string> {
+  return Object.fromEntries((run?.tokens ?? []).filter((token) => token.waiting_for).map((token) => [token.step, token.waiting_for ?? ""]));
 }
 
 /** Reads a path again when the run has moved. */
@@ -191,7 +196,8 @@ function Why({ why, run, isOver }: { why: Explanation; run: string; isOver: bool
         <ul>
           {why.wakers.map((waker) => (
             <li key={waker.what + waker.detail}>
-              <b>{waker.what}</b> <Explained text={waker.detail} run={run} /> {waker.at && <>· <Time at={waker.at} /></>}
+              <b>{waker.what}</b>
+              <span><Explained text={waker.detail} run={run} /> {waker.at && <>· <Time at={waker.at} /></>}</span>
             </li>
           ))}
         </ul>

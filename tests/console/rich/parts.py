@@ -5,23 +5,21 @@ from __future__ import annotations
 import time
 from typing import Any
 
-from stepwell import StepContext, Transient
+from stepwell import StepContext, Transient, step
 
 TALKED = ("Reading the contract", "Found 12 clauses", "Clause 7 limits the liability", "Asking for a second look")
 
 
 def plan(regions: int, shops: int) -> list[dict[str, Any]]:
-    return [{"region": f"region-{at}", "shops": [f"shop-{at}-{shop}" for shop in range(shops)]} for at in range(regions)]
+    return [
+        {"region": f"region-{at}", "shops": [f"shop-{at}-{shop}" for shop in range(shops)]} for at in range(regions)
+    ]
 
 
 def stock(shop: str) -> dict[str, int]:
     if shop.endswith("-2"):
         raise LookupError(f"{shop} has no till")
     return {"items": len(shop)}
-
-
-def total(ctx: StepContext) -> str:
-    return "counted"
 
 
 def ok() -> str:
@@ -58,9 +56,6 @@ def draft(round_number: int) -> dict[str, int]:
     return {"score": 30 * round_number}
 
 
+@step(name="send_message")
 def send_message(message: str) -> dict[str, str]:
     return {"sent": message}
-
-
-def rate(score: int) -> dict[str, int]:
-    return {"rating": score}
