@@ -10,10 +10,11 @@ import { GraphView, isWide } from "./graph";
 import { functionGraph, isOfFunction } from "./function";
 import { HistoryList, takenBy, useHistory } from "./history";
 import { Moments } from "./moments";
+import { LastError, Logs } from "./said";
 import { Timeline } from "./timeline";
-import type { Entry, ErrorView, Explanation, Page, Run, RunGraph, Said } from "./types";
-import { Card, Command, Copy, Data, Empty, Explained, Failure, Status, Time, useKeys } from "./ui";
-import { clock, commandLine, counted, priced, shortId, span, TERMINAL, when, withoutLinks } from "./words";
+import type { Entry, Explanation, Run, RunGraph } from "./types";
+import { Card, Copy, Data, Empty, Explained, Failure, Status, Time, useKeys } from "./ui";
+import { counted, priced, shortId, span, TERMINAL, when, withoutLinks } from "./words";
 
 const PRIMARY = new Set(["Approve", "Redrive", "Unpause"]);
 
@@ -65,41 +66,6 @@ export function RunPage({ id, asked }: { id: string; asked: Record<string, strin
         </div>
       </div>
     </article>
-  );
-}
-
-/** What the run failed with, or what a step failed with and the run went on from. */
-function LastError({ run, error, entries }: { run: Run; error: ErrorView; entries: Entry[] }): JSX.Element {
-  const isEnd = TERMINAL.has(run.status) && run.status !== "completed";
-  const taken = takenBy(entries, error.step);
-  return (
-    <Card title={isEnd ? "Error" : taken ? "The last error, which a rule took" : "The last error"} class={isEnd ? "is-error" : ""}>
-      <Failure error={error} taken={taken} />
-    </Card>
-  );
-}
-
-const SAID_MS = 2000; // between two looks at what a step says while it runs
-
-/** What the steps emitted in the last hour, and the command that shows what they logged. */
-function Logs({ run }: { run: Run }): JSX.Element {
-  const said = useLive<Page<Said>>(`/runs/${encodeURIComponent(run.run_id)}/output?limit=200`, { isOver: run.status !== "running", soonestMs: SAID_MS }).value?.items ?? [];
-  return (
-    <Card title="Logs" class="o-logs" aside={said.length > 0 && "what its steps emitted"}>
-      {said.length > 0 && (
-        <ol class="said" tabIndex={0} aria-label="What its steps emitted">
-          {said.map((one) => (
-            <li key={one.cursor}>
-              <time dateTime={one.at} title={when(one.at)}>
-                {clock(one.at)}
-              </time>
-              <b>{one.step}</b> <code>{typeof one.data === "string" ? one.data : JSON.stringify(one.data)}</code>
-            </li>
-          ))}
-        </ol>
-      )}
-      <Command line={commandLine("logs", run.run_id)} />
-    </Card>
   );
 }
 
