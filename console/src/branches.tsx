@@ -1,75 +1,171 @@
-// The branches of the fork that a run stands at, or has come through: counted on the graph, listed here on demand.
+// The branches of a fork: counted on the graph, listed here on demand, with the forks that are in them.
 
 import type { JSX } from "preact";
 import { useEffect, useState } from "preact/hooks";
+import { Act } from "./act";
+import { approval, rejection, type Action } from "./actions";
 import { get, query } from "./api";
 import type { Branch, Entry, Page, Run } from "./types";
 import { Card, Empty, Failure, Status } from "./ui";
 import { plain } from "./words";
 
 const LISTED = 50;
+const STATUSES = ["running", "waiting", "completed", "failed", "cancelled"];
 
-/** The fork that the run opened last: an entry's id is its token and its slot, and so is a fork's. */
-function lastFork(entries: Entry[]): string {
-  const forks = entries.filter((entry) => entry.type === "fork.opened" && entry.step && (entry.data as { width: number }).width > 1);
-  const opened = forks.findLast((entry) => entry.token === "0") ?? forks.at(-1);
-  return opened ? opened.id.replace(/@(\d+)\.\d+$/, "/$1") : "";
+interface Fork {
+  id: string;
+  node: string;
+  token: string; // whose fork it is
+  width: number;
 }
 
-function isDag(entries: Entry[]): boolean {
-  return entries.some((entry) => entry.type === "fork.opened" && entry.token === "0" && !entry.step);
+/** The forks that the history tells of, but for that of a DAG, whose branches are its steps. */
+function forksOf(run: Run, entries: Entry[]): Fork[] {
+  const found = new Map<string, Fork>();
+  for (const entry of entries) {
+    if (entry.type !== "fork.opened" || !entry.step) continue;
+    const { width } = entry.data as { width: number };
+    const id = entry.id.replace(/@(\d+)\.\d+$/, "/$1"); // an entry's id is its token and its slot, and so is a fork's
+    if (width > 1) found.set(id, { id, node: entry.step, token: entry.token, width });
+  }
+  if (run.forked?.node && !found.has(run.forked.id)) found.set(run.forked.id, { ...run.forked, token: "0" });
+  return [...found.values()];
 }
 
-export function Branches(given: { run: Run; entries: Entry[]; moved: number; chosen: string; choose: (token: string) => void }): JSX.Element | null {
-  const { run, entries, moved, chosen, choose } = given;
-  const open = run.forked?.node ? run.forked.id : ""; // the fork of a DAG has no node: its branches are its steps
-  const fork = open || (chosen && !isDag(entries) ? chosen.replace(/\.\d+$/, "") : lastFork(entries));
+/** The fork that a page opens with: the one that the run stands at, else the last of its own. */
+function firstOf(run: Run, forks: Fork[]): string {
+  if (run.forked?.node) return run.forked.id;
+  return (forks.findLast((one) => one.token === "0") ?? forks.at(-1))?.id ?? "";
+}
+
+interface Given {
+  run: Run;
+  entries: Entry[];
+  moved: number;
+  chosen: string;
+  fork: string; // that the reader opened
+  go: (more: Record<string, string>) => void;
+  again: () => void;
+}
+
+export function Branches({ run, entries, moved, chosen, fork: opened, go, again }: Given): JSX.Element | null {
+  const forks = forksOf(run, entries);
+  const inUrl = chosen.replace(/\.\d+$/, "");
+  const fork = opened || (forks.some((one) => one.id === inUrl) ? inUrl : firstOf(run, forks));
   const [status, setStatus] = useState("");
   const [cursor, setCursor] = useState("");
-  const [page, setPage] = useState<Page<Branch> | null>(null);
-  useEffect(() => {
-    let stopped = false;
-    if (fork) {
-      const path = `/runs/${encodeURIComponent(run.run_id)}/branches` + query({ fork, status, cursor, limit: String(LISTED) });
-      void get<Page<Branch>>(path).then((found) => !stopped && setPage(found), () => undefined); // the run itself tells of errors
-    }
-    return () => {
-      stopped = true;
-    };
-  }, [run.run_id, fork, status, cursor, moved]);
+  const [action, setAction] = useState<Action | null>(null);
+  const page = useBranches(run.run_id, fork, status, cursor, moved);
   if (!fork || !page) return null;
-  const counts = (open && run.forked ? run.steps[run.forked.node] : undefined)?.branches ?? Object.values(run.steps).find((step) => (step.branches?.["total"] ?? 0) > 1)?.branches;
-  const filter = (
-    <select aria-label="Status of branches" value={status} onChange={(event) => (setCursor(""), setStatus(event.currentTarget.value))}>
-      <option value="">all</option>
-      {["running", "waiting", "completed", "failed", "cancelled"].map((one) => (
-        <option key={one} value={one}>
-          {plain(one)}
-          {counts?.[one] ? ` (${counts[one]})` : ""}
-        </option>
-      ))}
-    </select>
-  );
+  const here = forks.find((one) => one.id === fork);
+  const counts = (here && run.steps[here.node])?.branches ?? Object.values(run.steps).find((step) => (step.branches?.["total"] ?? 0) > 1)?.branches;
+  const open = (id: string): void => (setCursor(""), setStatus(""), go({ fork: id, token: "" }));
+  const inner = (branch: Branch): Fork | undefined => (branch.forked ? { ...branch.forked, token: branch.id } : forks.findLast((one) => one.token === branch.id));
   return (
-    <Card class="branches" title={<>Branches {open && run.forked && <span class="muted">{run.forked.width} of {run.forked.node}</span>}</>} aside={filter}>
+    <Card
+      class="branches"
+      title={<>Branches {here && <span class="muted">{here.width} of {named(here)}</span>}</>}
+      aside={
+        <>
+          {forks.length > 1 && (
+            <select aria-label="Fork" value={fork} onChange={(event) => open(event.currentTarget.value)}>
+              {forks.map((one) => (
+                <option key={one.id} value={one.id}>
+                  {named(one)} ({one.width})
+                </option>
+              ))}
+            </select>
+          )}
+          <select aria-label="Status of branches" value={status} onChange={(event) => (setCursor(""), setStatus(event.currentTarget.value))}>
+            <option value="">all</option>
+            {STATUSES.map((one) => (
+              <option key={one} value={one}>
+                {plain(one)}
+                {forks.length < 2 && counts?.[one] ? ` (${counts[one]})` : ""}
+              </option>
+            ))}
+          </select>
+        </>
+      }
+    >
       {!page.items.length && <Empty title="No branch fits" />}
-      <ol>
+      <ol tabIndex={0} aria-label="Branches">
         {page.items.map((branch) => (
-          <li key={branch.id} class={branch.id === chosen ? "is-chosen" : ""}>
-            <button type="button" class="quiet" onClick={() => choose(branch.id === chosen ? "" : branch.id)}>
-              {branch.index}
-            </button>
-            <Status value={branch.status} />
-            <span class="where">{branch.current_step ?? ""}{branch.waiting_for && <span class="muted"> · {branch.waiting_for}</span>}</span>
-            <code class="item">{branch.item === null ? "" : JSON.stringify(branch.item)}</code>
-            {branch.error && branch.id === chosen && <Failure error={branch.error} />}
-          </li>
+          <Row key={branch.id} branch={branch} inner={inner(branch)} open={open} isChosen={branch.id === chosen} choose={() => go({ token: branch.id === chosen ? "" : branch.id })} ask={setAction} run={run} />
         ))}
       </ol>
       <div class="pages">
         {cursor && <button type="button" class="quiet" onClick={() => setCursor("")}>First</button>}
         {page.next_cursor && <button type="button" class="quiet" onClick={() => setCursor(page.next_cursor ?? "")}>Next {LISTED}</button>}
+        {here && here.token !== "0" && <button type="button" class="quiet" onClick={() => open(here.token.replace(/\.\d+$/, ""))}>Back to the fork around it</button>}
       </div>
+      {action && <Act action={action} onClose={() => setAction(null)} onDone={again} />}
     </Card>
   );
+}
+
+function named(fork: Fork): string {
+  return fork.token === "0" ? fork.node : `${fork.node} in branch ${fork.token.replace(/^0\/\d+\./, "").replace(/\/\d+\./g, " › ")}`;
+}
+
+interface RowGiven {
+  run: Run;
+  branch: Branch;
+  inner: Fork | undefined;
+  isChosen: boolean;
+  open: (fork: string) => void;
+  choose: () => void;
+  ask: (action: Action) => void;
+}
+
+function Row({ run, branch, inner, isChosen, open, choose, ask }: RowGiven): JSX.Element {
+  const step = branch.current_step ?? "";
+  const asks = branch.waiting_for === "approval" && run.status !== "paused";
+  return (
+    <li class={isChosen ? "is-chosen" : ""}>
+      <button type="button" class="quiet" aria-pressed={isChosen} title="Its own history" onClick={choose}>
+        {branch.index}
+      </button>
+      <Status value={branch.status} />
+      <span class="where">
+        {step}
+        {branch.waiting_for && <span class="muted"> · {branch.waiting_for}</span>}
+      </span>
+      <code class="item">{branch.item === null ? "" : JSON.stringify(branch.item)}</code>
+      <span class="more">
+        {inner && (
+          <button type="button" class="quiet" onClick={() => open(inner.id)}>
+            {inner.width} branches ▸
+          </button>
+        )}
+        {asks && (
+          <>
+            <button type="button" class="quiet" onClick={() => ask(approval(run, step, branch.id))}>
+              approve
+            </button>
+            <button type="button" class="quiet" onClick={() => ask(rejection(run, step, branch.id))}>
+              reject
+            </button>
+          </>
+        )}
+      </span>
+      {branch.error && isChosen && <Failure error={branch.error} />}
+    </li>
+  );
+}
+
+/** A page of branches; the one that was read stays until the next is there. */
+function useBranches(id: string, fork: string, status: string, cursor: string, moved: number): Page<Branch> | null {
+  const [page, setPage] = useState<Page<Branch> | null>(null);
+  useEffect(() => {
+    let stopped = false;
+    if (fork) {
+      const path = `/runs/${encodeURIComponent(id)}/branches` + query({ fork, status, cursor, limit: String(LISTED) });
+      void get<Page<Branch>>(path).then((found) => !stopped && setPage(found), () => undefined); // the run itself tells of errors
+    }
+    return () => {
+      stopped = true;
+    };
+  }, [id, fork, status, cursor, moved]);
+  return page;
 }

@@ -109,7 +109,8 @@ function Simulated({ found }: { found: Simulation }): JSX.Element {
           <>
             <dt>Takes</dt>
             <dd>
-              {span(found.p50_seconds)}, and {span(found.p95_seconds)} at most in 19 of 20
+              {span(found.p50_seconds)}
+              {found.p95_seconds > found.p50_seconds && `, and ${span(found.p95_seconds)} at most in 19 of 20`}
             </dd>
           </>
         )}

@@ -90,8 +90,9 @@ export function Schedules({ name }: { name: string }): JSX.Element | null {
 }
 
 /** The limits of workflows and of steps, with who holds a permit and who waits for one. */
-export function Limits(): JSX.Element | null {
-  const found = useLive<Page<Limit>>("/limits", { soonestMs: SELDOM_MS }).value?.items ?? [];
+export function Limits({ workflow = "" }: { workflow?: string }): JSX.Element | null {
+  const all = useLive<Page<Limit>>("/limits", { soonestMs: SELDOM_MS }).value?.items ?? [];
+  const found = workflow ? all.filter((one) => one.of === "runs" && one.name === workflow) : all;
   if (!found.length) return null;
   return (
     <Card title="Limits">
@@ -133,7 +134,7 @@ function Bounded({ limit }: { limit: Limit }): JSX.Element {
 function InLines({ title, runs }: { title: string; runs: InLine[] }): JSX.Element {
   return (
     <p class="muted">
-      {title}: {runs.length ? runs.map((one) => <><a href={`#/runs/${encodeURIComponent(one.run_id)}`}>{shortId(one.run_id)}</a> </>) : "none"}
+      {title}: {runs.length ? runs.map((one) => <><a href={`#/runs/${encodeURIComponent(one.run_id)}`} title={one.run_id}>{shortId(one.run_id)}</a> </>) : "none"}
     </p>
   );
 }

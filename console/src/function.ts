@@ -10,7 +10,7 @@ export function isOfFunction(graph: RunGraph): boolean {
 }
 
 /** One row for each set of operations that began before the first of them ended; an edge from each row to the next. */
-export function functionGraph(graph: RunGraph): RunGraph {
+export function functionGraph(graph: RunGraph, waits: Record<string, string> = {}): RunGraph {
   const all = Object.entries(graph.steps).filter(([name]) => name !== graph.start);
   const began = all.filter(([, step]) => step.started_at).sort(([, one], [, other]) => Date.parse(one.started_at ?? "") - Date.parse(other.started_at ?? ""));
   const rows = [[graph.start], ...rowsOf(began.slice(-MOST))];
@@ -21,7 +21,7 @@ export function functionGraph(graph: RunGraph): RunGraph {
   });
   return {
     ...graph,
-    nodes: [...(own ? [{ ...own, kind: "function" }] : []), ...began.slice(-MOST).map(([name]) => operation(name))],
+    nodes: [...(own ? [{ ...own, kind: "function" }] : []), ...began.slice(-MOST).map(([name]) => operation(name, waits[name] ?? null))],
     edges,
     taken: Object.fromEntries(edges.map((edge) => [edge.id, 1])),
   };
@@ -45,6 +45,6 @@ function rowsOf(began: [string, Step][]): string[][] {
   return rows;
 }
 
-function operation(name: string): GraphNode {
-  return { name, kind: "operation", run: null, wait: null, calls: [], compensate: null, terminal: false, forks_to: null, joins: null };
+function operation(name: string, wait: string | null): GraphNode {
+  return { name, kind: "operation", run: null, wait, calls: [], compensate: null, terminal: false, forks_to: null, joins: null };
 }

@@ -1,78 +1,133 @@
-// A graph, laid out by dagre and coloured by what happened.
+// A graph, coloured by what happened, with the tokens that move on it.
 
-import { Graph as Layout, layout } from "@dagrejs/dagre";
 import type { JSX } from "preact";
-import type { Graph, GraphEdge, GraphNode, RunGraph, Step } from "./types";
+import { useEffect, useLayoutEffect, useRef, useState } from "preact/hooks";
+import { cut, END, NODE_HEIGHT, NODE_WIDTH, placed, widthOf, type Box, type Placed, type PlacedEdge } from "./layout";
+import type { Graph, GraphNode, RunGraph, Step } from "./types";
 import { plain, span } from "./words";
 
-const NODE_WIDTH = 188;
-const NODE_HEIGHT = 46;
 const NARROW = 420;
-const LABEL_CHARACTERS = 30;
-const CHARACTER_WIDTH = 5.9;
-const END = "end";
-const FAILED = " failed"; // no node has a name with a space in front
-
-interface Box {
-  x: number;
-  y: number;
-}
-
-interface Placed {
-  width: number;
-  height: number;
-  nodes: { node: GraphNode | null; name: string; at: Box }[];
-  edges: { edge: GraphEdge; label: string; points: Box[]; at: Box | null }[];
-}
+const TALL = 600; // beyond it the graph scrolls
+const LEGIBLE = 0.62; // of its size: it scrolls rather than shrink below
+const MOVE_MS = 900;
+const MOVES = 24; // tokens that are drawn moving at once
 
 /** Whether the graph is too wide for a narrow column. */
 export function isWide(graph: Graph): boolean {
   return placed(graph).width > NARROW;
 }
 
-const known = new Map<string, Placed>();
-
-/** The layout, made once for each shape: what happens to a run changes its colours alone. */
-function placed(graph: Graph): Placed {
-  const shape = JSON.stringify([graph.nodes, graph.edges]);
-  const found = known.get(shape) ?? place(graph);
-  known.set(shape, found);
-  return found;
-}
-
 export function GraphView({ graph, chosen, choose }: { graph: Graph | RunGraph; chosen?: string; choose?: (node: string) => void }): JSX.Element {
-  const { width, height, nodes, edges } = placed(graph);
+  const drawn = placed(graph);
   const ran = "states" in graph ? graph : null;
+  const moves = useMoves(drawn, ran);
+  const [zoom, setZoom] = useState(0); // 0: as wide as its column, if it can be read so
+  const box = useScrolled(drawn, ran, zoom);
+  const [width, height] = [drawn.width + 16, drawn.height + 16];
+  const zoomed = (by: number): void => setZoom(Math.min(Math.max((box.current?.querySelector("svg")?.clientWidth ?? width) / width * by, 0.1), 2));
   return (
-    <div class="graph" tabIndex={0} role="group" aria-label="Graph">
-      <svg viewBox={`-8 -8 ${width + 16} ${height + 16}`} width={width + 16} height={height + 16} role="img" aria-label={described(graph)}>
-        <defs>
-          {["far", "taken"].map((kind) => (
-            <marker key={kind} id={`arrow-${kind}`} class={`arrow ${kind}`} viewBox="0 0 8 8" refX="7" refY="4" markerWidth="7" markerHeight="7" markerUnits="userSpaceOnUse" orient="auto">
-              <path d="M0 0.8 L7.5 4 L0 7.2 z" />
-            </marker>
+    <div class="drawn">
+      {(height > TALL || width > TALL) && (
+        <div class="zoom" role="group" aria-label="Size of the graph">
+          <button type="button" class="quiet" aria-label="Smaller" onClick={() => zoomed(0.75)}>
+            −
+          </button>
+          <button type="button" class="quiet" aria-label="Larger" onClick={() => zoomed(1 / 0.75)}>
+            +
+          </button>
+          <button type="button" class="quiet" onClick={() => setZoom(zoom ? 0 : fitting(box.current, width, height))}>
+            {zoom ? "as it was" : "all of it"}
+          </button>
+        </div>
+      )}
+      <div class="graph" ref={box} tabIndex={0} role="group" aria-label="Graph">
+        <svg viewBox={`-8 -8 ${width} ${height}`} style={zoom ? { width: width * zoom } : { width, minWidth: Math.min(width * LEGIBLE, width), maxWidth: "100%" }} role="img" aria-label={described(graph)}>
+          <defs>
+            {["far", "taken"].map((kind) => (
+              <marker key={kind} id={`arrow-${kind}`} class={`arrow ${kind}`} viewBox="0 0 8 8" refX="7" refY="4" markerWidth="7" markerHeight="7" markerUnits="userSpaceOnUse" orient="auto">
+                <path d="M0 0.8 L7.5 4 L0 7.2 z" />
+              </marker>
+            ))}
+          </defs>
+          {drawn.edges.map((one) => (
+            <Edge key={one.edge.id} {...one} taken={takenOf(one, ran)} />
           ))}
-        </defs>
-        {edges.map((one) => (
-          <Edge key={one.edge.id} {...one} taken={ran?.taken[one.edge.id] ?? (one.edge.stage === "depends_on" && isOver(ran?.states[one.edge.from]) ? 1 : 0)} />
-        ))}
-        {nodes.map(({ node, name, at }) =>
-          node ? (
-            <Node key={name} node={node} at={at} state={shownState(ran, name)} step={ran?.steps[name]} isChosen={name === chosen} choose={choose} />
-          ) : (
-            <End key={name} name={name} at={at} />
-          ),
-        )}
-      </svg>
+          {drawn.nodes.map(({ node, name, at }) =>
+            node ? (
+              <Node key={name} node={node} at={at} state={shownState(ran, name)} step={ran?.steps[name]} visits={visitsOf(drawn, ran, name)} isChosen={name === chosen} choose={choose} />
+            ) : (
+              <End key={name} name={name} at={at} />
+            ),
+          )}
+          {moves.map((move) => (
+            <circle key={move.key} class="mover" r="6" style={{ offsetPath: `path("${move.path}")` }} />
+          ))}
+        </svg>
+      </div>
     </div>
   );
 }
 
+/** How large the graph is when all of it is seen. */
+function fitting(box: HTMLElement | null, width: number, height: number): number {
+  return Math.min((box?.clientWidth ?? width) / width, TALL / height, 1);
+}
+
+function takenOf({ edge }: PlacedEdge, ran: RunGraph | null): number {
+  return ran?.taken[edge.id] ?? (edge.stage === "depends_on" && isOver(ran?.states[edge.from]) ? 1 : 0);
+}
+
+/** How often a node was come to, where it was more than once: that is a loop, unless branches came. */
+function visitsOf(drawn: Placed, ran: RunGraph | null, name: string): number {
+  if (!ran || ran.steps[name]?.branches) return 0;
+  const ways = drawn.edges.filter(({ edge }) => edge.to === name && edge.stage !== "depends_on" && edge.stage !== "");
+  const branched = ways.some(({ edge }) => edge.foreach || ran.steps[edge.from]?.branches);
+  return branched ? 0 : ways.reduce((sum, one) => sum + takenOf(one, ran), ran.start === name ? 1 : 0);
+}
+
+interface Move {
+  key: string;
+  path: string;
+}
+
+/** The edges along which tokens have just gone, for as long as their way is drawn. */
+function useMoves(drawn: Placed, ran: RunGraph | null): Move[] {
+  const [moves, setMoves] = useState<Move[]>([]);
+  const before = useRef<Map<string, number> | null>(null);
+  useEffect(() => {
+    if (!ran) return;
+    const now = new Map(drawn.edges.map((one) => [one.edge.id, takenOf(one, ran)]));
+    const seen = before.current;
+    before.current = now;
+    const gone = seen ? drawn.edges.filter(({ edge }) => (now.get(edge.id) ?? 0) > (seen.get(edge.id) ?? 0)) : [];
+    if (!gone.length) return;
+    const fresh = gone.slice(0, MOVES).map(({ edge, path }) => ({ key: `${edge.id} ${now.get(edge.id) ?? 0}`, path }));
+    setMoves((others) => [...others, ...fresh]);
+    window.setTimeout(() => setMoves((others) => others.filter((one) => !fresh.includes(one))), MOVE_MS);
+  }, [drawn, ran]);
+  return moves;
+}
+
+/** Keeps the place where the run is in sight, where the graph is larger than its box. */
+function useScrolled(drawn: Placed, ran: RunGraph | null, zoom: number): { current: HTMLDivElement | null } {
+  const box = useRef<HTMLDivElement>(null);
+  const active = ran && drawn.nodes.find(({ name }) => ["running", "waiting", "failed"].includes(ran.states[name] ?? ""));
+  useLayoutEffect(() => {
+    const [place, svg] = [box.current, box.current?.querySelector("svg")];
+    if (!place || !svg) return;
+    if (!active) return place.scrollTo((place.scrollWidth - place.clientWidth) / 2, 0);
+    const scale = svg.clientWidth / (drawn.width + 16);
+    place.scrollTo(active.at.x * scale - place.clientWidth / 2, active.at.y * scale - place.clientHeight / 2);
+  }, [active?.name, zoom]);
+  return box;
+}
+
 /** A step whose branches failed in part, as the join allows, is not what the run failed at. */
 function shownState(ran: RunGraph | null, name: string): string {
-  const state = ran?.states[name] ?? "";
+  const isLeft = ran?.edges.some((edge) => edge.from === name && ran.taken[edge.id]); // a join in branches has no step of its own
+  const state = ran?.states[name] ?? (isLeft ? "passed" : "");
   const counts = ran?.steps[name]?.branches;
-  const goesOn = counts?.["completed"] && ran?.edges.some((edge) => edge.from === name && edge.to && isOver(ran.states[edge.to] === "passed" ? "completed" : ran.states[edge.to]));
+  const goesOn = counts?.["completed"] && ran?.edges.some((edge) => edge.from === name && edge.to && edge.to !== name && ["passed", "completed", "compensated"].includes(shownState(ran, edge.to)));
   return state === "failed" && goesOn ? "completed" : state;
 }
 
@@ -85,30 +140,34 @@ function described(graph: Graph | RunGraph): string {
   return `Graph: ${graph.nodes.map((node) => `${node.name} ${plain(graph.states[node.name] ?? "not reached")}`).join(", ")}`;
 }
 
-function Node(given: { node: GraphNode; at: Box; state: string; step: Step | undefined; isChosen: boolean; choose: ((node: string) => void) | undefined }): JSX.Element {
-  const { node, at, state, step, isChosen, choose } = given;
+function Node(given: { node: GraphNode; at: Box; state: string; step: Step | undefined; visits: number; isChosen: boolean; choose: ((node: string) => void) | undefined }): JSX.Element {
+  const { node, at, state, step, visits, isChosen, choose } = given;
   const [x, y] = [at.x - NODE_WIDTH / 2, at.y - NODE_HEIGHT / 2];
   const many = step?.branches;
   const took = many ? "" : durationOf(step);
+  const badge = many ? "" : visits > 1 ? `↻ ${visits}` : step && step.attempts > 1 ? `${step.attempts}×` : "";
+  const told = [node.name, detail(node), state && plain(state), visits > 1 && `${visits} visits`, step && step.attempts > 1 && `${step.attempts} attempts`];
   const pick = choose && ((): void => choose(node.name));
   return (
     <g class={`node is-${state || "none"} ${node.kind}${isChosen ? " is-chosen" : ""}${choose ? " can-choose" : ""}`} transform={`translate(${x} ${y})`} onClick={pick}>
-      <title>{[node.name, detail(node), state && plain(state)].filter(Boolean).join("\n")}</title>
+      <title>{told.filter(Boolean).join("\n")}</title>
       {many && <rect class="behind" x="4" y="-4" width={NODE_WIDTH} height={NODE_HEIGHT} rx="8" />}
       <rect class="box" width={NODE_WIDTH} height={NODE_HEIGHT} rx="8" />
+      {(state === "running" || state === "waiting") && <circle class="halo" cx="16" cy={NODE_HEIGHT / 2} r="5" />}
       <circle class="dot" cx="16" cy={NODE_HEIGHT / 2} r="5" />
       <text class="name" x="30" y="20">
-        {cut(node.name, step && step.attempts > 1 ? 18 : 24)}
+        {cut(node.name, badge ? 18 : 24)}
       </text>
       <text class="kind" x="30" y="35">
-        {cut(many ? counted(many) : detail(node), took ? 21 : 28)}
+        {cut(many ? counted(many) : state === "skipped" || (node.kind === "operation" && !node.wait) ? plain(state) : detail(node), took ? 21 : 28)}
       </text>
       {took && (
         <text class="kind took" x={NODE_WIDTH - 10} y="35">
           {took}
         </text>
       )}
-      {many ? <Share counts={many} /> : step && step.attempts > 1 && <Badge text={`${step.attempts}×`} />}
+      {many && <Share counts={many} />}
+      {badge && <Badge text={badge} />}
     </g>
   );
 }
@@ -152,17 +211,18 @@ function End({ name, at }: { name: string; at: Box }): JSX.Element {
   );
 }
 
-function Edge({ edge, label, points, at, taken }: Placed["edges"][number] & { taken: number }): JSX.Element {
+function Edge({ edge, label, path, at, taken }: PlacedEdge & { taken: number }): JSX.Element {
   const kind = taken ? "taken" : "far";
+  const text = edge.from === edge.to && taken > 1 ? `${label} · ${taken}×` : label;
   return (
     <g class={`edge ${kind}`}>
       <title>{[edge.when, edge.foreach && `for each of ${edge.foreach}`, edge.fail && `fails with ${edge.fail}`, taken > 1 && `taken ${taken} times`].filter(Boolean).join("\n")}</title>
-      <path d={curve(points)} marker-end={`url(#arrow-${kind})`} />
+      <path d={path} marker-end={`url(#arrow-${kind})`} />
       {label && at && (
         <>
-          <rect class="label" x={at.x - (label.length * CHARACTER_WIDTH) / 2 - 4} y={at.y - 8} width={label.length * CHARACTER_WIDTH + 8} height="16" rx="4" />
+          <rect class="label" x={at.x - widthOf(text) / 2} y={at.y - 8} width={widthOf(text)} height="16" rx="4" />
           <text x={at.x} y={at.y + 3.5}>
-            {label}
+            {text}
           </text>
         </>
       )}
@@ -186,54 +246,4 @@ function detail(node: GraphNode): string {
 function counted(counts: Record<string, number>): string {
   const parts = Object.entries(counts).filter(([status, count]) => status !== "total" && count);
   return parts.map(([status, count]) => `${count} ${status}`).join(", ");
-}
-
-function cut(text: string, most: number): string {
-  return text.length > most ? text.slice(0, most - 1) + "…" : text;
-}
-
-function labelOf(edge: GraphEdge): string {
-  const text = edge.foreach ? `each ${edge.foreach}` : (edge.when ?? "");
-  return cut(edge.fail && !text ? edge.fail : text, LABEL_CHARACTERS);
-}
-
-function place(graph: Graph): Placed {
-  const drawn = new Layout({ multigraph: true });
-  drawn.setGraph({ rankdir: "TB", nodesep: 28, ranksep: 34, edgesep: 18, marginx: 4, marginy: 8 });
-  drawn.setDefaultEdgeLabel(() => ({}));
-  for (const node of graph.nodes) drawn.setNode(node.name, { width: NODE_WIDTH, height: NODE_HEIGHT });
-  // A `to` of null fails the run, or says no more than where it stands: then it is no edge.
-  const edges = graph.edges.filter((edge) => edge.to !== null || edge.fail);
-  for (const edge of edges) {
-    const to = edge.to ?? FAILED;
-    if (!drawn.hasNode(to)) drawn.setNode(to, { width: 16, height: 16 });
-    const label = labelOf(edge);
-    drawn.setEdge(edge.from, to, { width: label ? label.length * CHARACTER_WIDTH + 8 : 0, height: label ? 16 : 0, labelpos: "c" }, edge.id);
-  }
-  layout(drawn);
-  const named = new Map(graph.nodes.map((node) => [node.name, node]));
-  const size = drawn.graph() as { width?: number; height?: number };
-  return {
-    width: size.width ?? 0,
-    height: size.height ?? 0,
-    nodes: drawn.nodes().map((name) => ({ node: named.get(name) ?? null, name, at: drawn.node(name) as unknown as Box })),
-    edges: edges.map((edge) => {
-      const laid = drawn.edge(edge.from, edge.to ?? FAILED, edge.id) as unknown as { points: Box[]; x?: number; y?: number };
-      return { edge, label: labelOf(edge), points: laid.points, at: laid.x === undefined || laid.y === undefined ? null : { x: laid.x, y: laid.y } };
-    }),
-  };
-}
-
-/** A smooth line through the points, straight at both ends. */
-function curve(points: Box[]): string {
-  const [first, ...rest] = points;
-  if (!first) return "";
-  let path = `M${first.x} ${first.y}`;
-  for (let at = 0; at < rest.length - 1; at++) {
-    const [one, next] = [rest[at] as Box, rest[at + 1] as Box];
-    const isLast = at === rest.length - 2;
-    const end = isLast ? next : { x: (one.x + next.x) / 2, y: (one.y + next.y) / 2 };
-    path += ` Q${one.x} ${one.y} ${end.x} ${end.y}`;
-  }
-  return rest.length === 1 ? `${path} L${(rest[0] as Box).x} ${(rest[0] as Box).y}` : path;
 }

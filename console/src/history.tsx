@@ -1,11 +1,11 @@
 // A run's history: read once from the start, then from where the reader stands.
 
 import type { JSX } from "preact";
-import { useEffect, useState } from "preact/hooks";
+import { useEffect, useMemo, useState } from "preact/hooks";
 import { get, query, Refusal } from "./api";
 import type { Entry, Page } from "./types";
 import { Card, Data, Empty } from "./ui";
-import { clock, full, span } from "./words";
+import { full, span, when } from "./words";
 
 const PAGE = 500;
 const AT_ONCE = 12_000; // entries read before the reader asks for more
@@ -52,7 +52,13 @@ export function useHistory(id: string, token: string, moved: number): History {
       stopped = true;
     };
   }, [id, token, moved, most]);
-  return { entries, hasMore, error, more: () => setMost(entries.length + AT_ONCE) };
+  return { entries: useMemo(() => inOrder(entries), [entries]), hasMore, error, more: () => setMost(entries.length + AT_ONCE) };
+}
+
+/** By time: a function's own records go on beside those of its tasks. What a fork or a redrive copied stays in front. */
+function inOrder(entries: Entry[]): Entry[] {
+  const isMade = entries.some((entry) => entry.type === "run.forked" || entry.type === "run.redriven");
+  return isMade ? entries : [...entries].sort((one, other) => Date.parse(one.at) - Date.parse(other.at));
 }
 
 export function HistoryList(given: { history: History; step: string; token: string; clear: () => void; follow: (token: string) => void }): JSX.Element {
@@ -108,7 +114,7 @@ function Line({ entry, start, follow }: { entry: Entry; start: number; follow: (
   return (
     <li class={`entry ${toneOf(entry.type)}`}>
       <time dateTime={entry.at} title={full(entry.at)}>
-        {clock(entry.at)} <span class="muted">+{span(since)}</span>
+        {when(entry.at)} <span class="muted">{since >= 0 && `+${span(since)}`}</span>
       </time>
       <span class="type">
         <i aria-hidden="true" />
@@ -143,10 +149,22 @@ const PEEKED = 120;
 function peek(data: Entry["data"]): string {
   const named = data !== null && typeof data === "object" && !Array.isArray(data) ? data : {};
   const error = named["error"] as { type?: string; message?: string } | null | undefined;
-  if (error?.message) return `${error.type}: ${error.message}`.slice(0, PEEKED);
+  const next = typeof named["next"] === "string" ? `→ ${named["next"]}` : "";
+  if (error?.message) return [`${error.type}: ${error.message}`.slice(0, PEEKED), next].filter(Boolean).join(" ");
+  if (next && !("output" in named)) return next;
+  if (typeof named["until"] === "string") return `until ${when(named["until"])}`;
+  if (typeof named["at"] === "string") return `at ${when(named["at"])}`;
   const text = JSON.stringify("output" in named ? named["output"] : data) ?? "";
   if (text === "{}" || text === "null") return "";
   return text.length > PEEKED ? text.slice(0, PEEKED) + "…" : text;
+}
+
+/** Which rule took the error that a step failed with last, and where it led. */
+export function takenBy(entries: Entry[], step: string): string {
+  const failed = entries.findLast((entry) => entry.type === "step.failed" && entry.step === step);
+  const { rules, next } = (failed?.data ?? {}) as { rules?: string[]; next?: string | null };
+  if (!rules?.length) return "";
+  return `The rule ${rules.at(-1)} took it${next ? `, and the run went on to ${next}` : ""}.`;
 }
 
 export function toneOf(type: string): string {

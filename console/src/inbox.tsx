@@ -6,8 +6,8 @@ import { Act } from "./act";
 import { approval, rejection, type Action } from "./actions";
 import { get, query, useLive } from "./api";
 import type { Page, Run, RunSummary } from "./types";
-import { Card, Data, Empty, Time, useKeys } from "./ui";
-import { FOR_PEOPLE, shortId, withoutLinks } from "./words";
+import { Card, Data, Empty, Time, useInSight, useKeys } from "./ui";
+import { counted, FOR_PEOPLE, shortId, withoutLinks } from "./words";
 
 const LISTED = "200";
 
@@ -22,6 +22,7 @@ export function Inbox(): JSX.Element {
   const [answered, answer] = useState<RunSummary | null>(null); // it stays until its dialog is closed, although its answer takes it off the list
   const at = Math.max(runs.findIndex((run) => run.run_id === chosen), 0);
   const current = answered ?? runs[at];
+  const list = useInSight(chosen);
   useKeys({
     j: () => choose(runs[Math.min(at + 1, runs.length - 1)]?.run_id ?? ""),
     k: () => choose(runs[Math.max(at - 1, 0)]?.run_id ?? ""),
@@ -31,6 +32,7 @@ export function Inbox(): JSX.Element {
     <>
       <div class="bar">
         <h1>Inbox</h1>
+        {runs.length > 0 && <span class="muted">{counted(runs.length, "run")} waiting for an answer</span>}
         <p class="keys muted">
           <kbd>j</kbd> <kbd>k</kbd> move · <kbd>a</kbd> approve · <kbd>r</kbd> reject · <kbd>Enter</kbd> open the run
         </p>
@@ -38,7 +40,7 @@ export function Inbox(): JSX.Element {
       {live.value && dated.value && !runs.length && <Empty title="Nothing waits for you">Approvals of all runs appear here, the next one due on top.</Empty>}
       {current && (
         <div class="inbox">
-          <ol>
+          <ol ref={list as { current: HTMLOListElement | null }}>
             {runs.map((run) => (
               <li key={run.run_id} class={run.run_id === current.run_id ? "is-chosen" : ""}>
                 <button type="button" aria-pressed={run.run_id === current.run_id} onClick={() => choose(run.run_id)}>

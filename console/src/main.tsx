@@ -9,6 +9,7 @@ import { Inbox } from "./inbox";
 import { watch } from "./live";
 import { needsLogin, settle, signIn, signOut } from "./login";
 import "./main.css";
+import "./dialogs.css";
 import { RunPage } from "./run";
 import { RunsPage } from "./runs";
 import type { Stats } from "./types";

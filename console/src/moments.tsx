@@ -1,48 +1,59 @@
 // The run after any record of its log: a slider, what that record changed, and the graph as it was then.
 
 import type { JSX } from "preact";
-import { useEffect, useState } from "preact/hooks";
+import { useEffect, useMemo, useState } from "preact/hooks";
 import { Act } from "./act";
 import { forking, type Action } from "./actions";
 import { get, offered } from "./api";
 import { functionGraph, isOfFunction } from "./function";
 import { GraphView } from "./graph";
+import { graphThen, pointsOf, stateAfter, type Point } from "./replay";
 import type { Change, Entry, Json, Moment, Run, RunGraph } from "./types";
 import { Card, Data, Status } from "./ui";
-import { clock, plain } from "./words";
+import { plain, when } from "./words";
 
 const CALM_MS = 120; // the slider rests so long before the server is asked
 
-export function Moments({ run, last, entries, graph }: { run: Run; last: number; entries: Entry[]; graph: RunGraph | null }): JSX.Element {
-  const id = run.run_id;
-  const [slot, setSlot] = useState<number | null>(null); // null: closed
-  const moment = useMoment(id, slot);
-  const at = slot ?? last;
-  const told = entries.filter((entry) => entry.token === "0" && entry.id.startsWith(`0@${at}.`));
-  const move = (to: number): void => setSlot(Math.min(Math.max(to, 0), last));
+interface Given {
+  run: Run;
+  last: number; // slot of the run's own token
+  entries: Entry[];
+  hasMore: boolean; // entries that were not read
+  graph: RunGraph | null;
+}
+
+export function Moments({ run, last, entries, hasMore, graph }: Given): JSX.Element {
+  const [chosen, choose] = useState<number | null>(null); // null: closed
+  const points = useMemo(() => (chosen === null ? [] : pointsOf(entries, last, hasMore)), [chosen === null, entries, last, hasMore]);
+  const end = points.length - 1;
+  const at = Math.min(chosen ?? 0, Math.max(end, 0));
+  const point = points[at] ?? null;
+  const own = points.slice(0, at + 1).findLast((one) => one.token === "0")?.slot ?? 0;
+  const moment = useMoment(run.run_id, point && own);
+  const move = (to: number): void => choose(Math.min(Math.max(to, 0), end));
   const open = (
-    <button type="button" class="quiet" aria-expanded={slot !== null} onClick={() => setSlot(slot === null ? last : null)}>
-      {slot === null ? "look back" : "close"}
+    <button type="button" class="quiet" aria-expanded={chosen !== null} onClick={() => choose(chosen === null ? Number.MAX_SAFE_INTEGER : null)}>
+      {chosen === null ? "look back" : "close"}
     </button>
   );
   return (
     <Card title="State at any point" class="moments" aside={open}>
-      {slot !== null && (
+      {point && (
         <>
           <div class="slide">
             <button type="button" aria-label="One record back" disabled={at === 0} onClick={() => move(at - 1)}>
               ‹
             </button>
-            <input type="range" min="0" max={last} value={at} aria-label="Record" aria-valuetext={`record ${at} of ${last}: ${told.map((one) => one.type).join(", ")}`} onInput={(event) => move(Number(event.currentTarget.value))} />
-            <button type="button" aria-label="One record on" disabled={at === last} onClick={() => move(at + 1)}>
+            <input type="range" min="0" max={end} value={at} aria-label="Record" aria-valuetext={`record ${at} of ${end}: ${point.entries.map((one) => one.type).join(", ")}`} onInput={(event) => move(Number(event.currentTarget.value))} />
+            <button type="button" aria-label="One record on" disabled={at === end} onClick={() => move(at + 1)}>
               ›
             </button>
             <output>
-              {at} of {last}
+              {at} of {end}
             </output>
           </div>
-          {moment && <Shown moment={moment} told={told} graph={graph} />}
-          {moment && <Fork run={run} slot={at} isFunction={graph !== null && isOfFunction(graph)} />}
+          {moment && <Shown moment={moment} point={point} then={graph && graphThen(graph, moment, points, at)} />}
+          {moment && point.token === "0" && <Fork run={run} slot={point.slot} isFunction={graph !== null && isOfFunction(graph)} />}
         </>
       )}
     </Card>
@@ -69,24 +80,39 @@ function Fork({ run, slot, isFunction }: { run: Run; slot: number; isFunction: b
   );
 }
 
-function Shown({ moment, told, graph }: { moment: Moment; told: Entry[]; graph: RunGraph | null }): JSX.Element {
-  const then = graph && { ...graph, states: moment.states, steps: moment.steps, taken: moment.taken };
+function Shown({ moment, point, then }: { moment: Moment; point: Point; then: RunGraph | null }): JSX.Element {
+  const isOwn = point.token === "0";
+  const changes = isOwn ? moment.changes : changesOf(point);
+  const at = point.entries.at(-1)?.at ?? moment.at;
   return (
     <div class="moment">
       <p>
-        <Status value={moment.status} /> {moment.at && clock(moment.at)} <span class="muted">{told.map((one) => [one.type, one.step].filter(Boolean).join(" ")).join(", ")}</span>
+        {isOwn ? <Status value={moment.status} /> : <b>branch {point.token}</b>} {at && when(at)} <span class="muted">{point.entries.map((one) => [one.type, one.step].filter(Boolean).join(" ")).join(", ")}</span>
       </p>
       <div class="then">
         <div>
           <h3>What this record changed</h3>
-          {moment.changes.length ? <ul class="changes">{moment.changes.map((change) => <Changed key={change.path} change={change} />)}</ul> : <p class="muted">Nothing that is shown: the run moved.</p>}
-          <h3>State after it</h3>
+          {changes.length ? <ul class="changes" tabIndex={0} aria-label="What this record changed">{changes.map((change) => <Changed key={change.path} change={change} />)}</ul> : <p class="muted">Nothing that is shown: the run moved.</p>}
+          <h3>{isOwn ? "State after it" : "State of the run, which waits for its branches"}</h3>
           <Data value={moment.state} open={1} />
         </div>
         {then && <GraphView graph={isOfFunction(then) ? functionGraph(then) : then} />}
       </div>
     </div>
   );
+}
+
+/** What a record of a branch changed, as its history tells: the state of a step, its result or its error. */
+function changesOf(point: Point): Change[] {
+  const all = point.entries.flatMap((entry): Change[] => {
+    const [state, data] = [stateAfter(entry.type), (entry.data ?? {}) as Record<string, Json>];
+    if (!state || !entry.step) return [];
+    const value = "output" in data ? data["output"] : "error" in data ? data["error"] : undefined;
+    const path = `/${entry.step.replaceAll("~", "~0").replaceAll("/", "~1")}`;
+    const told: Change = { op: "add", path: `${path}/status`, before: null, value: state };
+    return value === undefined ? [told] : [told, { op: "add", path: `${path}/${"output" in data ? "output" : "error"}`, before: null, value }];
+  });
+  return [...new Map(all.map((change) => [change.path, change])).values()]; // a step that began and ended in it has ended
 }
 
 function Changed({ change }: { change: Change }): JSX.Element {

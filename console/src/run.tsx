@@ -8,13 +8,13 @@ import { get, query, useLive } from "./api";
 import { Branches } from "./branches";
 import { GraphView, isWide } from "./graph";
 import { functionGraph, isOfFunction } from "./function";
-import { HistoryList, useHistory } from "./history";
+import { HistoryList, takenBy, useHistory } from "./history";
 import { Moments } from "./moments";
+import { LastError, Logs } from "./said";
 import { Timeline } from "./timeline";
 import type { Entry, Explanation, Run, RunGraph } from "./types";
-import { Card, Copy, Data, Empty, Failure, Status, Time, useKeys } from "./ui";
-import { counted, full, localized, shortId, span, TERMINAL, withoutLinks } from "./words";
-import { Took } from "./runs";
+import { Card, Copy, Data, Empty, Explained, Failure, Status, Time, useKeys } from "./ui";
+import { counted, priced, shortId, span, TERMINAL, when, withoutLinks } from "./words";
 
 const PRIMARY = new Set(["Approve", "Redrive", "Unpause"]);
 
@@ -23,20 +23,20 @@ export function RunPage({ id, asked }: { id: string; asked: Record<string, strin
   const [isOver, setOver] = useState(false);
   const live = useLive<Run>(path, { isOver, isFed: true });
   const run = live.value;
-  const { step = "", token = "" } = asked;
+  const { step = "", token = "", fork = "" } = asked;
   useEffect(() => setOver(run !== null && TERMINAL.has(run.status)), [run]);
   const whole = useHistory(id, "", live.at);
   const plan = useFresh<RunGraph>(`${path}/graph?format=json`, live.at);
   const isFunction = plan !== null && isOfFunction(plan);
-  const graph = plan && (isFunction ? functionGraph(plan) : plan);
+  const graph = plan && (isFunction ? functionGraph(plan, waitsOf(run)) : plan);
   const why = useFresh<Explanation>(`${path}/explain`, live.at);
-  const go = (more: Record<string, string>): void => void (location.hash = path + query({ step, token, ...more }));
+  const go = (more: Record<string, string>): void => void (location.hash = path + query({ step, token, fork, ...more }));
   if (live.error) return <Empty isPage title={live.error.problem.status === 404 ? "There is no such run" : "This run cannot be shown"}>{live.error.message} <a href="#/runs">All runs</a></Empty>;
   if (!run) return <p class="muted loading">Reading the run …</p>;
   const choose = (node: string): void => go({ step: node === step ? "" : node });
   const onTop = graph !== null && isWide(graph);
   const drawn = (
-    <Card title="Graph" aside={run.progress} class="o-graph">
+    <Card title="Graph" aside={isFunction ? `${run.progress.replace("/", " of ")} operations` : run.progress} class="o-graph">
       {graph && <GraphView graph={graph} chosen={step} choose={choose} />}
     </Card>
   );
@@ -45,29 +45,24 @@ export function RunPage({ id, asked }: { id: string; asked: Record<string, strin
       <Head run={run} why={why} isFunction={isFunction} again={live.again} />
       <div class="columns">
         <div class="wide">
-          {run.error && (
-            <Card title="Error" class="is-error">
-              <Failure error={run.error} />
-            </Card>
-          )}
+          {run.error && <LastError run={run} error={run.error} entries={whole.entries} />}
           {onTop && drawn}
-          <Card title="Timeline" aside={<Took run={run} />} class="o-timeline">
-            <Timeline run={run} entries={whole.entries} chosen={step} choose={choose} />
-          </Card>
-          {run.cost?.records ? <Moments run={run} last={run.cost.records - 1} entries={whole.entries} graph={plan} /> : null}
-          <Branches run={run} entries={whole.entries} moved={live.at} chosen={token} choose={(one) => go({ token: one })} />
+          <Timeline run={run} entries={whole.entries} chosen={step} choose={choose} />
+          {run.cost?.records ? <Moments run={run} last={run.cost.records - 1} entries={whole.entries} hasMore={whole.hasMore} graph={plan} /> : null}
+          <Branches run={run} entries={whole.entries} moved={live.at} chosen={token} fork={fork} go={go} again={live.again} />
           {token ? <OfToken id={id} token={token} moved={live.at} step={step} go={go} /> : <HistoryList history={whole} step={step} token="" clear={() => go({ step: "" })} follow={(one) => go({ token: one })} />}
         </div>
         <div class="narrow">
           {!onTop && drawn}
           {step && run.steps[step] && (
             <Card class="o-step" title={step} aside={<Status value={run.steps[step].status} />}>
-              {run.steps[step].error && <Failure error={run.steps[step].error} />}
+              {run.steps[step].error && <Failure error={run.steps[step].error} taken={takenBy(whole.entries, step)} />}
               <Data value={run.steps[step].output} />
             </Card>
           )}
           <Facts run={run} />
           <Values run={run} entries={whole.entries} />
+          <Logs key={String(run.status === "running")} run={run} />
         </div>
       </div>
     </article>
@@ -77,6 +72,11 @@ export function RunPage({ id, asked }: { id: string; asked: Record<string, strin
 function OfToken(given: { id: string; token: string; moved: number; step: string; go: (more: Record<string, string>) => void }): JSX.Element {
   const history = useHistory(given.id, given.token, given.moved);
   return <HistoryList history={history} step={given.step} token={given.token} clear={() => given.go({ step: "", token: "" })} follow={() => undefined} />;
+}
+
+/** What each step waits for now, by its name. */
+function waitsOf(run: Run | null): Record<string, string> {
+  return Object.fromEntries((run?.tokens ?? []).filter((token) => token.waiting_for).map((token) => [token.step, token.waiting_for ?? ""]));
 }
 
 /** Reads a path again when the run has moved. */
@@ -131,7 +131,7 @@ function Head({ run, why, isFunction, again }: { run: Run; why: Explanation | nu
           {more.length > 0 && <More actions={more} choose={setAction} />}
         </span>
       </div>
-      {why && <Why why={why} isOver={TERMINAL.has(run.status)} />}
+      {why && <Why why={why} run={run.run_id} isOver={TERMINAL.has(run.status)} />}
       {action && <Act action={action} onClose={() => setAction(null)} onDone={again} />}
     </header>
   );
@@ -154,15 +154,16 @@ function More({ actions, choose }: { actions: [string, Action][]; choose: (actio
   );
 }
 
-function Why({ why, isOver }: { why: Explanation; isOver: boolean }): JSX.Element {
+function Why({ why, run, isOver }: { why: Explanation; run: string; isOver: boolean }): JSX.Element {
   return (
     <div class="why">
-      <p>{localized(why.why)}</p>
+      <p><Explained text={why.why} run={run} /></p>
       {!isOver && why.wakers.length > 0 && (
         <ul>
           {why.wakers.map((waker) => (
             <li key={waker.what + waker.detail}>
-              <b>{waker.what}</b> {localized(waker.detail)} {waker.at && <>· <Time at={waker.at} /></>}
+              <b>{waker.what}</b>
+              <span><Explained text={waker.detail} run={run} /> {waker.at && <>· <Time at={waker.at} /></>}</span>
             </li>
           ))}
         </ul>
@@ -189,14 +190,14 @@ function Facts({ run }: { run: Run }): JSX.Element {
       <dl>
         {fact("Workflow", <a href={`#/workflows/${encodeURIComponent(run.workflow)}`}>{run.workflow}</a>)}
         {fact("Version", <code title={run.version}>{run.version.replace("sha256:", "").slice(0, 12)}</code>)}
-        {fact("Created", <span title={full(run.created_at)}><Time at={run.created_at} /></span>)}
-        {fact("Ended", run.ended_at && <Time at={run.ended_at} />)}
+        {fact("Created", <>{when(run.created_at)} <span class="muted">· <Time at={run.created_at} /></span></>)}
+        {fact("Ended", run.ended_at && <>{when(run.ended_at)} <span class="muted">· <Time at={run.ended_at} /></span></>)}
         {fact("Queued for", run.started_at && span((Date.parse(run.started_at) - Date.parse(run.created_at)) / 1000))}
         {fact("Outcome", run.result_summary)}
         {fact("Cancelled by", run.cancelled_by)}
         {fact("Reason", run.cancel_reason)}
         {fact("Tags", Object.keys(run.tags).length ? <>{Object.entries(run.tags).map(([name, value]) => <a class="tag" key={name} href={"#/runs" + query({ tag: `${name}=${value}` })}>{name}={value}</a>)}</> : null)}
-        {fact("Cost", run.cost && <span title={`On AWS, at the prices of ${run.cost.prices_as_of}: ${counted(run.cost.write_units, "write unit")}, ${counted(run.cost.invocations, "message")}, ${counted(run.cost.schedules, "schedule")}`}>{run.cost.usd.toFixed(7)} USD, {counted(run.cost.steps, "step call")}, {counted(run.cost.records, "record")}</span>)}
+        {fact("Cost", run.cost && <span title={`On AWS, at the prices of ${run.cost.prices_as_of}: ${counted(run.cost.write_units, "write unit")}, ${counted(run.cost.invocations, "message")}, ${counted(run.cost.schedules, "schedule")}`}>{run.cost.usd.toFixed(7)} USD{!TERMINAL.has(run.status) && " so far"}, {counted(run.cost.steps, "step call")}<br /><span class="muted">{priced(run.cost.usd)}</span></span>)}
         {fact("Child runs", run.children.length ? <>{run.children.map((child) => <div key={child.run_id}><a href={`#/runs/${encodeURIComponent(child.run_id)}`}>{child.name || shortId(child.run_id)}</a> {child.status && <Status value={child.status} />}</div>)}</> : null)}
       </dl>
       {run.children.length > 0 && <p class="foot"><a href={"#/runs" + query({ parent: run.run_id })}>All runs that it started</a></p>}

@@ -8,7 +8,7 @@ import { query, useLive } from "./api";
 import { Spark } from "./spark";
 import { Start } from "./start";
 import type { Page, RunSummary, Stats, WorkflowSummary } from "./types";
-import { Empty, Status, Time, useKeys, useNow } from "./ui";
+import { Empty, Status, Time, useInSight, useKeys, useNow } from "./ui";
 import { ago, plain, shortId, span, STATUSES } from "./words";
 
 type Asked = Record<string, string>;
@@ -145,8 +145,9 @@ function Filters({ stats, filters, go }: { stats: Stats | null; filters: Asked; 
 }
 
 function Table({ runs, at }: { runs: RunSummary[]; at: number }): JSX.Element {
+  const list = useInSight(at);
   return (
-    <table class="runs">
+    <table class="runs" ref={list as { current: HTMLTableElement | null }}>
       <thead>
         <tr>
           <th scope="col">Status</th>

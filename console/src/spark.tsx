@@ -22,7 +22,7 @@ export function Spark({ filters }: { filters: Record<string, string> }): JSX.Ele
   const failures = bars(runs.filter((run) => run.ended_at && FAILED.has(run.status)).map((run) => run.ended_at ?? ""), began, barMs);
   const most = Math.max(...starts, ...failures);
   const failed = failures.reduce((sum, count) => sum + count, 0);
-  const told = `${runs.length === LOOKED_AT ? "The newest " : ""}${counted(runs.length, "run")} of ${span((now - began) / 1000)}, ${counted(failed, "failure")}`;
+  const told = `${runs.length === LOOKED_AT ? "The newest " : ""}${counted(runs.length, "run")} in the last ${span((now - began) / 1000)}, ${failed} failed`;
   return (
     <figure class="spark">
       <svg viewBox={`0 0 ${BARS * 4} ${HEIGHT}`} role="img" aria-label={told} preserveAspectRatio="none">

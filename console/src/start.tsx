@@ -1,10 +1,11 @@
 // Starting a run: a form made of the workflow's input schema, or the JSON itself.
 
 import type { JSX } from "preact";
-import { useState } from "preact/hooks";
+import { useEffect, useRef, useState } from "preact/hooks";
 import { post, Refusal, useLive } from "./api";
 import { Told } from "./act";
-import { Fields, fieldsOf, first, plainSchema, type Schema, type Value } from "./schema";
+import { Fields, Wrong } from "./fields";
+import { alternatives, fieldsOf, first, othersOf, placed, plainSchema, type Schema, type Value } from "./schema";
 import type { Json, Page, Run, Workflow, WorkflowSummary } from "./types";
 import { Command, Dialog } from "./ui";
 import { commandLine } from "./words";
@@ -36,11 +37,16 @@ function Form({ name, onClose }: { name: string; onClose: () => void }): JSX.Ele
 
 function Inputs({ name, schema, onClose }: { name: string; schema: Schema; onClose: () => void }): JSX.Element {
   const root = plainSchema(schema, schema);
-  const hasFields = fieldsOf(root).length > 0;
+  const [choice] = alternatives(root, schema); // of an input with several shapes, the first has the form
+  const shape = choice ?? root;
+  const hasFields = fieldsOf(shape).length > 0 || othersOf(shape) !== null;
   const [asJson, setAsJson] = useState(!hasFields);
   const [value, setValue] = useState<Value>(() => first(root, schema) ?? {});
   const [text, setText] = useState("{}");
   const [refused, setRefused] = useState<{ refused: Refusal } | { failed: string } | null>(null);
+  const place = useRef<HTMLFormElement>(null);
+  const wrong = placed(refused && "refused" in refused ? (refused.refused.problem.errors ?? []) : []);
+  useEffect(() => place.current?.querySelector<HTMLElement>("[aria-invalid]")?.focus(), [refused]);
   const given = asJson ? parse(text) : { value: value ?? {} };
   const toggle = (): void => {
     if (!asJson) setText(JSON.stringify(value ?? {}, null, 2));
@@ -59,14 +65,17 @@ function Inputs({ name, schema, onClose }: { name: string; schema: Schema; onClo
     }
   };
   return (
-    <form onSubmit={(event) => void submit(event)}>
+    <form ref={place} onSubmit={(event) => void submit(event)}>
       {asJson ? (
         <label>
           Input, as JSON
           <textarea rows={10} spellcheck={false} value={text} onInput={(event) => setText(event.currentTarget.value)} />
         </label>
       ) : (
-        <Fields schema={root} root={schema} value={value} set={setValue} />
+        <>
+          <Wrong text={wrong.get("")} />
+          <Fields schema={shape} root={schema} path="" value={value} set={setValue} wrong={wrong} />
+        </>
       )}
       {hasFields && (
         <button type="button" class="quiet" onClick={toggle}>

@@ -4,7 +4,8 @@ import type { JSX } from "preact";
 import { useMemo } from "preact/hooks";
 import type { Entry, Run } from "./types";
 import { toneOf } from "./history";
-import { useNow } from "./ui";
+import { Took } from "./runs";
+import { Card, useNow } from "./ui";
 import { span, TERMINAL } from "./words";
 
 const OPENS = /^(step\.started|approval\.requested|event\.awaited|sleep\.started|children\.started|lock\.requested)$/;
@@ -34,7 +35,8 @@ export function Timeline({ run, entries, chosen, choose }: { run: Run; entries: 
   const to = Math.max(run.ended_at ? Date.parse(run.ended_at) : now, ...rows.map((row) => row.to), from + 1);
   const left = (at: number): number => ((at - from) / (to - from)) * 100;
   return (
-    <div class="timeline">
+    <Card title="Timeline" aside={<Took run={run} />} class="o-timeline">
+      <div class="timeline">
       {rows.map((row) => (
         <button type="button" key={row.name} class={row.name === chosen ? "row is-chosen" : "row"} aria-pressed={row.name === chosen} onClick={() => choose(row.name === chosen ? "" : row.name)}>
           <span class="name">{row.name}</span>
@@ -53,7 +55,8 @@ export function Timeline({ run, entries, chosen, choose }: { run: Run; entries: 
         <span>{span((to - from) / 2000)}</span>
         <span>{span((to - from) / 1000)}</span>
       </div>
-    </div>
+      </div>
+    </Card>
   );
 }
 

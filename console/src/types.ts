@@ -191,7 +191,18 @@ export interface Branch {
   waiting_until: string | null;
   output: Json;
   error: ErrorView | null;
+  forked: { id: string; node: string; width: number } | null;
   ended_at: string | null;
+}
+
+/** What a step said as it ran. */
+export interface Said {
+  cursor: string;
+  at: string;
+  token: string;
+  step: string;
+  attempt: number;
+  data: Json;
 }
 
 export interface Stats {

@@ -3,7 +3,7 @@
 import type { ComponentChildren, JSX } from "preact";
 import { useEffect, useLayoutEffect, useRef, useState } from "preact/hooks";
 import type { ErrorView, Json } from "./types";
-import { ago, counted, full, plain } from "./words";
+import { ago, counted, full, localized, plain, shortId } from "./words";
 
 const LONG_TEXT = 4000;
 const MANY = 100; // items of a list or an object that are shown at once
@@ -89,7 +89,13 @@ export function Command({ line }: { line: string }): JSX.Element {
   );
 }
 
-export function Failure({ error }: { error: ErrorView }): JSX.Element {
+/** What an explanation says, with the reader's times, and with links to the other runs that it names. */
+export function Explained({ text, run }: { text: string; run: string }): JSX.Element {
+  const parts = localized(text.replaceAll(`/runs/${run}/`, "/runs/…/")).split(/\b(?:run )?(run_[0-9a-z]{20,})/);
+  return <>{parts.map((part, at) => (at % 2 ? <a key={at} href={`#/runs/${part}`} title={part}>{shortId(part)}</a> : part))}</>;
+}
+
+export function Failure({ error, taken }: { error: ErrorView; taken?: string }): JSX.Element {
   return (
     <div class="failure">
       <p>
@@ -98,6 +104,7 @@ export function Failure({ error }: { error: ErrorView }): JSX.Element {
       <p class="muted">
         {[error.step && `at ${error.step}`, error.category, error.attempts && counted(error.attempts, "attempt")].filter(Boolean).join(" · ")}
       </p>
+      {taken && <p>{taken}</p>}
       {error.traceback && (
         <pre class="traceback" tabIndex={0} aria-label="Traceback">
           {error.traceback.trimEnd()}
@@ -185,6 +192,13 @@ export function Dialog({ title, onClose, children }: { title: string; onClose: (
       {children}
     </dialog>
   );
+}
+
+/** Keeps what the keyboard chose in sight. */
+export function useInSight(chosen: string | number): { current: HTMLElement | null } {
+  const list = useRef<HTMLElement>(null);
+  useLayoutEffect(() => list.current?.querySelector(".is-chosen")?.scrollIntoView({ block: "nearest" }), [chosen]);
+  return list;
 }
 
 /** Runs an action for a key, unless the reader is typing. A layout effect: what is drawn hears the very next key. */

@@ -41,12 +41,23 @@ export function full(at: string): string {
   return `${moment.toLocaleDateString(undefined, { year: "numeric", month: "short", day: "numeric" })}, ${clock(at)}`;
 }
 
+/** The time, with its day unless that is today. */
+export function when(at: string | number): string {
+  const [moment, today] = [new Date(at), new Date()];
+  if (moment.toDateString() === today.toDateString()) return clock(at);
+  const year = moment.getFullYear() === today.getFullYear() ? {} : ({ year: "numeric" } as const);
+  return `${moment.toLocaleDateString(undefined, { month: "short", day: "numeric", ...year })}, ${clock(at)}`;
+}
+
 /** Replaces the times of an explanation, which are in UTC, with the reader's own. */
 export function localized(text: string): string {
-  return text.replace(/\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?Z/g, (found) => {
-    const isToday = new Date(found).toDateString() === new Date().toDateString();
-    return isToday ? clock(found) : full(found);
-  });
+  return text.replace(/\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?Z/g, when);
+}
+
+/** A small amount of money that a person can compare: of one, and of a million like it. */
+export function priced(usd: number): string {
+  const million = usd * 1_000_000;
+  return `${million >= 100 ? Math.round(million).toLocaleString() : million.toPrecision(2)} USD for a million such runs`;
 }
 
 /** A word as the shell reads it back. */

@@ -99,6 +99,7 @@ export function WorkflowPage({ name, stats }: { name: string; stats: Stats | nul
           <OpenRuns name={workflow.name} version={workflow.version} />
           <Failures name={workflow.name} />
           <Schedules name={workflow.name} />
+          <Limits workflow={workflow.name} />
           <Card title="Definition" aside={<Copy text={text} label="Copy the definition as JSON" />}>
             <Data value={workflow.document} open={2} />
           </Card>

@@ -10,13 +10,14 @@ from __future__ import annotations
 import signal
 import sys
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from playwright.sync_api import Browser, Page
 
 from tests.console.kit import DEMO, browsing, chromium, furnish, start
+from tests.console.rich import furnish as rich
 from tests.local.kit import Dev
 
 FOLDER = Path(__file__).parents[2] / "dist" / "pictures"
@@ -59,6 +60,24 @@ def pages(runs: Mapping[str, str]) -> dict[str, tuple[str, str]]:
     }
 
 
+def rich_pages(runs: Mapping[str, str]) -> dict[str, tuple[str, str]]:
+    """The same of runs that are not simple."""
+    names = ("nested", "dag", "loop", "deep", "tasks", "slow", "late", "parent", "agent", "big", "paused", "line-2",
+             "redriven", "forked")  # fmt: skip
+    return {
+        **{f"rich-{name}": (f"#/runs/{runs[name]}", "") for name in names},
+        "rich-runs": ("#/runs", ""),
+        "rich-inbox": ("#/inbox", ""),
+        "rich-inner": (f"#/runs/{runs['nested']}", "4 branches ▸"),
+        "rich-back": (f"#/runs/{runs['dag']}", "look back"),
+        "rich-form": ("#/runs?workflow=forms", "Start a run"),
+        "rich-workflows": ("#/workflows", ""),
+        "rich-lane": ("#/workflows/lane", ""),
+        "rich-parent-workflow": ("#/workflows/parent", ""),
+        "rich-big-workflow": ("#/workflows/big", ""),
+    }
+
+
 def oversize(dev: Dev) -> str:
     """A run whose names and texts are as long as they may be, in scripts that run either way."""
     order = {
@@ -75,8 +94,30 @@ def show(page: Page, url: str, place: str, button: str) -> None:
     page.reload()  # another fragment alone loads nothing
     page.wait_for_timeout(1000)  # the network is never idle: one read is held
     if button:
-        page.get_by_role("button", name=button, exact=True).click()
+        page.get_by_role("button", name=button, exact=True).first.click()
+        if button == "Check":
+            page.locator(".card", has_text="Simulation").wait_for()
         page.wait_for_timeout(250)
+
+
+def take(browser: Browser, dev: Dev, form: str, chosen: Mapping[str, tuple[str, str]], is_docs: bool) -> None:
+    context = browser.new_context(**_look(form))
+    page = context.new_page()
+    for name, (place, button) in chosen.items():
+        show(page, dev.url, place, button)
+        file = DOCS / f"console-{name}.png" if is_docs else FOLDER / f"{name}-{form}.png"
+        page.screenshot(path=file, full_page=not button and not is_docs)
+    context.close()
+
+
+def _rich(browser: Browser, place: Path, wanted: Sequence[str]) -> None:
+    dev = Dev(rich.lay_out(place / "rich"), place / "rich-data")
+    try:
+        chosen = {name: one for name, one in rich_pages(rich.furnish(dev)).items() if name in wanted or not wanted}
+        for form in FORMS:
+            take(browser, dev, form, chosen, is_docs=False)
+    finally:
+        dev.end(signal.SIGTERM)
 
 
 def main() -> int:
@@ -84,7 +125,7 @@ def main() -> int:
         print("there is no Chromium: install the package `chromium`", file=sys.stderr)
         return 1
     is_docs = "--docs" in sys.argv[1:]
-    wanted = IN_DOCS if is_docs else sys.argv[1:]
+    wanted = list(IN_DOCS) if is_docs else sys.argv[1:]
     folder = DOCS if is_docs else FOLDER
     folder.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory() as data, browsing() as browser:
@@ -92,15 +133,12 @@ def main() -> int:
         try:
             runs = {**furnish(dev), "long": oversize(dev)}
             for form in FORMS:
-                context = browser.new_context(**_look(form))
-                page = context.new_page()
-                for name, (place, button) in pages(runs).items():
-                    if (wanted and name not in wanted) or (is_docs and IN_DOCS[name] != form):
-                        continue
-                    show(page, dev.url, place, button)
-                    file = folder / (f"console-{name}.png" if is_docs else f"{name}-{form}.png")
-                    page.screenshot(path=file, full_page=not button and not is_docs)
-                context.close()
+                chosen = {name: one for name, one in pages(runs).items() if name in wanted or not wanted}
+                if is_docs:
+                    chosen = {name: one for name, one in chosen.items() if IN_DOCS[name] == form}
+                take(browser, dev, form, chosen, is_docs)
+            if any(name.startswith("rich") for name in wanted) or not wanted:
+                _rich(browser, Path(data), wanted)
             if not is_docs and (not wanted or "empty" in wanted or "gone" in wanted):
                 _without_runs_and_server(browser, Path(data))
         finally:

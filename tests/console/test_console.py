@@ -431,15 +431,15 @@ def test_axe_finds_nothing(served: Served, browser: Browser, scheme: str) -> Non
         page.reload()  # another fragment alone loads nothing
         page.locator(".card, .runs, .check, .empty").first.wait_for()
         page.wait_for_timeout(300)
-        found += _violations(page, place, is_dark)
+        found += violations(page, place, is_dark)
     page.goto(f"{served.dev.url}/#/runs")
     page.get_by_role("button", name="Start a run").click()
-    found += _violations(page, "dialog", is_dark)
+    found += violations(page, "dialog", is_dark)
     context.close()
     assert found == []
 
 
-def _violations(page: Page, place: str, is_dark: bool) -> list[str]:
+def violations(page: Page, place: str, is_dark: bool) -> list[str]:
     only = {"runOnly": ["color-contrast"]} if is_dark else {}
     results = page.evaluate("options => axe.run(options)", {"resultTypes": ["violations"], **only})
     assert results["passes"], "axe looked at nothing"
