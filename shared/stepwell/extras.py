@@ -18,10 +18,21 @@ MODULES: Mapping[str, tuple[str, ...]] = {
 
 
 def require(extra: str, what: str) -> None:
-    """Checks that an extra is installed, without importing it. Raises StepwellError `not_installed`."""
-    for module in MODULES[extra]:
-        if importlib.util.find_spec(module) is None:
-            raise not_installed(extra, what, module)
+    """Checks that an extra is installed. Raises StepwellError `not_installed`."""
+    for module in missing(extra):
+        raise not_installed(extra, what, module)
+
+
+def missing(extra: str) -> list[str]:
+    """Returns the modules of an extra that are not installed. Imports none of them, only packages that have them."""
+    return [module for module in MODULES[extra] if not _is_installed(module)]
+
+
+def _is_installed(module: str) -> bool:
+    try:
+        return importlib.util.find_spec(module) is not None
+    except ModuleNotFoundError:  # the package that would have it is not there
+        return False
 
 
 def not_installed(extra: str, what: str, module: str) -> StepwellError:

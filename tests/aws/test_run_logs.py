@@ -39,7 +39,7 @@ STACK = [
 
 
 def _event(number: int, at_ms: int, **told: Any) -> dict[str, Any]:
-    return {"eventId": str(number), "timestamp": at_ms, "message": json.dumps({"run_id": RUN, **told})}
+    return {"eventId": str(number), "timestamp": at_ms, "message": json.dumps({"run_id": RUN} | told)}
 
 
 def _answers(group: str, events: list[dict[str, Any]], stub: Stubber, **more: str) -> None:
@@ -48,7 +48,7 @@ def _answers(group: str, events: list[dict[str, Any]], stub: Stubber, **more: st
 
 
 def test_the_lines_of_a_run_come_from_all_workers_in_order() -> None:
-    """Each group is asked for the run's lines alone, page by page."""
+    """Each group is asked for the run's lines alone, page by page. What else an emulator returns is left out."""
     formation, logs = _client("cloudformation"), _client("logs")
     with Stubber(formation) as stacks, Stubber(logs) as stub:
         stacks.add_response("list_stack_resources", {"StackResourceSummaries": STACK}, {"StackName": "Shop"})
@@ -58,7 +58,11 @@ def test_the_lines_of_a_run_come_from_all_workers_in_order() -> None:
         stub.add_response("filter_log_events", {"events": first, "nextToken": "more"}, asked)
         _answers("group-default", [_event(2, 30, level="WARNING", message="no", exception="Traceback")], stub,
                  nextToken="more")  # fmt: skip
-        _answers("group-gpu", [_event(3, 20, level="INFO", message={"trained": 3})], stub)
+        others = [
+            _event(4, 15, run_id="run_other", message="no"),
+            {"eventId": "5", "timestamp": 16, "message": "print"},
+        ]
+        _answers("group-gpu", [*others, _event(3, 20, level="INFO", message={"trained": 3})], stub)
         assert read(5) == [
             LogLine("1", 10, "info", "speak", 2, "hello"),
             LogLine("3", 20, "info", "", 0, '{"trained": 3}'),

@@ -53,8 +53,9 @@ def test_what_a_project_lacks_is_told_with_what_to_do(cli: Cli, project: Path) -
     assert findings["Lambda's Python"]["found"].startswith(other)
 
 
-def test_an_extra_that_is_missing_is_named(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(doctor.MODULES, "emulator", ("not_installed_here",))  # type: ignore[arg-type]
+@pytest.mark.parametrize("module", ["not_installed_here", "not_installed_here.sdk"])
+def test_an_extra_that_is_missing_is_named(cli: Cli, monkeypatch: pytest.MonkeyPatch, module: str) -> None:
+    monkeypatch.setitem(doctor.MODULES, "emulator", (module,))  # type: ignore[arg-type]
     assert found(cli, "--no-aws")["stepwell[emulator]"]["hint"].startswith('pip install "stepwell[emulator]"')
 
 

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import boto3
 import pytest
 from botocore.stub import Stubber
 
-from stepwell.aws.identity import BOOTSTRAP, Identity, identity
+from stepwell.aws.alarm_states import alarm_states
+from stepwell.aws.identity import BOOTSTRAP, Identity, identity, stack_outputs
 from stepwell.errors import StepwellError, UserError
 
 HERE = Identity("111122223333", "eu-west-1", "arn:aws:iam::111122223333:user/ana", bootstrapped=True)
@@ -61,6 +64,16 @@ def test_a_deployment_without_a_region_is_told(session: Session) -> None:
     session.region_name = None
     with pytest.raises(UserError, match="no AWS region is chosen") as told:
         identity("", "")
+    assert told.value.code == "no_region"
+
+
+@pytest.mark.parametrize("ask", [stack_outputs, alarm_states])
+def test_a_command_without_a_region_is_told_the_same(monkeypatch: pytest.MonkeyPatch, ask: Callable[..., Any]) -> None:
+    for name in ("AWS_REGION", "AWS_DEFAULT_REGION", "AWS_PROFILE"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("AWS_CONFIG_FILE", "/nowhere")
+    with pytest.raises(UserError) as told:
+        ask("", "", "Shop")
     assert told.value.code == "no_region"
 
 

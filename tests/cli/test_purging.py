@@ -46,6 +46,11 @@ def test_purge_does_nothing_unless_it_is_told_to(api: FakeApi, cli: Cli) -> None
     assert "3 runs match" in cli("purge", "--tag", "customer=c7", "--dry-run").stdout
 
 
+def test_purge_without_a_filter_is_refused_before_anything_is_sent(cli: Cli) -> None:
+    result = cli("purge", "--yes")
+    assert (result.exit_code, "[empty_filter]" in result.stderr) == (2, True)
+
+
 def test_purge_fails_where_runs_were_refused(api: FakeApi, cli: Cli) -> None:
     purging(api, refused={"run_open": 1})
     told = cli("purge", "--tag", "customer=c7", "--yes")

@@ -51,7 +51,8 @@ async def shields(ctx):
             await anyio.sleep(60)
         finally:
             with anyio.CancelScope(shield=True):
-                return await ctx.step(double, 4)
+                doubled = await ctx.step(double, 4)
+    return doubled
 
 async def streams(ctx):
     send, receive = anyio.create_memory_object_stream(2)

@@ -23,6 +23,15 @@ timeline:
   - {name: greet, run: python:words.greet, timeout: 5s}
 """
 
+POLITE = """import logging
+
+
+def greet():
+    logging.getLogger("words").info("somebody asks")
+    print("as a print, it names no run")
+    return "good day"
+"""
+
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
@@ -64,9 +73,11 @@ def test_a_folder_is_served_as_deployed_and_again_when_it_changes(
         assert said() == "hello"
         page = httpx.get(client.url, headers={"accept": "text/html"}, trust_env=False)
         assert (page.status_code, "<title>" in page.text) == (200 if is_built() else 503, True)
-        (folder / "words.py").write_text("def greet():\n    return 'good day'\n")
+        (folder / "words.py").write_text(POLITE)
         until(lambda: " deployed\n" in (tmp_path / "log").read_text(), "it is deployed again", pause_seconds=0.5)
         until(lambda: said() == "good day", "the new code runs", pause_seconds=1)
+        logged = CliRunner().invoke(app, ["logs", "last", "--url", client.url, "--data", str(tmp_path / "data")])
+        assert [line[-20:] for line in logged.stdout.splitlines()] == ["greet  somebody asks"]
     server.send_signal(signal.SIGINT)
     assert server.wait(DEADLINE_SECONDS) == 0
     log = (tmp_path / "log").read_text()

@@ -6,6 +6,7 @@ import asyncio
 import base64
 import json
 import socket
+import threading
 from typing import Any
 
 import pytest
@@ -118,6 +119,27 @@ def test_calls_at_the_same_time_get_their_own_answers() -> None:
 
     asyncio.run(all_of_them())
     assert len(worlds) > 1
+
+
+def test_a_call_under_way_gets_503_when_the_server_stops() -> None:
+    begun, goes_on = threading.Event(), threading.Event()
+
+    class Slow:
+        async def resolve_async(self, event: dict[str, Any], context: LambdaContext) -> Any:
+            begun.set()
+            goes_on.wait(60)
+
+    async def stopped() -> tuple[int, dict[str, str], bytes]:
+        calling = asyncio.ensure_future(call(Gateway(Slow), scope("/runs")))
+        await asyncio.to_thread(begun.wait, 60)
+        calling.cancel()
+        try:
+            return await calling
+        finally:
+            goes_on.set()
+
+    status, _, body = asyncio.run(stopped())
+    assert (status, json.loads(body)["code"]) == (503, "stopping")
 
 
 def test_each_resolver_keeps_the_event_that_it_works_on() -> None:

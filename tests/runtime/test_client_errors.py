@@ -42,7 +42,9 @@ def of_urllib(status: int, **headers: str) -> Exception:
     told = email.message.Message()
     for name, value in headers.items():
         told[name] = value
-    return urllib.error.HTTPError("https://api.example.com", status, "no", told, None)
+    error = urllib.error.HTTPError("https://api.example.com", status, "no", told, None)
+    error.close()
+    return error
 
 
 def of_botocore(status: int, **headers: str) -> Exception:

@@ -58,7 +58,14 @@ def test_the_light_installation_has_no_cdk_no_server_and_no_emulator(light: Inst
 
 @pytest.mark.parametrize(
     "words",
-    [["--help"], ["check", "--strict"], ["graph", "workflows/order-review.yaml"], ["schema"], ["webhook", "--help"]],
+    [
+        ["--help"],
+        ["doctor"],
+        ["check", "--strict"],
+        ["graph", "workflows/order-review.yaml"],
+        ["schema"],
+        ["webhook", "--help"],
+    ],
     ids=" ".join,
 )
 def test_a_command_that_needs_no_extra_works_without_one(light: Installed, shop: Path, words: list[str]) -> None:

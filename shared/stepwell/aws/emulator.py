@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import shutil
+import signal
 import socket
 import subprocess
 import sys
@@ -12,6 +14,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import IO, TYPE_CHECKING, Any
 from urllib.error import URLError
+from urllib.parse import urlsplit
 from urllib.request import ProxyHandler, build_opener
 
 from stepwell.errors import StepwellError
@@ -25,9 +28,10 @@ ACCOUNT = "000000000000"
 REGION = "us-east-1"
 ANY_SECRET = "none"  # noqa: S105 - the emulator requires one and checks none
 START_SECONDS = 60.0
-STOP_SECONDS = 5.0
+STOP_SECONDS = 1.0  # then it is killed, with the functions that still work
 READ_SECONDS = 60
 POLL_SECONDS = 0.05
+_ENDPOINT = "endpoint"  # the file with its URL
 INHERITED = ("HOME", "LANG", "LC_ALL", "PATH", "SYSTEMROOT", "VIRTUAL_ENV")  # visible to the functions
 
 
@@ -44,6 +48,7 @@ class Emulator:
         self._folder = folder
         self.port = _free_port()
         self.url = f"http://{HOST}:{self.port}"
+        (folder / _ENDPOINT).write_text(self.url)
         self._clients: dict[str, Any] = {}
         self._child = subprocess.Popen(
             [sys.executable, "-m", "stepwell.aws.emulator_server"],
@@ -70,7 +75,7 @@ class Emulator:
     def client(self, service: str) -> Any:
         """Returns a boto3 client for the emulator only, whatever the environment says. It is closed at the end."""
         if service not in self._clients:
-            self._clients[service] = self._connect(service)
+            self._clients[service] = client_of(self.url, service)
         return self._clients[service]
 
     def signature(self) -> SigV4:
@@ -82,7 +87,7 @@ class Emulator:
         return SigV4(Credentials(ACCOUNT, ANY_SECRET), REGION)
 
     def stop(self) -> None:
-        """Stops the process, first by a signal that lets it stop its functions' processes."""
+        """Stops the process and its functions' processes. Nothing that they do is kept."""
         for client in self._clients.values():
             client.close()
         if self._child.poll() is None:
@@ -90,24 +95,11 @@ class Emulator:
         try:
             self._child.wait(STOP_SECONDS)
         except subprocess.TimeoutExpired:
-            self._child.kill()
+            os.killpg(self._child.pid, signal.SIGKILL)  # the functions are of its session
             self._child.wait()
         if self._child.stdin is not None:
             self._child.stdin.close()
         shutil.rmtree(self._folder, ignore_errors=True)
-
-    def _connect(self, service: str) -> Any:
-        import boto3  # noqa: PLC0415 - slow to load
-        from botocore.config import Config  # noqa: PLC0415
-
-        return boto3.client(
-            service,
-            endpoint_url=self.url,
-            region_name=REGION,
-            aws_access_key_id=ACCOUNT,
-            aws_secret_access_key=ANY_SECRET,
-            config=Config(proxies={}, read_timeout=READ_SECONDS, s3={"addressing_style": "path"}),
-        )
 
     def _wait(self) -> None:
         until = time.monotonic() + START_SECONDS
@@ -121,6 +113,31 @@ class Emulator:
             except (URLError, OSError):
                 time.sleep(POLL_SECONDS)
         raise StepwellError(f"ministack did not start within {START_SECONDS:.0f} seconds", code="emulator_failed")
+
+
+def running_in(folder: Path) -> str:
+    """Returns the URL of the emulator that runs in a folder, or "" if none does."""
+    try:
+        url = (folder / _ENDPOINT).read_text()
+        socket.create_connection((HOST, urlsplit(url).port or 0), 1).close()
+    except OSError:  # there is none, or it was killed
+        return ""
+    return url
+
+
+def client_of(url: str, service: str) -> Any:
+    """Returns a boto3 client for the emulator at `url` only, whatever the environment says."""
+    import boto3  # noqa: PLC0415 - slow to load
+    from botocore.config import Config  # noqa: PLC0415
+
+    return boto3.client(
+        service,
+        endpoint_url=url,
+        region_name=REGION,
+        aws_access_key_id=ACCOUNT,
+        aws_secret_access_key=ANY_SECRET,
+        config=Config(proxies={}, read_timeout=READ_SECONDS, s3={"addressing_style": "path"}),
+    )
 
 
 def _environment(folder: Path, port: int) -> Mapping[str, str]:

@@ -6,7 +6,14 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from botocore.exceptions import BotoCoreError, ClientError, EndpointConnectionError, HTTPClientError, NoCredentialsError
+from botocore.exceptions import (
+    BotoCoreError,
+    ClientError,
+    EndpointConnectionError,
+    HTTPClientError,
+    NoCredentialsError,
+    NoRegionError,
+)
 
 from stepwell.aws.failures import code_of
 from stepwell.errors import PortError, StepwellError, UserError
@@ -78,6 +85,8 @@ def credentials_error(error: Exception | None) -> StepwellError:
     if error is None or isinstance(error, NoCredentialsError):
         hint = "run aws sso login, or set AWS_PROFILE, or an access key; then: stepwell doctor"
         return UserError("there are no AWS credentials", code="no_credentials", hint=hint)
+    if isinstance(error, NoRegionError):
+        return no_region()
     if isinstance(error, ClientError) and code_of(error) in EXPIRED:
         return UserError("the AWS credentials have expired", code="credentials_expired", hint=renew)
     if isinstance(error, EndpointConnectionError | HTTPClientError):

@@ -53,12 +53,18 @@ def _lines(logs: Any, groups: list[str], run_id: str, since_ms: int) -> list[Log
     for group in groups:
         asked = {"logGroupName": group, "startTime": since_ms, "filterPattern": f'{{ $.run_id = "{run_id}" }}'}
         for page in logs.get_paginator("filter_log_events").paginate(**asked):
-            found += [_line(event) for event in page["events"]]
+            found += [line for event in page["events"] if (line := _line(event, run_id))]
     return sorted(found, key=lambda line: line.at_ms)
 
 
-def _line(event: Mapping[str, Any]) -> LogLine:
-    told = json.loads(event["message"])
+def _line(event: Mapping[str, Any], run_id: str) -> LogLine | None:
+    """The line of an event; None for one of another run, because the emulator ignores the filter."""
+    try:
+        told = json.loads(event["message"])
+    except ValueError:
+        return None
+    if not isinstance(told, dict) or told.get("run_id") != run_id:
+        return None
     message = told.get("message")
     text = message if isinstance(message, str) else json.dumps(message)
     if trace := told.get("exception"):

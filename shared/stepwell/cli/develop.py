@@ -15,7 +15,7 @@ import typer
 from stepwell.cli.arguments import Url, read_json
 from stepwell.cli.checking import print_problems, read_definition
 from stepwell.cli.connect import connect
-from stepwell.cli.folders import DEFINITIONS, chosen_folder
+from stepwell.cli.folders import DEFINITIONS, EMULATED, chosen_folder
 from stepwell.cli.projects import Template, adding, write_project
 from stepwell.cli.screen import console, print_error, print_json
 from stepwell.client.errors import NotFoundProblem
@@ -93,7 +93,7 @@ def _emulated(folder: Path, data: Path, port: int, reload: bool, then: Then) -> 
     from stepwell.cli.emulate import serve  # noqa: PLC0415
 
     checked(folder)
-    return serve(folder, data / "aws", port, reload=reload, then=then)
+    return serve(folder, data / EMULATED, port, reload=reload, then=then)
 
 
 def init(

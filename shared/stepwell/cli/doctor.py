@@ -16,7 +16,7 @@ from stepwell.cli import exits
 from stepwell.cli.screen import console, print_json
 from stepwell.cli.words import printable
 from stepwell.errors import StepwellError
-from stepwell.extras import MODULES
+from stepwell.extras import MODULES, missing
 from stepwell.project import PYTHONS, find_project, this_python
 from stepwell.settings import environment
 
@@ -56,11 +56,11 @@ def on_this_machine(place: Path) -> Iterator[Finding]:
     python = this_python()
     known = python in PYTHONS
     yield Finding("Python", OK if known else ERROR, python, "" if known else f"use one of {', '.join(PYTHONS)}")
-    for extra, modules in MODULES.items():
-        missing = [name for name in modules if importlib.util.find_spec(name) is None]
-        hint = f'pip install "stepwell[{extra}]", if you need it' if missing else ""
-        found = f"without {', '.join(missing)}" if missing else "installed"
-        yield Finding(f"stepwell[{extra}]", WARNING if missing else OK, found, hint)
+    for extra in MODULES:
+        lacks = missing(extra)
+        hint = f'pip install "stepwell[{extra}]", if you need it' if lacks else ""
+        found = f"without {', '.join(lacks)}" if lacks else "installed"
+        yield Finding(f"stepwell[{extra}]", WARNING if lacks else OK, found, hint)
     yield from _of_project(place)
     node = installed_node() or shutil.which("node", path=environment().get("PATH"))
     hint = "" if node else 'pip install "stepwell[deploy]" brings one; the CDK needs it'
@@ -77,8 +77,8 @@ def _of_project(place: Path) -> Iterator[Finding]:
     there = project.folder.is_dir()
     hint = "" if there else "create it, or name another one in [tool.stepwell]: workflows"
     yield Finding("workflows", OK if there else ERROR, str(project.folder), hint)
-    if missing := project.not_installed():
-        yield Finding("dependencies", WARNING, f"not installed: {', '.join(missing)}", "install the project")
+    if lacks := project.not_installed():
+        yield Finding("dependencies", WARNING, f"not installed: {', '.join(lacks)}", "install the project")
     if project.python != this_python():
         hint = "run your tests with it, or change `python` in [tool.stepwell]"
         yield Finding("Lambda's Python", WARNING, f"{project.python}, but this is {this_python()}", hint)

@@ -20,6 +20,7 @@ from stepwell.aws.deployment import Stack, deploy
 from stepwell.aws.emulator import HOST, Emulator
 from stepwell.aws.secrets import AwsSecrets
 from stepwell.cli.cdk import place_of_app
+from stepwell.cli.folders import EMULATOR
 from stepwell.cli.forwarding import Forwarder
 from stepwell.cli.synthesis import synthesise
 from stepwell.definition.graph import Json
@@ -53,7 +54,7 @@ def serve(folder: Path, data: Path, port: int, *, reload: bool, then: Callable[[
     with claim_folder(data):
         listening = listen(port)
         log.info("starting the AWS emulator")
-        with Emulator(data / "tmp", sys.stderr) as emulator:
+        with Emulator(data / EMULATOR, sys.stderr) as emulator:
             return _serve(emulator, place, folder, data / "cdk.out", listening, reload=reload, then=then)
 
 

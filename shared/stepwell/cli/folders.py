@@ -1,4 +1,4 @@
-"""The workflow folder of a command."""
+"""The workflow folder of a command, and the places in the data folder."""
 
 from __future__ import annotations
 
@@ -7,6 +7,8 @@ from pathlib import Path
 from stepwell.project import WORKFLOWS, find_project
 
 DEFINITIONS = (".yaml", ".yml", ".json")
+EMULATED = "aws"  # in the data folder: what `dev --aws` keeps apart from `dev`, so that both can run
+EMULATOR = "tmp"  # in there: the emulator's own
 
 
 def chosen_folder(given: Path | None) -> Path:

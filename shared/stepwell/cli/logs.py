@@ -14,6 +14,7 @@ import typer
 
 from stepwell.cli.arguments import RunId, Url
 from stepwell.cli.connect import connect
+from stepwell.cli.folders import EMULATED, EMULATOR
 from stepwell.cli.screen import console
 from stepwell.cli.watch import has_ended
 from stepwell.cli.words import exactly, parse_time, printable
@@ -63,13 +64,26 @@ def logs(
 def _reader(run_id: str, url: str, data: Path | None, stack: str, profile: str, region: str) -> ReadLines:
     host = urlsplit(url).hostname or ""
     if host in {"127.0.0.1", "localhost", "::1"}:
-        from stepwell.local import run_logs as here  # noqa: PLC0415 - only where they are asked for
-
-        return here.lines_of(data or read_settings().data_dir, run_id)
+        return _reader_here(run_id, data or read_settings().data_dir, stack)
     from stepwell.aws import run_logs as there  # noqa: PLC0415 - boto3
     from stepwell.client.access import region_of  # noqa: PLC0415 - httpx
 
     return there.lines_of(profile, region or region_of(url), stack, run_id)
+
+
+def _reader_here(run_id: str, data: Path, stack: str) -> ReadLines:
+    """Reads what `dev` kept and, while `dev --aws` runs, what its emulator has. A run is of one of them."""
+    from stepwell.aws.emulator import client_of, running_in  # noqa: PLC0415 - only where they are asked for
+    from stepwell.local import run_logs as here  # noqa: PLC0415 - as above
+
+    kept = here.lines_of(data, run_id)
+    url = running_in(data / EMULATED / EMULATOR)
+    if not url:
+        return kept
+    from stepwell.aws import run_logs as there  # noqa: PLC0415 - boto3
+
+    emulated = there.reader(client_of(url, "cloudformation"), client_of(url, "logs"), stack, run_id)
+    return lambda since_ms: [*kept(since_ms), *emulated(since_ms)]
 
 
 def _lines(client: Client, run: JsonObject, read: ReadLines, *, follow: bool) -> Iterator[LogLine]:

@@ -50,9 +50,14 @@ def purge(
     """Delete all runs of a tag, their child runs and all their data. Waits for the end."""
     if tag:
         read_pairs([tag], "--tag")
+    if not (tag or workflow or since or before):
+        raise UserError("purge deletes runs for good, so it needs to know which", code="empty_filter",
+                        hint="stepwell purge --tag customer=c7 --dry-run; or --workflow, --since")  # fmt: skip
     since, before = (read_since(one) if one else "" for one in (since, before))
     if not dry_run and not yes:
-        _ask(tag or workflow or "all runs of that time")
+        _ask(
+            ", ".join(one for one in (tag, workflow, since and f"since {since}", before and f"before {before}") if one)
+        )
     with connect(url) as client:
         job = client.batch("purge", tag=tag, workflow=workflow, since=since, before=before, rate=rate, force=force,
                            dry_run=dry_run, by=person(by))  # fmt: skip
@@ -69,6 +74,6 @@ def purge(
 def _ask(what: str) -> None:
     """Raises UserError where nobody can be asked."""
     if not sys.stdin.isatty():
-        raise UserError(f"purge deletes {what} for good", code="not_confirmed",
+        raise UserError(f"purge deletes all runs of this filter for good: {what}", code="not_confirmed",
                         hint="look first with --dry-run, then say --yes")  # fmt: skip
-    typer.confirm(f"Delete {what} for good?", abort=True)
+    typer.confirm(f"Delete all runs of this filter for good: {what}?", abort=True)

@@ -17,7 +17,7 @@ import threading
 import time
 import weakref
 from collections import deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextvars import ContextVar
 from pathlib import Path
 from typing import Any, Literal, TypeAlias
@@ -28,7 +28,8 @@ from stepwell.local.folder import PRIVATE_FILE
 
 Synchronous: TypeAlias = Literal["FULL", "NORMAL"]
 Row: TypeAlias = tuple[Any, ...]
-Execute: TypeAlias = Callable[[str, Sequence[object]], sqlite3.Cursor]
+Values: TypeAlias = Sequence[object] | Mapping[str, object]  # for `?`, or by name for `:name`
+Execute: TypeAlias = Callable[[str, Values], sqlite3.Cursor]
 
 BUSY_MS = 10_000
 STATEMENTS = 256  # prepared statements kept per connection: more than exist
@@ -59,7 +60,7 @@ class _Change:
 
     __slots__ = ("_sql", "_values", "count", "error", "is_done")
 
-    def __init__(self, sql: str, values: Sequence[object]) -> None:
+    def __init__(self, sql: str, values: Values) -> None:
         self._sql, self._values = sql, values
         self.count, self.is_done = 0, False  # done: committed, or its error is known
         self.error: Exception | None = None
@@ -113,14 +114,14 @@ class Database:
         """Whether what is written here and now is written again, should a power cut undo it: write it `lazily`."""
         return _REPEATED.get() is self
 
-    def rows(self, sql: str, values: Sequence[object] = ()) -> list[Row]:
+    def rows(self, sql: str, values: Values = ()) -> list[Row]:
         """Executes a read and returns its rows."""
         try:
             return self._here.execute(sql, values).fetchall()
         except (sqlite3.Error, ValueError, OverflowError) as error:
             raise self._problem(error) from error
 
-    def change(self, sql: str, values: Sequence[object], *, lazily: bool = False) -> int:
+    def change(self, sql: str, values: Values, *, lazily: bool = False) -> int:
         """Executes one statement in one commit. Returns the number of changed rows.
 
         `lazily`: a power cut may undo it unless a durable commit follows, which brings all before it; for repeatable

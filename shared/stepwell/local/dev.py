@@ -239,4 +239,6 @@ def log_to_stderr() -> None:
     root.setLevel(logging.INFO)
     logging.getLogger("httpx").setLevel(logging.WARNING)
     logging.getLogger("uvicorn").setLevel(logging.WARNING)
+    # Its word for the calls that it gives up as it stops, which the gateway has answered.
+    logging.getLogger("uvicorn.error").addFilter(lambda record: not str(record.msg).startswith("Cancel "))
     logging.getLogger("watchfiles").setLevel(logging.WARNING)

@@ -19,7 +19,8 @@ _NAMES = """WITH RECURSIVE names(name) AS (SELECT min(name) FROM events UNION AL
     SELECT (SELECT min(name) FROM events WHERE name > names.name) FROM names WHERE names.name IS NOT NULL)
     SELECT name FROM names WHERE EXISTS (SELECT 1 FROM events e WHERE e.name = names.name AND e.key = ?)"""
 _EVENTS, _WAITS = "DELETE FROM events WHERE name = ? AND key = ?", "DELETE FROM waiters WHERE name = ? AND key = ?"
-_EVENT = "DELETE FROM events WHERE name = ?1 AND key = ?2 AND id = ?3 AND (?4 = '' OR substr(consumed_by, 1, ?5) = ?4)"
+_EVENT = """DELETE FROM events WHERE name = :name AND key = :key AND id = :id
+    AND (:taker = '' OR substr(consumed_by, 1, length(:taker)) = :taker)"""
 
 
 class SqliteErasure:
@@ -48,7 +49,7 @@ class SqliteErasure:
 
     async def erase_event(self, topic: Topic, event_id: str, run_id: str = "") -> None:
         taker = f"{run_id}|" if run_id else ""
-        self._db.change(_EVENT, (topic.name, topic.key, event_id, taker, len(taker)))
+        self._db.change(_EVENT, {"name": topic.name, "key": topic.key, "id": event_id, "taker": taker})
 
     async def drop_run(self, run_id: str) -> bool:
         with self._db.transaction() as execute:

@@ -92,8 +92,11 @@ class Gateway:
             return
         event = http_event(scope, headers, body)
         client = _Client(receive)
+        answer: Mapping[str, Any] | None
         try:
             answer = await self._resolve(event, client)
+        except asyncio.CancelledError:
+            answer = _as_event_answer(_STOPPING)
         finally:
             client.forget()
         if answer is not None:
@@ -237,6 +240,9 @@ def _name_of(host: str) -> str:
 
 _FOREIGN = problem(403, "not_local", "the development server answers this machine only",
                    hint="call it as http://127.0.0.1 or http://localhost")  # fmt: skip
+
+
+_STOPPING = problem(503, "stopping", "the development server stops", hint="start it again with: stepwell dev")
 
 
 def _too_many(wait_seconds: float) -> Answer:

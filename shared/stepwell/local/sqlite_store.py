@@ -6,6 +6,7 @@ The methods are `async` because the port is; none of them suspends.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import fields
 
 from stepwell import limits
 from stepwell.definition.graph import Json
@@ -54,12 +55,15 @@ INSERT_RUN = (
 )
 INSERT_TAG = "INSERT INTO tags (name, value, created_ms, run_id) VALUES (?, ?, ?, ?)"
 SELECT_RUN = f"SELECT {HEADER_COLUMNS} FROM runs r WHERE r.run_id = ?"
-CHANGE_STATUS = """UPDATE runs SET rev = ?1, status = CASE WHEN paused_ms > 0 AND NOT ?13 THEN status ELSE ?2 END,
-    resumes_as = CASE WHEN paused_ms > 0 AND NOT ?13 THEN ?2 ELSE '' END,
-    paused_ms = CASE WHEN ?13 THEN 0 ELSE paused_ms END, failure = ?16, changed_ms = ?3,
-    started_ms = coalesce(?4, started_ms),
-    ended_ms = ?5, waiting_for = ?6, waiting_node = ?7, waiting_since_ms = ?8, waiting_until_ms = ?9, expires_ms = ?10,
-    due_ms = CASE WHEN ?11 THEN due_ms ELSE ?12 END WHERE run_id = ?14 AND rev < ?15"""
+CHANGE_STATUS = """UPDATE runs SET rev = :rev,
+    status = CASE WHEN paused_ms > 0 AND NOT :ends_pause THEN status ELSE :status END,
+    resumes_as = CASE WHEN paused_ms > 0 AND NOT :ends_pause THEN :status ELSE '' END,
+    paused_ms = CASE WHEN :ends_pause THEN 0 ELSE paused_ms END, failure = :failure, changed_ms = :changed_ms,
+    started_ms = coalesce(:started_ms, started_ms), ended_ms = :ended_ms, waiting_for = :waiting_for,
+    waiting_node = :waiting_node, waiting_since_ms = :waiting_since_ms, waiting_until_ms = :waiting_until_ms,
+    expires_ms = :expires_ms, due_ms = CASE WHEN :of_branch THEN due_ms ELSE :due_ms END
+    WHERE run_id = :run_id AND rev < :rev + :of_branch"""
+CHANGED = tuple(one.name for one in fields(StatusChange))  # the parameters of CHANGE_STATUS
 HOLD = """UPDATE runs SET status = ?, resumes_as = ?, paused_ms = ?, paused_by = ?, pause_reason = ?, changed_ms = ?,
     due_ms = ? WHERE run_id = ? AND status = ? AND resumes_as = ?"""
 WATCH = "UPDATE runs SET watched = 1, due_ms = ? WHERE run_id = ?"
@@ -78,8 +82,9 @@ SELECT_SNAPSHOT = "SELECT slot, body FROM snapshots WHERE run_id = ? AND token =
 SAVE_SNAPSHOT = """INSERT INTO snapshots (run_id, token, slot, body) VALUES (?, ?, ?, ?)
     ON CONFLICT DO UPDATE SET slot = excluded.slot, body = excluded.body WHERE excluded.slot > slot"""
 
-INSERT_MEMBER = """INSERT INTO joins (run_id, name, member, place) VALUES (?1, ?2, ?3, CASE WHEN ?4 THEN
-    (SELECT 1 + count(*) FROM joins WHERE run_id = ?1 AND name = ?2) ELSE 0 END) ON CONFLICT DO NOTHING"""
+INSERT_MEMBER = """INSERT INTO joins (run_id, name, member, place) VALUES (:run_id, :name, :member,
+    CASE WHEN :in_order THEN (SELECT 1 + count(*) FROM joins WHERE run_id = :run_id AND name = :name) ELSE 0 END)
+    ON CONFLICT DO NOTHING"""
 SELECT_MEMBERS = "SELECT member, place FROM joins WHERE run_id = ? AND name = ?"
 
 REPORT = """INSERT INTO reports (run_id, name, page, value) VALUES (?, ?, ?, ?)
@@ -133,23 +138,7 @@ class SqliteStore(SqliteItems, SqliteNotes, SqliteErasure):
         return header_of(rows[0]) if rows else None
 
     async def change_status(self, change: StatusChange) -> bool:
-        new_values = (
-            change.rev,
-            change.status.value,
-            change.changed_ms,
-            change.started_ms,
-            change.ended_ms,
-            change.waiting_for,
-            change.waiting_node,
-            change.waiting_since_ms,
-            change.waiting_until_ms,
-            change.expires_ms,
-            change.of_branch,
-            change.due_ms,
-            change.ends_pause,
-        )
-        which = (change.run_id, change.rev + change.of_branch)
-        values = (*new_values, *which, change.failure)
+        values = {name: getattr(change, name) for name in CHANGED} | {"status": change.status.value}
         return self._db.change(CHANGE_STATUS, values, lazily=self._db.comes_again) == 1
 
     async def watch(self, run_id: str, due_ms: int | None, seen: Header | None = None) -> bool:
@@ -249,7 +238,7 @@ class SqliteStore(SqliteItems, SqliteNotes, SqliteErasure):
         # In one transaction, so that the sets that two arrivals get are never both the first complete one. Lazily: a
         # power cut undoes it only with all that came of it, and with the end of the message, which then comes again.
         with self._db.transaction(lazily=True) as execute:
-            execute(INSERT_MEMBER, (run_id, join, member, in_order))
+            execute(INSERT_MEMBER, {"run_id": run_id, "name": join, "member": member, "in_order": in_order})
             return _joined(execute, run_id, join)
 
     async def report(self, run_id: str, join: str, place: int, value: int) -> Joined:

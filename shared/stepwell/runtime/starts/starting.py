@@ -137,4 +137,5 @@ def check_input(graph: Graph, given: Json) -> None:
     """Raises InvalidInput for what the definition's `input_schema` refuses."""
     if graph.input_schema is not None and (found := graph.input_schema.problems(given)):
         problems = tuple(Problem("input_schema", why, path=f"/input{path}") for path, why in found)
-        raise InvalidInput(f"the input violates input_schema: {violations(found)}", problems=problems)
+        hint = f"give it what input_schema of {graph.name} asks for; on the command line: -i FILE|JSON"
+        raise InvalidInput(f"the input violates input_schema: {violations(found)}", problems=problems, hint=hint)

@@ -158,7 +158,7 @@ class Findings:
         elif status != "completed":
             error = self._first.outcome.get("error") or {}
             why = f" ({error['type']})" if error else ""
-            yield f"the undisturbed run ended as {status}{why}, and that is what the others are compared with"
+            yield f"the undisturbed run ended as {status}{why}: if it should not, give it an input or other answers"
 
 
 def _told_effect(change: Change) -> str:
