@@ -8,20 +8,16 @@ from dataclasses import replace
 from typing import Any
 
 from tests.sim.asked_code import TROUBLE
-from tests.sim.fn_programs import Durable, make_durable
 from tests.sim.fn_values import Statement
 from tests.sim.programs import TOPICS, Program
-from tests.sim.task_programs import DEEPEST, TaskMaker
+from tests.sim.task_programs import DEEPEST, TaskMaker, make_world
 
 _WHEN_S = (0, 0, 0, 1, 2, 5, 30, 60, 5_000)
 
 
-def make_asked(rng: random.Random) -> Program:
+def make_asked(rng: random.Random, *, kids: bool = False) -> Program:
     """The world of a durable program, around a body that waits for what its callers change."""
-    world = make_durable(rng)
-    while not isinstance(world, Durable) or world.callees:
-        world = make_durable(rng)
-    maker = _Maker(rng)
+    world, maker = make_world(rng, kids=kids), _Maker(rng, kids)
     body = [maker.until(), *(maker.statement(DEEPEST) for _ in range(rng.randint(1, 2))), maker.until()]
     rng.shuffle(body)
     deploys = tuple(one for one in world.deploys if one[0] != "patch")

@@ -14,7 +14,19 @@ from typing import Any
 from stepwell.definition.graph import Call, Graph
 from stepwell.engine.codec import failure_to_json
 from stepwell.engine.fold import fold
-from stepwell.engine.records import ROOT, Called, CleanUp, End, Failure, Kind, Parked, Record, Resumption, Status
+from stepwell.engine.records import (
+    ROOT,
+    UPDATE,
+    Called,
+    CleanUp,
+    End,
+    Failure,
+    Kind,
+    Parked,
+    Record,
+    Resumption,
+    Status,
+)
 from stepwell.engine.token import Token
 from stepwell.runtime.ports import Header
 from stepwell.runtime.starts.starting import Caller
@@ -124,7 +136,8 @@ class Families:
         """Every wait for children, of every token of every run."""
         for run_id, view in self.views.items():
             for token, log in self.logs[run_id].items():
-                for record, after in zip(log, [*log[1:], None], strict=True):
+                told = [one for one in log if one.resumption is None or one.resumption.kind != UPDATE]  # amid a wait
+                for record, after in zip(told, [*told[1:], None], strict=True):
                     if record.kind is Kind.WAITING and record.parked and record.parked.children:
                         call = _call_of(view.program.graph, record)
                         mine = self.attached.get((run_id, token, record.slot), {})

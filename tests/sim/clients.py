@@ -8,13 +8,13 @@ from typing import Any
 from stepwell.engine.records import ROOT
 from stepwell.engine.table import Phase
 from stepwell.errors import NewerFormat, NotFound, PortError, UserError
-from stepwell.limits import YEAR_MS
+from stepwell.limits import OUTPUT_PENDING, YEAR_MS
 from stepwell.runtime.calls.callbacks import wait_callback
 from stepwell.runtime.calls.links import CallbackLink
 from stepwell.runtime.starts.starting import Signal, Start
 from tests.sim.programs import Program
 from tests.sim.tree import RUN
-from tests.sim.world import START_MS, Told, World
+from tests.sim.world import START_MS, Read, Told, World
 
 ASKING = frozenset({"signal", "update", "answer", "query", "delegate"})  # what the laws want to hear the answer of
 
@@ -64,6 +64,15 @@ def _is_undone(world: World) -> bool:
     return root is not None and root.phase in {Phase.COMPENSATING, Phase.WAITING_TO_COMPENSATE}
 
 
+async def _read(world: World, reader: str, run_id: str) -> str:
+    """Reads live output on from where this reader was: all that is there."""
+    reads, known, at_ms = world.seen_of[run_id].reads, len(world.stored), world.now_ms
+    cursor = next((one.pieces[-1].cursor for one in reversed(reads) if one.reader == reader and one.pieces), "")
+    pieces = await world.parts.service.output(run_id, cursor, OUTPUT_PENDING)
+    reads.append(Read(reader, pieces, at_ms, known))
+    return f"{len(pieces)} pieces"
+
+
 async def call(world: World, operation: str, body: Mapping[str, Any], run_id: str = RUN) -> None:
     """A client's call: an answer that says no is an answer."""
     service, wait = world.parts.service, str(body.get("wait", ""))
@@ -81,6 +90,7 @@ async def call(world: World, operation: str, body: Mapping[str, Any], run_id: st
         "update": lambda: service.update(run_id, body["name"], body["input"], body["id"]),
         "answer": lambda: service.update_answer(run_id, body["id"]),
         "query": lambda: service.query(run_id, body["name"]),
+        "read": lambda: _read(world, body["name"], run_id),
         "delegate": lambda: service.delegate(run_id, body["name"], body["id"]),
         "beat": lambda: service.callbacks.beat(_link(body)),
         "post": lambda: service.callbacks.complete(_link(body), {"n": 1}),

@@ -38,6 +38,7 @@ from tests.sim.lock_laws import laws_of_locks, laws_of_quiet_locks
 from tests.sim.overlap_laws import law_13_overlap
 from tests.sim.part_laws import is_still_wanted, laws_of_parts, matches, stays
 from tests.sim.race_programs import laws_of_races
+from tests.sim.stream_laws import laws_of_streams
 from tests.sim.task_laws import laws_of_tasks
 from tests.sim.throttle_laws import laws_of_quiet_throttles, laws_of_throttles
 from tests.sim.turn_laws import law_11_turns
@@ -81,6 +82,7 @@ def _check_end_of(world: World) -> None:
         laws_of_undoing,
         laws_of_functions,
         laws_of_tasks,
+        laws_of_streams,
         laws_of_clean_ups,
         laws_of_replays,
         _extra_runs,

@@ -94,6 +94,7 @@ class Program:
     takes_ms: tuple[int, ...] = ()  # how long steps take, one of these each; none: no time at all
     limits: Mapping[str, Limit] = field(default_factory=dict)  # the named ones
     asks: tuple[Mapping[str, Any], ...] = ()  # of clients, of a durable function; `after_s`: when
+    emits: int = 0  # pieces of live output of each try of a step
     race: str = ""  # when the one event is sent that its one wait is for
 
     @property

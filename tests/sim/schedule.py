@@ -31,6 +31,7 @@ from tests.sim.part_programs import make_parts
 from tests.sim.programs import Program
 from tests.sim.race_programs import make_race
 from tests.sim.shown_programs import make_shown
+from tests.sim.stream_programs import make_streamed
 from tests.sim.task_programs import make_tasks
 from tests.sim.throttle_programs import make_throttled
 from tests.sim.tree import RUN
@@ -51,6 +52,7 @@ DEPLOYS_FROM = 6_000_000_000  # seeds from here on are of old and new code over 
 SHOWN_FROM = 5_500_000_000  # seeds from here on are of one fork whose branches wait
 RACES_FROM = 5_000_000_000  # seeds from here on are of one event against one wait
 TASKS_FROM = 4_500_000_000  # seeds from here on are of durable functions with tasks
+STREAMS_FROM = 4_900_000_000  # seeds from here on are of durable functions whose steps emit live output
 ASKED_FROM = 4_800_000_000  # seeds from here on are of durable functions with callers
 DURABLE_FROM = 4_000_000_000  # seeds from here on are of durable functions
 THROTTLED_FROM = 3_750_000_000  # seeds from here on are of programs whose steps are throttled
@@ -78,6 +80,7 @@ class Leased:
 _MAKERS = (  # by the first of their seeds
     (SHOWN_FROM, make_shown),
     (RACES_FROM, make_race),
+    (STREAMS_FROM, make_streamed),
     (ASKED_FROM, make_asked),
     (TASKS_FROM, make_tasks),
     (DURABLE_FROM, make_durable),

@@ -70,6 +70,10 @@ class PlainContext:
     def event(self, name: str, **options: Any) -> Awaitable[Any]:
         return self.loop.ask(f"event {name}")
 
+    async def child(self, workflow: str, given: Any, **options: Any) -> Any:
+        values = await self.loop.ask(f"children {workflow}")
+        return values[workflow]
+
     def continue_as(self, function: Any, program: Mapping[str, Any]) -> Any:
         return None
 
@@ -327,6 +331,9 @@ class PlainLoop(BaseEventLoop):
         if came is None:
             self._end(one, record, record.output, record.error)
         elif came.kind == "timeout":
-            self._end(one, record, None, Failure("event_timeout", "timeout", ""))
+            what = "children" if one.name.startswith("children") else "event"
+            self._end(one, record, None, Failure(f"{what}_timeout", "timeout", ""))
+        elif came.kind == "child_failed":
+            self._end(one, record, None, Failure(came.kind, "step", ""))
         else:
-            self._end(one, record, came.payload if came.kind == "event" else None, None)
+            self._end(one, record, came.payload if came.kind in {"event", "children"} else None, None)

@@ -13,12 +13,17 @@ from tests.sim.programs import TOPICS, Program
 DEEPEST = 2
 
 
-def make_tasks(rng: random.Random) -> Program:
-    """The world of a durable program, around another body."""
+def make_world(rng: random.Random, *, kids: bool = False) -> Durable:
+    """The world of a durable program. `kids`: one that starts other runs; else it starts none."""
     world = make_durable(rng)
-    while not isinstance(world, Durable) or world.callees:
+    while not isinstance(world, Durable) or bool(world.callees) != kids:
         world = make_durable(rng)
-    maker = TaskMaker(rng)
+    return world
+
+
+def make_tasks(rng: random.Random, *, kids: bool = False) -> Program:
+    """The world of a durable program, around another body."""
+    world, maker = make_world(rng, kids=kids), TaskMaker(rng, kids)
     body = [maker.statement(DEEPEST) for _ in range(rng.randint(1, 3))]
     deploys = tuple(one for one in world.deploys if one[0] != "patch")
     return replace(world, input={**world.input, "body": body}, deploys=deploys, has_tasks=True)
@@ -27,6 +32,7 @@ def make_tasks(rng: random.Random) -> Program:
 @dataclass
 class TaskMaker:
     rng: random.Random
+    kids: bool = False  # there are workflows to start runs of
     said: int = 0
 
     def sequence(self, depth: int) -> list[Statement]:
@@ -63,6 +69,8 @@ class TaskMaker:
         return {"do": "join"}
 
     def operation(self) -> Statement:
+        if self.kids and self.rng.random() < 0.25:
+            return self.child()
         rng, kind = self.rng, self.rng.random()
         if kind < 0.4:
             return self.step()
@@ -75,6 +83,11 @@ class TaskMaker:
         if kind < 0.88:
             return {"do": "event", "name": rng.choice(TOPICS), "key": "k", "seconds": rng.choice([5, 100])}
         return {"do": rng.choice(["set", "get"]), "name": "x"} if kind < 0.94 else {"do": rng.choice(["now", "draw"])}
+
+    def child(self) -> Statement:
+        given = {"body": [self.step(), self.rng.choice([self.step(), {"do": "sleep", "seconds": 30}])]}
+        name, seconds = self.rng.choice(["kid0", "kid1"]), self.rng.choice([1, 60, 3_600])
+        return {"do": "child", "workflow": name, "given": given, "seconds": seconds}
 
     def call(self) -> Statement:
         self.said += 1

@@ -31,6 +31,7 @@ from tests.sim import (
     lock_mutants,
     overlap_mutants,
     part_mutants,
+    stream_mutants,
     task_mutants,
     throttle_mutants,
     undo_mutants,
@@ -51,6 +52,7 @@ from tests.sim.schedule import (
     PARTS_FROM,
     RACES_FROM,
     SHOWN_FROM,
+    STREAMS_FROM,
     TASKS_FROM,
     THROTTLED_FROM,
     ZOMBIES_FROM,
@@ -70,6 +72,8 @@ NEAR = {  # where a rare one was caught last: looked at first, then all the othe
     "begun_by_nobody": 843,
     "cached_by_name": 6,
     "cancel_untold": 8,
+    "children_of_tasks_run_on": 100,
+    "children_of_tasks_untold": 18,
     "closed_but_nested": 455,
     "committed_after_cancel": 659,
     "coroutine_taken_twice": 92,
@@ -125,6 +129,7 @@ OF_RACES = 300  # schedules of one event against one wait
 OF_FUNCTIONS = 24  # schedules of durable functions
 OF_FORKS_SHOWN = 60  # schedules of one fork whose branches wait
 OF_OVERLAPS = 60  # schedules of steps that take time
+OF_STREAMS = 60  # schedules of durable functions whose steps emit live output
 OF_TASKS = 60  # schedules of durable functions with tasks
 OF_RUNS_LIMITED = 60  # schedules of runs under limits
 OF_RUNS_THROTTLED = 60  # schedules of runs whose steps are throttled
@@ -152,6 +157,7 @@ OF_DEPLOYS = {mutant.__name__ for mutant in version_mutants.OF_DEPLOYS}
 OF_LEASES = {mutant.__name__ for mutant in zombies.OF_LEASES}
 OF_TASK_MUTANTS = {mutant.__name__ for mutant in task_mutants.OF_TASKS}
 OF_ASKED_MUTANTS = {mutant.__name__ for mutant in asked_mutants.OF_ASKED}
+OF_STREAM_MUTANTS = {mutant.__name__ for mutant in stream_mutants.OF_STREAMS}
 OF_HANDED_MUTANTS = {mutant.__name__ for mutant in handed_mutants.OF_HANDED}
 OF_RACE = {"event_after_log", "event_after_waits"}
 OF_UNDOING = {mutant.__name__ for mutant in undo_mutants.OF_UNDOING}
@@ -293,6 +299,11 @@ def test_every_function_with_callers_makes_each_update_once_and_tells_what_its_l
     assert lawful(range(ASKED_FROM, ASKED_FROM + OF_ASKED)) is None
 
 
+def test_no_piece_of_live_output_hides_from_a_reader_and_tasks_await_child_runs() -> None:
+    """Whatever the clocks say, whoever writes beside others, dies, or is told of an error that was none."""
+    assert lawful(range(STREAMS_FROM, STREAMS_FROM + OF_STREAMS)) is None
+
+
 def test_the_schedules_meet_every_row_of_the_reception_table_that_they_can() -> None:
     """After the schedules of all the tests above."""
     if sum(MET.values()) < ROWS_NEED:
@@ -316,6 +327,7 @@ def test_an_engine_without_one_of_its_laws_is_caught(name: str) -> None:
             (OF_SESSIONS, DURABLE_FROM),
             (OF_TASK_MUTANTS, TASKS_FROM),
             (OF_ASKED_MUTANTS, ASKED_FROM),
+            (OF_STREAM_MUTANTS, STREAMS_FROM),
             (OF_DEPLOYS, DEPLOYS_FROM),
             (OF_LEASES, ZOMBIES_FROM),
             (OF_OVERLAP, OVERLAPS_FROM),
@@ -329,7 +341,7 @@ def test_an_engine_without_one_of_its_laws_is_caught(name: str) -> None:
     seed, why = found
     assert re.match(
         r"law \d|children|header|locks|causal times|timers|at_most_once|concurrency|dependencies|skips|the engine met"
-        r"|throttle|compensation|functions|tasks|callers|replay|\w+ attempt",
+        r"|throttle|compensation|functions|tasks|callers|streams|replay|\w+ attempt",
         why,
     ), why
     assert run_schedule(seed) is None  # it is the mutant that was caught, and it left nothing behind

@@ -11,6 +11,7 @@ import random
 import types
 from collections import defaultdict
 from collections.abc import Callable, Coroutine, Generator, Mapping, Sequence
+from contextlib import suppress
 from contextvars import copy_context
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -27,7 +28,9 @@ from stepwell.runtime.catalog import Catalog
 from stepwell.runtime.durable.sessions import Sessions
 from stepwell.runtime.log.logbook import Logbook, Standing
 from stepwell.runtime.log.messages import Publish, to_json
+from stepwell.runtime.loop.outputs import Output, Outputs
 from stepwell.runtime.ports import Event, Lane, Ports
+from stepwell.runtime.steps.output import Emitted
 from stepwell.runtime.steps.port import Updated, WriteRecord
 from tests.sim.fn_code import CANNOT_IMPORT
 from tests.sim.fn_programs import workers_of
@@ -129,6 +132,16 @@ class Told:
     after: int  # and when it was told
 
 
+@dataclass(frozen=True, slots=True)
+class Read:
+    """A look of somebody who reads a run's live output along."""
+
+    reader: str
+    pieces: Sequence[Emitted]
+    at_ms: int
+    known: int  # how many events had been stored when it looked
+
+
 @dataclass
 class Seen:
     """What the checks need to know of a run beside the store."""
@@ -151,6 +164,8 @@ class Seen:
     answered: list[str] = field(default_factory=list)
     told: list[Told] = field(default_factory=list)
     takings: list[Taking] = field(default_factory=list)
+    emitted: list[Any] = field(default_factory=list)  # live output, of which its writer heard that it is stored
+    reads: list[Read] = field(default_factory=list)  # of it, in the order of their answers
 
 
 class World:
@@ -210,6 +225,7 @@ class World:
     def _assemble(self) -> Assembly:
         store = _Stopping(self, self.memory)
         ports = Ports(store, store, store, store, store, store, _Queue(self), _Queue(self), MemoryBlobs(), _Clock(self))
+        self.outputs = defaultdict[int, Outputs](lambda: Outputs(ports.mailbox, ports.clock))  # by worker
         catalog = Catalog(
             lambda document: self.program.graph, [one.graph for one in self.programs.values()], self.program.limits
         )
@@ -523,8 +539,19 @@ class _Steps:
             world.seen_of[call.run_id].given.setdefault((call.key, call.attempt), []).append(call.input)
         await _pass_time(world, call, world.main.duration_ms(call))
         outcome = program.outcome(call, world.now_ms, world.seen)
+        await self._emit(call, actor.worker if actor else 0)
         if actor:
             actor.ran = call
             actor.undid = (call, outcome.failure is None and outcome.pause is None) if _undoes(call) else None
         await stop(f"step {call.node} done")
         return outcome
+
+    async def _emit(self, call: Any, worker: int) -> None:
+        """Live output; what cannot be written is dropped."""
+        outputs = self._world.outputs[worker]
+        output = Output(outputs, call.run_id, call.token, call)
+        for number in range(self._world.main.emits):
+            told = output.told({"piece": [call.key, number]})
+            with suppress(PortError):
+                await outputs.put(call.run_id, told)
+                self._world.seen_of[call.run_id].emitted.append(told)

@@ -26,7 +26,7 @@ from stepwell.engine.retry import Policy, resolve_policy
 from stepwell.engine.turns import IN_SESSION, SENDS
 from stepwell.engine.writing import deadline_ms
 from stepwell.errors import EngineFault, PortError
-from stepwell.limits import FORK_SHARED_MS, HOPS, OUTPUT_PENDING
+from stepwell.limits import FORK_SHARED_MS, HOPS
 from stepwell.runtime.log.action_log import log_started
 from stepwell.runtime.log.door import Answer, Budget, Door
 from stepwell.runtime.log.logbook import Forks, Logbook, Standing
@@ -34,10 +34,9 @@ from stepwell.runtime.log.messages import Wake, to_json
 from stepwell.runtime.log.tracing import record_span, traceparent
 from stepwell.runtime.loop.advance import Advance, can_move
 from stepwell.runtime.loop.beside import Beside
-from stepwell.runtime.loop.driving import run_now
+from stepwell.runtime.loop.outputs import Outputs
 from stepwell.runtime.loop.perform import Performer
-from stepwell.runtime.ports import Event, Lane, Ports
-from stepwell.runtime.steps.output import Output
+from stepwell.runtime.ports import Lane, Ports
 from stepwell.runtime.steps.port import StepCall, Steps
 from stepwell.runtime.waits.lines import Turn
 
@@ -77,7 +76,7 @@ class Worker:
         self._sharing = sharing
         self._ports, self._logbook, self._performer = ports, logbook, performer
         self._door, self._advance = door, advance
-        self._steps, self._pool = steps, pool
+        self._steps, self._pool, self._outputs = steps, pool, Outputs(ports.mailbox, ports.clock)
 
     async def handle(self, wake: Wake, budget: Budget) -> None:
         """Advances the wake's tokens. Raises PortError when the world did not answer: the wake is to come again."""
@@ -229,13 +228,10 @@ class Worker:
             state=state_of(at.token),
             request=action.request,
             trace=_trace(at),
-            emit=Output(self._put, self._ports.clock, at, action).emit,
+            emit=self._outputs.of(at, action).emit,
             late_ms=shared.step_ms() if shared else 0,
             late=shared.beside if shared else None,
         )
-
-    def _put(self, event: Event) -> None:
-        run_now(self._ports.mailbox.put_event(event, OUTPUT_PENDING))
 
 
 def _trace(at: Standing) -> str:

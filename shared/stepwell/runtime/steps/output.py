@@ -2,26 +2,22 @@
 
 from __future__ import annotations
 
-import logging
+import re
 from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass
-from itertools import count
-from threading import Lock
 from types import AsyncGeneratorType, GeneratorType
 from typing import Any
 
 from stepwell.definition.graph import Json
-from stepwell.engine.actions import RunStep
 from stepwell.engine.records import Topic
 from stepwell.engine.waits import run_topic
-from stepwell.errors import Conflict, PortError
+from stepwell.errors import InvalidInput
 from stepwell.limits import HOUR_MS
-from stepwell.runtime.log.logbook import Standing
-from stepwell.runtime.ports import Clock, Event, Ports
+from stepwell.runtime.ports import Event, Ports
 
 EVENTS = ("stepwell.output",)
-_logger = logging.getLogger("stepwell.worker")
+_CURSOR = re.compile(r"(\d{12})-(\d{13})")
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,30 +31,6 @@ class Emitted:
     attempt: int
     is_first: bool
     data: Json
-
-
-class Output:
-    """What one try of a step emits. Safe to use from many threads."""
-
-    def __init__(self, put: Callable[[Event], None], clock: Clock, at: Standing, action: RunStep) -> None:
-        """`put` writes an event to the mailbox."""
-        self._put, self._clock, self._run_id, self._token = put, clock, at.run_id, at.token.id
-        self._slot = at.token.slot  # no other step of the token begins after it
-        self._step, self._attempt, self._numbers = action.node, action.attempt, count()
-        self._lock, self._last_ms = Lock(), 0
-
-    def emit(self, data: Json) -> None:
-        """One write. Output that cannot be written is dropped, with a warning: the step goes on without readers."""
-        with self._lock:
-            self._last_ms = max(self._clock.now_ms(), self._last_ms)
-            at_ms, number = self._last_ms, next(self._numbers)
-        told = {"token": self._token, "step": self._step, "attempt": self._attempt, "first": number == 0, "data": data}
-        own = f"{at_ms:013d}-{self._slot:06d}-{number:06d}-{self._token}"  # in the order of time: a cursor
-        event = Event(topic_of(self._run_id), own, told, at_ms, at_ms + HOUR_MS)
-        try:
-            self._put(event)
-        except (PortError, Conflict) as error:
-            _logger.warning("output of %s is lost: %s", self._step, error)
 
 
 def emitting(made: object, emit: Callable[[object], None] | None) -> object:
@@ -89,11 +61,30 @@ def topic_of(run_id: str) -> Topic:
 
 
 async def read_output(ports: Ports, run_id: str, after: str, limit: int) -> Sequence[Emitted]:
-    """The output of the last hour that follows this cursor, oldest first."""
-    found = await ports.mailbox.pending_events(topic_of(run_id), ports.clock.now_ms(), after)
-    return [_emitted(event) for event in found[:limit]]
+    """The output of the last hour that follows this cursor, oldest first. Raises InvalidInput for what is no cursor."""
+    since_ms = ports.clock.now_ms() - HOUR_MS
+    number, at_ms = _place(after)
+    # What a cursor of before stands at may be gone, and its number given again. But then all that is there is newer.
+    found = await ports.mailbox.pending_events(topic_of(run_id), since_ms, number if at_ms > since_ms else "")
+    pieces = sorted((one for one in found if one.at_ms > since_ms), key=lambda one: one.id)
+    return [_emitted(event) for event in pieces[:limit]]
+
+
+def _place(cursor: str) -> tuple[str, int]:
+    if not cursor:
+        return "", 0
+    found = _CURSOR.fullmatch(cursor)
+    if found is None:
+        raise InvalidInput(f"{cursor[:80]!r} is no cursor of a run's output", code="bad_cursor",
+                           hint="pass next_cursor")  # fmt: skip
+    return found[1], int(found[2])
+
+
+def named(number: int) -> str:
+    """The id of a piece, by its number among those of its run."""
+    return f"{number:012d}"
 
 
 def _emitted(event: Event) -> Emitted:
-    told = event.payload
-    return Emitted(event.id, event.at_ms, told["token"], told["step"], told["attempt"], told["first"], told["data"])
+    told, cursor = event.payload, f"{event.id}-{event.at_ms:013d}"
+    return Emitted(cursor, event.at_ms, told["token"], told["step"], told["attempt"], not told["number"], told["data"])

@@ -1,0 +1,110 @@
+"""Writes live output: each piece gets the number after the last, so that none hides from whoever reads along."""
+
+from __future__ import annotations
+
+import logging
+from collections import OrderedDict
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import count
+from threading import Lock
+
+from stepwell.definition.graph import Json
+from stepwell.engine.actions import RunStep
+from stepwell.errors import Conflict, PortError
+from stepwell.limits import HOUR_MS, MINUTE_MS, OUTPUT_PENDING
+from stepwell.runtime.log.logbook import Standing
+from stepwell.runtime.loop.driving import run_now
+from stepwell.runtime.ports import Clock, Event, Mailbox
+from stepwell.runtime.steps.output import named, topic_of
+
+_KEPT_MS = HOUR_MS + 5 * MINUTE_MS  # a piece that a reader's cursor of the last hour is at is there, if clocks differ
+_SURE_MS = HOUR_MS - 10 * MINUTE_MS  # for how long a process relies on the last piece that it knows
+_RUNS_KNOWN = 1_000
+_logger = logging.getLogger("stepwell.worker")
+
+
+@dataclass(frozen=True, slots=True)
+class _End:
+    """The last piece of a run's output, as far as it is known."""
+
+    number: int = -1
+    at_ms: int = 0
+
+
+class Outputs:
+    """Numbers the output of runs. Each piece follows one that its writer has seen, so no piece hides from a cursor.
+
+        writer A   ── 0 ── 1 ─────────── 2 taken: look ── 3 ──
+        writer B   ─────────── 2 ─────────────────────────────     a reader at 2 gets 3, whatever A's clock says
+
+    Whoever read piece n has not missed a lower number: it would have to be free while n is there, and a number is put
+    only after the one before it. Safe to use from many threads.
+    """
+
+    def __init__(self, mailbox: Mailbox, clock: Clock) -> None:
+        self._mailbox, self._clock = mailbox, clock
+        self._ends: OrderedDict[str, _End] = OrderedDict()  # by run
+        self._lock = Lock()
+
+    def of(self, at: Standing, action: RunStep) -> Output:
+        """The output of one try of a step."""
+        return Output(self, at.run_id, at.token.id, action)
+
+    def emit(self, run_id: str, told: dict[str, Json]) -> None:
+        """One write, and a look where another process wrote the last piece. Pieces of one process wait for each other.
+
+        Output that cannot be written is dropped, with a warning: the step goes on without readers.
+        """
+        try:
+            with self._lock:
+                run_now(self.put(run_id, told))
+        except (PortError, Conflict) as error:
+            _logger.warning("output of %s is lost: %s", told["step"], error)
+
+    async def put(self, run_id: str, told: dict[str, Json]) -> None:
+        """Puts a piece behind the last. Raises PortError, and Conflict where there are too many."""
+        end = self._ends.get(run_id, _End())
+        if end.at_ms + _SURE_MS < self._clock.now_ms():
+            end = _last(await self._after(run_id, _End()), _End())
+        while True:
+            following = _End(end.number + 1, max(self._clock.now_ms(), end.at_ms))
+            event = Event(topic_of(run_id), named(following.number), told, following.at_ms, following.at_ms + _KEPT_MS)
+            if await self._mailbox.put_event(event, OUTPUT_PENDING):
+                break
+            others = await self._after(run_id, end)
+            if any((one.id, one.at_ms, one.payload) == (event.id, event.at_ms, told) for one in others):
+                break  # by this very call, whose first answer was lost
+            end = _last(others, following)
+        self._note(run_id, following)
+
+    async def _after(self, run_id: str, end: _End) -> Sequence[Event]:
+        """The pieces that are stored after this one, however old they are."""
+        return await self._mailbox.pending_events(topic_of(run_id), 0, named(end.number) if end.number >= 0 else "")
+
+    def _note(self, run_id: str, end: _End) -> None:
+        self._ends[run_id] = end
+        self._ends.move_to_end(run_id)
+        if len(self._ends) > _RUNS_KNOWN:
+            self._ends.popitem(last=False)
+
+
+class Output:
+    """What one try of a step emits. Safe to use from many threads."""
+
+    def __init__(self, outputs: Outputs, run_id: str, token: str, action: RunStep) -> None:
+        self._outputs, self.run_id, self._token, self._numbers = outputs, run_id, token, count()
+        self._step, self._attempt = action.node, action.attempt
+
+    def emit(self, data: Json) -> None:
+        """Shows a piece to whoever reads along."""
+        self._outputs.emit(self.run_id, self.told(data))
+
+    def told(self, data: Json) -> dict[str, Json]:
+        """The next piece, as it is stored. `number`: among those of its try."""
+        return {"token": self._token, "step": self._step, "attempt": self._attempt,
+                "number": next(self._numbers), "data": data}  # fmt: skip
+
+
+def _last(found: Sequence[Event], known: _End) -> _End:
+    return max((_End(int(one.id), one.at_ms) for one in found), key=lambda end: end.number, default=known)
