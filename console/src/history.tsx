@@ -131,7 +131,7 @@ function Line({ entry, start, follow }: { entry: Entry; start: number; follow: (
         {hasData && !isOpen && <code class="peek">{peek(entry.data)}</code>}
       </span>
       <span class="more">
-        {entry.by && !entry.by.startsWith("wake:") && <span class="muted">by {entry.by}</span>}
+        {entry.by && !/^(wake|timer):/.test(entry.by) && <span class="muted">by {entry.by}</span>}
         {hasData && (
           <button type="button" class="quiet" aria-expanded={isOpen} aria-label={`Data of ${entry.type}`} onClick={() => setOpen(!isOpen)}>
             {isOpen ? "▾" : "▸"} data
