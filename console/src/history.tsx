@@ -58,7 +58,9 @@ export function useHistory(id: string, token: string, moved: number): History {
 /** By time: a function's own records go on beside those of its tasks. What a fork or a redrive copied stays in front. */
 function inOrder(entries: Entry[]): Entry[] {
   const isMade = entries.some((entry) => entry.type === "run.forked" || entry.type === "run.redriven");
-  return isMade ? entries : [...entries].sort((one, other) => Date.parse(one.at) - Date.parse(other.at));
+  const times = entries.map((entry) => Date.parse(entry.at));
+  if (isMade || times.every((at, place) => !place || at >= (times[place - 1] ?? 0))) return entries;
+  return [...entries].sort((one, other) => Date.parse(one.at) - Date.parse(other.at));
 }
 
 export function HistoryList(given: { history: History; step: string; token: string; clear: () => void; follow: (token: string) => void }): JSX.Element {
