@@ -58,7 +58,9 @@ export function useHistory(id: string, token: string, moved: number): History {
 /** By time: a function's own records go on beside those of its tasks. What a fork or a redrive copied stays in front. */
 function inOrder(entries: Entry[]): Entry[] {
   const isMade = entries.some((entry) => entry.type === "run.forked" || entry.type === "run.redriven");
-  return isMade ? entries : [...entries].sort((one, other) => Date.parse(one.at) - Date.parse(other.at));
+  const times = entries.map((entry) => Date.parse(entry.at));
+  if (isMade || times.every((at, place) => !place || at >= (times[place - 1] ?? 0))) return entries;
+  return [...entries].sort((one, other) => Date.parse(one.at) - Date.parse(other.at));
 }
 
 export function HistoryList(given: { history: History; step: string; token: string; clear: () => void; follow: (token: string) => void }): JSX.Element {
@@ -131,7 +133,7 @@ function Line({ entry, start, follow }: { entry: Entry; start: number; follow: (
         {hasData && !isOpen && <code class="peek">{peek(entry.data)}</code>}
       </span>
       <span class="more">
-        {entry.by && !entry.by.startsWith("wake:") && <span class="muted">by {entry.by}</span>}
+        {entry.by && !/^(wake|timer):/.test(entry.by) && <span class="muted">by {entry.by}</span>}
         {hasData && (
           <button type="button" class="quiet" aria-expanded={isOpen} aria-label={`Data of ${entry.type}`} onClick={() => setOpen(!isOpen)}>
             {isOpen ? "▾" : "▸"} data

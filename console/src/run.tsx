@@ -16,6 +16,7 @@ import type { Entry, Explanation, Run, RunGraph } from "./types";
 import { Card, Copy, Data, Empty, Explained, Failure, Status, Time, useKeys } from "./ui";
 import { counted, priced, shortId, span, TERMINAL, when, withoutLinks } from "./words";
 
+const KEYS: Record<string, string> = { Approve: "a", Reject: "r", "Send event": "e" };
 const PRIMARY = new Set(["Approve", "Redrive", "Unpause"]);
 
 export function RunPage({ id, asked }: { id: string; asked: Record<string, string> }): JSX.Element {
@@ -124,7 +125,7 @@ function Head({ run, why, isFunction, again }: { run: Run; why: Explanation | nu
         <Status value={run.status} />
         <span class="actions">
           {Object.entries(actions).map(([name, one]) => !one.isMore && (
-            <button type="button" key={name} class={PRIMARY.has(name) ? "primary" : one.isDanger ? "danger" : ""} onClick={() => setAction(one)}>
+            <button type="button" key={name} class={PRIMARY.has(name) ? "primary" : one.isDanger ? "danger" : ""} title={KEYS[name] && `Key ${KEYS[name]}`} aria-keyshortcuts={KEYS[name]} onClick={() => setAction(one)}>
               {name}
             </button>
           ))}

@@ -55,6 +55,9 @@ export function RunsPage({ asked, stats }: { asked: Asked; stats: Stats | null }
       )}
       {runs.length > 0 && <Table runs={runs} at={at} />}
       <div class="pages">
+        <p class="keys muted">
+          <kbd>j</kbd> <kbd>k</kbd> move · <kbd>Enter</kbd> open · <kbd>n</kbd> start a run
+        </p>
         {cursor && <a href={"#/runs" + query(filters)}>Newest</a>}
         {live.value?.next_cursor && <a href={"#/runs" + query({ ...filters, cursor: live.value.next_cursor })}>Older runs</a>}
       </div>

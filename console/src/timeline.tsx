@@ -91,6 +91,9 @@ function rowsOf(run: Run, entries: Entry[]): Row[] {
     if (going && entry.type !== "phase.changed") {
       [going.to, going.tone] = [at, /retry|paused/.test(entry.type) ? going.tone : toneOf(entry.type)];
       open.delete(key);
+    } else if (entry.type === "step.failed") {
+      const last = rows.get(entry.step)?.segments.at(-1); // a wait whose timer fired has ended, and failed by it
+      if (last) last.tone = "is-failed";
     }
     if (!OPENS.test(entry.type)) continue;
     const tone = entry.type === "step.started" ? "is-running" : "is-waiting";

@@ -91,7 +91,7 @@ export function Command({ line }: { line: string }): JSX.Element {
 
 /** What an explanation says, with the reader's times, and with links to the other runs that it names. */
 export function Explained({ text, run }: { text: string; run: string }): JSX.Element {
-  const parts = localized(text.replaceAll(`/runs/${run}/`, "/runs/…/")).split(/\b(?:run )?(run_[0-9a-z]{20,})/);
+  const parts = localized(text.replaceAll(`/runs/${run}/`, "/runs/…/").replaceAll("timed_out", "timed out")).split(/\b(?:run )?(run_[0-9a-z]{20,})/);
   return <>{parts.map((part, at) => (at % 2 ? <a key={at} href={`#/runs/${part}`} title={part}>{shortId(part)}</a> : part))}</>;
 }
 
@@ -210,6 +210,7 @@ export function useKeys(keys: Record<string, () => void>): void {
       const target = event.target as HTMLElement;
       if (event.ctrlKey || event.metaKey || event.altKey || document.querySelector("dialog[open]")) return;
       if (["INPUT", "TEXTAREA", "SELECT"].includes(target.tagName)) return;
+      if (event.key === "Enter" && target.closest("a, button, summary")) return; // it is for what has the focus
       const act = latest.current[event.key];
       if (!act) return;
       event.preventDefault();

@@ -83,6 +83,12 @@ def test_an_error_that_a_rule_took_names_the_rule(rich: Served, page: Page) -> N
     expect(page.locator(".entry", has_text="step.failed")).to_contain_text("→ publish")
 
 
+def test_a_wait_that_timed_out_is_red_on_the_timeline(rich: Served, page: Page) -> None:
+    open_run(rich, page, "late")
+    expect(page.locator(".why")).to_contain_text("timed out at answer")
+    expect(page.locator(".timeline .row", has_text="answer").locator("i.is-failed")).to_have_count(1)
+
+
 def test_the_slider_goes_through_the_records_of_branches(rich: Served, page: Page) -> None:
     """A DAG's own log has two records: what happened is in its branches."""
     open_run(rich, page, "dag")
@@ -164,6 +170,18 @@ def test_the_inbox_keeps_what_is_chosen_and_its_answer_in_sight(rich: Served, pa
         page.keyboard.press("j")
     expect(page.locator(".inbox li.is-chosen")).to_be_in_viewport(ratio=1)
     expect(page.get_by_role("button", name="Approve")).to_be_in_viewport(ratio=1)
+
+
+def test_enter_is_for_what_has_the_focus(rich: Served, page: Page) -> None:
+    """The lists' own keys leave a focused button alone."""
+    page.goto(f"{rich.dev.url}/#/inbox")
+    page.get_by_role("button", name="Approve").focus()
+    page.keyboard.press("Enter")
+    expect(page.locator("dialog h2")).to_have_text("Approve")
+    page.goto(f"{rich.dev.url}/#/runs")
+    page.get_by_role("button", name="Start a run").focus()
+    page.keyboard.press("Enter")
+    expect(page.locator("dialog h2")).to_have_text("Start a run")
 
 
 def test_deliveries_are_listed_and_replayed(rich: Served, page: Page) -> None:
