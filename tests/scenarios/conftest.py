@@ -46,7 +46,6 @@ _NOT_COMPARED = {
     "test_interleaved_tasks_are_done_one_at_a_time_after_those_before_them",  # branches wait for a lock
     "test_a_critical_section_is_entered_by_one_thread_at_a_time",  # and so do these
     "test_a_cancelled_region_ends_wherever_it_stands_and_nothing_outside_it",  # events come early
-    "test_a_thousand_documents_are_read_and_summed_up_though_ten_are_smudges",  # branches begin others of slower pages
 }
 
 

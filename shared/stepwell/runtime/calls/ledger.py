@@ -11,13 +11,15 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from stepwell.engine.forks import branch_id, fork_id
-from stepwell.engine.marks import is_one_set
+from stepwell.engine.marks import PAGES_READ, is_one_set
+from stepwell.engine.members import is_arrival
 from stepwell.engine.records import ROOT, Fork, Kind, Record
 from stepwell.engine.token import Token
 from stepwell.limits import HISTORY_BRANCHES, LEDGER_RECORDS, SURVEY_BRANCHES, SURVEY_RECORDS
 from stepwell.runtime.calls.charges import Counts, begun_apart, header_changes, of_start, of_tokens, reports
 from stepwell.runtime.calls.survey import begun_branch, may_fork
 from stepwell.runtime.log.logbook import Logbook, Standing
+from stepwell.runtime.ports import Joined, Log
 
 _REQUESTS = 2  # of a message, beside the one that sends it: it is received and deleted
 _READ_UNITS = 3  # of a message: the header, the snapshot and the records
@@ -43,10 +45,11 @@ class Cost:
 
 
 class Logs:
-    """A run's logs, each read once for all who look at it."""
+    """A run's logs and joins, each read once for all who look at it."""
 
-    def __init__(self, logbook: Logbook) -> None:
-        self._logbook = logbook
+    def __init__(self, logbook: Logbook, log: Log) -> None:
+        self._logbook, self._log = logbook, log
+        self._joins: dict[str, Joined] = {}
         self._histories: dict[tuple[str, int, int | None], Sequence[Record]] = {}
         self._pages: dict[tuple[str, ...], Mapping[str, Sequence[Record]]] = {}
 
@@ -63,6 +66,11 @@ class Logs:
         if place not in self._pages:
             self._pages[place] = await self._logbook.logs_of(run_id, branches)
         return self._pages[place]
+
+    async def read_join(self, run_id: str, join: str) -> Joined:
+        if join not in self._joins:
+            self._joins[join] = await self._log.read_join(run_id, join)
+        return self._joins[join]
 
 
 class Ledger:
@@ -109,7 +117,17 @@ class Ledger:
             read += len(indexes)
             counts += await self._page(at, name, fork, page)
         self._is_whole &= read == fork.width
-        return self._scaled(counts, fork.width, read)
+        return self._scaled(counts, fork.width, read) + await self._guests(at, name, fork)
+
+    async def _guests(self, at: Standing, name: str, fork: Fork) -> Counts:
+        """Counts what branches wrote to begin others of slower pages, which no record says."""
+        if is_one_set(fork) or not fork.by_arrival or not any(group.max_concurrency for group in fork.groups):
+            return Counter()
+        pages, found = fork.pages[:PAGES_READ], 0
+        for page in pages:
+            joined = await self._logs.read_join(at.run_id, f"{name}@{page}")
+            found += sum(not is_arrival(member) for member in joined.members)
+        return self._scaled(Counter(write_units=found), len(fork.pages), len(pages))
 
     async def _page(self, at: Standing, name: str, fork: Fork, page: int) -> Counts:
         begun = {branch_id(name, index): index for index in fork.page_indexes(page)}

@@ -215,8 +215,8 @@ class Service:
 
     async def surveyed_with_cost(self, at: Standing) -> tuple[tuple[Surveyed, ...], Cost]:
         """The same, and what the run has cost. Each log is read once for both."""
-        logs = Logs(self._logbook)
-        return await Surveyor(self.ports.log, logs).survey(at), await Ledger(logs).cost(at)
+        logs = Logs(self._logbook, self.ports.log)
+        return await Surveyor(logs, logs).survey(at), await Ledger(logs).cost(at)
 
     async def branches(self, run_id: str, fork: str, first: int, limit: int) -> list[Standing]:
         """The branches of a fork, by index from `first` on; a query for each hundred. Raises NotFound.

@@ -24,7 +24,7 @@ from stepwell.engine.tasks import names_of
 from stepwell.engine.token import Branch, Token
 from stepwell.limits import HISTORY_BRANCHES, SURVEY_BRANCHES, SURVEY_RECORDS, SURVEY_WIDTH
 from stepwell.runtime.log.logbook import Standing
-from stepwell.runtime.ports import Joined, Log
+from stepwell.runtime.ports import Joined
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,6 +52,12 @@ def _is_over(rules: Iterable[object]) -> bool:
     return any(getattr(rule, "foreach", None) is not None for rule in rules)
 
 
+class Joins(Protocol):
+    """Where the joins of a run are read."""
+
+    async def read_join(self, run_id: str, join: str) -> Joined: ...
+
+
 class Records(Protocol):
     """Where the records of a run are read."""
 
@@ -63,8 +69,8 @@ class Records(Protocol):
 class Surveyor:
     """Reads the forks of runs."""
 
-    def __init__(self, log: Log, records: Records) -> None:
-        self._log, self._records = log, records
+    def __init__(self, joins: Joins, records: Records) -> None:
+        self._joins, self._records = joins, records
 
     async def survey(self, at: Standing) -> tuple[Surveyed, ...]:
         """Returns the forks of the run's root token, oldest first."""
@@ -118,13 +124,13 @@ class Surveyor:
         ended = {index for index, branch in enumerate(branches) if branch.ended}
         guests: dict[int, set[int]] = {}
         for page in fork.pages if fork.by_arrival and not is_one_set(fork) else ():
-            guests[page] = guests_of((await self._log.read_join(at.run_id, f"{name}@{page}")).order)
+            guests[page] = guests_of((await self._joins.read_join(at.run_id, f"{name}@{page}")).order)
         waits = enumerate(awaited(fork, index) for index in range(fork.width))
         return frozenset(index for index, wait in waits if wait.is_over(ended, guests.get(wait.page, ())))
 
     async def _counts(self, at: Standing, name: str, fork: Fork, *, is_open: bool) -> dict[str, Counter[str]]:
         """Of a wide fork: one read for each page that is under way."""
-        root = Joined() if is_one_set(fork) else await self._log.read_join(at.run_id, name)
+        root = Joined() if is_one_set(fork) else await self._joins.read_join(at.run_id, name)
         found: dict[str, Counter[str]] = {}
         start = 0
         spans = []
@@ -139,7 +145,7 @@ class Surveyor:
                 counts = found.setdefault(groups[0][0].node, Counter())
                 counts.update(completed=tally.arrived - tally.failed, failed=tally.failed)
                 continue
-            joined = await self._log.read_join(at.run_id, f"{name}@{page}")
+            joined = await self._joins.read_join(at.run_id, f"{name}@{page}")
             ended, failed = indexes_of(joined.members), _failed(joined)
             waiting = waiting_of(joined.numbers) - ended
             for group, within in groups:

@@ -23,7 +23,7 @@ from stepwell.engine.token import Token
 from stepwell.limits import SNAPSHOT_RECORDS
 from stepwell.runtime.log.claims import fetch
 from stepwell.runtime.log.logbook import run_info
-from stepwell.runtime.ports import Blobs, Header, Log, Runs, Saved
+from stepwell.runtime.ports import FORK, REDRIVE, Blobs, Header, Log, Runs, Saved
 
 K = TypeVar("K", bound=Hashable)
 V = TypeVar("V")
@@ -97,7 +97,7 @@ class Teller:
             return told if has_input else [without_data(notice) for notice in told]
         if before.paused_ms != after.paused_ms and not after.status.terminal:
             return _notices(after, after.status, [_of_pause(before, after)])
-        if not before.started_ms and after.started_ms:
+        if not before.started_ms and after.started_ms and not _goes_on(after):
             token = Token(slot=(after.rev - 1) // 2)  # the header says after which record
             return _notices(after, Status.RUNNING, under_way(token, run_info(after)))
         return []
@@ -115,7 +115,7 @@ class Teller:
         if header.origin and record.at_ms < header.created_ms:
             return []  # the run that failed has told it
         told = narrate(record, stand.token, token, run_info(header))
-        if header.started_ms:  # then the header has told that already
+        if header.started_ms and not _goes_on(header):  # then the header has told that already
             told = tuple(entry for entry in told if entry.type != "run.started")
         return _notices(header, _status(token), told)
 
@@ -192,6 +192,12 @@ class _Recent(Generic[K, V]):
 
     def drop(self, key: K) -> None:
         self._of.pop(key, None)
+
+
+def _goes_on(run: Header) -> bool:
+    """Whether the run has records of another. A record says that it goes on, and the next, where nothing was kept,
+    that it was started: its header says so before them."""
+    return run.origin.partition(":")[0] in {REDRIVE, FORK}
 
 
 def _notices(run: Header, status: Status, entries: Iterable[Entry]) -> list[Notice]:
