@@ -25,6 +25,7 @@ def play(stack: Stack) -> None:
     queue_up(stack)
     fan_out(stack)
     act_together(stack)
+    stop(stack)
     forget(stack)
     go_round(stack)
     fire(stack)
@@ -189,6 +190,22 @@ def act_together(stack: Stack) -> None:
     _, job = stack.call("POST", "/runs:batch", {"filter": chosen, "action": "cancel", "dry_run": True})
     stack.deliver()
     assert stack.run(job["run_id"])["state"]["report"]["matched"] == 1
+
+
+def stop(stack: Stack) -> None:
+    """A workflow that is paused, and all of them: a run that stops before its first step, and goes on."""
+    for place in ("/workflows/asks", "/workflows:"):
+        separator = "" if place.endswith(":") else "/"
+        stack.pass_time(10)
+        assert stack.call("POST", f"{place}{separator}pause", {"reason": "an incident"})[0] == 200
+        run_id = stack.start({"key": "none"}, "asks")
+        stack.deliver()
+        assert stack.run(run_id)["status"] == "paused"
+        assert stack.call("POST", f"{place}{separator}unpause")[0] == 200
+        stack.deliver()
+        stack.pass_time(60)
+        stack.deliver()
+        assert stack.run(run_id)["status"] == "waiting"
 
 
 def forget(stack: Stack) -> None:

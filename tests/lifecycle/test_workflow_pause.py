@@ -12,7 +12,8 @@ from stepwell.engine.records import Status
 from stepwell.errors import Conflict, InvalidInput, NotFound
 from stepwell.limits import MINUTE_MS, PAUSES_KEPT_MS, UNPAUSED_RUNS
 from stepwell.runtime.loop.driving import run_now
-from stepwell.runtime.ports import EVERY, RunPage, RunQuery
+from stepwell.runtime.loop.stopping import Stopping
+from stepwell.runtime.ports import EVERY, Header, RunPage, RunQuery
 from tests.aws.kit import aws_world
 from tests.contract.kit import STORES
 from tests.lifecycle.test_pause import ASKS, FLOW, FORKED, NAPS, UNDONE, pause, ran, unpause
@@ -206,6 +207,28 @@ def test_a_run_that_was_paused_by_itself_stays_paused() -> None:
     unpause(world, adopted)
     world.deliver()
     assert statuses(world, [own, adopted]) == {"completed": 2}
+
+
+def test_a_run_that_stops_as_its_workflow_goes_on_goes_on_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The worker has read the pause, and writes the header when the stopped runs have been listed."""
+    for looks_again in (True, False):
+        world = World(FLOW)
+        stop(world)
+        run_id = world.start()
+
+        def ends(*_: object, world: World = world) -> None:
+            go_on(world)
+            world.deliver()
+
+        world.store.before["hold"] = ends
+        if not looks_again:
+            monkeypatch.setattr(Stopping, "goes_on", _rests)
+        world.deliver()
+        assert (world.header(run_id).status is Status.COMPLETED) is looks_again
+
+
+async def _rests(self: Stopping, header: Header) -> None:
+    return None
 
 
 def test_more_runs_than_a_message_takes_all_go_on() -> None:
