@@ -136,11 +136,31 @@ def test_rerun_names_the_new_run(api: FakeApi, cli: Cli) -> None:
 
 
 def test_pause_and_unpause_say_by_whom(api: FakeApi, cli: Cli) -> None:
-    api.on("POST", "/runs/r1/pause", (200, {}))
-    api.on("POST", "/runs/r1/unpause", (200, {}))
-    assert cli("pause", "r1", "--reason", "the bank is down").stdout == "paused r1\n"
-    assert cli("unpause", "r1").stdout == "r1 goes on\n"
+    api.on("POST", "/runs/run_1/pause", (200, {}))
+    api.on("POST", "/runs/run_1/unpause", (200, {}))
+    assert cli("pause", "run_1", "--reason", "the bank is down").stdout == "paused run_1\n"
+    assert cli("unpause", "run_1").stdout == "run_1 goes on\n"
     assert [call.body for call in api.calls] == [{"reason": "the bank is down", "by": "ana"}, {"by": "ana"}]
+
+
+def test_pause_takes_a_workflow_or_all_of_them(api: FakeApi, cli: Cli) -> None:
+    pause = {"workflow": "order", "since": "2026-11-20T08:15:00.000Z", "by": "ana", "reason": None}
+    for verb in ("pause", "unpause"):
+        api.on("POST", f"/workflows/order/{verb}", (200, pause))
+        api.on("POST", f"/workflows:{verb}", (200, pause | {"workflow": "*"}))
+    assert cli("pause", "order").stdout == "paused the runs of order: each stops before its next step\n"
+    assert cli("unpause", "order").stdout == "the runs of order go on\n"
+    assert cli("pause", "--all").stdout == "paused all runs: each stops before its next step\n"
+    assert cli("unpause", "--all").stdout == "all runs go on\n"
+    assert json.loads(cli("pause", "order", "--json").stdout) == pause
+    assert cli("pause").exit_code == cli("pause", "order", "--all").exit_code == 2
+
+
+def test_pause_takes_a_run_that_has_no_workflows_name(api: FakeApi, cli: Cli) -> None:
+    """A run's id may be any name."""
+    api.on("POST", "/workflows/mine/pause", problem(404, "unknown_workflow", "there is no workflow 'mine'"))
+    api.on("POST", "/runs/mine/pause", (200, {"run_id": "mine"}))
+    assert cli("pause", "mine").stdout == "paused mine\n"
 
 
 def test_the_command_prints_the_groups(api: FakeApi, cli: Cli) -> None:

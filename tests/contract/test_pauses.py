@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from stepwell.engine.records import Status
-from stepwell.runtime.ports import Header, RunQuery, StatusChange
+from stepwell.runtime.ports import Header, Pause, RunQuery, StatusChange
 from stepwell.runtime.stores.answers import unpaused
 from tests.contract.kit import NOW_MS, Store, header, run
 
@@ -11,7 +11,7 @@ from tests.contract.kit import NOW_MS, Store, header, run
 def paused(store: Store, run_id: str = "r1") -> Header:
     run(store.create_run(header(run_id)))
     seen = read(store, run_id)
-    assert run(store.hold(seen, ("ana", "the bank is down"), NOW_MS + 5))
+    assert run(store.hold(seen, Pause("ana", "the bank is down"), NOW_MS + 5))
     return read(store, run_id)
 
 
@@ -60,7 +60,7 @@ def test_the_end_of_a_run_ends_its_pause(store: Store) -> None:
 def test_a_run_is_paused_by_the_one_who_saw_it_as_it_is(store: Store) -> None:
     run(store.create_run(header("r1")))
     seen = read(store)
-    assert run(store.hold(seen, ("ana", ""), NOW_MS + 5))
-    assert not run(store.hold(seen, ("leo", ""), NOW_MS + 6))
+    assert run(store.hold(seen, Pause("ana", ""), NOW_MS + 5))
+    assert not run(store.hold(seen, Pause("leo", ""), NOW_MS + 6))
     assert read(store).paused_by == "ana"
-    assert not run(store.hold(header("nobody"), ("leo", ""), NOW_MS + 6))
+    assert not run(store.hold(header("nobody"), Pause("leo", ""), NOW_MS + 6))

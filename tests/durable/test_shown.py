@@ -209,7 +209,7 @@ def test_the_sweeper_finds_an_operation_whose_timer_was_lost(flows: Flows) -> No
     run = kit.start("asks")
     run.approve(wait="cfo")
     kit.settle()
-    sweeper = Sweeper(backend.ports, kit.service._logbook, kit.service._pausing)
+    sweeper = Sweeper(backend.ports, kit.service._logbook, kit._parts.stopping)
     assert run_now(sweeper.sweep(MINUTE_MS)) == ()
     backend.clock.advance(HOUR_MS + 2 * MINUTE_MS)
     lost = 0

@@ -25,6 +25,7 @@ def play(stack: Stack) -> None:
     queue_up(stack)
     fan_out(stack)
     act_together(stack)
+    stop(stack)
     forget(stack)
     go_round(stack)
     fire(stack)
@@ -160,15 +161,24 @@ def queue_up(stack: Stack) -> None:
 
 
 def fan_out(stack: Stack) -> None:
-    """A fork of two pages, that is cancelled: one page after the other is closed."""
+    """A fork of two pages, that is cancelled: one page after the other is closed. Then it goes on as another run."""
     run_id = stack.start({"items": list(range(110))}, "fans")
     stack.deliver()
     status, page = stack.call("GET", f"/runs/{run_id}/branches")
     assert (status, page["items"][0]["status"]) == (200, "waiting")
+    assert stack.call("POST", f"/runs/{run_id}/approve", {"wait": page["items"][0]["token"]})[0] == 200
+    stack.deliver()
     assert stack.call("POST", f"/runs/{run_id}/cancel", {})[0] == 200
     stack.deliver()
     _, page = stack.call("GET", f"/runs/{run_id}/branches?fork=0%2F0&cursor=105")
     assert [branch["status"] for branch in page["items"]] == ["cancelled"] * 5
+    status, again = stack.call("POST", f"/runs/{run_id}/redrive", {})
+    assert status == 201, again
+    stack.deliver()
+    _, page = stack.call("GET", f"/runs/{again['run_id']}/branches")
+    assert [branch["status"] for branch in page["items"][:3]] == ["completed", "waiting", "waiting"]
+    assert stack.call("POST", f"/runs/{again['run_id']}/cancel", {})[0] == 200
+    stack.deliver()
 
 
 def act_together(stack: Stack) -> None:
@@ -189,6 +199,22 @@ def act_together(stack: Stack) -> None:
     _, job = stack.call("POST", "/runs:batch", {"filter": chosen, "action": "cancel", "dry_run": True})
     stack.deliver()
     assert stack.run(job["run_id"])["state"]["report"]["matched"] == 1
+
+
+def stop(stack: Stack) -> None:
+    """A workflow that is paused, and all of them: a run that stops before its first step, and goes on."""
+    for place in ("/workflows/asks", "/workflows:"):
+        separator = "" if place.endswith(":") else "/"
+        stack.pass_time(10)
+        assert stack.call("POST", f"{place}{separator}pause", {"reason": "an incident"})[0] == 200
+        run_id = stack.start({"key": "none"}, "asks")
+        stack.deliver()
+        assert stack.run(run_id)["status"] == "paused"
+        assert stack.call("POST", f"{place}{separator}unpause")[0] == 200
+        stack.deliver()
+        stack.pass_time(60)
+        stack.deliver()
+        assert stack.run(run_id)["status"] == "waiting"
 
 
 def forget(stack: Stack) -> None:

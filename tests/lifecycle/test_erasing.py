@@ -136,6 +136,33 @@ def test_a_deletion_that_dies_at_any_call_is_finished_by_the_next_one() -> None:
     assert died > 100
 
 
+@pytest.mark.parametrize("first", range(1, 120, 17))
+def test_a_deletion_on_sqlite_that_dies_is_finished_by_the_next_one(first: int, tmp_path: Path) -> None:
+    """Also in the free pages of its file. `first`: the call of the store at which it dies; and twice more."""
+    database = Database(tmp_path / "stepwell.db", "NORMAL")
+    world = world_of()
+    world.store.inner = SqliteStore(database)
+    ids = plant(world, ANA)
+    mortal = Mortal(world, first, first + 40, first + 41)
+    assert sum(_delete_until_done(world, run_id) for run_id in ids) == mortal.killed == 3
+    pass_time(world, 3_600_000)
+    run_now(world.parts.eraser.scrub())
+    assert ANA not in _bytes(tmp_path)
+    assert found(ANA, blobs=text_of(world.blobs), files=text_of(files_of(world))) == []
+    database.close()
+
+
+@pytest.mark.parametrize("first", [5, 31, 64, 97])
+def test_a_deletion_on_dynamodb_that_dies_is_finished_by_the_next_one(first: int) -> None:
+    with aws_world(*FLOWS, files=Files()) as world:
+        prepared(world)
+        ids = plant(world, ANA)
+        mortal = Mortal(world, first, first + 40, first + 41)
+        assert sum(_delete_until_done(world, run_id) for run_id in ids) == mortal.killed == 3
+        pass_time(world, 3_600_000)
+        assert found(ANA, **_cloud(world)) == []
+
+
 def _delete_until_done(world: World, run_id: str) -> int:
     for died in range(9):
         try:

@@ -14,7 +14,7 @@ from stepwell.errors import Conflict
 from stepwell.runtime.calls.service import Service
 from stepwell.runtime.log.messages import Wake, to_json
 from stepwell.runtime.loop.driving import run_now
-from stepwell.runtime.ports import Lane, RunQuery
+from stepwell.runtime.ports import Lane, Pause, RunQuery
 from stepwell.runtime.stores.answers import unpaused
 from tests.runtime.kit import World, fails
 
@@ -339,7 +339,7 @@ def test_the_sweeper_completes_a_pause_whose_caller_died() -> None:
 
     def step(call: Any) -> Any:
         if ran(world).count("work") == 1:
-            run_now(world.store.hold(world.header(call.run_id), ("ana", ""), world.clock.now_ms()))
+            run_now(world.store.hold(world.header(call.run_id), Pause("ana", ""), world.clock.now_ms()))
             world.clock.advance(600_000)
             run_now(world.sweeper.sweep(60_000))
         return "work"

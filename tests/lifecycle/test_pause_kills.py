@@ -18,8 +18,10 @@ ITEMS = {"items": [1, 2, 3]}
 Act = Callable[[World, str], None]
 
 
-def killed(prepare: Callable[[], tuple[World, str]], act: Act, *, done: bool) -> Iterator[tuple[World, str]]:
-    """A world for each call that `act` makes, in which that call kills whoever acts."""
+def killed(
+    prepare: Callable[[], tuple[World, str]], act: Act, *, done: bool, least: int = 3
+) -> Iterator[tuple[World, str]]:
+    """A world for each call that `act` makes, at least so many, in which that call kills whoever acts."""
     at, is_killed = 1, True
     while is_killed:
         world, run_id = prepare()
@@ -32,7 +34,7 @@ def killed(prepare: Callable[[], tuple[World, str]], act: Act, *, done: bool) ->
         if is_killed:
             yield world, run_id
         at += 1
-    assert at > 3
+    assert at > least
 
 
 def waiting() -> tuple[World, str]:

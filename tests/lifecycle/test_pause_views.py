@@ -87,3 +87,42 @@ def test_on_aws_a_pause_writes_the_header_and_a_mark_and_its_end_the_header_alon
         run_now(world.service.approve(run_id))
         world.deliver()
         assert world.header(run_id).status == "completed"
+
+
+def test_a_paused_workflow_is_shown_wherever_its_runs_are() -> None:
+    world = World()
+    told = world.post("/workflows/order/pause", WHY)
+    assert (told.status, told.json) == (200, {"workflow": "order", "since": "2027-01-15T08:00:00.000Z", **WHY})
+    run_id = world.start()
+    world.advance(5)
+    since = "2027-01-15T08:00:00.001Z"  # the run itself is paused after it was made
+    assert world.get("/workflows/order").json["paused"] == told.json
+    assert {one["name"] for one in world.get("/workflows").json["items"] if one["paused"]} == {"order"}
+    assert world.get("/stats").json["paused"] == [told.json]
+    view = world.get(f"/runs/{run_id}").json
+    assert view["status"] == "paused"
+    assert view["pending_reason"] == f"paused with its workflow order by ana since {since}: the bank is down"
+    found = world.get(f"/runs/{run_id}/explain").json
+    assert [one["detail"] for one in found["wakers"]] == ["POST /workflows/order/unpause has it go on"]
+    refused = world.post(f"/runs/{run_id}/unpause")
+    assert (refused.status, refused.json["code"]) == (409, "workflow_paused")
+    assert "stepwell unpause order" in refused.json["hint"]
+    assert world.post("/workflows/order/unpause", {"by": "ana"}).json == told.json
+    world.advance(5)
+    assert world.get(f"/runs/{run_id}").json["status"] == "waiting"
+    assert world.get("/stats").json["paused"] == []
+
+
+def test_all_workflows_are_paused_and_go_on_together() -> None:
+    world = World()
+    assert world.post("/workflows:pause", WHY).json["workflow"] == "*"
+    run_id = world.start()
+    world.advance(5)
+    assert world.get("/workflows/order").json["paused"]["workflow"] == "*"
+    assert "paused with all workflows by ana" in world.get(f"/runs/{run_id}").json["pending_reason"]
+    found = world.get(f"/runs/{run_id}/explain").json
+    assert [one["detail"] for one in found["wakers"]] == ["POST /workflows:unpause has it go on"]
+    assert world.post("/workflows:unpause").json["by"] == "ana"
+    assert world.post("/workflows:unpause").json["code"] == "not_paused"
+    assert world.post("/workflows/nobody/pause", {}).json["code"] == "unknown_workflow"
+    assert world.post("/workflows/stepwell:batch/pause", {}).status == 422

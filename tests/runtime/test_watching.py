@@ -222,7 +222,7 @@ def test_the_next_process_goes_on_where_the_last_had_to_stop(monkeypatch: pytest
     found: list[str] = []
     for _ in range(7):
         parts = world.parts
-        process = Sweeper(parts.ports, Logbook(parts.ports, world.catalog), parts.pausing)
+        process = Sweeper(parts.ports, Logbook(parts.ports, world.catalog), parts.stopping)
         page = run_now(process.sweep(STILL_MS, lambda: 0))
         assert len(page) <= 3
         found += [one.run_id for one in page]

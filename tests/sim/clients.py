@@ -85,6 +85,8 @@ async def call(world: World, operation: str, body: Mapping[str, Any], run_id: st
         "terminate": lambda: service.terminate(run_id, "now", "kim"),
         "pause": lambda: service.pause(run_id, "wait", "kim"),
         "unpause": lambda: service.unpause(run_id),
+        "stop": lambda: world.parts.workflow_pauses.pause("*", "wait", "kim"),
+        "resume": lambda: world.parts.workflow_pauses.unpause("*"),
         "redrive": lambda: service.redrive(run_id, who="kim"),
         "signal": lambda: service.start(_start_of(world.program, Signal(body["name"], body["input"], body["id"]))),
         "update": lambda: service.update(run_id, body["name"], body["input"], body["id"]),

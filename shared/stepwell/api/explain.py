@@ -36,6 +36,7 @@ from stepwell.engine.waits import kind as waits
 from stepwell.engine.waits.wakers import can_wake, wakers_of
 from stepwell.engine.writing import deadline_ms
 from stepwell.runtime.log.logbook import Standing
+from stepwell.runtime.ports import EVERY
 
 
 class Waker(TypedDict):
@@ -145,9 +146,16 @@ def _before_start(at: Standing, status: Status, now_ms: int) -> _Why | None:
 def _paused(at: Standing, now_ms: int, statuses: Statuses) -> _Why:
     """Explains a pause, and what the run would do without it. A wait that it stands at can end meanwhile."""
     other = _why(at, status_unpaused(at), now_ms, statuses)
-    call = Waker(what="call", at=None, detail=f"POST /runs/{at.run_id}/unpause has it go on")
+    call = Waker(what="call", at=None, detail=f"POST {_unpause(at)} has it go on")
     text = f"It is {pause_of(at.header)}. Without the pause: {other.text}"
     return replace(other, text=text, wakers=(call,), in_queue=False)
+
+
+def _unpause(at: Standing) -> str:
+    of = at.header.pause_of
+    return (
+        f"/runs/{at.run_id}/unpause" if not of else "/workflows:unpause" if of == EVERY else f"/workflows/{of}/unpause"
+    )
 
 
 def _held(held: Held, since_ms: int) -> _Why:

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 
 from typing_extensions import TypedDict
 
+from stepwell.api.pauses import WorkflowPauseView, pause_view
 from stepwell.api.rollbacks import undone_steps
 from stepwell.api.states import current_steps, left_to_undo, live_tokens, status_of
 from stepwell.api.steps import StepResult
@@ -15,6 +16,7 @@ from stepwell.engine.marks import is_waiting
 from stepwell.engine.names import node_of
 from stepwell.engine.records import Status
 from stepwell.runtime.log.logbook import Standing
+from stepwell.runtime.loop.pauses import WorkflowPause
 
 
 class NodeView(TypedDict):
@@ -50,13 +52,14 @@ EdgeView = TypedDict(
 
 
 class WorkflowSummary(TypedDict):
-    """A workflow in a list."""
+    """A workflow in a list. `paused`: what stops its runs, be it a pause of all workflows."""
 
     name: str
     version: str
     format: str
     description: str
     nodes: int
+    paused: WorkflowPauseView | None
     links: dict[str, str]
 
 
@@ -76,20 +79,21 @@ class WorkflowView(WorkflowSummary):
     document: dict[str, Json]
 
 
-def workflow_summary(graph: Graph) -> WorkflowSummary:
+def workflow_summary(graph: Graph, pause: WorkflowPause | None) -> WorkflowSummary:
     return WorkflowSummary(
         name=graph.name,
         version=graph.version,
         format=graph.format,
         description=graph.description,
         nodes=len(graph.shown),
+        paused=None if pause is None else pause_view(pause),
         links={"self": f"/workflows/{graph.name}", "runs": f"/runs?workflow={graph.name}"},
     )
 
 
-def workflow_view(graph: Graph) -> WorkflowView:
+def workflow_view(graph: Graph, pause: WorkflowPause | None) -> WorkflowView:
     return WorkflowView(
-        **workflow_summary(graph),
+        **workflow_summary(graph, pause),
         graph=graph_view(graph),
         timeout_seconds=None if graph.timeout_ms is None else graph.timeout_ms / 1000,
         document=dict(graph.document),

@@ -19,6 +19,7 @@ from stepwell.api.failures import FailureView
 from stepwell.api.graphs import GraphView, WorkflowSummary, WorkflowView
 from stepwell.api.limits import InLineView, LimitPage, LimitView, LineView, RateView
 from stepwell.api.moments import StateView
+from stepwell.api.pauses import WorkflowPauseView
 from stepwell.api.problems import PROBLEM_TYPE
 from stepwell.api.requests import NAME_PATTERN, RUN_ID_PATTERN
 from stepwell.api.schedules import SchedulePage, ScheduleView
@@ -287,6 +288,7 @@ _SHAPES: tuple[Any, ...] = (
     RunGraph,
     WorkflowPage,
     WorkflowView,
+    WorkflowPauseView,
     CheckView,
     StateView,
     StatsView,

@@ -27,6 +27,7 @@ from stepwell.api.handlers.erasing import ERASING_ROUTES
 from stepwell.api.handlers.limiting import LIMITING_ROUTES
 from stepwell.api.handlers.linked import LINKED_ROUTES
 from stepwell.api.handlers.looking import LOOKING_ROUTES
+from stepwell.api.handlers.pausing import PAUSING_ROUTES
 from stepwell.api.handlers.recovering import RECOVERING_ROUTES
 from stepwell.api.handlers.scheduling import SCHEDULING_ROUTES
 from stepwell.api.handlers.starting import STARTING_ROUTES
@@ -42,6 +43,7 @@ ROUTES: tuple[Route, ...] = (
     *ASKING_ROUTES,
     *ACTING_ROUTES,
     *BATCHING_ROUTES,
+    *PAUSING_ROUTES,
     *ERASING_ROUTES,
     *DEAD_ROUTES,
     *RECOVERING_ROUTES,

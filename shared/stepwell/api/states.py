@@ -19,7 +19,7 @@ from stepwell.engine.tasks import wait_shown
 from stepwell.engine.token import Token, Undoing
 from stepwell.engine.waits.kind import kind_named
 from stepwell.runtime.log.logbook import Standing
-from stepwell.runtime.ports import Header
+from stepwell.runtime.ports import EVERY, Header
 from stepwell.runtime.stores.answers import unpaused
 
 CLEANING_UP = "cleaning_up"  # the phase of a cancelled function that has not ended yet
@@ -45,10 +45,14 @@ def status_unpaused(at: Standing) -> Status:
 
 
 def pause_of(header: Header) -> str:
-    """Describes a pause: `paused by ana since 2026-01-31T09:00:00Z: the bank is down`."""
+    """Describes a pause: `paused by ana since 2026-01-31T09:00:00Z: the bank is down`.
+
+    Of a workflow's: `paused with its workflow order by ana since …`; `paused with all workflows …`.
+    """
+    of = " with all workflows" if header.pause_of == EVERY else f" with its workflow {header.pause_of}"
     by = f" by {header.paused_by}" if header.paused_by else ""
     why = f": {header.pause_reason}" if header.pause_reason else ""
-    return f"paused{by} since {iso(header.paused_ms)}{why}"
+    return f"paused{of if header.pause_of else ''}{by} since {iso(header.paused_ms)}{why}"
 
 
 def phase_of(at: Standing) -> str:

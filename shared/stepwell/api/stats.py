@@ -8,6 +8,7 @@ from dataclasses import asdict
 
 from typing_extensions import TypedDict
 
+from stepwell.api.pauses import WorkflowPauseView
 from stepwell.definition.graph import Json
 from stepwell.engine.records import Status
 from stepwell.errors import EngineFault, NewerFormat, NotFound
@@ -42,7 +43,7 @@ class WorkflowCost(TypedDict):
 
 
 class StatsView(TypedDict):
-    """The statistics of all runs. `costs`: by workflow, if they were asked for."""
+    """The statistics of all runs. `costs`: by workflow, if they were asked for. `paused`: workflows, `*` for all."""
 
     total: int
     statuses: dict[str, StatusNumbers]
@@ -50,10 +51,15 @@ class StatsView(TypedDict):
     waits: dict[str, int]
     overdue: int
     costs: dict[str, WorkflowCost] | None
+    paused: list[WorkflowPauseView]
 
 
 def stats_view(
-    rows: Iterable[Mapping[str, Json]], overdue: int, now_ms: int, costs: dict[str, WorkflowCost] | None = None
+    rows: Iterable[Mapping[str, Json]],
+    overdue: int,
+    now_ms: int,
+    costs: dict[str, WorkflowCost] | None = None,
+    paused: Sequence[WorkflowPauseView] = (),
 ) -> StatsView:
     """Builds the statistics from the store's rows, one for each (workflow, status, waiting_for)."""
     by_status: dict[str, list[Mapping[str, Json]]] = {}
@@ -68,7 +74,9 @@ def stats_view(
             waits[row["waiting_for"]] = waits.get(row["waiting_for"], 0) + count
     statuses = {status: _numbers(found, now_ms) for status, found in by_status.items()}
     total = sum(numbers["count"] for numbers in statuses.values())
-    return StatsView(total=total, statuses=statuses, workflows=workflows, waits=waits, overdue=overdue, costs=costs)
+    return StatsView(
+        total=total, statuses=statuses, workflows=workflows, waits=waits, overdue=overdue, costs=costs, paused=[*paused]
+    )
 
 
 async def costs_of(service: Service, rows: Sequence[Mapping[str, Json]]) -> dict[str, WorkflowCost]:

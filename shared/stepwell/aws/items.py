@@ -24,7 +24,7 @@ _LIST_BYTES = 3  # of a list, beside its elements, each of which has one byte mo
 EXPIRES = "expires"  # the table's TTL attribute, in seconds
 _TEXTS = (
     "workflow", "version", "fingerprint", "parent", "origin", "waiting_for", "waiting_node", "paused_by",
-    "pause_reason", "resumes_as", "failure", "trace",
+    "pause_reason", "pause_of", "resumes_as", "failure", "trace",
 )  # fmt: skip
 _NUMBERS = (
     "rev", "started_ms", "ended_ms", "start_at_ms", "deadline_ms", "priority", "waiting_since_ms", "waiting_until_ms",
@@ -115,7 +115,8 @@ def header_of(item: Item, given_input: str) -> Header:
     )
 
 
-_OF_PAUSE = ("paused_ms", "paused_by", "pause_reason", "resumes_as")
+_TEXTS_OF_PAUSE = ("paused_by", "pause_reason", "pause_of", "resumes_as")
+_OF_PAUSE = ("paused_ms", *_TEXTS_OF_PAUSE)
 
 
 def change_request(change: StatusChange, *, is_held: bool) -> dict[str, Any]:
@@ -160,10 +161,9 @@ def hold_request(seen: Header, new: Header) -> dict[str, Any]:
     """Builds the parts of an UpdateItem that pauses a run, or has it go on."""
     values: dict[str, dict[str, str] | None] = {
         "status": text(new.status.value),
-        "resumes_as": text(new.resumes_as) if new.resumes_as else None,
         "changed_ms": number(new.changed_ms),
         "due": _due(new.due_ms, new.run_id),
-        **{name: text(value) if (value := getattr(new, name)) else None for name in ("paused_by", "pause_reason")},
+        **{name: text(value) if (value := getattr(new, name)) else None for name in _TEXTS_OF_PAUSE},
         "paused_ms": number(new.paused_ms) if new.paused_ms else None,
     }
     if seen.paused_ms:

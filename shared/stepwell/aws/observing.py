@@ -22,7 +22,7 @@ from stepwell.engine.records import Record
 from stepwell.engine.retry import Policy
 from stepwell.errors import EngineFault, NewerFormat
 from stepwell.runtime.log.logbook import Logbook, Standing
-from stepwell.runtime.log.messages import DeadLetter, Deployed, Message, Publish, Scheduled, from_json
+from stepwell.runtime.log.messages import DeadLetter, Deployed, GoOnAll, Message, Publish, Scheduled, from_json
 from stepwell.runtime.steps.port import StepCall, Steps, Updated, WriteRecord
 
 _logger = logging.getLogger("stepwell.worker")
@@ -110,6 +110,8 @@ def _ids_of(message: Message) -> dict[str, Json]:
         return {"event": message.event.topic.name, "event_id": message.event.id}
     if isinstance(message, Deployed):
         return {"deploy": message.deploy_id}
+    if isinstance(message, GoOnAll):
+        return {"workflow": message.workflow}
     if isinstance(message, Scheduled):
         return {"schedule": message.schedule}
     return {"run_id": message.run_id, "token": getattr(message, "token", None), "slot": getattr(message, "slot", None)}

@@ -44,7 +44,7 @@ def event(
             answer = client.handle(run_id).signal(name, content, id=event_id)
         else:
             answer = client.send_event(name, content, key=key, id=event_id)
-    _report(answer, as_json, f"sent {name}{f' for {key}' if key else ''}{f' to {run_id}' if run_id else ''}")
+    report(answer, as_json, f"sent {name}{f' for {key}' if key else ''}{f' to {run_id}' if run_id else ''}")
 
 
 def update(
@@ -90,7 +90,7 @@ def approve(
     content = read_json(data, "--data") if data else None
     with connect(url) as client:
         answer = client.handle(run_id).approve(content, by=person(by), wait=step)
-    _report(answer, as_json, f"approved {_id_of(answer, run_id)}")
+    report(answer, as_json, f"approved {id_of(answer, run_id)}")
 
 
 def reject(
@@ -99,7 +99,7 @@ def reject(
     """Reject the approval that a run waits for."""
     with connect(url) as client:
         answer = client.handle(run_id).reject(reason, by=person(by), wait=step)
-    _report(answer, as_json, f"rejected {_id_of(answer, run_id)}")
+    report(answer, as_json, f"rejected {id_of(answer, run_id)}")
 
 
 def delegate(
@@ -113,7 +113,7 @@ def delegate(
     """Delegate an approval to another person."""
     with connect(url) as client:
         answer = client.handle(run_id).delegate(to, by=person(by), wait=step)
-    _report(answer, as_json, f"delegated {_id_of(answer, run_id)}")
+    report(answer, as_json, f"delegated {id_of(answer, run_id)}")
 
 
 def cancel(run_id: RunId, reason: Reason = "", by: By = "", as_json: AsJson = False, url: Url = "") -> None:
@@ -128,20 +128,6 @@ def terminate(run_id: RunId, reason: Reason = "", by: By = "", as_json: AsJson =
     with connect(url) as client:
         answer = client.handle(run_id).terminate(reason, by=person(by))
     _report_end(run_id, answer, as_json, "terminated")
-
-
-def pause(run_id: RunId, reason: Reason = "", by: By = "", as_json: AsJson = False, url: Url = "") -> None:
-    """Stop a run before its next step."""
-    with connect(url) as client:
-        answer = client.handle(run_id).pause(reason, by=person(by))
-    _report(answer, as_json, f"paused {_id_of(answer, run_id)}")
-
-
-def unpause(run_id: RunId, by: By = "", as_json: AsJson = False, url: Url = "") -> None:
-    """Have a paused run go on."""
-    with connect(url) as client:
-        answer = client.handle(run_id).unpause(by=person(by))
-    _report(answer, as_json, f"{_id_of(answer, run_id)} goes on")
 
 
 def redrive(
@@ -159,7 +145,7 @@ def redrive(
     """Go on from where a run failed, as a new run; completed steps are kept."""
     with connect(url) as client:
         answer = client.handle(run_id).redrive(since, version=version, by=person(by))
-    _report(answer, as_json, f"{_origin_of(answer, run_id)} goes on as {answer['run_id']}")
+    report(answer, as_json, f"{_origin_of(answer, run_id)} goes on as {answer['run_id']}")
 
 
 def rerun(
@@ -173,7 +159,7 @@ def rerun(
     """Start a run anew, with the same input and tags."""
     with connect(url) as client:
         answer = client.handle(run_id).rerun(key=key)
-    _report(answer, as_json, f"{_origin_of(answer, run_id)} is started anew as {answer['run_id']}")
+    report(answer, as_json, f"{_origin_of(answer, run_id)} is started anew as {answer['run_id']}")
 
 
 def fork(
@@ -220,7 +206,7 @@ def fork(
         run = client.handle(run_id)
         answer = run.foretell(at, **changes) if dry_run else run.fork(at, key=key, **changes)
     told = _way(answer) if dry_run else f"{_origin_of(answer, run_id)} goes on from slot {at} as {answer['run_id']}"
-    _report(answer, as_json, told)
+    report(answer, as_json, told)
 
 
 _STOPS = {
@@ -250,21 +236,21 @@ _GOES_ON = {  # what a run does that was cancelled and has not ended, by its sta
 
 def _report_end(run_id: str, answer: JsonObject, as_json: bool, told: str) -> None:
     happened = answer.get(told, True)  # false for a run that had ended
-    run_id = _id_of(answer, run_id)
+    run_id = id_of(answer, run_id)
     done = f"{told} {run_id}{_GOES_ON.get(answer.get('status', ''), '')}"
-    _report(answer, as_json, done if happened else f"{run_id} had already ended")
+    report(answer, as_json, done if happened else f"{run_id} had already ended")
 
 
-def _id_of(answer: JsonObject, given: str) -> str:
+def id_of(answer: JsonObject, given: str) -> str:
     """The run's whole id, where a part of it was given."""
     return str(answer.get("run_id") or given)
 
 
 def _origin_of(answer: JsonObject, given: str) -> str:
-    return _id_of(answer.get("origin") or {}, given)
+    return id_of(answer.get("origin") or {}, given)
 
 
-def _report(answer: JsonObject, as_json: bool, told: str) -> None:
+def report(answer: JsonObject, as_json: bool, told: str) -> None:
     if as_json:
         print_json(answer)
     else:

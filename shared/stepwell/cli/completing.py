@@ -24,6 +24,12 @@ def complete_workflow(incomplete: str) -> list[str]:
     return [one for one in _quietly(_workflows()) if one.startswith(incomplete)]
 
 
+def complete_run_or_workflow(incomplete: str) -> list[str]:
+    """Completes a run's id, or the name of a deployed workflow."""
+    found = [run for run, _ in _quietly(_runs())]
+    return [one for one in [*_quietly(_workflows()), *found] if one.startswith(incomplete)]
+
+
 def complete_status(incomplete: str) -> list[str]:
     """Completes a status of runs."""
     return [status.value for status in Status if status.value.startswith(incomplete)]

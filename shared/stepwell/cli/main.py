@@ -27,6 +27,7 @@ from stepwell.cli import (
     limiting,
     logs,
     opening,
+    pausing,
     purging,
     recovering,
     replays,
@@ -87,7 +88,7 @@ COMMANDS: tuple[Callable[..., None], ...] = (  # in the order of the help
     *(verifying.verify, simulating.simulate, estimating.estimate),
     *(comparing.diff, replays.export, replays.replay, gate.gate),
     *(acts.event, acts.update, acts.approve, acts.reject, acts.delegate, acts.cancel, acts.terminate),
-    *(acts.pause, acts.unpause, acts.redrive, acts.rerun, acts.fork, batching.batch),
+    *(pausing.pause, pausing.unpause, acts.redrive, acts.rerun, acts.fork, batching.batch),
     *(purging.delete, purging.purge),
     *(recovering.recover, alarming.alarms),
 )

@@ -20,6 +20,7 @@ from stepwell.cli.words import (
     error_words,
     local_times,
     parse_time,
+    pause_text,
     phrase,
     printable,
     span,
@@ -288,6 +289,7 @@ def stats_view(stats: Mapping[str, Any]) -> Group:
         parts.append(Text(f"\nwaiting: {told}"))
     if overdue := stats.get("overdue"):
         parts.append(Text(f"overdue: {overdue}  (stepwell runs --overdue)", style="red"))
+    parts += [Text(pause_text(one), style="yellow") for one in stats.get("paused") or []]
     return Group(*parts)
 
 

@@ -126,3 +126,11 @@ def printable(text: str) -> str:
 def _coarse(seconds: float) -> str:
     """Formats a duration without fractions of a second."""
     return f"{int(seconds)} s" if seconds < 10 else span(seconds)
+
+
+def pause_text(pause: Mapping[str, Any]) -> str:
+    """`order is paused by ana since …: the bank is down`."""
+    what = "all workflows are" if pause["workflow"] == "*" else f"{printable(pause['workflow'])} is"
+    by = f" by {printable(pause['by'])}" if pause.get("by") else ""
+    why = f": {printable(pause['reason'])}" if pause.get("reason") else ""
+    return f"{what} paused{by} since {pause['since']}{why}"

@@ -344,6 +344,21 @@ def unpause(run_id: str, *, by: str = "") -> Request[JsonObject]:
     return post(_run(run_id, "unpause"), filled({"by": by}))
 
 
+def pause_workflow(workflow: str = "", reason: str = "", *, by: str = "") -> Request[JsonObject]:
+    """Stops the workflow's runs before their next step; without a name, those of all workflows."""
+    body = {"reason": reason, **filled({"by": by})}
+    return post(_paused(workflow, "pause"), body, repeatable=True)
+
+
+def unpause_workflow(workflow: str = "", *, by: str = "") -> Request[JsonObject]:
+    """Has the runs of a paused workflow go on; without a name, ends the pause of all workflows."""
+    return post(_paused(workflow, "unpause"), filled({"by": by}))
+
+
+def _paused(workflow: str, verb: str) -> str:
+    return f"/workflows/{part(workflow)}/{verb}" if workflow else f"/workflows:{verb}"
+
+
 def redrive(run_id: str, since: str = "", *, version: str = "", by: str = "") -> Request[JsonObject]:
     """Goes on from where the run failed, or from the step `since`, as a new run, which is returned."""
     body = filled({"from": since, "version": version, "by": by})

@@ -80,6 +80,8 @@ class ClientCalls(Bound):
     runs = _list(calls.runs)
     failures = _list(calls.failures)
     batch = _call(calls.batch)
+    pause_workflow = _call(calls.pause_workflow)
+    unpause_workflow = _call(calls.unpause_workflow)
     deliveries = _list(calls.deliveries)
     recover = _call(calls.recover)
     dead_letters = _call(calls.dead_letters)

@@ -99,8 +99,13 @@ def is_stale(token: Token, slot: int, by: str) -> bool:
 
 
 def is_held(run: RunInfo, token: Token) -> bool:
-    """Tells whether the token's worker is to rest, because the run is paused. What ends is not held."""
-    return run.is_paused and token.end is None and token.undoing is None and token.cleaning is None
+    """Tells whether the token's worker is to rest, because the run is paused."""
+    return run.is_paused and can_be_held(token)
+
+
+def can_be_held(token: Token) -> bool:
+    """Tells whether a pause holds the token. What ends is not held."""
+    return token.end is None and token.undoing is None and token.cleaning is None
 
 
 def _held(moment: Moment, token: Token, given: Paused | Unpaused) -> Action:

@@ -37,6 +37,7 @@ LATER_COLUMNS = (
     ("runs", "paused_by", "TEXT NOT NULL DEFAULT ''"),
     ("runs", "pause_reason", "TEXT NOT NULL DEFAULT ''"),
     ("runs", "resumes_as", "TEXT NOT NULL DEFAULT ''"),
+    ("runs", "pause_of", "TEXT NOT NULL DEFAULT ''"),
     ("runs", "failure", "TEXT NOT NULL DEFAULT ''"),
     ("runs", "trace", "TEXT NOT NULL DEFAULT ''"),
 )
@@ -66,7 +67,7 @@ TABLES = (
         waiting_since_ms INTEGER NOT NULL, waiting_until_ms INTEGER, changed_ms INTEGER NOT NULL,
         expires_ms INTEGER NOT NULL, due_ms INTEGER, watched INTEGER NOT NULL,
         paused_ms INTEGER NOT NULL DEFAULT 0, paused_by TEXT NOT NULL DEFAULT '',
-        pause_reason TEXT NOT NULL DEFAULT '', resumes_as TEXT NOT NULL DEFAULT '',
+        pause_reason TEXT NOT NULL DEFAULT '', pause_of TEXT NOT NULL DEFAULT '', resumes_as TEXT NOT NULL DEFAULT '',
         failure TEXT NOT NULL DEFAULT '', trace TEXT NOT NULL DEFAULT '', tags TEXT NOT NULL,
         input TEXT NOT NULL) WITHOUT ROWID""",
     # Each ends with the order of the lists, so that a page needs no sorting.

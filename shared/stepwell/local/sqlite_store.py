@@ -64,8 +64,8 @@ CHANGE_STATUS = """UPDATE runs SET rev = :rev,
     expires_ms = :expires_ms, due_ms = CASE WHEN :of_branch THEN due_ms ELSE :due_ms END
     WHERE run_id = :run_id AND rev < :rev + :of_branch"""
 CHANGED = tuple(one.name for one in fields(StatusChange))  # the parameters of CHANGE_STATUS
-HOLD = """UPDATE runs SET status = ?, resumes_as = ?, paused_ms = ?, paused_by = ?, pause_reason = ?, changed_ms = ?,
-    due_ms = ? WHERE run_id = ? AND status = ? AND resumes_as = ?"""
+HOLD = """UPDATE runs SET status = ?, resumes_as = ?, paused_ms = ?, paused_by = ?, pause_reason = ?, pause_of = ?,
+    changed_ms = ?, due_ms = ? WHERE run_id = ? AND status = ? AND resumes_as = ?"""
 WATCH = "UPDATE runs SET watched = 1, due_ms = ? WHERE run_id = ?"
 WATCH_SEEN = f"{WATCH} AND rev = ? AND due_ms IS ?"
 SELECT_DUE = f"""SELECT {HEADER_COLUMNS} FROM runs r INDEXED BY due_runs
@@ -148,9 +148,10 @@ class SqliteStore(SqliteItems, SqliteNotes, SqliteErasure):
 
     async def hold(self, seen: Header, pause: Pause | None, at_ms: int) -> bool:
         new = with_pause(seen, pause, at_ms)
-        values = (new.status.value, new.resumes_as, new.paused_ms, new.paused_by, new.pause_reason, new.changed_ms)
+        paused = (new.paused_ms, new.paused_by, new.pause_reason, new.pause_of)
+        values = (new.status.value, new.resumes_as, *paused, new.changed_ms, new.due_ms)
         was = (seen.run_id, seen.status.value, seen.resumes_as)
-        return self._db.change(HOLD, (*values, new.due_ms, *was)) == 1
+        return self._db.change(HOLD, (*values, *was)) == 1
 
     async def list_due(self, before_ms: int, limit: int, cursor: str = "") -> RunPage:
         after = decode_cursor(cursor) if cursor else (-1, "")

@@ -10,7 +10,7 @@ from stepwell.definition.graph import Json
 from stepwell.local.database import Database
 from stepwell.runtime.catalog import Catalog
 from stepwell.runtime.log.logbook import Logbook
-from stepwell.runtime.loop.pausing import Pausing
+from stepwell.runtime.loop.stopping import Stopping
 from stepwell.runtime.loop.sweeper import Found, Sweeper
 from stepwell.runtime.ports import Lane, Ports, Queue
 
@@ -20,8 +20,8 @@ _QUEUED = "SELECT DISTINCT json_extract(message, '$.type'), json_extract(message
 class LocalSweeper:
     """Sweeps with a look at the queue first."""
 
-    def __init__(self, ports: Ports, catalog: Catalog, database: Database, pausing: Pausing) -> None:
-        self._ports, self._database, self._pausing = ports, database, pausing
+    def __init__(self, ports: Ports, catalog: Catalog, database: Database, stopping: Stopping) -> None:
+        self._ports, self._database, self._stopping = ports, database, stopping
         self._logbook = Logbook(ports, catalog)
 
     async def sweep(self, still_ms: int) -> tuple[Found, ...]:
@@ -29,7 +29,7 @@ class LocalSweeper:
         queued = frozenset((str(kind), str(run_id)) for kind, run_id in self._database.rows(_QUEUED))
         missing = _MissingOnly(self._ports.queue, queued)
         ports = replace(self._ports, queue=missing)
-        found = await Sweeper(ports, self._logbook, self._pausing, sees_queue=True).sweep(still_ms)
+        found = await Sweeper(ports, self._logbook, self._stopping, sees_queue=True).sweep(still_ms)
         return tuple(one for one in found if one.run_id in missing.sent)
 
 

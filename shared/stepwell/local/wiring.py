@@ -164,7 +164,7 @@ def open_local(
         blobs.expire(now_ms)
         return store.purge(now_ms, lambda run_id: run_now(blobs.drop(of_run(run_id))))
 
-    sweeper = LocalSweeper(parts.ports, catalog, database, parts.pausing)
+    sweeper = LocalSweeper(parts.ports, catalog, database, parts.stopping)
 
     def close() -> None:
         outgoing.close()

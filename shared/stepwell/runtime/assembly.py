@@ -15,14 +15,17 @@ from stepwell.runtime.calls.links import Links
 from stepwell.runtime.calls.recovery import Recovery
 from stepwell.runtime.calls.service import Service
 from stepwell.runtime.calls.updates import Updates
+from stepwell.runtime.calls.workflow_pauses import WorkflowPauses
 from stepwell.runtime.catalog import Catalog
 from stepwell.runtime.log.alarms import Alarms
 from stepwell.runtime.log.door import Door
 from stepwell.runtime.log.logbook import Logbook
 from stepwell.runtime.loop.advance import Advance
 from stepwell.runtime.loop.coordinator import Coordinator
+from stepwell.runtime.loop.pauses import Pauses
 from stepwell.runtime.loop.pausing import Pausing
 from stepwell.runtime.loop.perform import Performer
+from stepwell.runtime.loop.stopping import Stopping
 from stepwell.runtime.loop.sweeper import Sweeper
 from stepwell.runtime.loop.worker import SHARING, Sharing, Worker
 from stepwell.runtime.ports import PauseUntil, Ports, Schedules
@@ -48,6 +51,8 @@ class Assembly:
     triggers: Triggers
     updates: Updates
     pausing: Pausing
+    stopping: Stopping
+    workflow_pauses: WorkflowPauses
     eraser: Eraser
     dead: DeadQueue
     recovery: Recovery
@@ -85,7 +90,9 @@ def assemble(
     door = Door(logbook, jitter)
     performer = Performer(ports, logbook, starter, Mailbox(ports, logbook, catalog, compile_expression), door)
     advance = Advance(ports, logbook, door, performer)
-    pausing = Pausing(ports, logbook, door, advance)
+    pauses = Pauses(ports.notes, ports.clock)
+    pausing = Pausing(ports, logbook, door, advance, pauses)
+    stopping = Stopping(ports, logbook, pausing, pauses)
     coordinator = Coordinator(ports, logbook, door, advance, performer, catalog)
     updates = Updates(ports, logbook, door, advance, steps)
     service = Service(
@@ -93,11 +100,11 @@ def assemble(
     )
     eraser = Eraser(ports, logbook, service.terminate, files)
     own = OwnSteps(steps, {BATCH: Batches(service, eraser, ports.clock).run})
-    scheduling, sweeper = Scheduling(ports, catalog, schedules), Sweeper(ports, logbook, pausing)
+    scheduling, sweeper = Scheduling(ports, catalog, schedules), Sweeper(ports, logbook, stopping)
     return Assembly(
         ports,
         catalog,
-        Worker(ports, logbook, door, advance, performer, own, pool, sharing),
+        Worker(ports, logbook, door, advance, performer, stopping, own, pool, sharing),
         coordinator,
         service,
         sweeper,
@@ -105,6 +112,8 @@ def assemble(
         Triggers(ports, catalog, scheduling, service.start),
         updates,
         pausing,
+        stopping,
+        WorkflowPauses(ports, catalog, pauses, stopping),
         eraser,
         dead or NoDeadQueue(),
         Recovery(ports, logbook, sweeper, starter, scheduling),

@@ -16,6 +16,7 @@ from stepwell.runtime.log.messages import (
     DeadLetter,
     Erase,
     GoOn,
+    GoOnAll,
     HoldPage,
     Message,
     Publish,
@@ -66,6 +67,8 @@ async def coordinate(parts: Assembly, message: Message) -> None:
         case Publish(event):
             await parts.coordinator.handle(message)
             await parts.triggers.take(event)
+        case GoOnAll():
+            await parts.stopping.handle(message)
         case HoldPage() | GoOn():
             await parts.pausing.handle(message)
         case _:

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import Protocol, TypeAlias
+from typing import NamedTuple, Protocol, TypeAlias
 
 from stepwell.definition.graph import Json
 from stepwell.engine import formats
@@ -20,6 +20,7 @@ from stepwell.engine.transact import Refusal, TableWrite
 from stepwell.limits import EVENT_PENDING
 
 REDRIVE, RERUN, FORK = "redrive", "rerun", "fork"  # before the run's id in a header's `origin`
+EVERY = "*"  # in the place of a workflow's name: all of them
 
 
 @dataclass(frozen=True)  # no slots: `changed` copies it at every reading
@@ -54,6 +55,7 @@ class Header:
     paused_ms: int = 0  # since when it is paused; 0: it is not
     paused_by: str = ""
     pause_reason: str = ""
+    pause_of: str = ""  # the workflow whose pause stopped it, EVERY for a pause of all; "": it was paused by itself
     resumes_as: str = ""  # of a paused run: the status that it has but for that
     trace: str = ""  # the caller's `traceparent`
     failure: str = ""  # of a run that failed: the error's fingerprint, its type and its step
@@ -178,7 +180,14 @@ class Marked:
     """A mark holds up the record: its writer is to look at the run's header first."""
 
 
-Pause: TypeAlias = tuple[str, str]  # who paused a run, and why
+class Pause(NamedTuple):
+    """Who paused a run, and why. `of`: the workflow whose pause it is, EVERY for a pause of all; "": the run's own."""
+
+    by: str
+    reason: str
+    of: str = ""
+
+
 Writes: TypeAlias = Sequence[TableWrite]  # the user's own
 Appended: TypeAlias = str | Refusal | EventTaken | Marked | None
 """None: appended. Else nothing was written, because of the body that holds the slot, or another reason."""

@@ -8,10 +8,12 @@ from stepwell.api.checked import CheckBody, check_view
 from stepwell.api.exchange import Answer, Call, Route
 from stepwell.api.graphs import workflow_summary, workflow_view
 from stepwell.api.handlers.asking import paged
+from stepwell.api.pauses import pause_view
 from stepwell.api.requests import NoQuery, StatsQuery
 from stepwell.api.stats import costs_of, stats_view
 from stepwell.errors import PortError
 from stepwell.limits import PAGE_ITEMS_MAX
+from stepwell.runtime.loop.pauses import stopping
 from stepwell.runtime.ports import Ports, RunQuery
 
 _PROBE = "health"  # the kind and the name of the note that tests whether the store accepts writes
@@ -19,13 +21,14 @@ _PROBE = "health"  # the kind and the name of the note that tests whether the st
 
 async def list_workflows(call: Call) -> Answer:
     call.asked(NoQuery)
-    current = call.parts.catalog.current
-    return paged([workflow_summary(current[name]) for name in sorted(current)], "")
+    current, pauses = call.parts.catalog.current, await call.parts.workflow_pauses.all()
+    return paged([workflow_summary(current[name], stopping(pauses, name)) for name in sorted(current)], "")
 
 
 async def get_workflow(call: Call) -> Answer:
     call.asked(NoQuery)
-    return Answer(200, workflow_view(call.parts.catalog.named(call.path["name"])))
+    graph = call.parts.catalog.named(call.path["name"])
+    return Answer(200, workflow_view(graph, stopping(await call.parts.workflow_pauses.all(), graph.name)))
 
 
 async def check_definition(call: Call) -> Answer:
@@ -40,7 +43,9 @@ async def get_stats(call: Call) -> Answer:
     overdue = await call.parts.service.runs(RunQuery(overdue_at_ms=now_ms, limit=PAGE_ITEMS_MAX))
     rows = await call.parts.ports.runs.stats()
     costs = await costs_of(call.parts.service, rows) if asked.costs else None
-    return Answer(200, stats_view(rows, len(overdue.headers), now_ms, costs))  # of the overdue, a page at most counts
+    pauses = [pause_view(one) for one in (await call.parts.workflow_pauses.all()).values()]
+    # Of the overdue, a page at most counts.
+    return Answer(200, stats_view(rows, len(overdue.headers), now_ms, costs, pauses))
 
 
 async def get_health(call: Call) -> Answer:

@@ -42,7 +42,7 @@ from stepwell.runtime.loop.advance import Advance
 from stepwell.runtime.loop.coordinator import Coordinator
 from stepwell.runtime.loop.pausing import Pausing
 from stepwell.runtime.loop.perform import Performer
-from stepwell.runtime.ports import RERUN, Header, PauseUntil, Ports, RunPage, RunQuery
+from stepwell.runtime.ports import RERUN, Header, Pause, PauseUntil, Ports, RunPage, RunQuery
 from stepwell.runtime.starts.keys import fingerprint_of, id_of_key
 from stepwell.runtime.starts.starting import Signal, Start, Started, Starter, check_input
 from stepwell.runtime.steps.output import Emitted, read_output
@@ -331,7 +331,7 @@ class Service:
     async def pause(self, run_id: str, reason: str = "", who: str = "") -> None:
         """Stops the run before its next step. Raises NotFound, Conflict where it has ended, or is being undone."""
         check_json([reason, who], "reason")
-        if refusal := await self._pausing.pause(await self._standing(run_id), (who, reason)):
+        if refusal := await self._pausing.pause(await self._standing(run_id), Pause(who, reason)):
             raise refused(refusal)
 
     async def unpause(self, run_id: str) -> None:

@@ -154,6 +154,23 @@ class GoOn:
 
 
 @dataclass(frozen=True, slots=True)
+class GoOnAll:
+    """The runs that a workflow's pause has stopped are to go on.
+
+    `note`: the pause as it was stored. `cursor`: where the page of runs begins. `again`: they were listed before.
+    """
+
+    workflow: str
+    note: str
+    cursor: str = ""
+    again: bool = False
+
+    @property
+    def id(self) -> str:
+        return f"go_on_all:{self.workflow}:{self.cursor}"
+
+
+@dataclass(frozen=True, slots=True)
 class EndRun:
     """A child run is to end: the wait for it, in this place of its parent's log, is over.
 
@@ -220,6 +237,7 @@ Message: TypeAlias = (
     | Shut
     | HoldPage
     | GoOn
+    | GoOnAll
     | EndRun
     | Scheduled
     | Update
@@ -241,7 +259,7 @@ def _body(message: Message) -> dict[str, Json]:
             return {"type": "wake", "run_id": run_id, "token": token, "slot": slot, **more}
         case Timer(run_id, slot, token):
             return {"type": "timer", "run_id": run_id, "token": token, "slot": slot}
-        case Deadline() | Deployed() | GoOn() | Erase():
+        case Deadline() | Deployed() | GoOn() | GoOnAll() | Erase():
             return _brief(message)
         case Shut() | HoldPage():
             return _of_page(message)
@@ -276,7 +294,7 @@ def from_json(raw: Mapping[str, Json]) -> Message:
                 return _wake_of(raw)
             case "timer":
                 return Timer(raw["run_id"], raw["slot"], raw["token"])
-            case "deadline" | "deployed" | "update" | "go_on" | "erase":
+            case "deadline" | "deployed" | "update" | "go_on" | "go_on_all" | "erase":
                 return _of_brief(raw)
             case "shut" | "hold_page":
                 return _page_of(raw)
@@ -312,7 +330,9 @@ def _page_of(raw: Mapping[str, Json]) -> Shut | HoldPage:
     return Shut(*place) if raw["type"] == "shut" else HoldPage(*place, goes_on=raw.get("goes_on", False))
 
 
-def _brief(message: Deadline | Deployed | GoOn | Erase) -> dict[str, Json]:
+def _brief(message: Deadline | Deployed | GoOn | GoOnAll | Erase) -> dict[str, Json]:
+    if isinstance(message, GoOnAll):
+        return {"type": "go_on_all", **asdict(message)}
     if isinstance(message, Erase):
         forks = [[*fork] for fork in message.forks]
         return {"type": "erase", "run_id": message.run_id, "snapshot": message.snapshot, "forks": forks}
@@ -323,7 +343,9 @@ def _brief(message: Deadline | Deployed | GoOn | Erase) -> dict[str, Json]:
     return {"type": "deadline", "run_id": message.run_id}
 
 
-def _of_brief(raw: Mapping[str, Json]) -> Deadline | Deployed | Update | GoOn | Erase:
+def _of_brief(raw: Mapping[str, Json]) -> Deadline | Deployed | Update | GoOn | GoOnAll | Erase:
+    if raw["type"] == "go_on_all":
+        return GoOnAll(raw["workflow"], raw["note"], raw["cursor"], raw["again"])
     if raw["type"] == "erase":
         return Erase(raw["run_id"], raw["snapshot"], tuple((one[0], one[1], one[2]) for one in raw["forks"]))
     if raw["type"] == "go_on":

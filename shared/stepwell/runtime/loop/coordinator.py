@@ -199,6 +199,8 @@ class Coordinator:
         at = await self._logbook.load(run_id, ROOT)
         if at is None:
             return None
+        if at.token.cleaning is not None and not at.token.ended:
+            at = await self._advance.settle(at, by) or at  # who cancelled it may have died before it ended its tasks
         answer = await self._door.put(at, given, by)
         if isinstance(answer.action, Rest):
             return answer

@@ -25,14 +25,16 @@ from stepwell.runtime.log.door import Door
 from stepwell.runtime.log.logbook import ForkedParent, Logbook, Standing
 from stepwell.runtime.log.messages import GoOn, HoldPage, to_json
 from stepwell.runtime.loop.advance import Advance, can_move
-from stepwell.runtime.ports import Lane, Pause, Ports
+from stepwell.runtime.loop.pauses import Pauses
+from stepwell.runtime.ports import EVERY, Lane, Pause, Ports
 
 
 class Pausing:
     """Pauses runs and has them go on. Every call may be made twice."""
 
-    def __init__(self, ports: Ports, logbook: Logbook, door: Door, advance: Advance) -> None:
+    def __init__(self, ports: Ports, logbook: Logbook, door: Door, advance: Advance, pauses: Pauses) -> None:
         self._ports, self._logbook, self._door, self._advance = ports, logbook, door, advance
+        self._pauses = pauses
 
     async def pause(self, at: Standing, pause: Pause) -> Refuse | None:
         """Nobody begins a step of the run when this returns None, but those who were about to."""
@@ -40,18 +42,30 @@ class Pausing:
             action = self._door.decide(at, Paused(), "")
             if isinstance(action, Refuse):
                 return action
-            if isinstance(action, Drop) or await self._held(at, pause):
+            is_done = isinstance(action, Drop) and not at.header.pause_of  # a workflow's pause becomes the run's own
+            if is_done or await self._held(at, pause):
                 break
             at = await self._again(at)
         at = await self.hold(await self._again(at))
         found = self._door.decide(at, Paused(), "")
         return found if isinstance(found, Refuse) else None
 
+    async def stop(self, at: Standing, pause: Pause) -> bool:
+        """Pauses the run in its header alone. False where it is beyond that. Its tokens' workers see to the rest."""
+        while not isinstance(action := self._door.decide(at, Paused(), ""), Refuse):
+            if isinstance(action, Drop) or await self._held(at, pause):
+                return True
+            at = await self._again(at)
+        return False
+
     async def unpause(self, at: Standing) -> Refuse | None:
         """Has the run go on from where it is by now."""
         action = self._door.decide(at, Unpaused(), "")
         if isinstance(action, Refuse):
             return action
+        if (of := at.header.pause_of) and await self._pauses.get(of) is not None:
+            what, argument = ("all workflows are", "--all") if of == EVERY else (f"its workflow {of} is", of)
+            return Refuse(f"{what} paused", "workflow_paused", f"stepwell unpause {argument} has its runs go on")
         given = GoOn(at.run_id, at.header.paused_ms)
         await self._ports.queue.send(Lane.RESUME, to_json(given))
         await self.go_on(given)

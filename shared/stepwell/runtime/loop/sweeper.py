@@ -29,8 +29,9 @@ from stepwell.runtime.forks.lines import guests_in
 from stepwell.runtime.log.due import due_of_wait, earliest
 from stepwell.runtime.log.logbook import Logbook, Standing, whole_minute
 from stepwell.runtime.log.messages import Deadline, Timer, to_json
-from stepwell.runtime.loop.pausing import Pausing, begins_ms, last_ms
+from stepwell.runtime.loop.pausing import begins_ms, last_ms
 from stepwell.runtime.loop.rounds import NOTE, Rounds
+from stepwell.runtime.loop.stopping import Stopping
 from stepwell.runtime.ports import BROKEN_BLOB, Lane, Ports, RunQuery
 from stepwell.runtime.waits.locks import Locks
 from stepwell.runtime.waits.permits import Permits
@@ -60,9 +61,9 @@ class Look:
 class Sweeper:
     """Looks at runs that are due. Waking one that needs nothing is harmless: the wake is stale, or repeats effects."""
 
-    def __init__(self, ports: Ports, logbook: Logbook, pausing: Pausing, *, sees_queue: bool = False) -> None:
+    def __init__(self, ports: Ports, logbook: Logbook, stopping: Stopping, *, sees_queue: bool = False) -> None:
         """`sees_queue`: the queue port sends only what is not there, so that no step needs the benefit of the doubt."""
-        self._ports, self._logbook, self._pausing, self._sees_queue = ports, logbook, pausing, sees_queue
+        self._ports, self._logbook, self._stopping, self._sees_queue = ports, logbook, stopping, sees_queue
         self._locks, self._permits = Locks(ports, logbook), Permits(ports, logbook)
         self._throttling = Throttling(ports, logbook)
 
@@ -138,7 +139,7 @@ class Sweeper:
             await self._ports.queue.send(Lane.RESUME, to_json(Deadline(at.run_id)))
             return Look("overdue", now_ms)
         if is_held(at.run, at.token):
-            await self._pausing.hold(at)  # who paused it may have died on the way
+            await self._stopping.again(at)
             return Look(due_ms=limit_ms)
         look = await self._look_at(at, still_ms, shown=at.header.rev >= 2 * at.token.slot)
         return replace(look, due_ms=earliest(look.due_ms, limit_ms))

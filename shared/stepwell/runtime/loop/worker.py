@@ -36,6 +36,7 @@ from stepwell.runtime.loop.advance import Advance, can_move
 from stepwell.runtime.loop.beside import Beside
 from stepwell.runtime.loop.outputs import Outputs
 from stepwell.runtime.loop.perform import Performer
+from stepwell.runtime.loop.stopping import Stopping
 from stepwell.runtime.ports import Lane, Ports
 from stepwell.runtime.steps.port import StepCall, Steps
 from stepwell.runtime.waits.lines import Turn
@@ -69,13 +70,14 @@ class Worker:
         door: Door,
         advance: Advance,
         performer: Performer,
+        stopping: Stopping,
         steps: Steps,
         pool: str | None,
         sharing: Sharing,
     ) -> None:
         self._sharing = sharing
         self._ports, self._logbook, self._performer = ports, logbook, performer
-        self._door, self._advance = door, advance
+        self._door, self._advance, self._stopping = door, advance, stopping
         self._steps, self._pool, self._outputs = steps, pool, Outputs(ports.mailbox, ports.clock)
 
     async def handle(self, wake: Wake, budget: Budget) -> None:
@@ -101,6 +103,9 @@ class Worker:
     async def _once(self, at: Standing, turn: _Turn) -> Standing | None:
         """One record further; None when there is nothing left to do for this wake, or its run is paused."""
         if is_held(at.run, at.token) and can_move(at.token):
+            await self._stopping.goes_on(at.header)
+            return None
+        if await self._stopping.stops(at):
             return None
         moved = await self._advance.settle(at, turn.by, turn.known, turn.budget)
         if moved is not None:
@@ -110,6 +115,8 @@ class Worker:
         match answer.action:
             case Rest(int(until_ms)):
                 await self._performer.alarms.look_again(Lane.WORK, at.wake(), until_ms, turn.wake)
+            case Rest() if is_held(answer.at.run, answer.at.token):
+                await self._stopping.goes_on(answer.at.header)
             case RunStep() as action:
                 return await self._attempt(answer.at, action, turn)
             case Write() if answer.is_mine:

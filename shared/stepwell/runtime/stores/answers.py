@@ -114,10 +114,10 @@ def with_pause(header: Header, pause: Pause | None, at_ms: int) -> Header:
     if pause is None:
         at_ms = max(at_ms, header.paused_ms)
         status, due_ms = Status(header.resumes_as), at_ms - at_ms % MINUTE_MS
-        return replace(header, status=status, resumes_as="", paused_ms=0, changed_ms=at_ms, due_ms=due_ms)
+        return replace(header, status=status, resumes_as="", paused_ms=0, pause_of="", changed_ms=at_ms, due_ms=due_ms)
     at_ms = max(at_ms, header.changed_ms + 1)
-    return replace(header, status=Status.PAUSED, resumes_as=header.status.value, paused_ms=at_ms, paused_by=pause[0],
-                   pause_reason=pause[1], changed_ms=at_ms)  # fmt: skip
+    return replace(header, status=Status.PAUSED, resumes_as=unpaused(header).value, paused_ms=at_ms, paused_by=pause.by,
+                   pause_reason=pause.reason, pause_of=pause.of, changed_ms=at_ms)  # fmt: skip
 
 
 def fits(header: Header, query: RunQuery) -> bool:

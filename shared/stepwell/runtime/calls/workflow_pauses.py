@@ -1,0 +1,58 @@
+"""Pauses of workflows, as callers ask for them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from stepwell.definition.built_in import BUILT_IN
+from stepwell.errors import Conflict, InvalidInput, NotFound
+from stepwell.limits import WORKFLOW_PAUSES
+from stepwell.runtime.admission import check_json
+from stepwell.runtime.catalog import Catalog
+from stepwell.runtime.loop.pauses import Pauses, WorkflowPause
+from stepwell.runtime.loop.stopping import Stopping
+from stepwell.runtime.ports import EVERY, Ports, RunQuery
+
+
+class WorkflowPauses:
+    """Pauses a workflow, or EVERY one. New runs are accepted meanwhile, and stop before their first step."""
+
+    def __init__(self, ports: Ports, catalog: Catalog, pauses: Pauses, stopping: Stopping) -> None:
+        self._ports, self._catalog, self._pauses, self._stopping = ports, catalog, pauses, stopping
+
+    async def all(self) -> Mapping[str, WorkflowPause]:
+        """The pauses that there are, by workflow."""
+        return await self._pauses.all()
+
+    async def pause(self, workflow: str, reason: str = "", who: str = "") -> WorkflowPause:
+        """The pause, made now or before: a single write. Raises NotFound, InvalidInput, Conflict `too_many_pauses`."""
+        check_json([reason, who], "reason")
+        await self._check(workflow)
+        if workflow != EVERY and len(await self._pauses.all()) >= WORKFLOW_PAUSES:
+            raise Conflict(f"{WORKFLOW_PAUSES} workflows are paused", code="too_many_pauses",
+                           hint="pause all workflows instead, or unpause some")  # fmt: skip
+        pause = WorkflowPause(workflow, self._ports.clock.now_ms(), who, reason)
+        while not await self._pauses.add(pause):
+            if (there := await self._pauses.get(workflow)) is not None:
+                return there
+        return pause
+
+    async def unpause(self, workflow: str) -> WorkflowPause:
+        """The pause that is over now. Raises NotFound, Conflict `not_paused`."""
+        pause = await self._pauses.get(workflow)
+        if pause is None:
+            await self._check(workflow)
+            what = "all workflows are" if workflow == EVERY else f"{workflow} is"
+            raise Conflict(f"{what} not paused", code="not_paused", hint="stepwell stats shows what is paused")
+        await self._stopping.unpause(pause)
+        return pause
+
+    async def _check(self, workflow: str) -> None:
+        """One that is deployed, or that has runs."""
+        if workflow in BUILT_IN:
+            raise InvalidInput(f"{workflow} cannot be paused", code="built_in", hint="pause the run itself")
+        if workflow == EVERY or workflow in self._catalog.current:
+            return
+        if not (await self._ports.runs.list_runs(RunQuery(workflow, limit=1))).headers:
+            raise NotFound(f"there is no workflow {workflow!r}", code="unknown_workflow",
+                           hint="GET /workflows lists them")  # fmt: skip

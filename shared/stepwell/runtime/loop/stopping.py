@@ -1,0 +1,82 @@
+"""Stopping: the runs of a paused workflow stop one by one, each as its worker is about to begin a step.
+
+    pause     note: order is paused ── answered
+    worker    note? ── header of its run: paused, by that pause ── note still there? ── rests
+    unpause   a message that repeats the rest ── no note ── a message for each run that it stopped ── it goes on
+
+The worker writes the header and then reads the note; who ends the pause drops the note and then lists the headers. So
+at least one of the two sees the other. A run that waits, or whose step takes long, is not touched by either.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from stepwell.definition.built_in import BUILT_IN
+from stepwell.engine.decide import can_be_held
+from stepwell.engine.records import Status
+from stepwell.limits import UNPAUSED_AGAIN_MS, UNPAUSED_RUNS
+from stepwell.runtime.log.logbook import Logbook, Standing
+from stepwell.runtime.log.messages import GoOn, GoOnAll, to_json
+from stepwell.runtime.loop.advance import can_move
+from stepwell.runtime.loop.pauses import Pauses, WorkflowPause
+from stepwell.runtime.loop.pausing import Pausing
+from stepwell.runtime.ports import EVERY, Header, Lane, Pause, Ports, RunQuery
+
+
+class Stopping:
+    """Pauses runs whose workflow is paused, and has them go on with it. Every call may be made twice."""
+
+    def __init__(self, ports: Ports, logbook: Logbook, pausing: Pausing, pauses: Pauses) -> None:
+        self._ports, self._logbook, self._pausing, self._pauses = ports, logbook, pausing, pauses
+
+    async def stops(self, at: Standing) -> bool:
+        """Whether the token rests, because its workflow is paused. The first of its tokens pauses the run."""
+        if at.run.workflow in BUILT_IN or not can_move(at.token) or not can_be_held(at.token):
+            return False
+        if await self._pauses.lately(at.run.workflow) is None:
+            return False
+        pause = await self._pauses.now(at.run.workflow)
+        root = await self._logbook.load(at.run_id)
+        if pause is None or root is None:
+            return False
+        if not root.run.is_paused and not await self._pausing.stop(root, Pause(pause.by, pause.reason, pause.workflow)):
+            return False
+        header = await self._ports.runs.get_run(at.run_id)
+        if header is not None:
+            await self.goes_on(header)
+        return True
+
+    async def goes_on(self, header: Header) -> None:
+        """Has a paused run go on if the workflow's pause that stopped it is over."""
+        if header.paused_ms and header.pause_of and header.pause_of not in await self._pauses.all():
+            await self._pausing.go_on(GoOn(header.run_id, header.paused_ms))
+
+    async def again(self, at: Standing) -> None:
+        """Does for a paused run what was left to do by whoever paused it, or its workflow, and died on the way."""
+        if at.header.pause_of:
+            await self.goes_on(at.header)
+        else:
+            await self._pausing.hold(at)
+
+    async def unpause(self, pause: WorkflowPause) -> None:
+        """Ends a pause, and has the runs go on that it has stopped."""
+        given = GoOnAll(pause.workflow, pause.note)
+        await self._ports.queue.send(Lane.RESUME, to_json(given))
+        await self._pauses.end(pause.workflow, pause.note)
+
+    async def handle(self, message: GoOnAll) -> None:
+        """A message for each run of a page. At the end it looks again, later: lists are eventually consistent."""
+        is_paused = await self._pauses.get(message.workflow) is not None
+        if is_paused and not await self._pauses.end(message.workflow, message.note):
+            return  # it was paused anew
+        workflow = "" if message.workflow == EVERY else message.workflow
+        query = RunQuery(workflow, frozenset({Status.PAUSED}), limit=UNPAUSED_RUNS, cursor=message.cursor)
+        page, queue = await self._ports.runs.list_runs(query), self._ports.queue
+        stopped = [one for one in page.headers if one.pause_of == message.workflow]
+        await queue.send_all(Lane.RESUME, [to_json(GoOn(one.run_id, one.paused_ms)) for one in stopped])
+        if page.next_cursor:
+            await queue.send(Lane.RESUME, to_json(replace(message, cursor=page.next_cursor)))
+        elif not message.again:
+            later = replace(message, cursor="", again=True)
+            await queue.send(Lane.RESUME, to_json(later), self._ports.clock.now_ms() + UNPAUSED_AGAIN_MS)
